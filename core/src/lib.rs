@@ -28,7 +28,11 @@ mod clock;
 /// Enums with a code for each value.
 mod coded;
 /// From requests to devices and back.
+mod devices;
+/// From requests to devices and back.
 mod dispatch;
+/// Requests.
+mod request;
 // The contract between the framework and a driver: what a driver author reads.
 pub mod driver;
 /// The process that runs this code.
@@ -56,8 +60,10 @@ pub use api::{
 #[cfg(feature = "futures")]
 pub use api::{Running, TaskQueue};
 pub use clock::{Clock, RealClock};
-pub use dispatch::{DeviceState, Gantry, Priority, RegisteredDevice, Request, Submission, WeakGantry};
+pub use devices::{DeviceState, Priority, RegisteredDevice};
+pub use dispatch::{Gantry, WeakGantry};
 pub use process::Process;
+pub use request::{Request, Submission};
 pub use route::{Policy, Route};
 #[cfg(any(test, feature = "simulation"))]
 pub use simulation::VirtualClock;

@@ -68,6 +68,8 @@ pub enum Length {
     Compressed,
     /// The tag length of the session: a digest, MAC, tag, signature, secret or enciphered message.
     Tag,
+    /// A tag or signature that comes with the request, to be compared: with another length it is a bad one.
+    GivenTag,
     /// [`AlgorithmInfo::key`].
     Key,
     /// [`AlgorithmInfo::public_key`].
@@ -124,8 +126,6 @@ pub struct OperationInfo {
     pub output: Length,
     /// The length of the tag or of the second result.
     pub tag: Length,
-    /// Whether the tag comes with the request, to be compared.
-    pub reads_tag: bool,
     /// Whether the result may be shorter than its buffer, and its length is a result too.
     pub tells_length: bool,
     /// Whether it may work on one buffer, in which the result takes the place of the data.
@@ -150,7 +150,6 @@ const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationI
         input: Length::Data,
         output: Length::Tag,
         tag: Length::Nothing,
-        reads_tag: false,
         tells_length: false,
         in_place: false,
         finds_forgeries: false,
@@ -178,7 +177,10 @@ const fn transform(operation: Operation, name: &'static str, kind: Kind, directi
 
 const TABLE: [OperationInfo; Operation::ALL.len()] = {
     use Direction::{Decrypt as Backward, Encrypt as Forward};
-    use Operation::*;
+    use Operation::{
+        Compress, Decapsulate, Decipher, Decompress, Decrypt, Derive, Digest, Encapsulate, Encipher, Encrypt, KeyGen,
+        Mac, Open, Protect, Seal, Sign, Unprotect, Verify,
+    };
     use Place::Nothing as None;
     [
         transform(Encrypt, "encrypt", Kind::Cipher, Forward),
@@ -189,8 +191,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             ..transform(Seal, "seal", Kind::Aead, Forward)
         },
         OperationInfo {
-            tag: Length::Tag,
-            reads_tag: true,
+            tag: Length::GivenTag,
             finds_forgeries: true,
             answer: [Place::Iv, Place::Output, Place::Input, Place::Tag],
             ..transform(Open, "open", Kind::Aead, Backward)
@@ -201,8 +202,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
         OperationInfo {
             direction: Backward,
             output: Length::Nothing,
-            tag: Length::Tag,
-            reads_tag: true,
+            tag: Length::GivenTag,
             finds_forgeries: true,
             key: KeyOf::Peer,
             answer: [None, Place::Input, None, Place::Output],
@@ -383,7 +383,12 @@ impl Kind {
 impl OperationInfo {
     /// Whether it writes a tag or a second result.
     pub fn writes_tag(&self) -> bool {
-        self.tag != Length::Nothing && !self.reads_tag
+        !matches!(self.tag, Length::Nothing | Length::GivenTag)
+    }
+
+    /// Whether the tag comes with the request.
+    pub fn reads_tag(&self) -> bool {
+        self.tag == Length::GivenTag
     }
 }
 
@@ -404,7 +409,7 @@ impl AlgorithmInfo {
             Length::Data => data,
             Length::Packet => self.packet_length(data, tag),
             Length::Compressed => AlgorithmInfo::compressed_max(data),
-            Length::Tag => tag,
+            Length::Tag | Length::GivenTag => tag,
             Length::Key => self.key.max,
             Length::PublicKey => self.public_key.max,
             Length::Ciphertext => self.encapsulation.0,

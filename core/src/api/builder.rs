@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::algorithm::{Result, SessionParams};
 use crate::clock::{Clock, RealClock};
-use crate::dispatch::{Calibrations, Common, Devices, Gantry, RegisteredDevice};
+use crate::devices::{Calibrations, Common, RegisteredDevice};
+use crate::dispatch::{Devices, Gantry};
 use crate::driver::{Driver, Found};
 use crate::route::{CostStore, Learned, Policy};
 use crate::stats::{MOST_DEVICES, Memory, Publisher, Snapshot, Stats};

@@ -1,7 +1,7 @@
 //! What a queue gives back.
 
 use crate::algorithm::{Misuse, Outcome, Result};
-use crate::dispatch::Submission;
+use crate::request::Submission;
 use crate::route::Route;
 
 /// Names a request of one queue.

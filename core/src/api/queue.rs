@@ -15,10 +15,10 @@ use super::queue_sessions::QueueSessions;
 use super::session::Session;
 use super::waiting::Waiting;
 use crate::algorithm::{Misuse, Result, Shape};
-use crate::dispatch::{
-    Dispatcher, Gantry, Group, Handle, Held, Inbox, List, Request, Sender, SessionCore, Slots, Submission,
-};
+use crate::devices::Sender;
+use crate::dispatch::{Dispatcher, Gantry, Group, Held, SessionCore, Slots};
 use crate::process::Process;
+use crate::request::{Handle, Inbox, List, Request, Submission};
 use crate::stats::{Event, Site, Stage};
 
 /// Requests that this thread is to run are sent when they are so many, and not before somebody asks for completions: what it costs to

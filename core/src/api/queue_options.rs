@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::completion::Completion;
-use crate::dispatch::Priority;
+use crate::devices::Priority;
 
 /// What a queue is like.
 #[derive(Clone)]

@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use crate::dispatch::{Handle, SessionCore};
+use crate::dispatch::SessionCore;
+use crate::request::Handle;
 
 /// Each session has a place. It is held while it has requests in the queue, and not longer: its keys end with it. The place
 /// stays its own for a while, because it will probably come again.

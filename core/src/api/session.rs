@@ -7,8 +7,9 @@ use zeroize::Zeroize;
 
 use super::stream::{AeadStream, CipherStream, Stream};
 use crate::algorithm::{Buffers, Error, Kind, Misuse, Operation, Outcome, Result, SessionParams, tags_equal};
-use crate::dispatch::{Gantry, Request, SessionCore};
+use crate::dispatch::{Gantry, SessionCore};
 use crate::driver::{DeviceSession, Operands};
+use crate::request::Request;
 use crate::route::{Needs, Question, Route, Sizes};
 use crate::stats::Site;
 

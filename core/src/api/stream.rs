@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::algorithm::{Buffers, Error, Fault, Misuse, Operation, Outcome, Result};
-use crate::dispatch::{Bound, Request, SessionCore};
+use crate::dispatch::SessionCore;
 use crate::driver::{self, DigestStream, Operands};
+use crate::request::{Bound, Request};
 use crate::route::Route;
 
 /// The state of a digest or MAC whose message arrives in pieces; from [`Session::stream`](crate::Session::stream).

@@ -22,8 +22,9 @@ use super::queue::Queue;
 use super::queue_options::QueueOptions;
 use super::session::Session;
 use crate::algorithm::{Misuse, Result};
-use crate::dispatch::{Gantry, Submission};
+use crate::dispatch::Gantry;
 use crate::process::Process;
+use crate::request::Submission;
 
 /// A queue that many tasks share. Cheap to clone.
 ///

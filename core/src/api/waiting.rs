@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::algorithm::Operation;
-use crate::dispatch::{Coalescer, Gantry, Group, SessionCore};
+use crate::devices::Coalescer;
+use crate::dispatch::{Gantry, Group, SessionCore};
 
 /// Requests of one algorithm and operation that wait for others to go with.
 pub(super) struct Waiting {

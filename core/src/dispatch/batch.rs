@@ -7,16 +7,13 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use super::backlog::Sender;
 use super::dispatcher::Dispatcher;
 use super::group::Group;
-use super::inbox::Inbox;
-use super::list::List;
-use super::loan::Loan;
-use super::request::{Bound, Request};
 use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Misuse, Operation, Outcome, Result};
+use crate::devices::Sender;
 use crate::driver::Operands;
+use crate::request::{Bound, Inbox, List, Loan, Request};
 use crate::stats::Site;
 
 /// What a batch seldom has. In memory, which costs those nothing that have none of it.

@@ -15,22 +15,14 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use super::address::{address, address_by_owner};
-use super::admission::Urgency;
-use super::backlog::Sender;
-use super::coalescer::Coalescer;
-use super::device::RegisteredDevice;
+use super::direct::blame;
 use super::framework::Gantry;
-use super::group::Group;
-use super::inbox::Inbox;
-use super::line::Line;
-use super::list::List;
-use super::loan::Loan;
-use super::repair::blame;
-use super::request::Request;
+use super::group::{Group, address, address_by_owner};
 use super::session::{OpenSession, SessionCore};
 use crate::algorithm::{Fault, Operation, Outcome};
+use crate::devices::{Coalescer, Line, RegisteredDevice, Sender, Urgency};
 use crate::driver::{Operands, survived};
+use crate::request::{Inbox, List, Loan, Request};
 use crate::route::{Question, Reason, Route, Sizes};
 use crate::stats::{Event, Site, Watch};
 
@@ -38,11 +30,11 @@ use crate::stats::{Event, Site, Watch};
 ///
 /// Requests of our own are those that are at home in `inbox`.
 pub(crate) struct Dispatcher<H> {
-    pub(super) inbox: H,
+    pub(crate) inbox: H,
     /// Rarely more than one; more than two allocate.
-    pub(super) lines: SmallVec<[Line; 2]>,
+    pub(crate) lines: SmallVec<[Line; 2]>,
     /// Requests of our own that are in a device or in a backlog.
-    pub(super) out: usize,
+    pub(crate) out: usize,
     /// Something did not go as it should: what is done may have errors.
     pub(crate) amiss: bool,
     sender: Sender,
@@ -324,7 +316,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 
     /// Hands requests to a device. What it does at once is in `back`; whether that is all, and each
     /// [is done](Request::is_done).
-    pub(super) fn submit(
+    pub(crate) fn submit(
         &mut self,
         gantry: &Gantry,
         device: usize,
@@ -401,13 +393,13 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 }
 
 /// Lets others have the queue pair, in which nothing is.
-pub(super) fn put_away(gantry: &Gantry, line: Line) {
+pub(crate) fn put_away(gantry: &Gantry, line: Line) {
     gantry.devices()[line.device].put_pair(line.pair);
 }
 
 impl SessionCore {
     /// Runs one request on a device that has no direct way, by its queue pairs.
-    pub(super) fn run_on_ring(&self, device: usize, operands: Operands<'_>) -> Result<Outcome, Fault> {
+    pub(crate) fn run_on_ring(&self, device: usize, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
         let shape = operands.shape();

@@ -3,16 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::calibrate;
-use super::common::Common;
-use super::device::RegisteredDevice;
-use super::devices::Devices;
-use super::line::Learner;
-use super::list::List;
-use super::probe::Machine;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
-use crate::driver::Driver;
+use crate::devices::{
+    Calibrations, Candidates, Common, Learner, Machine, RegisteredDevice, Registry, cost_records, take_in_costs,
+};
+use crate::driver::{Driver, Found};
+use crate::request::List;
 use crate::route::{
     Ask, Calibrator, Candidate, CostRecord, Costs, Ledgers, Measurement, Policy, Question, Route, learn,
 };
@@ -104,14 +101,14 @@ impl Gantry {
 
     /// What is known about the costs of the devices, as plain data.
     pub fn costs(&self) -> Vec<CostRecord> {
-        calibrate::records(self.devices())
+        cost_records(self.devices())
     }
 
     /// Believes costs that [`costs`](Self::costs) gave out earlier. What is about other devices, or makes no sense, is
     /// passed over.
     pub fn believe(&self, costs: &[CostRecord]) {
         for record in costs {
-            calibrate::take_in(self.devices(), record);
+            take_in_costs(self.devices(), record);
         }
     }
 
@@ -188,7 +185,7 @@ impl Gantry {
     }
 
     #[inline]
-    pub(super) fn question<'a>(
+    pub(crate) fn question<'a>(
         &'a self,
         algorithm: Algorithm,
         candidates: &'a [Candidate],
@@ -236,12 +233,12 @@ impl Gantry {
 
     /// For lines, which find out later how long their requests took.
     #[inline]
-    pub(super) fn learner(&self) -> Learner<'_> {
+    pub(crate) fn learner(&self) -> Learner<'_> {
         Learner { ledgers: &self.inner.ledgers, candidates: &self.inner.machine.candidates }
     }
 
     /// Serves the shared lines of a device.
-    pub(super) fn serve(&self, device: usize, poll: bool, back: &mut List) {
+    pub(crate) fn serve(&self, device: usize, poll: bool, back: &mut List) {
         self.devices()[device].serve(self.common(), self.learner(), poll, back);
     }
 }
@@ -273,5 +270,66 @@ impl fmt::Debug for Gantry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.devices().iter().map(RegisteredDevice::name).collect();
         f.debug_struct("Gantry").field("devices", &names).field("policy", &self.inner.policy).finish()
+    }
+}
+
+// What frameworks with different policies over the same devices share, and devices that come while it is there.
+
+/// What frameworks with different policies over the same devices share.
+pub(crate) struct Devices {
+    registry: Registry,
+    pub(crate) common: Arc<Common>,
+    pub(crate) candidates: Candidates,
+    pub(crate) calibrations: Calibrations,
+}
+
+impl Devices {
+    pub(crate) fn new(devices: Vec<RegisteredDevice>, common: Common, calibrations: Calibrations) -> Self {
+        let common = Arc::new(common);
+        for (place, device) in devices.iter().enumerate() {
+            device.place_in(place, &common);
+        }
+        Self { registry: Registry::new(devices), common, candidates: Candidates::default(), calibrations }
+    }
+
+    #[inline]
+    pub(crate) fn list(&self) -> &[RegisteredDevice] {
+        self.registry.devices()
+    }
+
+    /// The devices that offer an algorithm.
+    pub(crate) fn candidates(&self, algorithm: Algorithm) -> Arc<[Candidate]> {
+        self.candidates.get_or_make(algorithm, || {
+            let devices = self.list().iter().enumerate();
+            devices.filter_map(|(place, device)| device.candidate(place, algorithm)).collect()
+        })
+    }
+
+    /// Adds the devices that a driver finds now and that are not served yet. Returns their names.
+    pub(crate) fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let mut come = Vec::new();
+        let mut growing = self.registry.grow();
+        for found in driver.discover() {
+            let Found::Device(device) = found else { continue };
+            let info = device.info();
+            let (name, class) = (info.name.clone(), info.class);
+            let before = self.list().iter().rev().find(|device| device.name() == name);
+            if before.is_some_and(RegisteredDevice::is_ready) || exclude(&name).is_some() {
+                continue;
+            }
+            let Some(place) = growing.next() else { break };
+            if let Some(before) = before {
+                before.retire();
+            }
+            let device = RegisteredDevice::new(device);
+            device.place_in(place, &self.common);
+            self.common.stats.add_device(name.clone(), class);
+            growing.add(device);
+            come.push(name);
+        }
+        if !come.is_empty() {
+            self.candidates.forget();
+        }
+        come
     }
 }

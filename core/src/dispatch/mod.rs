@@ -1,63 +1,20 @@
-//! From a caller's requests to devices and back: sessions on devices, groups of requests, queue pairs, backlogs, and the
-//! coalescer of queues.
+//! From a caller's requests to devices and back: sessions on devices, direct calls, batches, and the memory of queues.
 
-mod address;
-mod admission;
-mod assorted;
-mod back;
-mod backlog;
 mod batch;
-mod bench;
-mod calibrate;
-mod candidates;
-mod coalescer;
 mod collect;
-mod common;
-mod copies;
-mod device;
-mod devices;
 mod direct;
 mod dispatcher;
 mod framework;
 mod group;
-mod health;
-mod inbox;
-mod limits;
-mod line;
-mod list;
-mod loan;
-mod pair;
-mod parts;
-mod pool;
-mod probation;
-mod probe;
 #[cfg(all(test, loom))]
 pub(crate) mod races;
-mod registry;
-mod repair;
-mod request;
 mod session;
-mod session_cache;
-mod shared;
 mod slots;
-mod stack;
 mod streams;
-mod submission;
 
-pub use backlog::Priority;
-pub(crate) use backlog::Sender;
-pub(crate) use calibrate::Calibrations;
-pub(crate) use coalescer::Coalescer;
-pub(crate) use common::Common;
-pub use device::{DeviceState, RegisteredDevice};
-pub(crate) use devices::Devices;
 pub(crate) use dispatcher::Dispatcher;
+pub(crate) use framework::Devices;
 pub use framework::{Gantry, WeakGantry};
 pub(crate) use group::Group;
-pub(crate) use inbox::Inbox;
-pub(crate) use list::{Handle, List};
-pub(crate) use request::Bound;
-pub use request::Request;
 pub(crate) use session::SessionCore;
 pub(crate) use slots::{Held, Slots};
-pub use submission::Submission;

@@ -12,14 +12,12 @@ use std::task::Wake;
 
 use loom::sync::Notify;
 
-use super::inbox::Inbox;
-use super::list::{Handle, List};
-use super::request::Request;
 use crate::algorithm::{Algorithm, Fault, Outcome, Refusal, SessionParams};
 use crate::api::Session;
 use crate::clock::Clock;
 use crate::dispatch::Gantry;
 use crate::driver::{Buffers, Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands};
+use crate::request::{Handle, Inbox, List, Request};
 use crate::sync::pause;
 
 /// A request of `session` that comes back to `home`, as a list of one. Its memory is never freed.

@@ -7,14 +7,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::admission::{UNDER_WAY, Urgency};
 use super::framework::Gantry;
-use super::inbox::Inbox;
-use super::limits::Limits;
-use super::list::Handle;
-use super::request::Request;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, SessionParams, Shape, Unsupported};
+use crate::devices::{UNDER_WAY, Urgency};
 use crate::driver::{DeviceSession, Operands};
+use crate::request::{Handle, Inbox, Limits, Request};
 use crate::route::{Candidate, Question, Route};
 use crate::stats::{Event, Site, Stats};
 use crate::trust::{Comparison, REFERENCE, ShadowCopy, is_due};
@@ -234,7 +231,7 @@ impl SessionCore {
 
     /// Whether the next request is one of those that are verified.
     #[inline]
-    pub(super) fn is_verified_now(&self) -> bool {
+    pub(crate) fn is_verified_now(&self) -> bool {
         let every = self.gantry.verifies();
         every != 0 && is_due(every)
     }
@@ -260,7 +257,7 @@ impl SessionCore {
     }
 
     /// Keeps a shadow copy beside a request that is verified now.
-    pub(super) fn keep_shadow(&self, device: usize, request: &mut Request<'_>) {
+    pub(crate) fn keep_shadow(&self, device: usize, request: &mut Request<'_>) {
         if let Some(shadow) = self.place(device).and_then(|place| self.copy(place, &request.entry.operands)) {
             request.rare().shadow = Some(shadow);
         }

@@ -9,12 +9,13 @@ use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::inbox::Inbox;
-use super::list::Handle;
-use super::request::{Lender, Request};
+use super::framework::Gantry;
 use super::session::SessionCore;
-use super::submission::Submission;
-use crate::driver::Operands;
+use crate::algorithm::{Algorithm, Operation, Outcome};
+use crate::driver::{DeviceInfo, Operands};
+use crate::request::{Handle, Inbox, Lender, Request, Submission};
+use crate::route::Route;
+use crate::stats::{Event, Site};
 
 /// Requests of one queue, up to a limit.
 pub(crate) struct Slots {
@@ -112,7 +113,7 @@ impl Slots {
         let (shape, is_assorted) = (submission.shape(), submission.is_assorted());
         let mut submission = NonNull::from(slot.submission.insert(submission));
         // SAFETY: the submission stays where it is, and is not touched otherwise, until `take` has made the request that
-        // points into it point to nothing: `'static` is what nobody outlives who has the request. (`copies.rs` takes its operands
+        // points into it point to nothing: `'static` is what nobody outlives who has the request. (`copy_unless_taken` takes its operands
         // anew, and leaves nothing of these.)
         let operands = unsafe { submission.as_mut() }.operands(owner.params.tag_length());
         let request = &mut slot.request;
@@ -185,5 +186,80 @@ impl Drop for Slots {
             // SAFETY: nothing is in anybody's hands, and the value is not used again.
             unsafe { ManuallyDrop::drop(&mut self.chunks) };
         }
+    }
+}
+
+// Data in segments, on the way to a device that takes contiguous buffers only.
+
+impl Handle {
+    /// Copies data that lie in segments, unless the queue pairs of the device they go to take them as they are.
+    #[inline]
+    pub(crate) fn copy_unless_taken(&mut self, device: usize) {
+        if self.note.lender.is_some() {
+            self.examine_segments(device);
+        }
+    }
+
+    /// Copies data that lie in segments, for a device that is not asked whether it takes them.
+    #[inline]
+    pub(crate) fn copy_for(&mut self, device: usize) {
+        if self.note.lender.is_some() {
+            let copied = self.copy_segments();
+            self.owner().gantry.count_copied(device, self.note.algorithm, self.note.shape.operation, copied);
+        }
+    }
+
+    #[cold]
+    fn examine_segments(&mut self, device: usize) {
+        let registered = &self.owner().gantry.devices()[device];
+        let takes = |info: &DeviceInfo| self.entry.scattered.is_some_and(|data| info.limits.takes(&data));
+        if registered.is_inline() || !registered.details().is_some_and(takes) {
+            self.copy_for(device);
+        } else if self.owner().is_verified_now() {
+            // What lies in foreign memory may change: to be verified, it is copied once for both.
+            self.copy_for(device);
+            let (owner, request) = self.parts();
+            owner.keep_shadow(device, request);
+        }
+    }
+
+    /// Copies data that lie in segments, and makes the copies the operands. Returns how many bytes were copied.
+    #[cold]
+    pub(crate) fn copy_segments(&mut self) -> usize {
+        let result = self.owner().params.tag_length();
+        let Some(Lender { mut submission, .. }) = self.note.lender.take() else { return 0 };
+        // What points into the submission goes before it is borrowed.
+        self.entry.scattered = None;
+        // SAFETY: `Slots::put` noted where the submission is, which stays there until `Slots::take`. The request is in our
+        // hands, so nobody looks at its operands, the only other pointers into the submission; they are replaced at once.
+        let submission = unsafe { submission.as_mut() };
+        let bytes = submission.copy_in();
+        self.entry.operands = submission.operands(result);
+        bytes
+    }
+}
+
+impl Gantry {
+    /// Ends the copies of a request that ended with this outcome on this route, and counts what went back into segments.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn copy_out(
+        &self,
+        submission: &mut Submission,
+        algorithm: Algorithm,
+        outcome: Option<Outcome>,
+        route: Option<Route>,
+    ) {
+        if let copied @ 1.. = submission.copy_out(outcome)
+            && let Some(Route { device, .. }) = route
+        {
+            self.count_copied(device, algorithm, submission.operation(), copied);
+        }
+    }
+
+    /// Counts bytes that were copied for a device, or from it.
+    #[cold]
+    pub(crate) fn count_copied(&self, device: usize, algorithm: Algorithm, operation: Operation, bytes: usize) {
+        self.counters().here().event(Site::new(device, algorithm, operation), Event::Copied, bytes);
     }
 }

@@ -1,8 +1,8 @@
 //! Messages that come in pieces: where their state lives, and what a step of it does.
 
-use super::admission::{UNDER_WAY, Urgency};
 use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, Unsupported};
+use crate::devices::{UNDER_WAY, Urgency};
 use crate::driver::{DeviceSession, guarded};
 use crate::route::{Needs, Question, Reason, Route, Sizes};
 

@@ -110,7 +110,7 @@ impl Run {
         };
         let tag = if row.kind == Kind::Packet {
             vec![answer.aad[4] * u8::from(row.direction == Direction::Encrypt)]
-        } else if row.reads_tag {
+        } else if row.reads_tag() {
             tag.to_vec()
         } else {
             vec![0; tag.len()]

@@ -64,7 +64,7 @@ impl Answer {
         if row.tells_length {
             data.truncate(written);
         }
-        if row.reads_tag {
+        if row.reads_tag() {
             tag.clear();
         }
         Self { result, data, tag, written, is_packet }

@@ -1,7 +1,7 @@
 use std::mem::{self, ManuallyDrop};
 
 use super::Queue;
-use crate::dispatch::List;
+use crate::request::List;
 
 /// How many times a queue that is dropped looks for requests that other threads have in hand, before it leaves its memory to
 /// them.

@@ -1,12 +1,14 @@
 //! Where requests come back to that another thread had in hand.
 
-use std::ptr::NonNull;
+#![allow(unsafe_code)]
+
+use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
 
+use super::Request;
 use super::list::{Handle, List};
-use super::request::Request;
-use super::stack::Stack;
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock, pause};
+use crate::driver::entry::{Chain, Entry, Place, link};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering, lock, pause};
 
 /// Requests that are back. One thread owns it, any thread delivers.
 ///
@@ -77,7 +79,7 @@ impl Request<'_> {
     /// Whether the request comes back to this inbox.
     #[inline]
     pub(crate) fn is_at_home(&self, home: &Inbox) -> bool {
-        self.note.home == Some(NonNull::from(home).cast())
+        self.note.home == Some(NonNull::from(home))
     }
 }
 
@@ -88,7 +90,7 @@ impl Handle {
         let home = self.note.home.expect("a request that left its thread has a home");
         // SAFETY: only an inbox's address is ever noted, and rule 2 (`driver/entry.rs`) keeps it alive until the request came
         // back through it.
-        let home = unsafe { home.cast::<Inbox>().as_ref() };
+        let home = unsafe { home.as_ref() };
         let mut list = List::new();
         list.push(self);
         home.deliver(list);
@@ -164,5 +166,44 @@ mod races {
             drop(inbox);
             deliverer.join().unwrap();
         });
+    }
+}
+
+// Requests that any thread puts down, and one at a time picks up, without a lock.
+
+/// Lists of requests, the last one on top. Only whole stacks are taken, so there is no ABA problem.
+///
+/// All operations are sequentially consistent: those who look here and at a flag beside it (`Inbox`) rely on one order.
+pub(crate) struct Stack {
+    top: AtomicPtr<Entry<'static>>,
+}
+
+impl Stack {
+    pub(crate) fn new() -> Self {
+        Self { top: AtomicPtr::new(null_mut()) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.top.load(Ordering::SeqCst).is_null()
+    }
+
+    /// Puts a list on top.
+    pub(crate) fn push(&self, list: List) {
+        let Some((first, last)) = list.into_chain().into_ends() else { return };
+        let mut top = self.top.load(Ordering::Relaxed);
+        loop {
+            link(last, Place::new(top));
+            match self.top.compare_exchange_weak(top, first.as_ptr(), Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes everything.
+    pub(crate) fn take(&self) -> List {
+        let top = self.top.swap(null_mut(), Ordering::SeqCst);
+        // SAFETY: the swap took the chains out of the stack, and whoever pushed them gave them away.
+        unsafe { List::of_chain(Chain::of_ends(Place::new(top))) }
     }
 }

@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 
 use super::bench::{BRIEF, PairBench, SentBatch};
 use super::health::{Health, Surroundings};
-use super::pair::OpenPair;
+use super::pairs::OpenPair;
 use crate::algorithm::{Fault, Refusal, Unsupported};
 use crate::clock::Clock;
 use crate::driver::{Capability, Device};
 use crate::route::{Reason, Route};
 use crate::stats::Site;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
-use crate::trust::{Failure, PATIENCE, Progress, Test, Trust};
+use crate::trust::{Failure, PATIENCE, Progress, Test, Trust, patience_again};
 
 /// What a device has shown of one algorithm.
 #[derive(Default)]
-pub(super) struct Admission {
+pub(crate) struct Admission {
     /// What was wrong with the known answers, or how long a batch of them took, in nanoseconds. A fault tells neither.
     shown: OnceLock<Result<u64, String>>,
     /// After a fault the test is repeated when the device has had time to recover.
@@ -40,7 +40,7 @@ pub(crate) enum Urgency {
 impl Urgency {
     /// That of a request on this route. A device that is named is waited for, and no other one serves what it can.
     #[inline]
-    pub(super) fn on(self, route: Route) -> Self {
+    pub(crate) fn on(self, route: Route) -> Self {
         if route.reason == Reason::Pinned { Urgency::Patient } else { self }
     }
 }
@@ -48,7 +48,7 @@ impl Urgency {
 impl Admission {
     /// Runs the known-answer test, unless that has been done; says what was wrong. After a fault the test is run again,
     /// though not at once.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         device: &dyn Device,
         capability: &Capability,
@@ -122,12 +122,12 @@ impl Admission {
     }
 
     /// How long the fastest batch of the test took, in nanoseconds, if the device has passed it.
-    pub(super) fn took(&self) -> Option<u64> {
+    pub(crate) fn took(&self) -> Option<u64> {
         self.shown.get()?.as_ref().ok().copied()
     }
 
     /// Whether a batch came back that had a queue pair to itself, which is free now. The rest of the test waits for the next request.
-    pub(super) fn gives_up_pair(&self, clock: &dyn Clock) -> bool {
+    pub(crate) fn gives_up_pair(&self, clock: &dyn Clock) -> bool {
         if !self.has_pair.load(Ordering::Relaxed) {
             return false;
         }
@@ -142,3 +142,49 @@ impl Admission {
 
 /// What a device says that is being tested: not at fault, and not ready.
 pub(crate) const UNDER_WAY: &str = "its known-answer test is under way";
+
+// How a device comes out of quarantine: it shows again what it has shown before.
+
+/// The tests of a device on probation. A request that comes by goes on with them for a moment; nobody waits for their end.
+#[derive(Default)]
+pub(crate) struct Probation {
+    /// Capabilities that are done with.
+    done: usize,
+    /// That of the next one, once it has begun.
+    test: Option<Test<SentBatch>>,
+}
+
+impl Probation {
+    /// Goes on for a moment. `Some` when it is over: whether the device has shown everything that it had shown before.
+    pub(crate) fn go_on<'a>(
+        &mut self,
+        device: &dyn Device,
+        tests: impl Iterator<Item = (&'a Capability, &'a Admission)>,
+        clock: &dyn Clock,
+        take_pair: &dyn Fn() -> Result<Option<OpenPair>, Fault>,
+    ) -> Option<bool> {
+        let until = clock.now().saturating_add(BRIEF);
+        for (capability, admission) in tests.skip(self.done) {
+            // What a device has never shown it need not show now.
+            if let Some(took) = admission.took() {
+                let bench = PairBench::new(take_pair, clock, capability, until, patience_again(took));
+                let test = self.test.get_or_insert_with(|| Test::new(capability));
+                match test.run(device, &bench) {
+                    Ok(Progress::Passed(_)) => self.test = None,
+                    Ok(Progress::UnderWay | Progress::NoPair) => return None,
+                    Err(_) => return Some(false),
+                }
+            }
+            self.done += 1;
+            if clock.now() > until {
+                return None;
+            }
+        }
+        Some(true)
+    }
+
+    /// As for a [test](Admission::gives_up_pair) of an algorithm.
+    pub(crate) fn gives_up_pair(&mut self, clock: &dyn Clock) -> bool {
+        self.test.as_mut().and_then(Test::sent).is_some_and(|sent| sent.poll(clock))
+    }
+}

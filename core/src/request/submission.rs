@@ -5,8 +5,7 @@ use std::fmt;
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-use super::assorted::Assorted;
-use super::parts::{Parts, SHORT_TAG};
+use super::data::{Assorted, Parts, SHORT_TAG};
 use crate::algorithm::{Algorithm, Buffers, Data, Kind, Length, Operation, Outcome, Shape};
 use crate::driver::{Operands, Scattered, View};
 
@@ -284,7 +283,7 @@ impl Submission {
 
     /// Bytes of where the result goes that takes the place of data, if something lies in segments: no operands tell before
     /// there are copies.
-    pub(super) fn scattered_result(&self) -> Option<usize> {
+    pub(crate) fn scattered_result(&self) -> Option<usize> {
         let assorted = self.0.assorted.as_deref()?;
         assorted.has_segments().then(|| assorted.result().len())
     }
@@ -313,12 +312,12 @@ impl Submission {
 
     /// The data, if all of them lie in segments that were not copied. Looks at no field that the [operands](Self::operands) of
     /// such a request borrow.
-    pub(super) fn scattered(&self) -> Option<Scattered<'_>> {
+    pub(crate) fn scattered(&self) -> Option<Scattered<'_>> {
         self.0.assorted.as_deref()?.scattered()
     }
 
     /// Copies what lies in segments, for the rest of the request. Returns how many bytes were copied.
-    pub(super) fn copy_in(&mut self) -> usize {
+    pub(crate) fn copy_in(&mut self) -> usize {
         self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_in())
     }
 

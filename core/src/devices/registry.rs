@@ -11,7 +11,7 @@ use super::device::RegisteredDevice;
 use crate::stats::MOST_DEVICES;
 
 /// The devices of a framework. What is in the list stays there, where it is, for as long as the list lives.
-pub(super) struct Registry {
+pub(crate) struct Registry {
     slots: Box<[UnsafeCell<MaybeUninit<RegisteredDevice>>]>,
     /// So many slots, from the first on, hold a device.
     len: AtomicUsize,
@@ -22,13 +22,13 @@ pub(super) struct Registry {
 unsafe impl Sync for Registry {}
 
 /// The right to add devices, which one thread has at a time.
-pub(super) struct Growing<'r> {
+pub(crate) struct Growing<'r> {
     registry: &'r Registry,
     _turn: MutexGuard<'r, ()>,
 }
 
 impl Registry {
-    pub(super) fn new(devices: Vec<RegisteredDevice>) -> Self {
+    pub(crate) fn new(devices: Vec<RegisteredDevice>) -> Self {
         let len = devices.len();
         let there = devices.into_iter().map(|device| UnsafeCell::new(MaybeUninit::new(device)));
         let free = (len..MOST_DEVICES).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
@@ -36,7 +36,7 @@ impl Registry {
     }
 
     #[inline]
-    pub(super) fn devices(&self) -> &[RegisteredDevice] {
+    pub(crate) fn devices(&self) -> &[RegisteredDevice] {
         let len = self.len.load(Ordering::Acquire);
         // SAFETY: both wrappers have the layout of what they hold. The first `len` slots hold devices, which `add` finished before
         // it published this number, and which nobody changes as long as `self` is borrowed.
@@ -44,20 +44,20 @@ impl Registry {
     }
 
     /// Waits for the turn to add devices.
-    pub(super) fn grow(&self) -> Growing<'_> {
+    pub(crate) fn grow(&self) -> Growing<'_> {
         Growing { registry: self, _turn: self.growing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 }
 
 impl Growing<'_> {
     /// The place of the next device, if there is room for one.
-    pub(super) fn next(&self) -> Option<usize> {
+    pub(crate) fn next(&self) -> Option<usize> {
         let len = self.registry.len.load(Ordering::Relaxed);
         (len < self.registry.slots.len()).then_some(len)
     }
 
     /// Adds a device at the next place. Does nothing when there is none.
-    pub(super) fn add(&mut self, device: RegisteredDevice) {
+    pub(crate) fn add(&mut self, device: RegisteredDevice) {
         let Some(place) = self.next() else { return };
         // SAFETY: nobody reads a slot from `len` on, and nobody else writes one: this thread has the turn.
         unsafe { (*self.registry.slots[place].get()).write(device) };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::backlog::Backlog;
-use super::common::Common;
+use super::coalescer::Common;
 use crate::algorithm::{Algorithm, Operation};
 use crate::driver::DeviceInfo;
 use crate::route::Load;
@@ -11,7 +11,7 @@ use crate::stats::{Event, Site};
 use crate::trust::{Deadlines, Trust};
 
 pub(crate) struct Health {
-    pub(super) trust: Trust,
+    pub(crate) trust: Trust,
     deadlines: Deadlines,
     pub(crate) load: Arc<Load>,
     /// Requests that wait for room.
@@ -22,14 +22,14 @@ pub(crate) struct Health {
 }
 
 /// Where a device is.
-pub(super) struct Surroundings {
+pub(crate) struct Surroundings {
     /// Its place in the framework.
-    pub(super) place: usize,
-    pub(super) common: Arc<Common>,
+    pub(crate) place: usize,
+    pub(crate) common: Arc<Common>,
 }
 
 impl Health {
-    pub(super) fn new(info: &DeviceInfo) -> Self {
+    pub(crate) fn new(info: &DeviceInfo) -> Self {
         let load = Arc::<Load>::default();
         let any = info.capabilities.first().map_or((Algorithm::Null, Operation::Encrypt), |first| {
             let kind = first.algorithm.kind();
@@ -46,11 +46,11 @@ impl Health {
     }
 
     /// Said once, when the framework is built.
-    pub(super) fn place_in(&self, place: usize, common: &Arc<Common>) {
+    pub(crate) fn place_in(&self, place: usize, common: &Arc<Common>) {
         self.surroundings.get_or_init(|| Surroundings { place, common: common.clone() });
     }
 
-    pub(super) fn surroundings(&self) -> &Surroundings {
+    pub(crate) fn surroundings(&self) -> &Surroundings {
         self.surroundings.get().expect("a device serves nobody before its framework is built")
     }
 
@@ -74,7 +74,7 @@ impl Health {
     }
 
     /// Ends a probation.
-    pub(super) fn judge(&self, works: bool) {
+    pub(crate) fn judge(&self, works: bool) {
         let Surroundings { place, common } = self.surroundings();
         if self.trust.judge(works, common.clock.now()) {
             common.set_ailing(*place, false);

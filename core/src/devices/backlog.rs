@@ -11,9 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::inbox::Inbox;
-use super::list::{Handle, List};
-use super::request::Request;
+use crate::request::{Handle, Inbox, List, Request};
 use crate::route::Load;
 use crate::sync::{Mutex, lock};
 

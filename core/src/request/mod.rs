@@ -1,17 +1,31 @@
-//! One operation with its buffers, as a caller writes it down, and core's notes about it.
+//! Requests: operands and the notes of core about them, submissions that own buffers, lists of handles, and the checks of lengths.
+//!
+//! A request is one operation with its buffers, and the notes of core about it.
 
 #![allow(unsafe_code)]
+
+mod data;
+mod inbox;
+mod limits;
+mod list;
+mod loan;
+mod submission;
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::submission::Submission;
 use crate::algorithm::{Algorithm, Buffers, Error, Fault, Operation, Outcome, Shape};
 use crate::driver::entry::Entry;
 use crate::driver::{DeviceSession, Operands};
 use crate::route::Route;
 use crate::trust::ShadowCopy;
+
+pub(crate) use inbox::{Inbox, Stack};
+pub(crate) use limits::Limits;
+pub(crate) use list::{Handle, List};
+pub(crate) use loan::Loan;
+pub use submission::Submission;
 
 /// One request of a batch: operands, and after [`Session::process`](crate::Session::process) an outcome.
 ///
@@ -57,9 +71,9 @@ pub(crate) struct Bound<'a> {
 /// What core notes about a request while it has it in hand.
 pub(crate) struct Note {
     /// The session of the request (`session.rs` knows the type).
-    pub(super) owner: Option<NonNull<()>>,
-    /// Where the request is to come back to, when another thread than its own has it in hand (`inbox.rs` knows the type).
-    pub(super) home: Option<NonNull<()>>,
+    pub(crate) owner: Option<NonNull<()>>,
+    /// Where the request comes back to, when another thread than its own has it in hand.
+    pub(crate) home: Option<NonNull<Inbox>>,
     pub(crate) algorithm: Algorithm,
     /// What routes go by.
     pub(crate) shape: Shape,
@@ -75,7 +89,7 @@ pub(crate) struct Note {
 
 /// A submission with data in segments.
 pub(crate) struct Lender {
-    pub(super) submission: NonNull<Submission>,
+    pub(crate) submission: NonNull<Submission>,
     /// Bytes of where the result goes.
     pub(crate) result: usize,
 }

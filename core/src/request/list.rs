@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use super::request::Request;
+use super::Request;
 use crate::algorithm::Fault;
 use crate::driver::DeviceSession;
 use crate::driver::entry::{Chain, Place};
@@ -85,12 +85,12 @@ impl List {
     ///
     /// The chain consists of handles' places, which are in nobody else's hands.
     #[inline]
-    pub(super) unsafe fn of_chain(chain: Chain) -> Self {
+    pub(crate) unsafe fn of_chain(chain: Chain) -> Self {
         Self(chain)
     }
 
     #[inline]
-    pub(super) fn into_chain(self) -> Chain {
+    pub(crate) fn into_chain(self) -> Chain {
         self.0
     }
 

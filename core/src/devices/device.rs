@@ -4,18 +4,15 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::admission::{Admission, Urgency};
-use super::common::Common;
+use super::admission::{Admission, Probation, Urgency};
+use super::coalescer::Common;
 use super::health::{Health, Surroundings};
-use super::line::Learner;
-use super::list::List;
-use super::pair::OpenPair;
-use super::pool::Pool;
-use super::probation::Probation;
+use super::line::{Learner, Served, SharedLines};
+use super::pairs::{OpenPair, Pool};
 use super::session_cache::SessionCache;
-use super::shared::{Served, SharedLines};
 use crate::algorithm::{Algorithm, Fault, Operation, Refusal, SessionParams, Unsupported};
 use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, guarded, survived};
+use crate::request::List;
 use crate::route::{Candidate, Costs};
 use crate::stats::Site;
 use crate::sync::{Mutex, cpus, lock, try_lock};
@@ -42,7 +39,7 @@ enum Entry {
     Present(Box<Present>),
 }
 
-pub(super) struct Present {
+pub(crate) struct Present {
     device: Arc<dyn Device>,
     info: Arc<DeviceInfo>,
     /// By algorithm.
@@ -58,9 +55,9 @@ pub(super) struct Present {
     inline: AtomicBool,
     /// It has fewer queue pairs than there are threads that want one.
     scarce: AtomicBool,
-    pub(super) health: Health,
+    pub(crate) health: Health,
     /// Lines that are no thread's own.
-    pub(super) shared: SharedLines,
+    pub(crate) shared: SharedLines,
     /// By algorithm and operation.
     costs: Box<[OnceLock<Arc<Costs>>]>,
 }
@@ -105,7 +102,7 @@ impl Present {
     }
 
     /// Lets `work` use what serving the device takes.
-    pub(super) fn with_served(&self, common: &Common, learner: Learner<'_>, work: impl FnOnce(&Served<'_>)) {
+    pub(crate) fn with_served(&self, common: &Common, learner: Learner<'_>, work: impl FnOnce(&Served<'_>)) {
         let (take_pair, put_pair) = (|| self.take_pair(), |pair| self.put_pair(pair));
         work(&Served {
             device: self.health.surroundings().place,
@@ -152,7 +149,7 @@ impl RegisteredDevice {
     }
 
     /// Said once, when the framework is built.
-    pub(super) fn place_in(&self, place: usize, common: &Arc<Common>) {
+    pub(crate) fn place_in(&self, place: usize, common: &Arc<Common>) {
         if let Some(present) = self.present() {
             present.health.place_in(place, common);
         }
@@ -212,7 +209,7 @@ impl RegisteredDevice {
         self.admit_with(algorithm, Urgency::Patient)
     }
 
-    pub(super) fn admit_with(&self, algorithm: Algorithm, urgency: Urgency) -> Result<(), Refusal> {
+    pub(crate) fn admit_with(&self, algorithm: Algorithm, urgency: Urgency) -> Result<(), Refusal> {
         let present = self.present().ok_or(Unsupported::because("the device is excluded"))?;
         let capability = present.capability(algorithm).ok_or(Unsupported::because("the device does not offer it"))?;
         let take_pair = || present.take_pair();
@@ -227,7 +224,7 @@ impl RegisteredDevice {
     }
 
     /// As policies see it, if it offers the algorithm.
-    pub(super) fn candidate(&self, place: usize, algorithm: Algorithm) -> Option<Candidate> {
+    pub(crate) fn candidate(&self, place: usize, algorithm: Algorithm) -> Option<Candidate> {
         let present = self.present()?;
         let capability = present.capability(algorithm)?.clone();
         let operations = algorithm.kind().operations();
@@ -237,7 +234,7 @@ impl RegisteredDevice {
         Some(Candidate { device: place, info, capability, load, costs, first })
     }
 
-    pub(super) fn present(&self) -> Option<&Present> {
+    pub(crate) fn present(&self) -> Option<&Present> {
         match &*self.entry {
             Entry::Excluded { .. } => None,
             Entry::Present(present) => Some(present),
@@ -260,7 +257,7 @@ impl RegisteredDevice {
     }
 
     /// If the device has been in quarantine for long enough, goes on with the known-answer tests that it has passed before.
-    pub(super) fn try_again(&self) {
+    pub(crate) fn try_again(&self) {
         let Some(present) = self.present() else { return };
         let health = &present.health;
         let clock = &*health.surroundings().common.clock;
@@ -284,7 +281,7 @@ impl RegisteredDevice {
     }
 
     /// Leaves it in quarantine for good: another device of its name has come.
-    pub(super) fn retire(&self) {
+    pub(crate) fn retire(&self) {
         if let Some(present) = self.present() {
             present.retired.store(true, Ordering::SeqCst);
             present.health.fail(present.health.site());
@@ -297,7 +294,7 @@ impl RegisteredDevice {
     }
 
     /// Opens a session. A fault of a device that has passed the known-answer test is one like any other.
-    pub(super) fn open(&self, params: &SessionParams, urgency: Urgency) -> Result<Arc<dyn DeviceSession>, Refusal> {
+    pub(crate) fn open(&self, params: &SessionParams, urgency: Urgency) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let algorithm = params.algorithm();
         self.admit_with(algorithm, urgency)?;
         let present = self.here();
@@ -316,17 +313,17 @@ impl RegisteredDevice {
 
     /// The sessions that are open on it, where it has a limit of these.
     #[inline]
-    pub(super) fn session_cache(&self) -> Option<&SessionCache> {
+    pub(crate) fn session_cache(&self) -> Option<&SessionCache> {
         self.present()?.session_cache.as_ref()
     }
 
     /// A queue pair of this device that nobody else has, until it is put back; `None` while it has no more.
-    pub(super) fn take_pair(&self) -> Result<Option<OpenPair>, Fault> {
+    pub(crate) fn take_pair(&self) -> Result<Option<OpenPair>, Fault> {
         self.present().ok_or(Fault::Lost)?.take_pair()
     }
 
     /// Lets others have the queue pair, if nothing is in it and the device has not failed it.
-    pub(super) fn put_pair(&self, pair: OpenPair) {
+    pub(crate) fn put_pair(&self, pair: OpenPair) {
         if let Some(present) = self.present() {
             present.put_pair(pair);
         }
@@ -334,18 +331,18 @@ impl RegisteredDevice {
 
     /// Whether its queue pairs do what its sessions do by themselves; its known-answer test has shown it.
     #[inline]
-    pub(super) fn is_inline(&self) -> bool {
+    pub(crate) fn is_inline(&self) -> bool {
         self.here().inline.load(Ordering::Relaxed)
     }
 
     /// Whether its queue pairs are shared, because there are too few for each thread to have one.
     #[inline]
-    pub(super) fn is_scarce(&self) -> bool {
+    pub(crate) fn is_scarce(&self) -> bool {
         self.here().scarce.load(Ordering::Relaxed)
     }
 
     /// Takes what is ready in the shared lines if they are to be polled, and offers what waits.
-    pub(super) fn serve(&self, common: &Common, learner: Learner<'_>, poll: bool, back: &mut List) {
+    pub(crate) fn serve(&self, common: &Common, learner: Learner<'_>, poll: bool, back: &mut List) {
         if let Some(present) = self.present() {
             present.with_served(common, learner, |served| present.shared.serve(served, poll, back));
         }

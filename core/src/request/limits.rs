@@ -127,7 +127,7 @@ impl Limits {
                 return Err(Misuse::KeyLength { algorithm: self.algorithm, got: view.tag.len(), takes: info.key });
             }
             // As the tag of an AEAD.
-            Length::Tag if row.reads_tag && view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
+            Length::GivenTag if view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
             Length::Tag => self.check_output(view.tag.len(), self.tag_len)?,
             _ => {}
         }

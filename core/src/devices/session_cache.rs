@@ -21,13 +21,13 @@ struct Open {
 
 impl SessionCache {
     /// For a device that can have `limit` sessions open, of which two are left for its known-answer tests.
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { limit: limit.saturating_sub(2).max(1), open: Mutex::default() }
     }
 
     /// The session of this number, opened if it is not; other threads that need a session of the device wait meanwhile. A
     /// fault that is not the device's while every open session has requests in flight.
-    pub(super) fn get_or_open(
+    pub(crate) fn get_or_open(
         &self,
         id: usize,
         open: impl FnOnce() -> Result<Arc<dyn DeviceSession>, Refusal>,
@@ -51,12 +51,12 @@ impl SessionCache {
     }
 
     /// Whether a session is open.
-    pub(super) fn has(&self, id: usize) -> bool {
+    pub(crate) fn has(&self, id: usize) -> bool {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.contains_key(&id)
     }
 
     /// Closes a session that has ended.
-    pub(super) fn close(&self, id: usize) {
+    pub(crate) fn close(&self, id: usize) {
         let closed = self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.remove(&id);
         drop(closed);
     }

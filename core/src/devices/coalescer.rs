@@ -4,8 +4,13 @@
 //! The thread that completes a batch takes all of them along and runs them; a thread whose coalescing time is over runs those
 //! that are there. There is no helper thread.
 
-use super::list::List;
-use super::stack::Stack;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::algorithm::Algorithm;
+use crate::clock::Clock;
+use crate::request::{List, Stack};
+use crate::stats::Stats;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Where requests of one algorithm wait for those of any queue.
@@ -87,5 +92,44 @@ mod races {
             }
             assert_eq!((slots(taken), coalescer.count.load(Ordering::SeqCst)), (vec![1, 2], 0));
         });
+    }
+}
+
+// What the frameworks over the same devices have in common.
+
+pub(crate) struct Common {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) stats: Stats,
+    /// Devices in quarantine, as bits.
+    ailing: AtomicU64,
+    /// By algorithm.
+    coalescers: Box<[Coalescer]>,
+    /// One in so many requests is verified; 0 for none.
+    pub(crate) verify: u32,
+}
+
+impl Common {
+    pub(crate) fn new(clock: Arc<dyn Clock>, stats: Stats, verify: u32) -> Self {
+        let coalescers = (0..Algorithm::COUNT).map(|_| Coalescer::default()).collect();
+        Self { clock, stats, ailing: AtomicU64::new(0), coalescers, verify }
+    }
+
+    /// Where requests of an algorithm wait for those of other queues.
+    pub(crate) fn coalescer(&self, algorithm: Algorithm) -> &Coalescer {
+        &self.coalescers[algorithm as usize]
+    }
+
+    /// Devices in quarantine, as bits.
+    #[inline]
+    pub(crate) fn ailing(&self) -> u64 {
+        self.ailing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ailing(&self, device: usize, ailing: bool) {
+        if ailing {
+            self.ailing.fetch_or(1 << device, Ordering::SeqCst);
+        } else {
+            self.ailing.fetch_and(!(1 << device), Ordering::SeqCst);
+        }
     }
 }

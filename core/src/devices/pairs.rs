@@ -2,12 +2,13 @@
 
 #![allow(unsafe_code)]
 
-use super::inbox::Inbox;
-use super::list::List;
-use super::request::Request;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::algorithm::{Fault, Shape};
 use crate::driver::entry::{Chain, Flight, Place};
 use crate::driver::{Batch, Completions, QueuePair, survived};
+use crate::request::{Inbox, List, Request};
 
 /// The only place that calls a [`QueuePair`].
 pub(crate) struct OpenPair {
@@ -44,7 +45,7 @@ impl OpenPair {
     pub(crate) fn has_of(&self, home: &Inbox) -> bool {
         // SAFETY: the requests live while they are in flight; a device touches no note of core's.
         let home_of = |place: Place| unsafe { (&raw const (*place.cast::<Request<'_>>().as_ptr()).note.home).read() };
-        self.flight.places().any(|place| home_of(place) == Some(std::ptr::NonNull::from(home).cast()))
+        self.flight.places().any(|place| home_of(place) == Some(std::ptr::NonNull::from(home)))
     }
 
     /// The request that has been in the device for longest, by its address, and the bytes of its data.
@@ -167,5 +168,46 @@ impl OpenPair {
         });
         done.append(&mut back);
         Fault::failed("the driver panicked")
+    }
+}
+
+// The queue pairs of a device that no thread uses at the moment.
+
+/// No thread ever waits here: where a slot is busy, the next one is tried, and where all are, a queue pair is attached anew.
+#[derive(Default)]
+pub(crate) struct Pool {
+    slots: [Idle; 16],
+}
+
+/// In a cache line of its own, because a thread takes and puts with every batch.
+#[derive(Default)]
+#[repr(align(64))]
+struct Idle(Mutex<Option<OpenPair>>);
+
+impl Pool {
+    pub(crate) fn take(&self) -> Option<OpenPair> {
+        self.in_turn().find_map(|slot| slot.try_lock().ok()?.take())
+    }
+
+    /// Gives the queue pair back where every slot is full.
+    pub(crate) fn put(&self, pair: OpenPair) -> Option<OpenPair> {
+        for slot in self.in_turn() {
+            if let Ok(mut slot) = slot.try_lock()
+                && slot.is_none()
+            {
+                return slot.replace(pair);
+            }
+        }
+        Some(pair)
+    }
+
+    /// All slots, each thread from one of its own on, so that threads seldom meet.
+    fn in_turn(&self) -> impl Iterator<Item = &Mutex<Option<OpenPair>>> {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static FIRST: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+        }
+        let first = FIRST.with(|first| *first);
+        (0..self.slots.len()).map(move |index| &self.slots[(first + index) % self.slots.len()].0)
     }
 }

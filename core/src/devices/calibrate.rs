@@ -12,7 +12,8 @@
 
 #![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::admission::Urgency;
@@ -92,7 +93,7 @@ impl Calibrations {
         }
         *loaded = devices.len();
         match store.load() {
-            Ok(records) => records.iter().for_each(|record| take_in(new, record)),
+            Ok(records) => records.iter().for_each(|record| take_in_costs(new, record)),
             Err(warning) => self.warn(warning),
         }
         true
@@ -229,7 +230,7 @@ fn is_wanted(device: &RegisteredDevice, algorithm: Algorithm, operation: Operati
 }
 
 /// All that was measured of the devices of a framework.
-pub(crate) fn records(devices: &[RegisteredDevice]) -> Vec<CostRecord> {
+pub(crate) fn cost_records(devices: &[RegisteredDevice]) -> Vec<CostRecord> {
     let mut records = Vec::new();
     for device in devices {
         for capability in device.capabilities() {
@@ -261,7 +262,7 @@ fn version(device: &RegisteredDevice) -> String {
 }
 
 /// Takes in one record, if it is about a device of this framework and plausible.
-pub(crate) fn take_in(devices: &[RegisteredDevice], record: &CostRecord) {
+pub(crate) fn take_in_costs(devices: &[RegisteredDevice], record: &CostRecord) {
     let Ok(algorithm) = record.algorithm.parse::<Algorithm>() else { return };
     let operations = algorithm.kind().operations();
     let Some(operation) = operations.iter().find(|operation| operation.name() == record.operation) else { return };

@@ -5,9 +5,9 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use super::Request;
 use super::inbox::Inbox;
 use super::list::List;
-use super::request::Request;
 use crate::driver::entry::{Chain, Place, link};
 
 /// A slice of requests that is lent to core. The call cannot return, not even by a panic, before they are back.
@@ -24,7 +24,7 @@ impl<'r> Loan<'r> {
     ///
     /// What `examine` answers is the address of a session, or nothing; it lives as long as the loan.
     #[inline]
-    pub(super) unsafe fn of<E>(
+    pub(crate) unsafe fn of<E>(
         requests: &'r mut [Request<'_>],
         home: &'r Inbox,
         mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<NonNull<()>>, E>,
@@ -39,7 +39,7 @@ impl<'r> Loan<'r> {
             // SAFETY: in the slice, and nobody else has it.
             let request = unsafe { here.cast::<Request<'_>>().as_mut() };
             let owner = examine(place, request)?;
-            (request.note.owner, request.note.home, request.note.tried) = (owner, Some(NonNull::from(home).cast()), 0);
+            (request.note.owner, request.note.home, request.note.tried) = (owner, Some(NonNull::from(home)), 0);
             link(here.cast(), Some(behind.cast()));
         }
         // SAFETY: within the slice.

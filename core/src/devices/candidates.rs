@@ -20,11 +20,11 @@ impl Default for Candidates {
 
 impl Candidates {
     /// Those that the youngest session has, if there is one.
-    pub(super) fn get(&self, algorithm: Algorithm) -> Option<Arc<[Candidate]>> {
+    pub(crate) fn get(&self, algorithm: Algorithm) -> Option<Arc<[Candidate]>> {
         self.0[algorithm as usize].read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn get_or_make(
+    pub(crate) fn get_or_make(
         &self,
         algorithm: Algorithm,
         make: impl FnOnce() -> Arc<[Candidate]>,
@@ -36,7 +36,7 @@ impl Candidates {
     }
 
     /// Has them made anew for the next session.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         for candidates in &self.0 {
             *candidates.write().unwrap_or_else(PoisonError::into_inner) = None;
         }

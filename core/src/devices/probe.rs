@@ -7,15 +7,12 @@ use std::sync::Arc;
 
 use super::admission::{UNDER_WAY, Urgency};
 use super::device::RegisteredDevice;
-use super::inbox::Inbox;
-use super::list::List;
-use super::loan::Loan;
-use super::request::Request;
 use crate::algorithm::{
     Algorithm, AlgorithmInfo, Direction, Fault, Kind, Length, Operation, Outcome, Refusal, SessionParams,
 };
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, Fields, Operands, guarded};
+use crate::request::{Inbox, List, Loan, Request};
 use crate::route::{CostCell, Ledgers, Meter, REQUESTS};
 use crate::trust::{sample_params, sample_text};
 
@@ -47,11 +44,11 @@ pub(crate) struct Machine<'a> {
 }
 
 /// A device while it is measured.
-pub(super) struct Probe {
+pub(crate) struct Probe {
     /// Its place in the framework.
-    pub(super) device: usize,
+    pub(crate) device: usize,
     /// It works in the calling thread.
-    pub(super) direct: bool,
+    pub(crate) direct: bool,
     algorithm: Algorithm,
     operation: Operation,
     session: Arc<dyn DeviceSession>,
@@ -64,7 +61,7 @@ pub(super) struct Probe {
     /// Cells of this turn, and the nanoseconds that they took.
     turn: (usize, u64),
     /// The turn is over: all cells had theirs, or there was no time for more. The next turn goes on where this one ends.
-    pub(super) is_over: bool,
+    pub(crate) is_over: bool,
     /// By row and column of what is measured; the measurements of all turns, wall and CPU, for one group of requests.
     found: Vec<Vec<Vec<(f32, f32)>>>,
 }
@@ -85,7 +82,7 @@ struct Buffer {
 }
 
 /// Anything that keeps a device from being measured.
-pub(super) struct Unfit;
+pub(crate) struct Unfit;
 
 /// The session that is measured. Of ECDSA some devices have either half of the key, not both; the public key of the private one that is 1
 /// is the generator.
@@ -104,7 +101,7 @@ const NUMBER: [u8; 8] = 1u64.to_be_bytes();
 
 impl Probe {
     /// Of a device whose known-answer test is over; `None` while it is not.
-    pub(super) fn new(
+    pub(crate) fn new(
         machine: Machine<'_>,
         place: usize,
         algorithm: Algorithm,
@@ -185,7 +182,7 @@ impl Probe {
     }
 
     /// Measures a cell.
-    pub(super) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<(), Unfit> {
+    pub(crate) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<(), Unfit> {
         let start = self.meter.now(clock);
         let (row, column) = self.cells[self.next];
         self.next = (self.next + 1) % self.cells.len();
@@ -275,7 +272,7 @@ impl Probe {
     }
 
     /// The measurements until now: the best of all turns.
-    pub(super) fn cells(&self) -> Vec<CostCell> {
+    pub(crate) fn cells(&self) -> Vec<CostCell> {
         let least = |times: &mut dyn Iterator<Item = f32>| times.fold(f32::INFINITY, f32::min);
         let mut cells = Vec::new();
         for (requests, row) in self.rows.iter().zip(&self.found) {

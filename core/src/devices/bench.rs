@@ -7,19 +7,18 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::list::{Handle, List};
-use super::pair::OpenPair;
-use super::request::Request;
+use super::pairs::OpenPair;
 use crate::algorithm::Fault;
 use crate::clock::Clock;
 use crate::driver::{Capability, DeviceSession, Operands};
+use crate::request::{Handle, List, Request};
 use crate::trust::{Bench, Ended, PATIENCE, Run};
 
 /// For so many nanoseconds a request waits for a known-answer test, and for one batch of it.
-pub(super) const BRIEF: u64 = 1_000_000;
+pub(crate) const BRIEF: u64 = 1_000_000;
 
 /// What a known-answer test runs on, and how long the caller has.
-pub(super) struct PairBench<'a> {
+pub(crate) struct PairBench<'a> {
     take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
     clock: &'a dyn Clock,
     /// When the caller has no more time; `u64::MAX` where it waits for the end.
@@ -31,7 +30,7 @@ pub(super) struct PairBench<'a> {
 }
 
 impl<'a> PairBench<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
         clock: &'a dyn Clock,
         capability: &Capability,
@@ -67,7 +66,7 @@ impl Bench for PairBench<'_> {
 }
 
 /// A batch of known answers that owns its requests, so that it may stay in the device beyond any call.
-pub(super) struct SentBatch {
+pub(crate) struct SentBatch {
     pair: OpenPair,
     /// Leaked when something is still in strange hands at the end.
     lent: ManuallyDrop<Lent>,
@@ -152,7 +151,7 @@ impl SentBatch {
     }
 
     /// Takes back what is ready, and gives the queue pair up when that was all. Returns whether it did.
-    pub(super) fn poll(&mut self, clock: &dyn Clock) -> bool {
+    pub(crate) fn poll(&mut self, clock: &dyn Clock) -> bool {
         let is_over = self.pair.is_open() && self.advance(clock, usize::MAX, PATIENCE, 0).is_ok_and(|is_back| is_back);
         is_over && self.pair.take_back(&mut self.done)
     }

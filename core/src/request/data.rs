@@ -1,0 +1,195 @@
+//! What a submission consists of, and the operands that it lends.
+
+use smallvec::SmallVec;
+use zeroize::Zeroizing;
+
+use crate::algorithm::{Buffers, Data, Length, Operation, Outcome, Segments};
+use crate::driver::{Fields, Operands, Scattered};
+
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) operation: Operation,
+    pub(crate) iv: SmallVec<[u8; 24]>,
+    pub(crate) aad: Vec<u8>,
+    pub(crate) data: Vec<u8>,
+    /// Where the result goes, if not into `data`.
+    pub(crate) output: Option<Vec<u8>>,
+    /// The data and where the result goes, if something of that is no vector: the two above are empty then.
+    pub(crate) assorted: Option<Box<Assorted>>,
+    /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
+    pub(crate) tag: Zeroizing<[u8; SHORT_TAG]>,
+    /// The same, of what is longer: signatures and messages of RSA, digests of any length, and private keys.
+    pub(crate) long_tag: Zeroizing<Vec<u8>>,
+    pub(crate) tag_length: usize,
+    /// Random bytes that keys or a secret are made from.
+    pub(crate) seed: Zeroizing<Vec<u8>>,
+    /// Bytes of the output that are the result, of compression; of packets, those of the payload; of what was deciphered, those of the
+    /// message.
+    pub(crate) written: usize,
+    pub(crate) user: u64,
+}
+
+/// SHA-512 and its HMAC, and Ed25519.
+pub(crate) const SHORT_TAG: usize = 64;
+
+impl Parts {
+    /// Where a tag of so many bytes is.
+    #[inline]
+    pub(crate) fn place<'t>(short: &'t mut [u8; SHORT_TAG], long: &'t mut Vec<u8>, length: usize) -> &'t mut [u8] {
+        if length > SHORT_TAG {
+            long.resize(length, 0);
+            return long;
+        }
+        &mut short[..length]
+    }
+
+    /// What to do, on the buffers that `buffers` finds.
+    #[inline(always)]
+    pub(crate) fn operands<'a>(
+        &'a mut self,
+        result: usize,
+        buffers: impl FnOnce(&'a mut Vec<u8>, &'a mut Option<Vec<u8>>, &'a mut Option<Box<Assorted>>) -> Buffers<'a>,
+    ) -> Operands<'a> {
+        if self.operation.is_rare() {
+            return self.rare(result);
+        }
+        let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
+        if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
+            *tag_length = result;
+        }
+        let tag = Parts::place(tag, long_tag, *tag_length);
+        let buffers = || buffers(data, output, assorted);
+        match *operation {
+            Operation::Digest => Operands::Digest { input: buffers().into_input(), output: tag },
+            Operation::Mac => Operands::Mac { iv, input: buffers().into_input(), output: tag },
+            Operation::Seal => Operands::Seal { iv, aad, data: buffers(), tag },
+            Operation::Open => Operands::Open { iv, aad, data: buffers(), tag },
+            Operation::Sign => Operands::Sign { input: buffers().into_input(), output: tag },
+            Operation::Verify => Operands::Verify { input: buffers().into_input(), signature: tag },
+            Operation::Derive => Operands::Derive { input: buffers().into_input(), output: tag },
+            operation => Operands::Cipher { operation, iv, data: buffers() },
+        }
+    }
+
+    /// The same of operations that have operands of their own.
+    #[inline(never)]
+    fn rare(&mut self, result: usize) -> Operands<'_> {
+        let Parts { operation, iv, data, output, assorted, tag, long_tag, tag_length, seed, written, .. } = self;
+        let row = operation.info();
+        if row.in_place {
+            let packet = match assorted {
+                Some(assorted) => assorted.buffers().into_output(),
+                None => data,
+            };
+            let fields = Fields { iv, aad: &[], input: None, output: packet, tag: &mut tag[..1], written };
+            return Operands::of(*operation, fields);
+        }
+        let input = match assorted {
+            Some(assorted) => assorted.buffers().into_input(),
+            None => data,
+        };
+        if row.output == Length::Tag || row.tag == Length::Tag {
+            *tag_length = result;
+        }
+        let tag = Parts::place(tag, long_tag, *tag_length);
+        let (output, tag) =
+            if row.output == Length::Tag { (tag, &mut [][..]) } else { (&mut output.get_or_insert_default()[..], tag) };
+        Operands::of(*operation, Fields { iv: seed, aad: &[], input: Some(input), output, tag, written })
+    }
+}
+
+// The data of a submission that are not all in vectors: in other buffers, or in segments of regions.
+
+/// Data, and where the result goes if not there.
+#[derive(Clone)]
+pub(crate) struct Assorted {
+    pub(crate) data: Data,
+    pub(crate) output: Option<Data>,
+    /// The result takes the place of the data, or goes to the output. Other results are tags.
+    writes: bool,
+    /// Of what lies in segments, while a queue has the submission and a device needed it contiguous.
+    copies: Option<Copies>,
+}
+
+/// Contiguous buffers in place of segments; empty where there are none. Wiped, because nobody else can.
+#[derive(Clone, Default)]
+struct Copies {
+    data: Zeroizing<Vec<u8>>,
+    output: Zeroizing<Vec<u8>>,
+}
+
+impl Assorted {
+    #[cold]
+    pub(crate) fn new(writes: bool, data: Data, output: Option<Data>) -> Box<Self> {
+        Box::new(Self { data, output, writes, copies: None })
+    }
+
+    /// Where the result goes.
+    pub(crate) fn result(&self) -> &Data {
+        self.output.as_ref().filter(|_| self.writes).unwrap_or(&self.data)
+    }
+
+    /// Whether something lies in segments, of what a device reads or writes.
+    pub(crate) fn has_segments(&self) -> bool {
+        self.data.segments().or(self.result().segments()).is_some()
+    }
+
+    /// Bytes that it keeps in memory.
+    #[cold]
+    pub(crate) fn bytes(&self) -> usize {
+        self.data.len() + self.output.as_ref().map_or(0, Data::len)
+    }
+
+    /// The data, if all of them lie in segments that were not copied.
+    pub(crate) fn scattered(&self) -> Option<Scattered<'_>> {
+        let (input, output) = (self.data.segments()?, self.result().segments()?);
+        self.copies.is_none().then_some(Scattered { input, output })
+    }
+
+    /// What a device reads and writes: of segments their copies, and nothing at all before these are made.
+    #[cold]
+    pub(crate) fn buffers(&mut self) -> Buffers<'_> {
+        fn slice<'a>(data: &'a mut Data, copy: &'a mut [u8]) -> &'a mut [u8] {
+            match data {
+                Data::Vec(data) => data,
+                Data::Buffer(data) => data.as_mut_slice(),
+                Data::Segments(_) => copy,
+            }
+        }
+        if self.copies.is_none() && self.has_segments() {
+            return Buffers::InPlace(&mut []);
+        }
+        let copies = self.copies.get_or_insert_default();
+        let input = slice(&mut self.data, &mut copies.data);
+        match self.output.as_mut().filter(|_| self.writes) {
+            Some(output) => Buffers::Separate { input, output: slice(output, &mut copies.output) },
+            None => Buffers::InPlace(input),
+        }
+    }
+
+    /// Copies what lies in segments, for the rest of the request. Returns how many bytes were copied.
+    pub(crate) fn copy_in(&mut self) -> usize {
+        let zeros = |segments: Option<&Segments>| Zeroizing::new(vec![0; segments.map_or(0, Segments::bytes)]);
+        let output = self.output.as_ref().filter(|_| self.writes).and_then(Data::segments);
+        let mut copies = Copies { data: zeros(self.data.segments()), output: zeros(output) };
+        if let Data::Segments(segments) = &self.data {
+            segments.read(&mut copies.data).expect("the copy has the length of the segments");
+        }
+        let bytes = copies.data.len();
+        self.copies = Some(copies);
+        bytes
+    }
+
+    /// Ends the copies. A result goes into its segments, and only of a request that ended well: nothing of what was decrypted with
+    /// a bad tag does. Returns how many bytes were copied.
+    #[cold]
+    pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
+        let Some(copies) = self.copies.take() else { return 0 };
+        let Some(segments) = self.result().segments().filter(|_| self.writes && outcome == Some(Outcome::Done)) else {
+            return 0;
+        };
+        let copy = if self.output.is_some() { &copies.output } else { &copies.data };
+        segments.write(copy).expect("the copy has the length of the segments");
+        copy.len()
+    }
+}
