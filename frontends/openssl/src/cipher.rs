@@ -4,7 +4,6 @@ use gantry_core::{Algorithm, Direction, Operation, Outcome, Request, SessionPara
 
 use crate::aead::Sealed;
 use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::ccm::Ccm;
 use crate::chain::Chained;
 use crate::framework::{Done, Engine, Side};
 use crate::gains::Gain;
@@ -25,7 +24,6 @@ pub(crate) enum Way {
 #[derive(Clone)]
 pub(crate) enum State {
     Aead(Sealed),
-    Ccm(Ccm),
     Xts(Xts),
     Chain(Chained),
 }
@@ -35,19 +33,11 @@ impl State {
     pub(crate) fn new(wrapped: &Wrapped) -> Self {
         match wrapped.row().mode {
             Mode::Aead(aead) => State::Aead(Sealed::new(aead, wrapped)),
-            Mode::Ccm => State::Ccm(Ccm::default()),
             Mode::Chain(chain) => State::Chain(Chained::new(chain)),
             // A row of ciphers has no other.
-            Mode::Xts
-            | Mode::Digest
-            | Mode::Mac(_)
-            | Mode::Kdf(_)
-            | Mode::Signature
-            | Mode::Ecdsa
-            | Mode::Rsa
-            | Mode::SlhDsa
-            | Mode::Exchange
-            | Mode::Keys => State::Xts(Xts::default()),
+            Mode::Xts | Mode::Kdf(_) | Mode::Signature | Mode::SlhDsa | Mode::Exchange | Mode::Keys => {
+                State::Xts(Xts::default())
+            }
         }
     }
 
@@ -55,7 +45,6 @@ impl State {
     pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
         match self {
             State::Aead(sealed) => sealed.elsewhere(),
-            State::Ccm(_) => Sizes::ALL,
             State::Xts(xts) => xts.keyed.elsewhere(wrapped),
             State::Chain(chained) => chained.elsewhere(wrapped),
         }
@@ -65,7 +54,6 @@ impl State {
     pub(crate) fn is_hosts(&self) -> bool {
         match self {
             State::Aead(sealed) => sealed.is_hosts(),
-            State::Ccm(_) => false,
             State::Xts(_) => true,
             State::Chain(chained) => chained.is_hosts(),
         }
@@ -77,7 +65,6 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.iv_len(),
             State::Xts(_) | State::Chain(_) => Some(usual),
-            State::Ccm(ccm) => ccm.iv_len(),
         }
     }
 
@@ -88,19 +75,17 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.nonce_alone(encrypt) == Some(length),
             State::Xts(xts) => xts.keyed.encrypt == encrypt && length == size_of::<Tweak>(),
-            State::Ccm(ccm) => ccm.takes_nonce(encrypt),
             State::Chain(_) => false,
         }
     }
 
-    /// Whether this key, told again with a nonce, changes nothing: the host has it. (In CCM it is made into a schedule for the lengths of
-    /// that moment.)
+    /// Whether this key, told again with a nonce, changes nothing: the host has it.
     #[inline(always)]
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
         match self {
             State::Aead(sealed) => sealed.has_key(key),
             State::Xts(xts) => !xts.keyed.is_turned() && xts.keyed.key.is(key),
-            State::Ccm(_) | State::Chain(_) => false,
+            State::Chain(_) => false,
         }
     }
 
@@ -114,29 +99,24 @@ impl State {
                 }
             }
             State::Xts(xts) => xts.tweak = iv.try_into().ok(),
-            State::Ccm(ccm) => ccm.restarted(),
             State::Chain(_) => {}
         }
     }
 
-    /// The host will be initialised, with a key, a nonce and parameters or without. 1 when that may go on.
+    /// The host will be initialised, with a nonce or without. 1 when that may go on.
     #[inline(always)]
-    pub(crate) fn before_init(&mut self, host: &Host, key: bool, iv: bool, params: bool) -> i32 {
+    pub(crate) fn before_init(&mut self, host: &Host, iv: bool) -> i32 {
         match self {
-            State::Chain(chained) if !iv => return chained.before_init(host),
-            State::Ccm(ccm) if params => ccm.before_params(host, key),
-            _ => {}
+            State::Chain(chained) if !iv => chained.before_init(host),
+            _ => 1,
         }
-        1
     }
 
     /// The host will be told parameters.
     pub(crate) fn before_params(&mut self, host: &Host) {
-        match self {
-            State::Ccm(ccm) => ccm.before_params(host, false),
+        if let State::Chain(chained) = self {
             // Should it fail, the next data do.
-            State::Chain(chained) => drop(chained.catch_up(host)),
-            State::Aead(_) | State::Xts(_) => {}
+            chained.catch_up(host);
         }
     }
 
@@ -145,16 +125,8 @@ impl State {
     pub(crate) fn refused(&mut self, key: bool) {
         match self {
             State::Aead(sealed) => sealed.refused(key),
-            State::Ccm(ccm) => ccm.refused(key),
             State::Xts(xts) => xts.refused(),
             State::Chain(chained) => chained.refused(),
-        }
-    }
-
-    /// The host has refused parameters, of which some may be in force.
-    pub(crate) fn refused_params(&mut self) {
-        if let State::Ccm(ccm) = self {
-            ccm.refused(false);
         }
     }
 
@@ -163,7 +135,6 @@ impl State {
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
         match self {
             State::Aead(sealed) => sealed.initialised(wrapped, encrypt, key, iv),
-            State::Ccm(ccm) => ccm.initialised(wrapped, encrypt, key, iv),
             State::Xts(xts) => xts.initialised(wrapped, encrypt, key, iv),
             State::Chain(chained) => chained.initialised(wrapped, encrypt, key, iv),
         }
@@ -173,7 +144,6 @@ impl State {
     pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
         match self {
             State::Aead(sealed) => sealed.data(wrapped, host, way, io, fed),
-            State::Ccm(ccm) => ccm.data(wrapped, host, way, io),
             State::Xts(xts) => xts.data(wrapped, host, way, io),
             State::Chain(chained) => chained.data(wrapped, host, way, io, fed),
         }
@@ -182,7 +152,6 @@ impl State {
     pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
         match self {
             State::Aead(sealed) => sealed.finish(host, io),
-            State::Ccm(ccm) => ccm.finish(host, io),
             State::Chain(chained) => chained.finish(host, io),
             // A data unit has no end of its own.
             State::Xts(_) => host.finish(io),
@@ -193,7 +162,6 @@ impl State {
     pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
         match self {
             State::Aead(sealed) => sealed.told(host, told),
-            State::Ccm(ccm) => ccm.told(host, told),
             State::Chain(chained) => chained.told(told),
             State::Xts(_) => {}
         }
@@ -203,7 +171,6 @@ impl State {
     pub(crate) fn ask(&mut self, host: &Host, questions: Questions<'_>) -> i32 {
         match self {
             State::Aead(sealed) => sealed.ask(host, questions),
-            State::Ccm(ccm) => ccm.ask(host, questions),
             State::Chain(chained) => chained.ask(host, questions),
             State::Xts(_) => host.ask(questions),
         }

@@ -1,6 +1,5 @@
 //! The framework of a provider: opened at the first request that may need it, and once more in each child of a fork.
 
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use gantry_core::driver::{Class, Driver};
@@ -51,8 +50,6 @@ pub(crate) struct Cell {
 pub(crate) struct Framework {
     gantry: Gantry,
     gains: Gains,
-    /// By algorithm: those of digests, of which one is enough.
-    digests: Box<[OnceLock<Option<Session>>]>,
     /// Where there are lanes, and the operator allows them.
     derivations: Option<Derivations>,
     soft: Soft,
@@ -113,7 +110,6 @@ impl Framework {
         Ok(Self {
             gantry,
             gains: Gains::new(settings.asked()),
-            digests: Algorithm::ALL.iter().map(|_| OnceLock::new()).collect(),
             derivations,
             soft: settings.soft,
             named: settings.policy_named,
@@ -131,12 +127,7 @@ impl Framework {
     }
 
     fn session(&self, params: SessionParams) -> Option<Session> {
-        let algorithm = params.algorithm();
-        let session = || self.gantry.session(params).ok();
-        match algorithm.kind() {
-            Kind::Digest => self.digests[algorithm as usize].get_or_init(session).clone(),
-            _ => session(),
-        }
+        self.gantry.session(params).ok()
     }
 
     /// Whether the policy leads so many requests elsewhere, where the operator wants them. The host is a device among those that it
@@ -218,7 +209,7 @@ impl Framework {
     }
 
     fn cell(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
-        let session = self.session(measure::keys(algorithm, operation).0)?;
+        let session = self.session(measure::keys(algorithm))?;
         let best = self.rivals(algorithm).filter_map(|device| {
             let measured = measure::measure(&self.gantry, device, algorithm, operation, bytes)?;
             Some((device.name().to_owned(), measured))

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gantry_core::driver::{Class, Operands};
+use gantry_core::driver::Class;
 use gantry_core::route::Pin;
 use gantry_core::stats::uncounted;
 use gantry_core::{AeadStream, Algorithm, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams};
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::boundary::HostKdf;
 use crate::framework::nanoseconds;
-use crate::{host, pair};
+use crate::host;
 
 /// What several rounds have shown.
 pub(crate) struct Measured {
@@ -60,26 +60,10 @@ pub(crate) fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes:
     rounds(turn, gantry, Class::Simd)
 }
 
-/// Keys that are nobody's, for `operation`, and those of the signer where it verifies.
-pub(crate) fn keys(algorithm: Algorithm, operation: Operation) -> (SessionParams, Option<SessionParams>) {
+/// Keys that are nobody's. Nearly any key will do, but XTS wants its halves to differ.
+pub(crate) fn keys(algorithm: Algorithm) -> SessionParams {
     let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
-    let with = |key: &[u8], direction| SessionParams::new(algorithm, key).direction(direction);
-    let verifies = operation == Operation::Verify;
-    match algorithm {
-        // The public key of the private one that is 1 is the generator.
-        Algorithm::EcdsaP256 if verifies => {
-            let mut one = [0; pair::SIZE];
-            one[pair::SIZE - 1] = 1;
-            let generator = Algorithm::EcdhP256.info().generator;
-            (with(generator, Direction::Decrypt), Some(with(&one, Direction::Encrypt)))
-        }
-        Algorithm::EcdsaP256 => (with(&[0x5A; pair::SIZE], Direction::Encrypt), None),
-        _ => {
-            // Nearly any key will do, but XTS wants its halves to differ.
-            let both = with(gantry_core::sample_key(algorithm).unwrap_or(&any), Direction::Both);
-            (both.clone(), verifies.then_some(both))
-        }
-    }
+    SessionParams::new(algorithm, gantry_core::sample_key(algorithm).unwrap_or(&any)).direction(Direction::Both)
 }
 
 /// Requests that either side can run, again and again.
@@ -114,12 +98,12 @@ impl Trial {
         };
         let most = usize::try_from(algorithm.info().max_data).unwrap_or(usize::MAX);
         let mut data = Zeroizing::new(vec![0x5A; bytes.min(most)]);
-        let (keys, signing) = keys(algorithm, operation);
+        let keys = keys(algorithm);
         let mut signature = vec![0; keys.tag_length()];
-        if let Some(signing) = signing {
-            on(device, signing)?.sign(&data, &mut signature).ok()?;
-        }
         let (host, device) = (on(host::NAME, keys.clone())?, on(device, keys)?);
+        if operation == Operation::Verify {
+            device.sign(&data, &mut signature).ok()?;
+        }
         let stream = device.aead_stream(operation).ok();
         let mut tag = Zeroizing::new(vec![0; device.params().tag_length()]);
         let takes = device.params().algorithm().info().iv;
@@ -141,7 +125,7 @@ impl Trial {
 
     fn run(&mut self, on: On) -> Option<()> {
         let Self { data, tag, .. } = self;
-        let (operation, iv) = (self.operation, &self.nonce[..self.nonce_length]);
+        let iv = &self.nonce[..self.nonce_length];
         let session = if on == On::Host { &self.host } else { &self.device };
         match self.operation {
             Operation::Encrypt => session.encrypt(iv, &mut data[..]),
@@ -156,20 +140,6 @@ impl Trial {
                 None if self.operation == Operation::Seal => session.seal(iv, &AAD, &mut data[..], tag),
                 None => session.open(iv, &AAD, &mut data[..], tag),
             },
-            Operation::Digest | Operation::Mac if on == On::Host => {
-                session.run(whole(operation, iv, data, tag)).map(drop)
-            }
-            // As messages come: in pieces, or held until they are whole. The host begins each, whoever has it then; an
-            // empty one takes it somewhat longer than that.
-            Operation::Digest | Operation::Mac => {
-                self.host.run(whole(operation, iv, &[], tag)).and_then(|_| match self.nonce_length {
-                    0 => session.stream(1).and_then(|mut stream| {
-                        stream.update(data)?;
-                        stream.finish(tag)
-                    }),
-                    _ => session.run(whole(operation, iv, &data.clone(), tag)).map(drop),
-                })
-            }
             Operation::Sign => session.sign(data, tag),
             Operation::Verify => session.verify(data, &self.signature),
             Operation::Derive => session.derive(session.params().algorithm().info().generator, tag),
@@ -246,13 +216,4 @@ fn rounds(mut turn: impl FnMut(Option<On>) -> Option<()>, gantry: &Gantry, class
     let ours = had.zip(cpu()).map_or(wall, |(before, after)| after.saturating_sub(before) as f64);
     let stolen = if on_the_cpu { (1.0 - ours / wall.max(1.0)).max(0.0) } else { 0.0 };
     Some(Measured { host: host[1], device: device[1], gain: gain[1], spread: (gain[2] - gain[0]) / gain[1], stolen })
-}
-
-/// A digest or a MAC of a whole message.
-fn whole<'a>(operation: Operation, iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> {
-    if operation == Operation::Digest {
-        Operands::Digest { input, output }
-    } else {
-        Operands::Mac { iv, input, output }
-    }
 }

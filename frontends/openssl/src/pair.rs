@@ -26,10 +26,6 @@ impl Raw {
         Self { private: private.map(|key| Zeroizing::new(key.into())), public: public.map(Into::into) }
     }
 
-    pub(crate) fn has_any(&self) -> bool {
-        self.private.is_some() || self.public.is_some()
-    }
-
     pub(crate) fn private(&self) -> Option<&[u8]> {
         self.private.as_deref().map(|key| &**key)
     }

@@ -186,7 +186,7 @@ impl Agreement {
 }
 
 impl Family for ExchangeFns {
-    const KIND: usize = 4;
+    const KIND: usize = 2;
 
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Exchange(functions) = functions { Some(functions) } else { None }
@@ -208,7 +208,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<ExchangeFns, PLACE>, settable_ctx_params::<ExchangeFns, PLACE>)
 }
 
-static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {

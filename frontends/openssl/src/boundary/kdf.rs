@@ -159,7 +159,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
 }
 
 impl Family for KdfFns {
-    const KIND: usize = 6;
+    const KIND: usize = 4;
 
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Kdf(functions) = functions { Some(functions) } else { None }
