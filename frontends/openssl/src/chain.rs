@@ -4,11 +4,11 @@
 //! needed again. So that nobody sees that, the nonce of the message is kept here.
 
 use gantry_core::Request;
+use gantry_core::route::SizeSet;
 
-use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::cipher::{Keyed, Way};
+use crate::boundary::{Answers, Host, Io, Questions, Way, Wrapped};
 use crate::framework::{Done, Side};
-use crate::sizes::Sizes;
+use crate::keyed::Keyed;
 use crate::table::Chain;
 
 const CHACHA_BLOCK: usize = 64;
@@ -70,8 +70,8 @@ impl Chained {
     }
 
     /// Calls with other numbers of bytes can go straight to the host.
-    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
-        if self.behind { Sizes::ALL } else { self.keyed.elsewhere(wrapped) }
+    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> SizeSet {
+        if self.behind { SizeSet::ALL } else { self.keyed.elsewhere(wrapped) }
     }
 
     /// Whether the host stands where the message does.

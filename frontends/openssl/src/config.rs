@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use gantry_core::Algorithm;
 use gantry_core::driver::Class;
+use gantry_core::route::SizeSet;
 use gantry_runtime::Config;
 use gantry_runtime::rights::variable;
 
-use crate::sizes::Sizes;
 use crate::table::{Mode, PAIRS, Row, SIGNATURES};
 
 /// A section that has been read.
@@ -120,8 +120,8 @@ impl Settings {
     }
 
     /// The sizes of requests that may be led elsewhere.
-    pub(crate) fn asked(&self) -> Sizes {
-        if self.policy_named { Sizes::ALL } else { Sizes::LARGE }
+    pub(crate) fn asked(&self) -> SizeSet {
+        if self.policy_named { SizeSet::ALL } else { SizeSet::LARGE }
     }
 
     /// Reads the section through `value`, and what Gantry's own files and variables say below it. The error is a sentence

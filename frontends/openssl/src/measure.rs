@@ -5,13 +5,79 @@ use std::time::Instant;
 use gantry_core::driver::Class;
 use gantry_core::route::Pin;
 use gantry_core::stats::uncounted;
-use gantry_core::{AeadStream, Algorithm, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams};
+use gantry_core::{
+    AeadStream, Algorithm, Beside, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams,
+};
 use gantry_digest::{Algorithm as Hash, pbkdf2};
 use zeroize::Zeroizing;
 
 use crate::boundary::HostKdf;
-use crate::framework::nanoseconds;
+use crate::derivations::LANES;
+use crate::framework::{Framework, nanoseconds};
 use crate::host;
+
+/// One operation with requests of one size.
+pub(crate) struct Cell {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: usize,
+    /// Where they go, and why.
+    pub(crate) device: String,
+    pub(crate) why: &'static str,
+    /// The fastest of the devices beside the host.
+    pub(crate) best: Option<(String, Measured)>,
+}
+
+/// Where requests of these sizes go, both ways, and by what the devices are faster.
+pub(crate) fn cells(framework: &Framework, algorithm: Algorithm, sizes: &[usize]) -> Vec<Cell> {
+    let operations = algorithm.kind().operations();
+    let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
+    each.filter_map(|(operation, bytes)| cell(&framework.beside, algorithm, operation, bytes)).collect()
+}
+
+fn cell(beside: &Beside, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
+    let session = beside.gantry().session(keys(algorithm)).ok()?;
+    let measured = beside.rivals(algorithm).filter_map(|device| {
+        Some((device.name().to_owned(), measure(beside.gantry(), device, algorithm, operation, bytes)?))
+    });
+    let best = measured.max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+    let (device, why) = decided(beside, &session, operation, bytes, best.as_ref());
+    Some(Cell { operation, bytes, device, why, best })
+}
+
+/// The device that requests of so many bytes go to, and why. The savings of a device are learned, for programs to come.
+fn decided(
+    beside: &Beside,
+    session: &Session,
+    operation: Operation,
+    bytes: usize,
+    best: Option<&(String, Measured)>,
+) -> (String, &'static str) {
+    let algorithm = session.params().algorithm();
+    if beside.follows() {
+        let name = |place: usize| beside.gantry().devices()[place].name().to_owned();
+        let route = session.route(operation, bytes, 1).map(|route| (name(route.device), route.reason.code()));
+        return route.unwrap_or((host::NAME.to_owned(), "only-choice"));
+    }
+    let Some((name, best)) = best else { return (host::NAME.to_owned(), "only-choice") };
+    #[allow(clippy::cast_possible_truncation, reason = "times of milliseconds")]
+    let saves = Beside::is_worth_it(best.host as f32, best.device as f32);
+    let worth = beside.worth(algorithm, operation);
+    if saves && worth.saved_ns(bytes).is_none() {
+        // So that programs know it from their first requests on.
+        beside.calibrate(algorithm, operation);
+    }
+    let led = worth.saved_ns(bytes).map_or(saves, |saved| saved > 0);
+    (if led { name.clone() } else { host::NAME.to_owned() }, "measured")
+}
+
+/// Where PBKDF2 derives keys of so many bytes, and by what lanes are faster.
+pub(crate) fn derives(framework: &Framework, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Cell> {
+    let lanes = framework.derivations().filter(|lanes| lanes.knows(hash))?;
+    let measured = derivation(framework.beside.gantry(), host, hash, bytes)?;
+    let device = if lanes.gains(hash, bytes.div_ceil(hash.digest_size())) { LANES } else { host::NAME };
+    let best = Some((LANES.to_owned(), measured));
+    Some(Cell { operation: Operation::Derive, bytes, device: device.to_owned(), why: "blocks", best })
+}
 
 /// What several rounds have shown.
 pub(crate) struct Measured {
@@ -27,7 +93,7 @@ pub(crate) struct Measured {
 }
 
 /// Measures requests of so many bytes in rounds: by the time of the CPU, where the device is a part of it. `None` where it cannot be done.
-pub(crate) fn measure(
+fn measure(
     gantry: &Gantry,
     device: &RegisteredDevice,
     algorithm: Algorithm,
@@ -46,7 +112,7 @@ pub(crate) fn measure(
 }
 
 /// Measures keys of so many bytes that PBKDF2 derives: by the host, and in lanes.
-pub(crate) fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Measured> {
+fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Measured> {
     const PASSWORD: &[u8] = b"password";
     const SALT: &[u8] = b"of eight or more";
     /// Enough for what is done once to be little of it.
@@ -61,7 +127,7 @@ pub(crate) fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes:
 }
 
 /// Keys that are nobody's. Nearly any key will do, but XTS wants its halves to differ.
-pub(crate) fn keys(algorithm: Algorithm) -> SessionParams {
+fn keys(algorithm: Algorithm) -> SessionParams {
     let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
     SessionParams::new(algorithm, gantry_core::sample_key(algorithm).unwrap_or(&any)).direction(Direction::Both)
 }

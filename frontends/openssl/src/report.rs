@@ -11,8 +11,8 @@ use gantry_core::{Algorithm, Operation, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
 use crate::derivations::{Derived, LANES};
-use crate::framework::Cell;
 use crate::host;
+use crate::measure::Cell;
 use crate::table::{CIPHERS, KDFS, Kdf, Mode, PAIRS, Row};
 
 /// The place of a row among all that are counted.

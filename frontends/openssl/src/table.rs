@@ -166,11 +166,6 @@ pub(crate) static PAIRS: [Row; 14] = [
     row("X25519", 1034, A::X25519, Mode::Exchange).gains_in_software_before(3, 1),
 ];
 
-/// Whether what is measured may show that software gains with an algorithm, keys included. Of SLH-DSA nothing is.
-pub(crate) fn software_may_gain(algorithm: A) -> bool {
-    !algorithm.is_slh_dsa()
-}
-
 /// How many of [`PAIRS`] are signatures.
 pub(crate) const SIGNATURES: usize = 13;
 

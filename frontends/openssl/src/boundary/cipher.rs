@@ -4,22 +4,24 @@ use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
 use gantry_core::Algorithm;
+use gantry_core::route::SizeSet;
 
 use super::core::{Table, dispatch};
 use super::family::{
-    Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, is_empty, new_context,
+    Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, is_empty, new_context,
     settable_ctx_params,
 };
-use super::host_cipher::{CipherFns, Host, begin};
+use super::functions::{CipherFns, Common, Functions};
+use super::host_cipher::{Host, begin};
 use super::params::{Answers, Questions};
-use super::wrapped::{Functions, Wrapped};
-use super::{Io, guard, pipeline};
+use super::wrapped::Wrapped;
+use super::{Io, Way, guard, pipeline};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::chain::Chained;
-use crate::cipher::{State, Way};
+use crate::cipher::State;
+use crate::gate::Gate;
 use crate::pipes::Pipes;
-use crate::sizes::{Gate, Sizes};
 use crate::table::{CIPHERS, Mode};
 
 /// What the core calls `cctx`.
@@ -47,7 +49,7 @@ impl Calls {
     #[inline(always)]
     fn new(wrapped: &Wrapped) -> Self {
         let watched = wrapped.watches();
-        let elsewhere = Gate::from(if watched { Sizes::ALL } else { Sizes::NONE });
+        let elsewhere = Gate::from(if watched { SizeSet::ALL } else { SizeSet::NONE });
         let info = wrapped.algorithm().map(Algorithm::info);
         let (key_len, iv_len) = info.map_or((0, 0), |info| (info.key.max, info.iv.max));
         let (message, pipes) = (State::new(wrapped), Pipes::default());
@@ -299,7 +301,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             if let State::Aead(sealed) = &mut (*this).state.message {
                 // Nothing follows that could be a device's.
                 sealed.leave_all(result == 1);
-                (*this).state.elsewhere = Gate::passing(Sizes::NONE);
+                (*this).state.elsewhere = Gate::passing(SizeSet::NONE);
             }
             return result;
         }

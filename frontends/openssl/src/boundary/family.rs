@@ -4,8 +4,9 @@
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};
 
+use super::functions::{Common, Functions};
 use super::provider::Provider;
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use super::{guard, stack};
 use crate::abi::Param;
 use crate::abi::fns::*;
@@ -31,16 +32,6 @@ pub(crate) trait Contexts: Family {
     const HAS_KEY: bool = false;
 
     fn common(&self) -> &Common;
-}
-
-/// The host's functions that contexts of all kinds have.
-pub(crate) struct Common {
-    pub(super) dupctx: Option<NewCtx>,
-    pub(super) freectx: Option<FreeCtx>,
-    pub(super) get_ctx_params: Option<GetParams>,
-    pub(super) set_ctx_params: Option<SetParams>,
-    pub(super) gettable_ctx_params: Option<GettableCtx>,
-    pub(super) settable_ctx_params: Option<GettableCtx>,
 }
 
 /// A context of the host, and its functions. It is ours alone, and freed with this.

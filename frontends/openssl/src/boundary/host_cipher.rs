@@ -5,58 +5,12 @@ use std::ptr;
 
 use gantry_core::driver::Buffers;
 
-use super::Io;
-use super::core::{Table, entry};
-use super::family::{self, Common, Family as _};
+use super::family::{self, Family as _};
+use super::functions::CipherFns;
 use super::params::{self, Questions};
 use super::wrapped::Wrapped;
+use super::{Io, Way};
 use crate::abi::Param;
-use crate::abi::fns::*;
-use crate::cipher::Way;
-
-/// The host's functions of one algorithm.
-pub(crate) struct CipherFns {
-    pub(super) newctx: Option<NewCtx>,
-    encrypt_init: Option<CipherInit>,
-    decrypt_init: Option<CipherInit>,
-    /// Every cipher has it; called so often that there is no other way.
-    pub(super) update: CipherUpdate,
-    pub(super) cipher: Option<CipherUpdate>,
-    pub(super) finish: Option<Final>,
-    pub(super) gettable_params: Option<Gettable>,
-    pub(super) common: Common,
-}
-
-impl CipherFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            newctx: entry!(table, OSSL_FUNC_CIPHER_NEWCTX, NewCtx),
-            encrypt_init: entry!(table, OSSL_FUNC_CIPHER_ENCRYPT_INIT, CipherInit),
-            decrypt_init: entry!(table, OSSL_FUNC_CIPHER_DECRYPT_INIT, CipherInit),
-            update: entry!(table, OSSL_FUNC_CIPHER_UPDATE, CipherUpdate).unwrap_or(no_update),
-            cipher: entry!(table, OSSL_FUNC_CIPHER_CIPHER, CipherUpdate),
-            finish: entry!(table, OSSL_FUNC_CIPHER_FINAL, Final),
-            gettable_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_PARAMS, Gettable),
-            common: Common {
-                dupctx: entry!(table, OSSL_FUNC_CIPHER_DUPCTX, NewCtx),
-                freectx: entry!(table, OSSL_FUNC_CIPHER_FREECTX, FreeCtx),
-                get_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, GetParams),
-                set_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, SetParams),
-                gettable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS, GettableCtx),
-                settable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS, GettableCtx),
-            },
-        }
-    }
-
-    pub(super) fn init(&self, encrypt: bool) -> Option<CipherInit> {
-        if encrypt { self.encrypt_init } else { self.decrypt_init }
-    }
-}
-
-/// Of a host whose cipher takes no data.
-unsafe extern "C" fn no_update(_: *mut c_void, _: *mut u8, _: *mut usize, _: usize, _: *const u8, _: usize) -> c_int {
-    0
-}
 
 /// Asks the host for a context, with its own.
 pub(super) fn begin(functions: &CipherFns, theirs: *mut c_void) -> Option<*mut c_void> {

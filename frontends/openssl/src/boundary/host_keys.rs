@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 
 use super::family::{Contexts, Host};
-use super::keys::KeyFns;
+use super::functions::{Functions, KeyFns};
 use super::params;
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use crate::abi::{self, Param};
 
 /// A key pair of the host that is ours alone.

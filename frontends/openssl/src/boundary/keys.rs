@@ -10,67 +10,17 @@ use std::sync::Arc;
 use gantry_core::Algorithm;
 use zeroize::Zeroizing;
 
-use super::core::{Table, dispatch, entry};
+use super::core::{Table, dispatch};
 use super::family::{Family, functions, gettable_params};
+use super::functions::{Functions, KeyFns};
 use super::guard;
 use super::params;
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use super::{generator, slhdsa};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::pair::{self, Pair, Raw};
 use crate::table::{KEYS, slh_dsa};
-
-/// The host's functions of one type of keys.
-pub(crate) struct KeyFns {
-    pub(super) new: Option<NewCtx>,
-    pub(super) free: Option<FreeCtx>,
-    pub(super) gen_init: Option<KeyGenInit>,
-    pub(super) gen_set_template: Option<WithKey>,
-    pub(super) gen_set_params: Option<SetParams>,
-    pub(super) gen_get_params: Option<GetParams>,
-    pub(super) gen_gettable_params: Option<GettableCtx>,
-    pub(super) gen_settable_params: Option<GettableCtx>,
-    pub(super) generate: Option<KeyGen>,
-    pub(super) gen_cleanup: Option<FreeCtx>,
-    pub(super) get_params: Option<GetParams>,
-    pub(super) set_params: Option<SetParams>,
-    pub(super) gettable_params: Option<Gettable>,
-    pub(super) settable_params: Option<Gettable>,
-    pub(super) has: Option<KeyHas>,
-    pub(super) validate: Option<KeyValidate>,
-    pub(super) matches: Option<KeyMatch>,
-    pub(super) import: Option<KeyImport>,
-    pub(super) export: Option<KeyExport>,
-    pub(super) dup: Option<KeyDup>,
-}
-
-impl KeyFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            new: entry!(table, OSSL_FUNC_KEYMGMT_NEW, NewCtx),
-            free: entry!(table, OSSL_FUNC_KEYMGMT_FREE, FreeCtx),
-            gen_init: entry!(table, OSSL_FUNC_KEYMGMT_GEN_INIT, KeyGenInit),
-            gen_set_template: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SET_TEMPLATE, WithKey),
-            gen_set_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS, SetParams),
-            gen_get_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_GET_PARAMS, GetParams),
-            gen_gettable_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_GETTABLE_PARAMS, GettableCtx),
-            gen_settable_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS, GettableCtx),
-            generate: entry!(table, OSSL_FUNC_KEYMGMT_GEN, KeyGen),
-            gen_cleanup: entry!(table, OSSL_FUNC_KEYMGMT_GEN_CLEANUP, FreeCtx),
-            get_params: entry!(table, OSSL_FUNC_KEYMGMT_GET_PARAMS, GetParams),
-            set_params: entry!(table, OSSL_FUNC_KEYMGMT_SET_PARAMS, SetParams),
-            gettable_params: entry!(table, OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS, Gettable),
-            settable_params: entry!(table, OSSL_FUNC_KEYMGMT_SETTABLE_PARAMS, Gettable),
-            has: entry!(table, OSSL_FUNC_KEYMGMT_HAS, KeyHas),
-            validate: entry!(table, OSSL_FUNC_KEYMGMT_VALIDATE, KeyValidate),
-            matches: entry!(table, OSSL_FUNC_KEYMGMT_MATCH, KeyMatch),
-            import: entry!(table, OSSL_FUNC_KEYMGMT_IMPORT, KeyImport),
-            export: entry!(table, OSSL_FUNC_KEYMGMT_EXPORT, KeyExport),
-            dup: entry!(table, OSSL_FUNC_KEYMGMT_DUP, KeyDup),
-        }
-    }
-}
 
 /// What the core calls `keydata`: an `Arc`, which contexts hold, too.
 pub(super) struct KeyData {

@@ -18,6 +18,7 @@ mod core;
 mod default;
 mod exchange;
 mod family;
+mod functions;
 mod generator;
 mod host_cipher;
 mod host_keys;
@@ -48,6 +49,15 @@ pub(crate) use wrapped::Wrapped;
 /// Runs `body`; a panic becomes `fallen`.
 fn guard<T>(fallen: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallen)
+}
+
+/// The two calls of OpenSSL that bring data to a cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `EVP_CipherUpdate`.
+    Update,
+    /// `EVP_Cipher`.
+    Cipher,
 }
 
 /// The data of one call: where it is read, where it is written, and where the number of written bytes goes.

@@ -6,27 +6,25 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Once, OnceLock};
 
 use gantry_core::Algorithm;
+use gantry_core::route::SizeSet;
 use gantry_core::stats::Tally;
 use gantry_digest::Algorithm as Hash;
 use gantry_runtime::rights::variable;
 
 use super::core::{Core, Table, dispatch, find};
 use super::default::DefaultProvider;
-use super::exchange::{self, ExchangeFns};
+use super::functions::{CipherFns, ExchangeFns, Functions, KdfFns, KeyFns, SignatureFns};
 use super::guard;
-use super::host_cipher::CipherFns;
-use super::kdf::{self, HostKdf, KdfFns};
-use super::keys::{self, KeyFns};
-use super::signature::{self, SignatureFns};
-use super::wrapped::{Functions, Wrapped};
-use super::{about, cipher};
+use super::kdf::{self, HostKdf};
+use super::wrapped::Wrapped;
+use super::{about, cipher, exchange, keys, signature};
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch};
 use crate::config::{self, Settings};
 use crate::framework::{Framework, Opened};
 use crate::host::HostDriver;
+use crate::measure;
 use crate::report::{self, Report};
-use crate::sizes::Sizes;
 use crate::table::{CIPHERS, KDFS, KEYS, Mode, PAIRS, Row};
 
 /// The operations of which we serve algorithms; those of keys have no requests.
@@ -191,7 +189,9 @@ impl Provider {
         const LENGTHS: [usize; 2] = [32, 128];
         let (major, minor) = self.version;
         let mut report = Report { text: format!("openssl {major}.{minor}\n") };
-        self.framework().iter().for_each(|framework| framework.devices().for_each(|device| report.device(device)));
+        self.framework()
+            .iter()
+            .for_each(|framework| framework.beside.gantry().devices().iter().for_each(|device| report.device(device)));
         let shown = [abi::OSSL_OP_CIPHER, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_KDF];
         let served = shown.iter().enumerate().filter_map(|(key, operation)| Some((key, self.serves(*operation)?)));
         for (key, wrapped) in
@@ -208,7 +208,7 @@ impl Provider {
                 report.row(config::KEYS[key].0, name, row, algorithm, served);
                 let asked = algorithm.filter(|asked| !asked.is_slh_dsa() && is_asked(name, asked.name()));
                 let Some((ours, algorithm)) = self.framework().zip(asked) else { return };
-                ours.cells(algorithm, sizes).iter().for_each(|cell| report.cell(cell));
+                measure::cells(ours, algorithm, sizes).iter().for_each(|cell| report.cell(cell));
             };
             match row.mode {
                 // A key of HKDF is a few blocks, and is not measured.
@@ -218,7 +218,7 @@ impl Provider {
                         let name = format!("{}-{}", row.name, hash.to_string().to_uppercase());
                         report.row(config::KEYS[key].0, &name, row, None, served);
                         if let Some(ours) = self.framework().filter(|_| is_asked(&name, "")) {
-                            let cell = |bytes| ours.derives(&host, hash, bytes);
+                            let cell = |bytes| measure::derives(ours, &host, hash, bytes);
                             LENGTHS.into_iter().filter_map(cell).for_each(|cell| report.cell(&cell));
                         }
                     }
@@ -244,7 +244,7 @@ impl Provider {
         let (place, counter) = (report::place(row), report::first_counter(row));
         let only_counted = self.settings.counts_all && !self.settings.usually_serves(row, self.version);
         let watched = self.settings.force_fail && !only_counted;
-        let asked = if only_counted { Sizes::NONE } else { self.settings.asked() };
+        let asked = if only_counted { SizeSet::NONE } else { self.settings.asked() };
         Box::new(Wrapped { provider: self, row, place, counter, functions, dispatch, watched, only_counted, asked })
     }
 }

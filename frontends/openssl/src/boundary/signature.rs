@@ -7,73 +7,33 @@ use std::{ptr, slice};
 use gantry_core::driver::Operands;
 use gantry_core::{Algorithm, Outcome};
 
-use super::core::{Table, dispatch, entry};
+use super::core::{Table, dispatch};
 use super::family::{
-    Common, Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
+    Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
 };
+use super::functions::{Common, Functions, SignatureFns};
 use super::guard;
 use super::host_keys::{HostKey, HostPair};
 use super::keys::KeyData;
 use super::slhdsa::{self, Framing};
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::table::{Mode, PAIRS};
 
-/// The host's functions of one algorithm.
-pub(crate) struct SignatureFns {
-    newctx: Option<SignatureNewCtx>,
-    pub(super) to_sign: Beginning,
-    pub(super) to_verify: Beginning,
-    pub(super) digest_sign: Option<SignatureSign>,
-    pub(super) digest_verify: Option<SignatureVerify>,
-    pub(super) sign: Option<SignatureSign>,
-    pub(super) verify: Option<SignatureVerify>,
-    common: Common,
-}
-
-/// Those that begin a signature, or begin to verify one.
-pub(super) struct Beginning {
-    /// Of a digest.
-    pub(super) init: Option<KeyedInit>,
-    /// Of a message in one piece, as newer releases want it.
-    pub(super) message_init: Option<KeyedInit>,
-    /// Of a message.
-    pub(super) digest_init: Option<SignatureDigestInit>,
-}
-
 impl SignatureFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            newctx: entry!(table, OSSL_FUNC_SIGNATURE_NEWCTX, SignatureNewCtx),
-            to_sign: Beginning {
-                init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_INIT, KeyedInit),
-                message_init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT, KeyedInit),
-                digest_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit),
-            },
-            to_verify: Beginning {
-                init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit),
-                message_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit),
-                digest_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit),
-            },
-            digest_sign: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN, SignatureSign),
-            digest_verify: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY, SignatureVerify),
-            sign: entry!(table, OSSL_FUNC_SIGNATURE_SIGN, SignatureSign),
-            verify: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY, SignatureVerify),
-            common: Common {
-                dupctx: entry!(table, OSSL_FUNC_SIGNATURE_DUPCTX, NewCtx),
-                freectx: entry!(table, OSSL_FUNC_SIGNATURE_FREECTX, FreeCtx),
-                get_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS, GetParams),
-                set_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS, SetParams),
-                gettable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, GettableCtx),
-                settable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS, GettableCtx),
-            },
-        }
+    /// Begins to sign, or to verify.
+    pub(super) fn init<const SIGN: bool>(&self) -> Option<KeyedInit> {
+        if SIGN { self.sign_init } else { self.verify_init }
     }
 
-    pub(super) fn beginning<const SIGN: bool>(&self) -> &Beginning {
-        if SIGN { &self.to_sign } else { &self.to_verify }
+    pub(super) fn message_init<const SIGN: bool>(&self) -> Option<KeyedInit> {
+        if SIGN { self.sign_message_init } else { self.verify_message_init }
+    }
+
+    pub(super) fn digest_init<const SIGN: bool>(&self) -> Option<SignatureDigestInit> {
+        if SIGN { self.digest_sign_init } else { self.digest_verify_init }
     }
 }
 
@@ -144,7 +104,7 @@ unsafe extern "C" fn digest_init<const SIGN: bool>(
     // SAFETY: the call, and the host with what it brought.
     unsafe {
         keyed(context, key, is_empty(params), |functions, context, key| {
-            Some(functions.beginning::<SIGN>().digest_init?(context, digest, key, params))
+            Some(functions.digest_init::<SIGN>()?(context, digest, key, params))
         })
     }
 }
@@ -160,7 +120,7 @@ macro_rules! hosts {
             // SAFETY: the call, and the host with what it brought.
             unsafe {
                 keyed(context, key, false, |functions, context, key| {
-                    Some(functions.beginning::<SIGN>().$name?(context, key, params))
+                    Some(functions.$name::<SIGN>()?(context, key, params))
                 })
             }
         })+
@@ -307,8 +267,9 @@ impl HostPair {
     /// A signature for which no program asked.
     pub(crate) fn sign(&self, key: &HostKey, input: &[u8], output: &mut [u8]) -> bool {
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { to_sign, digest_sign: Some(sign), .. } = host.functions() else { return false };
-        let Some(init) = to_sign.digest_init else { return false };
+        let SignatureFns { digest_sign_init: Some(init), digest_sign: Some(sign), .. } = host.functions() else {
+            return false;
+        };
         let mut written = 0;
         // SAFETY: the host, with its own context and key, a message to read and room for the signature.
         let good = unsafe {
@@ -321,8 +282,9 @@ impl HostPair {
 
     pub(crate) fn verify(&self, key: &HostKey, input: &[u8], signature: &[u8]) -> bool {
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { to_verify, digest_verify: Some(verify), .. } = host.functions() else { return false };
-        let Some(init) = to_verify.digest_init else { return false };
+        let SignatureFns { digest_verify_init: Some(init), digest_verify: Some(verify), .. } = host.functions() else {
+            return false;
+        };
         // SAFETY: the host, with its own context and key, a message and a signature to read.
         unsafe {
             init(host.context(), ptr::null(), key.as_ptr(), ptr::null()) == 1

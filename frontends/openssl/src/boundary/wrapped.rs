@@ -3,20 +3,17 @@
 use std::ffi::c_void;
 use std::ptr;
 
+use gantry_core::route::SizeSet;
 use gantry_core::{Algorithm, Operation};
 
-use super::exchange::ExchangeFns;
-use super::host_cipher::{CipherFns, HostAlgorithm};
-use super::kdf::KdfFns;
-use super::keys::KeyFns;
+use super::functions::Functions;
+use super::host_cipher::HostAlgorithm;
 use super::provider::Provider;
-use super::signature::SignatureFns;
 use super::stack;
 use crate::abi::{self, Dispatch};
 use crate::derivations::Derived;
 use crate::framework::{Framework, Side};
 use crate::report;
-use crate::sizes::Sizes;
 use crate::table::Row;
 
 /// An algorithm of the default provider, and ours in front of it.
@@ -34,16 +31,7 @@ pub(crate) struct Wrapped {
     /// It comes by here only to be counted: the configuration leaves it to the host.
     pub(super) only_counted: bool,
     /// The sizes of requests that may be led elsewhere, as long as nothing else is known.
-    pub(super) asked: Sizes,
-}
-
-/// The default provider's functions of one algorithm.
-pub(crate) enum Functions {
-    Cipher(CipherFns),
-    Kdf(KdfFns),
-    Keys(KeyFns),
-    Exchange(ExchangeFns),
-    Signature(SignatureFns),
+    pub(super) asked: SizeSet,
 }
 
 impl Wrapped {
@@ -93,7 +81,7 @@ impl Wrapped {
     }
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
-    pub(crate) fn asked(&self) -> Sizes {
+    pub(crate) fn asked(&self) -> SizeSet {
         self.asked
     }
 
