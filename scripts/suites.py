@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A file for each suite.
 DECLARED = ROOT / "frontends/openssl/tests/suite"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gantry"
-NAMED = "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n"
+NAMED = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n"
 # The lines of the provider's section, for each run beside the one without gantry.
 KINDS = {"named": NAMED, "pinned": NAMED + "POLICY = pin:software\n"}
 # The lines of the section that openssl_conf names, but the one that leads to providers.

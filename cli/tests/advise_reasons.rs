@@ -167,13 +167,14 @@ fn it_says_why_a_program_did_not_load_the_module() {
 fn a_key_that_is_misspelt_is_named() {
     let installed = Installed::new("misspelt");
     installed.write("part.cnf", "CIPHER = ALL\n");
-    let conf = installed.configuration(&installed.module(), "DIGESTS = SHA256\n.include part.cnf");
+    let conf = installed.configuration(&installed.module(), ".include part.cnf");
     let note = "- part.cnf:1: there is no key CIPHER; did you mean CIPHERS?\n";
-    let said = installed.advice(&conf, &["openssl", "dgst", "-sha256", "openssl.cnf"]);
+    let encrypt = ["openssl", "enc", "-aes-128-ctr", "-K", "00", "-iv", "00", "-in", "openssl.cnf", "-out", "sealed"];
+    let said = installed.advice(&conf, &encrypt);
     assert!(said.contains("What openssl asked of OpenSSL:\n") && said.contains(note), "{said}");
     // Nor does it say anything about keys that are right.
-    let conf = installed.configuration(&installed.module(), "DIGESTS = SHA256");
-    let said = installed.advice(&conf, &["openssl", "dgst", "-sha256", "openssl.cnf"]);
+    let conf = installed.configuration(&installed.module(), "CIPHERS = AES-128-CTR");
+    let said = installed.advice(&conf, &encrypt);
     assert!(!said.contains("- "), "{said}");
 }
 
@@ -182,17 +183,17 @@ fn a_key_that_is_misspelt_is_named() {
 fn what_the_module_refuses_is_said_in_its_own_words() {
     let installed = Installed::new("refused");
     installed.write("plain", "some text");
-    let dgst = ["openssl", "dgst", "-sha256", "plain"];
+    let encrypt = ["openssl", "enc", "-aes-128-ctr", "-K", "00", "-iv", "00", "-in", "plain", "-out", "sealed"];
     let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbd");
     let why = "/openssl: CIPHERS = aes-128-cbd: there is no 'aes-128-cbd' here; it takes ALL, NONE or names with commas between\n";
-    let said = installed.advice(&conf, &dgst);
+    let said = installed.advice(&conf, &encrypt);
     assert!(said.contains("It did not load gantry.\n") && said.contains(why), "{said}");
     assert!(!said.contains("does it read openssl.cnf"), "{said}");
     let (code, message) = said_by(installed.command(&conf, &["advise"]));
     assert!(code == 1 && message.contains("openssl did not load gantry\n") && message.contains(why), "{message}");
     // A device that is not there: everything is the host's, and that is said.
-    let conf = installed.configuration(&installed.module(), "DIGESTS = SHA256\nPOLICY = pin:afalg");
-    let said = installed.advice(&conf, &dgst);
+    let conf = installed.configuration(&installed.module(), "CIPHERS = ALL\nPOLICY = pin:afalg");
+    let said = installed.advice(&conf, &encrypt);
     assert!(said.contains("/openssl: everything is the host's: ") && said.contains("afalg"), "{said}");
 }
 

@@ -55,7 +55,8 @@ pub use algorithm::{
     SessionParams, UnknownAlgorithm, Unsupported, esp, rsa, tags_equal,
 };
 pub use api::{
-    AeadStream, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream, Ticket, Why,
+    AeadStream, Beside, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream,
+    Ticket, Why,
 };
 #[cfg(feature = "futures")]
 pub use api::{Running, TaskQueue};

@@ -248,7 +248,7 @@ pub(super) fn label(algorithm: &str, machine: Option<&Machine>) -> String {
     row.map_or_else(|| algorithm.to_owned(), |row| row.name.clone())
 }
 
-/// What was measured of an algorithm. What the host has of RSA and HMAC is counted together, whatever the keys and digests.
+/// The measurements of an algorithm. The host's PBKDF2 is counted together, whatever the digests.
 fn rows_of<'m>(machine: &'m Machine, algorithm: &str) -> Vec<&'m Row> {
     let of = |is: &dyn Fn(&Row) -> bool| machine.measured.rows.iter().filter(|row| is(row)).collect::<Vec<_>>();
     let exact = of(&|row| row.ours == algorithm);

@@ -230,7 +230,8 @@ impl Conf {
             if own(&line.key) == "module" && !Path::new(&line.value).exists() && line.value.starts_with('/') {
                 found.push(format!("{}: there is no {}", line.place(), line.value));
             }
-            if !keys.contains(&&*line.key) && !OPENSSLS.contains(&own(&line.key)) {
+            let known = keys.contains(&&*line.key) || gantry_openssl::RETIRED.contains(&&*line.key);
+            if !known && !OPENSSLS.contains(&own(&line.key)) {
                 found.push(format!("{}: there is no key {}{}", line.place(), line.key, suggest(&line.key, &keys)));
             }
         }

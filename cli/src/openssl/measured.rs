@@ -192,7 +192,7 @@ pub(crate) mod tests {
         let read = read(
             "openssl 3.0\ndevice\tlanes\teight lanes\nrow\tCIPHERS\tAES-128-GCM\tAES-128-GCM\t895\taes-128-gcm\tyes\tyes\n\
              cell\tseal\t64\tlanes\tmeasured\tlanes\t300.0\t240.0\t1.25\t0.01\t0.5\ncell\topen\t64\thost\tonly-choice\n\
-             nonsense\tof\ta later\nrow\tDIGESTS\tSHA1\tSHA1\t64\tsha1\t\t\n",
+             nonsense\tof\ta later\nrow\tCIPHERS\tAES-128-ECB\tAES-128-ECB\t418\taes-128-ecb\t\t\n",
         );
         assert_eq!((&*read.release, read.devices.len(), read.rows.len()), ("openssl 3.0", 1, 2));
         let row = &read.rows[0];

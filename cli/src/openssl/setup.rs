@@ -158,8 +158,7 @@ fn with(
     let text = theirs.as_deref().unwrap_or(text);
     let plan = Plan::of(&Conf::of(text, path), path).map_err(|why| Failure::Failed(why + hint))?;
     let keys = if keys.is_empty() { measured()? } else { keys };
-    let keys =
-        if keys.is_empty() { "# CIPHERS = ALL, DIGESTS = ALL, POLICY, DEVICES, ...: see the book\n" } else { &keys };
+    let keys = if keys.is_empty() { "# CIPHERS = ALL, POLICY, DEVICES, ...: see the book\n" } else { &keys };
     Ok(plan.apply(text, &format!("module = {}\nactivate = 1\n{keys}", module.display())))
 }
 
@@ -189,7 +188,7 @@ mod tests {
             row("SIGNATURES", "E", true, &[1.0]),
             // Too little of so short a request for it to leave the host.
             measured::tests::row("CIPHERS", "G", true, &[("seal", 64, "host", 1.5)]),
-            row("DIGESTS", "F", true, &[9.0]),
+            row("ENCODERS", "F", true, &[9.0]),
             // Of several rows of an algorithm one is enough.
             row("KDFS", "P", true, &[3.0]),
             row("KDFS", "P", true, &[1.0]),

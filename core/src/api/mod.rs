@@ -1,5 +1,6 @@
-//! What a program sees: the framework's builder, sessions, streams, queues, and requests as futures.
+//! What a program sees: the framework's builder, sessions, streams, queues, requests as futures, and routes beside its own code.
 
+mod beside;
 mod builder;
 mod completion;
 mod queue;
@@ -11,6 +12,7 @@ mod stream;
 mod task_queue;
 mod waiting;
 
+pub use beside::Beside;
 pub use builder::GantryBuilder;
 pub use completion::{Completion, Rejected, Ticket, Why};
 pub use queue::Queue;

@@ -82,7 +82,7 @@ impl Gantry {
     /// Counts work of a caller that is one of the devices itself, and does this without a request: so many nanoseconds, or about as
     /// many. As with requests, when enough of it has come together, what earlier processes kept is read, and then devices that are not
     /// known are measured, a fraction of a millisecond at a time. Whether something is known, and no measurement under way.
-    pub fn worked(&self, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
+    pub(crate) fn worked(&self, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
         let ledgers = &self.inner.ledgers;
         let ledger = ledgers.of(algorithm, operation);
         if ledgers.is_due(ns) {

@@ -17,6 +17,7 @@ mod pace;
 mod policy;
 mod record;
 mod table;
+mod worth;
 
 pub use answer::Route;
 pub use ask::{Ask, Choice};
@@ -33,5 +34,6 @@ pub(crate) use meter::Meter;
 pub use policy::Policy;
 pub use record::{CostCell, CostRecord, CostStore};
 pub use table::{BYTES, REQUESTS};
+pub use worth::{SizeSet, Worth};
 
 pub use crate::stats::Reason;

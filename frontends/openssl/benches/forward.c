@@ -2,7 +2,7 @@
  * calls that provider's and does nothing else. It decides nothing, keeps no key and serves nothing by itself. In gantry's place
  * (`frontends/openssl/benches/run -f`) it shows which part of what is lost any provider in between loses.
  *
- * Ciphers, digests and MACs, by the functions of openssl/core_dispatch.h. */
+ * Ciphers, by the functions of openssl/core_dispatch.h. */
 #include <openssl/core_dispatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,23 +74,6 @@ FORWARD(int, cipher_get_ctx_params, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, (void *cont
 FORWARD(int, cipher_set_ctx_params, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, (void *context, const OSSL_PARAM *params), params)
 COPY_AND_FREE(cipher, OSSL_FUNC_CIPHER_DUPCTX, OSSL_FUNC_CIPHER_FREECTX)
 
-FORWARD(int, digest_init, OSSL_FUNC_DIGEST_INIT, (void *context, const OSSL_PARAM *params), params)
-FORWARD(int, digest_update, OSSL_FUNC_DIGEST_UPDATE, (void *context, const unsigned char *in, size_t length), in, length)
-FORWARD(int, digest_final, OSSL_FUNC_DIGEST_FINAL,
-    (void *context, unsigned char *out, size_t *written, size_t room), out, written, room)
-FORWARD(int, digest_get_ctx_params, OSSL_FUNC_DIGEST_GET_CTX_PARAMS, (void *context, OSSL_PARAM *params), params)
-FORWARD(int, digest_set_ctx_params, OSSL_FUNC_DIGEST_SET_CTX_PARAMS, (void *context, const OSSL_PARAM *params), params)
-COPY_AND_FREE(digest, OSSL_FUNC_DIGEST_DUPCTX, OSSL_FUNC_DIGEST_FREECTX)
-
-FORWARD(int, mac_init, OSSL_FUNC_MAC_INIT,
-    (void *context, const unsigned char *key, size_t size, const OSSL_PARAM *params), key, size, params)
-FORWARD(int, mac_update, OSSL_FUNC_MAC_UPDATE, (void *context, const unsigned char *in, size_t length), in, length)
-FORWARD(int, mac_final, OSSL_FUNC_MAC_FINAL,
-    (void *context, unsigned char *out, size_t *written, size_t room), out, written, room)
-FORWARD(int, mac_get_ctx_params, OSSL_FUNC_MAC_GET_CTX_PARAMS, (void *context, OSSL_PARAM *params), params)
-FORWARD(int, mac_set_ctx_params, OSSL_FUNC_MAC_SET_CTX_PARAMS, (void *context, const OSSL_PARAM *params), params)
-COPY_AND_FREE(mac, OSSL_FUNC_MAC_DUPCTX, OSSL_FUNC_MAC_FREECTX)
-
 /* A new context is made by a function that is told no algorithm, so each has one of its own. Its index is 1 in every operation. */
 enum { NEW_CONTEXT = 1 };
 static void *new_in(int slot)
@@ -124,17 +107,6 @@ static const struct operation {
             OURS(CIPHER_GET_CTX_PARAMS, cipher_get_ctx_params), OURS(CIPHER_SET_CTX_PARAMS, cipher_set_ctx_params) },
         ALONE(CIPHER_GET_PARAMS) | ALONE(CIPHER_GETTABLE_PARAMS) | ALONE(CIPHER_GETTABLE_CTX_PARAMS)
             | ALONE(CIPHER_SETTABLE_CTX_PARAMS) },
-    { OSSL_OP_DIGEST,
-        { OURS(DIGEST_INIT, digest_init), OURS(DIGEST_UPDATE, digest_update), OURS(DIGEST_FINAL, digest_final),
-            OURS(DIGEST_FREECTX, digest_freectx), OURS(DIGEST_DUPCTX, digest_dupctx),
-            OURS(DIGEST_GET_CTX_PARAMS, digest_get_ctx_params), OURS(DIGEST_SET_CTX_PARAMS, digest_set_ctx_params) },
-        ALONE(DIGEST_DIGEST) | ALONE(DIGEST_GET_PARAMS) | ALONE(DIGEST_GETTABLE_PARAMS) | ALONE(DIGEST_GETTABLE_CTX_PARAMS)
-            | ALONE(DIGEST_SETTABLE_CTX_PARAMS) },
-    { OSSL_OP_MAC,
-        { OURS(MAC_INIT, mac_init), OURS(MAC_UPDATE, mac_update), OURS(MAC_FINAL, mac_final), OURS(MAC_FREECTX, mac_freectx),
-            OURS(MAC_DUPCTX, mac_dupctx), OURS(MAC_GET_CTX_PARAMS, mac_get_ctx_params),
-            OURS(MAC_SET_CTX_PARAMS, mac_set_ctx_params) },
-        ALONE(MAC_GET_PARAMS) | ALONE(MAC_GETTABLE_PARAMS) | ALONE(MAC_GETTABLE_CTX_PARAMS) | ALONE(MAC_SETTABLE_CTX_PARAMS) },
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 

@@ -4,11 +4,10 @@
  *     paired CONFIGURATION [all|ALGORITHM [SIZE]]
  *
  * What is not named is what the configuration serves, with three sizes; `all` is everything, with seven. The configuration is gantry's side's. A ratio of 2 is twice as fast through gantry. `message` is a nonce, 13 bytes of associated data, the data and the tag for
- * AEADs, one update for other ciphers, and init, update, final for digests and MACs. `context` is a new context with a key, and `memory`
+ * AEADs, and one update for other ciphers. `context` is a new context with a key, and `memory`
  * what each of many contexts holds that have a key and had some messages of 16 KiB: bytes, and their difference. What misses the goals
  * of docs/src/openssl.md comes once more at the end, and then how much of it there is. `sign` and
- * `verify` are a new context and a message, `read key` is the same with a public key that is read from DER first; `derive` is a secret
- * under one key, `first key` a signature under a private key that is read from DER first, and `exchange` a new key, the peer's from its bytes, and their secret, as TLS 1.3 does on either side.
+ * `verify` are a new context and a message; `derive` is a secret under one key, and `exchange` a new key, the peer's from its bytes, and their secret, as TLS 1.3 does on either side.
  *
  * Built with -DCOUNT=N, for callgrind: instead of a table, a dump of the instructions that N of each take on either side. */
 #ifdef COUNT
@@ -21,10 +20,7 @@
 #endif
 #include <malloc.h>
 #include <openssl/evp.h>
-#include <openssl/params.h>
 #include <openssl/provider.h>
-#include <openssl/rsa.h>
-#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,47 +96,19 @@ static void row(int goal, int misses_it, const char *text)
 struct job {
     EVP_CIPHER *cipher;
     EVP_CIPHER_CTX *cipher_ctx;
-    EVP_MD *md;
-    EVP_MD_CTX *md_ctx;
-    EVP_MAC *mac;
-    EVP_MAC_CTX *mac_ctx;
-    const char *parameter, *inside;
-    int aead, ccm, bytes, encrypt;
+    int aead, bytes, encrypt;
     OSSL_LIB_CTX *library;
     const char *type, *properties;
     EVP_PKEY *pair;
     EVP_PKEY_CTX *derive_ctx;
-    const char *digest;
-    int bits, pss;
-    /* What `pair` has signed, and its public key as it is in certificates. */
-    unsigned char signature[512], *public_der;
+    /* What `pair` has signed. */
+    unsigned char signature[64];
     size_t signature_length;
-    int public_der_length;
 };
 
 static void message(struct job *job)
 {
     int written;
-    unsigned size;
-    unsigned char digest[64];
-
-    if (job->md) {
-        must(EVP_DigestInit_ex(job->md_ctx, job->md, NULL), "init");
-        must(EVP_DigestUpdate(job->md_ctx, data, job->bytes), "update");
-        must(EVP_DigestFinal_ex(job->md_ctx, digest, &size), "final");
-        return;
-    }
-    if (job->mac) {
-        size_t length;
-        OSSL_PARAM nonce[] = { OSSL_PARAM_construct_octet_string("iv", iv, 12), OSSL_PARAM_construct_end() };
-        /* Poly1305 wants a key for each message, GMAC a nonce. */
-        int once = !job->inside;
-        int gmac = !strcmp(EVP_MAC_get0_name(job->mac), "GMAC");
-        must(EVP_MAC_init(job->mac_ctx, once ? key : NULL, once ? 32 : 0, gmac ? nonce : NULL), "init");
-        must(EVP_MAC_update(job->mac_ctx, data, (size_t)job->bytes), "update");
-        must(EVP_MAC_final(job->mac_ctx, digest, &length, sizeof digest), "final");
-        return;
-    }
     if (!job->aead) {
         must(EVP_CipherUpdate(job->cipher_ctx, data, &written, data, job->bytes), "update");
         return;
@@ -148,13 +116,10 @@ static void message(struct job *job)
     must(EVP_CipherInit_ex(job->cipher_ctx, NULL, NULL, NULL, iv, job->encrypt), "nonce");
     if (!job->encrypt)
         must(EVP_CIPHER_CTX_ctrl(job->cipher_ctx, EVP_CTRL_AEAD_SET_TAG, 16, tag), "tag");
-    if (job->ccm)
-        must(EVP_CipherUpdate(job->cipher_ctx, NULL, &written, NULL, job->bytes), "length");
     must(EVP_CipherUpdate(job->cipher_ctx, NULL, &written, aad, sizeof aad), "associated data");
-    /* What is opened was never sealed: the time is the same. CCM says so at once. */
-    int good = EVP_CipherUpdate(job->cipher_ctx, data, &written, data, job->bytes);
-    must(good || (job->ccm && !job->encrypt), "update");
-    good = job->ccm || EVP_CipherFinal_ex(job->cipher_ctx, data, &written);
+    must(EVP_CipherUpdate(job->cipher_ctx, data, &written, data, job->bytes), "update");
+    /* The opened message was never sealed: the time is the same. */
+    int good = EVP_CipherFinal_ex(job->cipher_ctx, data, &written);
     if (job->encrypt)
         must(good && EVP_CIPHER_CTX_ctrl(job->cipher_ctx, EVP_CTRL_AEAD_GET_TAG, 16, tag), "final");
 }
@@ -162,34 +127,15 @@ static void message(struct job *job)
 /* A new context with a key. */
 static void open_context(struct job *job)
 {
-    if (job->mac) {
-        OSSL_PARAM params[3], *at = params;
-        int cipher = job->parameter && !strcmp(job->parameter, "cipher");
-        if (job->inside)
-            *at++ = OSSL_PARAM_construct_utf8_string(job->parameter, (char *)job->inside, 0);
-        if (!strcmp(EVP_MAC_get0_name(job->mac), "GMAC"))
-            *at++ = OSSL_PARAM_construct_octet_string("iv", iv, 12);
-        *at = OSSL_PARAM_construct_end();
-        job->mac_ctx = EVP_MAC_CTX_new(job->mac);
-        must(EVP_MAC_init(job->mac_ctx, key, cipher ? 16 : 32, params), "context");
-        return;
-    }
     EVP_CIPHER_CTX *ctx = job->cipher_ctx = EVP_CIPHER_CTX_new();
-    if (job->ccm) {
-        must(EVP_CipherInit_ex(ctx, job->cipher, NULL, NULL, NULL, job->encrypt), "context");
-        must(EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_IVLEN, 12, NULL), "context");
-        must(EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, 16, job->encrypt ? NULL : tag), "context");
-    }
-    must(EVP_CipherInit_ex(ctx, job->ccm ? NULL : job->cipher, NULL, key, iv, job->encrypt), "context");
+    must(EVP_CipherInit_ex(ctx, job->cipher, NULL, key, iv, job->encrypt), "context");
     EVP_CIPHER_CTX_set_padding(ctx, 0);
 }
 
 static void close_context(struct job *job)
 {
     EVP_CIPHER_CTX_free(job->cipher_ctx);
-    EVP_MAC_CTX_free(job->mac_ctx);
     job->cipher_ctx = NULL;
-    job->mac_ctx = NULL;
 }
 
 static void context(struct job *job)
@@ -242,10 +188,6 @@ static EVP_PKEY *made(struct job *job)
     EVP_PKEY *pair = NULL;
     EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(job->library, job->type, job->properties);
     must(EVP_PKEY_keygen_init(ctx), "key");
-    if (!strcmp(job->type, "EC"))
-        must(EVP_PKEY_CTX_set_group_name(ctx, "P-256"), "curve");
-    if (job->bits)
-        must(EVP_PKEY_CTX_set_rsa_keygen_bits(ctx, job->bits), "bits");
     must(EVP_PKEY_keygen(ctx, &pair), "key");
     EVP_PKEY_CTX_free(ctx);
     return pair;
@@ -254,21 +196,11 @@ static EVP_PKEY *made(struct job *job)
 static unsigned char public[80];
 static size_t public_length;
 
-static void pad(const struct job *job, EVP_PKEY_CTX *ctx)
-{
-    if (!job->pss)
-        return;
-    must(EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PSS_PADDING), "padding");
-    must(EVP_PKEY_CTX_set_rsa_pss_saltlen(ctx, RSA_PSS_SALTLEN_DIGEST), "salt");
-}
-
 static void sign_with(struct job *job, EVP_PKEY *pair)
 {
-    EVP_PKEY_CTX *inside;
     job->signature_length = sizeof job->signature;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    must(EVP_DigestSignInit_ex(ctx, &inside, job->digest, job->library, job->properties, pair, NULL), "init");
-    pad(job, inside);
+    must(EVP_DigestSignInit_ex(ctx, NULL, NULL, job->library, job->properties, pair, NULL), "init");
     must(EVP_DigestSign(ctx, job->signature, &job->signature_length, data, job->bytes), "sign");
     EVP_MD_CTX_free(ctx);
 }
@@ -278,25 +210,10 @@ static void sign(struct job *job)
     sign_with(job, job->pair);
 }
 
-/* With a private key that was just read. */
-static void sign_read(struct job *job)
-{
-    unsigned char *der = NULL;
-    int length = i2d_PrivateKey(job->pair, &der);
-    const unsigned char *at = der;
-    EVP_PKEY *read = d2i_AutoPrivateKey_ex(NULL, &at, length, job->library, job->properties);
-    must(read != NULL, "private key");
-    sign_with(job, read);
-    EVP_PKEY_free(read);
-    OPENSSL_free(der);
-}
-
 static void verify_with(struct job *job, EVP_PKEY *pair)
 {
-    EVP_PKEY_CTX *inside;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    must(EVP_DigestVerifyInit_ex(ctx, &inside, job->digest, job->library, job->properties, pair, NULL), "init");
-    pad(job, inside);
+    must(EVP_DigestVerifyInit_ex(ctx, NULL, NULL, job->library, job->properties, pair, NULL), "init");
     must(EVP_DigestVerify(ctx, job->signature, job->signature_length, data, job->bytes), "verify");
     EVP_MD_CTX_free(ctx);
 }
@@ -304,16 +221,6 @@ static void verify_with(struct job *job, EVP_PKEY *pair)
 static void verify(struct job *job)
 {
     verify_with(job, job->pair);
-}
-
-/* With a public key that was just read, as from a certificate. */
-static void verify_read(struct job *job)
-{
-    const unsigned char *at = job->public_der;
-    EVP_PKEY *read = d2i_PUBKEY_ex(NULL, &at, job->public_der_length, job->library, job->properties);
-    must(read != NULL, "public key");
-    verify_with(job, read);
-    EVP_PKEY_free(read);
 }
 
 static EVP_PKEY_CTX *with_peer(struct job *job, EVP_PKEY *pair)
@@ -424,7 +331,6 @@ static void cipher(const char *name, int only)
                 return;
             jobs[side].encrypt = encrypt;
             jobs[side].aead = (EVP_CIPHER_get_flags(jobs[side].cipher) & EVP_CIPH_FLAG_AEAD_CIPHER) != 0;
-            jobs[side].ccm = EVP_CIPHER_get_mode(jobs[side].cipher) == EVP_CIPH_CCM_MODE;
             open_context(&jobs[side]);
         }
         if (!shown(EVP_CIPHER_get0_provider(jobs[1].cipher)))
@@ -443,59 +349,6 @@ static void cipher(const char *name, int only)
             close_context(&jobs[side]);
             EVP_CIPHER_free(jobs[side].cipher);
         }
-    }
-}
-
-static void digest(const char *name, int only)
-{
-    struct job jobs[SIDES] = { 0 };
-    for (int side = 0; side < SIDES; side++) {
-        jobs[side].md = EVP_MD_fetch(library[side], name, side ? "?provider=gantry" : NULL);
-        if (!jobs[side].md)
-            return;
-        jobs[side].md_ctx = EVP_MD_CTX_new();
-    }
-    if (!shown(EVP_MD_get0_provider(jobs[1].md)))
-        return;
-    for (int bytes = first_size(); bytes <= BYTES; bytes = next_size(bytes))
-        if (!only || only == bytes) {
-            jobs[0].bytes = jobs[1].bytes = bytes;
-            pair(name, "digest", jobs, message);
-        }
-    for (int side = 0; side < SIDES; side++) {
-        EVP_MD_CTX_free(jobs[side].md_ctx);
-        EVP_MD_free(jobs[side].md);
-    }
-}
-
-/* A MAC over `inside`, which `parameter` names. */
-static void mac(const char *name, const char *parameter, const char *inside, int only)
-{
-    struct job jobs[SIDES] = { 0 };
-    char title[40];
-    snprintf(title, sizeof title, inside ? "%s %s" : "%s", name, inside);
-    for (int side = 0; side < SIDES; side++) {
-        jobs[side].mac = EVP_MAC_fetch(library[side], name, side ? "?provider=gantry" : NULL);
-        jobs[side].parameter = parameter;
-        jobs[side].inside = inside;
-        must(jobs[side].mac != NULL, name);
-        open_context(&jobs[side]);
-    }
-    if (!shown(EVP_MAC_get0_provider(jobs[1].mac)))
-        return;
-    for (int bytes = first_size(); bytes <= BYTES; bytes = next_size(bytes))
-        if (!only || only == bytes) {
-            jobs[0].bytes = jobs[1].bytes = bytes;
-            pair(title, "mac", jobs, message);
-        }
-    jobs[0].bytes = jobs[1].bytes = 0;
-    if (!only) {
-        pair(title, "context", jobs, context);
-        memory(title, jobs);
-    }
-    for (int side = 0; side < SIDES; side++) {
-        close_context(&jobs[side]);
-        EVP_MAC_free(jobs[side].mac);
     }
 }
 
@@ -529,66 +382,10 @@ static void curve(const char *name, int signs)
     }
 }
 
-/* ECDSA and ECDH. Each side makes a key of its own. */
-static void p256(void)
-{
-    struct job jobs[SIDES] = { 0 };
-    for (int side = 0; side < SIDES; side++) {
-        struct job *job = &jobs[side];
-        *job = (struct job) { .library = library[side], .type = "EC", .digest = "SHA256", .bytes = 300 };
-        job->pair = made(job);
-        job->public_der_length = i2d_PUBKEY(job->pair, &job->public_der);
-        must(EVP_PKEY_get_octet_string_param(job->pair, "encoded-pub-key", public, sizeof public, &public_length), "public key");
-        job->derive_ctx = with_peer(job, job->pair);
-    }
-    pair("ECDSA P-256", "sign", jobs, sign);
-    pair("ECDSA P-256", "verify", jobs, verify);
-    pair("ECDSA P-256", "read key", jobs, verify_read);
-    pair("ECDH P-256", "derive", jobs, derive);
-    pair("ECDH P-256", "exchange", jobs, exchange);
-    for (int side = 0; side < SIDES; side++) {
-        EVP_PKEY_CTX_free(jobs[side].derive_ctx);
-        EVP_PKEY_free(jobs[side].pair);
-        OPENSSL_free(jobs[side].public_der);
-    }
-}
-
-/* RSA. The keys that the sides make for themselves take longer or shorter to read, but not to use. */
-static void rsa(int bits)
-{
-    struct job jobs[SIDES] = { 0 };
-    char name[32];
-    for (int side = 0; side < SIDES; side++) {
-        struct job *job = &jobs[side];
-        *job = (struct job) { .library = library[side], .type = "RSA", .digest = "SHA256", .bytes = 300, .bits = bits };
-        job->pair = made(job);
-        job->public_der_length = i2d_PUBKEY(job->pair, &job->public_der);
-    }
-    for (int pss = 0; pss < 2; pss++) {
-        snprintf(name, sizeof name, "RSA-%d %s", bits, pss ? "PSS" : "PKCS #1");
-        jobs[0].pss = jobs[1].pss = pss;
-        pair(name, "sign", jobs, sign);
-        pair(name, "verify", jobs, verify);
-        pair(name, "read key", jobs, verify_read);
-        pair(name, "first key", jobs, sign_read);
-    }
-    for (int side = 0; side < SIDES; side++) {
-        EVP_PKEY_free(jobs[side].pair);
-        OPENSSL_free(jobs[side].public_der);
-    }
-}
-
 int main(int argc, char **argv)
 {
-    static const char *const ciphers[] = { "AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "AES-128-CCM", "AES-192-CCM",
-        "AES-256-CCM", "ChaCha20-Poly1305", "AES-128-XTS", "AES-256-XTS", "AES-128-ECB", "AES-192-ECB", "AES-256-ECB",
-        "AES-128-CBC", "AES-192-CBC", "AES-256-CBC", "AES-128-CTR", "AES-192-CTR", "AES-256-CTR", "AES-128-OFB", "AES-192-OFB",
-        "AES-256-OFB", "AES-128-CFB", "AES-192-CFB", "AES-256-CFB", "DES-EDE3-CBC", "ChaCha20" };
-    static const char *const digests[] = { "MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512", "SHA512-256", "SHA3-224",
-        "SHA3-256", "SHA3-384", "SHA3-512" };
-    static const char *const macs[][3] = { { "HMAC", "digest", "MD5" }, { "HMAC", "digest", "SHA1" },
-        { "HMAC", "digest", "SHA256" }, { "HMAC", "digest", "SHA512" }, { "CMAC", "cipher", "AES-128-CBC" },
-        { "GMAC", "cipher", "AES-128-GCM" }, { "POLY1305", NULL, NULL } };
+    static const char *const ciphers[] = { "AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "ChaCha20-Poly1305", "AES-128-XTS", "AES-256-XTS", "AES-128-ECB", "AES-192-ECB", "AES-256-ECB",
+        "AES-128-CBC", "AES-192-CBC", "AES-256-CBC", "AES-128-CTR", "AES-192-CTR", "AES-256-CTR", "DES-EDE3-CBC", "ChaCha20" };
     int only = argc > 3 ? atoi(argv[3]) : 0;
 
     if (argc < 2)
@@ -606,12 +403,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof ciphers / sizeof *ciphers; i++)
         if (wanted(ciphers[i]))
             cipher(ciphers[i], only);
-    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
-        if (wanted(digests[i]))
-            digest(digests[i], only);
-    for (size_t i = 0; i < sizeof macs / sizeof *macs; i++)
-        if (wanted(macs[i][0]))
-            mac(macs[i][0], macs[i][1], macs[i][2], only);
     static const char *const curves[] = { "ED25519", "X25519" };
     for (int i = 0; i < 2; i++) {
         EVP_KEYMGMT *keys = EVP_KEYMGMT_fetch(library[1], curves[i], "?provider=gantry");
@@ -619,15 +410,6 @@ int main(int argc, char **argv)
             curve(curves[i], i == 0);
         EVP_KEYMGMT_free(keys);
     }
-    /* A context that is asked for by properties would have its digests by them, too, so the library context says what is preferred, as
-     * configurations do. */
-    must(EVP_set_default_properties(library[1], "?provider=gantry"), "properties");
-    /* Nobody serves these without being asked. */
-    if (wanted("P-256") && (asked || whole))
-        p256();
-    for (int bits = 2048; bits <= 4096; bits += 1024)
-        if (wanted("RSA") && (asked || whole))
-            rsa(bits);
     if (!known) {
         fprintf(stderr, "paired: %s is not among the algorithms here\n", asked);
         return 2;

@@ -59,20 +59,6 @@ impl Param {
         Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
     }
 
-    /// A place for an `int`, or the one in it.
-    pub(crate) const fn int(key: &'static CStr, value: &mut c_int) -> Self {
-        let data_type = OSSL_PARAM_INTEGER as c_uint;
-        let (data, data_size) = (std::ptr::from_mut(value).cast(), size_of::<c_int>());
-        Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
-    }
-
-    /// A place for a string with its zero.
-    pub(crate) const fn room_for_text(key: &'static CStr, room: &mut [u8]) -> Self {
-        let (data, data_size) = (room.as_mut_ptr().cast(), room.len());
-        let data_type = OSSL_PARAM_UTF8_STRING as c_uint;
-        Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
-    }
-
     /// A string, which has to outlive it.
     pub(crate) const fn text(key: &'static CStr, text: &CStr) -> Self {
         let (data, data_size) = (text.as_ptr().cast_mut().cast(), text.count_bytes());
@@ -110,14 +96,11 @@ numbers! {
     OSSL_PARAM_UTF8_PTR = 6;
     OSSL_PARAM_OCTET_PTR = 7;
 
-    OSSL_OP_DIGEST = 1;
     OSSL_OP_CIPHER = 2;
-    OSSL_OP_MAC = 3;
     OSSL_OP_KDF = 4;
     OSSL_OP_KEYMGMT = 10;
     OSSL_OP_KEYEXCH = 11;
     OSSL_OP_SIGNATURE = 12;
-    OSSL_OP_ENCODER = 20;
 
     OSSL_FUNC_CORE_GET_PARAMS = 2;
     OSSL_FUNC_CORE_NEW_ERROR = 5;
@@ -137,28 +120,6 @@ numbers! {
     OSSL_FUNC_PROVIDER_QUERY_OPERATION = 1027;
     OSSL_FUNC_PROVIDER_GET_CAPABILITIES = 1030;
 
-    OSSL_FUNC_DIGEST_NEWCTX = 1;
-    OSSL_FUNC_DIGEST_INIT = 2;
-    OSSL_FUNC_DIGEST_UPDATE = 3;
-    OSSL_FUNC_DIGEST_FINAL = 4;
-    OSSL_FUNC_DIGEST_DIGEST = 5;
-    OSSL_FUNC_DIGEST_FREECTX = 6;
-    OSSL_FUNC_DIGEST_DUPCTX = 7;
-    OSSL_FUNC_DIGEST_GET_PARAMS = 8;
-    OSSL_FUNC_DIGEST_SET_CTX_PARAMS = 9;
-    OSSL_FUNC_DIGEST_GET_CTX_PARAMS = 10;
-    OSSL_FUNC_DIGEST_GETTABLE_PARAMS = 11;
-    OSSL_FUNC_DIGEST_SETTABLE_CTX_PARAMS = 12;
-    OSSL_FUNC_DIGEST_GETTABLE_CTX_PARAMS = 13;
-    /// Since 3.3.
-    OSSL_FUNC_DIGEST_SQUEEZE = 14;
-    /// Since 3.5.
-    OSSL_FUNC_DIGEST_COPYCTX = 15;
-    /// Since 4.0.
-    OSSL_FUNC_DIGEST_SERIALIZE = 16;
-    /// Since 4.0.
-    OSSL_FUNC_DIGEST_DESERIALIZE = 17;
-
     OSSL_FUNC_CIPHER_NEWCTX = 1;
     OSSL_FUNC_CIPHER_ENCRYPT_INIT = 2;
     OSSL_FUNC_CIPHER_DECRYPT_INIT = 3;
@@ -177,19 +138,6 @@ numbers! {
     OSSL_FUNC_CIPHER_PIPELINE_DECRYPT_INIT = 16;
     OSSL_FUNC_CIPHER_PIPELINE_UPDATE = 17;
     OSSL_FUNC_CIPHER_PIPELINE_FINAL = 18;
-
-    OSSL_FUNC_MAC_NEWCTX = 1;
-    OSSL_FUNC_MAC_DUPCTX = 2;
-    OSSL_FUNC_MAC_FREECTX = 3;
-    OSSL_FUNC_MAC_INIT = 4;
-    OSSL_FUNC_MAC_UPDATE = 5;
-    OSSL_FUNC_MAC_FINAL = 6;
-    OSSL_FUNC_MAC_GET_PARAMS = 7;
-    OSSL_FUNC_MAC_GET_CTX_PARAMS = 8;
-    OSSL_FUNC_MAC_SET_CTX_PARAMS = 9;
-    OSSL_FUNC_MAC_GETTABLE_PARAMS = 10;
-    OSSL_FUNC_MAC_GETTABLE_CTX_PARAMS = 11;
-    OSSL_FUNC_MAC_SETTABLE_CTX_PARAMS = 12;
 
     OSSL_FUNC_KDF_NEWCTX = 1;
     OSSL_FUNC_KDF_DUPCTX = 2;
@@ -229,13 +177,6 @@ numbers! {
     OSSL_FUNC_KEYMGMT_EXPORT_TYPES = 43;
     OSSL_FUNC_KEYMGMT_DUP = 44;
 
-    OSSL_FUNC_ENCODER_NEWCTX = 1;
-    OSSL_FUNC_ENCODER_FREECTX = 2;
-    OSSL_FUNC_ENCODER_SET_CTX_PARAMS = 5;
-    OSSL_FUNC_ENCODER_SETTABLE_CTX_PARAMS = 6;
-    OSSL_FUNC_ENCODER_DOES_SELECTION = 10;
-    OSSL_FUNC_ENCODER_ENCODE = 11;
-
     OSSL_FUNC_KEYEXCH_NEWCTX = 1;
     OSSL_FUNC_KEYEXCH_INIT = 2;
     OSSL_FUNC_KEYEXCH_DERIVE = 3;
@@ -252,15 +193,9 @@ numbers! {
     OSSL_FUNC_SIGNATURE_SIGN = 3;
     OSSL_FUNC_SIGNATURE_VERIFY_INIT = 4;
     OSSL_FUNC_SIGNATURE_VERIFY = 5;
-    OSSL_FUNC_SIGNATURE_VERIFY_RECOVER_INIT = 6;
-    OSSL_FUNC_SIGNATURE_VERIFY_RECOVER = 7;
     OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT = 8;
-    OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE = 9;
-    OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL = 10;
     OSSL_FUNC_SIGNATURE_DIGEST_SIGN = 11;
     OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT = 12;
-    OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE = 13;
-    OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL = 14;
     OSSL_FUNC_SIGNATURE_DIGEST_VERIFY = 15;
     OSSL_FUNC_SIGNATURE_FREECTX = 16;
     OSSL_FUNC_SIGNATURE_DUPCTX = 17;
@@ -268,10 +203,6 @@ numbers! {
     OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS = 19;
     OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS = 20;
     OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS = 21;
-    OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS = 22;
-    OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS = 23;
-    OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS = 24;
-    OSSL_FUNC_SIGNATURE_SETTABLE_CTX_MD_PARAMS = 25;
     /// Since 3.4.
     OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES = 26;
     /// Since 3.4.
@@ -283,8 +214,6 @@ numbers! {
 pub(crate) const OSSL_KEYMGMT_SELECT_PUBLIC_KEY: c_int = 0x02;
 /// The private key and the public one.
 pub(crate) const OSSL_KEYMGMT_SELECT_KEYPAIR: c_int = 0x01 | OSSL_KEYMGMT_SELECT_PUBLIC_KEY;
-/// The curve.
-pub(crate) const OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS: c_int = 0x04;
 
 /// The functions behind the numbers, as C declares them. Every one is called and written with exactly this type.
 pub(crate) mod fns {
@@ -318,12 +247,11 @@ pub(crate) mod fns {
     pub(crate) type NewCtx = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
     /// Every `freectx`, and `reset` of a key derivation.
     pub(crate) type FreeCtx = unsafe extern "C" fn(*mut c_void);
-    pub(crate) type CopyCtx = unsafe extern "C" fn(*mut c_void, *mut c_void);
     /// Every `get_ctx_params`, `get_params` of a provider, and `gen_get_params`.
     pub(crate) type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
-    /// Every `set_ctx_params`, and `init` of a digest.
+    /// Every `set_ctx_params`.
     pub(crate) type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
-    /// Every `gettable_params`, and what is gettable and settable of the digest in a signature.
+    /// Every `gettable_params`.
     pub(crate) type Gettable = unsafe extern "C" fn(*mut c_void) -> *const Param;
     /// Every `gettable_ctx_params` and `settable_ctx_params`.
     pub(crate) type GettableCtx = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
@@ -346,13 +274,8 @@ pub(crate) mod fns {
     ) -> c_int;
     pub(crate) type PipelineFinal =
         unsafe extern "C" fn(*mut c_void, usize, *const *mut u8, *mut usize, *const usize) -> c_int;
-    /// `final` and `squeeze` of everything, but where something is verified.
+    /// `final` of ciphers, and `derive` of key exchange.
     pub(crate) type Final = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize) -> c_int;
-    /// `update` of digests, MACs and signatures, and `digest_verify_final`.
-    pub(crate) type Update = unsafe extern "C" fn(*mut c_void, *const u8, usize) -> c_int;
-    pub(crate) type DigestDigest =
-        unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut u8, *mut usize, usize) -> c_int;
-    pub(crate) type Serialize = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize) -> c_int;
 
     pub(crate) type KeyGenInit = unsafe extern "C" fn(*mut c_void, c_int, *const Param) -> *mut c_void;
     pub(crate) type KeyGen = unsafe extern "C" fn(*mut c_void, Option<ParamsCallback>, *mut c_void) -> *mut c_void;
@@ -362,17 +285,6 @@ pub(crate) mod fns {
     pub(crate) type KeyImport = unsafe extern "C" fn(*mut c_void, c_int, *const Param) -> c_int;
     pub(crate) type KeyExport = unsafe extern "C" fn(*mut c_void, c_int, ParamsCallback, *mut c_void) -> c_int;
     pub(crate) type KeyDup = unsafe extern "C" fn(*const c_void, c_int) -> *mut c_void;
-    pub(crate) type DoesSelection = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-    /// An encoder writes to a BIO of the core, and may ask for a passphrase with the function before the last argument.
-    pub(crate) type Encode = unsafe extern "C" fn(
-        *mut c_void,
-        *mut c_void,
-        *const c_void,
-        *const Param,
-        c_int,
-        Option<Function>,
-        *mut c_void,
-    ) -> c_int;
     /// Every `init` that is given a key, but for those with a digest.
     pub(crate) type KeyedInit = unsafe extern "C" fn(*mut c_void, *mut c_void, *const Param) -> c_int;
     /// `set_peer` of key exchange, and `gen_set_template` of keys.
@@ -380,13 +292,12 @@ pub(crate) mod fns {
     pub(crate) type SignatureNewCtx = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
     pub(crate) type SignatureDigestInit =
         unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void, *const Param) -> c_int;
-    /// `sign`, `digest_sign` and `verify_recover`.
+    /// `sign` and `digest_sign`.
     pub(crate) type SignatureSign =
         unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
     /// `verify` and `digest_verify`.
     pub(crate) type SignatureVerify = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
     pub(crate) type KdfDerive = unsafe extern "C" fn(*mut c_void, *mut u8, usize, *const Param) -> c_int;
-    pub(crate) type MacInit = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const Param) -> c_int;
 }
 
 #[cfg(test)]

@@ -6,14 +6,12 @@
 
 mod record;
 
+use gantry_core::route::{SizeSet, Worth};
 use gantry_core::{AeadStream, Operation, SessionParams};
 
-use crate::boundary::{Answers, Host, Io, Questions, Wrapped, with_room};
-use crate::cipher::Way;
+use crate::boundary::{Answers, Host, Io, Questions, Way, Wrapped, with_room};
 use crate::framework::{Engine, Side};
-use crate::gains::Gain;
 use crate::key::Key;
-use crate::sizes::Sizes;
 use crate::table::Aead;
 
 /// The only length of nonces that is led elsewhere; all protocols have it.
@@ -73,7 +71,7 @@ pub(crate) struct Sealed {
     /// The length of nonces that the host knows.
     iv_len: usize,
     /// First pieces of other sizes are the host's, without a question.
-    elsewhere: Sizes,
+    elsewhere: SizeSet,
 }
 
 impl Sealed {
@@ -113,9 +111,9 @@ impl Sealed {
             self.key.set(key);
             self.engine.new_key();
             self.seal = seal;
-            if let Some(gain) = self.gain(wrapped) {
-                gain.new_key();
-                self.elsewhere = gain.elsewhere();
+            if let Some(worth) = self.worth(wrapped) {
+                worth.new_key();
+                self.elsewhere = worth.sizes();
             }
         }
         if seal != self.seal && self.aead == Aead::ChaCha {
@@ -190,11 +188,11 @@ impl Sealed {
     #[inline(always)]
     fn begin(&mut self) {
         (self.waiting_len, self.host_knows) = (0, false);
-        self.phase = if self.elsewhere == Sizes::NONE { Phase::Host } else { Phase::Begun };
+        self.phase = if self.elsewhere == SizeSet::NONE { Phase::Host } else { Phase::Begun };
     }
 
-    fn gain<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Gain> {
-        Some(wrapped.opened()?.gain(wrapped.algorithm()?, self.operation()))
+    fn worth<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Worth> {
+        Some(wrapped.opened()?.worth(wrapped.algorithm()?, self.operation()))
     }
 
     fn operation(&self) -> Operation {
@@ -214,11 +212,11 @@ impl Sealed {
 
     /// Calls with other numbers of bytes can go straight to the host.
     #[inline(always)]
-    pub(crate) fn elsewhere(&self) -> Sizes {
+    pub(crate) fn elsewhere(&self) -> SizeSet {
         match self.phase {
-            _ if !self.is_hosts() => Sizes::ALL,
+            _ if !self.is_hosts() => SizeSet::ALL,
             Phase::Begun => self.elsewhere,
-            _ => Sizes::NONE,
+            _ => SizeSet::NONE,
         }
     }
 
@@ -340,13 +338,13 @@ impl Sealed {
             // After a fork it is the parent's.
             std::mem::forget(self.stream.take());
         }
-        let gain = framework.gain(algorithm, operation);
+        let worth = framework.worth(algorithm, operation);
         let side = self.engine.side(framework, operation, bytes, params, algorithm);
-        self.elsewhere = gain.elsewhere();
+        self.elsewhere = worth.sizes();
         if side == Side::Device {
             let in_place = io.in_place();
             if self.stream.is_none() {
-                self.stream = self.engine.open(gain, |session| session.aead_stream(operation));
+                self.stream = self.engine.open(worth, |session| session.aead_stream(operation));
             }
             if let (Some(stream), Some(data)) = (self.stream.as_mut(), io.buffers()) {
                 let aad = &self.waiting[..self.waiting_len];

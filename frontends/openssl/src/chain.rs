@@ -1,14 +1,14 @@
-//! ECB, CBC, CFB, OFB, CTR and ChaCha20: what a device takes are whole blocks, where the host holds none back.
+//! ECB, CBC, CTR and ChaCha20: what a device takes are whole blocks, where the host holds none back.
 //!
 //! The host's context is behind while a device is at work, and is brought up to date with the chain as its nonce before it is
 //! needed again. So that nobody sees that, the nonce of the message is kept here.
 
 use gantry_core::Request;
+use gantry_core::route::SizeSet;
 
-use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::cipher::{Keyed, Way};
+use crate::boundary::{Answers, Host, Io, Questions, Way, Wrapped};
 use crate::framework::{Done, Side};
-use crate::sizes::Sizes;
+use crate::keyed::Keyed;
 use crate::table::Chain;
 
 const CHACHA_BLOCK: usize = 64;
@@ -70,8 +70,8 @@ impl Chained {
     }
 
     /// Calls with other numbers of bytes can go straight to the host.
-    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
-        if self.behind { Sizes::ALL } else { self.keyed.elsewhere(wrapped) }
+    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> SizeSet {
+        if self.behind { SizeSet::ALL } else { self.keyed.elsewhere(wrapped) }
     }
 
     /// Whether the host stands where the message does.
@@ -199,8 +199,7 @@ impl Chained {
     fn advance(&mut self, input: [u8; 16], output: [u8; 16], blocks: usize) {
         match self.mode {
             Chain::Ecb => return,
-            Chain::Cbc | Chain::Cfb => self.chain = if self.keyed.encrypt { output } else { input },
-            Chain::Ofb => self.chain = std::array::from_fn(|at| input[at] ^ output[at]),
+            Chain::Cbc => self.chain = if self.keyed.encrypt { output } else { input },
             Chain::Ctr => self.chain = u128::from_be_bytes(self.chain).wrapping_add(blocks as u128).to_be_bytes(),
             Chain::ChaCha => self.chain = count(self.chain, blocks),
         }

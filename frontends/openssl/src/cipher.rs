@@ -1,31 +1,18 @@
 //! What a cipher's context knows beside the host's own.
 
-use gantry_core::{Algorithm, Direction, Operation, Outcome, Request, SessionParams};
+use gantry_core::route::SizeSet;
 
 use crate::aead::Sealed;
-use crate::boundary::{Answers, Host, Io, Questions, Wrapped};
-use crate::ccm::Ccm;
+use crate::boundary::{Answers, Host, Io, Questions, Way, Wrapped};
 use crate::chain::Chained;
-use crate::framework::{Done, Engine, Side};
-use crate::gains::Gain;
-use crate::key::Key;
-use crate::sizes::Sizes;
+use crate::framework::Done;
+use crate::keyed::Keyed;
 use crate::table::Mode;
-
-/// The two calls of OpenSSL that bring data to a cipher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// `EVP_CipherUpdate`.
-    Update,
-    /// `EVP_Cipher`.
-    Cipher,
-}
 
 /// By [`Mode`].
 #[derive(Clone)]
 pub(crate) enum State {
     Aead(Sealed),
-    Ccm(Ccm),
     Xts(Xts),
     Chain(Chained),
 }
@@ -35,27 +22,18 @@ impl State {
     pub(crate) fn new(wrapped: &Wrapped) -> Self {
         match wrapped.row().mode {
             Mode::Aead(aead) => State::Aead(Sealed::new(aead, wrapped)),
-            Mode::Ccm => State::Ccm(Ccm::default()),
             Mode::Chain(chain) => State::Chain(Chained::new(chain)),
             // A row of ciphers has no other.
-            Mode::Xts
-            | Mode::Digest
-            | Mode::Mac(_)
-            | Mode::Kdf(_)
-            | Mode::Signature
-            | Mode::Ecdsa
-            | Mode::Rsa
-            | Mode::SlhDsa
-            | Mode::Exchange
-            | Mode::Keys => State::Xts(Xts::default()),
+            Mode::Xts | Mode::Kdf(_) | Mode::Signature | Mode::SlhDsa | Mode::Exchange | Mode::Keys => {
+                State::Xts(Xts::default())
+            }
         }
     }
 
     /// Calls with as many bytes as these must be looked at; all others can go straight to the host.
-    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
+    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> SizeSet {
         match self {
             State::Aead(sealed) => sealed.elsewhere(),
-            State::Ccm(_) => Sizes::ALL,
             State::Xts(xts) => xts.keyed.elsewhere(wrapped),
             State::Chain(chained) => chained.elsewhere(wrapped),
         }
@@ -65,7 +43,6 @@ impl State {
     pub(crate) fn is_hosts(&self) -> bool {
         match self {
             State::Aead(sealed) => sealed.is_hosts(),
-            State::Ccm(_) => false,
             State::Xts(_) => true,
             State::Chain(chained) => chained.is_hosts(),
         }
@@ -77,7 +54,6 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.iv_len(),
             State::Xts(_) | State::Chain(_) => Some(usual),
-            State::Ccm(ccm) => ccm.iv_len(),
         }
     }
 
@@ -88,19 +64,17 @@ impl State {
         match self {
             State::Aead(sealed) => sealed.nonce_alone(encrypt) == Some(length),
             State::Xts(xts) => xts.keyed.encrypt == encrypt && length == size_of::<Tweak>(),
-            State::Ccm(ccm) => ccm.takes_nonce(encrypt),
             State::Chain(_) => false,
         }
     }
 
-    /// Whether this key, told again with a nonce, changes nothing: the host has it. (In CCM it is made into a schedule for the lengths of
-    /// that moment.)
+    /// Whether this key, told again with a nonce, changes nothing: the host has it.
     #[inline(always)]
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
         match self {
             State::Aead(sealed) => sealed.has_key(key),
-            State::Xts(xts) => !xts.keyed.is_turned() && xts.keyed.key.is(key),
-            State::Ccm(_) | State::Chain(_) => false,
+            State::Xts(xts) => !xts.keyed.is_turned() && xts.keyed.has_key(key),
+            State::Chain(_) => false,
         }
     }
 
@@ -114,29 +88,24 @@ impl State {
                 }
             }
             State::Xts(xts) => xts.tweak = iv.try_into().ok(),
-            State::Ccm(ccm) => ccm.restarted(),
             State::Chain(_) => {}
         }
     }
 
-    /// The host will be initialised, with a key, a nonce and parameters or without. 1 when that may go on.
+    /// The host will be initialised, with a nonce or without. 1 when that may go on.
     #[inline(always)]
-    pub(crate) fn before_init(&mut self, host: &Host, key: bool, iv: bool, params: bool) -> i32 {
+    pub(crate) fn before_init(&mut self, host: &Host, iv: bool) -> i32 {
         match self {
-            State::Chain(chained) if !iv => return chained.before_init(host),
-            State::Ccm(ccm) if params => ccm.before_params(host, key),
-            _ => {}
+            State::Chain(chained) if !iv => chained.before_init(host),
+            _ => 1,
         }
-        1
     }
 
     /// The host will be told parameters.
     pub(crate) fn before_params(&mut self, host: &Host) {
-        match self {
-            State::Ccm(ccm) => ccm.before_params(host, false),
+        if let State::Chain(chained) = self {
             // Should it fail, the next data do.
-            State::Chain(chained) => drop(chained.catch_up(host)),
-            State::Aead(_) | State::Xts(_) => {}
+            chained.catch_up(host);
         }
     }
 
@@ -145,16 +114,8 @@ impl State {
     pub(crate) fn refused(&mut self, key: bool) {
         match self {
             State::Aead(sealed) => sealed.refused(key),
-            State::Ccm(ccm) => ccm.refused(key),
             State::Xts(xts) => xts.refused(),
             State::Chain(chained) => chained.refused(),
-        }
-    }
-
-    /// The host has refused parameters, of which some may be in force.
-    pub(crate) fn refused_params(&mut self) {
-        if let State::Ccm(ccm) = self {
-            ccm.refused(false);
         }
     }
 
@@ -163,7 +124,6 @@ impl State {
     pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
         match self {
             State::Aead(sealed) => sealed.initialised(wrapped, encrypt, key, iv),
-            State::Ccm(ccm) => ccm.initialised(wrapped, encrypt, key, iv),
             State::Xts(xts) => xts.initialised(wrapped, encrypt, key, iv),
             State::Chain(chained) => chained.initialised(wrapped, encrypt, key, iv),
         }
@@ -173,7 +133,6 @@ impl State {
     pub(crate) fn data(&mut self, wrapped: &Wrapped, host: &Host, way: Way, io: &mut Io<'_>, fed: usize) -> i32 {
         match self {
             State::Aead(sealed) => sealed.data(wrapped, host, way, io, fed),
-            State::Ccm(ccm) => ccm.data(wrapped, host, way, io),
             State::Xts(xts) => xts.data(wrapped, host, way, io),
             State::Chain(chained) => chained.data(wrapped, host, way, io, fed),
         }
@@ -182,7 +141,6 @@ impl State {
     pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
         match self {
             State::Aead(sealed) => sealed.finish(host, io),
-            State::Ccm(ccm) => ccm.finish(host, io),
             State::Chain(chained) => chained.finish(host, io),
             // A data unit has no end of its own.
             State::Xts(_) => host.finish(io),
@@ -193,7 +151,6 @@ impl State {
     pub(crate) fn told(&mut self, host: &Host, told: Answers<'_>) {
         match self {
             State::Aead(sealed) => sealed.told(host, told),
-            State::Ccm(ccm) => ccm.told(host, told),
             State::Chain(chained) => chained.told(told),
             State::Xts(_) => {}
         }
@@ -203,110 +160,10 @@ impl State {
     pub(crate) fn ask(&mut self, host: &Host, questions: Questions<'_>) -> i32 {
         match self {
             State::Aead(sealed) => sealed.ask(host, questions),
-            State::Ccm(ccm) => ccm.ask(host, questions),
             State::Chain(chained) => chained.ask(host, questions),
             State::Xts(_) => host.ask(questions),
         }
     }
-}
-
-/// A direction, a key, and sessions under it.
-#[derive(Clone, Default)]
-pub(crate) struct Keyed {
-    pub(crate) encrypt: bool,
-    /// What the direction was when the key came.
-    key_encrypt: bool,
-    key: Key,
-    engine: Engine,
-}
-
-impl Keyed {
-    pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>) {
-        let another = key.is_some_and(|key| !self.key.is(key));
-        if another || encrypt != self.encrypt {
-            // Sessions go one way.
-            self.engine.new_key();
-        }
-        self.encrypt = encrypt;
-        if let Some(key) = key {
-            self.key_encrypt = encrypt;
-            self.key.set(key);
-            if another && let Some(gain) = self.gain(wrapped) {
-                gain.new_key();
-            }
-        }
-    }
-
-    /// The direction changed without a key. In modes that decrypt with another key schedule than they encrypt, only the host knows
-    /// what comes out.
-    pub(crate) fn is_turned(&self) -> bool {
-        self.encrypt != self.key_encrypt
-    }
-
-    /// There is no key that is known here.
-    pub(crate) fn forget(&mut self) {
-        self.key.set(&[]);
-        self.engine.new_key();
-    }
-
-    pub(crate) fn operation(&self) -> Operation {
-        if self.encrypt { Operation::Encrypt } else { Operation::Decrypt }
-    }
-
-    fn gain<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Gain> {
-        Some(wrapped.opened()?.gain(wrapped.algorithm()?, self.operation()))
-    }
-
-    /// Calls with other numbers of bytes can go straight to the host.
-    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> Sizes {
-        self.gain(wrapped).map_or(wrapped.asked(), Gain::elsewhere)
-    }
-
-    /// Runs one request on a device if it is better there.
-    pub(crate) fn device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> Done {
-        let (bytes, operation, in_place) = (io.len(), self.operation(), io.in_place());
-        if let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) {
-            let params = one_way(algorithm, &self.key, self.encrypt);
-            if self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
-                && let (Some(session), Some(data)) = (self.engine.session_now(), io.buffers())
-            {
-                let result = match operation {
-                    Operation::Encrypt => session.encrypt(iv, data),
-                    _ => session.decrypt(iv, data),
-                };
-                let done = result.map_or_else(|error| self.engine.failed(&error, in_place), |()| Done::Good);
-                if done != Done::Host {
-                    wrapped.count(operation, Side::Device, bytes);
-                    return done;
-                }
-            }
-        }
-        wrapped.count(operation, Side::Host, bytes);
-        Done::Host
-    }
-}
-
-impl Keyed {
-    /// Runs requests on devices if that is better for so many, and says whether it did.
-    pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
-        let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
-        let operation = self.operation();
-        let bytes: usize = requests.iter().map(Request::bytes).sum();
-        let params = one_way(algorithm, &self.key, self.encrypt);
-        let size = (bytes, requests.len());
-        let Some(session) = self.engine.several(framework, operation, size, params) else { return false };
-        // What has no outcome afterwards is looked at one by one.
-        let _ = session.process(requests);
-        let done = requests.iter().filter(|request| request.outcome() == Some(Outcome::Done));
-        done.for_each(|request| wrapped.count(operation, Side::Device, request.bytes()));
-        true
-    }
-}
-
-/// What a session of one direction is made from: a device may keep less for it.
-fn one_way(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> SessionParams {
-    let direction = if encrypt { Direction::Encrypt } else { Direction::Decrypt };
-    move || SessionParams::new(algorithm, &key.bytes()).direction(direction)
 }
 
 type Tweak = [u8; 16];

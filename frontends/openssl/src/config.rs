@@ -4,23 +4,21 @@ use std::path::PathBuf;
 
 use gantry_core::Algorithm;
 use gantry_core::driver::Class;
+use gantry_core::route::SizeSet;
 use gantry_runtime::Config;
 use gantry_runtime::rights::variable;
 
-use crate::sizes::Sizes;
 use crate::table::{Mode, PAIRS, Row, SIGNATURES};
 
 /// A section that has been read.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) ciphers: Selection,
-    pub(crate) digests: Selection,
-    pub(crate) macs: Selection,
     pub(crate) signatures: Selection,
     pub(crate) exchanges: Selection,
     pub(crate) derivations: Selection,
-    /// These six as they are where no command of gantry's counts or measures: then all comes by here.
-    usual: [Selection; 6],
+    /// These four as they are where no command of gantry's counts or measures: then all comes by here.
+    usual: [Selection; 4],
     pub(crate) soft: Soft,
     /// Every operation that reaches this provider fails.
     pub(crate) force_fail: bool,
@@ -88,10 +86,8 @@ impl Soft {
 ///
 /// OpenSSL answers a provider's questions about keys that it names, and tells of no others: whoever looks for keys that are
 /// misspelt has to read the file.
-pub const KEYS: [(&str, &str); 11] = [
+pub const KEYS: [(&str, &str); 9] = [
     ("CIPHERS", "ALL, NONE or names with commas between"),
-    ("DIGESTS", "ALL, NONE or names with commas between"),
-    ("MACS", "ALL, NONE or names with commas between"),
     ("SIGNATURES", "ALL, NONE or names with commas between"),
     ("KEY_EXCHANGE", "ALL, NONE or names with commas between"),
     ("KDFS", "ALL, NONE or names with commas between"),
@@ -102,17 +98,18 @@ pub const KEYS: [(&str, &str); 11] = [
     ("FORCE_FAIL", "yes or no"),
 ];
 
+/// Keys of earlier releases, which are passed over: OpenSSL itself serves digests and MACs.
+pub const RETIRED: [&str; 2] = ["DIGESTS", "MACS"];
+
 impl Settings {
     /// Nothing is served.
     pub(crate) fn nothing() -> Self {
         Self {
             ciphers: Selection::None,
-            digests: Selection::None,
-            macs: Selection::None,
             signatures: Selection::None,
             exchanges: Selection::None,
             derivations: Selection::None,
-            usual: [const { Selection::None }; 6],
+            usual: [const { Selection::None }; 4],
             soft: Soft::Allowed,
             force_fail: false,
             counts_all: false,
@@ -123,8 +120,8 @@ impl Settings {
     }
 
     /// The sizes of requests that may be led elsewhere.
-    pub(crate) fn asked(&self) -> Sizes {
-        if self.policy_named { Sizes::ALL } else { Sizes::LARGE }
+    pub(crate) fn asked(&self) -> SizeSet {
+        if self.policy_named { SizeSet::ALL } else { SizeSet::LARGE }
     }
 
     /// Reads the section through `value`, and what Gantry's own files and variables say below it. The error is a sentence
@@ -171,20 +168,18 @@ impl Settings {
     pub(crate) fn usually_serves(&self, row: &Row, version: (u32, u32)) -> bool {
         // In the order of `KEYS`.
         let key = match row.mode {
-            Mode::Aead(_) | Mode::Ccm | Mode::Xts | Mode::Chain(_) => 0,
-            Mode::Digest => 1,
-            Mode::Mac(_) => 2,
-            Mode::Signature | Mode::Ecdsa | Mode::Rsa | Mode::SlhDsa => 3,
-            Mode::Exchange => 4,
-            Mode::Kdf(_) => 5,
+            Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => 0,
+            Mode::Signature | Mode::SlhDsa => 1,
+            Mode::Exchange => 2,
+            Mode::Kdf(_) => 3,
             Mode::Keys => return true,
         };
         self.usual[key].serves(row, version)
     }
 
-    fn selections(&mut self) -> [&mut Selection; 6] {
-        let Self { ciphers, digests, macs, signatures, exchanges, derivations, .. } = self;
-        [ciphers, digests, macs, signatures, exchanges, derivations]
+    fn selections(&mut self) -> [&mut Selection; 4] {
+        let Self { ciphers, signatures, exchanges, derivations, .. } = self;
+        [ciphers, signatures, exchanges, derivations]
     }
 
     /// What Gantry's own configuration has for a key.
@@ -201,8 +196,6 @@ impl Settings {
         let wrong = || Err("not a value of this key".to_owned());
         match (key, value) {
             ("CIPHERS", list) => self.ciphers = selection(list, &crate::table::CIPHERS)?,
-            ("DIGESTS", list) => self.digests = selection(list, &crate::table::DIGESTS)?,
-            ("MACS", list) => self.macs = selection(list, &crate::table::MACS)?,
             ("SIGNATURES", list) => self.signatures = selection(list, &PAIRS[..SIGNATURES])?,
             ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &PAIRS[SIGNATURES..])?,
             ("KDFS", list) => self.derivations = selection(list, &crate::table::KDFS)?,
@@ -229,7 +222,7 @@ pub const MEASURED: &str = "GANTRY_OPENSSL_MEASURED";
 /// The variable that names what is measured, with commas between; everything, if it is not there.
 pub const MEASURE: &str = "GANTRY_OPENSSL_MEASURE";
 
-/// A list of names, of OpenSSL's or of ours, of which `rows` must have every one.
+/// A list of names, of OpenSSL's or of ours, all of the kinds that `rows` have.
 fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
     match list {
         "ALL" => return Ok(Selection::All),
@@ -243,9 +236,9 @@ fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
             names.push(row.name.to_owned());
             continue;
         }
-        let found = Algorithm::matching(name).unwrap_or_default();
-        let mut found =
-            found.into_iter().filter(|found| rows.iter().any(|row| row.algorithm == Some(*found))).peekable();
+        // Of the algorithms of a kind OpenSSL keeps those that have no row: naming them is no mistake.
+        let is_kind = |found: &Algorithm| rows.iter().any(|row| row.kind() == Some(found.kind()));
+        let mut found = Algorithm::matching(name).unwrap_or_default().into_iter().filter(is_kind).peekable();
         if found.peek().is_none() {
             return Err(format!("there is no '{name}' here"));
         }
@@ -261,7 +254,7 @@ fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{CIPHERS, DIGESTS, KDFS, MACS};
+    use crate::table::{CIPHERS, KDFS};
 
     fn of(section: &[(&str, &str)]) -> Result<Settings, String> {
         let value = |key: &str| Some(section.iter().find(|(name, _)| *name == key)?.1.to_owned());
@@ -283,14 +276,34 @@ mod tests {
 
     #[test]
     fn lists_take_the_names_of_either_side() {
-        let settings = of(&[("CIPHERS", "aes-128-cbc,DES3"), ("DIGESTS", "SHA2-256 sha1"), ("MACS", "hmac")]).unwrap();
+        let settings = of(&[("CIPHERS", "aes-128-cbc,DES3")]).unwrap();
         let serves = |name| settings.ciphers.serves(CIPHERS.iter().find(|row| row.name == name).unwrap(), (4, 0));
         assert!(serves("AES-128-CBC") && serves("DES-EDE3-CBC") && !serves("AES-256-CBC"));
-        let count = DIGESTS.iter().filter(|row| settings.digests.serves(row, (3, 0))).count();
-        assert_eq!(count, 2);
-        assert!(settings.macs.serves(&MACS[0], (3, 0)) && !settings.macs.serves(&MACS[1], (3, 0)));
         let settings = of(&[("KDFS", "hkdf")]).unwrap();
         assert!(settings.derivations.serves(&KDFS[1], (4, 0)) && !settings.derivations.serves(&KDFS[0], (3, 0)));
+    }
+
+    /// Earlier releases served them.
+    #[test]
+    fn what_openssl_keeps_may_be_named() {
+        for (key, value) in [
+            ("CIPHERS", "AES-128-CCM"),
+            ("SIGNATURES", "ECDSA,RSA"),
+            ("KEY_EXCHANGE", "ECDH"),
+            ("DIGESTS", "SHA2-256"),
+            ("MACS", "HMAC"),
+        ] {
+            let settings = of(&[(key, value), ("POLICY", "latency")]).unwrap();
+            let rows = CIPHERS.iter().chain(&PAIRS);
+            let named = rows.filter(|row| settings.usually_serves(row, (4, 0)) && value.contains(row.name));
+            assert_eq!(named.count(), 0, "{key} = {value}");
+        }
+        let mut settings = of(&[("CIPHERS", "AES-128-CCM AES-128-GCM")]).unwrap();
+        let [ciphers, ..] = settings.selections();
+        assert_eq!(
+            CIPHERS.iter().filter(|row| ciphers.serves(row, (4, 0))).map(|row| row.name).collect::<Vec<_>>(),
+            ["AES-128-GCM"]
+        );
     }
 
     #[test]
@@ -312,7 +325,6 @@ mod tests {
             let rows = rows.iter().filter(|row| Selection::Promising.serves(row, (3, 0)));
             rows.map(|row| row.name).collect::<Vec<_>>()
         };
-        assert!(served(&DIGESTS).is_empty() && served(&MACS).is_empty());
         // Of the devices that every machine has, only software has those.
         let pairs: &[&str] = if cfg!(feature = "software") { &["ED25519", "X25519"] } else { &[] };
         assert_eq!(served(&PAIRS), pairs);
@@ -320,8 +332,8 @@ mod tests {
 
     #[test]
     fn forced_failures_reach_every_algorithm_that_was_not_left_out() {
-        let mut settings = of(&[("FORCE_FAIL", "yes"), ("DIGESTS", "NONE")]).unwrap();
-        let mut expected = [const { Selection::All }; 6];
+        let mut settings = of(&[("FORCE_FAIL", "yes"), ("SIGNATURES", "NONE")]).unwrap();
+        let mut expected = [const { Selection::All }; 4];
         expected[1] = Selection::None;
         assert_eq!(settings.selections().map(|selection| selection.clone()), expected);
     }
@@ -332,8 +344,6 @@ mod tests {
             ("CIPHERS", "aes-128-cbd"),
             ("CIPHERS", "sha256"),
             ("CIPHERS", ""),
-            ("DIGESTS", "all"),
-            ("MACS", "sha1"),
             ("SIGNATURES", "x25519"),
             ("KEY_EXCHANGE", "ed25519"),
             ("KDFS", "scrypt"),

@@ -1,33 +1,17 @@
 //! The framework of a provider: opened at the first request that may need it, and once more in each child of a fork.
 
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use gantry_core::driver::{Class, Driver};
-use gantry_core::route::Costs;
+use gantry_core::route::Worth;
 use gantry_core::{
-    Algorithm, DeviceState, Fault, Gantry, Kind, Operation, Process, RegisteredDevice, Session, SessionParams,
+    Algorithm, Beside, DeviceState, Fault, Operation, Process, RegisteredDevice, Session, SessionParams,
 };
-use gantry_digest::Algorithm as Hash;
 use gantry_runtime::sandbox::is_filtered;
 
-use crate::boundary::HostKdf;
-use crate::config::{Settings, Soft};
-use crate::derivations::{Derivations, LANES};
-use crate::gains::{Gain, Gains, NAMED};
-use crate::measure::{self, Measured};
-use crate::{host, table};
-
-/// What a device has to be faster by, in percent: less may be chance.
-const MARGIN: f32 = 4.0;
-
-/// The same in nanoseconds: a call's way to a device, which the host's does not have and which is in no measurement of either. (131 to
-/// 157 with AES-128-GCM on a Zen 4: what gantry takes longer than its table has, less what the host does.)
-const WAY_NS: f32 = 150.0;
-
-/// What a request is thought to take while nothing is known, in nanoseconds: with a key pair, or one for each byte and so many more.
-const PAIR_NS: u32 = 50_000;
-const OTHER_NS: usize = 100;
+use crate::config::Settings;
+use crate::derivations::Derivations;
+use crate::host;
 
 /// Who serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,28 +20,11 @@ pub(crate) enum Side {
     Device,
 }
 
-/// One operation with requests of one size.
-pub(crate) struct Cell {
-    pub(crate) operation: Operation,
-    pub(crate) bytes: usize,
-    /// Where they go, and why.
-    pub(crate) device: String,
-    pub(crate) why: &'static str,
-    /// The fastest of the devices beside the host.
-    pub(crate) best: Option<(String, Measured)>,
-}
-
-/// A framework, and what it has learned.
+/// The devices, the host among them, and what these save.
 pub(crate) struct Framework {
-    gantry: Gantry,
-    gains: Gains,
-    /// By algorithm: those of digests, of which one is enough.
-    digests: Box<[OnceLock<Option<Session>>]>,
+    pub(crate) beside: Beside,
     /// Where there are lanes, and the operator allows them.
     derivations: Option<Derivations>,
-    soft: Soft,
-    /// The policy was named, and is followed wherever it leads.
-    named: bool,
     pub(crate) process: Process,
 }
 
@@ -110,162 +77,22 @@ impl Framework {
                     && pinned.as_ref().is_none_or(|pinned| pinned == device.name())
             });
         let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok()));
-        Ok(Self {
-            gantry,
-            gains: Gains::new(settings.asked()),
-            digests: Algorithm::ALL.iter().map(|_| OnceLock::new()).collect(),
-            derivations,
-            soft: settings.soft,
-            named: settings.policy_named,
-            process: Process::current(),
-        })
+        let soft = settings.soft;
+        let may_serve = move |device: &RegisteredDevice| soft.allows(device.class());
+        let beside = Beside::new(gantry, host::NAME, settings.policy_named, may_serve);
+        Ok(Self { beside, derivations, process: Process::current() })
     }
 
-    pub(crate) fn gain(&self, algorithm: Algorithm, operation: Operation) -> &Gain {
-        self.gains.of(algorithm, operation)
+    /// What devices save, as far as that is known.
+    #[inline]
+    pub(crate) fn worth(&self, algorithm: Algorithm, operation: Operation) -> &Worth {
+        self.beside.worth(algorithm, operation)
     }
 
     /// Key derivations, where there are lanes for them.
     pub(crate) fn derivations(&self) -> Option<&Derivations> {
         self.derivations.as_ref()
     }
-
-    fn session(&self, params: SessionParams) -> Option<Session> {
-        let algorithm = params.algorithm();
-        let session = || self.gantry.session(params).ok();
-        match algorithm.kind() {
-            Kind::Digest => self.digests[algorithm as usize].get_or_init(session).clone(),
-            _ => session(),
-        }
-    }
-
-    /// Whether the policy leads so many requests elsewhere, where the operator wants them. The host is a device among those that it
-    /// compares.
-    pub(crate) fn leads_several(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
-        let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
-        device.is_some_and(|device| self.is_other(device))
-    }
-
-    /// Whether a device may have what is the host's otherwise.
-    fn is_other(&self, device: &RegisteredDevice) -> bool {
-        device.name() != host::NAME && self.soft.allows(device.class())
-    }
-
-    /// The devices that may gain with an algorithm: in what they cost, the reading of keys is no part.
-    fn rivals(&self, algorithm: Algorithm) -> impl Iterator<Item = &RegisteredDevice> {
-        let may_gain =
-            move |class: Class| class != Class::Software || self.named || table::software_may_gain(algorithm);
-        let devices =
-            self.gantry.devices().iter().filter(move |device| self.is_other(device) && may_gain(device.class()));
-        devices.filter(move |device| device.capability(algorithm).is_some() && device.state() == DeviceState::Ready)
-    }
-
-    /// Follows the policy that the operator named: what a request saves by it.
-    fn follow(&self, session: &Session, operation: Operation, bytes: usize) -> u32 {
-        let saved = if self.leads_several(session, operation, bytes, 1) { NAMED } else { 0 };
-        self.gain(session.params().algorithm(), operation).learn(bytes, saved);
-        saved
-    }
-
-    /// The host does a request of so many bytes. By the work that it does, the framework learns what the devices cost, the host among
-    /// them. Until that is known, nothing is saved.
-    fn learn(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
-        let work = match algorithm.kind() {
-            Kind::Signature | Kind::Exchange => PAIR_NS,
-            _ => u32::try_from(OTHER_NS + bytes).unwrap_or(u32::MAX),
-        };
-        let host = self.gantry.device(host::NAME).and_then(|host| host.costs(algorithm, operation));
-        let gain = self.gain(algorithm, operation);
-        if host.is_none() || self.gantry.worked(algorithm, operation, work) {
-            gain.learn_all(|bytes| host.map_or(0, |host| self.saved_by_best(host, algorithm, operation, bytes)));
-        }
-        gain.saved_ns(bytes).unwrap_or(0)
-    }
-
-    /// Whether a request may go to a device, as far as that is known without its keys.
-    pub(crate) fn may_save(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> bool {
-        let known = self.gain(algorithm, operation).saved_ns(bytes);
-        known.map_or_else(|| self.named || self.learn(algorithm, operation, bytes) > 0, |saved| saved > 0)
-    }
-
-    /// What the best of the devices saves.
-    fn saved_by_best(&self, host: &Costs, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
-        let known = |costs: &&Costs| costs.is_known();
-        let costs = self.rivals(algorithm).filter_map(|device| device.costs(algorithm, operation)).filter(known);
-        let best = costs.map(|costs| costs.estimate(1, bytes).wall_ns).fold(f32::INFINITY, f32::min);
-        if host.is_known() { saved(host.estimate(1, bytes).wall_ns, best) } else { 0 }
-    }
-
-    pub(crate) fn devices(&self) -> impl Iterator<Item = &RegisteredDevice> {
-        self.gantry.devices().iter()
-    }
-
-    /// Where requests of these sizes go, both ways, and by what the devices are faster.
-    pub(crate) fn cells(&self, algorithm: Algorithm, sizes: &[usize]) -> Vec<Cell> {
-        let operations = algorithm.kind().operations();
-        let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
-        each.filter_map(|(operation, bytes)| self.cell(algorithm, operation, bytes)).collect()
-    }
-
-    /// Where PBKDF2 derives keys of so many bytes, and by what lanes are faster.
-    pub(crate) fn derives(&self, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Cell> {
-        let lanes = self.derivations().filter(|lanes| lanes.knows(hash))?;
-        let measured = measure::derivation(&self.gantry, host, hash, bytes)?;
-        let blocks = bytes.div_ceil(hash.digest_size());
-        let device = if lanes.gains(hash, blocks) { LANES } else { host::NAME };
-        let best = Some((LANES.to_owned(), measured));
-        Some(Cell { operation: Operation::Derive, bytes, device: device.to_owned(), why: "blocks", best })
-    }
-
-    fn cell(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
-        let session = self.session(measure::keys(algorithm, operation).0)?;
-        let best = self.rivals(algorithm).filter_map(|device| {
-            let measured = measure::measure(&self.gantry, device, algorithm, operation, bytes)?;
-            Some((device.name().to_owned(), measured))
-        });
-        let best = best.max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
-        let (device, why) = self.decided(&session, operation, bytes, best.as_ref());
-        Some(Cell { operation, bytes, device, why, best })
-    }
-
-    /// The device that requests of so many bytes go to, and why, where so much was `measured`. What a device saves is learned, for programs
-    /// to come.
-    fn decided(
-        &self,
-        session: &Session,
-        operation: Operation,
-        bytes: usize,
-        measured: Option<&(String, Measured)>,
-    ) -> (String, &'static str) {
-        let algorithm = session.params().algorithm();
-        let host = |why| (host::NAME.to_owned(), why);
-        if self.named {
-            let route = session.route(operation, bytes, 1);
-            let name = |place: usize| self.gantry.devices()[place].name().to_owned();
-            return route.map_or_else(|| host("only-choice"), |route| (name(route.device), route.reason.code()));
-        }
-        let Some((name, measured)) = measured else { return host("only-choice") };
-        let gain = self.gain(algorithm, operation);
-        #[allow(clippy::cast_possible_truncation, reason = "times of milliseconds")]
-        let saves = saved(measured.host as f32, measured.device as f32) > 0;
-        if saves && gain.saved_ns(bytes).is_none() {
-            // So that programs know it from their first requests on.
-            self.gantry.calibrate(algorithm, operation, false);
-            self.learn(algorithm, operation, bytes);
-        }
-        if gain.saved_ns(bytes).map_or(saves, |saved| saved > 0) {
-            (name.clone(), "measured")
-        } else {
-            host("measured")
-        }
-    }
-}
-
-/// Nanoseconds that a device saves where the host takes `host`, if that is not chance.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and what is more is as good")]
-fn saved(host: f32, device: f32) -> u32 {
-    let device = device + WAY_NS;
-    if device * (100.0 + MARGIN) < host * 100.0 { (host - device) as u32 } else { 0 }
 }
 
 /// What became of a request that may have gone to a device.
@@ -312,25 +139,18 @@ impl Engine {
         algorithm: Algorithm,
     ) -> Side {
         self.belong_to(framework);
-        let gain = framework.gain(algorithm, operation);
-        if self.refused || !gain.elsewhere().has(bytes) {
+        if self.refused {
             return Side::Host;
         }
-        let saved = match gain.saved_ns(bytes) {
-            Some(saved) => saved,
-            None if framework.named => {
-                let Some(session) = self.session(framework, &params) else { return Side::Host };
-                framework.follow(&session, operation, bytes)
-            }
-            None => framework.learn(algorithm, operation, bytes),
-        };
+        let saved = framework.beside.saves(algorithm, operation, bytes, || self.session(framework, &params));
         if saved == 0 {
             return Side::Host;
         }
         if !self.open {
             // A session is opened when staying with the host has cost as much as opening it does.
             self.lost = self.lost.saturating_add(saved);
-            if self.lost < gain.open_ns() || self.session(framework, &params).is_none() {
+            if self.lost < framework.worth(algorithm, operation).open_ns() || self.session(framework, &params).is_none()
+            {
                 return Side::Host;
             }
         }
@@ -352,16 +172,20 @@ impl Engine {
         params: impl Fn() -> SessionParams,
     ) -> Option<Session> {
         let session = if requests < 2 { None } else { self.shared(framework, params) }?;
-        framework.leads_several(&session, operation, bytes / requests, requests).then_some(session)
+        framework.beside.leads(&session, operation, bytes / requests, requests).then_some(session)
     }
 
     /// The session, and whatever else `open` needs from it, the first time under a key; timed, as that decides from when on
     /// it pays.
-    pub(crate) fn open<T>(&mut self, gain: &Gain, open: impl FnOnce(&Session) -> gantry_core::Result<T>) -> Option<T> {
+    pub(crate) fn open<T>(
+        &mut self,
+        worth: &Worth,
+        open: impl FnOnce(&Session) -> gantry_core::Result<T>,
+    ) -> Option<T> {
         let begun = Instant::now();
         let opened = open(self.session.as_ref()?);
         (self.open, self.refused) = (opened.is_ok(), opened.is_err());
-        gain.opened_in(nanoseconds(begun));
+        worth.opened_in(nanoseconds(begun));
         opened.ok()
     }
 
@@ -405,7 +229,7 @@ impl Engine {
 
     fn session(&mut self, framework: &Framework, params: &impl Fn() -> SessionParams) -> Option<Session> {
         if self.session.is_none() {
-            self.session = framework.session(params());
+            self.session = framework.beside.gantry().session(params()).ok();
             self.refused = self.session.is_none();
         }
         self.session.clone()
@@ -419,7 +243,3 @@ impl Engine {
         }
     }
 }
-
-// The host of the tests computes on the software device.
-#[cfg(all(test, feature = "software"))]
-mod tests;

@@ -7,10 +7,8 @@ use gantry_core::driver::{
 };
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
-use crate::boundary::{
-    Agreement, HostAlgorithm, HostContext, HostDigest, HostDigests, HostKey, HostMac, HostMacContext, HostPair, Wrapped,
-};
-use crate::table::{Mac, Mode, RSA};
+use crate::boundary::{Agreement, HostAlgorithm, HostContext, HostKey, HostPair, Wrapped};
+use crate::table::{Chain, Mode};
 
 /// Its name.
 pub(crate) const NAME: &str = "host";
@@ -21,7 +19,7 @@ pub(crate) struct HostDriver(Arc<HostDevice>);
 impl HostDriver {
     /// `version` is the host's release.
     pub(crate) fn new<'w>(wrapped: impl Iterator<Item = &'w Wrapped>, version: (u32, u32)) -> Self {
-        let offers: Vec<(Algorithm, Offer)> = wrapped.flat_map(offers).collect();
+        let offers: Vec<(Algorithm, Offer)> = wrapped.filter_map(offer).collect();
         let info = DeviceInfo {
             description: "the libcrypto of this program".to_owned(),
             version: format!("{}.{}", version.0, version.1),
@@ -36,39 +34,19 @@ impl HostDriver {
 #[derive(Clone, Copy)]
 enum Offer {
     Cipher(Mode, HostAlgorithm),
-    Digest(HostDigests),
-    /// With what is inside.
-    Mac(HostMac, Option<Algorithm>),
     Pair(HostPair),
 }
 
 /// What a wrapped algorithm is on this device.
-fn offers(wrapped: &Wrapped) -> Vec<(Algorithm, Offer)> {
+fn offer(wrapped: &Wrapped) -> Option<(Algorithm, Offer)> {
     let mode = wrapped.row().mode;
-    match mode {
-        Mode::Aead(_) | Mode::Ccm | Mode::Xts | Mode::Chain(_) => {
-            let offer = wrapped.algorithm().zip(wrapped.host_algorithm());
-            offer.map(|(algorithm, host)| (algorithm, Offer::Cipher(mode, host))).into_iter().collect()
-        }
-        Mode::Mac(mac) => {
-            let Some(host) = wrapped.host_mac() else { return Vec::new() };
-            mac.algorithms().map(|(algorithm, inside)| (algorithm, Offer::Mac(host, inside))).collect()
-        }
-        Mode::Rsa => {
-            let Some(host) = HostPair::new(wrapped) else { return Vec::new() };
-            RSA.as_flattened().iter().map(|algorithm| (*algorithm, Offer::Pair(host))).collect()
-        }
-        Mode::Signature | Mode::Ecdsa | Mode::Exchange => {
-            let offer = wrapped.algorithm().zip(HostPair::new(wrapped));
-            offer.map(|(algorithm, host)| (algorithm, Offer::Pair(host))).into_iter().collect()
-        }
-        Mode::Digest => {
-            let offer = wrapped.algorithm().zip(HostDigests::new(wrapped));
-            offer.map(|(algorithm, host)| (algorithm, Offer::Digest(host))).into_iter().collect()
-        }
+    let offer = match mode {
+        Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => Offer::Cipher(mode, wrapped.host_algorithm()?),
+        Mode::Signature | Mode::Exchange => Offer::Pair(HostPair::new(wrapped)?),
         // Of SLH-DSA nobody asks which side is faster.
-        Mode::Kdf(_) | Mode::SlhDsa | Mode::Keys => Vec::new(),
-    }
+        Mode::Kdf(_) | Mode::SlhDsa | Mode::Keys => return None,
+    };
+    Some((wrapped.algorithm()?, offer))
 }
 
 impl Driver for HostDriver {
@@ -97,22 +75,11 @@ impl Device for HostDevice {
         let params = params.clone();
         Ok(match *offer {
             Offer::Cipher(mode, host) => Arc::new(HostSession { mode, host, params, idle: Default::default() }),
-            Offer::Digest(host) => Arc::new(DigestSession { host, idle: Idle::default() }),
-            Offer::Mac(host, inside) => {
-                let session = MacSession { host, inside, params, idle: Idle::default() };
-                // What is inside may be missing in this libcrypto.
-                let made = host.quietly(|| session.idle.with(|| session.context(), |_| Some(())));
-                made.map_err(|_| Unsupported::because("not there"))?;
-                Arc::new(session)
-            }
             Offer::Pair(host) => {
                 let is_private = params.allows(Operation::Sign) || params.allows(Operation::Derive);
-                if host.mode() == Mode::Ecdsa && params.allows(Operation::Sign) && params.allows(Operation::Verify) {
-                    return Err(Unsupported::because("the host would need the public key, too").into());
-                }
                 let key = host.quietly(|| host.key(params.key(), is_private));
                 let key = key.ok_or(Unsupported::because("no such key"))?;
-                Arc::new(PairSession { algorithm: params.algorithm(), host, key, agreement: Mutex::default() })
+                Arc::new(PairSession { host, key, agreement: Mutex::default() })
             }
         })
     }
@@ -140,55 +107,8 @@ impl<C> Idle<C> {
     }
 }
 
-/// A digest, of whole messages.
-struct DigestSession {
-    host: HostDigests,
-    idle: Idle<HostDigest>,
-}
-
-impl DeviceSession for DigestSession {
-    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Digest { input, output } = operands else {
-            return Err(Fault::failed("a request of another kind than its session"));
-        };
-        let digest = |context: &mut HostDigest| {
-            let (digest, length) = context.whole(input).filter(|(_, length)| *length == output.len())?;
-            output.copy_from_slice(&digest[..length]);
-            Some(Outcome::Done)
-        };
-        self.idle.with(|| self.host.context(), digest)
-    }
-}
-
-/// A key of a MAC.
-struct MacSession {
-    host: HostMac,
-    inside: Option<Algorithm>,
-    params: SessionParams,
-    idle: Idle<HostMacContext>,
-}
-
-impl MacSession {
-    fn context(&self) -> Option<HostMacContext> {
-        self.host.context(self.inside, self.params.key())
-    }
-}
-
-impl DeviceSession for MacSession {
-    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { iv, input, output } = operands else {
-            return Err(Fault::failed("a request of another kind than its session"));
-        };
-        // A context of Poly1305 wants a key for each message.
-        let key = (self.host.mac() == Mac::Poly1305).then(|| self.params.key());
-        let run = |context: &mut HostMacContext| context.whole(key, iv, input, output).then_some(Outcome::Done);
-        self.host.quietly(|| self.idle.with(|| self.context(), run))
-    }
-}
-
 /// A key that signs, or verifies, or makes shared secrets.
 struct PairSession {
-    algorithm: Algorithm,
     host: HostPair,
     key: HostKey,
     /// With the last peer: programs have introduced the two before they ask for the secret, so that this is no part of how long that
@@ -216,11 +136,11 @@ impl DeviceSession for PairSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.host.quietly(|| match operands {
             Operands::Sign { input, output } => {
-                let good = self.host.sign(self.algorithm, &self.key, input, output);
+                let good = self.host.sign(&self.key, input, output);
                 good.then_some(Outcome::Done).ok_or(Fault::failed("the host failed"))
             }
             Operands::Verify { input, signature } => {
-                let good = self.host.verify(self.algorithm, &self.key, input, signature);
+                let good = self.host.verify(&self.key, input, signature);
                 Ok(if good { Outcome::Done } else { Outcome::BadTag })
             }
             Operands::Derive { input, output } => {
@@ -253,49 +173,31 @@ impl HostSession {
     }
 }
 
-impl HostSession {
-    /// Begins a message of an AEAD. CCM makes its key schedule for the lengths that are in force then.
-    fn begin(&self, context: &mut HostContext, encrypt: bool, iv: &[u8], aad: &[u8], bytes: usize) -> bool {
-        let ccm = self.mode == Mode::Ccm;
-        let key = ccm.then(|| self.params.key());
-        context.nonce_length(iv.len())
-            && (!ccm || context.tag_length(self.params.tag_length()))
-            && context.init(encrypt, key, Some(iv))
-            && (!ccm || context.announce(bytes))
-            && context.associated(aad)
-    }
+/// Begins a message of an AEAD.
+fn begin(context: &mut HostContext, encrypt: bool, iv: &[u8], aad: &[u8]) -> bool {
+    context.nonce_length(iv.len()) && context.init(encrypt, None, Some(iv)) && context.associated(aad)
 }
 
 impl DeviceSession for HostSession {
-    /// Quietly: a known-answer test opens forged messages, which CCM reports as errors at once. libssl takes any error that it
-    /// finds after a call for one of that call.
+    /// Quietly: a known-answer test opens forged messages, and libssl takes any error that it finds after a call for one of that call.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.host.quietly(|| match operands {
             Operands::Cipher { operation, iv, data } => {
                 let encrypt = operation == Operation::Encrypt;
-                let iv = (self.mode != Mode::Chain(crate::table::Chain::Ecb)).then_some(iv);
+                let iv = (self.mode != Mode::Chain(Chain::Ecb)).then_some(iv);
                 self.with(encrypt, |context| {
                     (context.init(encrypt, None, iv) && context.whole(data)).then_some(Outcome::Done)
                 })
             }
             Operands::Seal { iv, aad, data, tag } => self.with(true, |context| {
-                let good = self.begin(context, true, iv, aad, data.len())
-                    && context.feed(data)
-                    && context.end()
-                    && context.tag(tag);
+                let good = begin(context, true, iv, aad) && context.feed(data) && context.end() && context.tag(tag);
                 good.then_some(Outcome::Done)
             }),
             Operands::Open { iv, aad, mut data, tag } => self.with(false, |context| {
-                // CCM says how it is with the tag at once, the others at the end.
-                let ccm = self.mode == Mode::Ccm;
-                if !(self.begin(context, false, iv, aad, data.len()) && context.expect(tag)) {
+                if !(begin(context, false, iv, aad) && context.expect(tag) && context.feed(data.reborrow())) {
                     return None;
                 }
-                let fed = context.feed(data.reborrow());
-                if !fed && !ccm {
-                    return None;
-                }
-                if fed && context.end() {
+                if context.end() {
                     return Some(Outcome::Done);
                 }
                 data.output().fill(0);

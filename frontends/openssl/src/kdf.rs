@@ -2,12 +2,13 @@
 //!
 //! The host gets every parameter, too. It derives whatever is unusual, and so finds the errors.
 
+use gantry_core::Kind;
 use gantry_digest::{Algorithm, hkdf, hkdf_expand, hkdf_extract};
 use zeroize::Zeroizing;
 
 use crate::boundary::{Answer, Answers, Wrapped};
 use crate::derivations::{Derived, Present};
-use crate::table::{Kdf, Mac, Mode};
+use crate::table::{Kdf, Mode};
 
 #[derive(Clone)]
 pub(crate) struct Deriving {
@@ -143,7 +144,9 @@ fn take<'c, T>(answer: Answer<'c>, read: impl Fn(Answer<'c>) -> Option<T>, keep:
 
 /// A digest of lanes, by any of OpenSSL's names.
 fn digest_named(name: &[u8]) -> Option<Algorithm> {
-    Mac::Hmac.over(name)?.info().digest?.name().parse().ok()
+    let named = gantry_core::Algorithm::matching(str::from_utf8(name).ok()?).ok()?;
+    let [digest] = named[..] else { return None };
+    if digest.kind() == Kind::Digest { digest.name().parse().ok() } else { None }
 }
 
 fn stage(mode: Answer<'_>) -> Option<Stage> {

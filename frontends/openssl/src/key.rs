@@ -5,27 +5,24 @@ use std::hint;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The longest key of a cipher, both halves of AES-256-XTS, in words: they are overwritten one by one.
-const CIPHER: usize = 8;
-
-/// Keys of HMAC have any length; those that protocols use are no longer than the block of SHA-512.
-pub(crate) const MAC: usize = 16;
+const LONGEST: usize = 8;
 
 const WORD: usize = size_of::<u64>();
 
 /// A copy of the key that the host was given. Overwritten when dropped, and when another one comes.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub(crate) struct Key<const LONGEST: usize = CIPHER> {
+pub(crate) struct Key {
     words: [u64; LONGEST],
     len: usize,
 }
 
-impl<const LONGEST: usize> Default for Key<LONGEST> {
+impl Default for Key {
     fn default() -> Self {
         Self { words: [0; LONGEST], len: 0 }
     }
 }
 
-impl<const LONGEST: usize> Key<LONGEST> {
+impl Key {
     /// Whether it is kept: a key that is too long is not, and there is none then.
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
@@ -80,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_key_comes_back_as_it_was() {
-        let mut key = Key::<CIPHER>::default();
+        let mut key = Key::default();
         for length in [64, 16, 24, 61, 3, 32, 0] {
             let bytes: Vec<u8> = (1..).take(length).collect();
             assert!(key.set(&bytes));
@@ -92,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_key_is_known_again() {
-        let mut key = Key::<CIPHER>::default();
+        let mut key = Key::default();
         assert!(!key.is(&[]));
         for length in [16, 24, 32, 64] {
             let mut bytes: Vec<u8> = (1..).take(length).collect();

@@ -2,16 +2,82 @@
 
 use std::time::Instant;
 
-use gantry_core::driver::{Class, Operands};
+use gantry_core::driver::Class;
 use gantry_core::route::Pin;
 use gantry_core::stats::uncounted;
-use gantry_core::{AeadStream, Algorithm, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams};
+use gantry_core::{
+    AeadStream, Algorithm, Beside, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams,
+};
 use gantry_digest::{Algorithm as Hash, pbkdf2};
 use zeroize::Zeroizing;
 
 use crate::boundary::HostKdf;
-use crate::framework::nanoseconds;
-use crate::{host, pair};
+use crate::derivations::LANES;
+use crate::framework::{Framework, nanoseconds};
+use crate::host;
+
+/// One operation with requests of one size.
+pub(crate) struct Cell {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: usize,
+    /// Where they go, and why.
+    pub(crate) device: String,
+    pub(crate) why: &'static str,
+    /// The fastest of the devices beside the host.
+    pub(crate) best: Option<(String, Measured)>,
+}
+
+/// Where requests of these sizes go, both ways, and by what the devices are faster.
+pub(crate) fn cells(framework: &Framework, algorithm: Algorithm, sizes: &[usize]) -> Vec<Cell> {
+    let operations = algorithm.kind().operations();
+    let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
+    each.filter_map(|(operation, bytes)| cell(&framework.beside, algorithm, operation, bytes)).collect()
+}
+
+fn cell(beside: &Beside, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
+    let session = beside.gantry().session(keys(algorithm)).ok()?;
+    let measured = beside.rivals(algorithm).filter_map(|device| {
+        Some((device.name().to_owned(), measure(beside.gantry(), device, algorithm, operation, bytes)?))
+    });
+    let best = measured.max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+    let (device, why) = decided(beside, &session, operation, bytes, best.as_ref());
+    Some(Cell { operation, bytes, device, why, best })
+}
+
+/// The device that requests of so many bytes go to, and why. The savings of a device are learned, for programs to come.
+fn decided(
+    beside: &Beside,
+    session: &Session,
+    operation: Operation,
+    bytes: usize,
+    best: Option<&(String, Measured)>,
+) -> (String, &'static str) {
+    let algorithm = session.params().algorithm();
+    if beside.follows() {
+        let name = |place: usize| beside.gantry().devices()[place].name().to_owned();
+        let route = session.route(operation, bytes, 1).map(|route| (name(route.device), route.reason.code()));
+        return route.unwrap_or((host::NAME.to_owned(), "only-choice"));
+    }
+    let Some((name, best)) = best else { return (host::NAME.to_owned(), "only-choice") };
+    #[allow(clippy::cast_possible_truncation, reason = "times of milliseconds")]
+    let saves = Beside::is_worth_it(best.host as f32, best.device as f32);
+    let worth = beside.worth(algorithm, operation);
+    if saves && worth.saved_ns(bytes).is_none() {
+        // So that programs know it from their first requests on.
+        beside.calibrate(algorithm, operation);
+    }
+    let led = worth.saved_ns(bytes).map_or(saves, |saved| saved > 0);
+    (if led { name.clone() } else { host::NAME.to_owned() }, "measured")
+}
+
+/// Where PBKDF2 derives keys of so many bytes, and by what lanes are faster.
+pub(crate) fn derives(framework: &Framework, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Cell> {
+    let lanes = framework.derivations().filter(|lanes| lanes.knows(hash))?;
+    let measured = derivation(framework.beside.gantry(), host, hash, bytes)?;
+    let device = if lanes.gains(hash, bytes.div_ceil(hash.digest_size())) { LANES } else { host::NAME };
+    let best = Some((LANES.to_owned(), measured));
+    Some(Cell { operation: Operation::Derive, bytes, device: device.to_owned(), why: "blocks", best })
+}
 
 /// What several rounds have shown.
 pub(crate) struct Measured {
@@ -27,7 +93,7 @@ pub(crate) struct Measured {
 }
 
 /// Measures requests of so many bytes in rounds: by the time of the CPU, where the device is a part of it. `None` where it cannot be done.
-pub(crate) fn measure(
+fn measure(
     gantry: &Gantry,
     device: &RegisteredDevice,
     algorithm: Algorithm,
@@ -46,7 +112,7 @@ pub(crate) fn measure(
 }
 
 /// Measures keys of so many bytes that PBKDF2 derives: by the host, and in lanes.
-pub(crate) fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Measured> {
+fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Measured> {
     const PASSWORD: &[u8] = b"password";
     const SALT: &[u8] = b"of eight or more";
     /// Enough for what is done once to be little of it.
@@ -60,26 +126,10 @@ pub(crate) fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes:
     rounds(turn, gantry, Class::Simd)
 }
 
-/// Keys that are nobody's, for `operation`, and those of the signer where it verifies.
-pub(crate) fn keys(algorithm: Algorithm, operation: Operation) -> (SessionParams, Option<SessionParams>) {
+/// Keys that are nobody's. Nearly any key will do, but XTS wants its halves to differ.
+fn keys(algorithm: Algorithm) -> SessionParams {
     let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
-    let with = |key: &[u8], direction| SessionParams::new(algorithm, key).direction(direction);
-    let verifies = operation == Operation::Verify;
-    match algorithm {
-        // The public key of the private one that is 1 is the generator.
-        Algorithm::EcdsaP256 if verifies => {
-            let mut one = [0; pair::SIZE];
-            one[pair::SIZE - 1] = 1;
-            let generator = Algorithm::EcdhP256.info().generator;
-            (with(generator, Direction::Decrypt), Some(with(&one, Direction::Encrypt)))
-        }
-        Algorithm::EcdsaP256 => (with(&[0x5A; pair::SIZE], Direction::Encrypt), None),
-        _ => {
-            // Nearly any key will do, but XTS wants its halves to differ.
-            let both = with(gantry_core::sample_key(algorithm).unwrap_or(&any), Direction::Both);
-            (both.clone(), verifies.then_some(both))
-        }
-    }
+    SessionParams::new(algorithm, gantry_core::sample_key(algorithm).unwrap_or(&any)).direction(Direction::Both)
 }
 
 /// Requests that either side can run, again and again.
@@ -114,12 +164,12 @@ impl Trial {
         };
         let most = usize::try_from(algorithm.info().max_data).unwrap_or(usize::MAX);
         let mut data = Zeroizing::new(vec![0x5A; bytes.min(most)]);
-        let (keys, signing) = keys(algorithm, operation);
+        let keys = keys(algorithm);
         let mut signature = vec![0; keys.tag_length()];
-        if let Some(signing) = signing {
-            on(device, signing)?.sign(&data, &mut signature).ok()?;
-        }
         let (host, device) = (on(host::NAME, keys.clone())?, on(device, keys)?);
+        if operation == Operation::Verify {
+            device.sign(&data, &mut signature).ok()?;
+        }
         let stream = device.aead_stream(operation).ok();
         let mut tag = Zeroizing::new(vec![0; device.params().tag_length()]);
         let takes = device.params().algorithm().info().iv;
@@ -141,7 +191,7 @@ impl Trial {
 
     fn run(&mut self, on: On) -> Option<()> {
         let Self { data, tag, .. } = self;
-        let (operation, iv) = (self.operation, &self.nonce[..self.nonce_length]);
+        let iv = &self.nonce[..self.nonce_length];
         let session = if on == On::Host { &self.host } else { &self.device };
         match self.operation {
             Operation::Encrypt => session.encrypt(iv, &mut data[..]),
@@ -156,20 +206,6 @@ impl Trial {
                 None if self.operation == Operation::Seal => session.seal(iv, &AAD, &mut data[..], tag),
                 None => session.open(iv, &AAD, &mut data[..], tag),
             },
-            Operation::Digest | Operation::Mac if on == On::Host => {
-                session.run(whole(operation, iv, data, tag)).map(drop)
-            }
-            // As messages come: in pieces, or held until they are whole. The host begins each, whoever has it then; an
-            // empty one takes it somewhat longer than that.
-            Operation::Digest | Operation::Mac => {
-                self.host.run(whole(operation, iv, &[], tag)).and_then(|_| match self.nonce_length {
-                    0 => session.stream(1).and_then(|mut stream| {
-                        stream.update(data)?;
-                        stream.finish(tag)
-                    }),
-                    _ => session.run(whole(operation, iv, &data.clone(), tag)).map(drop),
-                })
-            }
             Operation::Sign => session.sign(data, tag),
             Operation::Verify => session.verify(data, &self.signature),
             Operation::Derive => session.derive(session.params().algorithm().info().generator, tag),
@@ -246,13 +282,4 @@ fn rounds(mut turn: impl FnMut(Option<On>) -> Option<()>, gantry: &Gantry, class
     let ours = had.zip(cpu()).map_or(wall, |(before, after)| after.saturating_sub(before) as f64);
     let stolen = if on_the_cpu { (1.0 - ours / wall.max(1.0)).max(0.0) } else { 0.0 };
     Some(Measured { host: host[1], device: device[1], gain: gain[1], spread: (gain[2] - gain[0]) / gain[1], stolen })
-}
-
-/// A digest or a MAC of a whole message.
-fn whole<'a>(operation: Operation, iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Operands<'a> {
-    if operation == Operation::Digest {
-        Operands::Digest { input, output }
-    } else {
-        Operands::Mac { iv, input, output }
-    }
 }

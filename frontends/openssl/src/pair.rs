@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use gantry_core::driver::Operands;
+use gantry_core::route::SizeSet;
 use gantry_core::{Algorithm, Direction, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::boundary::Wrapped;
 use crate::framework::{Engine, Side};
-use crate::sizes::SMALLEST;
 
 /// Bytes of a private key, of a secret, and of either half of a signature.
 pub(crate) const SIZE: usize = 32;
@@ -24,10 +24,6 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn new(private: Option<&[u8]>, public: Option<&[u8]>) -> Self {
         Self { private: private.map(|key| Zeroizing::new(key.into())), public: public.map(Into::into) }
-    }
-
-    pub(crate) fn has_any(&self) -> bool {
-        self.private.is_some() || self.public.is_some()
     }
 
     pub(crate) fn private(&self) -> Option<&[u8]> {
@@ -67,9 +63,9 @@ impl Pair {
     /// devices gain.
     pub(crate) fn may_go(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
         let Some(framework) = wrapped.leads().then(|| wrapped.framework()).flatten() else { return false };
-        let may = framework.may_save(algorithm, operation, SMALLEST);
+        let may = framework.beside.may_save(algorithm, operation, SizeSet::SMALLEST);
         if !may {
-            framework.gain(algorithm, operation).new_key();
+            framework.worth(algorithm, operation).new_key();
         }
         may
     }
@@ -109,7 +105,7 @@ impl Pair {
             _ => unreachable!("known"),
         };
         // What a short message costs is not its length.
-        let bytes = operands.bytes().max(SMALLEST);
+        let bytes = operands.bytes().max(SizeSet::SMALLEST);
         let session = {
             // Nobody waits: another thread has it, or had it when this process was forked off.
             let mut engines = self.engines.try_lock().ok()?;

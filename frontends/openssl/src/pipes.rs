@@ -3,9 +3,8 @@
 
 use gantry_core::Request;
 
-use crate::boundary::{Host, Io, Wrapped};
+use crate::boundary::{Host, Io, Way, Wrapped};
 use crate::chain::{Chained, Ready};
-use crate::cipher::Way;
 
 /// The messages that a context has under way, which is itself none of them.
 #[derive(Default)]

@@ -11,9 +11,9 @@ use gantry_core::{Algorithm, Operation, RegisteredDevice};
 use gantry_runtime::StatsChoice;
 
 use crate::derivations::{Derived, LANES};
-use crate::framework::Cell;
 use crate::host;
-use crate::table::{CIPHERS, DIGESTS, KDFS, Kdf, MACS, Mode, PAIRS, Row};
+use crate::measure::Cell;
+use crate::table::{CIPHERS, KDFS, Kdf, Mode, PAIRS, Row};
 
 /// The place of a row among all that are counted.
 pub(crate) fn place(row: &Row) -> Option<usize> {
@@ -50,7 +50,7 @@ pub(crate) fn first_counter(row: &Row) -> usize {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    CIPHERS.iter().chain(&DIGESTS).chain(&MACS).chain(&PAIRS).chain(&KDFS)
+    CIPHERS.iter().chain(&PAIRS).chain(&KDFS)
 }
 
 /// What `gantry advise` and `gantry openssl config` read: a line for each algorithm, and behind it one for each operation and size, with tabs

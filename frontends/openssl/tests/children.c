@@ -60,9 +60,9 @@ static int core_get_params(const OSSL_CORE_HANDLE *prov, OSSL_PARAM *params)
 {
     upcall("core_get_params");
     must(prov == handle(&gantry), "another's handle");
-    OSSL_PARAM *param = OSSL_PARAM_locate(params, "DIGESTS");
+    OSSL_PARAM *param = OSSL_PARAM_locate(params, "CIPHERS");
     if (param != NULL)
-        return OSSL_PARAM_set_utf8_ptr(param, "SHA2-256");
+        return OSSL_PARAM_set_utf8_ptr(param, "AES-128-CBC");
     param = OSSL_PARAM_locate(params, "openssl-version");
     return param == NULL || OSSL_PARAM_set_utf8_ptr(param, "3.0.0");
 }
@@ -106,10 +106,10 @@ static const char *core_name(const OSSL_CORE_HANDLE *prov)
 static const OSSL_ALGORITHM *host_query(void *context, int operation, int *no_cache)
 {
     static const OSSL_DISPATCH none[] = { { 0, NULL } };
-    static const OSSL_ALGORITHM digests[] = { { "SHA2-256:SHA256", "provider=default", none, NULL }, { NULL, NULL, NULL, NULL } };
+    static const OSSL_ALGORITHM ciphers[] = { { "AES-128-CBC", "provider=default", none, NULL }, { NULL, NULL, NULL, NULL } };
     must(context == &host, "another's context");
     *no_cache = 0;
-    return operation == OSSL_OP_DIGEST ? digests : NULL;
+    return operation == OSSL_OP_CIPHER ? ciphers : NULL;
 }
 
 static void *core_context(const OSSL_CORE_HANDLE *prov)
@@ -167,11 +167,11 @@ int main(int count, char **words)
             if (table->function_id == OSSL_FUNC_PROVIDER_TEARDOWN)
                 teardown = OSSL_FUNC_provider_teardown(table);
         }
-        must(query(context, OSSL_OP_DIGEST, &no_cache) != NULL && !no_cache, "digests");
+        must(query(context, OSSL_OP_CIPHER, &no_cache) != NULL && !no_cache, "ciphers");
         tell(&remove_, &host);
-        must(query(context, OSSL_OP_DIGEST, &no_cache) == NULL && no_cache, "digests of nobody");
+        must(query(context, OSSL_OP_CIPHER, &no_cache) == NULL && no_cache, "ciphers of nobody");
         tell(&create, &host);
-        must(query(context, OSSL_OP_DIGEST, &no_cache) != NULL && !no_cache, "digests again");
+        must(query(context, OSSL_OP_CIPHER, &no_cache) != NULL && !no_cache, "ciphers again");
         teardown(context);
         must(!registered && deregistered == round + 1, "callbacks after the end");
     }

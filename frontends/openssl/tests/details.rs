@@ -25,13 +25,7 @@ fn the_first_connection_of_a_process_is_as_good_as_any_other() {
     lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     let program = lab.compile_with("tests/first.c", &["-lssl".into(), "-lcrypto".into()]);
     let configuration = lab.configuration(EVERYTHING);
-    for suite in [
-        "TLS_AES_128_CCM_SHA256",
-        "TLS_AES_128_CCM_8_SHA256",
-        "TLS_AES_128_GCM_SHA256",
-        "TLS_AES_256_GCM_SHA384",
-        "TLS_CHACHA20_POLY1305_SHA256",
-    ] {
+    for suite in ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"] {
         let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
         let output = command.arg(&configuration).arg(suite).output().unwrap();
         assert_eq!(text(&output), format!("{suite}\n"));
@@ -72,51 +66,4 @@ fn random_numbers_are_made_without_gantry_and_by_whom_the_configuration_names() 
     let program = lab.compile("tests/random.c");
     let named = lab.write("random.cnf", usual.replace("[random]\n", "[random]\nrandom = FAKE\n"));
     assert_eq!(text(&Command::new(program).arg(named).output().unwrap()), "its own\n");
-}
-
-/// The default provider writes keys of this curve that it has made, and takes in none as of this type.
-#[test]
-fn keys_of_every_curve_are_written_as_they_always_were() {
-    let lab = Lab::new("curves-written");
-    let none = Path::new("/dev/null");
-    let run = |script: &str, configuration: &Path| {
-        let output = lab.sh(script, configuration);
-        assert!(output.status.success(), "{script}: {}", text(&output));
-        text(&output)
-    };
-    let ec = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = ECDSA\nKEY_EXCHANGE = ECDH";
-    for section in [everything("POLICY = pin:software"), everything(""), ec.to_owned()] {
-        let configuration = lab.configuration(&section);
-        for curve in ["SM2", "P-256", "secp256k1", "brainpoolP256r1"] {
-            let make = format!("openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:{curve}");
-            run(&format!("{make} -out key.pem"), &configuration);
-            run(&format!("{make} -aes128 -pass pass:x -out sealed.pem"), &configuration);
-            run("openssl pkey -in sealed.pem -passin pass:x -noout -check", none);
-            run(
-                &format!("{make} -outform DER -out key.der; openssl pkey -in key.der -inform DER -noout"),
-                &configuration,
-            );
-            // With its text, all of which another program finds in it again, explicit parameters included.
-            for explicit in ["", " -pkeyopt ec_param_enc:explicit"] {
-                run(&format!("{make}{explicit} -text -out both.pem"), &configuration);
-                let [written, read] = ["cat both.pem", "openssl pkey -in both.pem -text"].map(|script| {
-                    let said = run(script, none).replace("SM2 ", "").replace("EC ", "");
-                    said.lines().filter(|line| !line.contains("Private-Key")).map(str::to_owned).collect::<Vec<_>>()
-                });
-                assert_eq!(written, read, "{curve}{explicit}");
-            }
-            let parameters = format!("openssl genpkey -genparam -algorithm EC -pkeyopt ec_paramgen_curve:{curve}");
-            assert_eq!(run(&parameters, &configuration), run(&parameters, none), "{curve}");
-            run(
-                &format!(
-                    "openssl ecparam -name {curve} -genkey -noout -out key.pem; openssl ec -in key.pem -check -noout"
-                ),
-                &configuration,
-            );
-        }
-        assert!(run("openssl list -encoders", &configuration).contains("@ gantry"));
-    }
-    // Keys that are not served have no encoders here.
-    let others = lab.configuration("SIGNATURES = ED25519\nKEY_EXCHANGE = NONE");
-    assert!(!run("openssl list -encoders", &others).contains("@ gantry"));
 }

@@ -3,7 +3,7 @@
 //
 //     errors CONFIGURATION
 //
-// Each cipher and MAC has a process of its own, because what is done once, with the first request of an algorithm, is not done again.
+// Each cipher has a process of its own, because what is done once, with the first request of an algorithm, is not done again.
 
 #include "must.h"
 #include <openssl/evp.h>
@@ -29,14 +29,12 @@ static void look(const char *what)
 
 static void encrypt(EVP_CIPHER *cipher)
 {
-    int written, mode = EVP_CIPHER_get_mode(cipher);
-    int ccm = mode == EVP_CIPH_CCM_MODE, aead = (EVP_CIPHER_get_flags(cipher) & EVP_CIPH_FLAG_AEAD_CIPHER) != 0;
+    int written, aead = (EVP_CIPHER_get_flags(cipher) & EVP_CIPH_FLAG_AEAD_CIPHER) != 0;
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
     must(EVP_EncryptInit_ex2(ctx, cipher, key, iv, NULL), "init");
-    must(!ccm || EVP_EncryptUpdate(ctx, NULL, &written, NULL, BYTES), "length");
     must(EVP_EncryptUpdate(ctx, data, &written, data, BYTES), "update");
     must(EVP_EncryptFinal_ex(ctx, data + written, &written), "final");
-    must(!aead || EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, ccm ? 12 : TAG, data + BYTES), "tag");
+    must(!aead || EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, TAG, data + BYTES), "tag");
     EVP_CIPHER_CTX_free(ctx);
 }
 
@@ -79,19 +77,6 @@ static void each(EVP_CIPHER *cipher, void *arg)
 
 static OSSL_LIB_CTX *library;
 
-static void authenticate(EVP_CIPHER *none)
-{
-    static const char *macs[][2] = { { "HMAC", "SHA256" }, { "CMAC", "AES-128-CBC" }, { "POLY1305", NULL } };
-    unsigned char mac[EVP_MAX_MD_SIZE];
-    size_t length;
-    (void)none;
-    for (unsigned i = 0; i < sizeof macs / sizeof *macs; i++)
-        must(EVP_Q_mac(library, macs[i][0], "provider=gantry", macs[i][1], NULL, key, i == 1 ? 16 : 32, data, BYTES, mac, sizeof mac,
-                 &length)
-                != NULL,
-            macs[i][0]);
-}
-
 int main(int count, char **words)
 {
     library = OSSL_LIB_CTX_new();
@@ -99,7 +84,6 @@ int main(int count, char **words)
     for (int i = 0; i < (int)sizeof key; i++)
         key[i] = (unsigned char)i;
     EVP_CIPHER_do_all_provided(library, each, NULL);
-    alone("MACs", authenticate, NULL);
-    printf(seen > 20 ? "no errors\n" : "%d algorithms only\n", seen);
+    printf(seen > 15 ? "no errors\n" : "%d algorithms only\n", seen);
     return 0;
 }

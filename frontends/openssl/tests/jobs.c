@@ -17,8 +17,8 @@
 
 enum { JOBS = 12, ROUNDS = 4, PIECES = 4, PIECE = 4096, ROOM = PIECES * PIECE + 64, STACK = 32768, PAGE = 4096 };
 
-static const char *const names[] = {"AES-256-XTS", "AES-128-CBC", "AES-128-GCM", "AES-256-CTR", "SHA256", "SHA512"};
-enum { CIPHERS = 4, KINDS = 6 };
+static const char *const names[] = {"AES-256-XTS", "AES-128-CBC", "AES-128-GCM", "AES-256-CTR"};
+enum { KINDS = 4 };
 static void *ours[KINDS], *theirs[KINDS];
 static int across;
 
@@ -67,7 +67,6 @@ struct message {
     int kind, pieces;
     const void *algorithm;
     EVP_CIPHER_CTX *cipher;
-    EVP_MD_CTX *digest;
     unsigned char in[PIECE], out[ROOM];
     int length;
     ASYNC_JOB *job;
@@ -82,17 +81,13 @@ static int begin(struct message *message)
     memcpy(iv, key, sizeof iv);
     for (size_t at = 0; at < PIECE; at++)
         message->in[at] = (unsigned char)((message->seed + at) * 2654435761u >> 19);
-    if (message->kind < CIPHERS)
-        return EVP_EncryptInit_ex2(message->cipher, message->algorithm, key, iv, NULL);
-    return EVP_DigestInit_ex2(message->digest, message->algorithm, NULL);
+    return EVP_EncryptInit_ex2(message->cipher, message->algorithm, key, iv, NULL);
 }
 
 static int piece(struct message *message)
 {
     int done = 0;
     message->pieces--;
-    if (message->kind >= CIPHERS)
-        return EVP_DigestUpdate(message->digest, message->in, PIECE);
     int good = EVP_EncryptUpdate(message->cipher, message->out + message->length, &done, message->in, PIECE);
     message->length += done;
     return good;
@@ -101,12 +96,6 @@ static int piece(struct message *message)
 static int finish(struct message *message)
 {
     int done = 0;
-    unsigned size = 0;
-    if (message->kind >= CIPHERS) {
-        int good = EVP_DigestFinal_ex(message->digest, message->out, &size);
-        message->length = (int)size;
-        return good;
-    }
     if (!EVP_EncryptFinal_ex(message->cipher, message->out + message->length, &done))
         return 0;
     message->length += done;
@@ -136,7 +125,6 @@ static struct message *message_of(unsigned seed, int kind, void *const *algorith
     message->length = -1;
     message->algorithm = algorithms[kind];
     message->cipher = EVP_CIPHER_CTX_new();
-    message->digest = EVP_MD_CTX_new();
     message->wait = ASYNC_WAIT_CTX_new();
     return message;
 }
@@ -145,7 +133,6 @@ static void end(struct message *message)
 {
     ASYNC_WAIT_CTX_free(message->wait);
     EVP_CIPHER_CTX_free(message->cipher);
-    EVP_MD_CTX_free(message->digest);
     free(message);
 }
 
@@ -206,13 +193,8 @@ int main(int count, char **words)
         return 1;
     across = strcmp(words[2], "across") == 0;
     for (int kind = 0; kind < KINDS; kind++) {
-        if (kind < CIPHERS) {
-            ours[kind] = EVP_CIPHER_fetch(NULL, names[kind], "provider=gantry");
-            theirs[kind] = EVP_CIPHER_fetch(NULL, names[kind], "provider=default");
-        } else {
-            ours[kind] = EVP_MD_fetch(NULL, names[kind], "provider=gantry");
-            theirs[kind] = EVP_MD_fetch(NULL, names[kind], "provider=default");
-        }
+        ours[kind] = EVP_CIPHER_fetch(NULL, names[kind], "provider=gantry");
+        theirs[kind] = EVP_CIPHER_fetch(NULL, names[kind], "provider=default");
         if (ours[kind] == NULL || theirs[kind] == NULL)
             return 1;
     }

@@ -15,7 +15,7 @@ use lab::{FAILED, Lab, TAKEN, installed, noise, port, text};
 const P256: &str = "ec -pkeyopt ec_paramgen_curve:prime256v1";
 
 /// Signatures fail, and nothing else.
-const UNSIGNED: &str = "CIPHERS = NONE\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = ED25519\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
+const UNSIGNED: &str = "CIPHERS = NONE\nSIGNATURES = ED25519\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
 /// Answers each connection with `answer`, in a thread of its own; the port.
 fn behind(answer: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static) -> u16 {

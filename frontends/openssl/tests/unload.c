@@ -16,15 +16,11 @@
 enum { WARM = 16, ROUNDS = 64 };
 static unsigned char data[65536], key[32], iv[16];
 
-// A message to each of three kinds of algorithms, of `provider`.
+// A message, of `provider`.
 static void use(OSSL_LIB_CTX *library, const char *provider)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE], mac[EVP_MAX_MD_SIZE], tag[16];
-    size_t length;
+    unsigned char tag[16];
     int written;
-    must(EVP_Q_digest(library, "SHA256", provider, data, sizeof data, digest, NULL), "digest");
-    must(EVP_Q_mac(library, "HMAC", provider, "SHA256", NULL, key, sizeof key, data, sizeof data, mac, sizeof mac, &length) != NULL,
-        "mac");
     EVP_CIPHER *cipher = EVP_CIPHER_fetch(library, "AES-128-GCM", provider);
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
     must(cipher != NULL && EVP_EncryptInit_ex2(ctx, cipher, key, iv, NULL), "init");
@@ -50,11 +46,14 @@ static void by_the_program(const char *configuration)
     must(host != NULL && gantry != NULL, "load");
     use(library, "provider=gantry");
     // What was fetched keeps what it came from.
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    EVP_MD *md = EVP_MD_fetch(library, "SHA256", "provider=gantry");
-    must(md != NULL && OSSL_PROVIDER_unload(gantry), "unload");
-    must(EVP_Digest(data, sizeof data, digest, NULL, md, NULL), "digest of a provider that was unloaded");
-    EVP_MD_free(md);
+    int written;
+    EVP_CIPHER *cipher = EVP_CIPHER_fetch(library, "AES-128-GCM", "provider=gantry");
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    must(cipher != NULL && OSSL_PROVIDER_unload(gantry), "unload");
+    must(EVP_EncryptInit_ex2(ctx, cipher, key, iv, NULL) && EVP_EncryptUpdate(ctx, data, &written, data, sizeof data),
+        "a cipher of a provider that was unloaded");
+    EVP_CIPHER_CTX_free(ctx);
+    EVP_CIPHER_free(cipher);
     must(!OSSL_PROVIDER_available(library, "gantry"), "it is still there");
     use(library, "?provider=gantry");
     // And once more, in the same library context.

@@ -1,4 +1,4 @@
-// Who serves SHA-256 in a program that reads the configuration that it is told to, and whether it does:
+// Who serves AES-128-ECB in a program that reads the configuration that it is told to, and whether it does:
 //
 //     who CONFIGURATION PROPERTIES
 
@@ -9,17 +9,21 @@
 
 int main(int count, char **words)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned char block[16] = { 0 };
+    int length;
     if (count != 3 || !OSSL_LIB_CTX_load_config(NULL, words[1]))
         return 1;
-    EVP_MD *md = EVP_MD_fetch(NULL, "SHA256", words[2]);
-    int done = md != NULL && EVP_Digest("abc", 3, digest, NULL, md, NULL);
+    EVP_CIPHER *cipher = EVP_CIPHER_fetch(NULL, "AES-128-ECB", words[2]);
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    int done = cipher != NULL && EVP_EncryptInit_ex2(ctx, cipher, block, NULL, NULL)
+        && EVP_EncryptUpdate(ctx, block, &length, block, sizeof block);
     printf("%s, %s, ", getauxval(AT_SECURE) ? "secure" : "plain",
-           md == NULL ? "nobody" : OSSL_PROVIDER_get0_name(EVP_MD_get0_provider(md)));
+           cipher == NULL ? "nobody" : OSSL_PROVIDER_get0_name(EVP_CIPHER_get0_provider(cipher)));
     if (done)
-        printf("%02x%02x%02x%02x\n", digest[0], digest[1], digest[2], digest[3]);
+        printf("%02x%02x%02x%02x\n", block[0], block[1], block[2], block[3]);
     else
         printf("failed\n");
-    EVP_MD_free(md);
+    EVP_CIPHER_CTX_free(ctx);
+    EVP_CIPHER_free(cipher);
     return 0;
 }

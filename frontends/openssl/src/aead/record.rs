@@ -3,8 +3,7 @@
 use gantry_core::{Operation, SessionParams};
 
 use super::{HEADER, NONCE, Phase, Sealed, TAG};
-use crate::boundary::{Host, Io, Wrapped};
-use crate::cipher::Way;
+use crate::boundary::{Host, Io, Way, Wrapped};
 use crate::framework::Side;
 use crate::table::Aead;
 

@@ -4,22 +4,24 @@ use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
 use gantry_core::Algorithm;
+use gantry_core::route::SizeSet;
 
 use super::core::{Table, dispatch};
 use super::family::{
-    Common, Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, is_empty, new_context,
+    Context, Contexts, Family, dupctx, freectx, gettable_ctx_params, gettable_params, is_empty, new_context,
     settable_ctx_params,
 };
-use super::host_cipher::{CipherFns, Host, begin};
+use super::functions::{CipherFns, Common, Functions};
+use super::host_cipher::{Host, begin};
 use super::params::{Answers, Questions};
-use super::wrapped::{Functions, Wrapped};
-use super::{Io, guard, pipeline};
+use super::wrapped::Wrapped;
+use super::{Io, Way, guard, pipeline};
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::chain::Chained;
-use crate::cipher::{State, Way};
+use crate::cipher::State;
+use crate::gate::Gate;
 use crate::pipes::Pipes;
-use crate::sizes::{Gate, Sizes};
 use crate::table::{CIPHERS, Mode};
 
 /// What the core calls `cctx`.
@@ -47,7 +49,7 @@ impl Calls {
     #[inline(always)]
     fn new(wrapped: &Wrapped) -> Self {
         let watched = wrapped.watches();
-        let elsewhere = Gate::from(if watched { Sizes::ALL } else { Sizes::NONE });
+        let elsewhere = Gate::from(if watched { SizeSet::ALL } else { SizeSet::NONE });
         let info = wrapped.algorithm().map(Algorithm::info);
         let (key_len, iv_len) = info.map_or((0, 0), |info| (info.key.max, info.iv.max));
         let (message, pipes) = (State::new(wrapped), Pipes::default());
@@ -139,7 +141,7 @@ pub(super) unsafe fn init(
         }
         // SAFETY: the call.
         let has_params = unsafe { !is_empty(params) };
-        if this.state.message.before_init(&this.host, !key.is_null(), !iv.is_null(), has_params) != 1 {
+        if this.state.message.before_init(&this.host, !iv.is_null()) != 1 {
             return 0;
         }
         // SAFETY: the host, with what the call brought.
@@ -233,7 +235,6 @@ unsafe extern "C" fn considered_update(
             let io = &mut Io::new(output, written, room, input, length);
             let done = match &mut state.message {
                 State::Aead(sealed) => sealed.quick(host, io),
-                State::Ccm(ccm) => ccm.quick(host, io),
                 State::Xts(_) | State::Chain(_) => None,
             };
             if let Some(result) = done {
@@ -300,7 +301,7 @@ unsafe extern "C" fn finish(context: *mut c_void, output: *mut u8, written: *mut
             if let State::Aead(sealed) = &mut (*this).state.message {
                 // Nothing follows that could be a device's.
                 sealed.leave_all(result == 1);
-                (*this).state.elsewhere = Gate::passing(Sizes::NONE);
+                (*this).state.elsewhere = Gate::passing(SizeSet::NONE);
             }
             return result;
         }
@@ -340,16 +341,6 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
                 return 1;
             }
         }
-        if let State::Ccm(ccm) = message
-            && !ccm.has_sealed()
-            && questions.is_only(c"tag")
-        {
-            let result = host.get_params(params);
-            if result == 1 {
-                ccm.over();
-            }
-            return result;
-        }
     }
     guard(0, || {
         // SAFETY: the call.
@@ -374,18 +365,6 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
             }
             return result;
         }
-        if let State::Ccm(ccm) = message
-            && let Some(tag) = Answers::new(params).only_octets(c"tag")
-        {
-            ccm.before_params(host, false);
-            let result = host.set_params(params);
-            if result == 1 {
-                ccm.expect(tag);
-            } else {
-                ccm.refused(false);
-            }
-            return result;
-        }
         // OpenSSL 3.0 says it again with each nonce. Most modes do not pad.
         if pipes.is_empty() && Answers::new(params).is_only(c"padding") {
             let result = host.set_params(params);
@@ -403,9 +382,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
         this.state.message.before_params(&this.host);
         // SAFETY: the call.
         let result = unsafe { this.host.set_params(params) };
-        if result != 1 {
-            this.state.message.refused_params();
-        } else if !params.is_null() {
+        if result == 1 && !params.is_null() {
             this.state.message.told(&this.host, answers);
             this.state.settle(wrapped);
             let tell = |host: &Host, message: &mut Chained| {
@@ -423,7 +400,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
 }
 
 impl Family for CipherFns {
-    const KIND: usize = 1;
+    const KIND: usize = 0;
 
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Cipher(functions) = functions { Some(functions) } else { None }
@@ -456,11 +433,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     )
 }
 
-macro_rules! at_places {
-    ($($place:literal)*) => { [$(at::<$place>()),*] };
-}
-
-static AT: [AtPlace; CIPHERS.len()] = at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25);
+static AT: [AtPlace; CIPHERS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize, version: (u32, u32)) -> Vec<Dispatch> {

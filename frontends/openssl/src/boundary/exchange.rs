@@ -7,48 +7,23 @@ use std::{ptr, slice};
 use gantry_core::driver::Operands;
 use gantry_core::{Operation, Outcome};
 
-use super::core::{Table, dispatch, entry};
+use super::core::{Table, dispatch};
 use super::family::{
-    Common, Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
-    new_context, settable_ctx_params,
+    Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty, new_context,
+    settable_ctx_params,
 };
+use super::functions::{Common, ExchangeFns, Functions};
 use super::guard;
 use super::host_keys::{HostKey, HostPair};
 use super::keys::KeyData;
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::framework::Side;
 use crate::pair::{self, Pair};
 use crate::table::PAIRS;
 
-/// The host's functions of one algorithm.
-pub(crate) struct ExchangeFns {
-    newctx: Option<NewCtx>,
-    init: Option<KeyedInit>,
-    set_peer: Option<WithKey>,
-    derive: Option<Final>,
-    common: Common,
-}
-
 impl ExchangeFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            newctx: entry!(table, OSSL_FUNC_KEYEXCH_NEWCTX, NewCtx),
-            init: entry!(table, OSSL_FUNC_KEYEXCH_INIT, KeyedInit),
-            set_peer: entry!(table, OSSL_FUNC_KEYEXCH_SET_PEER, WithKey),
-            derive: entry!(table, OSSL_FUNC_KEYEXCH_DERIVE, Final),
-            common: Common {
-                dupctx: entry!(table, OSSL_FUNC_KEYEXCH_DUPCTX, NewCtx),
-                freectx: entry!(table, OSSL_FUNC_KEYEXCH_FREECTX, FreeCtx),
-                get_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS, GetParams),
-                set_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_SET_CTX_PARAMS, SetParams),
-                gettable_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS, GettableCtx),
-                settable_ctx_params: entry!(table, OSSL_FUNC_KEYEXCH_SETTABLE_CTX_PARAMS, GettableCtx),
-            },
-        }
-    }
-
     /// The host's, with its own context.
     unsafe fn begin(&self, theirs: *mut c_void) -> Option<*mut c_void> {
         // SAFETY: as the caller promises.
@@ -186,7 +161,7 @@ impl Agreement {
 }
 
 impl Family for ExchangeFns {
-    const KIND: usize = 4;
+    const KIND: usize = 2;
 
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Exchange(functions) = functions { Some(functions) } else { None }
@@ -208,7 +183,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<ExchangeFns, PLACE>, settable_ctx_params::<ExchangeFns, PLACE>)
 }
 
-static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {

@@ -1,15 +1,15 @@
-//! What digests, ciphers, MACs, key exchange and signatures have in common: how a function that is told only its place finds the
+//! What ciphers, key derivations, key exchange and signatures have in common: how a function that is told only its place finds the
 //! host's, and contexts of ours, each with one of the host's in it.
 
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};
 
+use super::functions::{Common, Functions};
 use super::provider::Provider;
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use super::{guard, stack};
 use crate::abi::Param;
 use crate::abi::fns::*;
-use crate::sizes::Sizes;
 
 /// The host's functions of an algorithm of one kind.
 pub(crate) trait Family: Sized + 'static {
@@ -32,16 +32,6 @@ pub(crate) trait Contexts: Family {
     const HAS_KEY: bool = false;
 
     fn common(&self) -> &Common;
-}
-
-/// The host's functions that contexts of all kinds have.
-pub(crate) struct Common {
-    pub(super) dupctx: Option<NewCtx>,
-    pub(super) freectx: Option<FreeCtx>,
-    pub(super) get_ctx_params: Option<GetParams>,
-    pub(super) set_ctx_params: Option<SetParams>,
-    pub(super) gettable_ctx_params: Option<GettableCtx>,
-    pub(super) settable_ctx_params: Option<GettableCtx>,
 }
 
 /// A context of the host, and its functions. It is ours alone, and freed with this.
@@ -298,49 +288,6 @@ unsafe fn ctx_params<F: Contexts>(
             which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
         }
     })
-}
-
-/// A message that comes in pieces, of which those go elsewhere that are worth it.
-#[derive(Clone)]
-pub(crate) struct Pieces<S> {
-    /// Pieces of other numbers of bytes go straight to the host.
-    pub(super) elsewhere: Sizes,
-    /// Whether the host has been given nothing of this message.
-    pub(super) fresh: bool,
-    pub(super) message: S,
-}
-
-impl<S> Pieces<S> {
-    pub(super) fn new(message: S, elsewhere: Sizes) -> Self {
-        Self { elsewhere, fresh: true, message }
-    }
-}
-
-/// A piece: the host's at once, where it is of no size for us, and otherwise that of `ours`.
-///
-/// # Safety
-///
-/// The call, and `ours` is sound with it.
-#[inline(always)]
-pub(super) unsafe fn piece<F: Contexts<State = Pieces<S>>, S>(
-    context: *mut c_void,
-    input: *const u8,
-    length: usize,
-    update: fn(&F) -> Option<Update>,
-    ours: Update,
-) -> c_int {
-    let this = context.cast::<Context<F>>();
-    // SAFETY: the call, and the host with what it brought. Nothing here can panic.
-    unsafe {
-        if !(*this).state.elsewhere.has(length)
-            && let Some(update) = update(&*(*this).host.functions)
-        {
-            (*this).state.fresh &= length == 0;
-            (*this).goes_straight(length);
-            return update((*this).host.context(), input, length);
-        }
-        ours(context, input, length)
-    }
 }
 
 /// The functions of each place, as `at` where it is used has them.

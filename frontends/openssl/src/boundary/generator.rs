@@ -4,9 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use super::family::functions;
+use super::functions::{Functions, KeyFns};
 use super::guard;
-use super::keys::{KeyData, KeyFns};
-use super::wrapped::{Functions, Wrapped};
+use super::keys::KeyData;
+use super::wrapped::Wrapped;
 use crate::abi::Param;
 use crate::abi::fns::*;
 

@@ -4,60 +4,13 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use gantry_core::driver::Buffers;
-use zeroize::Zeroizing;
 
-use super::Io;
-use super::core::{Table, entry};
-use super::family::{self, Common, Family as _};
+use super::family::{self, Family as _};
+use super::functions::CipherFns;
 use super::params::{self, Questions};
 use super::wrapped::Wrapped;
+use super::{Io, Way};
 use crate::abi::Param;
-use crate::abi::fns::*;
-use crate::cipher::Way;
-
-/// The host's functions of one algorithm.
-pub(crate) struct CipherFns {
-    pub(super) newctx: Option<NewCtx>,
-    encrypt_init: Option<CipherInit>,
-    decrypt_init: Option<CipherInit>,
-    /// Every cipher has it; called so often that there is no other way.
-    pub(super) update: CipherUpdate,
-    pub(super) cipher: Option<CipherUpdate>,
-    pub(super) finish: Option<Final>,
-    pub(super) gettable_params: Option<Gettable>,
-    pub(super) common: Common,
-}
-
-impl CipherFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            newctx: entry!(table, OSSL_FUNC_CIPHER_NEWCTX, NewCtx),
-            encrypt_init: entry!(table, OSSL_FUNC_CIPHER_ENCRYPT_INIT, CipherInit),
-            decrypt_init: entry!(table, OSSL_FUNC_CIPHER_DECRYPT_INIT, CipherInit),
-            update: entry!(table, OSSL_FUNC_CIPHER_UPDATE, CipherUpdate).unwrap_or(no_update),
-            cipher: entry!(table, OSSL_FUNC_CIPHER_CIPHER, CipherUpdate),
-            finish: entry!(table, OSSL_FUNC_CIPHER_FINAL, Final),
-            gettable_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_PARAMS, Gettable),
-            common: Common {
-                dupctx: entry!(table, OSSL_FUNC_CIPHER_DUPCTX, NewCtx),
-                freectx: entry!(table, OSSL_FUNC_CIPHER_FREECTX, FreeCtx),
-                get_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, GetParams),
-                set_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, SetParams),
-                gettable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS, GettableCtx),
-                settable_ctx_params: entry!(table, OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS, GettableCtx),
-            },
-        }
-    }
-
-    pub(super) fn init(&self, encrypt: bool) -> Option<CipherInit> {
-        if encrypt { self.encrypt_init } else { self.decrypt_init }
-    }
-}
-
-/// Of a host whose cipher takes no data.
-unsafe extern "C" fn no_update(_: *mut c_void, _: *mut u8, _: *mut usize, _: usize, _: *const u8, _: usize) -> c_int {
-    0
-}
 
 /// Asks the host for a context, with its own.
 pub(super) fn begin(functions: &CipherFns, theirs: *mut c_void) -> Option<*mut c_void> {
@@ -113,46 +66,6 @@ impl Host {
         init.map_or(0, |init| unsafe { init(self.context(), ptr::null(), 0, at, length, ptr::null()) })
     }
 
-    /// A direction alone: key, nonce and lengths stay.
-    fn turn(&self, encrypt: bool) -> bool {
-        let init = self.functions().init(encrypt);
-        // SAFETY: the host, with nothing else.
-        init.is_some_and(|init| unsafe { init(self.context(), ptr::null(), 0, ptr::null(), 0, ptr::null()) == 1 })
-    }
-
-    /// CCM: so much data will come.
-    pub(crate) fn announce(&self, bytes: usize) -> c_int {
-        let mut written = 0;
-        // SAFETY: the host: without input there is only a number.
-        unsafe {
-            (self.functions().update)(self.context(), ptr::null_mut(), &raw mut written, bytes, ptr::null(), bytes)
-        }
-    }
-
-    /// CCM: a message without data, under the nonce that the host has. Afterwards it stands where any message leaves it that was
-    /// sealed, but for the tag; or, when opening, where one with a bad tag does, whose error is on the stack then.
-    pub(crate) fn nothing(&self, with_aad: bool) -> bool {
-        let (mut none, mut written) = ([0], 0);
-        if self.announce(0) != 1 || (with_aad && self.associated(&none) != 1) {
-            return false;
-        }
-        let at = none.as_mut_ptr();
-        // SAFETY: the host, with a place of its own that is not even written.
-        unsafe { (self.functions().update)(self.context(), at, &raw mut written, 0, at, 0) == 1 }
-    }
-
-    /// CCM: the same, and the host stands where a message leaves it that was opened. One that was sealed is over in the same way
-    /// once its tag, of `tag_len` bytes, was asked for.
-    pub(crate) fn opened_nothing(&self, tag_len: usize) -> bool {
-        let mut tag = Zeroizing::new([0; 16]);
-        let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag_len.min(tag.len())), params::end()];
-        self.turn(true)
-            && self.nothing(false)
-            // SAFETY: a table with its end, whose data has room.
-            && unsafe { self.get_params(table.as_mut_ptr()) == 1 }
-            && self.turn(false)
-    }
-
     /// What it says of itself.
     pub(crate) fn ask(&self, mut questions: Questions<'_>) -> c_int {
         // SAFETY: what the call brought.
@@ -169,18 +82,6 @@ impl Host {
     pub(crate) fn chain<const N: usize>(&self) -> Option<[u8; N]> {
         // SAFETY: a table with its end.
         params::octets_at(c"updated-iv", |table| unsafe { self.get_params(table) })
-    }
-
-    /// Parameters that are numbers.
-    pub(crate) fn numbers<const N: usize>(&self, keys: [&CStr; N]) -> Option<[usize; N]> {
-        // SAFETY: a table with its end.
-        params::numbers(keys, |table| unsafe { self.get_params(table) })
-    }
-
-    /// A parameter that is a number.
-    pub(crate) fn number(&self, key: &CStr) -> Option<usize> {
-        // SAFETY: a table with its end.
-        params::number(key, |table| unsafe { self.get_params(table) })
     }
 }
 
@@ -254,7 +155,6 @@ impl HostContext {
         let input = if input == output.cast_const() { output.cast_const() } else { input };
         // SAFETY: both are as long as each other, and borrowed for this call.
         let mut io = unsafe { Io::new(output, &raw mut written, length, input, length) };
-        // Of all modes, only CCM wants to hear of nothing.
         (length == 0 && way == Way::Cipher) || self.host.data(way, &mut io) == 1
     }
 
@@ -269,11 +169,6 @@ impl HostContext {
         self.host.finish(&mut io) == 1
     }
 
-    /// CCM: so much data will come.
-    pub(crate) fn announce(&mut self, bytes: usize) -> bool {
-        self.host.announce(bytes) == 1
-    }
-
     /// The tag of what was sealed.
     pub(crate) fn tag(&mut self, tag: &mut [u8]) -> bool {
         let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag.len()), params::end()];
@@ -284,11 +179,6 @@ impl HostContext {
     /// The tag of what will be opened.
     pub(crate) fn expect(&mut self, tag: &[u8]) -> bool {
         self.set(Param::octets(c"tag", tag.as_ptr().cast_mut().cast(), tag.len()))
-    }
-
-    /// The length of tags, for the next key.
-    pub(crate) fn tag_length(&mut self, bytes: usize) -> bool {
-        self.set(Param::octets(c"tag", ptr::null_mut(), bytes))
     }
 
     pub(crate) fn nonce_length(&mut self, mut bytes: usize) -> bool {

@@ -5,46 +5,19 @@ use std::{ptr, slice};
 
 use gantry_digest::Algorithm;
 
-use super::core::{Table, dispatch, entry};
+use super::core::{Table, dispatch};
 use super::family::{
-    Common, Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, gettable_params,
-    is_empty, new_context, settable_ctx_params,
+    Context, Contexts, Family, Host, dupctx, freectx, get_ctx_params, gettable_ctx_params, gettable_params, is_empty,
+    new_context, settable_ctx_params,
 };
+use super::functions::{Common, Functions, KdfFns};
 use super::guard;
 use super::params::{Answers, end};
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
 use crate::kdf::Deriving;
 use crate::table::{KDFS, Kdf, Mode};
-
-/// The host's functions of one algorithm.
-pub(crate) struct KdfFns {
-    newctx: Option<NewCtx>,
-    reset: Option<FreeCtx>,
-    derive: Option<KdfDerive>,
-    gettable_params: Option<Gettable>,
-    common: Common,
-}
-
-impl KdfFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            newctx: entry!(table, OSSL_FUNC_KDF_NEWCTX, NewCtx),
-            reset: entry!(table, OSSL_FUNC_KDF_RESET, FreeCtx),
-            derive: entry!(table, OSSL_FUNC_KDF_DERIVE, KdfDerive),
-            gettable_params: entry!(table, OSSL_FUNC_KDF_GETTABLE_PARAMS, Gettable),
-            common: Common {
-                dupctx: entry!(table, OSSL_FUNC_KDF_DUPCTX, NewCtx),
-                freectx: entry!(table, OSSL_FUNC_KDF_FREECTX, FreeCtx),
-                get_ctx_params: entry!(table, OSSL_FUNC_KDF_GET_CTX_PARAMS, GetParams),
-                set_ctx_params: entry!(table, OSSL_FUNC_KDF_SET_CTX_PARAMS, SetParams),
-                gettable_ctx_params: entry!(table, OSSL_FUNC_KDF_GETTABLE_CTX_PARAMS, GettableCtx),
-                settable_ctx_params: entry!(table, OSSL_FUNC_KDF_SETTABLE_CTX_PARAMS, GettableCtx),
-            },
-        }
-    }
-}
 
 /// Asks the host for a context, with its own.
 fn begin(functions: &KdfFns, theirs: *mut c_void) -> Option<*mut c_void> {
@@ -159,7 +132,7 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
 }
 
 impl Family for KdfFns {
-    const KIND: usize = 6;
+    const KIND: usize = 4;
 
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Kdf(functions) = functions { Some(functions) } else { None }

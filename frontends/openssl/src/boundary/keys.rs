@@ -3,82 +3,24 @@
 //! A key is the host's own, and what is known of it here beside it. There is no `load`: objects that decoders made are the
 //! default provider's, which gives them to its own keys.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
 use gantry_core::Algorithm;
 use zeroize::Zeroizing;
 
-use super::core::{Table, dispatch, entry};
+use super::core::{Table, dispatch};
 use super::family::{Family, functions, gettable_params};
+use super::functions::{Functions, KeyFns};
 use super::guard;
-use super::params::{self, Answers};
-use super::wrapped::{Functions, Wrapped};
-use super::{generator, rsa, slhdsa};
+use super::params;
+use super::wrapped::Wrapped;
+use super::{generator, slhdsa};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::pair::{self, Pair, Raw};
 use crate::table::{KEYS, slh_dsa};
-
-/// The type of keys on curves with parameters.
-pub(super) const EC: &str = "EC";
-pub(super) const RSA: &str = "RSA";
-/// The one of these curves that other devices have.
-pub(super) const P256: &CStr = c"prime256v1";
-/// Bytes of what is asked of a key: numbers of the longest curve have fewer, and names, too.
-const ROOM: usize = 512;
-
-/// The host's functions of one type of keys.
-pub(crate) struct KeyFns {
-    pub(super) new: Option<NewCtx>,
-    pub(super) free: Option<FreeCtx>,
-    pub(super) gen_init: Option<KeyGenInit>,
-    pub(super) gen_set_template: Option<WithKey>,
-    pub(super) gen_set_params: Option<SetParams>,
-    pub(super) gen_get_params: Option<GetParams>,
-    pub(super) gen_gettable_params: Option<GettableCtx>,
-    pub(super) gen_settable_params: Option<GettableCtx>,
-    pub(super) generate: Option<KeyGen>,
-    pub(super) gen_cleanup: Option<FreeCtx>,
-    pub(super) get_params: Option<GetParams>,
-    pub(super) set_params: Option<SetParams>,
-    pub(super) gettable_params: Option<Gettable>,
-    pub(super) settable_params: Option<Gettable>,
-    pub(super) has: Option<KeyHas>,
-    pub(super) validate: Option<KeyValidate>,
-    pub(super) matches: Option<KeyMatch>,
-    pub(super) import: Option<KeyImport>,
-    pub(super) export: Option<KeyExport>,
-    pub(super) dup: Option<KeyDup>,
-}
-
-impl KeyFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            new: entry!(table, OSSL_FUNC_KEYMGMT_NEW, NewCtx),
-            free: entry!(table, OSSL_FUNC_KEYMGMT_FREE, FreeCtx),
-            gen_init: entry!(table, OSSL_FUNC_KEYMGMT_GEN_INIT, KeyGenInit),
-            gen_set_template: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SET_TEMPLATE, WithKey),
-            gen_set_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS, SetParams),
-            gen_get_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_GET_PARAMS, GetParams),
-            gen_gettable_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_GETTABLE_PARAMS, GettableCtx),
-            gen_settable_params: entry!(table, OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS, GettableCtx),
-            generate: entry!(table, OSSL_FUNC_KEYMGMT_GEN, KeyGen),
-            gen_cleanup: entry!(table, OSSL_FUNC_KEYMGMT_GEN_CLEANUP, FreeCtx),
-            get_params: entry!(table, OSSL_FUNC_KEYMGMT_GET_PARAMS, GetParams),
-            set_params: entry!(table, OSSL_FUNC_KEYMGMT_SET_PARAMS, SetParams),
-            gettable_params: entry!(table, OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS, Gettable),
-            settable_params: entry!(table, OSSL_FUNC_KEYMGMT_SETTABLE_PARAMS, Gettable),
-            has: entry!(table, OSSL_FUNC_KEYMGMT_HAS, KeyHas),
-            validate: entry!(table, OSSL_FUNC_KEYMGMT_VALIDATE, KeyValidate),
-            matches: entry!(table, OSSL_FUNC_KEYMGMT_MATCH, KeyMatch),
-            import: entry!(table, OSSL_FUNC_KEYMGMT_IMPORT, KeyImport),
-            export: entry!(table, OSSL_FUNC_KEYMGMT_EXPORT, KeyExport),
-            dup: entry!(table, OSSL_FUNC_KEYMGMT_DUP, KeyDup),
-        }
-    }
-}
 
 /// What the core calls `keydata`: an `Arc`, which contexts hold, too.
 pub(super) struct KeyData {
@@ -147,28 +89,8 @@ impl KeyData {
 
     /// The raw keys, as far as the host gives them out.
     pub(super) fn raw(&self) -> Option<&Raw> {
-        self.pair.raw(|| match self.wrapped().row().name {
-            EC => self.p256(),
-            RSA => self.exported(),
-            name => slh_dsa(name).map_or_else(|| self.octets(), |algorithm| self.slh_dsa(algorithm)),
-        })
-    }
-
-    /// What an export tells.
-    fn exported(&self) -> Raw {
-        let mut raw = Raw::default();
-        if let Some(export) = self.functions().export {
-            // SAFETY: the host, with its own key and a place for what it tells.
-            unsafe { export(self.host, abi::OSSL_KEYMGMT_SELECT_KEYPAIR, told, (&raw mut raw).cast()) };
-        }
-        raw
-    }
-
-    /// Bytes of the longest signature; of RSA, and of the modulus. 0 where the host does not say.
-    pub(super) fn size(&self) -> usize {
-        // SAFETY: the host, with its own key and a table of ours.
-        let ask = |table| self.functions().get_params.map_or(0, |get| unsafe { get(self.host, table) });
-        params::number(c"max-size", ask).unwrap_or(0)
+        let set = slh_dsa(self.wrapped().row().name);
+        self.pair.raw(|| set.map_or_else(|| self.octets(), |algorithm| self.slh_dsa(algorithm)))
     }
 
     /// Those of a curve whose keys are octets. (An export would leave a copy of them in memory that was freed.)
@@ -192,39 +114,6 @@ impl KeyData {
         slhdsa::raw(algorithm.info().public_key.max, ask)
     }
 
-    /// Those of a key on P-256. Of another curve, and of one whose parameters are written out, nothing is known. (An export would
-    /// tell the parameters, too, which takes longer.)
-    fn p256(&self) -> Raw {
-        let (mut group, mut encoding) = ([0_u8; ROOM], [0_u8; ROOM]);
-        // With room for those of any curve: what does not fit leaves an error.
-        let (mut public, mut private) = ([0_u8; ROOM], Zeroizing::new([0_u8; ROOM]));
-        let mut table = [
-            Param::octets(c"pub", public.as_mut_ptr().cast(), ROOM),
-            Param::number(c"priv", private.as_mut_ptr().cast(), ROOM),
-            Param::room_for_text(c"group", &mut group),
-            Param::room_for_text(c"encoding", &mut encoding),
-            params::end(),
-        ];
-        // SAFETY: the host, with its own key and a table with its end, whose data has room.
-        let told = self.functions().get_params.is_some_and(|get| unsafe { get(self.host, table.as_mut_ptr()) } == 1);
-        // What is not there has no length.
-        let (public_length, private_length) = (table[0].return_size, table[1].return_size);
-        if !told
-            || CStr::from_bytes_until_nul(&group) != Ok(P256)
-            || CStr::from_bytes_until_nul(&encoding) != Ok(c"named_curve")
-        {
-            return Raw::default();
-        }
-        let private = private.first_chunk_mut::<{ pair::SIZE }>().filter(|_| private_length == pair::SIZE);
-        let private = private.map(|private| {
-            if cfg!(target_endian = "little") {
-                private.reverse();
-            }
-            &private[..]
-        });
-        Raw::new(private, public.get(..public_length))
-    }
-
     fn functions(&self) -> &KeyFns {
         let Functions::Keys(functions) = &self.wrapped().functions else { unreachable!("a key's") };
         functions
@@ -238,17 +127,6 @@ impl Drop for KeyData {
             unsafe { free(self.host) };
         }
     }
-}
-
-/// Takes down what an export of a key of RSA tells.
-unsafe extern "C" fn told(params: *const Param, raw: *mut c_void) -> c_int {
-    guard(0, || {
-        // SAFETY: the host: a table with its end; `raw` is where the caller wants it.
-        unsafe {
-            *raw.cast::<Raw>() = rsa::raw(Answers::new(params));
-        }
-        1
-    })
 }
 
 unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
@@ -365,7 +243,7 @@ unsafe extern "C" fn dup(keydata: *const c_void, selection: c_int) -> *mut c_voi
 }
 
 impl Family for KeyFns {
-    const KIND: usize = 3;
+    const KIND: usize = 1;
 
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Keys(functions) = functions { Some(functions) } else { None }
@@ -390,7 +268,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     )
 }
 
-static AT: [AtPlace; KEYS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+static AT: [AtPlace; KEYS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 
 /// Our table for a type of keys: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {

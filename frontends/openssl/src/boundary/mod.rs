@@ -4,7 +4,7 @@
 //!
 //! * **The call.** OpenSSL passes pointers that are valid while the call lasts: contexts that our own `newctx` or `dupctx` made
 //!   and `freectx` has not seen, used by one thread at a time; buffers as long as it says; tables with the end that their
-//!   type has. (provider-cipher(7), provider-digest(7), provider-mac(7), provider-kdf(7), provider-keymgmt(7), provider-encoder(7), provider-keyexch(7), provider-signature(7).)
+//!   type has. (provider-cipher(7), provider-kdf(7), provider-keymgmt(7), provider-keyexch(7), provider-signature(7).)
 //! * **The host.** What the default provider gave out stays valid while our provider is loaded, because a method or
 //!   context that was made from it keeps the library context alive, and the function behind an id has the type that the id
 //!   stands for (core_dispatch.h).
@@ -16,21 +16,17 @@ mod about;
 mod cipher;
 mod core;
 mod default;
-mod digest;
-mod digested;
-mod encoders;
 mod exchange;
 mod family;
+mod functions;
 mod generator;
 mod host_cipher;
 mod host_keys;
 mod kdf;
 mod keys;
-mod mac;
 mod params;
 mod pipeline;
 mod provider;
-mod rsa;
 mod signature;
 mod slhdsa;
 mod stack;
@@ -42,12 +38,10 @@ use std::slice;
 
 use gantry_core::driver::Buffers;
 
-pub(crate) use digest::{HostDigest, HostDigests};
 pub(crate) use exchange::Agreement;
 pub(crate) use host_cipher::{Host, HostAlgorithm, HostContext};
 pub(crate) use host_keys::{HostKey, HostPair};
 pub(crate) use kdf::HostKdf;
-pub(crate) use mac::{HostMac, HostMacContext};
 pub(crate) use params::{Answer, Answers, Questions};
 pub(crate) use stack::with_room;
 pub(crate) use wrapped::Wrapped;
@@ -55,6 +49,15 @@ pub(crate) use wrapped::Wrapped;
 /// Runs `body`; a panic becomes `fallen`.
 fn guard<T>(fallen: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallen)
+}
+
+/// The two calls of OpenSSL that bring data to a cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `EVP_CipherUpdate`.
+    Update,
+    /// `EVP_Cipher`.
+    Cipher,
 }
 
 /// The data of one call: where it is read, where it is written, and where the number of written bytes goes.
@@ -201,13 +204,6 @@ impl Io<'_> {
         self.buffers().map_or(&[], |data| match data {
             Buffers::InPlace(output) | Buffers::Separate { output, .. } => output,
         })
-    }
-
-    /// Nothing is left in the output, which is as long as the input.
-    pub(crate) fn wipe(&mut self) {
-        if let Some(mut data) = self.buffers() {
-            data.output().fill(0);
-        }
     }
 
     /// What has been written as far as is known.

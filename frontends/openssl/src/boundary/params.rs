@@ -100,11 +100,6 @@ impl<'c> Answers<'c> {
     pub(crate) fn number(self, key: &CStr) -> Option<usize> {
         Answer(self.find(key)).number()
     }
-
-    /// The bytes of a number without a sign, in the order of this machine.
-    pub(super) fn big_number(self, key: &CStr) -> Option<&'c [u8]> {
-        Answer(self.find(key)).bytes(abi::OSSL_PARAM_UNSIGNED_INTEGER)
-    }
 }
 
 impl<'c> Answer<'c> {
@@ -301,29 +296,6 @@ pub(super) fn octets_at<const N: usize>(key: &CStr, ask: impl FnOnce(*mut Param)
     let good = ask(params.as_mut_ptr()) == 1 && params[0].return_size == N && !at.is_null();
     // SAFETY: the host: so many bytes are in its context, and stay there until the next call.
     good.then(|| unsafe { at.read() })
-}
-
-/// What `ask` answers for `key`, if it is a `size_t`.
-pub(super) fn number(key: &CStr, ask: impl FnOnce(*mut Param) -> i32) -> Option<usize> {
-    numbers([key], ask).map(|[number]| number)
-}
-
-/// What `ask` answers for these keys, if all are a `size_t`. One question for all of them: most of what it takes is to find the keys
-/// that a context knows in it.
-pub(super) fn numbers<const N: usize>(keys: [&CStr; N], ask: impl FnOnce(*mut Param) -> i32) -> Option<[usize; N]> {
-    let mut values = [0_usize; N];
-    let data_type = abi::OSSL_PARAM_UNSIGNED_INTEGER as u32;
-    let data_size = size_of::<usize>();
-    let at = values.as_mut_ptr();
-    let mut params: [[Param; 2]; N] = std::array::from_fn(|_| [end(), end()]);
-    // Flat, with one entry more than there are keys at least.
-    let params = params.as_flattened_mut();
-    for (place, (param, key)) in params.iter_mut().zip(keys).enumerate() {
-        let data: *mut c_void = at.wrapping_add(place).cast();
-        *param = Param { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX };
-    }
-    let good = ask(params.as_mut_ptr()) == 1 && params[..N].iter().all(|param| param.return_size == data_size);
-    good.then_some(values)
 }
 
 fn copy(param: &Param) -> Param {

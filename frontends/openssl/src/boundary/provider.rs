@@ -1,47 +1,35 @@
 //! The provider: one for each library context that loads the module.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Once, OnceLock};
 
 use gantry_core::Algorithm;
+use gantry_core::route::SizeSet;
 use gantry_core::stats::Tally;
 use gantry_digest::Algorithm as Hash;
 use gantry_runtime::rights::variable;
 
 use super::core::{Core, Table, dispatch, find};
 use super::default::DefaultProvider;
-use super::digest::{self, DigestFns};
-use super::encoders::Encoders;
-use super::exchange::{self, ExchangeFns};
+use super::functions::{CipherFns, ExchangeFns, Functions, KdfFns, KeyFns, SignatureFns};
 use super::guard;
-use super::host_cipher::CipherFns;
-use super::kdf::{self, HostKdf, KdfFns};
-use super::keys::{self, KeyFns};
-use super::mac::{self, MacFns};
-use super::signature::{self, SignatureFns};
-use super::wrapped::{Functions, Wrapped};
-use super::{about, cipher};
+use super::kdf::{self, HostKdf};
+use super::wrapped::Wrapped;
+use super::{about, cipher, exchange, keys, signature};
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch};
 use crate::config::{self, Settings};
 use crate::framework::{Framework, Opened};
 use crate::host::HostDriver;
+use crate::measure;
 use crate::report::{self, Report};
-use crate::sizes::Sizes;
-use crate::table::{CIPHERS, DIGESTS, KDFS, KEYS, MACS, Mode, PAIRS, RSA, Row};
+use crate::table::{CIPHERS, KDFS, KEYS, Mode, PAIRS, Row};
 
 /// The operations of which we serve algorithms; those of keys have no requests.
-const KINDS: [c_int; 7] = [
-    abi::OSSL_OP_DIGEST,
-    abi::OSSL_OP_CIPHER,
-    abi::OSSL_OP_MAC,
-    abi::OSSL_OP_KEYMGMT,
-    abi::OSSL_OP_KEYEXCH,
-    abi::OSSL_OP_SIGNATURE,
-    abi::OSSL_OP_KDF,
-];
+const KINDS: [c_int; 5] =
+    [abi::OSSL_OP_CIPHER, abi::OSSL_OP_KEYMGMT, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KDF];
 
 /// What the core calls `provctx`.
 pub(crate) struct Provider {
@@ -51,9 +39,6 @@ pub(crate) struct Provider {
     pub(super) default: DefaultProvider,
     /// By place in [`KINDS`].
     served: [OnceLock<Served>; KINDS.len()],
-    /// Of our keys on curves with parameters.
-    encoders: OnceLock<Encoders>,
-    pub(super) digests: OnceLock<Digests>,
     /// Null before the first request that may need a framework.
     opened: AtomicPtr<Opened>,
     /// Counts what is left to the host, for other processes to see.
@@ -73,14 +58,6 @@ pub(super) struct Served {
 unsafe impl Send for Served {}
 // SAFETY: as above.
 unsafe impl Sync for Served {}
-
-/// The default provider's digests, each with its names.
-pub(super) struct Digests(pub(super) Vec<(*const c_char, DigestFns)>);
-
-// SAFETY: written once, before it is shared; the strings behind the pointers are the host's and stay.
-unsafe impl Send for Digests {}
-// SAFETY: as above.
-unsafe impl Sync for Digests {}
 
 impl Provider {
     pub(super) fn framework(&self) -> Option<&Framework> {
@@ -134,10 +111,7 @@ impl Provider {
     }
 
     fn query(&self, operation: c_int) -> *const AlgorithmRow {
-        match operation {
-            abi::OSSL_OP_ENCODER => self.encoders().map_or(ptr::null(), Encoders::rows),
-            _ => self.serves(operation).map_or(ptr::null(), |served| served.rows.as_ptr()),
-        }
+        self.serves(operation).map_or(ptr::null(), |served| served.rows.as_ptr())
     }
 
     /// The default provider's context, for its `newctx`.
@@ -145,22 +119,9 @@ impl Provider {
         self.default.context()
     }
 
-    /// The encoders of keys on curves with parameters, where we serve such keys.
-    pub(super) fn encoders(&self) -> Option<&Encoders> {
-        let keys = KEYS.iter().find(|row| row.name == keys::EC)?;
-        if self.encoders.get().is_none() && self.has_keys(keys) {
-            let theirs = self.default.algorithms(abi::OSSL_OP_ENCODER)?;
-            // SAFETY: the host: its own table.
-            self.encoders.get_or_init(|| unsafe { Encoders::new(theirs) });
-        }
-        self.encoders.get()
-    }
-
     pub(super) fn serves(&self, operation: c_int) -> Option<&Served> {
         let rows: &'static [Row] = match operation {
-            abi::OSSL_OP_DIGEST => &DIGESTS,
             abi::OSSL_OP_CIPHER => &CIPHERS,
-            abi::OSSL_OP_MAC => &MACS,
             abi::OSSL_OP_KDF => &KDFS,
             abi::OSSL_OP_KEYMGMT => &KEYS,
             _ => &PAIRS,
@@ -190,29 +151,14 @@ impl Provider {
         }))
     }
 
-    /// Those of the digests that have a row here.
-    pub(super) fn host_digests(&self) -> Digests {
-        let theirs = self.default.algorithms(abi::OSSL_OP_DIGEST).unwrap_or(ptr::null());
-        let digest = |row: &Row| {
-            // SAFETY: the host: its own table, and the dispatch table of one of its algorithms.
-            let found = unsafe { find(theirs, row.name) }?;
-            // SAFETY: as above.
-            Some((found.names, DigestFns::new(unsafe { Table::new(found.implementation) })))
-        };
-        Digests(DIGESTS.iter().filter_map(digest).collect())
-    }
-
     /// Whether we are to serve a row in an operation.
     pub(super) fn selects(&self, operation: c_int, row: &Row) -> bool {
         let settings = &self.settings;
         let selection = match (operation, row.mode) {
-            (abi::OSSL_OP_DIGEST, _) => &settings.digests,
             (abi::OSSL_OP_CIPHER, _) => &settings.ciphers,
-            (abi::OSSL_OP_MAC, _) => &settings.macs,
             (abi::OSSL_OP_KDF, _) => &settings.derivations,
             // What is done with keys is served as a whole: with another provider, OpenSSL would take in a copy of each key first.
-            (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::Ecdsa | Mode::Rsa | Mode::SlhDsa)
-            | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
+            (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::SlhDsa) | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
                 return self.has_keys(row.keys());
             }
             (abi::OSSL_OP_KEYMGMT, Mode::Keys) => return self.has_keys(row),
@@ -229,9 +175,7 @@ impl Provider {
     /// Whether requests of a row that we serve may be led elsewhere.
     pub(super) fn leads(&self, row: &Row) -> bool {
         match row.mode {
-            Mode::Signature | Mode::Ecdsa | Mode::Rsa | Mode::SlhDsa => {
-                self.settings.signatures.serves(row, self.version)
-            }
+            Mode::Signature | Mode::SlhDsa => self.settings.signatures.serves(row, self.version),
             Mode::Exchange => self.settings.exchanges.serves(row, self.version),
             _ => true,
         }
@@ -245,15 +189,10 @@ impl Provider {
         const LENGTHS: [usize; 2] = [32, 128];
         let (major, minor) = self.version;
         let mut report = Report { text: format!("openssl {major}.{minor}\n") };
-        self.framework().iter().for_each(|framework| framework.devices().for_each(|device| report.device(device)));
-        let shown = [
-            abi::OSSL_OP_CIPHER,
-            abi::OSSL_OP_DIGEST,
-            abi::OSSL_OP_MAC,
-            abi::OSSL_OP_SIGNATURE,
-            abi::OSSL_OP_KEYEXCH,
-            abi::OSSL_OP_KDF,
-        ];
+        self.framework()
+            .iter()
+            .for_each(|framework| framework.beside.gantry().devices().iter().for_each(|device| report.device(device)));
+        let shown = [abi::OSSL_OP_CIPHER, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_KDF];
         let served = shown.iter().enumerate().filter_map(|(key, operation)| Some((key, self.serves(*operation)?)));
         for (key, wrapped) in
             served.flat_map(|(key, served)| served.wrapped.iter().flatten().map(move |row| (key, row)))
@@ -269,12 +208,9 @@ impl Provider {
                 report.row(config::KEYS[key].0, name, row, algorithm, served);
                 let asked = algorithm.filter(|asked| !asked.is_slh_dsa() && is_asked(name, asked.name()));
                 let Some((ours, algorithm)) = self.framework().zip(asked) else { return };
-                ours.cells(algorithm, sizes).iter().for_each(|cell| report.cell(cell));
+                measure::cells(ours, algorithm, sizes).iter().for_each(|cell| report.cell(cell));
             };
             match row.mode {
-                // One number, and an algorithm for each thing that can be inside.
-                Mode::Mac(mac) => mac.algorithms().for_each(|(mac, _)| add(mac.name(), Some(mac))),
-                Mode::Rsa => RSA.as_flattened().iter().for_each(|rsa| add(rsa.name(), Some(*rsa))),
                 // A key of HKDF is a few blocks, and is not measured.
                 Mode::Kdf(_) => {
                     let Some(host) = HostKdf::pbkdf2_of(wrapped) else { continue };
@@ -282,7 +218,7 @@ impl Provider {
                         let name = format!("{}-{}", row.name, hash.to_string().to_uppercase());
                         report.row(config::KEYS[key].0, &name, row, None, served);
                         if let Some(ours) = self.framework().filter(|_| is_asked(&name, "")) {
-                            let cell = |bytes| ours.derives(&host, hash, bytes);
+                            let cell = |bytes| measure::derives(ours, &host, hash, bytes);
                             LENGTHS.into_iter().filter_map(cell).for_each(|cell| report.cell(&cell));
                         }
                     }
@@ -297,11 +233,9 @@ impl Provider {
         // SAFETY: the host: the dispatch table of one of its algorithms.
         let table = unsafe { Table::new(theirs.implementation) };
         let (functions, dispatch) = match KINDS[kind] {
-            abi::OSSL_OP_DIGEST => (Functions::Digest(DigestFns::new(table)), digest::dispatch(table, place)),
             abi::OSSL_OP_CIPHER => {
                 (Functions::Cipher(CipherFns::new(table)), cipher::dispatch(table, place, self.version))
             }
-            abi::OSSL_OP_MAC => (Functions::Mac(MacFns::new(table)), mac::dispatch(table, place)),
             abi::OSSL_OP_KDF => (Functions::Kdf(KdfFns::new(table)), kdf::dispatch(table, place)),
             abi::OSSL_OP_KEYMGMT => (Functions::Keys(KeyFns::new(table)), keys::dispatch(table, place)),
             abi::OSSL_OP_KEYEXCH => (Functions::Exchange(ExchangeFns::new(table)), exchange::dispatch(table, place)),
@@ -310,7 +244,7 @@ impl Provider {
         let (place, counter) = (report::place(row), report::first_counter(row));
         let only_counted = self.settings.counts_all && !self.settings.usually_serves(row, self.version);
         let watched = self.settings.force_fail && !only_counted;
-        let asked = if only_counted { Sizes::NONE } else { self.settings.asked() };
+        let asked = if only_counted { SizeSet::NONE } else { self.settings.asked() };
         Box::new(Wrapped { provider: self, row, place, counter, functions, dispatch, watched, only_counted, asked })
     }
 }
@@ -411,8 +345,6 @@ pub unsafe extern "C" fn OSSL_provider_init(
             settings,
             default: DefaultProvider::new(core),
             served: Default::default(),
-            encoders: OnceLock::new(),
-            digests: OnceLock::new(),
             opened: AtomicPtr::default(),
             tally,
             derived,

@@ -7,93 +7,33 @@ use std::{ptr, slice};
 use gantry_core::driver::Operands;
 use gantry_core::{Algorithm, Outcome};
 
-use super::core::{Table, dispatch, entry};
-use super::digested::{self, Digested};
+use super::core::{Table, dispatch};
 use super::family::{
-    Common, Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
+    Context, Contexts, Family, Host, bytes, dupctx, freectx, get_ctx_params, gettable_ctx_params, is_empty,
     new_context, settable_ctx_params,
 };
+use super::functions::{Common, Functions, SignatureFns};
 use super::guard;
 use super::host_keys::{HostKey, HostPair};
 use super::keys::KeyData;
 use super::slhdsa::{self, Framing};
-use super::wrapped::{Functions, Wrapped};
+use super::wrapped::Wrapped;
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch, Param};
 use crate::table::{Mode, PAIRS};
 
-/// The host's functions of one algorithm.
-pub(crate) struct SignatureFns {
-    newctx: Option<SignatureNewCtx>,
-    pub(super) to_sign: Beginning,
-    pub(super) to_verify: Beginning,
-    pub(super) digest_sign_final: Option<Final>,
-    pub(super) digest_sign: Option<SignatureSign>,
-    pub(super) digest_verify_final: Option<Update>,
-    pub(super) digest_verify: Option<SignatureVerify>,
-    pub(super) sign: Option<SignatureSign>,
-    pub(super) verify: Option<SignatureVerify>,
-    pub(super) verify_recover_init: Option<KeyedInit>,
-    pub(super) verify_recover: Option<SignatureSign>,
-    pub(super) get_ctx_md_params: Option<GetParams>,
-    pub(super) gettable_ctx_md_params: Option<Gettable>,
-    pub(super) set_ctx_md_params: Option<SetParams>,
-    pub(super) settable_ctx_md_params: Option<Gettable>,
-    common: Common,
-}
-
-/// Those that begin a signature, or begin to verify one.
-pub(super) struct Beginning {
-    /// Of a digest.
-    pub(super) init: Option<KeyedInit>,
-    /// Of a message in one piece, as newer releases want it.
-    pub(super) message_init: Option<KeyedInit>,
-    /// Of a message.
-    pub(super) digest_init: Option<SignatureDigestInit>,
-    pub(super) digest_update: Option<Update>,
-}
-
 impl SignatureFns {
-    pub(super) fn new(table: Table) -> Self {
-        Self {
-            newctx: entry!(table, OSSL_FUNC_SIGNATURE_NEWCTX, SignatureNewCtx),
-            to_sign: Beginning {
-                init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_INIT, KeyedInit),
-                message_init: entry!(table, OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT, KeyedInit),
-                digest_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit),
-                digest_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE, Update),
-            },
-            to_verify: Beginning {
-                init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit),
-                message_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit),
-                digest_init: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit),
-                digest_update: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE, Update),
-            },
-            digest_sign_final: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL, Final),
-            digest_sign: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_SIGN, SignatureSign),
-            digest_verify_final: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL, Update),
-            digest_verify: entry!(table, OSSL_FUNC_SIGNATURE_DIGEST_VERIFY, SignatureVerify),
-            sign: entry!(table, OSSL_FUNC_SIGNATURE_SIGN, SignatureSign),
-            verify: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY, SignatureVerify),
-            verify_recover_init: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_RECOVER_INIT, KeyedInit),
-            verify_recover: entry!(table, OSSL_FUNC_SIGNATURE_VERIFY_RECOVER, SignatureSign),
-            get_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS, GetParams),
-            gettable_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS, Gettable),
-            set_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS, SetParams),
-            settable_ctx_md_params: entry!(table, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_MD_PARAMS, Gettable),
-            common: Common {
-                dupctx: entry!(table, OSSL_FUNC_SIGNATURE_DUPCTX, NewCtx),
-                freectx: entry!(table, OSSL_FUNC_SIGNATURE_FREECTX, FreeCtx),
-                get_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS, GetParams),
-                set_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS, SetParams),
-                gettable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, GettableCtx),
-                settable_ctx_params: entry!(table, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS, GettableCtx),
-            },
-        }
+    /// Begins to sign, or to verify.
+    pub(super) fn init<const SIGN: bool>(&self) -> Option<KeyedInit> {
+        if SIGN { self.sign_init } else { self.verify_init }
     }
 
-    pub(super) fn beginning<const SIGN: bool>(&self) -> &Beginning {
-        if SIGN { &self.to_sign } else { &self.to_verify }
+    pub(super) fn message_init<const SIGN: bool>(&self) -> Option<KeyedInit> {
+        if SIGN { self.sign_message_init } else { self.verify_message_init }
+    }
+
+    pub(super) fn digest_init<const SIGN: bool>(&self) -> Option<SignatureDigestInit> {
+        if SIGN { self.digest_sign_init } else { self.digest_verify_init }
     }
 }
 
@@ -105,8 +45,6 @@ pub(super) type SignatureCtx = Context<SignatureFns>;
 #[derive(Clone, Default)]
 pub(crate) struct Signer {
     pub(super) key: Option<Arc<KeyData>>,
-    /// Where the key is that of all calls.
-    pub(super) digested: Digested,
     /// Of SLH-DSA.
     pub(super) framing: Framing,
 }
@@ -133,9 +71,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void, propertie
         functions.newctx.map(|newctx| unsafe { newctx(theirs, properties) })
     };
     // SAFETY: the call, and the host's answer.
-    unsafe {
-        new_context(provider, PLACE, begin, |_, _| Signer { digested: Digested::new(properties), ..Signer::default() })
-    }
+    unsafe { new_context(provider, PLACE, begin, |_, _| Signer::default()) }
 }
 
 /// # Safety
@@ -168,7 +104,7 @@ unsafe extern "C" fn digest_init<const SIGN: bool>(
     // SAFETY: the call, and the host with what it brought.
     unsafe {
         keyed(context, key, is_empty(params), |functions, context, key| {
-            Some(functions.beginning::<SIGN>().digest_init?(context, digest, key, params))
+            Some(functions.digest_init::<SIGN>()?(context, digest, key, params))
         })
     }
 }
@@ -184,7 +120,7 @@ macro_rules! hosts {
             // SAFETY: the call, and the host with what it brought.
             unsafe {
                 keyed(context, key, false, |functions, context, key| {
-                    Some(functions.beginning::<SIGN>().$name?(context, key, params))
+                    Some(functions.$name::<SIGN>()?(context, key, params))
                 })
             }
         })+
@@ -329,13 +265,11 @@ impl Host<SignatureFns> {
 
 impl HostPair {
     /// A signature for which no program asked.
-    pub(crate) fn sign(&self, algorithm: Algorithm, key: &HostKey, input: &[u8], output: &mut [u8]) -> bool {
-        if self.mode() != Mode::Signature {
-            return self.sign_digest(algorithm, key, input, output);
-        }
+    pub(crate) fn sign(&self, key: &HostKey, input: &[u8], output: &mut [u8]) -> bool {
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { to_sign, digest_sign: Some(sign), .. } = host.functions() else { return false };
-        let Some(init) = to_sign.digest_init else { return false };
+        let SignatureFns { digest_sign_init: Some(init), digest_sign: Some(sign), .. } = host.functions() else {
+            return false;
+        };
         let mut written = 0;
         // SAFETY: the host, with its own context and key, a message to read and room for the signature.
         let good = unsafe {
@@ -346,13 +280,11 @@ impl HostPair {
         good && written == output.len()
     }
 
-    pub(crate) fn verify(&self, algorithm: Algorithm, key: &HostKey, input: &[u8], signature: &[u8]) -> bool {
-        if self.mode() != Mode::Signature {
-            return self.verify_digest(algorithm, key, input, signature);
-        }
+    pub(crate) fn verify(&self, key: &HostKey, input: &[u8], signature: &[u8]) -> bool {
         let Some(host) = self.signature() else { return false };
-        let SignatureFns { to_verify, digest_verify: Some(verify), .. } = host.functions() else { return false };
-        let Some(init) = to_verify.digest_init else { return false };
+        let SignatureFns { digest_verify_init: Some(init), digest_verify: Some(verify), .. } = host.functions() else {
+            return false;
+        };
         // SAFETY: the host, with its own context and key, a message and a signature to read.
         unsafe {
             init(host.context(), ptr::null(), key.as_ptr(), ptr::null()) == 1
@@ -369,7 +301,7 @@ impl HostPair {
 }
 
 impl Family for SignatureFns {
-    const KIND: usize = 5;
+    const KIND: usize = 3;
 
     fn of(functions: &Functions) -> Option<&Self> {
         if let Functions::Signature(functions) = functions { Some(functions) } else { None }
@@ -391,7 +323,7 @@ const fn at<const PLACE: usize>() -> AtPlace {
     (newctx::<PLACE>, gettable_ctx_params::<SignatureFns, PLACE>, settable_ctx_params::<SignatureFns, PLACE>)
 }
 
-static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+static AT: [AtPlace; PAIRS.len()] = super::family::at_places!(0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 
 /// Our table for an algorithm: what the host has of it.
 pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
@@ -418,27 +350,7 @@ pub(super) fn dispatch(theirs: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_SIGNATURE_VERIFY => verify, SignatureVerify;
         OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => set_ctx_params, SetParams;
     };
-    let digests = dispatch! {
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT => digested::digest_init::<true>, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE => digested::digest_update::<true>, Update;
-        OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL => digested::digest_sign_final, Final;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT => digested::digest_init::<false>, SignatureDigestInit;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_UPDATE => digested::digest_update::<false>, Update;
-        OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_FINAL => digested::digest_verify_final, Update;
-        OSSL_FUNC_SIGNATURE_SIGN_INIT => digested::init::<true>, KeyedInit;
-        OSSL_FUNC_SIGNATURE_SIGN => digested::sign, SignatureSign;
-        OSSL_FUNC_SIGNATURE_VERIFY_INIT => digested::init::<false>, KeyedInit;
-        OSSL_FUNC_SIGNATURE_VERIFY => digested::verify, SignatureVerify;
-        OSSL_FUNC_SIGNATURE_VERIFY_RECOVER_INIT => digested::recover_init, KeyedInit;
-        OSSL_FUNC_SIGNATURE_VERIFY_RECOVER => digested::recover, SignatureSign;
-        OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => digested::set_ctx_params, SetParams;
-        OSSL_FUNC_SIGNATURE_GET_CTX_MD_PARAMS => digested::get_ctx_md_params, GetParams;
-        OSSL_FUNC_SIGNATURE_GETTABLE_CTX_MD_PARAMS => digested::gettable_ctx_md_params, Gettable;
-        OSSL_FUNC_SIGNATURE_SET_CTX_MD_PARAMS => digested::set_ctx_md_params, SetParams;
-        OSSL_FUNC_SIGNATURE_SETTABLE_CTX_MD_PARAMS => digested::settable_ctx_md_params, Gettable;
-    };
     match PAIRS[place].mode {
-        Mode::Ecdsa | Mode::Rsa => ours.extend(digests),
         Mode::SlhDsa => ours.extend(slhdsa::entries()),
         _ => ours.extend(messages),
     }

@@ -123,7 +123,7 @@ impl Signer {
             if *deterministic && operation == Operation::Sign { params.deterministic() } else { params }
         };
         let session = engine.shared(framework, params)?;
-        if !framework.leads_several(&session, operation, length, 1) {
+        if !framework.beside.leads(&session, operation, length, 1) {
             return None;
         }
         let outcome = session.run(operands.reborrow()).ok();
@@ -171,7 +171,7 @@ unsafe extern "C" fn digest_init<const SIGN: bool>(
     // SAFETY: the call, and the host with what it brought.
     guard(0, || unsafe {
         let result = keyed(context, key, true, |functions, context, key| {
-            Some(functions.beginning::<SIGN>().digest_init?(context, digest, key, params))
+            Some(functions.digest_init::<SIGN>()?(context, digest, key, params))
         });
         told(context, params, result)
     })
@@ -185,7 +185,7 @@ unsafe extern "C" fn message_init<const SIGN: bool>(
     // SAFETY: the call, and the host with what it brought.
     guard(0, || unsafe {
         let result = keyed(context, key, true, |functions, context, key| {
-            Some(functions.beginning::<SIGN>().message_init?(context, key, params))
+            Some(functions.message_init::<SIGN>()?(context, key, params))
         });
         told(context, params, result)
     })

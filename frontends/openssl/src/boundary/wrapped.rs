@@ -1,26 +1,19 @@
 //! Algorithms of the default provider, each with ours in front of it.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::ptr;
 
+use gantry_core::route::SizeSet;
 use gantry_core::{Algorithm, Operation};
 
-use super::core::has_name;
-use super::digest::{DigestFns, HostDigest};
-use super::encoders::Encoders;
-use super::exchange::ExchangeFns;
-use super::host_cipher::{CipherFns, HostAlgorithm};
-use super::kdf::KdfFns;
-use super::keys::KeyFns;
-use super::mac::{HostMac, MacFns};
+use super::functions::Functions;
+use super::host_cipher::HostAlgorithm;
 use super::provider::Provider;
-use super::signature::SignatureFns;
 use super::stack;
 use crate::abi::{self, Dispatch};
 use crate::derivations::Derived;
 use crate::framework::{Framework, Side};
 use crate::report;
-use crate::sizes::Sizes;
 use crate::table::Row;
 
 /// An algorithm of the default provider, and ours in front of it.
@@ -38,18 +31,7 @@ pub(crate) struct Wrapped {
     /// It comes by here only to be counted: the configuration leaves it to the host.
     pub(super) only_counted: bool,
     /// The sizes of requests that may be led elsewhere, as long as nothing else is known.
-    pub(super) asked: Sizes,
-}
-
-/// The default provider's functions of one algorithm.
-pub(crate) enum Functions {
-    Cipher(CipherFns),
-    Digest(DigestFns),
-    Mac(MacFns),
-    Kdf(KdfFns),
-    Keys(KeyFns),
-    Exchange(ExchangeFns),
-    Signature(SignatureFns),
+    pub(super) asked: SizeSet,
 }
 
 impl Wrapped {
@@ -76,32 +58,15 @@ impl Wrapped {
         self.provider().default_ctx()
     }
 
-    pub(super) fn encoders(&self) -> Option<&Encoders> {
-        self.provider().encoders()
-    }
-
     /// The host's own, for the device that it is.
     pub(crate) fn host_algorithm(&self) -> Option<HostAlgorithm> {
         HostAlgorithm::new(self)
-    }
-
-    /// The same for a MAC.
-    pub(crate) fn host_mac(&self) -> Option<HostMac> {
-        HostMac::new(self)
     }
 
     /// What serves the keys of a signature or key exchange.
     pub(super) fn keys(&self) -> Option<&Wrapped> {
         let served = self.provider().serves(abi::OSSL_OP_KEYMGMT)?;
         served.wrapped.iter().flatten().find(|keys| ptr::eq(keys.row, self.row.keys())).map(|keys| &**keys)
-    }
-
-    /// The host's digest of this name, begun.
-    pub(super) fn host_digest(&self, name: &CStr) -> Option<HostDigest> {
-        let digests = self.provider().digests.get_or_init(|| self.provider().host_digests());
-        // SAFETY: the host: its names are strings, and stay.
-        let (_, functions) = digests.0.iter().find(|(names, _)| unsafe { has_name(*names, name.to_bytes()) })?;
-        HostDigest::begin(functions, self.default_ctx())
     }
 
     /// The framework, opened if it was not. `None` also where nothing of this is to be led elsewhere, and on a stack that has no
@@ -116,7 +81,7 @@ impl Wrapped {
     }
 
     /// The requests that may be led elsewhere, as long as nothing else is known.
-    pub(crate) fn asked(&self) -> Sizes {
+    pub(crate) fn asked(&self) -> SizeSet {
         self.asked
     }
 

@@ -17,12 +17,11 @@ use std::time::{Duration, Instant};
 use gantry_runtime::stats::{Taken, Taking, VARIABLE};
 
 /// Everything that is served goes to another device.
-pub(crate) const TAKEN: &str =
-    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nPOLICY = pin:software";
+pub(crate) const TAKEN: &str = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nPOLICY = pin:software";
 
 /// Everything that the module knows is served, where that proves faster. (A device is named, or what cannot gain would be left out.)
 pub(crate) const EVERYTHING: &str =
-    "CIPHERS = ALL\nDIGESTS = ALL\nMACS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on";
+    "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on";
 
 /// Every algorithm, on the devices that a policy names.
 pub(crate) fn everything(policy: &str) -> String {
@@ -30,8 +29,7 @@ pub(crate) fn everything(policy: &str) -> String {
 }
 
 /// Every cipher that is served fails: what works nevertheless does not go through the module.
-pub(crate) const FAILED: &str =
-    "CIPHERS = ALL\nDIGESTS = NONE\nMACS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
+pub(crate) const FAILED: &str = "CIPHERS = ALL\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
 /// A folder of its own, with the module and configurations; removed at the end.
 pub(crate) struct Lab {
@@ -279,16 +277,7 @@ pub(crate) fn counted(lab: &Lab) -> Counted {
 
 /// What OpenSSL calls one of our algorithms.
 fn openssls(name: &str) -> String {
-    let name = name.to_uppercase();
-    let families = ["HMAC", "CMAC", "GMAC", "RSA", "ECDSA", "ECDH"];
-    if let Some(family) = families.iter().find(|family| name.contains(*family)) {
-        return (*family).to_owned();
-    }
-    match name.strip_prefix("SHA").map(|size| (size, size.strip_suffix("512-256"))) {
-        Some((_, Some(""))) => "SHA2-512/256".to_owned(),
-        Some((size, None)) if size.len() == 3 => format!("SHA2-{size}"),
-        _ => name,
-    }
+    name.to_uppercase()
 }
 
 /// Whether the module has modelled devices; tests that need them and do not have them say so.

@@ -1,0 +1,201 @@
+//! What a caller that is one of the devices itself saves by another one, by size of requests: the answer is found in one look.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Requests of so many bytes and more, as a power of two, are like each other.
+const HIGHEST: u32 = 14;
+/// Sizes that are told apart: each up to twice the one before.
+const CLASSES: usize = HIGHEST as usize + 1;
+/// Requests of fewer bytes, as a power of two, are not worth a question while nothing is known.
+const LOWEST: u32 = 8;
+
+/// Sessions under new keys after which the answer is asked for again.
+const FORGET: u32 = 4096;
+/// The same after which opening a session is thought to take an eighth less than it was seen to take.
+const DOUBT: u32 = 64;
+/// Nanoseconds of opening a session, until one was seen to be opened: of some algorithms none ever is.
+const OPEN_NS: u32 = 3000;
+/// No session is thought to be opened in less.
+const OPEN_NS_AT_LEAST: u32 = 256;
+
+/// The class of a size.
+#[inline(always)]
+fn class(bytes: usize) -> usize {
+    (bytes | 1).ilog2().min(HIGHEST) as usize
+}
+
+/// A set of sizes of requests, up to a factor of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizeSet(u32);
+
+impl SizeSet {
+    /// No size.
+    pub const NONE: SizeSet = SizeSet(0);
+    /// Every size.
+    pub const ALL: SizeSet = SizeSet((2 << HIGHEST) - 1);
+    /// Sizes that are worth a question while nothing is known.
+    pub const LARGE: SizeSet = SizeSet((2 << HIGHEST) - (1 << LOWEST));
+    /// The first of these.
+    pub const SMALLEST: usize = 1 << LOWEST;
+
+    /// Whether requests of this size are in it.
+    #[inline(always)]
+    pub fn has(self, bytes: usize) -> bool {
+        self.0 >> class(bytes) & 1 != 0
+    }
+
+    /// The first number of bytes in it.
+    #[inline(always)]
+    pub fn smallest(self) -> usize {
+        match self.0.trailing_zeros() {
+            0 => 0,
+            u32::BITS => usize::MAX,
+            first => 1 << first,
+        }
+    }
+}
+
+/// Of one operation of one algorithm.
+pub struct Worth {
+    /// Nanoseconds that a device saves in a request, by class of sizes; 0 where it stays with the caller.
+    saved_ns: [AtomicU32; CLASSES],
+    /// Classes of which that is known, as bits.
+    known: AtomicU32,
+    /// Sizes that may be worth it.
+    sizes: AtomicU32,
+    asked: SizeSet,
+    open_ns: AtomicU32,
+    keys: AtomicU32,
+}
+
+impl Worth {
+    pub(crate) fn new(asked: SizeSet) -> Self {
+        Self {
+            saved_ns: std::array::from_fn(|_| AtomicU32::new(0)),
+            known: AtomicU32::new(0),
+            sizes: AtomicU32::new(asked.0),
+            asked,
+            open_ns: AtomicU32::new(OPEN_NS),
+            keys: AtomicU32::new(0),
+        }
+    }
+
+    /// Requests of other sizes stay with the caller, without a question.
+    #[inline(always)]
+    pub fn sizes(&self) -> SizeSet {
+        SizeSet(self.sizes.load(Relaxed))
+    }
+
+    /// Nanoseconds that a device saves in a request; `None` while that is not known.
+    pub fn saved_ns(&self, bytes: usize) -> Option<u32> {
+        let class = class(bytes);
+        (self.known.load(Relaxed) >> class & 1 != 0).then(|| self.saved_ns[class].load(Relaxed))
+    }
+
+    pub(crate) fn learn(&self, bytes: usize, saved_ns: u32) {
+        let class = class(bytes);
+        let bit = 1 << class;
+        self.saved_ns[class].store(saved_ns, Relaxed);
+        self.known.fetch_or(bit, Relaxed);
+        if saved_ns == 0 {
+            self.sizes.fetch_and(!bit, Relaxed);
+        } else {
+            self.sizes.fetch_or(bit, Relaxed);
+        }
+    }
+
+    pub(crate) fn learn_all(&self, saved_ns: impl Fn(usize) -> u32) {
+        (0..CLASSES).map(|class| 1 << class).for_each(|bytes| self.learn(bytes, saved_ns(bytes)));
+    }
+
+    /// Nanoseconds that opening a session takes.
+    pub fn open_ns(&self) -> u32 {
+        self.open_ns.load(Relaxed)
+    }
+
+    /// A session was opened in so many nanoseconds.
+    pub fn opened_in(&self, ns: u32) {
+        // The first one may include the known-answer test, and any one a moment of another program's; later ones put it right.
+        let (known, ns) = (self.open_ns.load(Relaxed), ns.clamp(OPEN_NS_AT_LEAST, 10 * OPEN_NS));
+        let now = if known == OPEN_NS { ns } else { ns.min(known + known / 8) };
+        self.open_ns.store(now, Relaxed);
+    }
+
+    /// The caller has a new key: now and then, the answer is asked for again.
+    pub fn new_key(&self) {
+        // Threads that come at the same time may count as one: nothing hangs on the exact number.
+        let keys = self.keys.load(Relaxed);
+        self.keys.store(keys.wrapping_add(1), Relaxed);
+        // Or else, where each key has a few messages, it might never be known better.
+        let known = self.open_ns.load(Relaxed);
+        if keys % DOUBT == DOUBT - 1 && known != OPEN_NS {
+            self.open_ns.store(OPEN_NS_AT_LEAST.max(known - known / 8), Relaxed);
+        }
+        if keys % FORGET == FORGET - 1 {
+            self.known.store(0, Relaxed);
+            self.sizes.fetch_or(self.asked.0, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_save_nothing_are_the_callers_without_a_question() {
+        let worth = Worth::new(SizeSet::LARGE);
+        assert!(worth.sizes() == SizeSet::LARGE && worth.saved_ns(4096).is_none());
+        worth.learn_all(|bytes| if bytes >= 1024 { bytes as u32 } else { 0 });
+        assert_eq!([1000, 5000, 1 << 20].map(|bytes| worth.saved_ns(bytes)), [Some(0), Some(4096), Some(16384)]);
+        assert_eq!(worth.sizes().smallest(), 1024);
+        worth.learn_all(|_| 0);
+        assert_eq!(worth.sizes(), SizeSet::NONE);
+    }
+
+    /// A first session that took long is not the last one, however few messages a key has.
+    #[test]
+    fn the_time_of_opening_is_doubted_and_seen_again() {
+        let worth = Worth::new(SizeSet::LARGE);
+        worth.opened_in(u32::MAX);
+        let mut keys = 0;
+        while worth.open_ns() > 2000 {
+            worth.new_key();
+            keys += 1;
+        }
+        assert!(keys < 2000, "{keys} keys");
+        worth.opened_in(900);
+        assert_eq!(worth.open_ns(), 900);
+        worth.opened_in(u32::MAX);
+        assert!(worth.open_ns() < 1100, "that may be chance");
+        (0..20).for_each(|_| worth.opened_in(1700));
+        assert_eq!(worth.open_ns(), 1700, "that is not");
+        // However many keys come under which none is opened.
+        (0..100_000).for_each(|_| worth.new_key());
+        (0..20).for_each(|_| worth.opened_in(1700));
+        assert_eq!(worth.open_ns(), 1700);
+    }
+
+    #[test]
+    fn a_session_that_is_never_opened_stays_a_guess() {
+        let worth = Worth::new(SizeSet::LARGE);
+        (0..100_000).for_each(|_| worth.new_key());
+        assert_eq!(worth.open_ns(), OPEN_NS);
+    }
+
+    #[test]
+    fn an_answer_is_asked_for_again() {
+        let worth = Worth::new(SizeSet::LARGE);
+        worth.learn_all(|_| 0);
+        (0..FORGET).for_each(|_| worth.new_key());
+        assert!(worth.saved_ns(16384).is_none() && worth.sizes() == SizeSet::LARGE);
+    }
+
+    #[test]
+    fn large_requests_are_like_each_other() {
+        let largest = SizeSet(1 << HIGHEST);
+        assert!(largest.has(1 << 14) && largest.has(usize::MAX) && !largest.has((1 << 14) - 1));
+        let smallest = SizeSet::SMALLEST;
+        assert!(SizeSet::LARGE.has(smallest) && !SizeSet::LARGE.has(smallest - 1) && SizeSet::ALL.has(0));
+    }
+}
