@@ -10,6 +10,8 @@ mod stream;
 #[cfg(feature = "futures")]
 mod task_queue;
 mod waiting;
+#[cfg(feature = "futures")]
+mod watch;
 
 pub use builder::GantryBuilder;
 pub use completion::{Completion, Rejected, Ticket, Why};
