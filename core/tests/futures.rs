@@ -110,30 +110,90 @@ fn a_wrong_call_is_an_error_of_the_future() {
     assert!(matches!(wrong, Err(Misuse::Operation { .. })));
 }
 
-#[test]
-fn tasks_leave_a_device_that_stalls_when_somebody_looks() {
+/// A device that would tell, and never does; and another one for what it is late with.
+fn silent() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
     let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
     let script = Script { capability, ring: Some(4), tells: true, ..Script::new("stalled") };
     let (stalled, good) = (Scripted::new(script.doing(|_| Deed::Stall)), Scripted::new(Script::new("good")));
     let clock = Arc::new(VirtualClock::default());
     let builder = Gantry::builder().policy(Failover { order: vec!["stalled".into()] }).clock(clock.clone());
     let gantry = builder.driver(&good).driver(&stalled).build();
+    (stalled, good, clock, gantry)
+}
+
+/// Later than any deadline.
+const LATE: u64 = 10_000_000_000;
+
+#[test]
+fn tasks_leave_a_device_that_stalls_without_a_timer_of_the_program() {
+    let (stalled, good, clock, gantry) = silent();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        assert_eq!(queue.look(), None);
         let task = tokio::task::spawn(queue.run(&session, request(1)));
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
         assert!(!task.is_finished());
-        let patience = queue.look().expect("a device has the request");
-        clock.advance_to(patience.as_nanos() as u64);
-        queue.look();
+        clock.advance_to(LATE);
         assert_eq!(task.await.unwrap().unwrap().result, Ok(Outcome::Done));
     });
     assert_eq!((stalled.served(), good.served()), (1, 1));
+}
+
+/// An executor of one task that parks its thread: no reactor, no timer. `before_it_parks` gets the number of polls until then.
+fn block_on<T>(future: impl Future<Output = T>, before_it_parks: impl Fn(usize)) -> T {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    for polls in 1.. {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        before_it_parks(polls);
+        std::thread::park();
+    }
+    unreachable!()
+}
+
+#[test]
+fn an_executor_without_timers_leaves_a_device_that_stalls() {
+    let (stalled, good, clock, gantry) = silent();
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let queue = gantry.task_queue(QueueOptions::default()).unwrap();
+    // At the second poll the request goes to the device.
+    let late = |polls| {
+        if polls == 2 {
+            clock.advance_to(LATE)
+        }
+    };
+    let completion = block_on(queue.run(&session, request(1)), late).unwrap();
+    assert_eq!(completion.result, Ok(Outcome::Done));
+    assert_eq!((stalled.served(), good.served()), (1, 1));
+}
+
+#[test]
+fn no_task_waits_for_the_coalescing_time() {
+    let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };
+    let lanes = Scripted::new(Script { capability, ..Script::new("lanes") });
+    let software = Scripted::new(Script::new("software"));
+    let gantry = gantry(&[&software, &lanes]);
+    let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    let options = QueueOptions { coalesce: std::time::Duration::from_secs(3600), ..QueueOptions::default() };
+    // Another queue has such a request, for which it would pay to wait. Time stands still.
+    let mut other = gantry.queue(options.clone()).unwrap();
+    other.submit(&session, request(7)).unwrap();
+    let queue = gantry.task_queue(options).unwrap();
+    let completion = block_on(queue.run(&session, request(1)), |_| ()).unwrap();
+    assert_eq!((completion.result, completion.user), (Ok(Outcome::Done), 1));
+    assert!(format!("{queue:?}").contains("watch: None"), "no device worked beside the thread: {queue:?}");
+    assert_eq!(other.wait(|completion| assert_eq!(completion.user, 7)), 1);
 }
 
 /// An executor that counts how often it polls each task. A task is a request, and checks its own result.

@@ -11,6 +11,8 @@ mod stream;
 #[cfg(feature = "futures")]
 mod task_queue;
 mod waiting;
+#[cfg(feature = "futures")]
+mod watch;
 
 pub use beside::Beside;
 pub use builder::GantryBuilder;

@@ -277,11 +277,18 @@ impl Queue {
     /// How long one may sleep at most after [`arm`](Self::arm), whoever wakes one: then a device is late that has not answered
     /// until now, and the next call of [`complete`](Self::complete) notices. `None` when no device has anything.
     pub fn patience(&self) -> Option<Duration> {
-        if self.is_of_parent() {
-            return None;
-        }
-        let deadline = self.dispatcher.deadline(&self.gantry)?;
+        let deadline = self.deadline()?;
         Some(Duration::from_nanos(deadline.saturating_sub(self.gantry.clock().now())))
+    }
+
+    /// When a device is late that has not answered until then, by the framework's clock.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        if self.is_of_parent() { None } else { self.dispatcher.deadline(&self.gantry) }
+    }
+
+    #[cfg(feature = "futures")]
+    pub(super) fn gantry(&self) -> &Gantry {
+        &self.gantry
     }
 
     /// Whether `complete` has something to deliver without looking further.

@@ -6,6 +6,9 @@
 //!
 //! A completion wakes the task that it is for, and no other. One task at a time, the *poller*, is the one that devices wake;
 //! it takes in what is ready, for all. When it leaves, the next one is woken to take over.
+//!
+//! No task waits for a coalescing time: the poller sends everything that waits before it sleeps. A device that has stalled wakes no
+//! task, so a thread does once the device is late (`watch.rs`).
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +16,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+#[cfg(any(test, feature = "simulation"))]
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -21,6 +25,7 @@ use super::completion::{Completion, Rejected, Ticket, Why};
 use super::queue::Queue;
 use super::queue_options::QueueOptions;
 use super::session::Session;
+use super::watch::Watch;
 use crate::algorithm::{Misuse, Result};
 use crate::dispatch::Gantry;
 use crate::process::Process;
@@ -64,6 +69,8 @@ struct State {
     /// Who looks after the devices: a task that sleeps until they ring, or one that has been woken and will come. Where there is
     /// none, nobody sleeps.
     poller: Option<Who>,
+    /// Notices devices that are late. Started when a task sleeps for a device for the first time.
+    watch: Option<Watch>,
     /// Something was submitted since devices were asked to ring.
     unsent: bool,
     /// Requests that are done, and those whose task has gone.
@@ -103,6 +110,7 @@ impl Gantry {
             depth,
             asleep: BTreeMap::new(),
             poller: None,
+            watch: None,
             unsent: false,
             over: HashMap::new(),
             arrivals: 0,
@@ -125,9 +133,9 @@ impl TaskQueue {
         Running { shared: self.shared.clone(), session: session.clone(), stage }
     }
 
-    /// Takes in what is ready, and gives up on devices that are late. Tasks are woken by the devices, and a device that has stalled
-    /// wakes nobody: somebody with a timer should call this when the time is over that it returned (see [`Queue::patience`]).
-    /// `None` when no device has anything.
+    /// Takes in what is ready, and gives up on devices that are late, without a task. Returns when a device is late that has not answered
+    /// until then; `None` when no device has anything. Programs need not call it: tests look at simulated time with it.
+    #[cfg(any(test, feature = "simulation"))]
     pub fn look(&self) -> Option<Duration> {
         if !self.shared.process.is_current() {
             return None;
@@ -336,11 +344,21 @@ impl State {
         self.poller = Some(who);
         self.unsent = false;
         self.after.forget.extend(bell.silence());
-        if !(self.queue.arm(&Waker::from(bell.clone())) && bell.wakes(waker)) {
-            // Something is ready, or a device that does not tell has to be polled.
+        let waker_of_devices = Waker::from(bell.clone());
+        if !(self.queue.arm(&waker_of_devices) && self.is_watched(waker_of_devices) && bell.wakes(waker)) {
+            // Something is ready, or a device that does not tell has to be polled, or there is no thread to notice that one is late.
             self.after.forget.extend(self.asleep.remove(&who));
             self.after.wake.push(waker.clone());
         }
+    }
+
+    /// Whether something notices a device that is late.
+    fn is_watched(&mut self, waker: Waker) -> bool {
+        let Some(deadline) = self.queue.deadline() else { return true };
+        if self.watch.is_none() {
+            self.watch = Watch::start(self.queue.gantry().clock().clone(), waker);
+        }
+        self.watch.as_ref().inspect(|watch| watch.set(deadline)).is_some()
     }
 
     /// The task has gone. Its request is taken back, or ends for nobody.

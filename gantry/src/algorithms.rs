@@ -1,0 +1,121 @@
+//! The one table of this crate: the algorithms of each kind. A test compares it with that of core.
+
+use std::fmt;
+
+use gantry_core::Algorithm;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident { $($variant:ident)+ })+) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $(
+                #[doc = concat!("[`Algorithm::", stringify!($variant), "`](gantry_core::Algorithm::", stringify!($variant), ").")]
+                $variant,
+            )+
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The algorithm in core's table, whose [row](Algorithm::info) has its lengths and its standard.
+            pub const fn algorithm(self) -> Algorithm {
+                match self {
+                    $($name::$variant => Algorithm::$variant),+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.algorithm().name())
+            }
+        }
+    )+ };
+}
+
+kinds! {
+    /// Hash functions.
+    Digest {
+        Md5 Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 Shake128 Shake256
+        TurboShake128 TurboShake256 Kt128 Ripemd160 Blake2b256
+    }
+    /// Message authentication codes whose key serves many messages, without a nonce.
+    Mac {
+        HmacMd5 HmacSha1 HmacSha224 HmacSha256 HmacSha384 HmacSha512 HmacSha512_256 HmacSha3_224 HmacSha3_256
+        HmacSha3_384 HmacSha3_512 HmacRipemd160 Aes128Cmac Aes192Cmac Aes256Cmac
+    }
+    /// Encryption without integrity.
+    Cipher {
+        Aes128Ecb Aes192Ecb Aes256Ecb Aes128Cbc Aes192Cbc Aes256Cbc Aes128Ctr Aes192Ctr Aes256Ctr Aes128Ofb Aes192Ofb
+        Aes256Ofb Aes128Cfb Aes192Cfb Aes256Cfb Aes128Xts Aes256Xts DesEde3Cbc ChaCha20
+    }
+    /// Authenticated encryption with associated data.
+    Aead {
+        Aes128Gcm Aes192Gcm Aes256Gcm Aes128Ccm Aes192Ccm Aes256Ccm ChaCha20Poly1305 XChaCha20Poly1305
+        Aes128CbcHmacSha1 Aes192CbcHmacSha1 Aes256CbcHmacSha1 Aes128CbcHmacSha256 Aes192CbcHmacSha256
+        Aes256CbcHmacSha256 Aes128CbcHmacSha384 Aes192CbcHmacSha384 Aes256CbcHmacSha384 Aes128CbcHmacSha512
+        Aes192CbcHmacSha512 Aes256CbcHmacSha512 Aes128CtrHmacSha1 Aes192CtrHmacSha1 Aes256CtrHmacSha1
+        Aes128CtrHmacSha256 Aes192CtrHmacSha256 Aes256CtrHmacSha256 Aes128CtrHmacSha384 Aes192CtrHmacSha384
+        Aes256CtrHmacSha384 Aes128CtrHmacSha512 Aes192CtrHmacSha512 Aes256CtrHmacSha512
+    }
+    /// Signatures.
+    Signature {
+        Ed25519 EcdsaP256 Rsa2048Pkcs1 Rsa3072Pkcs1 Rsa4096Pkcs1 Rsa2048Pss Rsa3072Pss Rsa4096Pss MlDsa44 MlDsa65
+        MlDsa87 SlhDsaSha2_128s SlhDsaSha2_128f SlhDsaSha2_192s SlhDsaSha2_192f SlhDsaSha2_256s SlhDsaSha2_256f
+        SlhDsaShake128s SlhDsaShake128f SlhDsaShake192s SlhDsaShake192f SlhDsaShake256s SlhDsaShake256f
+    }
+    /// Key encapsulation.
+    Kem { MlKem512 MlKem768 MlKem1024 }
+    /// Key agreement.
+    Agreement { X25519 EcdhP256 }
+    /// Formats of compressed data.
+    Compression { Deflate Zlib Gzip Zstd }
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_core::Kind;
+
+    use super::*;
+
+    /// Algorithms of core that no handle has, with the reason.
+    fn is_left_out(algorithm: Algorithm) -> bool {
+        match algorithm {
+            // It encrypts nothing.
+            Algorithm::Null => true,
+            // A GMAC takes a nonce for each message: it is the tag of GCM without data, which `aead::Session::seal` returns.
+            Algorithm::Aes128Gmac | Algorithm::Aes192Gmac | Algorithm::Aes256Gmac => true,
+            // A key is good for one message only.
+            Algorithm::Poly1305 => true,
+            // `gantry-protocols` is the interface for packets. RSA encryption of these paddings needs a protocol that hides failures.
+            _ => matches!(algorithm.kind(), Kind::Packet | Kind::Encipherment),
+        }
+    }
+
+    #[test]
+    fn every_algorithm_of_core_is_in_the_enum_of_its_kind_and_in_no_other() {
+        fn ids<T: Copy>(all: &[T], id: fn(T) -> Algorithm) -> Vec<Algorithm> {
+            all.iter().copied().map(id).collect()
+        }
+        let enums = [
+            (Kind::Digest, ids(Digest::ALL, Digest::algorithm)),
+            (Kind::Mac, ids(Mac::ALL, Mac::algorithm)),
+            (Kind::Cipher, ids(Cipher::ALL, Cipher::algorithm)),
+            (Kind::Aead, ids(Aead::ALL, Aead::algorithm)),
+            (Kind::Signature, ids(Signature::ALL, Signature::algorithm)),
+            (Kind::Kem, ids(Kem::ALL, Kem::algorithm)),
+            (Kind::Exchange, ids(Agreement::ALL, Agreement::algorithm)),
+            (Kind::Compression, ids(Compression::ALL, Compression::algorithm)),
+        ];
+        let of_kind = |kind| Algorithm::ALL.iter().copied().filter(move |id| id.kind() == kind && !is_left_out(*id));
+        for (kind, listed) in &enums {
+            assert_eq!(*listed, of_kind(*kind).collect::<Vec<_>>(), "{kind}");
+        }
+        let listed: usize = enums.iter().map(|(_, listed)| listed.len()).sum();
+        let left_out = Algorithm::ALL.iter().filter(|id| is_left_out(**id)).count();
+        assert_eq!(listed + left_out, Algorithm::ALL.len(), "a kind without an enum");
+    }
+}

@@ -1,0 +1,79 @@
+//! Message authentication codes.
+
+use gantry_core::{Error, Outcome, Request, Result, SessionParams};
+
+use crate::algorithms::Mac;
+use crate::batch;
+use crate::key::key;
+
+pub use crate::bytes::Output as Tag;
+pub use gantry_core::Stream;
+
+key! {
+    /// The key of a MAC. An HMAC takes any length, and is as strong as its key.
+    Key, Mac, key
+}
+
+/// A MAC under a key, ready for messages.
+#[derive(Clone, Debug)]
+pub struct Session(gantry_core::Session);
+
+impl Session {
+    pub(crate) fn new(gantry: &gantry_core::Gantry, key: &Key) -> Result<Self> {
+        gantry.session(SessionParams::new(key.algorithm.algorithm(), &key.bytes)).map(Self)
+    }
+
+    /// The same with tags that are truncated to `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Misuse::TagLength`](gantry_core::Misuse::TagLength) where the algorithm has no such tags.
+    pub fn with_tag_len(&self, bytes: usize) -> Result<Self> {
+        self.0.gantry().session(self.0.params().clone().tag_len(bytes)).map(Self)
+    }
+
+    /// The tag of a message, on this thread.
+    pub fn mac(&self, message: &[u8]) -> Result<Tag> {
+        let mut tag = Tag::zeros(self.0.params().tag_length());
+        self.0.mac(message, tag.room())?;
+        Ok(tag)
+    }
+
+    /// Compares the tag of a message in constant time.
+    ///
+    /// # Errors
+    /// [`Outcome::BadTag`] as [`Error::Refused`].
+    pub fn verify(&self, message: &[u8], tag: &[u8]) -> Result<()> {
+        self.0.verify(message, tag)
+    }
+
+    /// The tags of many messages, side by side where a device has lanes.
+    pub fn mac_many<M: AsRef<[u8]>>(&self, messages: &[M]) -> Result<Vec<Tag>> {
+        let mut tags = vec![Tag::zeros(self.0.params().tag_length()); messages.len()];
+        let pairs = messages.iter().zip(&mut tags);
+        let mut requests: Vec<_> = pairs.map(|(message, tag)| Request::mac(message.as_ref(), tag.room())).collect();
+        batch::all(&self.0, &mut requests)?;
+        Ok(tags)
+    }
+
+    /// Verifies many messages with their tags. Each has its own verdict.
+    ///
+    /// # Errors
+    /// No device could serve the batch.
+    pub fn verify_many<M: AsRef<[u8]>, T: AsRef<[u8]>>(&self, messages: &[(M, T)]) -> Result<Vec<Result<()>>> {
+        let computed = self.mac_many(&messages.iter().map(|(message, _)| message).collect::<Vec<_>>())?;
+        let verdict = |(computed, (_, tag)): (&Tag, &(M, T))| {
+            if computed == tag { Ok(()) } else { Err(Error::Refused(Outcome::BadTag)) }
+        };
+        Ok(computed.iter().zip(messages).map(verdict).collect())
+    }
+
+    /// A message that arrives in pieces.
+    pub fn stream(&self) -> Result<Stream> {
+        self.0.stream(1)
+    }
+
+    /// The session below, for queues, routes and batches of several sessions.
+    pub fn session(&self) -> &gantry_core::Session {
+        &self.0
+    }
+}
