@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use gantry_core::text;
+use gantry::text;
 use installed::{Installed, row};
 use serde_json::Value;
 
@@ -290,6 +290,6 @@ fn a_machine_is_measured_and_every_number_is_in_its_json() {
     row(&said, &["SHA2-256", "672"]);
     // Nothing is proposed to a configuration that is to stay without gantry.
     let fips = installed.write("fips.cnf", "openssl_conf = i\n[i]\nproviders = l\n[l]\nfips = f\n[f]\nactivate = 1\n");
-    let (code, said) = gantry_core::said(&installed.command(&fips, &["advise"]).output().unwrap());
+    let (code, said) = gantry::said(&installed.command(&fips, &["advise"]).output().unwrap());
     assert!(code == 1 && said.contains("fips.cnf:5: fips is activated, and gantry, "), "{code} {said}");
 }

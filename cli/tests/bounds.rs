@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use gantry_core::{Folder, command, said, text};
+use gantry::{Folder, command, said, text};
 use gantry_lab::memory::many;
 
 /// `gantry`, where programs read this configuration.

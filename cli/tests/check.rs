@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gantry_core::{Folder, command, failure, find, json, stdout, text};
+use gantry::{Folder, command, failure, find, json, stdout, text};
 use serde_json::Value;
 
 /// The program in a folder of its own, where nothing lies beside it.

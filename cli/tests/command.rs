@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use ::gantry_core::Algorithm;
-use gantry_core::{Folder, command, failure, find, json, names, notes, run, signal, stdout, text};
+use gantry::{Folder, command, failure, find, json, names, notes, run, signal, stdout, text};
 
 #[test]
 fn devices_are_listed_with_their_state() {

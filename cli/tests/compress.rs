@@ -5,7 +5,7 @@ mod gantry;
 use std::fs::{self, File};
 use std::process::{Command, Output};
 
-use gantry_core::{Folder, command, fed, said, text};
+use gantry::{Folder, command, fed, said, text};
 
 fn compress(arguments: &[&str], input: &[u8]) -> Output {
     fed(command(&[&["compress"], arguments].concat()), input)

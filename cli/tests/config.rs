@@ -5,7 +5,7 @@ mod gantry;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-use gantry_core::{Folder, command, said, text};
+use gantry::{Folder, command, said, text};
 use serde_json::Value;
 
 /// A command with `user` as the user's file, `named` as that of `GANTRY_CONFIG`, and variables.
@@ -32,7 +32,7 @@ fn run(folder: &Folder, user: &str, named: Option<&str>, variables: &[(&str, &st
 fn show(output: &Output, key: &str) -> Value {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    gantry_core::find(&rows, "key", key).clone()
+    gantry::find(&rows, "key", key).clone()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn what_comes_later_wins_and_every_value_has_an_origin() {
 fn mistakes_name_their_place_and_what_would_be_right() {
     let folder = Folder::new("mistakes");
     let path = folder.path().join("gantry/gantry.toml").display().to_string();
-    let devices = gantry_core::json(&["devices", "--json"]);
+    let devices = gantry::json(&["devices", "--json"]);
     for (user, variables, message) in [
         ("\n\npolcy = 1\n", &[][..], format!("{path}:3: unknown key 'polcy'; did you mean policy?")),
         ("cpu = \"sse2\"\n", &[], format!("{path}:1: cpu cannot be 'sse2': it is auto, avx512, vaes, avx2 or base")),
@@ -92,7 +92,7 @@ fn mistakes_name_their_place_and_what_would_be_right() {
         (
             "",
             &[("GANTRY_POLICY", "pin:gpu")],
-            format!("GANTRY_POLICY: there is no device 'gpu'; there are {}", gantry_core::names(&devices).join(", ")),
+            format!("GANTRY_POLICY: there is no device 'gpu'; there are {}", gantry::names(&devices).join(", ")),
         ),
         ("", &[("GANTRY_POLICES", "x")], "GANTRY_POLICES: no such variable; did you mean GANTRY_POLICY?".into()),
         ("", &[("GANTRY_CONFIG", "/nowhere")], "/nowhere: No such file or directory".into()),
@@ -119,13 +119,13 @@ fn mistakes_name_their_place_and_what_would_be_right() {
     }
     let (code, message) = said(&run(&folder, "policy = \n", None, &[], &["devices"]));
     assert!(code == 2 && message.starts_with(&format!("gantry: {path}:1: ")), "{message}");
-    assert_eq!(gantry_core::failure(&["--set", "cpu", "devices"]).0, 2);
+    assert_eq!(gantry::failure(&["--set", "cpu", "devices"]).0, 2);
 }
 
 #[test]
 fn the_list_of_keys_is_a_file_that_can_be_read() {
     let folder = Folder::new("keys");
-    let keys = gantry_core::stdout(&["config", "keys"]);
+    let keys = gantry::stdout(&["config", "keys"]);
     let output = run(&folder, &keys, None, &[], &["config", "show", "--json"]);
     assert_eq!(show(&output, "policy")["origin"], "default", "everything is commented out");
     for key in ["devices", "policy", "cpu", "threads"] {
@@ -146,10 +146,9 @@ fn files_are_listed_in_their_order() {
 
 #[test]
 fn arguments_before_sum_count_for_it() {
-    let good =
-        gantry_core::stdout(&["--set", "threads=1", "--policy", "pin:software", "sum", "-a", "sha1", "/dev/null"]);
+    let good = gantry::stdout(&["--set", "threads=1", "--policy", "pin:software", "sum", "-a", "sha1", "/dev/null"]);
     assert_eq!(good, "da39a3ee5e6b4b0d3255bfef95601890afd80709  /dev/null\n");
-    let (code, message) = gantry_core::failure(&["--policy", "pin:gpu", "sum", "/dev/null"]);
+    let (code, message) = gantry::failure(&["--policy", "pin:gpu", "sum", "/dev/null"]);
     assert_eq!(code, 1);
     assert!(message.starts_with("gantry sum: --policy pin:gpu: there is no device 'gpu'"), "{message}");
 }

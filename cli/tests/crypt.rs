@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use gantry_core::{Folder, command, fed, signal, text};
+use gantry::{Folder, command, fed, signal, text};
 
 /// `gantry crypt` with key files, each behind a descriptor from 3 on.
 struct Crypt<'a> {
@@ -52,7 +52,7 @@ impl Crypt<'_> {
 
     /// Exit code and message; nothing on stdout.
     fn bad(&self, arguments: &[&str], input: &[u8]) -> (i32, String) {
-        gantry_core::said(&self.run(arguments, input))
+        gantry::said(&self.run(arguments, input))
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod gantry;
 
-use gantry_core::failure;
+use gantry::failure;
 
 #[test]
 fn a_name_must_fit_below_dev() {
@@ -29,8 +29,8 @@ fn a_machine_without_dev_crypto_says_so_when_it_is_asked_for() {
     if std::path::Path::new("/dev/crypto").exists() {
         return gantry_lab::skip("machine without /dev/crypto");
     }
-    let devices = gantry_core::json(&["devices", "--json", "--devices", "devcrypto=on"]);
-    let device = gantry_core::find(&devices, "name", "devcrypto");
+    let devices = gantry::json(&["devices", "--json", "--devices", "devcrypto=on"]);
+    let device = gantry::find(&devices, "name", "devcrypto");
     assert_eq!(device["state"], "excluded");
     assert!(device["reason"].as_str().unwrap().starts_with("there is no /dev/crypto"), "{device}");
 }

@@ -6,7 +6,7 @@ mod gantry;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gantry_core::{Folder, text};
+use gantry::{Folder, text};
 
 /// Starts the server `$1`, waits for its device, runs `$2`, and shows what the server has computed.
 const WITH_SERVER: &str = r#"

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gantry_core::{Folder, text};
+use gantry::{Folder, text};
 use serde_json::Value;
 
 const CHARON: &str = "/usr/lib/ipsec/charon";

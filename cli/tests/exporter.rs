@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gantry_core::{Folder, command, run, text};
+use gantry::{Folder, command, run, text};
 use installed::{Installed, there};
 use scrapes::{
     Running, answer, data_path, esp_counters, esp_report, exporter, port, promtool_is_silent, scrape, sum, until,

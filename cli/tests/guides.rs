@@ -21,7 +21,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 use book::{Block, Difference, Machine, Shown, Special, agrees, blocks, book, commands, compare, pages};
-use gantry_core::text;
+use gantry::text;
 
 /// Has a page show what the program prints, with `GANTRY_DECLARE=1`.
 fn declare(page: &str, found: &[Difference]) {
@@ -147,7 +147,7 @@ fn unknown(command: &str) -> Option<String> {
         let value = place > 0 && ["--set", "--devices", "--policy"].contains(&words[place - 1]);
         !word.starts_with('-') && !value
     });
-    let help = |names: &[&str]| gantry_core::run(&[names, &["--help"]].concat());
+    let help = |names: &[&str]| gantry::run(&[names, &["--help"]].concat());
     for name in plain.by_ref().take(2).map(|(_, &word)| word) {
         // Of a command with commands of its own the second name is one of these.
         let has_commands = names.is_empty() || text(&help(&names).stdout).contains("\nCommands:\n");
@@ -192,13 +192,13 @@ fn the_readme_names_commands_that_work() {
         lines.filter(|arguments| !arguments.contains("FILE") && !arguments.contains("COMMAND")).collect();
     assert!(commands.len() > 3, "{commands:?}");
     for arguments in commands {
-        gantry_core::stdout(&arguments.split_whitespace().collect::<Vec<_>>());
+        gantry::stdout(&arguments.split_whitespace().collect::<Vec<_>>());
     }
 }
 
 #[test]
 fn configurations_of_the_book_can_be_read() {
-    let folder = gantry_core::Folder::new("book");
+    let folder = gantry::Folder::new("book");
     for page in pages() {
         for block in blocks(&page).iter().filter(|block| block.language == "toml") {
             let text = block.lines.join("\n");
@@ -207,8 +207,8 @@ fn configurations_of_the_book_can_be_read() {
                 continue;
             }
             let file = folder.write("gantry.toml", &text);
-            let output = gantry_core::command(&["config", "show"]).env("GANTRY_CONFIG", file).output().unwrap();
-            assert!(output.status.success(), "{page}:{}: {}", block.line, gantry_core::text(&output.stderr));
+            let output = gantry::command(&["config", "show"]).env("GANTRY_CONFIG", file).output().unwrap();
+            assert!(output.status.success(), "{page}:{}: {}", block.line, gantry::text(&output.stderr));
         }
     }
 }
@@ -218,9 +218,9 @@ fn every_algorithm_has_its_row() {
     let page = fs::read_to_string(book().join("algorithms.md")).unwrap();
     let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
     let shown: Vec<&str> = cells.flat_map(|(names, _)| names.trim_matches('`').split("`, `")).collect();
-    let listed = gantry_core::json(&["algorithms", "--json"]);
+    let listed = gantry::json(&["algorithms", "--json"]);
     let (shown, listed): (BTreeSet<&str>, BTreeSet<&str>) =
-        (shown.into_iter().collect(), gantry_core::names(&listed).into_iter().collect());
+        (shown.into_iter().collect(), gantry::names(&listed).into_iter().collect());
     assert_eq!(shown, listed);
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use gantry_core::{Folder, text};
+use gantry::{Folder, text};
 
 /// What a program says under the root that it was installed to, without the PATH of this machine having it.
 fn says(program: &Path, arguments: &[&str]) -> String {
@@ -72,7 +72,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
         .env("OPENSSL_CONF", folder.write("openssl.cnf", &text))
         .output()
         .unwrap();
-    let providers = gantry_core::text(&providers.stdout);
+    let providers = gantry::text(&providers.stdout);
     assert!(providers.contains("  gantry\n"), "{providers}");
 
     // The library for IKE daemons is found beside the program.

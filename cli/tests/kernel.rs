@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use gantry_core::{find, json, stdout};
+use gantry::{find, json, stdout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -70,10 +70,10 @@ struct Server {
 
 impl Server {
     fn start(options: &[&str]) -> Self {
-        let folder = gantry_core::Folder::new("ready");
+        let folder = gantry::Folder::new("ready");
         let path = folder.path().join("socket");
         let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-        let mut command: Command = gantry_core::command(&["devcrypto", "serve"]);
+        let mut command: Command = gantry::command(&["devcrypto", "serve"]);
         let mut child = command.args(options).env("NOTIFY_SOCKET", &path).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut message = [0; 100];

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use gantry_core::{Folder, command, failure, find, json, run, signal, stdout, text};
+use gantry::{Folder, command, failure, find, json, run, signal, stdout, text};
 use serde_json::Value;
 
 /// The standard output of shell commands in a terminal of so many columns. `$g` is the program.

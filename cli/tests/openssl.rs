@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use gantry_core::{run, said, text};
+use gantry::{run, said, text};
 use installed::{Installed, earlier, row, there};
 use nix::unistd::Uid;
 use rustix::fs::{XattrFlags, getxattr, setxattr};

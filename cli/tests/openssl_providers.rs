@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gantry_core::{said, text};
+use gantry::{said, text};
 use installed::{EVERYTHING, Installed, earlier};
 
 /// The queries of programs, beside the defaults of the configuration.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gantry_core::{Folder, text};
+use gantry::{Folder, text};
 
 /// A clone of this repository with the script as it is here.
 struct Repository {

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gantry_core::{Folder, command, failure, stdout, text};
+use gantry::{Folder, command, failure, stdout, text};
 use serde_json::Value;
 
 #[test]

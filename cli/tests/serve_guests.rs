@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use ::gantry_core::{Algorithm, Gantry, SessionParams};
+use gantry::{Folder, command, stdout};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
-use gantry_core::{Folder, command, stdout};
 use gantry_runtime::Config;
 use gantry_vhost_user_front::load::Load;
 use gantry_vhost_user_front::parameters::{Cipher, Layout, Parameters};

@@ -4,7 +4,7 @@ mod gantry;
 
 use std::collections::BTreeSet;
 
-use gantry_core::{Folder, command, failure, json, notes, stdout, text};
+use gantry::{Folder, command, failure, json, notes, stdout, text};
 use serde_json::Value;
 
 const FIELDS: [&str; 20] = [

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gantry_core::{Folder, command, run, said, stdout, text};
+use gantry::{Folder, command, run, said, stdout, text};
 use serde_json::Value;
 
 /// Files to hash, and their bytes together.
@@ -127,7 +127,7 @@ fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
         until("the command runs", || ready.exists());
         assert_eq!(left(), 1);
         // Signals for this process alone; those of a terminal reach its commands without it.
-        gantry_core::signal(signal, child.id());
+        gantry::signal(signal, child.id());
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
         assert_eq!(left(), 0, "{signal}");
         fs::remove_file(&ready).unwrap();
@@ -155,7 +155,7 @@ fn what_was_started_to_survive_a_hangup_survives_it() {
     nohup.args([env!("CARGO_BIN_EXE_gantry"), "stat", "--", "sh", "-c", &script]);
     let mut child = nohup.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("the command runs", || ready.exists());
-    gantry_core::signal("HUP", child.id());
+    gantry::signal("HUP", child.id());
     fs::write(&go, "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }

@@ -5,7 +5,7 @@ mod gantry;
 use std::path::Path;
 use std::process::Command;
 
-use gantry_core::{Folder, command, text};
+use gantry::{Folder, command, text};
 use gantry_lab::memory::many;
 
 /// The instructions that a command takes, however it ends. `None` without valgrind.

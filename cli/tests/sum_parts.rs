@@ -5,7 +5,7 @@ mod gantry;
 use std::fs;
 use std::process::Command;
 
-use gantry_core::{Folder, command, failure, run, stdout, text};
+use gantry::{Folder, command, failure, run, stdout, text};
 
 const HASHLIB: &str = "\
 import base64, hashlib, sys

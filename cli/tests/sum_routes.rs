@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use gantry_core::{Folder, command, text};
+use gantry::{Folder, command, text};
 use serde_json::Value;
 
 /// Bytes hashed on each device.

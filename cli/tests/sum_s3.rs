@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use gantry_core::{Folder, run, stdout, text};
+use gantry::{Folder, run, stdout, text};
 use serde_json::Value;
 
 const MISSING: &str = "moto (pip install 'moto[server]' awscli)";

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gantry_core::{Folder, command, run, text};
+use gantry::{Folder, command, run, text};
 use serde_json::Value;
 
 /// `gantry sum` that has read this much, and waits for more.
@@ -142,7 +142,7 @@ fn what_cannot_be_is_a_mistake() {
         (&["top", "--interval", "nan"], "not a number from 0.1 to 86400"),
         (&["top", "--policy", "latency"], "--policy changes nothing about gantry top"),
     ] {
-        let (code, message) = gantry_core::failure(arguments);
+        let (code, message) = gantry::failure(arguments);
         assert!(code == 2 && message.contains(part), "{arguments:?}: {code} {message}");
     }
 }
@@ -226,7 +226,7 @@ fn signals_end_it_and_leave_the_terminal_as_it_was() {
         let terminal = Terminal::new("top-signals");
         terminal.shows("together");
         let pid = fs::read_to_string(terminal.path("pid")).unwrap();
-        gantry_core::signal(signal, pid.trim());
+        gantry::signal(signal, pid.trim());
         assert_eq!(terminal.end(), status, "{signal}");
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gantry_core::{Folder, command, failure, stdout, text};
+use gantry::{Folder, command, failure, stdout, text};
 
 /// Makes a torrent of what is at a path, and prints the roots of v2: path and root, a line for each file.
 const LIBTORRENT: &str = "\

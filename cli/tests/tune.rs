@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gantry_core::{Folder, command, said, text};
+use gantry::{Folder, command, said, text};
 use serde_json::Value;
 
 /// A command whose costs of devices are kept in this folder.

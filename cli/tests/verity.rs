@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use gantry_core::{Folder, command, failure, run, stdout, text};
+use gantry::{Folder, command, failure, run, stdout, text};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 

@@ -170,7 +170,7 @@ fn an_executor_without_timers_leaves_a_device_that_stalls() {
     // At the second poll the request goes to the device.
     let late = |polls| {
         if polls == 2 {
-            clock.advance_to(LATE)
+            clock.advance_to(LATE);
         }
     };
     let completion = block_on(queue.run(&session, request(1)), late).unwrap();
@@ -185,7 +185,7 @@ fn no_task_waits_for_the_coalescing_time() {
     let software = Scripted::new(Script::new("software"));
     let gantry = gantry(&[&software, &lanes]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
-    let options = QueueOptions { coalesce: std::time::Duration::from_secs(3600), ..QueueOptions::default() };
+    let options = QueueOptions { coalesce: std::time::Duration::from_hours(1), ..QueueOptions::default() };
     // Another queue has such a request, for which it would pay to wait. Time stands still.
     let mut other = gantry.queue(options.clone()).unwrap();
     other.submit(&session, request(7)).unwrap();

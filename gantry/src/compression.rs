@@ -50,7 +50,9 @@ impl Compressor {
         let mut requests: Vec<_> =
             pairs.map(|(message, (output, length))| Request::compress(message.as_ref(), output, length)).collect();
         batch::all(&self.0, &mut requests)?;
-        outputs.iter_mut().for_each(|(output, length)| output.truncate(*length));
+        for (output, length) in &mut outputs {
+            output.truncate(*length);
+        }
         Ok(outputs.into_iter().map(|(output, _)| output).collect())
     }
 

@@ -19,7 +19,7 @@ fn sealed<A: AeadInOut + KeyInit>() -> Vec<u8> {
     let data = aead::inout::InOutBuf::new(&buffer, &mut other).unwrap();
     aead.decrypt_inout_detached(&nonce, b"header", data, &tag).unwrap();
     assert_eq!(other, PLAINTEXT);
-    let forged = aead.decrypt_inout_detached(&nonce, b"other", (&mut buffer.clone()[..]).into(), &tag);
+    let forged = aead.decrypt_inout_detached(&nonce, b"other", (&mut { buffer }[..]).into(), &tag);
     assert!(forged.is_err());
     [&buffer[..], &tag].concat()
 }

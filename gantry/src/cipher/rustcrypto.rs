@@ -48,7 +48,7 @@ struct Stream {
     operation: Operation,
     iv: [u8; 16],
     iv_length: usize,
-    stream: Option<CipherStream>,
+    opened: Option<CipherStream>,
     /// Bytes that may still come.
     left: u64,
 }
@@ -59,7 +59,7 @@ impl Stream {
         let mut copy = [0; 16];
         copy[..iv.len()].copy_from_slice(iv);
         let left = algorithm.info().max_data;
-        Ok(Self { session, operation, iv: copy, iv_length: iv.len(), stream: None, left })
+        Ok(Self { session, operation, iv: copy, iv_length: iv.len(), opened: None, left })
     }
 
     fn has_left(&self, bytes: usize) -> bool {
@@ -68,7 +68,7 @@ impl Stream {
 
     fn update(&mut self, data: &mut [u8]) -> Result<()> {
         let bytes = data.len() as u64;
-        let stream = match &mut self.stream {
+        let stream = match &mut self.opened {
             Some(stream) => stream,
             none => none.insert(self.session.cipher_stream(self.operation, &self.iv[..self.iv_length])?),
         };

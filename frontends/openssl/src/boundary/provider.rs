@@ -208,7 +208,9 @@ impl Provider {
                 report.row(config::KEYS[key].0, name, row, algorithm, served);
                 let asked = algorithm.filter(|asked| !asked.is_slh_dsa() && is_asked(name, asked.name()));
                 let Some((ours, algorithm)) = self.framework().zip(asked) else { return };
-                measure::cells(ours, algorithm, sizes).iter().for_each(|cell| report.cell(cell));
+                for cell in &measure::cells(ours, algorithm, sizes) {
+                    report.cell(cell);
+                }
             };
             match row.mode {
                 // A key of HKDF is a few blocks, and is not measured.
