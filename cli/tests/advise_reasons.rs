@@ -182,7 +182,7 @@ fn a_key_that_is_misspelt_is_named() {
 #[test]
 fn what_the_module_refuses_is_said_in_its_own_words() {
     let installed = Installed::new("refused");
-    installed.write("plain", "some text");
+    installed.write("plain", &"some text".repeat(10_000));
     let encrypt = ["openssl", "enc", "-aes-128-ctr", "-K", "00", "-iv", "00", "-in", "plain", "-out", "sealed"];
     let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbd");
     let why = "/openssl: CIPHERS = aes-128-cbd: there is no 'aes-128-cbd' here; it takes ALL, NONE or names with commas between\n";

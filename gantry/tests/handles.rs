@@ -89,6 +89,11 @@ fn a_message_is_sealed_and_opened_alone_and_in_a_batch_and_in_pieces() {
         assert_eq!(first, [4; 64]);
         assert_ne!(second, [5; 32], "no plaintext of a forgery");
 
+        // The devices of this build stream GCM alone of these.
+        if algorithm != Aead::Aes128Gcm {
+            assert!(matches!(handle.open_stream(), Err(Error::Unserved { .. })));
+            continue;
+        }
         let mut stream = handle.open_stream().unwrap();
         stream.begin(&nonce, b"aad").unwrap();
         stream.update(&mut alone[..16]).unwrap();

@@ -156,7 +156,8 @@ impl Load<'_> {
                 Operation::Decipher => input.bytes_mut().copy_from_slice(&enciphered(self)?.1),
                 Operation::Encapsulate => input.bytes_mut().copy_from_slice(&public_key(self.session)?),
                 Operation::Decapsulate => {
-                    self.session.encapsulate(&public_key(self.session)?, input.bytes_mut(), tag)?;
+                    let mut secret = vec![0; self.session.params().tag_length()];
+                    self.session.encapsulate(&public_key(self.session)?, input.bytes_mut(), &mut secret)?;
                 }
                 _ => {}
             }

@@ -263,8 +263,8 @@ mod races {
 
     use loom::thread;
 
-    use super::super::races::{request, session, slots};
     use super::*;
+    use crate::dispatch::races::{request, session, slots};
     use crate::sync::try_lock;
 
     /// A device that is full until it is unblocked, with its backlog and the lock of its shared lines.

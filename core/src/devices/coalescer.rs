@@ -69,9 +69,9 @@ mod races {
 
     use loom::thread;
 
-    use super::super::inbox::Inbox;
-    use super::super::races::{request, session, slots};
     use super::*;
+    use crate::dispatch::races::{request, session, slots};
+    use crate::request::Inbox;
 
     /// Two threads lay a request down each, and take all that lie there: each request is taken once.
     #[test]

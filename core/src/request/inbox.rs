@@ -112,8 +112,8 @@ mod races {
 
     use loom::thread;
 
-    use super::super::races::{Bell, request, session, slots};
     use super::*;
+    use crate::dispatch::races::{Bell, request, session, slots};
 
     /// FreeBSD: a completion that came between the submission and the wait was never noticed. Here both come at once.
     #[test]

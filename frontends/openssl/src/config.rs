@@ -101,6 +101,9 @@ pub const KEYS: [(&str, &str); 9] = [
 /// Keys of earlier releases, which are passed over: OpenSSL itself serves digests and MACs.
 pub const RETIRED: [&str; 2] = ["DIGESTS", "MACS"];
 
+/// Names of algorithms of earlier releases, which are passed over likewise.
+const RETIRED_NAMES: [&str; 3] = ["ECDSA", "RSA", "ECDH"];
+
 impl Settings {
     /// Nothing is served.
     pub(crate) fn nothing() -> Self {
@@ -234,6 +237,11 @@ fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
         if let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(name)) {
             algorithms.extend(row.algorithm);
             names.push(row.name.to_owned());
+            continue;
+        }
+        // Names of rows of earlier releases.
+        if RETIRED_NAMES.iter().any(|retired| retired.eq_ignore_ascii_case(name)) {
+            names.push(name.to_owned());
             continue;
         }
         // Of the algorithms of a kind OpenSSL keeps those that have no row: naming them is no mistake.

@@ -26,10 +26,15 @@ static void *others(void *name)
 
 static void use_gantry(void)
 {
-    static unsigned char data[64], digest[EVP_MAX_MD_SIZE];
     OSSL_PROVIDER *gantry = OSSL_PROVIDER_load(library, "gantry");
     must(gantry != NULL, "gantry");
-    must(EVP_Q_digest(library, "SHA256", "provider=gantry", data, sizeof data, digest, NULL), "digest");
+    EVP_CIPHER *cipher = EVP_CIPHER_fetch(library, "AES-128-CBC", "provider=gantry");
+    static unsigned char key[16], iv[16], data[4096], out[4096 + 16];
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    int length;
+    must(cipher != NULL && EVP_EncryptInit_ex2(context, cipher, key, iv, NULL) && EVP_EncryptUpdate(context, out, &length, data, sizeof data), "cipher");
+    EVP_CIPHER_CTX_free(context);
+    EVP_CIPHER_free(cipher);
     OSSL_PROVIDER_unload(gantry);
 }
 
