@@ -24,12 +24,12 @@ mod wipe;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock};
 
-use gantry_core::Gantry;
 use gantry_abi_xfrm::constants::ENCAP_ESPINUDP;
 use gantry_abi_xfrm::{
     Direction, Encapsulation, Family, Key, Mode, NamedAead, NamedAuthentication, NamedCipher, Policy, Prefix, Replay,
     Sa, SaId, Selector, Template,
 };
+use gantry_core::Gantry;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{self, Association, Integrity, Outbound, Suite};
