@@ -1,4 +1,4 @@
-//! Protocols whose packets go to the devices of [`gantry`]: a packet goes in, a packet comes out.
+//! Protocols whose packets go to the devices of [`gantry_core`]: a packet goes in, a packet comes out.
 //!
 //! An association has keys and, for each direction, the state that its protocol asks for: the number of the next packet, and the
 //! numbers of those that have come. Its packets are changed in place, in a buffer with room before and behind them. A burst of

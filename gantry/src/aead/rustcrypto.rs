@@ -12,9 +12,9 @@
 //! # Ok::<(), aead::Error>(())
 //! ```
 //!
-//! [`KeyInit::new`] has no place for a framework: it takes that of the process ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any.
+//! `KeyInit::new` has no place for a framework: it takes that of the process ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any.
 //! The traits have one key, one length of nonces and one of tags. Nonces have 12 bytes (RFC 5116; 24 with XChaCha20) and tags 16.
-//! Encrypt-then-authenticate algorithms have two keys, other lengths are other handles ([`Session`](super::Session)), and the error of the
+//! Encrypt-then-authenticate algorithms have two keys, other lengths are other handles ([`Session`](crate::aead::Session)), and the error of the
 //! traits says nothing about its cause.
 
 use std::fmt;

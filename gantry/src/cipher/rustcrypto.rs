@@ -13,18 +13,18 @@
 //! assert_eq!(&data, b"attack at dawn");
 //! ```
 //!
-//! Each object is a stream of core, and lives on one device. [`KeyIvInit::new`] has no place for a framework: it takes that of the process
+//! Each object is a stream of core, and lives on one device. `KeyIvInit::new` has no place for a framework: it takes that of the process
 //! ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any.
 //!
 //! The traits leave these things unsaid:
 //!
-//! * **Failures.** A device that fails in the middle of a stream is [`StreamCipherError`] in methods that return one, and a panic in all others,
+//! * **Failures.** A device that fails in the middle of a stream is `StreamCipherError` in methods that return one, and a panic in all others,
 //!   among them every method of the block modes: these have no errors. The stream does not go on after it.
 //! * **XTS.** A message is one unit with a tweak and may end in a part of a block, which no trait here has:
-//!   [`Session::encrypt`](super::Session::encrypt).
+//!   [`Session::encrypt`](crate::cipher::Session::encrypt).
 //! * **CFB and ECB.** CFB has no trait in this version of the crate, and a block cipher with a request for each block would only be slow.
 //! * **Batches.** Streams run one at a time. Lanes encrypt many CBC messages side by side with
-//!   [`Session::encrypt_many`](super::Session::encrypt_many).
+//!   [`Session::encrypt_many`](crate::cipher::Session::encrypt_many).
 //! * **Positions.** No stream can seek.
 
 use std::fmt;
