@@ -84,8 +84,7 @@ mod tests {
     /// Algorithms of core that no handle has, with the reason.
     fn is_left_out(algorithm: Algorithm) -> bool {
         match algorithm {
-            // It encrypts nothing.
-            // A GMAC takes a nonce for each message: it is the tag of GCM without data, which an AEAD's `seal` returns. A key of Poly1305 is good
+            // Null encrypts nothing. A GMAC takes a nonce for each message: it is the tag of GCM without data, which an AEAD's `seal` returns. A key of Poly1305 is good
             // for one message only.
             Algorithm::Null
             | Algorithm::Aes128Gmac

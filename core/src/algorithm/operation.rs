@@ -386,6 +386,11 @@ impl OperationInfo {
         !matches!(self.tag, Length::Nothing | Length::GivenTag)
     }
 
+    /// Whether the IV is random bytes, which may be left to the device.
+    pub fn takes_seed(&self) -> bool {
+        matches!(self.iv, Length::Seed | Length::KeySeed)
+    }
+
     /// Whether the tag comes with the request.
     pub fn reads_tag(&self) -> bool {
         self.tag == Length::GivenTag

@@ -143,8 +143,6 @@ impl Admission {
 /// What a device says that is being tested: not at fault, and not ready.
 pub(crate) const UNDER_WAY: &str = "its known-answer test is under way";
 
-// How a device comes out of quarantine: it shows again what it has shown before.
-
 /// The tests of a device on probation. A request that comes by goes on with them for a moment; nobody waits for their end.
 #[derive(Default)]
 pub(crate) struct Probation {

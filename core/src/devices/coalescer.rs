@@ -95,8 +95,6 @@ mod races {
     }
 }
 
-// What the frameworks over the same devices have in common.
-
 pub(crate) struct Common {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stats: Stats,

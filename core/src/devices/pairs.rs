@@ -171,8 +171,6 @@ impl OpenPair {
     }
 }
 
-// The queue pairs of a device that no thread uses at the moment.
-
 /// No thread ever waits here: where a slot is busy, the next one is tried, and where all are, a queue pair is attached anew.
 #[derive(Default)]
 pub(crate) struct Pool {

@@ -368,7 +368,7 @@ impl Buffer {
         let iv = match row.iv {
             Length::Number => &NUMBER[..],
             // The device draws random bytes itself.
-            Length::Seed | Length::KeySeed => &[],
+            _ if row.takes_seed() => &[],
             _ => iv,
         };
         let output = if row.in_place { &mut output[..bytes] } else { &mut output[..] };

@@ -157,8 +157,6 @@ fn poll_line(gantry: &Gantry, line: &mut Line, back: &mut List) {
     line.poll(health, gantry.common(), gantry.learner(), back);
 }
 
-// What came back from devices: done, to be repaired, or others'.
-
 impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// What came back: ours are repaired and done, those of others are told.
     pub(crate) fn sort(&mut self, mut mixed: bool, mut back: List, done: &mut List) {

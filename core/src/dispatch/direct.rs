@@ -197,8 +197,6 @@ pub(crate) fn after(tried: u64, error: Option<Error>) -> Attempts {
     attempts
 }
 
-// What becomes of requests that did not end well on a device.
-
 /// The device panicked over the first of the requests that have no result; the rest it has not seen.
 #[cold]
 pub(crate) fn blame(route: Route, part: &mut List) {

@@ -273,8 +273,6 @@ impl fmt::Debug for Gantry {
     }
 }
 
-// What frameworks with different policies over the same devices share, and devices that come while it is there.
-
 /// What frameworks with different policies over the same devices share.
 pub(crate) struct Devices {
     registry: Registry,

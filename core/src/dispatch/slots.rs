@@ -189,8 +189,6 @@ impl Drop for Slots {
     }
 }
 
-// Data in segments, on the way to a device that takes contiguous buffers only.
-
 impl Handle {
     /// Copies data that lie in segments, unless the queue pairs of the device they go to take them as they are.
     #[inline]

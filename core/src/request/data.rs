@@ -98,8 +98,6 @@ impl Parts {
     }
 }
 
-// The data of a submission that are not all in vectors: in other buffers, or in segments of regions.
-
 /// Data, and where the result goes if not there.
 #[derive(Clone)]
 pub(crate) struct Assorted {

@@ -169,8 +169,6 @@ mod races {
     }
 }
 
-// Requests that any thread puts down, and one at a time picks up, without a lock.
-
 /// Lists of requests, the last one on top. Only whole stacks are taken, so there is no ABA problem.
 ///
 /// All operations are sequentially consistent: those who look here and at a flag beside it (`Inbox`) rely on one order.

@@ -131,7 +131,7 @@ impl Limits {
             Length::Tag => self.check_output(view.tag.len(), self.tag_len)?,
             _ => {}
         }
-        if matches!(row.iv, Length::Seed | Length::KeySeed) {
+        if row.takes_seed() {
             self.check_seed(view.iv, needs(row.iv))?;
         }
         Ok(if row.kind == Kind::Kem || row.tells_length {

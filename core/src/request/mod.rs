@@ -1,6 +1,4 @@
-//! Requests: operands and the notes of core about them, submissions that own buffers, lists of handles, and the checks of lengths.
-//!
-//! A request is one operation with its buffers, and the notes of core about it.
+//! Requests: one operation with its buffers and the notes of core about it; submissions, which own their buffers; lists of handles; checks of lengths.
 
 #![allow(unsafe_code)]
 

@@ -332,7 +332,7 @@ impl From<&Operands<'_>> for Submission {
     fn from(operands: &Operands<'_>) -> Self {
         let (operation, View { iv, aad, input, output, tag, written }) = (operands.operation(), operands.view());
         let (shape, row) = (operands.shape(), operation.info());
-        let seeded = matches!(row.iv, Length::Seed | Length::KeySeed);
+        let seeded = row.takes_seed();
         let data = Data::Vec(if row.in_place && shape.in_place { output } else { input }.to_vec());
         let mut submission = Self::new(operation, if seeded { &[] } else { iv }, aad.to_vec(), data).with_tag(tag);
         let parts = &mut *submission.0;

@@ -53,7 +53,7 @@ impl ShadowCopy {
         }
         let View { iv, aad, input, output, tag, written } = operands.view();
         let row = operation.info();
-        if matches!(row.iv, Length::Seed | Length::KeySeed) && iv.is_empty() {
+        if row.takes_seed() && iv.is_empty() {
             return None;
         }
         let iv = if row.iv == Length::Number { number } else { Zeroizing::new(iv.to_vec()) };
