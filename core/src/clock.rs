@@ -14,10 +14,10 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// `until` at the latest if that is given.
     fn wait(&self, until: Option<u64>);
 
-    /// Lets `ns` of the CPU's time pass: what a modelled engine costs the thread that uses it.
+    /// Spends `ns` nanoseconds of CPU time, as the driver of a modelled engine does.
     fn spend(&self, ns: u64);
 
-    /// Nanoseconds of a CPU that the calling thread has used, if somebody knows.
+    /// Returns the CPU time of the calling thread in nanoseconds, if it is known.
     fn cpu(&self) -> Option<u64> {
         None
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cpu_time_of_a_model_passes_in_real_time_too() {
+    fn spend_passes_real_time() {
         let clock = RealClock::default();
         let before = clock.now();
         clock.spend(50_000);

@@ -19,9 +19,9 @@
 
 #![deny(unsafe_code)]
 
-/// What there is to compute.
+/// Algorithms, operations, parameters and errors.
 mod algorithm;
-/// What a program sees.
+/// The interface for programs.
 mod api;
 /// Time.
 mod clock;
@@ -33,7 +33,7 @@ mod devices;
 mod dispatch;
 /// Requests.
 mod request;
-// The contract between the framework and a driver: what a driver author reads.
+// The contract between the framework and drivers.
 pub mod driver;
 /// The process that runs this code.
 mod process;
@@ -42,24 +42,24 @@ pub mod route;
 /// Simulated time.
 #[cfg(any(test, feature = "simulation"))]
 mod simulation;
-// What has been done, where, and how long it took.
+// Counts and times of requests.
 pub mod stats;
-/// What several threads touch: from the standard library, or from loom.
+/// Primitives that threads share, from the standard library or from loom.
 mod sync;
-/// Whether a device computes what it should.
+/// Tests of devices and their results.
 mod trust;
 
 pub use algorithm::{
     Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Esp, Fault, IoBuf, Kind, Length, Lengths,
     Misuse, Operation, OperationInfo, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments,
-    SessionParams, UnknownAlgorithm, Unsupported, esp, rsa, tags_equal,
+    SessionParams, UnknownAlgorithm, Unsupported, esp, rsa, same_name, tags_equal,
 };
 pub use api::{
-    AeadStream, Beside, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, Rejected, Session, Stream,
-    Ticket, Why,
+    AeadStream, CallerDevice, CipherStream, Completion, GantryBuilder, Queue, QueueOptions, RejectReason, Rejected,
+    Session, Stream, Ticket,
 };
 #[cfg(feature = "futures")]
-pub use api::{Running, TaskQueue};
+pub use api::{RequestFuture, TaskQueue};
 pub use clock::{Clock, RealClock};
 pub use devices::{DeviceState, Priority, RegisteredDevice};
 pub use dispatch::{Gantry, WeakGantry};

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// Simulated time. It stands still until somebody waits or spends it; a wait goes to the next moment for which something was
-/// announced with [`at`](Self::at), and where nothing was, it goes in steps, small ones first: another thread may be about to
-/// announce something, and a leap to a deadline would take from it the time in which it was to do so. For the same reason such a step
-/// takes real time, too, on a clock that several threads use: one that the machine does not let run for a while is not late.
+/// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with [`at`](Self::at) before its
+/// deadline. Without one, it goes in steps, small ones first, because another thread may be about to announce a moment, and a leap to a deadline
+/// would skip it. On a clock that several threads use, such a step also takes real time, so that a thread without a CPU is not late.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: AtomicU64,
-    /// Of `now`, what was spent by the CPU rather than waited.
+    /// The part of `now` that was spent as CPU time.
     spent: AtomicU64,
     announced: Mutex<BinaryHeap<Reverse<u64>>>,
     /// Waits in a row for which nothing was announced.
@@ -32,9 +31,9 @@ pub struct VirtualClock {
 impl VirtualClock {
     /// How far a wait goes when nothing is announced: far enough for every deadline to pass in the end.
     const STEP: u64 = 100_000;
-    /// After so many steps in a row, those that follow are twice as long.
+    /// Number of consecutive steps after which their length doubles, again and again.
     const ALIKE: u32 = 16;
-    /// A step takes so many times as long in real time, where several threads use the clock.
+    /// Real time of a step as a multiple of its simulated time, if several threads use the clock.
     const SLOWER: u64 = 4;
     /// But no longer than this.
     const LONGEST: Duration = Duration::from_millis(4);
@@ -50,7 +49,7 @@ impl VirtualClock {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Whether several threads use the clock.
+    /// Returns whether several threads use the clock.
     fn is_shared(&self) -> bool {
         thread_local! {
             static HERE: u8 = const { 0 };
@@ -95,7 +94,7 @@ impl Clock for VirtualClock {
             now.saturating_add(step)
         });
         self.advance_to(to);
-        // A thread alone has nobody to let run, and with each time would lose its turn to other processes.
+        // A single thread has no other one to wait for, and each pause would give its turn to other processes.
         if self.is_shared() {
             std::thread::yield_now();
         }
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtual_time_goes_to_what_was_announced_first_and_never_back() {
+    fn virtual_time_advances_to_the_earliest_announced_time_and_never_back() {
         let clock = VirtualClock::default();
         clock.at(700);
         clock.at(300);
@@ -123,11 +122,11 @@ mod tests {
         clock.spend(1000);
         assert_eq!((clock.now(), clock.spent()), (1500, 1000));
         clock.wait(None);
-        assert_eq!(clock.now(), 1500 + VirtualClock::STEP, "what was announced for 700 is past");
+        assert_eq!(clock.now(), 1500 + VirtualClock::STEP, "the moment 700 is past");
         clock.advance_to(3);
         assert_eq!(clock.now(), 1500 + VirtualClock::STEP);
         clock.wait(Some(u64::MAX));
-        assert_eq!(clock.now(), 1500 + 2 * VirtualClock::STEP, "no leap to a moment that nobody announced");
+        assert_eq!(clock.now(), 1500 + 2 * VirtualClock::STEP, "no leap to a moment that was not announced");
     }
 
     #[test]
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_the_machine_does_not_let_run_is_not_late() {
+    fn virtual_time_leaves_other_threads_time_to_run() {
         let clock = VirtualClock::default();
         let start = std::time::Instant::now();
         while clock.now() < 1_000_000_000 {

@@ -1,5 +1,4 @@
-//! What several threads touch, from the standard library, or from loom, which tries every order of events
-//! (`scripts/loom`).
+//! Primitives that threads share: from the standard library, or from loom, which tries every order of events (`scripts/loom`).
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -29,7 +28,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The same, unless another thread has it.
+/// Locks the mutex, unless another thread has locked it.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -38,8 +37,7 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Sleeps until somebody wakes this thread, for so long at most. Under loom only that wakes it, and a wake-up that is lost is
-/// found.
+/// Sleeps until this thread is woken up, at most for `longest`. Under loom only a wake-up ends the sleep, so that a lost one is found.
 pub(crate) fn sleep(longest: std::time::Duration) {
     #[cfg(loom)]
     {

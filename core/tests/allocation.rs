@@ -1,4 +1,4 @@
-//! Dispatch allocates nothing once the session is open on its device: neither direct nor in a batch nor in a queue.
+//! Dispatch does not allocate once the session is open on its device: neither direct calls, nor batches, nor queues.
 
 mod devices;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use devices::{Script, Scripted};
 use gantry_core::{Algorithm, Gantry, QueueOptions, Request, SessionParams, Submission, VirtualClock};
 
-/// Of the requests of this test; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
 thread_local! {
@@ -18,17 +18,16 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: everything is left to the system's allocator; counting touches a thread-local without a destructor, which
-// allocates nothing itself.
+// SAFETY: the system's allocator does the work. Counting uses a thread-local without a destructor, which does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: promised by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: promised by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -36,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of the second time, when everything is open.
+/// Counts allocations of the second call, after everything has been opened.
 fn allocations(mut work: impl FnMut()) -> usize {
     work();
     let before = ALLOCATIONS.get();
@@ -48,7 +47,7 @@ fn allocations(mut work: impl FnMut()) -> usize {
 fn dispatch_allocates_nothing() {
     for ring in [None, Some(8)] {
         let device = Scripted::new(Script { ring, ..Script::new("device") });
-        // On the machine's own time a device is late in an interpreter.
+        // With the real clock, a device would be late in an interpreter.
         let gantry = Gantry::builder().clock(Arc::new(VirtualClock::default())).driver(&device).build();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
 
@@ -74,6 +73,6 @@ fn dispatch_allocates_nothing() {
 }
 
 #[test]
-fn the_count_counts() {
+fn counts_allocations() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new([0_u8; 64])))), 1);
 }

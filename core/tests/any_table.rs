@@ -1,4 +1,4 @@
-//! Whatever table of costs a framework begins with, and whatever else the machine does, requests soon go where they take least.
+//! With any initial table of costs, and any load of the machine, requests soon go to the fastest device.
 
 #![cfg(not(miri))] // simulated seconds: hours
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
@@ -10,33 +10,36 @@ use std::sync::atomic::Ordering;
 
 use gantry_core::route::{BYTES, CostCell, CostRecord, Learned, REQUESTS};
 use gantry_core::{Clock, Request, VirtualClock};
-use timed::weather::{Kind, Random, Weather};
+use timed::disturbances::{Disturbances, Kind, Random};
 use timed::{Timing, World};
 
-/// After as much work the routes have to be good.
+/// Work after which the routes must be good, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
-/// For as long they are looked at.
+/// Time during which routes are measured, in nanoseconds.
 const LOOK: u64 = 250_000_000;
-/// Requests in hand, and bytes in each: each device is the best for some of them.
+/// Requests at a time, and bytes of each: each device is the best for some of them.
 const SHAPES: [(usize, usize); 7] = [(1, 64), (1, 1500), (1, 16 << 10), (4, 1500), (8, 4 << 10), (16, 256), (32, 1024)];
 
-/// Bytes in all requests of a shape.
+/// Maximum bytes in all requests of a shape.
 const MOST: usize = 32 << 10;
 
-/// The devices of these tests.
+/// Returns the devices of these tests.
 fn devices(clock: &Arc<VirtualClock>, kind: Kind) -> [Timing; 3] {
-    let weather = Arc::new(Weather::new(kind));
-    let device =
-        |name, setup, byte, lanes| Timing { lanes, weather: weather.clone(), ..Timing::new(name, clock, setup, byte) };
+    let disturbances = Arc::new(Disturbances::new(kind));
+    let device = |name, setup, byte, lanes| Timing {
+        lanes,
+        disturbances: disturbances.clone(),
+        ..Timing::new(name, clock, setup, byte)
+    };
     [device("software", 600, 3.0, 1), device("lanes", 2700, 9.0, 16), device("engine", 18_000, 0.6, 1)]
 }
 
-/// What requests take together on a machine that does nothing else.
+/// Returns the nanoseconds of requests on an otherwise idle machine.
 fn time(device: &Timing, (requests, bytes): (usize, usize)) -> f64 {
     (requests.div_ceil(device.lanes) as u64 * device.time(bytes)) as f64
 }
 
-/// What is told about a device, by requests and bytes in each, in nanoseconds.
+/// The claimed nanoseconds of a device, by requests and bytes of each.
 type Table<'a> = &'a dyn Fn(&Timing, (usize, usize)) -> f64;
 
 fn record(device: &Timing, table: Table<'_>) -> CostRecord {
@@ -64,12 +67,12 @@ fn run(world: &World, (requests, bytes): (usize, usize), data: &mut [u8]) {
     world.session.process(&mut batch).unwrap();
 }
 
-/// By how much longer requests take than on the best device for each, after a second of work that began with this table.
+/// Returns the relative loss against the best device for each request, after a second of work that began with this table.
 fn regret(kind: Kind, table: Table<'_>) -> f64 {
     let clock = Arc::new(VirtualClock::default());
     let devices = devices(&clock, kind);
     let world = World::new(&clock, Learned::Latency, &devices.each_ref());
-    world.session.gantry().believe(&devices.each_ref().map(|device| record(device, table)));
+    world.session.gantry().import_costs(&devices.each_ref().map(|device| record(device, table)));
     let (mut random, mut data) = (Random::new(1), vec![7; MOST]);
     let mut work = |until: u64| {
         let mut best = 0.0;
@@ -81,10 +84,10 @@ fn regret(kind: Kind, table: Table<'_>) -> f64 {
         best
     };
     work(SECOND);
-    let worked = || devices.iter().map(|device| device.worked.load(Ordering::Relaxed)).sum::<u64>();
-    let before = worked();
+    let work_ns = || devices.iter().map(|device| device.work_ns.load(Ordering::Relaxed)).sum::<u64>();
+    let before = work_ns();
     let best = work(clock.now() + LOOK);
-    (worked() - before) as f64 / best - 1.0
+    (work_ns() - before) as f64 / best - 1.0
 }
 
 fn holds(kind: Kind, name: &str, table: Table<'_>) {
@@ -92,7 +95,7 @@ fn holds(kind: Kind, name: &str, table: Table<'_>) {
     assert!(regret < 0.03, "{name}, {kind:?}: {:.1} %", regret * 100.0);
 }
 
-/// Tables that say nothing, or the opposite of what is true.
+/// Tests tables that are uninformative or wrong.
 fn adversarial(kind: Kind) {
     holds(kind, "true", &time);
     let faster_or_slower = |slow: &'static str| {
@@ -103,7 +106,7 @@ fn adversarial(kind: Kind) {
     }
     holds(kind, "all alike", &|device, _| if device.name == "lanes" { 1e7 } else { 10.0 });
     holds(kind, "far too slow", &|device, _| if device.name == "software" { 1000.0 } else { 1e8 });
-    // No more than fifteen times as long as it takes, and only there.
+    // Wrong by a factor of fifteen at most, and only for large requests.
     holds(kind, "large requests of the engine", &|device, (requests, bytes)| {
         let hidden = device.name == "engine" && bytes >= 4 << 10;
         time(device, (requests, bytes)) * if hidden { 15.0 } else { 1.0 }
@@ -117,22 +120,22 @@ fn adversarial(kind: Kind) {
     });
 }
 
-/// Tables of chance: each cell, or each device as a whole.
+/// Tests random tables: with random cells, or a random factor for each device.
 fn of_chance(kind: Kind) {
     let number = |device: &Timing| device.name.len() as u64;
-    holds(kind, "cells of chance", &|device, (requests, bytes)| {
+    holds(kind, "random cells", &|device, (requests, bytes)| {
         let cell = number(device) << 48 | (requests << 24 | bytes) as u64;
         10_f64.powf(1.0 + 6.0 * Random::new(cell).share())
     });
     for seed in 0..3 {
         let dice = |what: u64| Random::new(seed << 32 | what).share();
-        holds(kind, "factors of chance", &|device, shape| {
+        holds(kind, "random factors", &|device, shape| {
             time(device, shape) * 10_f64.powf(6.0 * dice(number(device)) - 3.0)
         });
     }
 }
 
-/// The costs of some algorithms that programs left behind under load.
+/// Tests costs that programs kept under load, for some algorithms.
 fn poisoned(kind: Kind) {
     let text = include_str!("timed/poisoned.txt");
     let row = |name: &str| -> Vec<f64> {
@@ -153,10 +156,10 @@ fn poisoned(kind: Kind) {
     }
 }
 
-/// A test for each kind of weather and of tables.
+/// A test for each kind of disturbance and table.
 macro_rules! tests {
-    ($($weather:ident $kind:ident),*) => {
-        $(mod $weather {
+    ($($disturbance:ident $kind:ident),*) => {
+        $(mod $disturbance {
             use super::*;
 
             #[test]

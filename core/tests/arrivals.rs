@@ -1,19 +1,19 @@
-//! Devices that come, and go, while programs have sessions.
+//! Devices that are plugged in or removed while programs have sessions.
 
 mod devices;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use devices::{Deed, Script, Scripted, request, session};
+use devices::{Action, Script, Scripted, request, session};
 use gantry_core::driver::{Class, Driver, Found};
 use gantry_core::route::Failover;
 use gantry_core::{DeviceState, Gantry, Outcome, QueueOptions, RegisteredDevice, Request, Session, VirtualClock};
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// The engine first, as soon as there is one.
+/// Returns a framework that prefers the engine, once there is one.
 fn gantry(devices: &[&Scripted]) -> Gantry {
     let order = ["engine", "software"].map(str::to_owned).to_vec();
     let builder = Gantry::builder().policy(Failover { order }).clock(Arc::new(VirtualClock::default()));
@@ -24,7 +24,7 @@ fn none_excluded(_: &str) -> Option<String> {
     None
 }
 
-/// Where the session's request goes.
+/// Runs a request, and returns the name of its device.
 fn runs_on(session: &Session) -> &str {
     let mut data = [7; LENGTH];
     let mut requests = [Request::encrypt(&[], &mut data)];
@@ -34,7 +34,7 @@ fn runs_on(session: &Session) -> &str {
 }
 
 #[test]
-fn a_device_that_comes_serves_the_sessions_made_from_then_on() {
+fn an_added_device_serves_later_sessions() {
     for script in Script::in_every_way("engine") {
         let (software, engine) = (Scripted::new(Script::new("software")), Scripted::new(script));
         let gantry = gantry(&[&software]);
@@ -43,7 +43,7 @@ fn a_device_that_comes_serves_the_sessions_made_from_then_on() {
         assert_eq!(gantry.discover(&engine, none_excluded), ["engine"]);
         let younger = session(&gantry);
         assert_eq!((runs_on(&younger), runs_on(&older)), ("engine", "software"));
-        assert_eq!(gantry.discover(&engine, none_excluded), [""; 0], "it is there already");
+        assert_eq!(gantry.discover(&engine, none_excluded), [""; 0], "already there");
         assert_eq!(gantry.devices().len(), 2);
         let stats = gantry.stats();
         let of_engine =
@@ -52,9 +52,9 @@ fn a_device_that_comes_serves_the_sessions_made_from_then_on() {
     }
 }
 
-/// What is gathered of several sessions goes by the places of the one that leads.
+/// Groups with several sessions use the candidate indexes of the leading session.
 #[test]
-fn older_and_younger_sessions_share_queues_and_batches() {
+fn older_and_newer_sessions_share_queues_and_batches() {
     for script in Script::in_every_way("engine") {
         let (software, engine) = (Scripted::new(Script::new("software")), Scripted::new(script));
         let gantry = gantry(&[&software]);
@@ -82,19 +82,19 @@ fn older_and_younger_sessions_share_queues_and_batches() {
     }
 }
 
-/// A card is pulled out, and put in again: the driver finds another device of the same name.
+/// A card is pulled out and put back: the driver finds another device with the same name.
 #[test]
-fn a_device_that_comes_back_takes_the_place_of_the_one_that_failed() {
+fn a_replugged_device_replaces_the_failed_one() {
     let (software, there) = (Scripted::new(Script::new("software")), Arc::new(AtomicBool::new(true)));
     let plugged = there.clone();
-    let card =
-        Script::new("engine").doing(move |_| if plugged.load(Ordering::SeqCst) { Deed::Work } else { Deed::Fail });
+    let card = Script::new("engine")
+        .with_actions(move |_| if plugged.load(Ordering::SeqCst) { Action::Work } else { Action::Fail });
     let (card, again) = (Scripted::new(card), Scripted::new(Script::new("engine")));
     let gantry = gantry(&[&software, &card]);
     let older = session(&gantry);
     assert_eq!(runs_on(&older), "engine");
     there.store(false, Ordering::SeqCst);
-    assert_eq!(runs_on(&older), "software", "nothing is lost");
+    assert_eq!(runs_on(&older), "software", "no request is lost");
     assert_eq!(gantry.device("engine").unwrap().state(), DeviceState::Quarantined);
 
     assert_eq!(gantry.discover(&again, none_excluded), ["engine"]);
@@ -105,18 +105,14 @@ fn a_device_that_comes_back_takes_the_place_of_the_one_that_failed() {
     assert!(matches!(&of_the_name[..], [DeviceState::Excluded(_), DeviceState::Ready]), "{of_the_name:?}");
     let rows = gantry.stats().rows;
     let names = rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name == "engine"));
-    assert_eq!(names.count(), 1, "what was counted of both stands under one name");
+    assert_eq!(names.count(), 1, "both are counted under one name");
     let served = again.served.load(Ordering::Relaxed);
     assert_eq!(runs_on(&older), "software");
-    assert_eq!(
-        again.served.load(Ordering::Relaxed),
-        served,
-        "and the card that was put in is left to younger sessions"
-    );
+    assert_eq!(again.served.load(Ordering::Relaxed), served, "only newer sessions use the new card");
 }
 
 #[test]
-fn what_is_excluded_or_not_there_does_not_come() {
+fn discover_skips_excluded_devices() {
     struct Missing;
     impl Driver for Missing {
         fn name(&self) -> &'static str {
@@ -135,9 +131,9 @@ fn what_is_excluded_or_not_there_does_not_come() {
     assert_eq!((gantry.devices().len(), runs_on(&session(&gantry))), (1, "software"));
 }
 
-/// A device that must not come twice is known by what it is, and a framework has 64.
+/// Devices with different names are all added, up to the limit of 64.
 #[test]
-fn a_framework_that_is_full_takes_no_more() {
+fn a_framework_takes_at_most_64_devices() {
     struct Many;
     impl Driver for Many {
         fn name(&self) -> &'static str {

@@ -1,4 +1,4 @@
-//! What drivers may do with the requests that they are given, in safe code, and what comes of it.
+//! Unusual treatment of requests by drivers in safe code, and its results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gantry_core::driver::*;
 use gantry_core::{Algorithm, Fault, Gantry, Outcome, Request, SessionParams};
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// A device of the NULL cipher whose queue pairs treat a batch as a test says.
+/// A device of the NULL cipher whose queue pairs treat a batch as a test describes.
 #[derive(Clone)]
-struct Odd {
+struct BatchDriver {
     info: DeviceInfo,
     submit: fn(&mut Batch<'_>, &mut Vec<Job>),
-    /// Requests that went through the queue pairs, known answers apart.
+    /// Requests that went through the queue pairs, without known answers.
     served: Arc<AtomicUsize>,
 }
 
-impl Odd {
+impl BatchDriver {
     fn new(submit: fn(&mut Batch<'_>, &mut Vec<Job>)) -> Self {
         let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
         let info = DeviceInfo { capabilities: vec![capability], ..DeviceInfo::new("odd", Class::Model) };
@@ -26,7 +26,7 @@ impl Odd {
     }
 }
 
-impl Driver for Odd {
+impl Driver for BatchDriver {
     fn name(&self) -> &'static str {
         "odd"
     }
@@ -36,7 +36,7 @@ impl Driver for Odd {
     }
 }
 
-impl Device for Odd {
+impl Device for BatchDriver {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -46,7 +46,7 @@ impl Device for Odd {
     }
 
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
-        Ok(Some(Box::new(Pair { device: self.clone(), kept: Vec::new() })))
+        Ok(Some(Box::new(Pair { device: self.clone(), jobs: Vec::new() })))
     }
 }
 
@@ -62,17 +62,17 @@ impl DeviceSession for Copies {
 }
 
 struct Pair {
-    device: Odd,
-    kept: Vec<Job>,
+    device: BatchDriver,
+    jobs: Vec<Job>,
 }
 
 impl QueuePair for Pair {
     fn submit(&mut self, batch: &mut Batch<'_>) {
-        (self.device.submit)(batch, &mut self.kept);
+        (self.device.submit)(batch, &mut self.jobs);
     }
 
     fn poll(&mut self, done: &mut Completions<'_>) -> usize {
-        for mut job in self.kept.drain(..) {
+        for mut job in self.jobs.drain(..) {
             if job.operands().bytes() == LENGTH {
                 self.device.served.fetch_add(1, Ordering::Relaxed);
             }
@@ -83,10 +83,13 @@ impl QueuePair for Pair {
     }
 }
 
-/// Runs three requests, and says how each ended; what is done has its result.
-fn run(device: &Odd) -> [Option<Outcome>; 3] {
+/// Runs three requests and returns their outcomes. Checks the results of those that are done.
+fn run(device: &BatchDriver) -> [Option<Outcome>; 3] {
     let gantry = Gantry::builder().driver(device).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    // A single request waits for the known-answer test, however long it takes. A batch would continue one by one.
+    let mut output = [0; LENGTH - 1];
+    let _ = session.process(&mut [Request::encrypt(&[], (&[7; LENGTH - 1][..], &mut output[..]))]);
     let mut outputs = [[0; LENGTH]; 3];
     let mut requests = outputs.each_mut().map(|output| Request::encrypt(&[], (&[7; LENGTH][..], &mut output[..])));
     let _ = session.process(&mut requests);
@@ -99,36 +102,36 @@ fn run(device: &Odd) -> [Option<Outcome>; 3] {
 }
 
 #[test]
-fn one_that_was_finished_as_an_offer_and_then_taken_is_back_when_its_job_is() {
-    let well: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, kept| {
+fn the_result_of_a_job_replaces_that_of_its_offer() {
+    let well: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, jobs| {
         batch.offers().iter_mut().for_each(|offer| offer.finish(Ok(Outcome::Done)));
-        kept.extend(std::iter::from_fn(|| batch.take()));
+        jobs.extend(std::iter::from_fn(|| batch.take()));
     };
-    let badly: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, kept| {
+    let badly: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, jobs| {
         batch.offers().iter_mut().for_each(|offer| offer.finish(Err(Fault::Lost)));
-        kept.extend(std::iter::from_fn(|| batch.take()));
+        jobs.extend(std::iter::from_fn(|| batch.take()));
     };
     for submit in [well, badly] {
-        let device = Odd::new(submit);
+        let device = BatchDriver::new(submit);
         assert_eq!(run(&device), [Some(Outcome::Done); 3]);
-        assert_eq!(device.served.load(Ordering::Relaxed), 3, "what the job said holds");
+        assert_eq!(device.served.load(Ordering::Relaxed), 3, "the result of the job counts");
     }
 }
 
 #[test]
-fn what_was_finished_as_an_offer_and_not_accepted_is_offered_again() {
-    let device = Odd::new(|batch, kept| {
-        // The last ones stay, and know nothing of what was said of them.
+fn offers_that_were_finished_but_not_accepted_are_offered_again() {
+    let device = BatchDriver::new(|batch, jobs| {
+        // The last offers are not accepted, so their result does not count.
         batch.offers().iter_mut().for_each(|offer| offer.finish(Ok(Outcome::BadTag)));
-        kept.extend(batch.take());
+        jobs.extend(batch.take());
     });
     assert_eq!(run(&device), [Some(Outcome::Done); 3]);
     assert_eq!(device.served.load(Ordering::Relaxed), 3);
 }
 
 #[test]
-fn offers_may_be_accepted_in_any_order_and_more_than_there_are() {
-    let device = Odd::new(|batch, _| {
+fn accepts_offers_in_any_order_and_tolerates_excess_counts() {
+    let device = BatchDriver::new(|batch, _| {
         batch.offers().reverse();
         for offer in batch.offers() {
             let (session, operands) = offer.parts();
@@ -139,4 +142,18 @@ fn offers_may_be_accepted_in_any_order_and_more_than_there_are() {
         batch.accept(1);
     });
     assert_eq!(run(&device), [Some(Outcome::Done); 3]);
+}
+
+#[test]
+fn a_batch_runs_on_the_calling_thread_after_requests_that_the_device_keeps() {
+    let device = BatchDriver::new(|batch, _| batch.run_direct());
+    assert_eq!(run(&device), [Some(Outcome::Done); 3]);
+    assert_eq!(device.served.load(Ordering::Relaxed), 0, "none was kept");
+    let device = BatchDriver::new(|batch, kept| {
+        kept.extend(batch.take());
+        batch.run_direct();
+        batch.run_direct();
+    });
+    assert_eq!(run(&device), [Some(Outcome::Done); 3]);
+    assert_eq!(device.served.load(Ordering::Relaxed), 1);
 }

@@ -1,4 +1,4 @@
-//! What children are to a process, and to its statistics.
+//! Child processes: recognition, and statistics.
 
 #![cfg(all(unix, not(miri)))]
 
@@ -11,16 +11,16 @@ use std::sync::Barrier;
 use devices::{Script, Scripted};
 use gantry_core::{Algorithm, Gantry, Process, SessionParams};
 
-/// Of the requests of this test; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// Whether something holds in a child. It uses what this thread alone uses; of the test harness's locks it takes none, and the allocator's
+/// Returns `true` if `what` holds in a child. It must use only data of this thread, and no locks of the test harness; the allocator's locks
 /// survive `fork`.
 fn holds_in(make: fn() -> libc::pid_t, what: impl FnOnce() -> bool) -> bool {
     let child = make();
     if child == 0 {
         let holds = what();
-        // SAFETY: ends the child without running what the test harness wants to do at exit.
+        // SAFETY: ends the child without the exit handlers of the test harness.
         unsafe { libc::_exit(i32::from(!holds)) };
     }
     let mut status = -1;
@@ -30,24 +30,24 @@ fn holds_in(make: fn() -> libc::pid_t, what: impl FnOnce() -> bool) -> bool {
 }
 
 fn fork() -> libc::pid_t {
-    // SAFETY: `holds_in`.
+    // SAFETY: see `holds_in`.
     unsafe { libc::fork() }
 }
 
-/// A child of which the C library knows nothing.
+/// Makes a child without the C library.
 fn clone() -> libc::pid_t {
-    // SAFETY: `holds_in`; memory is not shared.
+    // SAFETY: see `holds_in`; memory is not shared.
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
 }
 
-/// Both where children are known for certain.
+/// Returns both calls if all children are recognized, else only `fork`.
 fn calls() -> &'static [fn() -> libc::pid_t] {
     let both: &[fn() -> libc::pid_t] = &[fork, clone];
     if Process::certain().is_some() { both } else { &both[..1] }
 }
 
 #[test]
-fn a_process_is_not_its_child() {
+fn a_child_is_another_process() {
     for call in calls() {
         let parent = Process::current();
         assert!(parent.is_current() && Process::certain().is_none_or(Process::is_current));
@@ -58,17 +58,17 @@ fn a_process_is_not_its_child() {
                 && holds_in(*call, || !child.is_current() && !parent.is_current() && Process::current().is_current())
                 && child.is_current()
         }));
-        // Of a child that never asks, a child may.
+        // A grandchild recognizes itself even if the child never asks.
         assert!(holds_in(*call, || holds_in(*call, || !parent.is_current())));
         assert!(parent.is_current());
     }
 }
 
-/// As before Linux 4.14: the C library tells of children of `fork`, and of no others.
+/// As before Linux 4.14: the C library reports children of `fork` only.
 #[test]
 #[cfg(target_os = "linux")]
-fn where_the_kernel_wipes_no_page_children_of_fork_are_known() {
-    if !filter::is_alone("where_the_kernel_wipes_no_page_children_of_fork_are_known") || !filter::refuse_wiped_pages() {
+fn detects_forks_if_the_kernel_wipes_no_page() {
+    if !filter::is_alone("detects_forks_if_the_kernel_wipes_no_page") || !filter::refuse_wiped_pages() {
         return;
     }
     assert_eq!(Process::certain(), None);
@@ -83,16 +83,16 @@ fn where_the_kernel_wipes_no_page_children_of_fork_are_known() {
     assert!(parent.is_current() && Process::certain().is_none());
 }
 
-/// A filter that is set later may refuse any call: here, all but the end of the process.
+/// A filter that is set later may refuse any system call: here, all but the end of the process.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_child_needs_no_system_call_to_know() {
+fn recognizes_a_child_without_system_calls() {
     let parent = Process::current();
     assert!(holds_in(fork, || {
-        // SAFETY: numbers.
+        // SAFETY: plain numbers.
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT, 0, 0, 0) };
         let knows = !parent.is_current() && Process::current().is_current();
-        // SAFETY: ends the child, by the call that is allowed.
+        // SAFETY: ends the child by an allowed call.
         unsafe { libc::syscall(libc::SYS_exit, libc::c_long::from(!knows)) };
         false
     }));
@@ -124,7 +124,7 @@ fn a_child_counts_from_zero() {
     assert!(holds_in(fork, || {
         run(10);
         std::thread::scope(|scope| {
-            scope.spawn(|| run(1)); // finds a slot although those of the parent's threads are still taken
+            scope.spawn(|| run(1)); // finds a slot although the parent's threads hold theirs
         });
         let snapshot = gantry.stats();
         snapshot.requests() == 11 && snapshot.process == std::process::id()
@@ -139,11 +139,11 @@ mod queues {
     use std::future::Future as _;
     use std::task::{Context, Poll, Waker};
 
-    use gantry_core::{QueueOptions, Submission, Why};
+    use gantry_core::{QueueOptions, RejectReason, Submission};
 
     use super::*;
 
-    /// Requests of a queue are with devices and threads that a child does not have: it would wait for them, or do them a second time.
+    /// Requests of a queue are with devices and threads of the parent. A child would wait for them forever, or run them twice.
     #[test]
     fn a_child_leaves_the_queues_of_its_parent_alone() {
         let gantry = Gantry::builder().driver(&Scripted::new(Script::new("device"))).build();
@@ -160,9 +160,10 @@ mod queues {
             assert!(holds_in(*call, || {
                 let theirs = queue.as_mut().unwrap();
                 theirs.flush();
-                let refuses = theirs.submit(&session, submission()).is_err_and(|rejected| rejected.why != Why::Full);
+                let refuses =
+                    theirs.submit(&session, submission()).is_err_and(|rejected| rejected.why != RejectReason::Full);
                 let is_empty = theirs.in_flight() == 0 && theirs.cancel(ticket).is_none() && theirs.complete(drop) == 0;
-                let sleeps = theirs.patience().is_some() || theirs.arm(Waker::noop());
+                let sleeps = theirs.max_sleep().is_some() || theirs.arm(Waker::noop());
                 let mut polls = [begin(), begun.take().unwrap()].into_iter();
                 let no_task = polls.all(|mut task| matches!(task.as_mut().poll(&mut context), Poll::Ready(Err(_))));
                 drop(queue.take());

@@ -1,4 +1,4 @@
-//! Requests as futures, on tokio.
+//! Requests as futures, on tokio and other executors.
 
 #![cfg(feature = "futures")]
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 
-use devices::{Deed, Script, Scripted, request};
+use devices::{Action, Script, Scripted, request};
 use gantry_core::driver::Capability;
 use gantry_core::route::{BreakEven, Failover};
 use gantry_core::{
@@ -18,10 +18,10 @@ use gantry_core::{
     VirtualClock,
 };
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// In simulated time, which stands still: no device is late on a slow machine.
+/// Uses a virtual clock, so that no device is late on a slow machine.
 fn gantry(drivers: &[&Scripted]) -> Gantry {
     let builder = Gantry::builder().policy(BreakEven).clock(Arc::new(VirtualClock::default()));
     drivers.iter().fold(builder, |builder, driver| builder.driver(*driver)).build()
@@ -51,7 +51,7 @@ fn tasks_fill_the_lanes_together() {
             task.await.unwrap();
         }
     });
-    assert_eq!((lanes.served(), software.served()), (40, 0), "no task went alone");
+    assert_eq!((lanes.served(), software.served()), (40, 0), "no request ran alone");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn tasks_of_many_threads_share_a_ring_and_wait_for_room() {
 }
 
 #[test]
-fn a_task_that_goes_leaves_the_others_to_their_requests() {
+fn dropping_tasks_does_not_affect_others() {
     let ring = Scripted::new(Script { ring: Some(1), ..Script::new("ring") });
     let gantry = gantry(&[&ring]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
@@ -101,7 +101,7 @@ fn a_task_that_goes_leaves_the_others_to_their_requests() {
 }
 
 #[test]
-fn a_wrong_call_is_an_error_of_the_future() {
+fn misuse_is_the_error_of_the_future() {
     let gantry = gantry(&[&Scripted::new(Script::new("device"))]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions::default()).unwrap();
@@ -110,11 +110,11 @@ fn a_wrong_call_is_an_error_of_the_future() {
     assert!(matches!(wrong, Err(Misuse::Operation { .. })));
 }
 
-/// A device that would tell, and never does; and another one for what it is late with.
+/// Returns a device that can notify but never answers, another device, their clock, and a framework.
 fn silent() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
     let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
-    let script = Script { capability, ring: Some(4), tells: true, ..Script::new("stalled") };
-    let (stalled, good) = (Scripted::new(script.doing(|_| Deed::Stall)), Scripted::new(Script::new("good")));
+    let script = Script { capability, ring: Some(4), notifies: true, ..Script::new("stalled") };
+    let (stalled, good) = (Scripted::new(script.with_actions(|_| Action::Stall)), Scripted::new(Script::new("good")));
     let clock = Arc::new(VirtualClock::default());
     let builder = Gantry::builder().policy(Failover { order: vec!["stalled".into()] }).clock(clock.clone());
     let gantry = builder.driver(&good).driver(&stalled).build();
@@ -125,7 +125,7 @@ fn silent() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
 const LATE: u64 = 10_000_000_000;
 
 #[test]
-fn tasks_leave_a_device_that_stalls_without_a_timer_of_the_program() {
+fn tasks_leave_a_stalled_device_without_an_explicit_timer() {
     let (stalled, good, clock, gantry) = silent();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions::default()).unwrap();
@@ -142,7 +142,7 @@ fn tasks_leave_a_device_that_stalls_without_a_timer_of_the_program() {
     assert_eq!((stalled.served(), good.served()), (1, 1));
 }
 
-/// An executor of one task that parks its thread: no reactor, no timer. `before_it_parks` gets the number of polls until then.
+/// Runs one task on a thread that parks: no reactor, no timer. `before_it_parks` gets the number of polls so far.
 fn block_on<T>(future: impl Future<Output = T>, before_it_parks: impl Fn(usize)) -> T {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
@@ -163,11 +163,11 @@ fn block_on<T>(future: impl Future<Output = T>, before_it_parks: impl Fn(usize))
 }
 
 #[test]
-fn an_executor_without_timers_leaves_a_device_that_stalls() {
+fn an_executor_without_timers_leaves_a_stalled_device() {
     let (stalled, good, clock, gantry) = silent();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions::default()).unwrap();
-    // At the second poll the request goes to the device.
+    // The second poll sends the request to the device.
     let late = |polls| {
         if polls == 2 {
             clock.advance_to(LATE);
@@ -179,24 +179,24 @@ fn an_executor_without_timers_leaves_a_device_that_stalls() {
 }
 
 #[test]
-fn no_task_waits_for_the_coalescing_time() {
+fn tasks_do_not_wait_for_the_coalescing_time() {
     let capability = Capability { lanes: 4, break_even: 2, ..Capability::new(Algorithm::Null) };
     let lanes = Scripted::new(Script { capability, ..Script::new("lanes") });
     let software = Scripted::new(Script::new("software"));
     let gantry = gantry(&[&software, &lanes]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let options = QueueOptions { coalesce: std::time::Duration::from_hours(1), ..QueueOptions::default() };
-    // Another queue has such a request, for which it would pay to wait. Time stands still.
+    // Another queue has a request that could be batched with this one. Time stands still.
     let mut other = gantry.queue(options.clone()).unwrap();
     other.submit(&session, request(7)).unwrap();
     let queue = gantry.task_queue(options).unwrap();
     let completion = block_on(queue.run(&session, request(1)), |_| ()).unwrap();
     assert_eq!((completion.result, completion.user), (Ok(Outcome::Done), 1));
-    assert!(format!("{queue:?}").contains("watch: None"), "no device worked beside the thread: {queue:?}");
+    assert!(format!("{queue:?}").contains("timer: None"), "no device has requests in flight: {queue:?}");
     assert_eq!(other.wait(|completion| assert_eq!(completion.user, 7)), 1);
 }
 
-/// An executor that counts how often it polls each task. A task is a request, and checks its own result.
+/// An executor that counts the polls of each task. A task is a request and checks its own result.
 struct Counting {
     tasks: Vec<Option<Task>>,
     polls: Vec<usize>,
@@ -230,7 +230,7 @@ impl Counting {
         self.polls.push(0);
     }
 
-    /// Polls tasks that are ready, until none is or so many polls are made.
+    /// Polls ready tasks, `most` times at most.
     fn run(&mut self, most: usize) {
         for _ in 0..most {
             let Some(task) = self.ready.lock().unwrap().pop_front() else { return };
@@ -244,21 +244,21 @@ impl Counting {
         }
     }
 
-    /// Runs all tasks to their end. Returns how often the one was polled that was polled most.
+    /// Runs all tasks to their end. Returns the maximum number of polls of a task.
     fn finish(&mut self) -> usize {
         self.run(usize::MAX);
-        assert_eq!(self.tasks.iter().flatten().count(), 0, "nobody sleeps for ever");
+        assert_eq!(self.tasks.iter().flatten().count(), 0, "no task sleeps forever");
         self.polls.iter().max().copied().unwrap_or(0)
     }
 }
 
-/// Of tests whose device tells what is ready, one request after the other.
+/// Returns a device that notifies of each completion.
 fn telling(slots: usize) -> Scripted {
-    Scripted::new(Script { ring: Some(slots), tells: true, ..Script::new("ring") }.doing(|_| Deed::Tell))
+    Scripted::new(Script { ring: Some(slots), notifies: true, ..Script::new("ring") }.with_actions(|_| Action::Notify))
 }
 
-/// Of these no task may be polled more often, however many there are: to submit, to go with the others, to take over, to be
-/// told by the device, and where it waits for room, to ask for that in vain.
+/// Maximum polls of a task, regardless of their number: to submit, to send, to take over, for a notification, and while waiting for
+/// room, to try in vain.
 const FEW: usize = 8;
 const MANY: u64 = if cfg!(miri) { 12 } else { 2000 };
 
@@ -269,8 +269,8 @@ fn a_completion_wakes_its_own_task_and_at_most_one_other() {
     let one_less = |left: usize| left.checked_sub(1);
     let is_ready = move || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
     let device = Scripted::new(
-        Script { ring: Some(MANY as usize), tells: true, ..Script::new("ring") }
-            .doing(move |_| if is_ready() { Deed::Work } else { Deed::Wait }),
+        Script { ring: Some(MANY as usize), notifies: true, ..Script::new("ring") }
+            .with_actions(move |_| if is_ready() { Action::Work } else { Action::Wait }),
     );
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
@@ -278,18 +278,18 @@ fn a_completion_wakes_its_own_task_and_at_most_one_other() {
     let mut tasks = Counting::new();
     (0..MANY).for_each(|user| tasks.spawn(&queue, &session, request(user)));
     tasks.run(usize::MAX);
-    assert!(tasks.polls.iter().all(|polls| *polls == 2), "once to submit, and once to go together");
+    assert!(tasks.polls.iter().all(|polls| *polls == 2), "one poll to submit, and one to send");
     for done in 1..=MANY as usize {
         ready.store(1, Ordering::SeqCst);
-        queue.look();
+        queue.poll_once();
         tasks.run(usize::MAX);
         assert_eq!(tasks.tasks.iter().filter(|task| task.is_none()).count(), done);
     }
-    assert!(tasks.finish() <= 4, "and once to poll for all, and once for its result");
+    assert!(tasks.finish() <= 4, "one more to poll for all, and one for the result");
 }
 
 #[test]
-fn tasks_whose_requests_are_done_in_their_own_thread_do_not_sleep() {
+fn tasks_do_not_sleep_for_devices_in_the_calling_thread() {
     let device = Scripted::new(Script::new("device"));
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
@@ -301,7 +301,7 @@ fn tasks_whose_requests_are_done_in_their_own_thread_do_not_sleep() {
 }
 
 #[test]
-fn tasks_that_wait_for_room_are_woken_as_it_comes() {
+fn tasks_that_wait_for_room_are_woken_when_there_is_some() {
     for depth in [1, 3, 64] {
         let ring = Scripted::new(Script { ring: Some(3), ..Script::new("ring") });
         for device in [Scripted::new(Script::new("device")), telling(depth), ring] {
@@ -318,7 +318,7 @@ fn tasks_that_wait_for_room_are_woken_as_it_comes() {
 }
 
 #[test]
-fn one_large_request_that_ends_makes_room_for_several_small_ones() {
+fn a_large_completed_request_makes_room_for_several_small_ones() {
     let device = telling(100);
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
@@ -330,9 +330,9 @@ fn one_large_request_that_ends_makes_room_for_several_small_ones() {
     assert!(tasks.finish() <= FEW);
 }
 
-/// A device that keeps what it has until it is too late, another one, and their clock.
+/// Returns a device that stalls, another device, their clock, and a framework.
 fn stalling() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
-    let stalled = Scripted::new(Script { ring: Some(100), ..Script::new("stalled") }.doing(|_| Deed::Stall));
+    let stalled = Scripted::new(Script { ring: Some(100), ..Script::new("stalled") }.with_actions(|_| Action::Stall));
     let (good, clock) = (Scripted::new(Script::new("good")), Arc::new(VirtualClock::default()));
     let builder = Gantry::builder().policy(Failover { order: vec!["stalled".into()] }).clock(clock.clone());
     let gantry = builder.driver(&good).driver(&stalled).build();
@@ -340,7 +340,7 @@ fn stalling() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
 }
 
 #[test]
-fn where_a_device_does_not_tell_one_task_polls_for_all() {
+fn one_task_polls_for_all_if_a_device_does_not_notify() {
     const TASKS: usize = if cfg!(miri) { 5 } else { 50 };
     const POLLS: usize = if cfg!(miri) { 50 } else { 1000 };
     let (_stalled, good, clock, gantry) = stalling();
@@ -352,7 +352,7 @@ fn where_a_device_does_not_tell_one_task_polls_for_all() {
     let (pollers, others): (Vec<usize>, Vec<usize>) = tasks.polls.iter().partition(|polls| **polls > FEW);
     assert_eq!((pollers.len(), others), (1, vec![2; TASKS - 1]), "{pollers:?}");
 
-    // It goes, and another one takes over; more tasks come, and it is still one.
+    // When the poller goes, another task takes over. More tasks do not change that.
     let poller = tasks.polls.iter().position(|polls| *polls > FEW).unwrap();
     tasks.tasks[poller] = None;
     (0..TASKS as u64).for_each(|user| tasks.spawn(&queue, &session, request(user)));
@@ -363,11 +363,11 @@ fn where_a_device_does_not_tell_one_task_polls_for_all() {
     clock.advance_to(10_000_000_000);
     tasks.polls.fill(0);
     assert!(tasks.finish() <= FEW);
-    assert_eq!(good.served(), 2 * TASKS - 1 + 1, "what the task left behind that went ended, too");
+    assert_eq!(good.served(), 2 * TASKS - 1 + 1, "the request of the dropped task ended, too");
 }
 
 #[test]
-fn a_task_that_goes_with_its_turn_to_enter_leaves_the_room_to_the_next() {
+fn a_dropped_task_passes_its_wakeup_on() {
     let device = telling(10);
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
@@ -377,21 +377,21 @@ fn a_task_that_goes_with_its_turn_to_enter_leaves_the_room_to_the_next() {
     while tasks.tasks[0].is_some() {
         tasks.run(1);
     }
-    // The second one has been woken and not been polled since.
+    // The second task has been woken but not polled yet.
     tasks.tasks[1] = None;
     assert!(tasks.finish() <= FEW);
     assert_eq!(device.served(), 3);
 }
 
 #[test]
-fn who_waits_behind_a_request_that_nobody_wants_any_more_is_served() {
+fn a_task_behind_an_abandoned_request_is_served() {
     let device = telling(10);
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions { depth: 1, ..QueueOptions::default() }).unwrap();
     let mut tasks = Counting::new();
     tasks.spawn(&queue, &session, request(0));
-    tasks.run(2); // the device has it
+    tasks.run(2); // the device has the request
     tasks.spawn(&queue, &session, request(1));
     tasks.run(1);
     tasks.tasks[0] = None;
@@ -400,9 +400,9 @@ fn who_waits_behind_a_request_that_nobody_wants_any_more_is_served() {
 }
 
 #[test]
-fn whoever_is_woken_may_end_another_request() {
-    /// Drops a future when it is woken.
-    struct Ends(Mutex<Option<gantry_core::Running>>);
+fn a_waker_may_drop_another_future() {
+    /// Drops a future when woken.
+    struct Ends(Mutex<Option<gantry_core::RequestFuture>>);
     impl Wake for Ends {
         fn wake(self: Arc<Self>) {
             let ended = self.0.lock().unwrap().take();
@@ -426,7 +426,7 @@ fn whoever_is_woken_may_end_another_request() {
     let waker = ends.clone().into();
     assert!(Pin::new(&mut tasks[1]).poll(&mut Context::from_waker(&waker)).is_pending());
     clock.advance_to(10_000_000_000);
-    queue.look();
-    assert!(ends.0.lock().unwrap().is_none(), "it was woken");
+    queue.poll_once();
+    assert!(ends.0.lock().unwrap().is_none(), "the waker was called");
     assert_eq!(good.served(), 3);
 }

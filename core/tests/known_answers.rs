@@ -1,11 +1,11 @@
-//! Known-answer tests of devices that are slow, or large: who makes a request does not wait for them for long.
+//! Known-answer tests of slow or large devices: requests do not wait for them for long.
 
 mod devices;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use devices::{Deed, Script, Scripted, in_order, session};
+use devices::{Action, Script, Scripted, in_order, session};
 use gantry_core::driver::Capability;
 use gantry_core::route::{Failover, Pin};
 use gantry_core::stats::Numbers;
@@ -14,11 +14,11 @@ use gantry_core::{
     Submission, VirtualClock,
 };
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
-/// For so long a request waits for a test, and what works in its thread is not broken off.
+/// Maximum wait of a request for a test in nanoseconds; work in the calling thread is not interrupted.
 const MOMENT: u64 = 1_000_000;
-/// In a batch of a known-answer test of a device without lanes.
+/// Requests in a batch of a known-answer test, for a device without lanes.
 const BATCH: u64 = 5;
 
 fn run_one(session: &Session, _: &mut Queue) {
@@ -39,18 +39,18 @@ fn run_queue(session: &Session, queue: &mut Queue) {
 
 #[test]
 #[cfg_attr(miri, ignore = "a minute or more")]
-fn no_request_waits_for_a_slow_device_to_be_tested_while_another_is_ready() {
-    // What a batch of a test takes: many of them in a moment, or none.
+fn requests_do_not_wait_for_the_test_of_a_slow_device_while_another_is_ready() {
+    // Nanoseconds of a batch of a test: many fit into a moment, or none.
     for step in [300_000, 1_500_000, 40_000_000] {
         for run in [run_one, run_batch, run_queue] as [fn(&Session, &mut Queue); 3] {
             for script in Script::in_every_way("slow") {
                 let clock = Arc::new(VirtualClock::default());
                 let spends = clock.clone();
-                let does = move |_| {
+                let action = move |_| {
                     spends.spend(step / BATCH);
-                    Deed::Work
+                    Action::Work
                 };
-                let slow = Scripted::new(Script { tests: true, ..script }.doing(does));
+                let slow = Scripted::new(Script { tests: true, ..script }.with_actions(action));
                 let ready = Scripted::new(Script::new("ready"));
                 let policy = Failover { order: vec!["slow".into(), "ready".into()] };
                 let gantry = Gantry::builder().policy(policy).clock(clock.clone()).driver(&slow).driver(&ready).build();
@@ -70,7 +70,7 @@ fn no_request_waits_for_a_slow_device_to_be_tested_while_another_is_ready() {
                         assert!(waited <= MOMENT + step / BATCH, "{waited} for steps of {step}");
                     }
                     requests += 1;
-                    assert!(requests < 50, "it is admitted after some requests");
+                    assert!(requests < 50, "the device is admitted after some requests");
                 }
                 assert_eq!(gantry.device("slow").unwrap().state(), DeviceState::Ready);
             }
@@ -78,7 +78,7 @@ fn no_request_waits_for_a_slow_device_to_be_tested_while_another_is_ready() {
     }
 }
 
-/// A device that the policy names, beside one that is ready.
+/// Returns a framework with a device pinned by the policy, and another ready device.
 fn pinned(script: Script, clock: &Arc<VirtualClock>) -> Gantry {
     let [named, ready] = [script, Script::new("ready")].map(Scripted::new);
     let policy = Pin { device: "named".to_owned() };
@@ -87,7 +87,7 @@ fn pinned(script: Script, clock: &Arc<VirtualClock>) -> Gantry {
     gantry
 }
 
-/// Which devices served how many requests.
+/// Returns the devices that served requests, with their number.
 fn served(gantry: &Gantry) -> Vec<(String, u64)> {
     let rows = gantry.stats().rows;
     let named = |row: &Numbers| Some((row.device.as_ref()?.0.clone(), row.requests()));
@@ -96,17 +96,17 @@ fn served(gantry: &Gantry) -> Vec<(String, u64)> {
 
 #[test]
 #[cfg_attr(miri, ignore = "a minute or more")]
-fn a_device_that_the_policy_names_is_waited_for() {
+fn requests_wait_for_a_pinned_device() {
     for step in [1_500_000, 40_000_000] {
         for run in [run_one, run_batch, run_queue] as [fn(&Session, &mut Queue); 3] {
             for script in Script::in_every_way("named") {
                 let clock = Arc::new(VirtualClock::default());
                 let spends = clock.clone();
-                let does = move |_| {
+                let action = move |_| {
                     spends.spend(step / BATCH);
-                    Deed::Work
+                    Action::Work
                 };
-                let gantry = pinned(Script { tests: true, ..script }.doing(does), &clock);
+                let gantry = pinned(Script { tests: true, ..script }.with_actions(action), &clock);
                 let mut queue = gantry.queue(QueueOptions::default()).unwrap();
                 run(&session(&gantry), &mut queue);
                 assert!(clock.now() > MOMENT, "the test takes more than a moment");
@@ -119,16 +119,18 @@ fn a_device_that_the_policy_names_is_waited_for() {
 
 #[test]
 #[cfg_attr(miri, ignore = "a minute or more")]
-fn another_device_serves_where_the_named_one_cannot() {
-    for deed in [Deed::Lie, Deed::Fail, Deed::Stall] {
+fn another_device_serves_if_the_pinned_one_cannot() {
+    for action in [Action::Corrupt, Action::Fail, Action::Stall] {
         for run in [run_one, run_batch, run_queue] as [fn(&Session, &mut Queue); 3] {
             let clock = Arc::new(VirtualClock::default());
-            let gantry =
-                pinned(Script { tests: true, ring: Some(4), ..Script::new("named") }.doing(move |_| deed), &clock);
+            let gantry = pinned(
+                Script { tests: true, ring: Some(4), ..Script::new("named") }.with_actions(move |_| action),
+                &clock,
+            );
             let mut queue = gantry.queue(QueueOptions::default()).unwrap();
             run(&session(&gantry), &mut queue);
             let served = served(&gantry);
-            assert!(matches!(&served[..], [(device, _)] if device == "ready"), "{deed:?}: {served:?}");
+            assert!(matches!(&served[..], [(device, _)] if device == "ready"), "{action:?}: {served:?}");
         }
     }
 }
@@ -138,15 +140,15 @@ fn a_batch_of_a_test_stays_in_a_slow_ring_while_requests_go_elsewhere() {
     const LATENCY: u64 = 20_000_000;
     let clock = Arc::new(VirtualClock::default());
     let (now, entered) = (clock.clone(), AtomicU64::new(0));
-    // The first job of a batch takes its time, and the others come with it.
-    let does = move |_| {
+    // The first job of a batch takes long; the others are then done, too.
+    let action = move |_| {
         let _ = entered.compare_exchange(0, now.now(), Ordering::Relaxed, Ordering::Relaxed);
         if now.now() < entered.load(Ordering::Relaxed) + LATENCY {
-            return Deed::Wait;
+            return Action::Wait;
         }
-        Deed::Work
+        Action::Work
     };
-    let slow = Scripted::new(Script { ring: Some(8), tests: true, ..Script::new("slow") }.doing(does));
+    let slow = Scripted::new(Script { ring: Some(8), tests: true, ..Script::new("slow") }.with_actions(action));
     let gantry = in_order(&clock, &[&slow, &Scripted::new(Script::new("ready"))]);
     gantry.device("ready").unwrap().admit(Algorithm::Null).unwrap();
     let session = session(&gantry);
@@ -157,7 +159,7 @@ fn a_batch_of_a_test_stays_in_a_slow_ring_while_requests_go_elsewhere() {
     };
     assert!((MOMENT..=MOMENT + 1000).contains(&waited()));
     for _ in 0..10 {
-        assert_eq!(waited(), 0, "the batch has been waited for");
+        assert_eq!(waited(), 0, "requests no longer wait for the batch");
     }
     clock.spend(LATENCY);
     assert_eq!(waited(), 0, "the batch is back, and the rest of the test takes no time");
@@ -165,14 +167,14 @@ fn a_batch_of_a_test_stays_in_a_slow_ring_while_requests_go_elsewhere() {
 }
 
 #[test]
-fn a_batch_of_a_test_keeps_no_queue_pair_from_others_when_it_is_over() {
+fn a_finished_batch_of_a_test_releases_its_queue_pair() {
     let clock = Arc::new(VirtualClock::default());
     let hashes = Arc::new(AtomicBool::new(false));
     let is_fast = hashes.clone();
-    let digests = move || if is_fast.load(Ordering::Relaxed) { Deed::Work } else { Deed::Wait };
+    let digests = move || if is_fast.load(Ordering::Relaxed) { Action::Work } else { Action::Wait };
     let card = Script { ring: Some(8), pairs: 1, digests: Some(Arc::new(digests)), ..Script::new("card") };
     let card = Scripted::new(card);
-    let ready = Scripted::new(Script { digests: Some(Arc::new(|| Deed::Work)), ..Script::new("ready") });
+    let ready = Scripted::new(Script { digests: Some(Arc::new(|| Action::Work)), ..Script::new("ready") });
     let gantry = in_order(&clock, &[&card, &ready]);
     let encrypting = session(&gantry);
     let hashing = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
@@ -181,7 +183,7 @@ fn a_batch_of_a_test_keeps_no_queue_pair_from_others_when_it_is_over() {
 
     hashing.digest(b"d", &mut [0; 32]).unwrap();
     hashes.store(true, Ordering::Relaxed);
-    // Nobody hashes any more, and the card has one queue pair.
+    // No more hashes, and the card has one queue pair.
     let before = card.served();
     encrypting.encrypt(&[], &mut [7; LENGTH]).unwrap();
     assert_eq!(card.served(), before + 1);
@@ -190,14 +192,14 @@ fn a_batch_of_a_test_keeps_no_queue_pair_from_others_when_it_is_over() {
 
 #[test]
 #[cfg_attr(miri, ignore = "a minute or more")]
-fn who_has_nobody_else_waits_for_the_test() {
+fn a_request_waits_for_the_test_of_the_only_device() {
     let clock = Arc::new(VirtualClock::default());
     let spends = clock.clone();
-    let does = move |_| {
+    let action = move |_| {
         spends.spend(MOMENT);
-        Deed::Work
+        Action::Work
     };
-    let slow = Scripted::new(Script { tests: true, ..Script::new("slow") }.doing(does));
+    let slow = Scripted::new(Script { tests: true, ..Script::new("slow") }.with_actions(action));
     let gantry = Gantry::builder().clock(clock.clone()).driver(&slow).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     session.encrypt(&[], &mut [7; LENGTH]).unwrap();
@@ -211,15 +213,15 @@ fn a_device_with_thousands_of_lanes_is_tested_with_a_small_batch() {
         let capability = Capability { lanes: 10_000, ..Capability::new(Algorithm::Null) };
         let tested = Arc::new(AtomicUsize::new(0));
         let counts = tested.clone();
-        let does = move |_| {
+        let action = move |_| {
             counts.fetch_add(1, Ordering::Relaxed);
-            Deed::Work
+            Action::Work
         };
-        let wide = Scripted::new(Script { capability, tests: true, ..script }.doing(does));
+        let wide = Scripted::new(Script { capability, tests: true, ..script }.with_actions(action));
         let gantry = Gantry::builder().driver(&wide).build();
         gantry.devices()[0].admit(Algorithm::Null).unwrap();
         let steps = [Operation::Encrypt, Operation::Decrypt].len();
-        // And each answer by itself, in place and not.
+        // Besides, each answer is tested by itself, in place and not.
         let most = steps * (128 + 2);
         assert!((steps * 2..=most).contains(&tested.load(Ordering::Relaxed)), "{tested:?}");
     }

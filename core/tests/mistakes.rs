@@ -1,4 +1,4 @@
-//! Drivers that make mistakes beyond what a device may: core stays sound, and nobody gets a result that is none.
+//! Drivers with bugs beyond a device's normal faults: core stays sound, and no caller gets a wrong result.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,39 +6,39 @@ use std::sync::{Arc, Mutex};
 use gantry_core::driver::*;
 use gantry_core::{Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Request, SessionParams};
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// Jobs that came in, whoever brought them, and whether one was given back by way of another batch.
+/// The jobs of all queue pairs, and a flag that is set once a job was completed through another batch.
 #[derive(Default)]
 struct Shared {
     jobs: Mutex<Vec<Job>>,
     swapped: AtomicBool,
 }
 
-struct Careless {
+struct BuggyDevice {
     info: DeviceInfo,
     shared: Arc<Shared>,
 }
 
-impl Careless {
+impl BuggyDevice {
     fn gantry(shared: &Arc<Shared>) -> Gantry {
-        struct CarelessDriver(Arc<Shared>);
-        impl Driver for CarelessDriver {
+        struct BuggyDriver(Arc<Shared>);
+        impl Driver for BuggyDriver {
             fn name(&self) -> &'static str {
                 "careless"
             }
             fn discover(&self) -> Vec<Found> {
                 let capabilities = vec![Capability { streaming: true, ..Capability::new(Algorithm::Null) }];
                 let info = DeviceInfo { capabilities, ..DeviceInfo::new("careless", Class::Model) };
-                vec![Found::Device(Arc::new(Careless { info, shared: self.0.clone() }))]
+                vec![Found::Device(Arc::new(BuggyDevice { info, shared: self.0.clone() }))]
             }
         }
-        Gantry::builder().driver(&CarelessDriver(shared.clone())).build()
+        Gantry::builder().driver(&BuggyDriver(shared.clone())).build()
     }
 }
 
-impl Device for Careless {
+impl Device for BuggyDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -67,7 +67,7 @@ impl DeviceSession for Identity {
     }
 }
 
-/// Fails once it is given a piece of `LENGTH` bytes.
+/// Fails at a chunk of `LENGTH` bytes.
 struct Breaking;
 
 impl CipherStream for Breaking {
@@ -80,7 +80,7 @@ impl CipherStream for Breaking {
     }
 }
 
-/// Gives back, by way of its own batch, a job that came with another one; its own it keeps until after that.
+/// Completes, through its own batch, a job of another batch. Keeps its own job until after that.
 struct Mixer(Arc<Shared>);
 
 impl QueuePair for Mixer {
@@ -116,10 +116,10 @@ impl QueuePair for Mixer {
 }
 
 #[test]
-fn a_batch_does_not_end_by_the_job_of_another_one() {
+fn a_batch_does_not_complete_with_the_job_of_another_one() {
     let shared = Arc::new(Shared::default());
-    let session = Careless::gantry(&shared).session(SessionParams::new(Algorithm::Null, &[])).unwrap();
-    // While its known-answer test is under way, a request takes another way than the queue pair.
+    let session = BuggyDevice::gantry(&shared).session(SessionParams::new(Algorithm::Null, &[])).unwrap();
+    // During its known-answer test, a device does not get requests through a queue pair.
     session.prepare(Operation::Encrypt, LENGTH).unwrap();
     let run = || {
         let mut data = [0; LENGTH];
@@ -131,18 +131,18 @@ fn a_batch_does_not_end_by_the_job_of_another_one() {
         scope.spawn(run);
         scope.spawn(run);
     });
-    assert!(shared.jobs.lock().unwrap().is_empty(), "nobody went away while a device had the request");
+    assert!(shared.jobs.lock().unwrap().is_empty(), "no caller returned while a device had its request");
 }
 
 #[test]
-fn a_stream_that_lost_a_piece_is_closed_and_its_device_left() {
-    let gantry = Careless::gantry(&Arc::default());
+fn a_stream_that_lost_a_chunk_closes_and_quarantines_its_device() {
+    let gantry = BuggyDevice::gantry(&Arc::default());
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let mut stream = session.cipher_stream(Operation::Encrypt, &[]).unwrap();
     stream.update(&mut [0; 3]).unwrap();
     let lost = |last| Err(Error::Device { algorithm: Algorithm::Null, last });
     assert_eq!(stream.update(&mut [0; LENGTH]), lost(Fault::failed("a cable")));
-    assert_eq!(stream.update(&mut [0; 3]), lost(Fault::Lost), "what came now would not follow what was");
+    assert_eq!(stream.update(&mut [0; 3]), lost(Fault::Lost), "a later chunk would not continue the message");
     assert_eq!(stream.clone().update(&mut [0; 3]), lost(Fault::Lost));
     assert_eq!(gantry.devices()[0].state(), DeviceState::Quarantined);
 }

@@ -1,18 +1,18 @@
-//! Devices that have fewer queue pairs than there are threads: these share what there is.
+//! Devices with fewer queue pairs than threads, which share them.
 
 mod devices;
 
 use std::sync::Arc;
 
-use devices::{Deed, Script, Scripted, in_order, request, session};
+use devices::{Action, Script, Scripted, in_order, request, session};
 use gantry_core::driver::DeviceLimits;
 use gantry_core::stats::Event;
 use gantry_core::{Clock, DeviceState, Gantry, Outcome, Queue, QueueOptions, Request, Session, VirtualClock};
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// A ring that has so many queue pairs, and says so or does not.
+/// Returns a ring with this number of queue pairs, which it declares if `says`.
 fn few(pairs: usize, says: bool) -> Script {
     let queue_pairs = if says { pairs } else { usize::MAX };
     let limits = DeviceLimits { queue_pairs, ..DeviceLimits::default() };
@@ -76,7 +76,7 @@ fn many_threads_and_queues_share_one_or_two_queue_pairs() {
     }
 }
 
-/// Queues with requests out on a device that has one queue pair.
+/// Returns queues with requests in flight on a device with one queue pair.
 fn queues(gantry: &Gantry, session: &Session) -> Vec<Queue> {
     let mut queues: Vec<Queue> = (0..4).map(|_| gantry.queue(QueueOptions::default()).unwrap()).collect();
     for (user, queue) in queues.iter_mut().enumerate() {
@@ -89,11 +89,11 @@ fn queues(gantry: &Gantry, session: &Session) -> Vec<Queue> {
 }
 
 #[test]
-fn a_device_that_is_late_with_shared_queue_pairs_is_left_and_comes_back() {
+fn a_late_device_with_shared_queue_pairs_is_quarantined_and_returns() {
     for says in [true, false] {
-        for deed in [Deed::Stall, Deed::Fail, Deed::Lose, Deed::Panic] {
+        for action in [Action::Stall, Action::Fail, Action::Lose, Action::Panic] {
             let clock: Arc<VirtualClock> = Arc::default();
-            let bad = Scripted::new(few(1, says).doing(move |n| if n == 2 { deed } else { Deed::Work }));
+            let bad = Scripted::new(few(1, says).with_actions(move |n| if n == 2 { action } else { Action::Work }));
             let good = Scripted::new(Script::new("good"));
             let gantry = in_order(&clock, &[&bad, &good]);
             let session = session(&gantry);
@@ -104,9 +104,9 @@ fn a_device_that_is_late_with_shared_queue_pairs_is_left_and_comes_back() {
                     queue.wait(|completion| spoilt += usize::from(completion.result != Ok(Outcome::Done)));
                 }
             }
-            // What a driver that panics had in the ring it may have changed.
-            let most = if deed == Deed::Panic { 3 } else { 0 };
-            assert!(spoilt <= most, "{deed:?} {spoilt}");
+            // A driver that panics may have changed the data of requests in the ring.
+            let most = if action == Action::Panic { 3 } else { 0 };
+            assert!(spoilt <= most, "{action:?} {spoilt}");
             assert_eq!(gantry.device("few").unwrap().state(), DeviceState::Quarantined);
             assert!(good.served() > 0);
 
@@ -118,13 +118,13 @@ fn a_device_that_is_late_with_shared_queue_pairs_is_left_and_comes_back() {
             }
             run_batch(&session, 3);
             assert_eq!(gantry.device("few").unwrap().state(), DeviceState::Ready);
-            assert_eq!(bad.served(), before + 15, "it has its queue pair, and serves again");
+            assert_eq!(bad.served(), before + 15, "the device serves again");
         }
     }
 }
 
 #[test]
-fn a_queue_that_goes_leaves_the_shared_queue_pair_to_the_others() {
+fn dropping_a_queue_does_not_affect_others_on_a_shared_queue_pair() {
     for says in [true, false] {
         let clock = Arc::default();
         let (device, software) = (Scripted::new(few(1, says)), Scripted::new(Script::new("software")));

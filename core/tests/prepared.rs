@@ -1,4 +1,4 @@
-//! Sessions that are opened ahead of their requests, and that get new keys.
+//! Sessions that are opened ahead of their requests, and rekeyed.
 
 mod devices;
 
@@ -8,7 +8,7 @@ use gantry_core::route::BreakEven;
 use gantry_core::{Error, Gantry, Operation, Session};
 use std::sync::Arc;
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5000;
 
 fn framework(devices: &[&Scripted]) -> Gantry {
@@ -22,7 +22,7 @@ fn a_prepared_session_is_open_before_its_first_request() {
     session(&gantry).prepare(Operation::Encrypt, LENGTH).unwrap();
     let tested = device.opened();
     let sessions: Vec<Session> = (0..10_000).map(|_| session(&gantry)).collect();
-    assert_eq!(device.opened(), tested, "a session that nobody has used is open nowhere");
+    assert_eq!(device.opened(), tested, "an unused session is not open");
     for session in &sessions {
         session.prepare(Operation::Encrypt, LENGTH).unwrap();
     }
@@ -34,7 +34,7 @@ fn a_prepared_session_is_open_before_its_first_request() {
 }
 
 #[test]
-fn a_session_is_prepared_on_the_next_device_where_the_first_declines_it() {
+fn a_session_is_prepared_on_the_next_device_if_the_first_declines() {
     let declining = Scripted::new(Script {
         opens: Arc::new(|n| if n < 8 { Ok(()) } else { Err(Unsupported::because("no such keys").into()) }),
         ..Script::new("declining")
@@ -47,7 +47,7 @@ fn a_session_is_prepared_on_the_next_device_where_the_first_declines_it() {
         session.prepare(Operation::Encrypt, LENGTH).unwrap();
         other.opened() > before
     });
-    declined.expect("it declines at last").encrypt(&[], &mut vec![7; LENGTH]).unwrap();
+    declined.expect("one session is declined").encrypt(&[], &mut vec![7; LENGTH]).unwrap();
     assert_eq!(other.served(), 1);
 }
 
@@ -60,7 +60,7 @@ fn a_session_that_no_device_opens_cannot_be_prepared() {
 }
 
 #[test]
-fn new_keys_are_open_where_the_old_ones_were() {
+fn rekeying_opens_the_session_on_the_same_devices() {
     let device = Scripted::new(Script::new("device"));
     let gantry = framework(&[&device]);
     let old = session(&gantry);
@@ -73,6 +73,6 @@ fn new_keys_are_open_where_the_old_ones_were() {
     assert_eq!(device.opened(), opened + 1);
     assert!(new.rekey(&[1], &[]).is_err(), "the null cipher has no keys of one byte");
     let unused = session(&gantry).rekey(&[], &[]).unwrap();
-    assert_eq!(device.opened(), opened + 1, "what was open nowhere is open nowhere");
+    assert_eq!(device.opened(), opened + 1, "a session that is not open stays so");
     drop(unused);
 }

@@ -1,4 +1,4 @@
-//! Routes that are learned, on a virtual clock: devices of the NULL cipher that take as long as a test says.
+//! Learned routes, on a virtual clock, with devices of the NULL cipher whose times are configurable.
 
 #![cfg(not(miri))] // simulated seconds: hours
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
@@ -13,10 +13,10 @@ use gantry_core::{Algorithm, Clock, Gantry, QueueOptions, SessionParams, Submiss
 use timed::{ENCRYPT, Timing, World, software_and_engine};
 
 #[test]
-fn an_engine_that_needs_long_to_begin_is_known_by_its_large_requests_too() {
+fn large_requests_reveal_an_engine_with_a_long_start() {
     let clock = Arc::new(VirtualClock::default());
-    // A virtio engine on a busy host: two of its requests are all that fits into a turn of a calibration. The first bytes
-    // say nothing about the others.
+    // A virtio engine on a busy host: a turn of a calibration has time for two of its requests only. The first bytes say nothing about
+    // the others.
     let software = Timing::new("software", &clock, 2_000, 140.0);
     let engine = Timing { copied: 1_000.0, ..Timing::new("engine", &clock, 4_000_000, 6.0) };
     let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
@@ -25,11 +25,11 @@ fn an_engine_that_needs_long_to_begin_is_known_by_its_large_requests_too() {
 }
 
 #[test]
-fn each_size_goes_where_it_is_done_first() {
+fn each_size_goes_to_the_fastest_device() {
     let clock = Arc::new(VirtualClock::default());
     let (software, engine) = software_and_engine(&clock);
     let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
-    // The lines meet at 522 bytes.
+    // The break-even size is 522 bytes.
     for (bytes, device) in [(0, "software"), (16, "software"), (500, "software"), (545, "engine"), (1 << 20, "engine")]
     {
         assert_eq!(world.route(1, bytes), (device.into(), 1, Reason::Fastest), "{bytes} bytes");
@@ -39,7 +39,7 @@ fn each_size_goes_where_it_is_done_first() {
 }
 
 #[test]
-fn what_is_declared_counts_until_enough_work_pays_for_a_calibration() {
+fn declared_capabilities_count_until_work_pays_for_a_calibration() {
     let clock = Arc::new(VirtualClock::default());
     let (software, engine) = software_and_engine(&clock);
     let world = World::new(&clock, Learned::Latency, &[&software, &engine]);
@@ -47,17 +47,17 @@ fn what_is_declared_counts_until_enough_work_pays_for_a_calibration() {
     let mut before = 0;
     while world.one(4096) == software.time(4096) {
         before += software.time(4096);
-        assert!(before < 1_000_000_000, "never calibrated");
+        assert!(before < 1_000_000_000, "no calibration began");
     }
-    assert!(before > 5_000_000, "{before} ns of work do not pay for a calibration");
+    assert!(before > 5_000_000, "a calibration after only {before} ns of work");
     while world.one(4096) != engine.time(4096) {
         before += software.time(4096);
-        assert!(before < 1_000_000_000, "never at its end");
+        assert!(before < 1_000_000_000, "the calibration did not end");
     }
 }
 
 #[test]
-fn lanes_are_filled_and_the_rest_goes_where_it_is_cheap() {
+fn lanes_take_full_batches_and_software_the_remainder() {
     let clock = Arc::new(VirtualClock::default());
     let software = Timing::new("software", &clock, 100, 10.0);
     let lanes = Timing { lanes: 16, ..Timing::new("lanes", &clock, 600, 30.0) };
@@ -72,7 +72,7 @@ fn lanes_are_filled_and_the_rest_goes_where_it_is_cheap() {
 }
 
 #[test]
-fn a_device_that_slows_down_is_left_within_a_second_and_used_again_when_it_has_recovered() {
+fn routes_leave_a_slow_device_within_a_second_and_return_after_recovery() {
     let clock = Arc::new(VirtualClock::default());
     let (software, engine) = software_and_engine(&clock);
     let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
@@ -86,7 +86,7 @@ fn a_device_that_slows_down_is_left_within_a_second_and_used_again_when_it_has_r
     until("engine", 1);
     engine.factor.store(10, Ordering::Relaxed);
     until("software", 1_000_000_000);
-    // It stays there but for trials, which cost next to nothing.
+    // Routes stay there except for trials, which cost next to nothing.
     let start = clock.now();
     for _ in 0..100_000 {
         world.one(2048);
@@ -98,14 +98,14 @@ fn a_device_that_slows_down_is_left_within_a_second_and_used_again_when_it_has_r
 }
 
 #[test]
-fn noise_between_devices_that_are_equal_is_no_reason_to_change() {
+fn noise_between_equal_devices_does_not_change_routes() {
     let clock = Arc::new(VirtualClock::default());
     let (one, other) = (Timing::new("one", &clock, 10_000, 0.0), Timing::new("other", &clock, 10_000, 0.0));
     let world = World::calibrated(&clock, Learned::Latency, &[&one, &other]);
     let (mut device, mut changes, mut random) = (world.route(1, 1024).0, 0, 1_u64);
     for _ in 0..200_000 {
         for timing in [&one, &other] {
-            // Up to 3 %.
+            // At most 3 %.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             timing.noise.store((random >> 33) % 300, Ordering::Relaxed);
         }
@@ -118,7 +118,7 @@ fn noise_between_devices_that_are_equal_is_no_reason_to_change() {
 }
 
 #[test]
-fn a_cpu_that_slows_down_is_no_reason_to_change_devices() {
+fn a_slower_cpu_does_not_change_routes() {
     let clock = Arc::new(VirtualClock::default());
     let (software, engine) = software_and_engine(&clock);
     let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
@@ -148,15 +148,15 @@ fn trials_cost_no_more_than_a_hundredth() {
         let took = (clock.now() - start) as f64;
         let regret = took / (200_000.0 * software.time(4096) as f64) - 1.0;
         assert!((0.0..0.01).contains(&regret), "{slower} times as slow: {regret}");
-        // They were made all the same.
+        // Trials were made nevertheless.
         assert!(slower > 10.0 || regret > 0.0, "{slower} times as slow and never tried");
     }
 }
 
 #[test]
-fn a_ring_works_beside_the_thread() {
+fn a_ring_works_in_parallel_to_the_thread() {
     let clock = Arc::new(VirtualClock::default());
-    // 1 KiB on a Marvell Kirkwood: 11,114 a second by software, 13,646 by its engine.
+    // 1 KiB on a Marvell Kirkwood: 11,114 requests a second in software, 13,646 on its engine.
     let software = Timing::new("software", &clock, 0, 87.9);
     let engine = Timing { ring: Some(1000), ..Timing::new("engine", &clock, 35_000, 37.4) };
     let world = World::calibrated(&clock, Learned::Latency, &[&software, &engine]);
@@ -170,7 +170,7 @@ fn a_ring_works_beside_the_thread() {
 }
 
 #[test]
-fn rings_that_compute_in_the_thread_are_not_taken_to_work_side_by_side() {
+fn rings_that_use_the_calling_thread_do_not_count_as_parallel() {
     let clock = Arc::new(VirtualClock::default());
     // Two libraries behind rings: the thread does all of the work.
     let slow = Timing { ring: Some(2_000), ..Timing::new("slow", &clock, 10, 0.0) };
@@ -186,7 +186,7 @@ fn rings_that_compute_in_the_thread_are_not_taken_to_work_side_by_side() {
 }
 
 #[test]
-fn a_ring_that_slows_down_is_noticed_by_what_comes_back_from_it() {
+fn a_slow_ring_is_detected_by_its_completions() {
     let clock = Arc::new(VirtualClock::default());
     let software = Timing::new("software", &clock, 0, 87.9);
     let engine = Timing { ring: Some(1000), ..Timing::new("engine", &clock, 35_000, 37.4) };
@@ -201,20 +201,20 @@ fn a_ring_that_slows_down_is_noticed_by_what_comes_back_from_it() {
 }
 
 #[test]
-fn offload_spares_the_thread_as_long_as_it_takes_no_age() {
+fn offload_spares_the_thread_unless_the_device_is_far_too_slow() {
     let clock = Arc::new(VirtualClock::default());
     let software = Timing::new("software", &clock, 100, 10.0);
     let slow = Timing { ring: Some(200), ..Timing::new("slow", &clock, 10_000, 10.0) };
     let world = World::calibrated(&clock, Learned::Offload, &[&software, &slow]);
     assert_eq!(world.route(1, 1024), ("slow".into(), 1, Reason::LeastCpu));
     assert_eq!(world.route(8, 1024), ("slow".into(), 8, Reason::LeastCpu));
-    assert_eq!(world.route(1, 16).0, "software", "forty times as slow is no service");
+    assert_eq!(world.route(1, 16).0, "software", "forty times as slow is too slow");
     let latency = World::calibrated(&clock, Learned::Latency, &[&software, &slow]);
     assert_eq!(latency.route(1, 1024).0, "software");
 }
 
 #[test]
-fn a_driver_that_comes_to_cost_the_thread_more_is_spared_by_offload() {
+fn offload_leaves_a_driver_that_costs_the_thread_more() {
     let clock = Arc::new(VirtualClock::default());
     let software = Timing::new("software", &clock, 0, 2.0);
     let engine = Timing { ring: Some(200), ..Timing::new("engine", &clock, 5000, 1.0) };
@@ -224,12 +224,12 @@ fn a_driver_that_comes_to_cost_the_thread_more_is_spared_by_offload() {
     let start = clock.now();
     while world.route(4, 1024).0 == "engine" {
         world.batch(4, 1024);
-        assert!(clock.now() - start < 10_000_000_000, "it takes the thread longer than the work itself");
+        assert!(clock.now() - start < 10_000_000_000, "the driver costs the thread more than the work itself");
     }
 }
 
 #[test]
-fn a_request_waits_for_company_only_where_that_was_measured_to_pay() {
+fn requests_wait_to_be_batched_only_if_that_was_measured_to_pay() {
     for (eight, waits) in [(15_000, true), (79_000, false)] {
         let clock = Arc::new(VirtualClock::default());
         let software = Timing::new("software", &clock, 10_000, 0.0);
@@ -238,7 +238,7 @@ fn a_request_waits_for_company_only_where_that_was_measured_to_pay() {
         let queue = || world.session.gantry().queue(QueueOptions::default()).unwrap();
         let (mut one, mut other) = (queue(), queue());
         let request = || Submission::encrypt(&[], vec![7; 64]);
-        // Somebody else has something of the kind, so company may come.
+        // Another queue has a similar request, so a batch may form.
         other.submit(&world.session, request()).unwrap();
         one.submit(&world.session, request()).unwrap();
         assert_eq!(one.complete(|_| {}) == 0, waits, "{eight} ns for eight");
@@ -255,13 +255,13 @@ fn all_calibrations_together_take_a_second_at_most() {
     // Each request takes a millisecond, and a measurement two.
     let took: Vec<u64> = (0..10_000).map(|_| world.one(64 << 10)).collect();
     let calibrating: u64 = took.iter().map(|took| took.saturating_sub(1_000_000)).sum();
-    assert!(calibrating > 500_000_000, "they did not take all the time there is: {calibrating}");
+    assert!(calibrating > 500_000_000, "the time for calibrations was not used up: {calibrating}");
     // The last measurement may have begun just before.
     assert!(calibrating < 1_020_000_000, "{calibrating}");
 }
 
 #[test]
-fn no_request_waits_for_more_than_a_slice_of_a_calibration() {
+fn requests_wait_for_one_slice_of_a_calibration_at_most() {
     let clock = Arc::new(VirtualClock::default());
     let (software, engine) = software_and_engine(&clock);
     let world = World::new(&clock, Learned::Latency, &[&software, &engine]);
@@ -278,12 +278,12 @@ fn no_request_waits_for_more_than_a_slice_of_a_calibration() {
         }
         waited += u64::from(took > slow);
     }
-    assert_eq!(world.one(4096), fast, "the calibration came to its end");
+    assert_eq!(world.one(4096), fast, "the calibration has ended");
     assert!(waited > 10, "in {waited} slices");
 }
 
 #[test]
-fn throughput_fills_rings_where_latency_would_not_wait_for_them() {
+fn throughput_uses_rings_that_are_too_slow_for_latency() {
     let clock = Arc::new(VirtualClock::default());
     let software = Timing::new("software", &clock, 100, 10.0);
     let slow = Timing { ring: Some(200), ..Timing::new("slow", &clock, 200_000, 20.0) };
@@ -306,23 +306,23 @@ fn a_clock_that_jumps_is_one_bad_measurement() {
     assert_eq!(world.route(1, 64).0, "software");
 }
 
-/// Keeps costs in memory, or cannot.
+/// Keeps costs in memory, or fails.
 #[derive(Debug, Default)]
 struct Memory {
-    kept: Mutex<Vec<CostRecord>>,
+    stored: Mutex<Vec<CostRecord>>,
     broken: bool,
 }
 
 impl CostStore for Memory {
     fn load(&self) -> Result<Vec<CostRecord>, String> {
-        if self.broken { Err("cannot be read".into()) } else { Ok(self.kept.lock().unwrap().clone()) }
+        if self.broken { Err("cannot be read".into()) } else { Ok(self.stored.lock().unwrap().clone()) }
     }
 
     fn save(&self, records: &[CostRecord]) -> Result<(), String> {
         if self.broken {
             return Err("cannot be written".into());
         }
-        self.kept.lock().unwrap().extend_from_slice(records);
+        self.stored.lock().unwrap().extend_from_slice(records);
         Ok(())
     }
 }
@@ -335,11 +335,11 @@ fn with_store(clock: &Arc<VirtualClock>, store: &Arc<Memory>) -> World {
 }
 
 #[test]
-fn costs_that_were_kept_are_not_measured_again() {
+fn stored_costs_are_not_measured_again() {
     let clock = Arc::new(VirtualClock::default());
     let store = Arc::new(Memory::default());
     with_store(&clock, &store).session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
-    assert_eq!(store.kept.lock().unwrap().len(), 2);
+    assert_eq!(store.stored.lock().unwrap().len(), 2);
     let next = with_store(&clock, &store);
     let before = clock.now();
     assert_eq!(next.route(1, 4096), ("engine".into(), 1, Reason::Fastest));
@@ -348,24 +348,24 @@ fn costs_that_were_kept_are_not_measured_again() {
 }
 
 #[test]
-fn a_program_that_ends_in_the_middle_of_a_calibration_leaves_what_it_has_for_the_next_one() {
+fn an_interrupted_calibration_keeps_its_costs() {
     let clock = Arc::new(VirtualClock::default());
     let store = Arc::new(Memory::default());
-    let kept = || store.kept.lock().unwrap().len();
+    let count = || store.stored.lock().unwrap().len();
     let first = with_store(&clock, &store);
     let mut requests = (0..100_000).map(|_| first.one(4096));
     let until = |records: usize, requests: &mut dyn Iterator<Item = u64>| {
-        requests.take_while(|_| kept() < records).count();
-        kept()
+        requests.take_while(|_| count() < records).count();
+        count()
     };
-    assert_eq!(until(2, &mut requests), 2, "of two devices");
+    assert_eq!(until(2, &mut requests), 2, "costs of two devices");
     let next = with_store(&clock, &store);
     assert_eq!(next.route(1, 4096), ("engine".into(), 1, Reason::Fastest));
-    assert_eq!(until(4, &mut requests), 4, "and who goes on measures them again");
+    assert_eq!(until(4, &mut requests), 4, "a program that continues measures again");
 }
 
 #[test]
-fn costs_of_other_devices_and_nonsense_are_passed_over() {
+fn ignores_costs_of_other_devices_and_invalid_costs() {
     let clock = Arc::new(VirtualClock::default());
     let store = Arc::new(Memory::default());
     with_store(&clock, &store).session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
@@ -375,51 +375,54 @@ fn costs_of_other_devices_and_nonsense_are_passed_over() {
         |record| record.cells[5].wall_ns = f32::NAN,
         |record| record.cells[5].cpu_ns = -1.0,
         |record| record.cells[5].bytes = 100,
-        |record| record.cells[0].wall_ns = 1e9, // as no larger one
+        |record| record.cells[0].wall_ns = 1e9, // longer than any larger request
         |record| record.algorithm = "rot13".into(),
         |record| record.operation = "digest".into(),
         |record| record.device = "gone".into(),
     ] {
-        let mut records = store.kept.lock().unwrap().clone();
+        let mut records = store.stored.lock().unwrap().clone();
         records.iter_mut().for_each(spoil);
         let world = with_store(&clock, &Arc::default());
-        world.session.gantry().believe(&records);
+        world.session.gantry().import_costs(&records);
         assert!(world.session.gantry().costs().is_empty());
         world.one(64); // with known-answer tests
-        assert_eq!(world.one(64), 300 + 640, "served all the same");
+        assert_eq!(world.one(64), 300 + 640, "requests are served nevertheless");
     }
 }
 
 #[test]
-fn a_store_that_fails_is_a_warning() {
+fn warns_of_a_store_that_fails() {
     let clock = Arc::new(VirtualClock::default());
     let world = with_store(&clock, &Arc::new(Memory { broken: true, ..Memory::default() }));
     world.session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
     assert_eq!(world.session.gantry().warnings(), ["cannot be read", "cannot be written"]);
-    assert_eq!(world.route(1, 4096).0, "engine", "and what was measured is used");
+    assert_eq!(world.route(1, 4096).0, "engine", "the measurements are used");
 }
 
 #[test]
-fn threads_that_begin_at_once_calibrate_once_and_are_all_served() {
+fn concurrent_threads_calibrate_once_and_are_all_served() {
     let clock = Arc::new(VirtualClock::default());
     let store = Arc::new(Memory::default());
     let world = with_store(&clock, &store);
-    let done = || !store.kept.lock().unwrap().is_empty();
+    let done = || !store.stored.lock().unwrap().is_empty();
     let work =
-        || (0..1_000_000).take_while(|_| !done()).for_each(|_| world.session.encrypt(&[], &mut [7; 4096]).unwrap());
+        || (0..100_000).take_while(|_| !done()).for_each(|_| world.session.encrypt(&[], &mut [7; 4096]).unwrap());
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
-    // They spend each other's time, so that perhaps not every device had its turn.
-    let kept = store.kept.lock().unwrap();
-    let times = |device| kept.iter().filter(|record| record.device == device).count();
-    assert!([times("software"), times("engine")].iter().all(|times| *times < 2) && !kept.is_empty(), "{}", kept.len());
+    // The threads advance one clock, so a thread that the system suspends in a measurement may find the time for calibrations used up.
+    for device in ["software", "engine"] {
+        let times = store.stored.lock().unwrap().iter().filter(|record| record.device == device).count();
+        assert!(times < 2, "{device} was measured {times} times");
+    }
+    world.session.gantry().calibrate(Algorithm::Null, ENCRYPT, false);
+    assert_eq!(world.route(1, 4096), ("engine".into(), 1, Reason::Fastest));
 }
 
 #[test]
-fn a_device_that_comes_is_measured_and_used_where_it_is_faster() {
+fn an_added_device_is_measured_and_used_where_it_is_faster() {
     let clock = Arc::new(VirtualClock::default());
     let (software, engine) = software_and_engine(&clock);
     let mut world = World::new(&clock, Learned::Latency, &[&software]);
-    // All is known of the devices that are there.
+    // All costs of the present devices are known.
     while clock.now() < 1_000_000_000 {
         world.one(4096);
     }
@@ -428,7 +431,7 @@ fn a_device_that_comes_is_measured_and_used_where_it_is_faster() {
     world.session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let start = clock.now();
     while world.one(4096) > engine.time(4096) {
-        assert!(clock.now() - start < 1_000_000_000, "it is hardly used after a second");
+        assert!(clock.now() - start < 1_000_000_000, "the new device is hardly used after a second");
     }
     assert_eq!(world.route(1, 4096), ("engine".into(), 1, Reason::Fastest));
     assert_eq!(world.route(1, 64).0, "software");

@@ -1,4 +1,4 @@
-//! How long keys stay on a device, and how many.
+//! The lifetime and number of keys on a device.
 
 mod devices;
 
@@ -9,7 +9,7 @@ use gantry_core::driver::DeviceLimits;
 use gantry_core::stats::Event;
 use gantry_core::{DeviceState, Outcome, QueueOptions, Request, Session, Submission};
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
 fn request() -> Submission {
@@ -30,7 +30,7 @@ fn run_batch(session: &Session, count: usize) {
 }
 
 #[test]
-fn keys_go_with_the_last_request_of_their_session_although_the_queue_lives() {
+fn keys_are_dropped_with_the_last_request_of_their_session() {
     for script in Script::in_every_way("device") {
         let device = Scripted::new(script);
         let gantry = in_order(&Arc::default(), &[&device]);
@@ -41,7 +41,7 @@ fn keys_go_with_the_last_request_of_their_session_although_the_queue_lives() {
         }
         queue.flush();
         drop(first);
-        assert_eq!(device.open(), 2, "its requests are under way");
+        assert_eq!(device.open(), 2, "its requests are in flight");
         while queue.in_flight() > 0 {
             queue.wait(|completion| assert_eq!(completion.result, Ok(Outcome::Done)));
         }
@@ -81,8 +81,8 @@ fn ten_thousand_sessions_have_a_request_each_in_one_queue() {
 }
 
 #[test]
-fn a_request_that_is_cancelled_lets_its_session_go() {
-    // One in the ring, and two that wait for room.
+fn a_cancelled_request_releases_its_session() {
+    // One is in the ring, and two wait for room.
     let device = Scripted::new(Script { ring: Some(1), shared: true, ..Script::new("device") });
     let gantry = in_order(&Arc::default(), &[&device]);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
@@ -96,14 +96,14 @@ fn a_request_that_is_cancelled_lets_its_session_go() {
     assert_eq!((queue.in_flight(), device.open()), (0, 0));
 }
 
-/// Scripts of devices on which so few sessions can be open at once, in every way.
+/// Returns scripts of devices with at most four open sessions, for each path.
 fn with_four_sessions() -> [Script; 3] {
     let limits = DeviceLimits { sessions: 4, ..DeviceLimits::default() };
     Script::in_every_way("small").map(|script| Script { limits, ..script })
 }
 
 #[test]
-fn sessions_take_turns_on_a_device_that_has_room_for_few() {
+fn sessions_take_turns_on_a_device_with_few_sessions() {
     const SESSIONS: usize = if cfg!(miri) { 10 } else { 100 };
     for script in with_four_sessions() {
         let device = Scripted::new(script);
@@ -114,14 +114,14 @@ fn sessions_take_turns_on_a_device_that_has_room_for_few() {
             run_batch(session, 3);
         }
         assert_eq!(device.served(), SESSIONS * 2 * 4);
-        assert!(device.most_open() <= 4, "known-answer tests and all: {}", device.most_open());
+        assert!(device.most_open() <= 4, "including known-answer tests: {}", device.most_open());
         drop(sessions);
         assert_eq!(device.open(), 0);
     }
 }
 
 #[test]
-fn keys_of_a_session_that_ends_are_gone_from_where_others_wait_for_their_turn() {
+fn a_session_that_ends_leaves_the_session_cache() {
     for script in with_four_sessions() {
         let device = Scripted::new(script);
         let gantry = in_order(&Arc::default(), &[&device]);
@@ -132,12 +132,12 @@ fn keys_of_a_session_that_ends_are_gone_from_where_others_wait_for_their_turn() 
         drop(one);
         assert_eq!(device.open(), 1);
         run_one(&session(&gantry));
-        assert_eq!(device.open(), 1, "it came and went");
+        assert_eq!(device.open(), 1, "opened and closed");
     }
 }
 
 #[test]
-fn threads_share_a_device_that_has_room_for_few_sessions() {
+fn threads_share_a_device_with_few_sessions() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
     const ROUNDS: usize = if cfg!(miri) { 2 } else { 50 };
     for script in with_four_sessions() {
@@ -163,7 +163,7 @@ fn threads_share_a_device_that_has_room_for_few_sessions() {
 }
 
 #[test]
-fn a_queue_of_more_sessions_than_a_device_has_room_for_goes_elsewhere_with_the_rest() {
+fn sessions_beyond_the_limit_of_a_device_run_elsewhere() {
     const SESSIONS: usize = 20;
     for script in with_four_sessions() {
         let (device, software) = (Scripted::new(script), Scripted::new(Script::new("software")));

@@ -1,4 +1,4 @@
-//! What core counts: everything, once, whoever does it.
+//! Core's counters: every event counts exactly once.
 
 mod devices;
 
@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use devices::{Deed, Script, Scripted, session};
+use devices::{Action, Script, Scripted, session};
 use gantry_core::driver::Capability;
 use gantry_core::route::{Failover, Reason};
-use gantry_core::stats::{About, COLUMNS, Column, Event, Meaning, Memory, Snapshot, Stage, Tally, uncounted};
+use gantry_core::stats::{COLUMNS, Column, Event, Labels, Meaning, Memory, Snapshot, Stage, Tally, uncounted};
 use gantry_core::{
     Algorithm, Clock, Gantry, GantryBuilder, Operation, QueueOptions, Request, Session, SessionParams, Submission,
     VirtualClock,
 };
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// On a virtual clock: no deadline passes and no device comes back because the test is slow.
+/// Uses a virtual clock, so that on a slow machine no deadline passes and no quarantine ends.
 fn with(drivers: &[&Scripted]) -> GantryBuilder {
     let builder = Gantry::builder().clock(Arc::new(VirtualClock::default()));
     drivers.iter().fold(builder, |builder, driver| builder.driver(*driver))
@@ -34,7 +34,7 @@ fn run_batch(session: &Session, count: usize) {
     session.process(&mut requests).unwrap();
 }
 
-/// Requests and bytes of a device.
+/// Returns the requests and bytes of a device.
 fn served(snapshot: &Snapshot, device: &str) -> (u64, u64) {
     let rows = snapshot.rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name == device));
     rows.fold((0, 0), |(requests, bytes), row| (requests + row.requests(), bytes + row.bytes))
@@ -42,8 +42,8 @@ fn served(snapshot: &Snapshot, device: &str) -> (u64, u64) {
 
 #[test]
 #[cfg_attr(miri, ignore = "80 threads: minutes")]
-fn what_many_threads_do_is_counted_exactly() {
-    // More than there are slots, so that some share one; all at once, then again with slots that were used before.
+fn counts_of_many_threads_are_exact() {
+    // More threads than slots, so that some share one. Later rounds reuse slots.
     const THREADS: usize = 80;
     let (rounds, singles, batch) = (3, 300, 7);
     let gantry = with(&[&Scripted::new(Script::new("device"))]).build();
@@ -72,7 +72,7 @@ fn what_many_threads_do_is_counted_exactly() {
 }
 
 #[test]
-fn what_is_measured_is_not_counted_and_its_faults_are() {
+fn uncounted_requests_count_only_their_faults() {
     let gantry = with(&[&Scripted::new(Script::new("device"))]).build();
     let session = session(&gantry);
     run_one(&session);
@@ -84,8 +84,8 @@ fn what_is_measured_is_not_counted_and_its_faults_are() {
     });
     run_one(&session);
     assert_eq!(served(&gantry.stats(), "device"), (2, 2 * LENGTH as u64));
-    // Two devices, so that there is somebody else to do it.
-    let bad = Scripted::new(Script::new("bad").doing(|_| Deed::Fail));
+    // A second device runs the failed request.
+    let bad = Scripted::new(Script::new("bad").with_actions(|_| Action::Fail));
     let good = Scripted::new(Script::new("good"));
     let gantry = with(&[&bad, &good]).policy(Failover { order: vec!["bad".into(), "good".into()] }).build();
     let session = devices::session(&gantry);
@@ -96,7 +96,7 @@ fn what_is_measured_is_not_counted_and_its_faults_are() {
 }
 
 #[test]
-fn a_snapshot_under_load_is_never_ahead_and_never_goes_back() {
+fn snapshots_under_load_are_monotonic_and_never_too_high() {
     let gantry = with(&[&Scripted::new(Script::new("device"))]).build();
     let session = session(&gantry);
     let end = AtomicBool::new(false);
@@ -129,12 +129,13 @@ fn a_snapshot_under_load_is_never_ahead_and_never_goes_back() {
 }
 
 #[test]
-fn faults_quarantines_and_who_took_over_are_counted() {
+fn faults_quarantines_and_retries_are_counted() {
     for ring in [None, Some(2)] {
         let direct = ring.is_none();
         let capability = Capability { direct, ..Capability::new(Algorithm::Null) };
         let bad = Scripted::new(
-            Script { capability, ring, ..Script::new("bad") }.doing(|n| if n == 2 { Deed::Fail } else { Deed::Work }),
+            Script { capability, ring, ..Script::new("bad") }
+                .with_actions(|n| if n == 2 { Action::Fail } else { Action::Work }),
         );
         let good = Scripted::new(Script::new("good"));
         let gantry = with(&[&bad, &good]).policy(Failover { order: vec!["bad".into(), "good".into()] }).build();
@@ -152,11 +153,11 @@ fn faults_quarantines_and_who_took_over_are_counted() {
             assert_eq!(counts, if name == "bad" { [1, 1, 0] } else { [0, 0, 1] }, "{name}");
         }
 
-        // In a batch.
-        let bad = Scripted::new(Script { ring, ..Script::new("bad") }.doing(|n| match n {
-            2 | 4 => Deed::Lose,
-            5 => Deed::Refuse,
-            _ => Deed::Work,
+        // Now in a batch.
+        let bad = Scripted::new(Script { ring, ..Script::new("bad") }.with_actions(|n| match n {
+            2 | 4 => Action::Lose,
+            5 => Action::Refuse,
+            _ => Action::Work,
         }));
         let gantry = with(&[&bad, &good]).policy(Failover { order: vec!["bad".into(), "good".into()] }).build();
         run_batch(&self::session(&gantry), 10);
@@ -168,7 +169,7 @@ fn faults_quarantines_and_who_took_over_are_counted() {
             assert_eq!((served(&snapshot, "bad").0, served(&snapshot, "good").0), (10, 2));
             assert_eq!(counts, [2, 1, 2, 0, 1, 0]);
         } else {
-            // Those that were not in the ring yet go elsewhere, too, and are nobody's fault.
+            // Requests that were not in the ring yet are declined, and run elsewhere.
             assert_eq!((served(&snapshot, "bad").0, served(&snapshot, "good").0), (10, counts[2] + counts[3]));
             assert!(counts[0] == counts[2] && counts[1] == 1 && counts[3] > 0, "{counts:?}");
         }
@@ -176,7 +177,7 @@ fn faults_quarantines_and_who_took_over_are_counted() {
 }
 
 #[test]
-fn outcomes_that_core_knows_are_counted_of_no_device() {
+fn outcomes_known_to_core_count_without_a_device() {
     let mut capability = Capability::new(Algorithm::Aes128Ecb);
     capability.in_place = false;
     let gantry = with(&[&Scripted::new(Script { capability, ..Script::new("device") })]).build();
@@ -185,7 +186,7 @@ fn outcomes_that_core_knows_are_counted_of_no_device() {
     let (input, mut output) = ([0; 17], [0; 17]);
     let mut requests = [Request::encrypt(&[], (&input[..], &mut output[..]))];
     session.process(&mut requests).unwrap();
-    assert_eq!(requests[0].route(), None, "it went nowhere");
+    assert_eq!(requests[0].route(), None, "no device got the request");
     let snapshot = gantry.stats();
     assert_eq!(snapshot.requests(), 0);
     let [row] = &snapshot.rows[..] else { panic!("{:?}", snapshot.rows) };
@@ -194,13 +195,13 @@ fn outcomes_that_core_knows_are_counted_of_no_device() {
 
 #[test]
 #[cfg_attr(miri, ignore = "20,000 requests")]
-fn times_are_those_of_the_clock_and_stand_for_all_requests() {
+fn sampled_times_represent_all_requests() {
     let clock = Arc::new(VirtualClock::default());
-    let device = Script::new("device").doing({
+    let device = Script::new("device").with_actions({
         let clock = clock.clone();
         move |n| {
             clock.spend(if n % 10 == 9 { 50_000 } else { 1000 });
-            Deed::Work
+            Action::Work
         }
     });
     let gantry = with(&[&Scripted::new(device)]).clock(clock).build();
@@ -213,11 +214,11 @@ fn times_are_those_of_the_clock_and_stand_for_all_requests() {
     assert!(invoke.quantile(500).abs_diff(1000) < 32, "{}", invoke.quantile(500));
     assert!(invoke.quantile(990).abs_diff(50_000) < 1600, "{}", invoke.quantile(990));
     assert_eq!(invoke.max_ns(), 50_000);
-    assert_eq!(gantry.stats().stage("device", Stage::Dispatch).max_ns(), 0, "nobody spent time on it");
+    assert_eq!(gantry.stats().stage("device", Stage::Dispatch).max_ns(), 0, "dispatch took no time");
 }
 
 #[test]
-fn nothing_is_counted_where_nothing_is_to_be() {
+fn counting_can_be_turned_off() {
     let gantry = with(&[&Scripted::new(Script::new("device"))]).counting(false).build();
     run_one(&session(&gantry));
     run_batch(&session(&gantry), 3);
@@ -225,7 +226,7 @@ fn nothing_is_counted_where_nothing_is_to_be() {
 }
 
 #[test]
-fn another_policy_goes_on_with_the_numbers() {
+fn counters_survive_a_change_of_policy() {
     let gantry = with(&[&Scripted::new(Script::new("device"))]).build();
     run_one(&session(&gantry));
     let other = gantry.with_policy(Failover { order: vec!["device".into()] });
@@ -236,14 +237,14 @@ fn another_policy_goes_on_with_the_numbers() {
 
 #[test]
 #[cfg_attr(miri, ignore = "10,000 requests")]
-fn snapshots_are_published_once_in_a_while_and_at_the_end() {
+fn snapshots_are_published_periodically_and_at_the_end() {
     let clock = Arc::new(VirtualClock::default());
     let published = Arc::new(Mutex::new(Vec::new()));
-    let device = Script::new("device").doing({
+    let device = Script::new("device").with_actions({
         let clock = clock.clone();
         move |_| {
             clock.spend(1_000_000);
-            Deed::Work
+            Action::Work
         }
     });
     let to = published.clone();
@@ -267,7 +268,7 @@ fn snapshots_are_published_once_in_a_while_and_at_the_end() {
 }
 
 #[test]
-fn what_happens_to_requests_in_queues_is_counted() {
+fn events_of_queues_are_counted() {
     let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
     let gantry =
         with(&[&Scripted::new(Script { capability, ring: Some(2), shared: true, ..Script::new("ring") })]).build();
@@ -286,7 +287,7 @@ fn what_happens_to_requests_in_queues_is_counted() {
     assert_eq!(counts, [1, 1]);
     let rows = snapshot.rows.iter().map(|row| (row.device.is_some(), row.requests(), row.events(Event::Full)));
     let [(false, 0, 0), (true, requests, full)] = rows.collect::<Vec<_>>()[..] else { panic!("{:?}", snapshot.rows) };
-    // The one that was cancelled may have waited for room, too.
+    // The cancelled request may have waited for room, too.
     assert!((3..=4).contains(&requests) && full == requests - 2, "{requests} requests, {full} of which waited");
 }
 
@@ -310,14 +311,18 @@ fn all_four_stages_of_a_request_in_a_queue_are_timed() {
         let times = gantry.stats().stage("ring", stage);
         (times.requests(), times.quantile(500))
     };
-    assert_eq!(time(Stage::Invoke), (200, 687), "each of a ring is timed; 687 is the middle of the bucket of 700");
-    assert_eq!(time(Stage::Callback), (256, 30), "four of them were timed");
-    assert_eq!(time(Stage::Done), (256, 0), "they were completed by the call that found them");
+    assert_eq!(
+        time(Stage::Invoke),
+        (200, 687),
+        "every request on a ring is timed; 687 is the middle of the bucket of 700"
+    );
+    assert_eq!(time(Stage::Callback), (256, 30), "four requests were timed");
+    assert_eq!(time(Stage::Done), (256, 0), "the call that found the requests completed them");
     assert_eq!(time(Stage::Dispatch).1, 0);
 }
 
 #[test]
-fn the_wait_for_room_is_no_time_in_the_device() {
+fn waiting_for_room_does_not_count_as_time_in_the_device() {
     let clock = Arc::new(VirtualClock::default());
     clock.advance_to(1);
     let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
@@ -335,10 +340,10 @@ fn the_wait_for_room_is_no_time_in_the_device() {
     }
     let times = gantry.stats().stage("ring", Stage::Invoke);
     assert_eq!(times.requests(), 20);
-    assert!(times.quantile(999) <= 700, "and not 10,000 for the last: {}", times.quantile(999));
+    assert!(times.quantile(999) <= 700, "not 10,000 for the last: {}", times.quantile(999));
 }
 
-/// Memory with room for so many rows, and what is in it.
+/// Memory with room for `room` rows, and the rows in it.
 struct Shown {
     room: usize,
     rows: Mutex<Vec<(String, &'static [AtomicU64])>>,
@@ -346,14 +351,14 @@ struct Shown {
 
 impl Shown {
     fn with_room(room: usize) -> &'static Self {
-        // Where a search for leaks finds it.
+        // Keeps a reference where leak checkers find it.
         static ALL: Mutex<Vec<&Shown>> = Mutex::new(Vec::new());
         let shown = Box::leak(Box::new(Self { room, rows: Mutex::default() }));
         ALL.lock().unwrap().push(shown);
         shown
     }
 
-    /// The numbers of a column over all rows about this.
+    /// Returns the sum of a column over all rows about this.
     fn sum(&self, about: &str, column: usize) -> u64 {
         let rows = self.rows.lock().unwrap();
         rows.iter().filter(|(row, _)| row == about).map(|(_, numbers)| numbers[column].load(Ordering::Relaxed)).sum()
@@ -361,9 +366,9 @@ impl Shown {
 }
 
 impl Memory for Shown {
-    fn take(&self, about: About<'_>, count: usize) -> Option<&'static [AtomicU64]> {
+    fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]> {
         let mut rows = self.rows.lock().unwrap();
-        let About { device, algorithm, operation, .. } = about;
+        let Labels { device, algorithm, operation, .. } = about;
         let numbers = match about.numbers {
             Meaning::Counts => "counts",
             Meaning::Times(stage) => stage.code(),
@@ -379,9 +384,9 @@ impl Memory for Shown {
 }
 
 #[test]
-fn numbers_lie_where_others_see_them() {
+fn counters_are_in_the_given_memory() {
     let column = |wanted| COLUMNS.iter().position(|column| *column == wanted).unwrap();
-    // The counts and two histograms fit, or only the counts, or nothing.
+    // Room for the counts and two histograms, for the counts only, or for nothing.
     for room in [3, 1, 0] {
         let shown = Shown::with_room(room);
         let device = Scripted::new(Script::new("device"));
@@ -395,16 +400,12 @@ fn numbers_lie_where_others_see_them() {
         let requests = COLUMNS.iter().enumerate().filter(|(_, column)| matches!(column, Column::Requests(_)));
         let requests = requests.map(|(place, _)| shown.sum(about, place)).sum::<u64>();
         assert_eq!((requests, shown.sum(about, column(Column::Bytes))), seen, "{:?}", shown.rows.lock().unwrap());
-        assert_eq!(
-            served(&gantry.stats(), "device"),
-            (10, 10 * LENGTH as u64),
-            "nothing is lost where there is no room"
-        );
+        assert_eq!(served(&gantry.stats(), "device"), (10, 10 * LENGTH as u64), "rows without room still count");
     }
 }
 
 #[test]
-fn a_tally_counts_for_those_without_a_framework() {
+fn a_tally_counts_without_a_framework() {
     let shown = Shown::with_room(usize::MAX);
     let tally = Tally::new("host", [("sha256", "digest"), ("aes-128-gcm", "seal")], Some(shown));
     std::thread::scope(|scope| {

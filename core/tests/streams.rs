@@ -1,31 +1,31 @@
-//! Messages that come in pieces, on a device whose streams do what a test says.
+//! Messages that arrive in chunks, on a device whose streams succeed, decline or fail as the test sets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use gantry_core::driver::*;
-use gantry_core::route::Failover;
-use gantry_core::stats::Event;
+use gantry_core::route::{Ask, Failover, Policy, Route};
+use gantry_core::stats::{Event, Reason};
 use gantry_core::{
     Algorithm, DeviceState, Error, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, Unsupported,
     VirtualClock,
 };
 
-/// What steps of streams come to from now on.
+/// The result of all further steps of streams.
 const WELL: u8 = 0;
 const DECLINES: u8 = 1;
 const FAILS: u8 = 2;
 
 /// A device of SHA-256.
 #[derive(Clone)]
-struct Moody {
+struct ScriptedStream {
     info: DeviceInfo,
     mood: Arc<AtomicU8>,
-    /// It has queue pairs of its own kind.
+    /// Has its own type of queue pair.
     queues: bool,
 }
 
-impl Moody {
+impl ScriptedStream {
     fn new(queues: bool) -> Self {
         let capability = Capability { streaming: true, ..Capability::new(Algorithm::Sha256) };
         let info = DeviceInfo { capabilities: vec![capability], ..DeviceInfo::new("moody", Class::Model) };
@@ -33,7 +33,7 @@ impl Moody {
     }
 }
 
-impl Driver for Moody {
+impl Driver for ScriptedStream {
     fn name(&self) -> &'static str {
         "moody"
     }
@@ -43,7 +43,7 @@ impl Driver for Moody {
     }
 }
 
-impl Device for Moody {
+impl Device for ScriptedStream {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -57,7 +57,7 @@ impl Device for Moody {
     }
 }
 
-/// Does all jobs right away.
+/// Completes all jobs at once.
 struct InThread(Inline);
 
 impl QueuePair for InThread {
@@ -70,7 +70,7 @@ impl QueuePair for InThread {
     }
 }
 
-impl DeviceSession for Moody {
+impl DeviceSession for ScriptedStream {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         if let Operands::Digest { input, output } = operands {
             output.copy_from_slice(&sha256(input));
@@ -83,7 +83,7 @@ impl DeviceSession for Moody {
     }
 }
 
-/// Keeps the message as it comes.
+/// Collects the message.
 struct Pieces {
     mood: Arc<AtomicU8>,
     message: Vec<u8>,
@@ -121,7 +121,7 @@ impl DigestStream for Pieces {
 
 #[allow(clippy::cast_sign_loss, reason = "bits of a positive number")]
 fn sha256(message: &[u8]) -> [u8; 32] {
-    // The first bits of what lies behind the point in the cube roots of the first primes.
+    // The first bits of the fractional parts of the cube roots of the first primes.
     let primes: Vec<u32> = (2..312).filter(|n| (2..*n).all(|divisor| n % divisor != 0)).collect();
     let behind_the_point = |root: f64| (root.fract() * 4_294_967_296.0) as u32;
     let constants: Vec<u32> = primes.iter().map(|prime| behind_the_point(f64::from(*prime).cbrt())).collect();
@@ -154,7 +154,7 @@ fn sha256(message: &[u8]) -> [u8; 32] {
     bytes.try_into().unwrap()
 }
 
-fn session(device: &Moody) -> Session {
+fn session(device: &ScriptedStream) -> Session {
     let policy = Failover { order: vec!["moody".into()] };
     let gantry = Gantry::builder().policy(policy).clock(Arc::new(VirtualClock::default())).driver(device).build();
     gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap()
@@ -165,8 +165,8 @@ fn state(session: &Session) -> DeviceState {
 }
 
 #[test]
-fn a_step_that_a_device_declines_ends_the_message_and_not_the_device() {
-    let device = Moody::new(false);
+fn a_declined_step_ends_the_message_without_quarantine() {
+    let device = ScriptedStream::new(false);
     let session = session(&device);
     let (mut stream, mut other) = (session.stream(1).unwrap(), session.stream(1).unwrap());
     stream.update(b"abc").unwrap();
@@ -177,7 +177,7 @@ fn a_step_that_a_device_declines_ends_the_message_and_not_the_device() {
     assert_eq!(state(&session), DeviceState::Ready);
     let mut digest = [0; 32];
     let lost = Error::Device { algorithm: Algorithm::Sha256, last: Fault::Lost };
-    assert_eq!(stream.finish(&mut digest), Err(lost), "a piece of it is missing");
+    assert_eq!(stream.finish(&mut digest), Err(lost), "a chunk is missing");
     other.update(b"abc").unwrap();
     other.finish(&mut digest).unwrap();
     assert_eq!(digest, sha256(b"abc"));
@@ -188,13 +188,13 @@ fn a_step_that_a_device_declines_ends_the_message_and_not_the_device() {
 
     device.mood.store(FAILS, Ordering::Relaxed);
     assert!(other.update(b"abc").is_err());
-    assert_eq!(state(&session), DeviceState::Quarantined, "that is another thing");
+    assert_eq!(state(&session), DeviceState::Quarantined, "a fault quarantines");
 }
 
 #[test]
-fn a_step_in_a_batch_that_a_device_declines_ends_its_message_only() {
+fn a_declined_step_in_a_batch_ends_only_its_message() {
     for queues in [false, true] {
-        let device = Moody::new(queues);
+        let device = ScriptedStream::new(queues);
         let session = session(&device);
         let mut streams = [(); 3].map(|()| session.stream(3).unwrap());
         device.mood.store(DECLINES, Ordering::Relaxed);
@@ -218,6 +218,43 @@ fn a_step_in_a_batch_that_a_device_declines_ends_its_message_only() {
 
         device.mood.store(FAILS, Ordering::Relaxed);
         assert!(session.process(&mut [Request::update(&mut streams[2], b"abc")]).is_err());
-        assert_eq!(state(&session), DeviceState::Quarantined, "that is another thing");
+        assert_eq!(state(&session), DeviceState::Quarantined, "a fault quarantines");
+    }
+}
+
+/// Sends four requests or more to the second device, and fewer to the first.
+#[derive(Debug)]
+struct ByNumber;
+
+impl Policy for ByNumber {
+    fn name(&self) -> &'static str {
+        "by-number"
+    }
+
+    fn route(&self, ask: &Ask<'_>) -> Option<Route> {
+        let choice = ask.choices().nth(usize::from(ask.requests() >= 4))?;
+        Some(Route { device: choice.device, requests: ask.requests(), reason: Reason::Turn, measure: false })
+    }
+}
+
+#[test]
+fn whole_messages_run_beside_streams_only_where_the_policy_would_send_all() {
+    let (first, mut second) = (ScriptedStream::new(false), ScriptedStream::new(true));
+    second.info.name = "second".into();
+    let clock = Arc::new(VirtualClock::default());
+    let gantry = Gantry::builder().policy(ByNumber).clock(clock).driver(&first).driver(&second).build();
+    let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
+    // Streams as they were opened, the number of messages, and the device of the messages.
+    for (opened, messages, device) in [(&[1][..], 2, 0), (&[1], 4, 1), (&[9], 2, 0), (&[9], 3, 1), (&[1, 9, 1], 5, 1)] {
+        let mut streams: Vec<_> = opened.iter().map(|number| session.stream(*number).unwrap()).collect();
+        let homes: Vec<usize> = streams.iter().map(|stream| stream.route().device).collect();
+        let mut digests = vec![[0; 32]; messages];
+        let mut requests: Vec<Request<'_>> = streams.iter_mut().map(|stream| Request::update(stream, b"abc")).collect();
+        requests.extend(digests.iter_mut().map(|digest| Request::digest(b"abc", digest)));
+        session.process(&mut requests).unwrap();
+        let ran: Vec<usize> = requests.iter().map(|request| request.route().unwrap().device).collect();
+        assert_eq!(ran, [homes, vec![device; messages]].concat(), "{opened:?}, {messages} messages");
+        drop(requests);
+        assert!(digests.iter().all(|digest| *digest == sha256(b"abc")));
     }
 }

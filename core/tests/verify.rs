@@ -1,10 +1,10 @@
-//! Verification by sampling finds a device that computes wrongly, before the caller sees what it computed.
+//! Verification by sampling detects wrong results before the caller sees them.
 
 mod devices;
 
 use std::sync::Arc;
 
-use devices::{Deed, Script, Scripted};
+use devices::{Action, Script, Scripted};
 use gantry_core::driver::Class;
 use gantry_core::route::Failover;
 use gantry_core::stats::Event;
@@ -12,12 +12,12 @@ use gantry_core::{
     Algorithm, DeviceState, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission, VirtualClock,
 };
 
-/// Of the requests of these tests; no known answer has this length.
+/// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
 fn session(every: u32, liar: &Scripted, software: &Scripted) -> Session {
     let policy = Failover { order: vec!["liar".into()] };
-    // Nobody comes out of quarantine while time stands still.
+    // Time stands still, so no quarantine ends.
     let builder = Gantry::builder().policy(policy).verify(every).clock(Arc::new(VirtualClock::default()));
     let gantry = builder.driver(software).driver(liar).build();
     gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap()
@@ -32,10 +32,11 @@ fn state(session: &Session) -> DeviceState {
 }
 
 #[test]
-fn a_lie_is_found_made_right_and_has_its_consequence_on_every_way() {
+fn wrong_results_are_corrected_and_quarantine_the_device_on_every_path() {
     for script in Script::in_every_way("liar") {
-        for deed in [Deed::Lie, Deed::Refuse] {
-            let liar = || Scripted::new(script.clone().doing(move |n| if n == 3 { deed } else { Deed::Work }));
+        for action in [Action::Corrupt, Action::Refuse] {
+            let liar =
+                || Scripted::new(script.clone().with_actions(move |n| if n == 3 { action } else { Action::Work }));
             let direct = session(1, &liar(), &software());
             let batch = session(1, &liar(), &software());
             let queue = session(1, &liar(), &software());
@@ -73,7 +74,7 @@ fn a_lie_is_found_made_right_and_has_its_consequence_on_every_way() {
 }
 
 #[test]
-fn one_in_so_many_is_verified() {
+fn one_in_n_requests_is_verified() {
     let (liar, software) = (Scripted::new(Script::new("liar")), software());
     let session = session(10, &liar, &software);
     let mut data = [0; LENGTH];
@@ -83,8 +84,8 @@ fn one_in_so_many_is_verified() {
 }
 
 #[test]
-fn nobody_is_verified_unless_asked_for_and_software_never_is() {
-    let (liar, software) = (Scripted::new(Script::new("liar").doing(|_| Deed::Lie)), software());
+fn verification_is_off_by_default_and_never_applies_to_software() {
+    let (liar, software) = (Scripted::new(Script::new("liar").with_actions(|_| Action::Corrupt)), software());
     let session = session(0, &liar, &software);
     session.encrypt(&[], &mut [0; LENGTH]).unwrap();
     assert_eq!((software.served(), state(&session)), (0, DeviceState::Ready));

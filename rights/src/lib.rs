@@ -1,17 +1,17 @@
-//! What a library may believe in a process that it does not know: the environment, files, and code.
+//! Decides whether a library may trust the environment, files and code of an unknown process.
 //!
-//! Programs that are set-user-ID or have file capabilities run with rights that their caller has not. The caller chooses their environment, and
-//! by that the files that variables name. Each library of Gantry asks [`variable`] and not `std::env`.
+//! Programs that are set-user-ID or have file capabilities have more rights than their caller. The caller controls their environment, and
+//! through it the files that variables name. Each library of Gantry therefore calls [`variable`] instead of `std::env`.
 //!
 //! | file | content |
 //! |---|---|
 //! | `environment.rs` | rights, and variables |
-//! | `paths.rs` | who can change a file, and what lies at the end of a path |
+//! | `paths.rs` | the users who can change a file, and safe resolution of paths |
 
 #![deny(unsafe_code)]
 
 mod environment;
 mod paths;
 
-pub use environment::{borrowed, variable, variables};
-pub use paths::{is_ours, loadable};
+pub use environment::{has_elevated_rights, variable, variables};
+pub use paths::{check_trusted, loadable};

@@ -4,15 +4,15 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// The kernel follows as many links in a path (path_resolution(7)).
+/// The kernel's limit for links in a path (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 
-/// Fails unless a file, or a folder, belongs to root or to the user of this process, and nobody else may write to it. The group that the
-/// process has may write where that is not root's: many systems give each user a group.
+/// Fails unless a file or folder belongs to root or to the user of this process, and no other user may write to it. The group of the process
+/// may write if it is not root's: many systems give each user a group.
 ///
 /// # Errors
 /// `PermissionDenied`, with a sentence about "it".
-pub fn is_ours(file: &Metadata) -> io::Result<()> {
+pub fn check_trusted(file: &Metadata) -> io::Result<()> {
     let [user, group] = user_and_group();
     let others = if user != 0 && file.gid() == group { 0o002 } else { 0o022 };
     if file.uid() != 0 && file.uid() != user {
@@ -24,18 +24,18 @@ pub fn is_ours(file: &Metadata) -> io::Result<()> {
     }
 }
 
-/// The path of code to load, without links. Each folder on the way, in which links lie, too, and the file have to be [ours](is_ours): then nobody
-/// else can put other code there, now or later.
+/// Returns the path of code to load, with links resolved. Each folder on the way, including those of links, and the file must be
+/// [trusted](check_trusted). No other user can then put other code there, now or later.
 ///
 /// # Errors
-/// `PermissionDenied` with the folder or file that another user could change, or what the system says.
+/// `PermissionDenied` with the folder or file that another user could change, or an error of the system.
 pub fn loadable(path: &Path) -> io::Result<PathBuf> {
     let mut rest: Vec<OsString> = Vec::new();
     let push = |rest: &mut Vec<OsString>, path: &Path| {
         rest.extend(path.components().rev().map(|part| part.as_os_str().to_owned()));
     };
     push(&mut rest, &std::path::absolute(path)?);
-    // Each folder is known to be ours before anything in it is looked at, so none of it can change meanwhile.
+    // Each folder is checked before its content is read, so the content cannot change meanwhile.
     let mut at = PathBuf::new();
     let mut links = 0;
     while let Some(part) = rest.pop() {
@@ -45,7 +45,7 @@ pub fn loadable(path: &Path) -> io::Result<PathBuf> {
                 continue;
             }
             Some(Component::CurDir) | None => continue,
-            // The root folder takes the place of all that was there.
+            // An absolute path replaces the path so far.
             Some(part) => at.push(part),
         }
         let found = fs::symlink_metadata(&at)?;
@@ -57,7 +57,7 @@ pub fn loadable(path: &Path) -> io::Result<PathBuf> {
             push(&mut rest, &fs::read_link(&at)?);
             at.pop();
         } else {
-            is_ours(&found).map_err(|error| denied(format!("{}: {error}", at.display())))?;
+            check_trusted(&found).map_err(|error| denied(format!("{}: {error}", at.display())))?;
         }
     }
     Ok(at)
@@ -69,7 +69,7 @@ fn denied(why: String) -> io::Error {
 
 #[allow(unsafe_code, reason = "the C library")]
 fn user_and_group() -> [u32; 2] {
-    // SAFETY: neither has conditions.
+    // SAFETY: neither function has preconditions.
     unsafe { [libc::geteuid(), libc::getegid()] }
 }
 
@@ -77,9 +77,9 @@ fn user_and_group() -> [u32; 2] {
 mod tests {
     use super::*;
 
-    // With other users' files: conformance/hostile.
+    // For files of other users see conformance/hostile.
     #[test]
-    fn a_program_of_the_system_is_loadable_and_a_folder_for_all_is_not() {
+    fn loads_programs_of_the_system_but_not_from_a_world_writable_folder() {
         let shell = Path::new("/bin/sh");
         assert_eq!(loadable(shell).unwrap(), fs::canonicalize(shell).unwrap());
         assert_eq!(loadable(Path::new("/bin/../bin/./sh")).unwrap(), fs::canonicalize(shell).unwrap());

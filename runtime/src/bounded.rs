@@ -1,4 +1,4 @@
-//! Files that somebody else wrote, read within bounds: whoever names `/dev/zero` or a pipe gets an error, and not all memory or no end.
+//! Bounded reading of foreign files: `/dev/zero` or a pipe is an error, and does not exhaust memory or block forever.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -7,20 +7,20 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-/// More than any file has that Gantry reads as a whole.
-const MOST_BYTES: u64 = 16 << 20;
+/// Maximum bytes of a file that Gantry reads as a whole.
+const MAX_BYTES: u64 = 16 << 20;
 
-/// The bytes of a file. Devices such as `/dev/null` are read, too.
+/// Reads the bytes of a file. Character devices such as `/dev/null` are read, too.
 ///
 /// # Errors
-/// What the system said; a file of more than 16 MiB; a pipe, a socket or a disk.
+/// An error of the system; a file of more than 16 MiB; a pipe, a socket or a block device.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    bytes_of(open(path)?)
+    read_bytes(open(path)?)
 }
 
 /// Opens a file to read.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // Without the flag a pipe that nobody writes to holds `open` for ever.
+    // Without the flag, `open` would block on a pipe without a writer.
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     let kind = file.metadata()?.file_type();
@@ -30,26 +30,26 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn bytes_of(file: File) -> io::Result<Vec<u8>> {
+fn read_bytes(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {} MiB", MOST_BYTES >> 20)));
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {} MiB", MAX_BYTES >> 20)));
     }
     Ok(bytes)
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 ///
 /// # Errors
-/// Those of [`read`], and bytes that are no UTF-8.
+/// As [`read`]; also if the bytes are not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
-    text_of(open(path)?)
+    read_text_from(open(path)?)
 }
 
-/// The text of a file that is open.
-pub(crate) fn text_of(file: File) -> io::Result<String> {
-    String::from_utf8(bytes_of(file)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+/// Reads the text of an open file.
+pub(crate) fn read_text_from(file: File) -> io::Result<String> {
+    String::from_utf8(read_bytes(file)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_end_is_an_error() {
+    fn endless_and_oversized_files_are_errors() {
         let folder = std::env::temp_dir().join(format!("gantry-bounded-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = |name: &str| folder.join(name);
@@ -70,15 +70,15 @@ mod tests {
         for device in ["/dev/zero", "/dev/full"] {
             assert_eq!(wrong(Path::new(device)), "larger than 16 MiB");
         }
-        // Sparse: nothing of it is on the disk.
-        fs::File::create(path("long")).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        // Sparse, so that it takes no room on the disk.
+        fs::File::create(path("long")).unwrap().set_len(MAX_BYTES + 1).unwrap();
         assert_eq!(wrong(&path("long")), "larger than 16 MiB");
         assert!(wrong(&folder).starts_with("Is a directory"));
         fs::write(path("bytes"), b"\xff").unwrap();
         assert_eq!(wrong(&path("bytes")), "not UTF-8");
 
-        fs::File::create(path("longest")).unwrap().set_len(MOST_BYTES).unwrap();
-        assert_eq!(read(&path("longest")).unwrap().len() as u64, MOST_BYTES);
+        fs::File::create(path("longest")).unwrap().set_len(MAX_BYTES).unwrap();
+        assert_eq!(read(&path("longest")).unwrap().len() as u64, MAX_BYTES);
         assert_eq!(read_to_string(Path::new("/dev/null")).unwrap(), "");
         fs::remove_dir_all(&folder).unwrap();
     }

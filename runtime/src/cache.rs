@@ -1,16 +1,15 @@
-//! Costs of devices, kept in a file of the user between two processes.
+//! A cache of device costs: a file of the user that outlives the process.
 //!
-//! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is made of the CPU's model, the kernel's
-//! release and Gantry's version and build, so that machines with one home do not meet; in the file stands all of it again. Nothing that is
-//! wrong with the file or its folder is an error: then the costs are measured again, and there is a warning for who
-//! wants to know. A file of an older format is read as one that is not there.
+//! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is a hash of the CPU's model, the kernel's release, and
+//! Gantry's version and build, so that machines that share a home directory do not collide. The file repeats these in full. Problems with
+//! the file or its folder are not errors: the costs are measured again, and there is a warning. A file of an older format is ignored.
 //!
-//! The file has measured cells only, each with the number of its measurements, and for each table when it was measured. Core works out the
-//! times in between when they are asked for, and believes what is plausible.
+//! The file has measured cells only, each with its number of measurements, and the time of measurement for each table. Core interpolates
+//! between the cells, and believes plausible values only.
 //!
-//! A process with borrowed rights has no cache. Only its user can read a file. It is written under another name and renamed, so that no process
-//! reads half of one. Of two processes that calibrate at the same time, the later one keeps its own costs and those of the earlier one that
-//! it read before it wrote; other costs are measured again.
+//! A process with elevated rights has no cache. Only the user can read the file. It is written under another name and then renamed, so that
+//! no process reads a partial file. If two processes calibrate at the same time, the later one keeps its own costs and those that it read
+//! before it wrote; the others are measured again.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -22,17 +21,17 @@ use gantry_core::route::{CostCell, CostRecord, CostStore};
 use serde::{Deserialize, Serialize};
 
 use crate::folder::Folder;
-use crate::{bounded, rights, words};
+use crate::{bounded, message, rights};
 
 /// A [`CostStore`] in a file.
 #[derive(Debug)]
 pub struct CostCache {
     folder: PathBuf,
-    /// Looked at when somebody wants to know costs.
+    /// Determined when costs are first needed.
     machine: OnceLock<Machine>,
 }
 
-/// What costs depend on beside the devices.
+/// The environment on which costs depend, besides the devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Machine {
     cpu: String,
@@ -40,63 +39,63 @@ struct Machine {
     gantry: String,
 }
 
-/// The format of the file.
+/// The version of the file format.
 const FORMAT: u32 = 2;
 
-/// The file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Content {
     machine: Machine,
     #[serde(default)]
     format: u32,
-    costs: Vec<Kept>,
+    costs: Vec<StoredRecord>,
 }
 
 /// A [`CostRecord`] in the file.
 #[derive(Clone, Serialize, Deserialize)]
-struct Kept {
+struct StoredRecord {
     device: String,
     version: String,
     algorithm: String,
     operation: String,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     #[serde(default)]
     measured_at: u64,
     #[serde(default)]
     turns: u32,
-    /// Requests, bytes in each, measurements, nanoseconds until all are done, and those of the thread.
+    /// Requests, bytes of each, measurements, wall nanoseconds, and CPU nanoseconds of the thread.
     #[serde(default)]
     cells: Vec<(usize, usize, u32, f32, f32)>,
 }
 
 impl CostCache {
-    /// The cache of this user on this machine. `None` where users have no cache folder, and in a process with borrowed rights.
-    pub fn of_user() -> Option<Self> {
+    /// Returns the cache of this user on this machine. `None` if the user has no cache folder, or the process has elevated rights.
+    pub fn for_user() -> Option<Self> {
         let variable = |name: &str| rights::variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // A relative path is to be ignored (XDG Base Directory Specification).
+        // Relative paths must be ignored (XDG Base Directory Specification).
         let folder = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
         let folder =
             folder.or_else(|| variable("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".cache")));
         Some(Self::new(folder?.join("gantry")))
     }
 
-    /// A cache in this folder.
+    /// Creates a cache in this folder.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, machine: OnceLock::new() }
     }
 
     fn machine(&self) -> &Machine {
-        self.machine.get_or_init(Machine::this)
+        self.machine.get_or_init(Machine::current)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.folder.join(self.name())
     }
 
     fn name(&self) -> String {
         let Machine { cpu, kernel, gantry } = self.machine();
-        // FNV-1a: to tell machines apart, not to keep anybody out.
+        // FNV-1a: it only has to tell machines apart.
         let hash = [cpu, kernel, gantry].into_iter().flat_map(|part| part.bytes().chain([0]));
         let hash =
             hash.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -105,67 +104,68 @@ impl CostCache {
 
     fn read(&self) -> Result<Option<Content>, String> {
         let path = self.path();
-        let ignored = |why: &str| format!("{}: {why}; the costs of devices are measured again", path.display());
+        let warning = |why: &str| format!("{}: {why}; the costs of devices are measured again", path.display());
         let opened = bounded::open(&path).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = match opened {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(ignored(&words(&error))),
+            Err(error) => return Err(warning(&message(&error))),
         };
         if !metadata.is_file() {
-            return Err(ignored("is no file of ours"));
+            return Err(warning("is not a regular file"));
         }
         if metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(ignored("belongs to another user"));
+            return Err(warning("belongs to another user"));
         }
-        let text = bounded::text_of(file).map_err(|error| ignored(&words(&error)))?;
+        let text = bounded::read_text_from(file).map_err(|error| warning(&message(&error)))?;
         let content: Content =
-            serde_json::from_str(&text).map_err(|error| ignored(&format!("is damaged ({error})")))?;
+            serde_json::from_str(&text).map_err(|error| warning(&format!("is damaged ({error})")))?;
         if content.format != FORMAT {
             return Ok(None);
         }
         if content.machine == *self.machine() {
             Ok(Some(content))
         } else {
-            Err(ignored("is of another machine or version"))
+            Err(warning("is from another machine or version"))
         }
     }
 
     fn write(&self, content: &Content) -> io::Result<()> {
         let text = serde_json::to_vec(content)?;
-        // Not synced: a request waits for this. What a power failure leaves is damaged at worst.
-        Folder::make(&self.folder)?.replace(&self.name(), |file| file.write_all(&text))
+        // Not synced, because a request waits for this. After a power failure the file may be damaged, which is detected.
+        Folder::create(&self.folder)?.replace(&self.name(), |file| file.write_all(&text))
     }
 }
 
 impl CostStore for CostCache {
     fn load(&self) -> Result<Vec<CostRecord>, String> {
         let content = self.read()?;
-        Ok(content.map_or(Vec::new(), |content| content.costs.into_iter().map(Kept::record).collect()))
+        Ok(content.map_or(Vec::new(), |content| content.costs.into_iter().map(StoredRecord::into_record).collect()))
     }
 
     fn save(&self, records: &[CostRecord]) -> Result<(), String> {
-        // What is damaged is replaced.
+        // Replaces a damaged file.
         let mut costs = self.read().ok().flatten().map_or(Vec::new(), |content| content.costs);
         for record in records {
-            let new = Kept::new(record);
-            costs.retain(|old| !old.is_about_the_same_as(&new));
+            let new = StoredRecord::new(record);
+            costs.retain(|old| !old.has_same_key(&new));
             costs.push(new);
         }
         let content = Content { machine: self.machine().clone(), format: FORMAT, costs };
-        self.write(&content)
-            .map_err(|error| format!("{}: {}; the costs of devices are not kept", self.folder.display(), words(&error)))
+        self.write(&content).map_err(|error| {
+            format!("{}: {}; the costs of devices are not kept", self.folder.display(), message(&error))
+        })
     }
 }
 
-impl Kept {
+impl StoredRecord {
     fn new(record: &CostRecord) -> Self {
         let CostRecord { device, version, algorithm, operation, measured_at, turns, cells } = record.clone();
         let cells = cells.iter().map(|cell| (cell.requests, cell.bytes, cell.measurements, cell.wall_ns, cell.cpu_ns));
         Self { device, version, algorithm, operation, measured_at, turns, cells: cells.collect() }
     }
 
-    fn record(self) -> CostRecord {
+    fn into_record(self) -> CostRecord {
         let Self { device, version, algorithm, operation, measured_at, turns, cells } = self;
         let cell = |(requests, bytes, measurements, wall_ns, cpu_ns)| CostCell {
             requests,
@@ -178,21 +178,21 @@ impl Kept {
         CostRecord { device, version, algorithm, operation, measured_at, turns, cells }
     }
 
-    fn is_about_the_same_as(&self, other: &Self) -> bool {
-        let about = |kept: &Self| [&kept.device, &kept.algorithm, &kept.operation].map(String::clone);
-        about(self) == about(other)
+    fn has_same_key(&self, other: &Self) -> bool {
+        let key = |kept: &Self| [&kept.device, &kept.algorithm, &kept.operation].map(String::clone);
+        key(self) == key(other)
     }
 }
 
 impl Machine {
-    fn this() -> Self {
-        // Without optimisation devices cost many times as much, and one more than another.
+    fn current() -> Self {
+        // Without optimisation, devices are many times slower, each by a different factor.
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
         Self { cpu: cpu(), kernel: kernel(), gantry: format!("{} {build}", env!("CARGO_PKG_VERSION")) }
     }
 }
 
-/// The model and its instructions: a virtual machine may say the same name and have fewer of them.
+/// Returns the CPU's model and its instructions: virtual machines may report the same name with fewer instructions.
 fn cpu() -> String {
     let info = first_cpu().unwrap_or_default();
     let mut lines = Vec::new();
@@ -204,15 +204,15 @@ fn cpu() -> String {
     format!("{} {}", std::env::consts::ARCH, texts.join(" "))
 }
 
-/// What the system says of the first CPU: of a hundred more it says the same.
+/// Returns the description of the first CPU. The others have the same.
 fn first_cpu() -> io::Result<String> {
-    let mut text = Vec::with_capacity(MOST_OF_A_CPU);
-    fs::File::open("/proc/cpuinfo")?.take(MOST_OF_A_CPU as u64).read_to_end(&mut text)?;
+    let mut text = Vec::with_capacity(MAX_CPU_BYTES);
+    fs::File::open("/proc/cpuinfo")?.take(MAX_CPU_BYTES as u64).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Bytes of its description.
-const MOST_OF_A_CPU: usize = 8 << 10;
+/// Maximum bytes of that description.
+const MAX_CPU_BYTES: usize = 8 << 10;
 
 fn kernel() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that is gone afterwards.
+    /// A folder that is removed when dropped.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -260,19 +260,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_there_again_and_newer_costs_replace_older_ones() {
+    fn newer_costs_replace_older_ones() {
         let folder = Folder::new("kept");
-        assert_eq!(folder.cache().load(), Ok(Vec::new()), "nothing is no reason for a warning");
+        assert_eq!(folder.cache().load(), Ok(Vec::new()), "a missing file is no warning");
         folder.cache().save(&[record("a", 1.5), record("b", 2.5)]).unwrap();
         folder.cache().save(&[record("a", 3.5)]).unwrap();
         assert_eq!(folder.cache().load(), Ok(vec![record("b", 2.5), record("a", 3.5)]));
         let names: Vec<_> =
             fs::read_dir(folder.0.join("deep/down")).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(names, [folder.cache().path()], "nothing else lies about");
+        assert_eq!(names, [folder.cache().path()], "no other files are left");
     }
 
     #[test]
-    fn numbers_come_back_to_the_last_bit() {
+    fn numbers_are_kept_exactly() {
         let folder = Folder::new("bits");
         let mut kept = record("a", 1.0);
         for (cell, power) in kept.cells.iter_mut().zip(0_i32..) {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_a_warning_and_is_replaced() {
+    fn warns_of_a_damaged_file_and_replaces_it() {
         let folder = Folder::new("damaged");
         folder.cache().save(&[record("a", 1.5)]).unwrap();
         let path = folder.cache().path();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_takes_no_more_memory_than_some_times_its_bytes() {
+    fn reading_a_file_takes_bounded_memory() {
         let folder = Folder::new("bombs");
         let cache = folder.cache();
         fs::create_dir_all(&cache.folder).unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_older_format_is_measured_anew() {
+    fn ignores_a_file_of_an_older_format() {
         let folder = Folder::new("older");
         let cache = folder.cache();
         let older = serde_json::json!({
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_elsewhere_is_not_believed() {
+    fn refuses_costs_of_another_machine() {
         let folder = Folder::new("elsewhere");
         let mut cache = folder.cache();
         cache.save(&[record("a", 1.5)]).unwrap();
@@ -351,19 +351,19 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_a_warning() {
+    fn warns_of_a_folder_that_cannot_be_written() {
         let folder = Folder::new("barred");
         fs::create_dir_all(&folder.0).unwrap();
-        // A file where a folder should be bars even root.
+        // A file in the place of a folder stops even root.
         fs::write(folder.0.join("deep"), "").unwrap();
         let warning = folder.cache().save(&[record("a", 1.0)]).unwrap_err();
         assert!(warning.contains("not kept"), "{warning}");
         assert!(folder.cache().load().is_err());
-        // And where it matters, permissions do.
+        // Permissions stop other users.
         fs::remove_file(folder.0.join("deep")).unwrap();
         fs::create_dir_all(folder.0.join("deep/down")).unwrap();
         fs::set_permissions(folder.0.join("deep/down"), fs::Permissions::from_mode(0o500)).unwrap();
-        // Root may write there, too, until this thread is somebody else to file systems.
+        // Root may write there, too, unless this thread's file system UID is another.
         let me = nix::unistd::setfsuid(nix::unistd::Uid::from_raw(12_345));
         let result = folder.cache().save(&[record("a", 1.0)]);
         nix::unistd::setfsuid(me);
@@ -372,11 +372,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_else_is_not_read() {
+    fn refuses_a_file_of_another_user() {
         let folder = Folder::new("foreign");
         let cache = folder.cache();
         cache.save(&[record("a", 1.5)]).unwrap();
-        // Only root can give files away; others cannot come into the situation by themselves.
+        // Only root can give files away.
         if std::os::unix::fs::chown(cache.path(), Some(12_345), None).is_ok() {
             let warning = cache.load().unwrap_err();
             assert!(warning.contains("another user"), "{warning}");
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_write_at_once_leave_a_whole_file() {
+    fn concurrent_writers_leave_a_whole_file() {
         let folder = Folder::new("at-once");
         std::thread::scope(|scope| {
             for writer in 0..4 {

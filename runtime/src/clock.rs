@@ -1,7 +1,7 @@
 use gantry_core::{Clock, RealClock};
 use nix::time::{ClockId, clock_gettime};
 
-/// The machine's time, with what the core cannot ask an operating system for.
+/// The machine's clock, extended by the CPU time of threads, for which core does not ask the operating system.
 #[derive(Debug, Default)]
 pub(crate) struct MachineClock(RealClock);
 
@@ -18,7 +18,7 @@ impl Clock for MachineClock {
         self.0.spend(ns);
     }
 
-    /// `None` where a sandbox forbids to ask.
+    /// Returns `None` if a sandbox forbids the system call.
     fn cpu(&self) -> Option<u64> {
         let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
         let (seconds, nanos) = (u64::try_from(time.tv_sec()).ok()?, u64::try_from(time.tv_nsec()).ok()?);
@@ -31,9 +31,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_waits_uses_no_cpu_and_one_that_spends_does() {
+    fn waiting_uses_no_cpu_time_and_spending_does() {
         let clock = MachineClock::default();
-        let cpu = || clock.cpu().expect("a Linux thread knows");
+        let cpu = || clock.cpu().expect("Linux has a clock for each thread");
         let before = cpu();
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(cpu() - before < 10_000_000, "asleep");

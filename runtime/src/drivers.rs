@@ -1,38 +1,17 @@
-use gantry_core::driver::Driver;
+use std::sync::Arc;
+
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
-use gantry_core::driver::{Class, Found};
+use gantry_core::driver::Class;
+#[cfg(any(feature = "software", feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
+use gantry_core::driver::Found;
+use gantry_core::driver::{Device, Driver};
 
 use crate::{Config, Error};
 
-/// The device that serves when no other does. In a build without it a device of the caller's does.
-pub(crate) const LAST_RESORT: &str = "software";
-
-/// The devices that the drivers of this build find on every machine, and whether they are used unless the
-/// configuration says otherwise.
-pub const DEVICES: &[(&str, bool)] = &[
-    #[cfg(feature = "software")]
-    (LAST_RESORT, true),
-    #[cfg(feature = "lanes")]
-    ("lanes", true),
-    // No cryptography: nobody should meet it by accident.
-    #[cfg(feature = "null")]
-    ("null", false),
-    // Deprecated by Linux, and seldom faster: nobody should depend on it unknowingly. The name stands for all devices of
-    // the driver, `afalg:cpu` and others.
-    #[cfg(feature = "afalg")]
-    ("afalg", false),
-    // The same kernel by another way, which few machines have. `devcrypto:cpu` and `devcrypto:engine`.
-    #[cfg(feature = "devcrypto")]
-    ("devcrypto", false),
-    // Starts DPDK in this process, for good. The name stands for the devices that its value lists.
-    #[cfg(feature = "dpdk")]
-    (crate::dpdk::NAME, false),
-];
-
-/// In the order of preference between equals.
+/// Returns the drivers; among equal devices, earlier drivers are preferred.
 #[cfg_attr(not(feature = "model"), allow(clippy::unnecessary_wraps, reason = "models can be wrong"))]
 pub(crate) fn all(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
-    // Read by lanes and models alone.
+    // Unused without lanes and models.
     let _ = config;
     #[allow(unused_mut, reason = "builds without models")]
     let mut drivers: Vec<Box<dyn Driver>> = vec![
@@ -44,36 +23,48 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
         Box::new(gantry_driver_null::NullDriver),
     ];
     #[cfg(feature = "afalg")]
-    drivers.push(if_wanted(config, Class::Kernel, gantry_driver_afalg::AfalgDriver::new()));
+    drivers.push(unless_disabled(config, Class::Kernel, gantry_driver_afalg::AfalgDriver::new()));
     #[cfg(feature = "devcrypto")]
-    drivers.push(if_wanted(config, Class::Kernel, gantry_driver_devcrypto::DevcryptoDriver));
+    drivers.push(unless_disabled(config, Class::Kernel, gantry_driver_devcrypto::DevcryptoDriver));
     #[cfg(feature = "dpdk")]
-    drivers.push(if_wanted(config, Class::Hardware, dpdk(config)));
+    drivers.push(unless_disabled(config, Class::Hardware, dpdk(config)));
     #[cfg(feature = "model")]
     drivers.extend(crate::models::drivers(config)?);
     Ok(drivers)
 }
 
-/// A driver that opens the system's devices. Where it is turned off, not even that is done.
+/// Returns the software device without a framework, for requests that no other device serves; `None` in builds without it.
+pub fn software() -> Option<Arc<dyn Device>> {
+    #[cfg(feature = "software")]
+    let device = gantry_driver_software::SoftwareDriver
+        .discover()
+        .into_iter()
+        .find_map(|found| if let Found::Device(device) = found { Some(device) } else { None });
+    #[cfg(not(feature = "software"))]
+    let device = None;
+    device
+}
+
+/// Wraps a driver that opens devices of the system. If the driver is turned off, it does not touch the system.
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
-fn if_wanted(config: &Config, class: Class, driver: impl Driver + 'static) -> Box<dyn Driver> {
+fn unless_disabled(config: &Config, class: Class, driver: impl Driver + 'static) -> Box<dyn Driver> {
     let name = driver.name();
     match config.excluded(name) {
         None => Box::new(driver),
-        Some(reason) => Box::new(Untouched { name, class, reason }),
+        Some(reason) => Box::new(DisabledDriver { name, class, reason }),
     }
 }
 
-/// In the place of a driver that is turned off.
+/// Takes the place of a driver that is turned off.
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
-struct Untouched {
+struct DisabledDriver {
     name: &'static str,
     class: Class,
     reason: String,
 }
 
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
-impl Driver for Untouched {
+impl Driver for DisabledDriver {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -83,19 +74,10 @@ impl Driver for Untouched {
     }
 }
 
-/// The names of devices that are not even looked for unless the configuration turns them on.
-#[cfg(feature = "model")]
-pub(crate) use crate::models::names as models;
-
-#[cfg(not(feature = "model"))]
-pub(crate) fn models(_config: &Config) -> Vec<String> {
-    Vec::new()
-}
-
 #[cfg(feature = "lanes")]
 fn lanes(config: &Config) -> gantry_driver_lanes::LanesDriver {
     use gantry_driver_lanes::{LanesDriver, Level};
-    // What is no level is `auto`: the keys let nothing else through.
+    // `auto` is no level and parses to `None`; the key accepts no other text.
     LanesDriver::new(Level::detect_at_most(config.cpu.value.parse().ok()))
 }
 

@@ -1,5 +1,5 @@
-//! Folders into which this process writes files of its own. They are worked on by descriptor, so that nobody who may rename what is above can
-//! have the process write elsewhere.
+//! Folders for files written by this process. They are accessed by descriptor, so that another user who may rename a parent cannot redirect the
+//! files.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
@@ -11,60 +11,60 @@ use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-/// A folder of this user's, which is no link.
+/// A folder of this user, not reached by a link.
 pub(crate) struct Folder(File);
 
 impl Folder {
-    /// One into which nobody else may write.
+    /// Opens a folder into which no other user may write.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let folder = Self::of_user(path)?;
-        gantry_rights::is_ours(&folder.0.metadata()?)?;
+        let folder = Self::open_own(path)?;
+        gantry_rights::check_trusted(&folder.0.metadata()?)?;
         Ok(folder)
     }
 
-    /// Makes the folder where it is missing, and those above it, in no folder of another user's; and closes it to others.
-    pub(crate) fn make(path: &Path) -> io::Result<Self> {
-        // A link is its owner's, wherever it leads.
-        let above = path.ancestors().find_map(|path| fs::symlink_metadata(path).ok());
-        if above.is_some_and(|above| above.uid() != 0 && !is_users(&above)) {
+    /// Creates the folder and its parents if missing, but not in a folder of another user. Removes the write permission of others.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        // Check the link itself, not its target.
+        let ancestor = path.ancestors().find_map(|path| fs::symlink_metadata(path).ok());
+        if ancestor.is_some_and(|ancestor| ancestor.uid() != 0 && !belongs_to_user(&ancestor)) {
             return Err(denied("the folder belongs to another user"));
         }
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        let folder = Self::of_user(path)?;
+        let folder = Self::open_own(path)?;
         if folder.0.metadata()?.mode() & 0o022 != 0 {
             folder.0.set_permissions(Permissions::from_mode(0o700))?;
         }
         Ok(folder)
     }
 
-    fn of_user(path: &Path) -> io::Result<Self> {
+    fn open_own(path: &Path) -> io::Result<Self> {
         let is_link = |error: io::Error| match error.raw_os_error() {
             Some(libc::ENOTDIR | libc::ELOOP) => denied("it is not a folder"),
             _ => error,
         };
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
         let folder = File::options().read(true).custom_flags(flags.bits()).open(path).map_err(is_link)?;
-        if is_users(&folder.metadata()?) { Ok(Self(folder)) } else { Err(denied("it belongs to another user")) }
+        if belongs_to_user(&folder.metadata()?) { Ok(Self(folder)) } else { Err(denied("it belongs to another user")) }
     }
 
-    /// Puts a file in the place of the one of this name when all of it has been written. Only this user may read it.
+    /// Replaces the file of this name atomically, after `write` has succeeded. Only this user may read the file.
     pub(crate) fn replace(&self, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let thread = std::thread::current().id();
-        // Processes of two containers may have one number.
-        let beside = format!(".{name}.{}.{thread:?}.{now}", std::process::id());
+        // Processes in two containers may have the same PID.
+        let temporary = format!(".{name}.{}.{thread:?}.{now}", std::process::id());
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let mut file = File::from(openat(&self.0, beside.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
-        let written = write(&mut file).and_then(|()| Ok(renameat(&self.0, beside.as_str(), &self.0, name)?));
-        if written.is_err() {
-            // Nothing can be done if it stays.
-            let _ = unlinkat(&self.0, beside.as_str(), UnlinkatFlags::NoRemoveDir);
+        let mut file = File::from(openat(&self.0, temporary.as_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
+        let result = write(&mut file).and_then(|()| Ok(renameat(&self.0, temporary.as_str(), &self.0, name)?));
+        if result.is_err() {
+            // Ignore errors: nothing can be done if the file stays.
+            let _ = unlinkat(&self.0, temporary.as_str(), UnlinkatFlags::NoRemoveDir);
         }
-        written
+        result
     }
 }
 
-fn is_users(file: &Metadata) -> bool {
+fn belongs_to_user(file: &Metadata) -> bool {
     file.uid() == geteuid().as_raw()
 }
 
@@ -80,10 +80,10 @@ mod tests {
 
     use super::*;
 
-    /// A path that is gone afterwards.
-    struct Place(PathBuf);
+    /// A folder that is removed when dropped.
+    struct TestFolder(PathBuf);
 
-    impl Place {
+    impl TestFolder {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("gantry-folder-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -102,60 +102,60 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o777
     }
 
-    fn refused(folder: io::Result<Folder>) -> String {
+    fn error_of(folder: io::Result<Folder>) -> String {
         folder.err().expect("refused").to_string()
     }
 
     #[test]
-    fn a_file_is_its_users_alone_and_a_failure_leaves_the_old_one() {
-        let place = Place::new("replace");
-        let path = place.0.join("deep/down");
-        let folder = Folder::make(&path).unwrap();
+    fn replaces_a_private_file_and_keeps_the_old_one_on_failure() {
+        let test_folder = TestFolder::new("replace");
+        let path = test_folder.0.join("deep/down");
+        let folder = Folder::create(&path).unwrap();
         folder.replace("file", |file| file.write_all(b"old")).unwrap();
-        assert_eq!((mode(&place.0.join("deep")), mode(&path), mode(&path.join("file"))), (0o700, 0o700, 0o600));
+        assert_eq!((mode(&test_folder.0.join("deep")), mode(&path), mode(&path.join("file"))), (0o700, 0o700, 0o600));
         let full = |file: &mut File| {
             file.write_all(b"new")?;
             Err(io::ErrorKind::StorageFull.into())
         };
         assert_eq!(folder.replace("file", full).unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read(path.join("file")).unwrap(), b"old");
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "nothing is left beside it");
-        // What a link leads to stays.
-        fs::write(place.0.join("other"), "other").unwrap();
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "no temporary file is left");
+        // The target of a link is not changed.
+        fs::write(test_folder.0.join("other"), "other").unwrap();
         fs::remove_file(path.join("file")).unwrap();
-        symlink(place.0.join("other"), path.join("file")).unwrap();
+        symlink(test_folder.0.join("other"), path.join("file")).unwrap();
         folder.replace("file", |file| file.write_all(b"new")).unwrap();
-        assert!(!path.join("file").is_symlink() && fs::read(place.0.join("other")).unwrap() == b"other");
+        assert!(!path.join("file").is_symlink() && fs::read(test_folder.0.join("other")).unwrap() == b"other");
     }
 
     #[test]
-    fn a_folder_goes_on_being_the_one_that_was_opened() {
-        let place = Place::new("renamed");
-        let path = place.0.join("folder");
-        let folder = Folder::make(&path).unwrap();
-        fs::rename(&path, place.0.join("away")).unwrap();
+    fn writes_to_the_opened_folder_after_a_rename() {
+        let test_folder = TestFolder::new("renamed");
+        let path = test_folder.0.join("folder");
+        let folder = Folder::create(&path).unwrap();
+        fs::rename(&path, test_folder.0.join("away")).unwrap();
         fs::create_dir(&path).unwrap();
         folder.replace("file", |file| file.write_all(b"text")).unwrap();
-        assert!(place.0.join("away/file").exists() && !path.join("file").exists());
+        assert!(test_folder.0.join("away/file").exists() && !path.join("file").exists());
     }
 
     #[test]
-    fn folders_that_others_may_write_to_are_refused_or_closed() {
-        let place = Place::new("open");
-        let path = place.0.join("folder");
+    fn refuses_or_closes_folders_writable_by_others() {
+        let test_folder = TestFolder::new("open");
+        let path = test_folder.0.join("folder");
         assert_eq!(Folder::open(&path).err().unwrap().kind(), io::ErrorKind::NotFound);
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(refused(Folder::open(&path)), "other users may write to it");
-        Folder::make(&path).unwrap();
+        assert_eq!(error_of(Folder::open(&path)), "other users may write to it");
+        Folder::create(&path).unwrap();
         assert_eq!(mode(&path), 0o700);
         Folder::open(&path).unwrap();
-        symlink(&path, place.0.join("link")).unwrap();
-        fs::write(place.0.join("file"), "").unwrap();
+        symlink(&path, test_folder.0.join("link")).unwrap();
+        fs::write(test_folder.0.join("file"), "").unwrap();
         for name in ["link", "file"] {
-            assert_eq!(refused(Folder::open(&place.0.join(name))), "it is not a folder");
+            assert_eq!(error_of(Folder::open(&test_folder.0.join(name))), "it is not a folder");
         }
-        assert_eq!(refused(Folder::make(&place.0.join("link"))), "it is not a folder");
-        assert!(Folder::make(&place.0.join("file")).is_err());
+        assert_eq!(error_of(Folder::create(&test_folder.0.join("link"))), "it is not a folder");
+        assert!(Folder::create(&test_folder.0.join("file")).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Puts Gantry together: drivers on one side, what the operator wants on the other.
+//! Assembles Gantry from its drivers and the operator's configuration.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,44 +21,38 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Config`] says what is wanted and where each wish came from; it is read without looking at a device. [`open`] finds the
-//! devices.
+//! A [`Config`] has the settings and the origin of each. Reading it does not access devices; [`open`] discovers them.
 //!
 //! | file | content |
 //! |---|---|
-//! | `keys.rs`, `config.rs`, `bounded.rs` | the table of every key; the layers of the configuration; files that are read up to a limit |
-//! | `drivers.rs`, `models.rs`, `dpdk.rs` | the list of drivers, and what those take that have settings |
-//! | `stand_in.rs` | the caller's own device, where the software driver is not built |
-//! | `policy.rs`, `cache.rs`, `clock.rs` | the names of policies, costs in a file, time |
-//! | `folder.rs` | folders of this user's, and files that are whole |
-//! | `suggest.rs` | the name that was meant |
-//! | `sandbox.rs` | whether the process has a filter of system calls |
+//! | `config/`, `bounded.rs` | the layers of the configuration, its table of keys (`keys.rs`) and its settings; bounded reading of files |
+//! | `drivers.rs`, `models.rs` | the drivers that the configuration turns on; modelled devices |
+//! | `stand_in.rs` | the caller's own device, in builds without the software driver |
+//! | `policy.rs`, `cache.rs`, `clock.rs` | policies by name; the file of costs; time |
+//! | `folder.rs` | private folders, and atomic replacement of files |
+//! | `suggest.rs` | corrections of misspelt names |
+//! | `sandbox.rs` | detection of system call filters |
 //! | `readiness.rs` | queues as file descriptors |
-//! | `stats/` | published statistics: `page.rs` counters in shared memory, `live.rs` finds the pages of processes, `read.rs` and `watch.rs` read them, `files.rs` folders, `report.rs` tables |
+//! | `stats/` | statistics: `page.rs` shared counters, `send.rs` and `receive.rs` pages for the command, `live.rs` pages of processes, `read.rs` and `watch.rs` readers, `files.rs` folders, `report.rs` tables |
 
 #![deny(unsafe_code)]
 
-// Files of others.
+// Bounded reading of foreign files.
 pub mod bounded;
-/// Where costs are kept between two processes.
+/// The costs kept between processes.
 mod cache;
 mod clock;
-/// What the operator wants, layer over layer.
+/// The layered configuration.
 mod config;
-/// What is said of DPDK.
-#[cfg(feature = "dpdk")]
-mod dpdk;
 /// The drivers of this build.
 mod drivers;
 mod folder;
-/// What the Linux kernel says of its crypto drivers.
+/// The crypto drivers of the Linux kernel.
 #[cfg(feature = "afalg")]
 pub mod kernel {
     pub use gantry_driver_afalg::catalogue::*;
     pub use gantry_driver_afalg::try_bind;
 }
-/// Every key of the configuration, in one table.
-mod keys;
 /// Modelled devices.
 #[cfg(feature = "model")]
 mod models;
@@ -66,13 +60,13 @@ mod models;
 mod policy;
 /// A descriptor for queues.
 mod readiness;
-// Filters of system calls.
+// Detection of system call filters.
 pub mod sandbox;
-/// What serves where software is not built.
+/// The replacement of the software device.
 mod stand_in;
-// What processes publish about themselves.
+// Statistics that processes publish.
 pub mod stats;
-/// The name that was meant.
+/// Corrections of misspelt names.
 mod suggest;
 
 use std::io;
@@ -83,73 +77,73 @@ use std::sync::Arc;
 use gantry_core::Gantry;
 use gantry_core::driver::Driver;
 
-/// Tests ask what a reader takes.
+/// Tests measure the memory that readers allocate.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
 
 pub use cache::CostCache;
 use clock::MachineClock;
+pub use config::devices::DEVICES;
+pub use config::keys::{KEYS, Key, Shown, sample};
+pub use config::stats::StatsChoice;
 pub use config::{Config, File, Origin, Setting, files};
-pub use drivers::DEVICES;
-/// Modelled accelerators, to simulate machines with them: [`reference()`] computes their results.
+pub use drivers::software;
+/// Modelled accelerators for simulation; [`reference()`] computes their results.
 #[cfg(feature = "model")]
 pub use gantry_driver_model as model;
-/// Which variables, files and code this process may believe.
+/// The environment variables, files and code that this process may trust.
 pub use gantry_rights as rights;
-pub use keys::{KEYS, Key, Shown, sample};
 #[cfg(feature = "model")]
 pub use models::reference;
 pub use policy::PolicyChoice;
 pub use readiness::Readiness;
-pub use stats::StatsChoice;
 pub use suggest::suggest;
 
-/// Why there is no framework.
+/// An error of opening the framework.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A configuration file is there and cannot be read.
-    #[error("{}: {}", path.display(), words(.error))]
+    /// A configuration file exists but cannot be read.
+    #[error("{}: {}", path.display(), message(.error))]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The configuration asks for something that does not exist.
+    /// The configuration has an invalid setting.
     #[error("{origin}: {problem}")]
     Setting {
-        /// Where it asks.
+        /// The origin of the setting.
         origin: Origin,
-        /// What is wrong, and what would be right.
+        /// The problem, and a suggestion.
         problem: String,
     },
 }
 
-/// What the system said, without the number that `std` puts behind it.
-fn words(error: &io::Error) -> String {
+/// Returns the system's message without the number that `std` appends.
+fn message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Discovers the devices of this machine, leaves out those that are not wanted, and puts the policy over them.
+/// Discovers the devices of this machine, excludes those that are turned off, and applies the policy.
 ///
 /// # Errors
-/// [`Error::Setting`] when the configuration names a device that does not exist, or puts a device that is turned off into
-/// the policy.
+/// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is turned off.
 pub fn open(config: Config) -> Result<Gantry, Error> {
     open_with(config, &[])
 }
 
-/// The same, with devices of the caller's own after those of the machine.
+/// Like [`open`], with devices of the caller after those of the machine.
 ///
-/// In a build without the feature `software` one of them has to be of the class [`Software`](gantry_core::driver::Class::Software) and serve
-/// every algorithm that is asked for. Results of other devices are compared with its results, requests end up there when all others
-/// fail, and the name `software` stands for it.
+/// In a build without the feature `software`, one of them must have the class [`Software`](gantry_core::driver::Class::Software) and serve
+/// every algorithm that the program uses. It verifies the results of other devices, requests end up there when all others fail, and the
+/// name `software` stands for it.
 ///
 /// # Errors
-/// Those of [`open`].
+/// As [`open`].
 pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
@@ -157,57 +151,56 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Erro
         builder = builder.stats_memory(memory);
     }
     if let Some(publish) = stats::publisher(&config) {
-        builder = builder.publish(stats::EVERY, publish);
+        builder = builder.publish(stats::INTERVAL, publish);
     }
     for driver in drivers::all(&config)?.iter().map(|driver| &**driver).chain(own.iter().copied()) {
         builder = builder.driver_with(driver, |device| config.excluded(device));
     }
-    if let Some(cache) = CostCache::of_user() {
+    if let Some(cache) = CostCache::for_user() {
         builder = builder.cost_store(Arc::new(cache));
     }
     let gantry = builder.build();
     for (name, setting) in &config.devices {
-        // A default speaks of drivers that were built, and these need not find anything.
-        if setting.origin != Origin::Default {
-            must_exist(&gantry, &config, stand_in::meant(&gantry, name), &setting.origin)?;
+        // Defaults name the drivers of this build, which may find no device.
+        if setting.origin != Origin::Default && !config::devices::is_of_another_build(name) {
+            check_device_exists(&gantry, &config, stand_in::resolve_name(&gantry, name), &setting.origin)?;
         }
     }
-    config.policy.value = config.policy.value.named(|name| stand_in::meant(&gantry, &name).to_owned());
+    config.policy.value = config.policy.value.map_devices(|name| stand_in::resolve_name(&gantry, &name).to_owned());
     for name in config.policy.value.devices() {
         let origin = &config.policy.origin;
-        must_exist(&gantry, &config, name, origin)?;
+        check_device_exists(&gantry, &config, name, origin)?;
         if let Some(reason) = config.excluded(name) {
             let problem = format!("the policy names the device '{name}', which is {reason}");
             return Err(Error::Setting { origin: origin.clone(), problem });
         }
     }
     let published = matches!(config.stats.value, StatsChoice::Folder(_));
-    let gantry = config.policy.value.over(&gantry);
+    let gantry = config.policy.value.apply_to(&gantry);
     if published {
         stats::publish_at_exit(&gantry);
     }
     Ok(gantry)
 }
 
-/// Looks again for the devices of this machine, and adds those that have come: see [`Gantry::discover`]. Takes what `open` took, and
-/// returns the names of those that have come. Where the kernel has a new engine, that is one; drivers that the configuration turned
-/// off stay so.
+/// Discovers devices again, and adds new ones: see [`Gantry::discover`]. Takes the configuration given to [`open`], and returns the names of
+/// the added devices. A new engine of the kernel is one. Drivers that the configuration turned off stay off.
 ///
 /// # Errors
-/// [`Error::Setting`] as [`open`].
+/// [`Error::Setting`], as [`open`].
 pub fn rescan(gantry: &Gantry, config: &Config) -> Result<Vec<String>, Error> {
     let drivers = drivers::all(config)?;
     Ok(drivers.iter().flat_map(|driver| gantry.discover(&**driver, |device| config.excluded(device))).collect())
 }
 
-fn must_exist(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> Result<(), Error> {
-    let models = drivers::models(config);
-    // The name of a driver of this build stands for all its devices, which are not the same everywhere.
-    let of_driver = drivers::DEVICES.iter().any(|(driver, _)| *driver == name);
-    if gantry.device(name).is_some() || of_driver || models.iter().any(|model| model == name) {
+fn check_device_exists(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> Result<(), Error> {
+    let models = config::names_of_models(config);
+    // The name of a driver in this build stands for all its devices, which differ between machines.
+    let is_driver = DEVICES.iter().any(|(driver, _)| *driver == name);
+    if gantry.device(name).is_some() || is_driver || models.iter().any(|model| model == name) {
         return Ok(());
     }
-    // Models that are off are many, and nobody means them who does not say so.
+    // There are many models that are off. List them only if the name looks like a model's.
     let models = models.iter().filter(|_| name.starts_with("model"));
     let names = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).chain(models.map(String::as_str));
     let names: Vec<&str> = names.collect();
@@ -215,7 +208,7 @@ fn must_exist(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> 
     Err(Error::Setting { origin: origin.clone(), problem })
 }
 
-/// `cargo test` compiles and runs the Rust of this page.
+/// Compiles and runs the Rust of this page in `cargo test`.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/src/writing-a-driver.md")]
 struct Drivers;
@@ -241,14 +234,14 @@ mod tests {
         feature = "devcrypto",
         feature = "dpdk"
     ))]
-    fn software_comes_first_and_null_only_when_asked_for() {
+    fn software_comes_first_and_null_is_off_by_default() {
         use gantry_core::DeviceState;
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).collect();
-        let listed: Vec<&str> = drivers::DEVICES.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, listed, "drivers::all and drivers::DEVICES name the same devices, in the same order");
-        assert_eq!(names[0], drivers::LAST_RESORT);
+        let listed: Vec<&str> = DEVICES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, listed, "drivers::all and DEVICES name the same devices, in the same order");
+        assert_eq!(names[0], config::devices::LAST_RESORT);
         assert!(matches!(state(&gantry, "afalg"), DeviceState::Excluded(why) if why.contains("off by default")));
         assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));
 
@@ -260,7 +253,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "software")]
-    fn the_policy_is_the_one_that_was_asked_for() {
+    fn opens_with_the_configured_policy() {
         for policy in [
             "latency",
             "throughput",
@@ -278,7 +271,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "lanes")]
-    fn the_cpu_level_reaches_the_lanes_and_is_one_that_they_know() {
+    fn the_configured_cpu_level_reaches_the_lanes() {
         for level in gantry_driver_lanes::LevelName::ALL {
             let gantry = with(&[("cpu", level.as_str())]).unwrap();
             let found = gantry_driver_lanes::Level::detect_at_most(Some(level)).name();
@@ -289,7 +282,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "software")]
-    fn names_that_no_device_carries_are_errors() {
+    fn refuses_names_of_unknown_devices() {
         let wrong = |key, value| with(&[(key, value)]).unwrap_err();
         assert!(wrong("policy", "pin:softwar").ends_with("there is no device 'softwar'; did you mean software?"));
         assert!(wrong("policy", "size-threshold:9,software,gpu").contains("there is no device 'gpu'"));
@@ -299,8 +292,16 @@ mod tests {
     }
 
     #[test]
+    #[cfg(all(feature = "software", not(any(feature = "afalg", feature = "dpdk"))))]
+    fn lines_about_drivers_of_other_builds_are_ignored() {
+        let lines =
+            [("devices.afalg", "on"), ("devices.afalg:cpu", "off"), ("devices.dpdk", "[\"a\"]"), ("dpdk.memory", "9")];
+        with(&lines).unwrap();
+    }
+
+    #[test]
     #[cfg(feature = "model")]
-    fn models_are_there_when_they_are_asked_for_and_compute_what_software_computes() {
+    fn models_are_off_by_default_and_match_software() {
         use gantry_core::{Algorithm, SessionParams};
 
         let names = |settings: &[(&str, &str)]| {
@@ -331,20 +332,21 @@ mod tests {
 
     #[test]
     #[cfg(feature = "model")]
-    fn models_that_cannot_be_say_why() {
+    fn errors_of_invalid_models_have_the_reason() {
         let wrong = |key, value| with(&[(key, value)]).unwrap_err();
         assert!(
-            wrong("models.mine", "like=kirkwood,ring=0").ends_with("the model 'mine': a ring has 1 to 65536 places")
+            wrong("models.mine", "like=kirkwood,ring=0")
+                .ends_with("the model 'mine': the ring must have 1 to 65536 places")
         );
         assert!(wrong("models", "mine").ends_with("models takes a name: models.NAME = \"like=kirkwood,ring=8\""));
-        assert!(wrong("faults", "errors=1/0").contains("'errors=1/0' is no fault"));
+        assert!(wrong("faults", "errors=1/0").contains("'errors=1/0' is not a valid fault"));
         assert!(wrong("devices.model:kirkwod", "on").ends_with("did you mean model:kirkwood?"));
         let off = wrong("policy", "pin:model:kirkwood");
         assert!(off.contains("the policy names the device 'model:kirkwood', which is off by default"), "{off}");
         let mut config = Config::default();
         config.set("models.odd", "like=kirkwood,null=1+1", "odd").unwrap();
         config.set("devices.model:odd", "on", "on").unwrap();
-        let says = open(config).unwrap_err().to_string();
-        assert_eq!(says, "odd: the model 'odd': the reference does not run null");
+        let problem_text = open(config).unwrap_err().to_string();
+        assert_eq!(problem_text, "odd: the model 'odd': the reference does not run null");
     }
 }

@@ -4,10 +4,10 @@ use std::str::FromStr;
 use gantry_core::route::{BreakEven, Failover, Learned, Pin, RoundRobin, SizeThreshold};
 use gantry_core::{Gantry, Policy as _};
 
-/// A policy as the configuration names it.
+/// A policy of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
-    /// One that goes by measured costs: latency, throughput or offload.
+    /// A policy that uses measured costs: latency, throughput or offload.
     Learned(Learned),
     /// [`BreakEven`].
     BreakEven,
@@ -19,7 +19,7 @@ pub enum PolicyChoice {
     RoundRobin,
     /// [`SizeThreshold`].
     SizeThreshold {
-        /// From how many bytes on a request is large.
+        /// Bytes from which on a request is large.
         bytes: usize,
         /// The device for small requests.
         small: String,
@@ -29,17 +29,17 @@ pub enum PolicyChoice {
 }
 
 impl PolicyChoice {
-    /// How each one is written.
+    /// The syntax of all policies.
     pub(crate) const ACCEPTED: &str = "latency, throughput, offload, break-even, pin:DEVICE, failover:DEVICE,DEVICE,..., \
                                        round-robin or size-threshold:BYTES,SMALL,LARGE";
 
-    /// Their names, without what follows a colon.
+    /// The names of all policies, without arguments.
     pub const NAMES: &[&str] =
         &["latency", "throughput", "offload", "break-even", "pin", "failover", "round-robin", "size-threshold"];
 
-    /// The same devices under this policy.
+    /// Returns the same devices under this policy.
     #[must_use]
-    pub fn over(self, gantry: &Gantry) -> Gantry {
+    pub fn apply_to(self, gantry: &Gantry) -> Gantry {
         match self {
             PolicyChoice::Learned(policy) => gantry.with_policy(policy),
             PolicyChoice::BreakEven => gantry.with_policy(BreakEven),
@@ -52,20 +52,20 @@ impl PolicyChoice {
         }
     }
 
-    /// The same with other names of devices.
+    /// Returns the policy with each device's name replaced by `name(device)`.
     #[must_use]
-    pub(crate) fn named(self, name: impl Fn(String) -> String) -> Self {
+    pub(crate) fn map_devices(self, name: impl Fn(String) -> String) -> Self {
         match self {
             PolicyChoice::Pin(device) => PolicyChoice::Pin(name(device)),
             PolicyChoice::Failover(order) => PolicyChoice::Failover(order.into_iter().map(name).collect()),
             PolicyChoice::SizeThreshold { bytes, small, large } => {
                 PolicyChoice::SizeThreshold { bytes, small: name(small), large: name(large) }
             }
-            nameless @ (PolicyChoice::Learned(_) | PolicyChoice::BreakEven | PolicyChoice::RoundRobin) => nameless,
+            other @ (PolicyChoice::Learned(_) | PolicyChoice::BreakEven | PolicyChoice::RoundRobin) => other,
         }
     }
 
-    /// The devices that it names.
+    /// Returns the devices named by the policy.
     pub fn devices(&self) -> Vec<&str> {
         match self {
             PolicyChoice::Learned(_) | PolicyChoice::BreakEven | PolicyChoice::RoundRobin => Vec::new(),
@@ -79,21 +79,21 @@ impl PolicyChoice {
 impl FromStr for PolicyChoice {
     type Err = ();
 
-    /// A name, and after a colon what it needs, with commas between. Names of devices may hold colons (`cuda:0`).
+    /// Parses a name, followed by a colon and arguments with commas between if it takes any. Names of devices may contain colons (`cuda:0`).
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (name, needs) =
+        let (name, arguments) =
             text.split_once(':').map_or((text, Vec::new()), |(name, rest)| (name, rest.split(',').collect()));
-        if needs.contains(&"") {
+        if arguments.contains(&"") {
             return Err(());
         }
-        match (name, &needs[..]) {
+        match (name, &arguments[..]) {
             ("latency", []) => Ok(PolicyChoice::Learned(Learned::Latency)),
             ("throughput", []) => Ok(PolicyChoice::Learned(Learned::Throughput)),
             ("offload", []) => Ok(PolicyChoice::Learned(Learned::Offload)),
             ("break-even", []) => Ok(PolicyChoice::BreakEven),
             ("round-robin", []) => Ok(PolicyChoice::RoundRobin),
             ("pin", [device]) => Ok(PolicyChoice::Pin((*device).to_owned())),
-            ("failover", [_, ..]) => Ok(PolicyChoice::Failover(needs.into_iter().map(str::to_owned).collect())),
+            ("failover", [_, ..]) => Ok(PolicyChoice::Failover(arguments.into_iter().map(str::to_owned).collect())),
             ("size-threshold", [bytes, small, large]) => Ok(PolicyChoice::SizeThreshold {
                 bytes: bytes.parse().map_err(|_| ())?,
                 small: (*small).to_owned(),
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_is_read_as_it_is_written() {
+    fn reads_every_policy_as_written() {
         for text in [
             "latency",
             "throughput",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_with_something_missing_or_too_much_is_none() {
+    fn refuses_policies_with_missing_or_extra_arguments() {
         for text in [
             "",
             "pin",

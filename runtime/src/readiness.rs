@@ -7,15 +7,15 @@ use gantry_core::Queue;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// A descriptor that becomes readable when a queue has something to complete, for `poll`, `epoll` and their kin.
+/// A descriptor that becomes readable when a queue has a completion, for `poll`, `epoll` and the like.
 ///
 /// ```no_run
 /// # fn serve(queue: &mut gantry_core::Queue) -> std::io::Result<()> {
 /// let readiness = gantry_runtime::Readiness::new()?;
 /// // Before every wait:
 /// if readiness.arm(queue) {
-///     // ... wait until the descriptor is readable, or for whatever else there is, and no longer than `queue.patience()`:
-///     // a device that has stalled does not tell ...
+///     // ... wait until the descriptor is readable or another event comes, at most for `queue.max_sleep()`:
+///     // a stalled device does not notify ...
 /// }
 /// queue.complete(|completion| drop(completion));
 /// # Ok(()) }
@@ -27,20 +27,19 @@ pub struct Readiness(Arc<Event>);
 struct Event(EventFd);
 
 impl Readiness {
-    /// A descriptor of its own (eventfd(2)), closed in programs that are executed.
+    /// Creates a descriptor (eventfd(2)) that is closed on `exec`.
     ///
     /// # Errors
-    /// The process has no descriptor left, or the system has none of this kind.
+    /// The process has no free descriptor, or the system does not support eventfd.
     pub fn new() -> io::Result<Self> {
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         Ok(Self(Arc::new(Event(EventFd::from_flags(flags)?))))
     }
 
-    /// To be called before every wait: makes the descriptor not readable, and lets it become so as soon as `queue` has
-    /// something to complete. `false` when there is nothing to wait for: something is ready, nothing is in flight, or a device
-    /// has to be polled.
+    /// Arms the descriptor before every wait: resets it, and makes it readable once `queue` has a completion. Returns `false` if there is no
+    /// need to wait: a completion is ready, the queue is empty, or a device must be polled.
     pub fn arm(&self, queue: &mut Queue) -> bool {
-        // What is told until now is told by what `arm` answers.
+        // Earlier notifications are covered by the result of `arm`.
         while self.0.0.read().is_ok() {}
         queue.arm(&Waker::from(self.0.clone()))
     }
@@ -54,7 +53,7 @@ impl AsFd for Readiness {
 
 impl Wake for Event {
     fn wake(self: Arc<Self>) {
-        // Full only after 2^64 - 2 wakes that nobody read; then it is readable anyway.
+        // Full only after 2^64 - 2 unread wake-ups; then it is readable anyway.
         while self.0.write(1) == Err(Errno::EINTR) {}
     }
 }

@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::io::Read as _;
 
-/// More than `/proc/self/status` has.
-const MOST: u64 = 1 << 20;
+/// Maximum bytes of `/proc/self/status`.
+const MAX_BYTES: u64 = 1 << 20;
 
-/// Whether a filter of system calls is in force (seccomp), so that one too many may end the process; or whether this cannot be found out. Only
-/// calls are made that loading a library makes, too.
+/// Returns `true` if a system call filter (seccomp) is in force, which could end the process for an unexpected call, or if this cannot be
+/// determined. Makes only system calls that loading a library makes, too.
 pub fn is_filtered() -> bool {
     let mut bytes = Vec::new();
-    // What could not be read says nothing.
-    let _ = File::open("/proc/self/status").and_then(|file| file.take(MOST).read_to_end(&mut bytes));
-    // The name of a program may be anything.
+    // If the file cannot be read, the text has no such line.
+    let _ = File::open("/proc/self/status").and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+    // The program's name may contain any bytes.
     let text = String::from_utf8_lossy(&bytes);
     text.lines().find_map(|line| line.strip_prefix("Seccomp:")).is_none_or(|mode| mode.trim() != "0")
 }

@@ -1,18 +1,18 @@
-//! The device that serves when no other does, in builds without the software driver: one of the caller's own.
+//! The device of last resort in builds without the software driver: one of the caller's devices.
 
 use gantry_core::driver::Class;
 use gantry_core::{Gantry, RegisteredDevice};
 
-use crate::drivers::LAST_RESORT;
+use crate::config::devices::LAST_RESORT;
 
-/// The device that a name of the configuration stands for. Where the software driver is not built, `software` is the last device of its
-/// class: those of the caller come after those of the machine.
-pub(crate) fn meant<'n>(gantry: &'n Gantry, name: &'n str) -> &'n str {
+/// Returns the device that a name of the configuration stands for. Without the software driver, `software` stands for the last device of its
+/// class, because the caller's devices come after those of the machine.
+pub(crate) fn resolve_name<'n>(gantry: &'n Gantry, name: &'n str) -> &'n str {
     if name != LAST_RESORT || gantry.device(name).is_some() {
         return name;
     }
-    let stands_in = gantry.devices().iter().rev().find(|device| device.class() == Class::Software);
-    stands_in.map_or(name, RegisteredDevice::name)
+    let replacement = gantry.devices().iter().rev().find(|device| device.class() == Class::Software);
+    replacement.map_or(name, RegisteredDevice::name)
 }
 
 #[cfg(all(test, not(feature = "software"), feature = "lanes", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -27,31 +27,31 @@ mod tests {
     use super::*;
     use crate::{Config, open, open_with};
 
-    /// SHA-256 of "message", as `sha256sum` has it.
-    const RIGHT: &str = "ab530a13e45914982b79f9b7e3fba994cfd1f3fb22f71cea1afbf02b460c6d1d";
+    /// SHA-256 of "message" (from `sha256sum`).
+    const EXPECTED: &str = "ab530a13e45914982b79f9b7e3fba994cfd1f3fb22f71cea1afbf02b460c6d1d";
 
-    /// What a device does wrong from now on.
+    /// The misbehaviour of a device from now on.
     #[derive(Default)]
-    struct Wrong {
+    struct Misbehaviour {
         fails: AtomicBool,
         miscalculates: AtomicBool,
     }
 
-    /// SHA-256 as lanes have it, under another name.
+    /// SHA-256 of the lanes under another name.
     #[derive(Clone)]
-    struct Own {
+    struct CallerDevice {
         info: DeviceInfo,
-        wrong: Arc<Wrong>,
+        misbehaviour: Arc<Misbehaviour>,
     }
 
-    impl Own {
+    impl CallerDevice {
         fn new(name: &str, class: Class) -> Self {
             let capabilities = vec![Capability::new(Algorithm::Sha256)];
-            Self { info: DeviceInfo { capabilities, ..DeviceInfo::new(name, class) }, wrong: Arc::default() }
+            Self { info: DeviceInfo { capabilities, ..DeviceInfo::new(name, class) }, misbehaviour: Arc::default() }
         }
     }
 
-    impl Driver for Own {
+    impl Driver for CallerDevice {
         fn name(&self) -> &'static str {
             "own"
         }
@@ -61,30 +61,30 @@ mod tests {
         }
     }
 
-    impl Device for Own {
+    impl Device for CallerDevice {
         fn info(&self) -> &DeviceInfo {
             &self.info
         }
 
         fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
             let Some(Found::Device(lanes)) = LanesDriver::default().discover().pop() else { panic!("no lanes") };
-            Ok(Arc::new(OwnSession { session: lanes.open(params)?, wrong: self.wrong.clone() }))
+            Ok(Arc::new(CallerSession { session: lanes.open(params)?, misbehaviour: self.misbehaviour.clone() }))
         }
     }
 
-    struct OwnSession {
+    struct CallerSession {
         session: Arc<dyn DeviceSession>,
-        wrong: Arc<Wrong>,
+        misbehaviour: Arc<Misbehaviour>,
     }
 
-    impl DeviceSession for OwnSession {
+    impl DeviceSession for CallerSession {
         fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
             let Operands::Digest { input, output } = operands else { panic!("digests only") };
-            if self.wrong.fails.load(Relaxed) {
+            if self.misbehaviour.fails.load(Relaxed) {
                 return Err(Fault::failed("made to fail"));
             }
             let outcome = self.session.run(Operands::Digest { input, output: &mut *output })?;
-            output[0] ^= u8::from(self.wrong.miscalculates.load(Relaxed));
+            output[0] ^= u8::from(self.misbehaviour.miscalculates.load(Relaxed));
             Ok(outcome)
         }
     }
@@ -108,39 +108,39 @@ mod tests {
     }
 
     #[test]
-    fn policies_that_name_software_mean_the_callers_own_device() {
-        let own = Own::new("own", Class::Software);
+    fn software_in_a_policy_stands_for_the_callers_device() {
+        let own = CallerDevice::new("own", Class::Software);
         for policy in ["pin:software", "failover:software,lanes", "size-threshold:9,software,lanes"] {
             let gantry = open_with(config(&[("policy", policy), ("devices", "software=on")]), &[&own]).unwrap();
             let session = session(&gantry);
             let route = session.route(Operation::Digest, 7, 1).unwrap();
             assert_eq!(gantry.devices()[route.device].name(), "own", "{policy}");
-            assert_eq!(digest(&session), RIGHT);
+            assert_eq!(digest(&session), EXPECTED);
         }
-        let says = open(config(&[("policy", "pin:software")])).unwrap_err().to_string();
-        assert!(says.starts_with("--set policy=pin:software: there is no device 'software'"), "{says}");
+        let message = open(config(&[("policy", "pin:software")])).unwrap_err().to_string();
+        assert!(message.starts_with("--set policy=pin:software: there is no device 'software'"), "{message}");
     }
 
     #[test]
-    fn a_request_that_a_device_fails_to_do_ends_up_at_the_callers_own() {
-        let (own, other) = (Own::new("own", Class::Software), Own::new("other", Class::Hardware));
+    fn failed_requests_end_up_at_the_callers_device() {
+        let (own, other) = (CallerDevice::new("own", Class::Software), CallerDevice::new("other", Class::Hardware));
         let gantry = open_with(config(&[("policy", "pin:other"), ("devices", "lanes=off")]), &[&other, &own]).unwrap();
         let session = session(&gantry);
-        assert_eq!(digest(&session), RIGHT);
-        other.wrong.fails.store(true, Relaxed);
-        assert_eq!(digest(&session), RIGHT);
+        assert_eq!(digest(&session), EXPECTED);
+        other.misbehaviour.fails.store(true, Relaxed);
+        assert_eq!(digest(&session), EXPECTED);
         assert_ne!(gantry.device("other").unwrap().state(), DeviceState::Ready);
     }
 
     #[test]
-    fn what_a_device_computes_wrongly_is_found_and_made_right_by_the_callers_own() {
-        let (own, other) = (Own::new("own", Class::Software), Own::new("other", Class::Hardware));
+    fn wrong_results_are_corrected_by_the_callers_device() {
+        let (own, other) = (CallerDevice::new("own", Class::Software), CallerDevice::new("other", Class::Hardware));
         let settings = [("policy", "pin:other"), ("devices", "lanes=off"), ("verify", "1/1")];
         let gantry = open_with(config(&settings), &[&other, &own]).unwrap();
         let session = session(&gantry);
-        assert_eq!(digest(&session), RIGHT);
-        other.wrong.miscalculates.store(true, Relaxed);
-        assert_eq!(digest(&session), RIGHT);
+        assert_eq!(digest(&session), EXPECTED);
+        other.misbehaviour.miscalculates.store(true, Relaxed);
+        assert_eq!(digest(&session), EXPECTED);
         assert_ne!(gantry.device("other").unwrap().state(), DeviceState::Ready);
     }
 }

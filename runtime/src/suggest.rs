@@ -1,4 +1,4 @@
-/// The end of a sentence about an unknown `name`: the name that was probably meant, or all there are.
+/// Returns the end of a message about an unknown `name`: the name that was probably meant, or all names.
 ///
 /// ```
 /// let names = ["software", "lanes"];
@@ -12,7 +12,7 @@ pub fn suggest(name: &str, names: &[&str]) -> String {
     }
 }
 
-/// The one of `names` that was probably meant.
+/// Returns the one of `names` that was probably meant.
 pub(crate) fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
     (names.iter())
         .map(|known| (strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase()), *known))

@@ -1,4 +1,4 @@
-//! A queue that is waited for by its descriptor.
+//! Waiting for a queue by its descriptor.
 
 use std::os::fd::AsFd;
 
@@ -12,8 +12,8 @@ fn is_readable(readiness: &Readiness, timeout: u16) -> bool {
 }
 
 #[test]
-fn the_descriptor_says_when_there_is_something_to_complete() {
-    // A card that tells by an interrupt, in real time.
+fn the_descriptor_is_readable_when_a_request_has_completed() {
+    // A card with interrupts, in real time.
     let mut config = Config::default();
     config.set("devices.model:bcm5822", "on", "test").unwrap();
     config.set("policy", "pin:model:bcm5822", "test").unwrap();
@@ -27,7 +27,7 @@ fn the_descriptor_says_when_there_is_something_to_complete() {
         let mut completed = 0;
         while completed == 0 {
             if readiness.arm(&mut queue) {
-                assert!(is_readable(&readiness, 10_000), "the card tells");
+                assert!(is_readable(&readiness, 10_000), "the card notifies");
             }
             completed = queue.complete(|completion| {
                 assert_eq!((completion.user, completion.result), (u64::from(round), Ok(Outcome::Done)));

@@ -1,4 +1,4 @@
-//! What a process publishes, and that it works on when it cannot.
+//! Publication of statistics, and its failures, which do not affect requests.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use gantry_runtime::Config;
 use gantry_runtime::StatsChoice;
 use gantry_runtime::stats::{Live, Report, Watch, live, published};
 
-/// A folder of its own for a test, gone when the test ends.
+/// A folder that is removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -36,7 +36,7 @@ fn publishing_to(folder: &Path) -> Gantry {
     gantry_runtime::open(config).unwrap()
 }
 
-/// Hashes three messages alone, and two together.
+/// Hashes three messages one by one, and two together.
 fn work(gantry: &Gantry) {
     let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
     for _ in 0..3 {
@@ -48,10 +48,10 @@ fn work(gantry: &Gantry) {
 }
 
 #[test]
-fn what_was_done_can_be_read_by_others() {
+fn published_counters_can_be_read_by_other_processes() {
     let folder = Folder::new("read");
     let gantry = publishing_to(&folder.0);
-    assert_eq!(published(&folder.0).unwrap().len(), 0, "nothing is touched before the first request");
+    assert_eq!(published(&folder.0).unwrap().len(), 0, "no file before the first request");
     work(&gantry);
     drop(gantry);
     let [file] = &published(&folder.0).unwrap()[..] else { panic!("one process, one file") };
@@ -84,17 +84,17 @@ fn every_step_of_a_stream_is_a_request() {
 }
 
 #[test]
-fn a_process_that_did_nothing_publishes_nothing() {
+fn publishes_nothing_without_requests() {
     let folder = Folder::new("nothing");
     drop(publishing_to(&folder.0));
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
 }
 
 #[test]
-fn an_end_of_the_thread_that_opened_it_publishes_the_last_numbers() {
+fn publishes_when_the_thread_that_opened_the_framework_ends() {
     let folder = Folder::new("exit");
     let to = folder.0.clone();
-    // A framework that is never dropped, as those in statics.
+    // A framework that is never dropped, like one in a static.
     std::thread::spawn(move || {
         let gantry = publishing_to(&to);
         work(&gantry);
@@ -108,7 +108,7 @@ fn an_end_of_the_thread_that_opened_it_publishes_the_last_numbers() {
 }
 
 #[test]
-fn a_folder_that_is_not_safe_is_left_alone_and_requests_go_on() {
+fn ignores_unsafe_folders_without_failing_requests() {
     let safe = Folder::new("unsafe");
     let path = |name: &str| safe.0.join(name);
     let folder = |name: &str, mode| {
@@ -116,7 +116,7 @@ fn a_folder_that_is_not_safe_is_left_alone_and_requests_go_on() {
         fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
         path(name)
     };
-    // Whoever may give folders away has one of somebody else made; for all others most of the machine is somebody else's.
+    // Root can give a folder to another user; other users take /usr, which is not theirs.
     let foreign = folder("foreign", 0o755);
     let foreign = if chown(&foreign, Some(1), None).is_ok() { foreign } else { "/usr".into() };
     folder("there", 0o700);
@@ -145,7 +145,7 @@ fn is_report(path: &Path) -> bool {
 }
 
 #[test]
-fn a_damaged_file_is_an_error_and_no_report() {
+fn refuses_a_damaged_file() {
     let folder = Folder::new("damaged");
     let gantry = publishing_to(&folder.0);
     work(&gantry);
@@ -163,7 +163,7 @@ fn a_damaged_file_is_an_error_and_no_report() {
 }
 
 #[test]
-fn reports_of_several_processes_make_one() {
+fn merges_reports_of_several_processes() {
     let folder = Folder::new("merge");
     for _ in 0..2 {
         let gantry = publishing_to(&folder.0);
@@ -186,7 +186,7 @@ fn reports_of_several_processes_make_one() {
 }
 
 #[test]
-fn where_to_publish_is_auto_on_off_or_an_absolute_path() {
+fn stats_takes_auto_on_off_or_an_absolute_path() {
     let mut config = Config::default();
     for wrong in ["", "yes", "stats", "./stats"] {
         let error = config.set("stats", wrong, "--set").unwrap_err().to_string();
@@ -196,7 +196,7 @@ fn where_to_publish_is_auto_on_off_or_an_absolute_path() {
     assert_eq!(config.stats(), &StatsChoice::Folder("/run/x".into()));
 }
 
-/// The page of this process, which every test of this program writes to.
+/// Returns the page of this process, which every test here writes.
 fn own_page() -> Live {
     let all = live().unwrap();
     all.into_iter().find(|live| live.pids.contains(&std::process::id())).expect("this process has a page")
@@ -208,9 +208,9 @@ fn of_algorithm(report: &Report, algorithm: &str) -> (u64, u64) {
 }
 
 #[test]
-fn a_page_says_at_every_moment_what_was_counted() {
+fn a_page_always_has_the_current_counters() {
     let gantry = gantry_runtime::open(Config::default()).unwrap();
-    // No other test uses this one.
+    // Used by no other test.
     let session = gantry.session(SessionParams::new(Algorithm::Sha3_384, &[])).unwrap();
     let page = own_page();
     for requests in 1..20 {
@@ -232,7 +232,7 @@ fn a_page_says_at_every_moment_what_was_counted() {
 }
 
 #[test]
-fn nobody_can_shorten_or_write_a_page() {
+fn a_page_cannot_be_shortened_or_written() {
     let _gantry = gantry_runtime::open(Config::default()).unwrap();
     assert!(!own_page().pids.is_empty());
     let fds = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
@@ -246,16 +246,15 @@ fn nobody_can_shorten_or_write_a_page() {
     assert!(page.write_at(b"x", 0).is_err());
 }
 
-/// A child that counts does not write to the rows of its parent, and its own are in the same page. It may be one of which the C library
-/// knows nothing.
+/// A child counts in rows of its own in its parent's page. It may have been made without the C library.
 #[test]
 #[allow(unsafe_code, reason = "fork")]
-fn a_child_counts_for_itself_in_the_page_of_its_parent() {
+fn a_child_has_its_own_rows_in_the_page_of_its_parent() {
     let gantry = gantry_runtime::open(Config::default()).unwrap();
     let session = gantry.session(SessionParams::new(Algorithm::Sha512_256, &[])).unwrap();
     let hash = |times| (0..times).for_each(|_| session.digest(b"message", &mut [0; 32]).unwrap());
     hash(5);
-    // SAFETY: the child uses no lock that another thread could have, and ends without running what is registered for the end.
+    // SAFETY: the child uses no lock that another thread could hold, and ends without running exit handlers.
     let fork = || unsafe { libc::fork() };
     // SAFETY: as above; memory is not shared.
     let clone =
@@ -270,17 +269,17 @@ fn a_child_counts_for_itself_in_the_page_of_its_parent() {
         }
         hash(11);
         let mut status = 0;
-        // SAFETY: our child, and a place for its status.
+        // SAFETY: our child, and a valid place for its status.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7), "its own numbers alone");
+        assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7), "only its own numbers");
         assert_eq!(of_algorithm(&own_page().read().unwrap(), "sha512-256"), (all, all * 7));
     }
 }
 
-/// Another program that counts, and is seen in the end as it was in its last moment.
+/// Another program counts, and its last counters are read after its end.
 #[test]
-fn what_a_process_did_last_is_not_lost_with_it() {
-    // This test runs once more as that program.
+fn the_last_counters_of_an_ended_process_can_be_read() {
+    // This test runs again as that program.
     if std::env::var_os("GANTRY_TEST_WATCHED").is_some() {
         let gantry = gantry_runtime::open(Config::default()).unwrap();
         let session = gantry.session(SessionParams::new(Algorithm::Blake2b256, &[])).unwrap();
@@ -293,7 +292,7 @@ fn what_a_process_did_last_is_not_lost_with_it() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", "what_a_process_did_last_is_not_lost_with_it"])
+        .args(["--exact", "--nocapture", "the_last_counters_of_an_ended_process_can_be_read"])
         .env("GANTRY_TEST_WATCHED", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -303,7 +302,7 @@ fn what_a_process_did_last_is_not_lost_with_it() {
     assert!(lines.any(|line| line.unwrap() == "ready"));
     let mut watch = Watch::default();
     watch.look().unwrap();
-    // Who looks at a page does not have it, though it has one of its own.
+    // A process that reads a page is not counted as having it, even if it has a page of its own.
     let _gantry = gantry_runtime::open(Config::default()).unwrap();
     let all = live().unwrap();
     let pages =

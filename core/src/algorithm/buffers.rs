@@ -7,9 +7,9 @@ pub enum Buffers<'a> {
     InPlace(&'a mut [u8]),
     /// Input and output do not overlap.
     Separate {
-        /// What is read.
+        /// The data that is read.
         input: &'a [u8],
-        /// What is written, of the same length.
+        /// The result, of the same length.
         output: &'a mut [u8],
     },
 }
@@ -22,7 +22,7 @@ impl<'a> Buffers<'a> {
         self.input().len()
     }
 
-    /// What is read.
+    /// Returns the data that is read.
     #[inline]
     pub fn input(&self) -> &[u8] {
         match self {
@@ -31,13 +31,13 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// What is written, for as long as the buffers are there.
+    /// Returns the result, for the lifetime of the buffers.
     pub(crate) fn into_output(self) -> &'a mut [u8] {
         let (Buffers::InPlace(output) | Buffers::Separate { output, .. }) = self;
         output
     }
 
-    /// What is read, for as long as the buffers are there.
+    /// Returns the data that is read, for the lifetime of the buffers.
     #[inline]
     pub(crate) fn into_input(self) -> &'a [u8] {
         match self {
@@ -46,7 +46,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// What is written. In place, it holds the input still.
+    /// Returns the buffer of the result. In place, it still has the input.
     pub fn output(&mut self) -> &mut [u8] {
         match self {
             Buffers::InPlace(data) => data,
@@ -54,7 +54,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// The same buffers for a shorter time.
+    /// Returns the same buffers for a shorter lifetime.
     #[inline]
     pub fn reborrow(&mut self) -> Buffers<'_> {
         match self {
@@ -63,7 +63,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// What was written.
+    /// Returns the written result.
     pub(crate) fn result(&self) -> &[u8] {
         match self {
             Buffers::InPlace(data) => data,

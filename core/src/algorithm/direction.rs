@@ -6,8 +6,9 @@ pub enum Direction {
     /// Both ways; also the direction of digests, MACs, key exchange and compression.
     #[default]
     Both,
-    /// Encrypt, seal or sign only. Of key encapsulation: make keys and encapsulate, without a key of the session.
+    /// Encrypt, seal, sign or encipher only. For encipherment, the key is then the public one. For key encapsulation: make keys and encapsulate,
+    /// without a key of the session.
     Encrypt,
-    /// Decrypt, open, verify or decapsulate only. Of signatures, the key is then the public one.
+    /// Decrypt, open, verify, decipher or decapsulate only. For signatures, the key is then the public one.
     Decrypt,
 }

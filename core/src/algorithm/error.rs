@@ -1,9 +1,9 @@
-//! What can go wrong, grouped by whose fault it is.
+//! Errors, grouped by fault.
 //!
-//! * [`Misuse`]: the caller's. Reading the calling code would have told; no untrusted data can cause it.
-//! * [`Outcome`]: nobody's. The request ran and this is its result: a tag that does not fit, a length that cannot be.
-//! * [`Fault`]: the device's. Core retries elsewhere, so a caller meets one only when no device is left.
-//! * [`Refusal`]: why a device did not open a session: one that it never serves ([`Unsupported`]), or a fault.
+//! * [`Misuse`]: a mistake of the caller, visible in its code. Untrusted data cannot cause it.
+//! * [`Outcome`]: the result of a request that ran, such as a wrong tag or an impossible length.
+//! * [`Fault`]: a failure of a device. Core retries elsewhere, so a caller gets one only if no device is left.
+//! * [`Refusal`]: the reason why a device opened no session: it never serves such a session ([`Unsupported`]), or has a fault.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,21 +27,21 @@ pub enum Error {
     #[error("{0}")]
     Refused(Outcome),
     /// Every device that could serve the request failed.
-    #[error("{algorithm}: no device is left: {last}")]
+    #[error("{algorithm}: no device could run the request: {last}")]
     Device {
-        /// What was asked for.
+        /// The requested algorithm.
         algorithm: Algorithm,
-        /// What the last device said.
+        /// The fault of the last device.
         last: Fault,
     },
     /// No device serves the algorithm or the request.
     #[error("{algorithm}: no device serves {operation} here{}", list(.reasons))]
     Unserved {
-        /// What was asked for.
+        /// The requested algorithm.
         algorithm: Algorithm,
-        /// What was asked for.
+        /// The requested operation.
         operation: Operation,
-        /// What each device said, with its name.
+        /// The reason of each device, with its name.
         reasons: Vec<String>,
     },
 }
@@ -57,89 +57,89 @@ pub enum Misuse {
     /// The key of a session.
     #[error("{algorithm}: a key of {got} bytes; it takes {takes}")]
     KeyLength {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the algorithm allows.
+        /// The values that the algorithm allows.
         takes: Lengths,
     },
     /// The second key of an encrypt-then-authenticate session.
     #[error("{algorithm}: a MAC key of {got} bytes; it takes {takes}")]
     MacKeyLength {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the algorithm allows.
+        /// The values that the algorithm allows.
         takes: Lengths,
     },
     /// Both halves of an XTS key are the same, which voids its security (FIPS 140-3 IG C.I).
     #[error("{algorithm}: both halves of the key are the same")]
     XtsKeyHalves {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
     },
     /// The IV or nonce of a request.
     #[error("{algorithm}: an IV of {got} bytes; it takes {takes}")]
     IvLength {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the algorithm allows.
+        /// The values that the algorithm allows.
         takes: Lengths,
     },
     /// The tag length of a session.
     #[error("{algorithm}: a tag of {got} bytes; it takes {takes}")]
     TagLength {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the algorithm allows.
+        /// The values that the algorithm allows.
         takes: Lengths,
     },
     /// The context string of a session that signs or verifies.
     #[error("{algorithm}: a context of {got} bytes; it takes {takes}")]
     ContextLength {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the algorithm allows.
+        /// The values that the algorithm allows.
         takes: Lengths,
     },
     /// The session would sign or verify something of a message that the algorithm does not.
-    #[error("{algorithm}: it does not sign what this session would sign of a message")]
+    #[error("{algorithm}: unsupported prehash mode")]
     Prehash {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
     },
     /// The level of a session that compresses.
-    #[error("{algorithm}: level {got}; it has {has}")]
+    #[error("{algorithm}: level {got}; it takes {has}")]
     Level {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the algorithm has.
+        /// The values that the algorithm has.
         has: Lengths,
     },
     /// The SPI of a session for packets of ESP is missing (0) or reserved (RFC 4303, 2.1), or a session for something else has one.
-    #[error("{algorithm}: an SPI of {got}; sessions for packets have one of 256 or more, and no others have one")]
+    #[error("{algorithm}: an SPI of {got}; sessions for packets take one of 256 or more, and others take none")]
     Spi {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: u32,
     },
     /// The number of a packet: 0, or beyond the last.
     #[error("{algorithm}: a packet with the number {got}; numbers are 1 to {last}")]
     Number {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: u64,
         /// The last that a session has.
         last: u64,
@@ -147,37 +147,37 @@ pub enum Misuse {
     /// The random bytes of a request for keys, or to encapsulate.
     #[error("{algorithm}: {got} random bytes; it takes {takes}, or none where the device is to draw them")]
     SeedLength {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the algorithm takes.
+        /// The value that the algorithm takes.
         takes: usize,
     },
     /// The buffer for a result has another length than the result.
     #[error("{algorithm}: an output buffer of {got} bytes for a result of {needs}")]
     OutputLength {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was given.
+        /// The given value.
         got: usize,
-        /// What the result needs.
+        /// The length of the result.
         needs: usize,
     },
     /// The session's algorithm or direction has no such operation.
     #[error("{algorithm}: a session of this kind does not {operation}")]
     Operation {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was asked for.
+        /// The requested operation.
         operation: Operation,
     },
     /// An option of a queue.
-    #[error("a queue with a {what} of {got}; it is 1 to {most}")]
+    #[error("a queue with a {what} of {got}; it takes 1 to {most}")]
     Queue {
         /// Which option.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         got: usize,
         /// The most that it can be.
         most: usize,
@@ -185,23 +185,23 @@ pub enum Misuse {
     /// A queue of the process that made this one, by `fork` or `clone`.
     #[error("the queue belongs to the parent of this process")]
     Forked,
-    /// A queue of one framework got a session of another, whose devices are others; or the sessions of a batch are not of one framework,
-    /// or not one for each request.
+    /// A queue of one framework got a session of another, which has other devices. Or the sessions of a batch belong to several frameworks, or their
+    /// number differs from that of the requests.
     #[error("{algorithm}: a session that does not belong to the queue or batch")]
     Framework {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
     },
     /// Streams of another session, or a stream that an algorithm does not have.
     #[error("{algorithm}: {operation} has no such stream")]
     Stream {
-        /// Of the session.
+        /// The algorithm of the session.
         algorithm: Algorithm,
-        /// What was asked for.
+        /// The requested operation.
         operation: Operation,
     },
-    /// A piece of memory that does not lie where it should, or has another length than what it is copied to.
-    #[error("{len} bytes at {offset} of {of}")]
+    /// A piece of memory out of bounds, or of another length than its destination.
+    #[error("{len} bytes at offset {offset} do not fit {of} bytes of memory")]
     Bounds {
         /// Where it would begin.
         offset: usize,
@@ -224,15 +224,14 @@ pub enum Outcome {
     BadTag,
     /// The data has a length that the algorithm cannot have. The output is as it was.
     BadLength,
-    /// The peer's public key is no point of the curve, or one with which any private key leads to the same secret (RFC 7748, 6.1), or
-    /// no encapsulation key (FIPS 203, 7.2). The output is as it was, or zeros.
+    /// The peer's public key is not a point of the curve, is one that gives the same secret for any private key (RFC 7748, 6.1), or is not an
+    /// encapsulation key (FIPS 203, 7.2). The output is unchanged or zero.
     BadKey,
-    /// What was to be decompressed is nothing that was compressed: it breaks the rules of its format, ends too early, goes on behind its
-    /// end, or its checksum does not fit. What the output holds says nothing. Or a packet is none of its session, or its padding is
-    /// none: what is left of it is what came, or zeros. Or what was to be enciphered or deciphered is no number below the modulus, or
-    /// its padding is none ([`rsa`](crate::rsa)): the output is as it was, or zeros.
+    /// The input is malformed. Compressed data break the rules of their format, end too early, have a tail, or do not match their checksum; the output is then
+    /// undefined. A packet is not of its session or has invalid padding; it is then unchanged or zero. The input of encipherment or decipherment is not
+    /// below the modulus or has invalid padding ([`rsa`](crate::rsa)); the output is then unchanged or zero.
     Malformed,
-    /// The result has more bytes than the buffer for it; damaged data may seem so, too. What the output holds says nothing.
+    /// The result is longer than its buffer, or seems so because of damaged data. The output is undefined.
     NoRoom,
 }
 
@@ -247,26 +246,26 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Outcome::Done => "done",
-            Outcome::BadTag => "the tag does not fit the data",
-            Outcome::BadLength => "the algorithm has no data of this length",
-            Outcome::BadKey => "the peer's public key makes no secret",
-            Outcome::Malformed => "the data were not compressed like this, or are damaged",
-            Outcome::NoRoom => "the result is longer than the buffer for it",
+            Outcome::BadTag => "the tag does not match the data",
+            Outcome::BadLength => "the algorithm does not accept data of this length",
+            Outcome::BadKey => "the peer's public key is invalid",
+            Outcome::Malformed => "the data is malformed or damaged",
+            Outcome::NoRoom => "the output buffer is too small for the result",
         })
     }
 }
 
-/// A device failed. What it had in hand is run elsewhere.
+/// A device failed. Its requests in flight run elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The device gave a request back without a result.
     #[error("the device lost a request")]
     Lost,
-    /// The device says what happened.
+    /// The device's message.
     #[error("{0}")]
     Failed(Cow<'static, str>),
-    /// The driver panicked. What it was to change in place is unknown, so such a request is not run elsewhere.
+    /// The driver panicked. A request in place is then not run elsewhere, because its data are unknown.
     #[error("the driver panicked")]
     Panicked,
     /// The device is well, and does not do this very request: its nonce or its associated data has a length that the
@@ -281,8 +280,8 @@ impl Fault {
         Fault::Failed(reason.into())
     }
 
-    /// Whether the data of a request may no longer be what they were, so that nobody else can be asked.
-    pub(crate) fn spoils(&self, shape: Shape) -> bool {
+    /// Returns whether the data of a request may have changed, so that no other device can run it.
+    pub(crate) fn corrupts_data(&self, shape: Shape) -> bool {
         *self == Fault::Panicked && shape.in_place
     }
 }

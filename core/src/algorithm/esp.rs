@@ -1,9 +1,9 @@
-//! ESP (RFC 4303): what a session for packets says of them, and how they lie in memory.
+//! ESP (RFC 4303): the parameters of sessions for packets, and the layout of packets.
 //!
 //! A packet is a header (SPI, lower half of the number), the IV, the encrypted data and the tag. The data end in a trailer: padding, its
 //! length, and the next header.
 
-/// What a session for packets says about them.
+/// The parameters of a session for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Esp {
     /// The security parameters index (RFC 4303, 2.1).
@@ -27,15 +27,15 @@ pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
     }
 }
 
-/// The bytes of the payload and the next header, by the trailer of the data.
+/// Returns the bytes of the payload and the next header, according to the trailer of the data.
 ///
 /// # Errors
-/// In words, what is wrong with the trailer.
+/// A description of the error in the trailer.
 pub fn read_trailer(data: &[u8]) -> Result<(usize, u8), &'static str> {
     let (rest, &[padding, next_header]) = data.split_last_chunk().ok_or("no trailer")?;
     let payload = rest.len().checked_sub(padding.into()).ok_or("more padding than data")?;
     let counts = rest[payload..].iter().zip(1..=u8::MAX).all(|(byte, value)| *byte == value);
-    if counts { Ok((payload, next_header)) } else { Err("padding that is none") }
+    if counts { Ok((payload, next_header)) } else { Err("invalid padding") }
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_what_cannot_be_is_named() {
+    fn trailers_round_trip_and_invalid_ones_are_rejected() {
         for length in TRAILER..40 {
             for payload in 0..=length - TRAILER {
                 let mut data = vec![0xEE; length];
@@ -54,6 +54,6 @@ mod tests {
         }
         assert_eq!(read_trailer(&[4]), Err("no trailer"));
         assert_eq!(read_trailer(&[1, 2, 4]), Err("more padding than data"));
-        assert_eq!(read_trailer(&[7, 1, 1, 2, 4]), Err("padding that is none"));
+        assert_eq!(read_trailer(&[7, 1, 1, 2, 4]), Err("invalid padding"));
     }
 }

@@ -3,7 +3,7 @@
 /// Writes the enum and the list of all.
 macro_rules! algorithms {
     ($($variant:ident)+) => {
-        /// The id of an algorithm: which one, not who implements it (that is a [`Capability`](crate::driver::Capability)).
+        /// The id of an algorithm. Its implementation on a device is a [`Capability`](crate::driver::Capability).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         #[non_exhaustive]
@@ -46,7 +46,7 @@ algorithms! {
 use Algorithm as A;
 
 impl Algorithm {
-    /// Behind the table: a process has room for so many that drivers bring.
+    /// Algorithms of drivers, behind the table. A process has room for eight.
     #[rustfmt::skip]
     pub(super) const REGISTERED: [Algorithm; 8] = [
         A::Registered0, A::Registered1, A::Registered2, A::Registered3,

@@ -1,4 +1,4 @@
-//! What is asked of the rows, whoever brought them.
+//! Questions to the rows of the table and of drivers.
 
 use super::esp::{HEADER, TRAILER};
 use super::ids::Algorithm;
@@ -22,20 +22,20 @@ impl Algorithm {
         self.info().name
     }
 
-    /// What it does.
+    /// Returns the kind of the algorithm.
     pub fn kind(self) -> Kind {
         self.info().kind
     }
 
-    /// Whether it is one of the parameter sets of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds, or the
-    /// better part of a second, where others take microseconds.
+    /// Returns whether it is a parameter set of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds to nearly a second,
+    /// where others take microseconds.
     pub fn is_slh_dsa(self) -> bool {
         (Algorithm::SlhDsaSha2_128s..=Algorithm::SlhDsaShake256f).contains(&self)
     }
 }
 
 impl AlgorithmInfo {
-    /// Bytes of a packet with so many of payload and such a tag: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
+    /// Returns the bytes of a packet with these lengths of payload and tag: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
     pub const fn packet_length(&self, payload: usize, tag: usize) -> usize {
         let padded = payload.saturating_add(TRAILER).div_ceil(self.block).saturating_mul(self.block);
         padded.saturating_add(HEADER + self.iv.max + tag)
@@ -46,7 +46,7 @@ impl AlgorithmInfo {
         HEADER + self.iv.max
     }
 
-    /// The most payload of a packet of so many bytes with such a tag; `None` where there is no such packet.
+    /// Returns the maximum payload of a packet of `packet` bytes with this tag; `None` if there is no such packet.
     pub const fn payload_length(&self, packet: usize, tag: usize) -> Option<usize> {
         match packet.checked_sub(self.payload_start() + tag) {
             Some(padded) if padded >= TRAILER && padded.is_multiple_of(self.block) => Some(padded - TRAILER),
@@ -65,8 +65,7 @@ impl AlgorithmInfo {
         whole.max(self.min_data)
     }
 
-    /// The most bytes that a device makes of so many when it compresses: where nothing can be saved, formats and hardware add an eighth
-    /// at most.
+    /// Returns a size that always suffices for compressing `bytes` bytes: an eighth more, plus 128 bytes.
     pub const fn compressed_max(bytes: usize) -> usize {
         bytes.saturating_add(bytes / 8).saturating_add(128)
     }
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_sits_at_its_own_id() {
+    fn rows_are_in_the_order_of_their_ids() {
         for (index, algorithm) in Algorithm::ALL.iter().enumerate() {
             assert_eq!(algorithm.info().algorithm, *algorithm);
             assert_eq!(*algorithm as usize, index);
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_length_of_data_is_one_that_is_allowed() {
+    fn data_length_returns_an_allowed_length() {
         for (algorithm, bytes, nearest) in [
             (Algorithm::Sha256, 77, 77),
             (Algorithm::Aes128Cbc, 77, 64),
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn ivs_take_every_length_from_the_shortest_to_the_longest() {
+    fn iv_lengths_are_contiguous() {
         assert!(TABLE.iter().all(|row| row.iv.step == 1 && row.iv.min <= row.iv.max));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What an algorithm does, and with it which operations and operands it has.
+/// The kind of an algorithm, which determines its operations and operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -44,6 +44,16 @@ impl Kind {
         Kind::Packet,
         Kind::Encipherment,
     ];
+
+    /// The name in messages.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Kind::Mac => "MAC",
+            Kind::Aead => "AEAD",
+            Kind::Kem => "KEM",
+            other => other.name(),
+        }
+    }
 
     /// The name in tables and JSON.
     pub const fn name(self) -> &'static str {

@@ -27,7 +27,7 @@ impl Lengths {
         Lengths { min, max, step }
     }
 
-    /// Whether `bytes` is allowed.
+    /// Returns whether `bytes` is allowed.
     #[inline]
     pub const fn allows(self, bytes: usize) -> bool {
         // Most steps are 1, and a division costs more than the rest of a request's checks.
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_say_what_they_allow() {
+    fn lengths_display_their_range() {
         assert_eq!(Lengths::exactly(16).to_string(), "16");
         assert_eq!(Lengths::range(4, 16, 2).to_string(), "4 to 16 in steps of 2");
         assert_eq!(Lengths::range(64, 2400, 2336).to_string(), "64 or 2400");

@@ -1,5 +1,5 @@
-//! What there is to compute: the table of algorithms, kinds and operations, parameters of sessions, the data of requests,
-//! and what can go wrong. Everything else in core builds on this folder; it knows no device.
+//! Algorithms and their data: the tables of algorithms, kinds and operations, parameters of sessions, memory of requests, and errors. All other
+//! folders of core build on this one; it knows no device.
 
 mod buffers;
 mod direction;
@@ -31,7 +31,7 @@ pub use ids::Algorithm;
 pub use kind::Kind;
 pub use lengths::Lengths;
 pub use memory::{Data, DeviceHandles, IoBuf, Origin, Region, Segment, Segments};
-pub use names::UnknownAlgorithm;
+pub use names::{UnknownAlgorithm, same_name};
 pub(crate) use operation::{KeyOf, Place};
 pub use operation::{Length, Operation, OperationInfo};
 pub use params::SessionParams;

@@ -4,22 +4,51 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::ids::Algorithm;
+use super::kind::Kind;
+use super::row::AlgorithmInfo;
 
 impl Algorithm {
-    /// All algorithms that `name` stands for: one for a name or an alias, one for each key size for the kernel's name
-    /// of a cipher. Upper and lower case, `_` and `-` are the same.
+    /// All algorithms with this name: one for a name or an alias, one for each key size for the kernel's name of a cipher. Spellings are
+    /// compared as by [`same_name`].
     pub fn matching(name: &str) -> Result<Vec<Algorithm>, UnknownAlgorithm> {
-        let name = normal(name);
-        let exact = Algorithm::rows().find(|row| row.names().any(|known| is_normal(known, &name)));
-        let found: Vec<Algorithm> = match exact {
-            Some(row) => vec![row.algorithm],
-            None => Algorithm::rows()
-                .filter(|row| is_normal(row.kernel, &name) && !name.is_empty())
-                .map(|row| row.algorithm)
-                .collect(),
-        };
-        if found.is_empty() { Err(UnknownAlgorithm::new(&name)) } else { Ok(found) }
+        let found = find(name);
+        if found.is_empty() { Err(UnknownAlgorithm::new(name, None)) } else { Ok(found) }
     }
+
+    /// Returns the algorithm of a kind with this name. The error suggests algorithms of the kind.
+    pub fn of_kind(name: &str, kind: Kind) -> Result<Algorithm, UnknownAlgorithm> {
+        match find(name)[..] {
+            [one] if one.kind() == kind => Ok(one),
+            _ => Err(UnknownAlgorithm::new(name, Some(kind))),
+        }
+    }
+}
+
+/// Returns true if two spellings name one algorithm: case, `-`, `_`, `/` and spaces make no difference (`SHA3_256`, `sha3-256`; `SHA-512/256`,
+/// `sha512-256`).
+pub fn same_name(one: &str, other: &str) -> bool {
+    letters(one).eq(letters(other))
+}
+
+fn find(name: &str) -> Vec<Algorithm> {
+    // `aes256` is CBC, as in OpenSSL; `aes-256` may be any mode.
+    let has_no_mode =
+        |row: &AlgorithmInfo, known: &str| row.kind == Kind::Cipher && known != row.name && !known.contains('-');
+    let is_named = |row: &AlgorithmInfo, known: &str| {
+        if has_no_mode(row, known) { known.eq_ignore_ascii_case(name) } else { same_name(known, name) }
+    };
+    match Algorithm::rows().find(|row| row.names().any(|known| is_named(row, known))) {
+        Some(row) => vec![row.algorithm],
+        None => Algorithm::rows()
+            .filter(|row| !row.kernel.is_empty() && same_name(row.kernel, name))
+            .map(|row| row.algorithm)
+            .collect(),
+    }
+}
+
+/// The characters of a name that matter. Allocates nothing, because OpenSSL's programs ask for each MAC.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|letter| !matches!(letter, '-' | '_' | '/' | ' ')).map(|letter| letter.to_ascii_lowercase())
 }
 
 impl fmt::Display for Algorithm {
@@ -36,56 +65,75 @@ impl FromStr for Algorithm {
             [one] => Ok(*one),
             several => Err(UnknownAlgorithm {
                 name: name.to_owned(),
+                kind: None,
                 suggestions: several.iter().map(|algorithm| algorithm.name()).collect(),
             }),
         }
     }
 }
 
-/// A name that no row carries, with the nearest ones that a row does.
+/// A name that no algorithm has, or none of the required kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown algorithm '{name}'{}", suggest(.suggestions))]
+#[error("{}{}", subject(.name, *.kind), suggest(.suggestions, *.kind))]
 pub struct UnknownAlgorithm {
     /// The name as it was given.
     pub name: String,
-    /// Names that are close to it, nearest first.
+    /// The required kind, if there is one.
+    pub kind: Option<Kind>,
+    /// Similar names of that kind, nearest first.
     pub suggestions: Vec<&'static str>,
 }
 
+/// The longest name that is compared with others, in bytes: names come from files and sockets, and a comparison takes time in proportion to both
+/// lengths.
+const LONGEST: usize = 64;
+
 impl UnknownAlgorithm {
-    fn new(name: &str) -> Self {
-        // Names can be of any length (they come from files and sockets); a distance costs their product.
+    fn new(name: &str, kind: Option<Kind>) -> Self {
+        // Encrypt-then-authenticate has the names of two algorithms, which would be near to each of them.
+        let is_single = |row: &AlgorithmInfo| kind.is_some() && row.cipher.is_none();
+        let is_kind = |row: &&AlgorithmInfo| kind.is_none_or(|kind| row.kind == kind);
+        let given: String = letters(name).take(LONGEST + 1).collect();
+        let distance = |known: &str| strsim::damerau_levenshtein(&given, &letters(known).collect::<String>());
+        let is_short = given.chars().count() <= LONGEST;
+        // A name of several key sizes, or of a part: "aes-gcm", "aes256".
+        let contains = |known: &str| {
+            let mut known = letters(known);
+            given.len() > 2 && given.chars().all(|letter| known.any(|next| next == letter))
+        };
         let mut near: Vec<(usize, &'static str)> = Algorithm::rows()
-            .filter(|_| name.len() <= 64)
-            .map(|row| {
-                (
-                    row.names().map(|known| strsim::damerau_levenshtein(name, known)).min().unwrap_or(usize::MAX),
-                    row.name,
-                )
+            .filter(|_| is_short)
+            .filter(is_kind)
+            .filter_map(|row| {
+                let distance = row.names().map(distance).min()?;
+                let is_near = distance <= 1 + given.len() / 4 || is_single(row) && contains(row.name);
+                is_near.then_some((distance, row.name))
             })
-            .filter(|(distance, _)| *distance <= 1 + name.len() / 4)
             .collect();
         near.sort_by_key(|(distance, _)| *distance);
-        Self { name: name.to_owned(), suggestions: near.into_iter().take(3).map(|(_, name)| name).collect() }
+        let suggestions = near.into_iter().take(3).map(|(_, name)| name).collect();
+        Self { name: name.to_owned(), kind, suggestions }
     }
 }
 
-fn suggest(suggestions: &[&str]) -> String {
-    match suggestions {
-        [] => "; `gantry algorithms` lists them all".to_owned(),
-        [one] => format!("; did you mean {one}?"),
-        [most @ .., last] => format!("; did you mean {} or {last}?", most.join(", ")),
+fn subject(name: &str, kind: Option<Kind>) -> String {
+    match kind {
+        None => format!("unknown algorithm '{name}'"),
+        Some(kind) => format!("there is no {} '{name}'", kind.title()),
     }
 }
 
-fn normal(name: &str) -> String {
-    name.to_ascii_lowercase().replace('_', "-")
-}
-
-/// Whether a name is this one, which is [`normal`]. Programs ask with each MAC that they begin: no name is copied.
-fn is_normal(name: &str, normal: &str) -> bool {
-    let same = |(byte, normal): (u8, u8)| byte.to_ascii_lowercase() == normal || (byte == b'_' && normal == b'-');
-    name.len() == normal.len() && name.bytes().zip(normal.bytes()).all(same)
+fn suggest(suggestions: &[&str], kind: Option<Kind>) -> String {
+    match (suggestions, kind) {
+        ([], None) => "; `gantry algorithms` lists them all".to_owned(),
+        ([], Some(kind)) => {
+            // Names of two algorithms would make the list unreadable.
+            let rows = Algorithm::rows().filter(|row| row.kind == kind && row.cipher.is_none());
+            format!("; there are {}", rows.map(|row| row.name).collect::<Vec<_>>().join(", "))
+        }
+        ([one], _) => format!("; did you mean {one}?"),
+        ([most @ .., last], _) => format!("; did you mean {} or {last}?", most.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -99,15 +147,14 @@ mod tests {
         let mut seen: HashMap<String, Algorithm> = HashMap::new();
         for row in super::super::table::TABLE {
             for name in row.names() {
-                if let Some(other) = seen.insert(normal(name), row.algorithm) {
-                    panic!("{name} names both {other} and {}", row.name);
-                }
+                let other = seen.insert(letters(name).collect(), row.algorithm).filter(|other| *other != row.algorithm);
+                assert_eq!(other, None, "{name} names {} as well", row.name);
             }
         }
     }
 
     #[test]
-    fn names_of_others_are_understood() {
+    fn accepts_names_of_other_libraries() {
         for (name, algorithm) in [
             ("SHA2-256", Algorithm::Sha256),
             ("hmac(sha256)", Algorithm::HmacSha256),
@@ -116,9 +163,28 @@ mod tests {
             ("hmac-sha2-512", Algorithm::HmacSha512),
             ("RMD160", Algorithm::Ripemd160),
             ("ChaCha20-Poly1305", Algorithm::ChaCha20Poly1305),
+            ("SHA-256", Algorithm::Sha256),
+            ("SHA 256", Algorithm::Sha256),
+            ("SHA3_256", Algorithm::Sha3_256),
+            ("SHA3256", Algorithm::Sha3_256),
+            ("SHA-512/256", Algorithm::Sha512_256),
+            ("SHA512_256", Algorithm::Sha512_256),
+            ("HmacSHA256", Algorithm::HmacSha256),
+            ("HMAC-SHA-384", Algorithm::HmacSha384),
+            ("AES_256_GCM", Algorithm::Aes256Gcm),
+            ("AES256GCM", Algorithm::Aes256Gcm),
+            ("A128GCM", Algorithm::Aes128Gcm),
+            ("aes-gcm-256", Algorithm::Aes256Gcm),
+            ("AES256", Algorithm::Aes256Cbc),
+            ("AES_128_CFB128", Algorithm::Aes128Cfb),
+            ("RIPEMD-160", Algorithm::Ripemd160),
+            ("BLAKE2b_256", Algorithm::Blake2b256),
+            ("ML_DSA_65", Algorithm::MlDsa65),
+            ("SLH-DSA-SHAKE-128s", Algorithm::SlhDsaShake128s),
         ] {
             assert_eq!(name.parse(), Ok(algorithm), "{name}");
         }
+        assert!("aes-256".parse::<Algorithm>().is_err(), "the mode is missing");
     }
 
     #[test]
@@ -130,6 +196,19 @@ mod tests {
             error.to_string(),
             "unknown algorithm 'cbc(aes)'; did you mean aes-128-cbc, aes-192-cbc or aes-256-cbc?"
         );
+    }
+
+    #[test]
+    fn a_name_of_another_kind_gets_names_of_the_required_one() {
+        let wrong = |name| Algorithm::of_kind(name, Kind::Aead).unwrap_err().to_string();
+        assert_eq!(Algorithm::of_kind("AES-256-GCM", Kind::Aead), Ok(Algorithm::Aes256Gcm));
+        assert_eq!(wrong("aes-256-gmc"), "there is no AEAD 'aes-256-gmc'; did you mean aes-256-gcm or aes-256-ccm?");
+        assert_eq!(
+            wrong("aes-gcm"),
+            "there is no AEAD 'aes-gcm'; did you mean aes-128-gcm, aes-192-gcm or aes-256-gcm?"
+        );
+        assert!(wrong("sha256").contains("; there are aes-128-gcm, aes-192-gcm, "), "{}", wrong("sha256"));
+        assert!(Algorithm::of_kind("gcm(aes)", Kind::Aead).is_err());
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub(crate) enum KeyOf {
     /// The public key.
     Peer,
     /// No key: each request brings its own.
-    Nobody,
+    Absent,
 }
 
 /// Where a known answer ([`Answer`](crate::driver::Answer)) has the bytes of a field.
@@ -126,14 +126,14 @@ pub struct OperationInfo {
     pub output: Length,
     /// The length of the tag or of the second result.
     pub tag: Length,
-    /// Whether the result may be shorter than its buffer, and its length is a result too.
-    pub tells_length: bool,
-    /// Whether it may work on one buffer, in which the result takes the place of the data.
+    /// The result may be shorter than its buffer, and its length is a result too.
+    pub returns_length: bool,
+    /// The operation may work on one buffer, in which the result replaces the data.
     pub in_place: bool,
-    /// Whether it finds out what its inverse cannot have made.
-    pub finds_forgeries: bool,
+    /// The operation detects input that its inverse cannot have made.
+    pub detects_forgeries: bool,
     /// The operation that shows whether a result is good, where several are.
-    pub(crate) judge: Option<Operation>,
+    pub(crate) verifier: Option<Operation>,
     pub(crate) key: KeyOf,
     /// IV, input, output and tag in a known answer.
     pub(crate) answer: [Place; 4],
@@ -150,10 +150,10 @@ const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationI
         input: Length::Data,
         output: Length::Tag,
         tag: Length::Nothing,
-        tells_length: false,
+        returns_length: false,
         in_place: false,
-        finds_forgeries: false,
-        judge: None,
+        detects_forgeries: false,
+        verifier: None,
         key: KeyOf::Owner,
         answer: [Place::Iv, Place::Input, Place::Output, Place::Nothing],
     }
@@ -192,18 +192,18 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
         },
         OperationInfo {
             tag: Length::GivenTag,
-            finds_forgeries: true,
+            detects_forgeries: true,
             answer: [Place::Iv, Place::Output, Place::Input, Place::Tag],
             ..transform(Open, "open", Kind::Aead, Backward)
         },
         row(Digest, "digest", Kind::Digest),
         OperationInfo { iv: Length::Iv, ..row(Mac, "mac", Kind::Mac) },
-        OperationInfo { direction: Forward, judge: Some(Verify), ..row(Sign, "sign", Kind::Signature) },
+        OperationInfo { direction: Forward, verifier: Some(Verify), ..row(Sign, "sign", Kind::Signature) },
         OperationInfo {
             direction: Backward,
             output: Length::Nothing,
             tag: Length::GivenTag,
-            finds_forgeries: true,
+            detects_forgeries: true,
             key: KeyOf::Peer,
             answer: [None, Place::Input, None, Place::Output],
             ..row(Verify, "verify", Kind::Signature)
@@ -215,7 +215,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             input: Length::Nothing,
             output: Length::PublicKey,
             tag: Length::Key,
-            key: KeyOf::Nobody,
+            key: KeyOf::Absent,
             answer: [Place::Aad, None, Place::SecondKey, Place::Key],
             ..row(KeyGen, "keygen", Kind::Kem)
         },
@@ -225,7 +225,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             input: Length::PublicKey,
             output: Length::Ciphertext,
             tag: Length::Tag,
-            key: KeyOf::Nobody,
+            key: KeyOf::Absent,
             answer: [Place::Iv, Place::SecondKey, Place::Output, Place::Tag],
             ..row(Encapsulate, "encapsulate", Kind::Kem)
         },
@@ -237,14 +237,14 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
         },
         OperationInfo {
             output: Length::Compressed,
-            tells_length: true,
-            judge: Some(Decompress),
+            returns_length: true,
+            verifier: Some(Decompress),
             ..row(Compress, "compress", Kind::Compression)
         },
         OperationInfo {
             output: Length::Data,
-            tells_length: true,
-            finds_forgeries: true,
+            returns_length: true,
+            detects_forgeries: true,
             answer: [None, Place::Output, Place::Input, None],
             ..row(Decompress, "decompress", Kind::Compression)
         },
@@ -252,25 +252,25 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             iv: Length::Number,
             output: Length::Packet,
             tag: Length::NextHeader,
-            judge: Some(Unprotect),
+            verifier: Some(Unprotect),
             ..transform(Protect, "protect", Kind::Packet, Forward)
         },
         OperationInfo {
             iv: Length::Number,
             tag: Length::NextHeader,
-            finds_forgeries: true,
+            detects_forgeries: true,
             ..transform(Unprotect, "unprotect", Kind::Packet, Backward)
         },
         OperationInfo {
             direction: Forward,
-            judge: Some(Decipher),
+            verifier: Some(Decipher),
             key: KeyOf::Peer,
             ..row(Encipher, "encipher", Kind::Encipherment)
         },
         OperationInfo {
             direction: Backward,
             input: Length::Tag,
-            tells_length: true,
+            returns_length: true,
             answer: [None, Place::Output, Place::Input, None],
             ..row(Decipher, "decipher", Kind::Encipherment)
         },
@@ -328,18 +328,18 @@ impl Operation {
         INDEXES[self as usize] as usize
     }
 
-    /// Whether it takes what another operation of its kind makes.
-    pub fn is_back(self) -> bool {
+    /// Returns whether it takes the results of another operation of its kind.
+    pub fn is_inverse(self) -> bool {
         self.info().direction == Direction::Decrypt || self == Operation::Decompress
     }
 
-    /// Whether it came last: it has operands of its own and takes long.
+    /// Returns whether it has its own layout of operands, and takes long.
     #[inline]
     pub(crate) const fn is_rare(self) -> bool {
         self as u8 >= Operation::KeyGen as u8
     }
 
-    /// Whether its result takes the place of its data, or goes where it is told to.
+    /// Returns whether it may work in place ([`OperationInfo::in_place`]).
     #[inline]
     pub(crate) const fn writes_data(self) -> bool {
         const BITS: u32 = {
@@ -353,7 +353,7 @@ impl Operation {
         BITS >> self as u32 & 1 == 1
     }
 
-    /// Whether a device that works in place only can serve it.
+    /// Returns whether a device that works in place only can serve it.
     pub(crate) fn may_be_in_place(self) -> bool {
         !matches!(self.info().kind, Kind::Compression | Kind::Encipherment)
     }
@@ -381,17 +381,17 @@ impl Kind {
 }
 
 impl OperationInfo {
-    /// Whether it writes a tag or a second result.
+    /// Returns whether it writes a tag or a second result.
     pub fn writes_tag(&self) -> bool {
         !matches!(self.tag, Length::Nothing | Length::GivenTag)
     }
 
-    /// Whether the IV is random bytes, which may be left to the device.
+    /// Returns whether the IV is random bytes, which the device may choose.
     pub fn takes_seed(&self) -> bool {
         matches!(self.iv, Length::Seed | Length::KeySeed)
     }
 
-    /// Whether the tag comes with the request.
+    /// Returns whether the tag comes with the request.
     pub fn reads_tag(&self) -> bool {
         self.tag == Length::GivenTag
     }
@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_its_place_and_those_of_a_kind_stand_together() {
+    fn operations_of_a_kind_are_contiguous_in_the_table() {
         for (place, operation) in Operation::ALL.iter().enumerate() {
             assert_eq!((*operation as usize, operation.info().operation), (place, *operation));
             assert_eq!(operation.info().kind.operations()[operation.index()], *operation);
@@ -444,12 +444,15 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_of_a_kind_with_an_inverse_needs_a_direction_or_no_key() {
+    fn only_keyless_operations_and_those_without_an_inverse_have_no_direction() {
         for operation in Operation::ALL {
             let row = operation.info();
             let alone = row.kind.operations().len() == 1 || row.kind == Kind::Compression;
             assert_eq!(row.direction == Direction::Both, alone, "{operation}");
-            assert!(row.judge.is_none_or(|judge| judge.is_back() && judge.info().kind == row.kind), "{operation}");
+            assert!(
+                row.verifier.is_none_or(|verifier| verifier.is_inverse() && verifier.info().kind == row.kind),
+                "{operation}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a session is made from: an algorithm, a direction, keys.
+//! The parameters of a session: an algorithm, a direction, keys.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ use super::operation::Operation;
 use super::prehash::Prehash;
 use super::tags::tags_equal;
 
-/// An algorithm, a direction, and keys: what a session is made from.
+/// The parameters of a session: an algorithm, a direction, and keys.
 ///
 /// Keys are copied into memory that is zeroized when the last session made from them ends.
 ///
 /// ```
 /// use gantry_core::{Algorithm, SessionParams};
 /// let digest = SessionParams::new(Algorithm::Sha256, &[]);
-/// let ipsec = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).mac_key(&[2; 32]).tag_len(16);
-/// assert_eq!(ipsec.tag_length(), 16);
+/// let ipsec = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).with_mac_key(&[2; 32]).with_tag_len(16);
+/// assert_eq!(ipsec.tag_len(), 16);
 /// ```
 #[derive(Clone)]
 pub struct SessionParams {
@@ -31,13 +31,14 @@ pub struct SessionParams {
     key: Zeroizing<Vec<u8>>,
     mac_key: Zeroizing<Vec<u8>>,
     tag_len: usize,
+    any_nonce: bool,
     ordered: bool,
     level: usize,
     signing: Signing,
     esp: Option<Esp>,
 }
 
-/// What a session says about signatures.
+/// The parameters of signatures.
 #[derive(Clone, Debug, Default)]
 struct Signing {
     context: Vec<u8>,
@@ -55,6 +56,7 @@ impl SessionParams {
             key: Zeroizing::new(key.to_vec()),
             mac_key: Zeroizing::new(Vec::new()),
             tag_len: algorithm.info().default_tag(),
+            any_nonce: false,
             ordered: false,
             level: algorithm.info().default_level,
             signing: Signing::default(),
@@ -64,27 +66,27 @@ impl SessionParams {
 
     /// The association whose packets a session protects or opens.
     #[must_use]
-    pub fn esp(mut self, esp: Esp) -> Self {
+    pub fn with_esp(mut self, esp: Esp) -> Self {
         self.esp = Some(esp);
         self
     }
 
     /// The association of a session for packets.
-    pub fn association(&self) -> Option<Esp> {
+    pub fn esp(&self) -> Option<Esp> {
         self.esp
     }
 
-    /// The context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)): what they are for, so that none can be
-    /// taken for one of another purpose. Empty, unless said otherwise.
+    /// Sets the context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). It names their purpose, so that none is
+    /// valid for another one. Empty by default.
     #[must_use]
-    pub fn context(mut self, context: &[u8]) -> Self {
+    pub fn with_context(mut self, context: &[u8]) -> Self {
         self.signing.context = context.to_vec();
         self
     }
 
-    /// What signatures are of, where the algorithm leaves a choice: the message, unless said otherwise.
+    /// Sets the input of signatures, where the algorithm has a choice. By default it is the message.
     #[must_use]
-    pub fn prehash(mut self, prehash: Prehash) -> Self {
+    pub fn with_prehash(mut self, prehash: Prehash) -> Self {
         self.signing.prehash = prehash;
         self
     }
@@ -97,49 +99,49 @@ impl SessionParams {
         self
     }
 
-    /// How hard a session that compresses tries ([`AlgorithmInfo::levels`](crate::AlgorithmInfo::levels)). What it makes is read by any
-    /// session, whatever its level. A device that has fewer levels takes the nearest of its own.
+    /// Sets the compression level ([`AlgorithmInfo::levels`](crate::AlgorithmInfo::levels)). Sessions of any level decompress the result. A device
+    /// with fewer levels takes its nearest one.
     #[must_use]
-    pub fn level(mut self, level: usize) -> Self {
+    pub fn with_level(mut self, level: usize) -> Self {
         self.level = level;
         self
     }
 
     /// How hard a session that compresses tries.
-    pub fn compression_level(&self) -> usize {
+    pub fn level(&self) -> usize {
         self.level
     }
 
     /// The context string of signatures.
-    pub fn context_string(&self) -> &[u8] {
+    pub fn context(&self) -> &[u8] {
         &self.signing.context
     }
 
-    /// What signatures are of.
-    pub fn prehashed(&self) -> Prehash {
+    /// Returns the input of signatures.
+    pub fn prehash(&self) -> Prehash {
         self.signing.prehash
     }
 
-    /// Whether signatures are to be made without a random number.
+    /// Returns whether signatures are made without a random number.
     pub fn is_deterministic(&self) -> bool {
         self.signing.deterministic
     }
 
-    /// Whether signatures of one message differ.
+    /// Returns whether signatures of one message differ.
     pub(crate) fn is_randomized(&self) -> bool {
         self.algorithm.info().randomized && !self.signing.deterministic
     }
 
     /// The second key, of encrypt-then-authenticate algorithms.
     #[must_use]
-    pub fn mac_key(mut self, key: &[u8]) -> Self {
+    pub fn with_mac_key(mut self, key: &[u8]) -> Self {
         self.mac_key = Zeroizing::new(key.to_vec());
         self
     }
 
     /// Both ways, unless said otherwise.
     #[must_use]
-    pub fn direction(mut self, direction: Direction) -> Self {
+    pub fn with_direction(mut self, direction: Direction) -> Self {
         self.direction = direction;
         self
     }
@@ -147,24 +149,38 @@ impl SessionParams {
     /// The bytes of a MAC or tag, or of the digest of a function that has any length of it; the algorithm's
     /// [default](crate::AlgorithmInfo::default_tag), unless said otherwise.
     #[must_use]
-    pub fn tag_len(mut self, bytes: usize) -> Self {
+    pub fn with_tag_len(mut self, bytes: usize) -> Self {
         self.tag_len = bytes;
         self
     }
 
+    /// Takes nonces of any length that the algorithm has ([`AlgorithmInfo::any_nonce`](crate::AlgorithmInfo::any_nonce)): of AES-GCM, 1 to 65,536
+    /// bytes. Without this, AES-GCM takes 12 bytes only.
+    #[must_use]
+    pub fn with_any_nonce(mut self) -> Self {
+        self.any_nonce = true;
+        self
+    }
+
+    /// The lengths of the session's IVs or nonces.
+    pub fn iv_lengths(&self) -> Lengths {
+        let info = self.algorithm.info();
+        if self.any_nonce && info.any_nonce.max > 0 { info.any_nonce } else { info.iv }
+    }
+
     /// Lets the requests of this session complete in the order in which a queue took them.
     #[must_use]
-    pub fn in_order(mut self) -> Self {
+    pub fn ordered(mut self) -> Self {
         self.ordered = true;
         self
     }
 
-    /// Whether requests complete in order.
+    /// Returns whether requests complete in order.
     pub fn is_ordered(&self) -> bool {
         self.ordered
     }
 
-    /// What the session computes.
+    /// Returns the algorithm of the session.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -175,16 +191,16 @@ impl SessionParams {
     }
 
     /// The second key of encrypt-then-authenticate algorithms, otherwise empty. Secret.
-    pub fn second_key(&self) -> &[u8] {
+    pub fn mac_key(&self) -> &[u8] {
         &self.mac_key
     }
 
     /// The bytes of a digest, MAC, tag, signature or secret of this session; 0 for ciphers.
-    pub fn tag_length(&self) -> usize {
+    pub fn tag_len(&self) -> usize {
         self.tag_len
     }
 
-    /// Whether the session may run `operation`.
+    /// Returns whether the session may run `operation`.
     #[inline]
     pub fn allows(&self, operation: Operation) -> bool {
         let row = operation.info();
@@ -192,12 +208,12 @@ impl SessionParams {
         row.kind == self.algorithm.kind() && (either || row.direction == self.direction)
     }
 
-    /// The same under other keys.
+    /// Returns the same parameters with other keys.
     pub(crate) fn with_keys(&self, key: &[u8], mac_key: &[u8]) -> Self {
         let (key, mac_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(mac_key.to_vec()));
-        let Self { algorithm, direction, tag_len, ordered, level, esp, .. } = *self;
+        let Self { algorithm, direction, tag_len, any_nonce, ordered, level, esp, .. } = *self;
         let signing = self.signing.clone();
-        Self { algorithm, direction, key, mac_key, tag_len, ordered, level, signing, esp }
+        Self { algorithm, direction, key, mac_key, tag_len, any_nonce, ordered, level, signing, esp }
     }
 
     /// Everything that can be wrong with a session before a device is asked.
@@ -240,7 +256,7 @@ impl SessionParams {
         let (algorithm, takes) = (self.algorithm, self.algorithm.info().context);
         let Signing { context, prehash, .. } = &self.signing;
         let got = context.len();
-        // Who made a representative has put the context into it.
+        // A representative already includes the context.
         if !takes.allows(got) || *prehash == Prehash::Mu && got > 0 {
             let takes = if *prehash == Prehash::Mu { Lengths::NONE } else { takes };
             return Err(Misuse::ContextLength { algorithm, got, takes });
@@ -280,6 +296,7 @@ impl fmt::Debug for SessionParams {
             .field("key", &format_args!("{} bytes", self.key.len()))
             .field("mac_key", &format_args!("{} bytes", self.mac_key.len()))
             .field("tag_len", &self.tag_len)
+            .field("any_nonce", &self.any_nonce)
             .field("ordered", &self.ordered)
             .field("level", &self.level)
             .field("esp", &self.esp)
@@ -301,40 +318,51 @@ mod tests {
         );
         assert_eq!(wrong(SessionParams::new(Algorithm::Sha256, &[0])), "sha256: a key of 1 bytes; it takes 0");
         assert_eq!(
-            wrong(SessionParams::new(Algorithm::Aes128Ccm, &[0; 16]).tag_len(5)),
+            wrong(SessionParams::new(Algorithm::Aes128Ccm, &[0; 16]).with_tag_len(5)),
             "aes-128-ccm: a tag of 5 bytes; it takes 4 to 16 in steps of 2"
         );
         assert_eq!(
-            wrong(SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).mac_key(&[1])),
+            wrong(SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).with_mac_key(&[1])),
             "aes-128-gcm: a MAC key of 1 bytes; it takes 0"
         );
         assert_eq!(
-            wrong(SessionParams::new(Algorithm::Sha256, &[]).tag_len(16)),
+            wrong(SessionParams::new(Algorithm::Sha256, &[]).with_tag_len(16)),
             "sha256: a tag of 16 bytes; it takes 32"
         );
         assert_eq!(
-            wrong(SessionParams::new(Algorithm::Shake128, &[]).tag_len(0)),
+            wrong(SessionParams::new(Algorithm::Shake128, &[]).with_tag_len(0)),
             "shake128: a tag of 0 bytes; it takes 1 to 65536"
         );
     }
 
     #[test]
-    fn levels_are_those_of_the_algorithm() {
+    fn gcm_takes_nonces_of_other_lengths_only_on_request() {
+        let gcm = SessionParams::new(Algorithm::Aes256Gcm, &[0; 32]);
+        assert_eq!(gcm.iv_lengths(), Lengths::exactly(12));
+        let any = gcm.with_any_nonce();
+        assert_eq!(any.iv_lengths(), Lengths::range(1, 65_536, 1));
+        assert_eq!(any.with_keys(&[1; 32], &[]).iv_lengths(), Lengths::range(1, 65_536, 1));
+        let chacha = SessionParams::new(Algorithm::ChaCha20Poly1305, &[0; 32]).with_any_nonce();
+        assert_eq!(chacha.iv_lengths(), Lengths::exactly(12));
+    }
+
+    #[test]
+    fn checks_the_compression_level() {
         let at = |algorithm, level| {
-            SessionParams::new(algorithm, &[]).level(level).check().map_err(|wrong| wrong.to_string())
+            SessionParams::new(algorithm, &[]).with_level(level).check().map_err(|wrong| wrong.to_string())
         };
-        assert_eq!(SessionParams::new(Algorithm::Gzip, &[]).compression_level(), 6);
+        assert_eq!(SessionParams::new(Algorithm::Gzip, &[]).level(), 6);
         assert_eq!((at(Algorithm::Zstd, 19), at(Algorithm::Gzip, 1)), (Ok(()), Ok(())));
-        assert_eq!(at(Algorithm::Gzip, 10), Err("gzip: level 10; it has 1 to 9".to_owned()));
-        assert_eq!(at(Algorithm::Sha256, 1), Err("sha256: level 1; it has 0".to_owned()));
+        assert_eq!(at(Algorithm::Gzip, 10), Err("gzip: level 10; it takes 1 to 9".to_owned()));
+        assert_eq!(at(Algorithm::Sha256, 1), Err("sha256: level 1; it takes 0".to_owned()));
     }
 
     #[test]
     fn a_digest_of_any_length_has_a_default() {
-        let length = |params: SessionParams| params.check().map(|()| params.tag_length());
+        let length = |params: SessionParams| params.check().map(|()| params.tag_len());
         assert_eq!(length(SessionParams::new(Algorithm::Shake128, &[])), Ok(32));
         assert_eq!(length(SessionParams::new(Algorithm::TurboShake256, &[])), Ok(64));
-        assert_eq!(length(SessionParams::new(Algorithm::Kt128, &[]).tag_len(64 << 10)), Ok(64 << 10));
+        assert_eq!(length(SessionParams::new(Algorithm::Kt128, &[]).with_tag_len(64 << 10)), Ok(64 << 10));
     }
 
     #[test]
@@ -347,8 +375,8 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_goes_one_way_refuses_the_other() {
-        let sealing = SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).direction(Direction::Encrypt);
+    fn a_session_of_one_direction_refuses_the_other() {
+        let sealing = SessionParams::new(Algorithm::Aes128Gcm, &[0; 16]).with_direction(Direction::Encrypt);
         assert!(
             sealing.allows(Operation::Seal) && !sealing.allows(Operation::Open) && !sealing.allows(Operation::Encrypt)
         );
@@ -356,7 +384,7 @@ mod tests {
 
     #[test]
     fn key_encapsulation_has_a_private_key_or_none() {
-        let open = |direction, key: &[u8]| SessionParams::new(Algorithm::MlKem768, key).direction(direction);
+        let open = |direction, key: &[u8]| SessionParams::new(Algorithm::MlKem768, key).with_direction(direction);
         for length in [64, 2400] {
             assert_eq!(open(Direction::Both, &vec![1; length]).check(), Ok(()));
             assert_eq!(open(Direction::Decrypt, &vec![1; length]).check(), Ok(()));
@@ -374,27 +402,33 @@ mod tests {
     fn only_signatures_that_have_them_take_a_context_and_a_hash() {
         let signs = SessionParams::new(Algorithm::MlDsa44, &[1; 32]);
         let plain = SessionParams::new(Algorithm::Ed25519, &[1; 32]);
-        assert_eq!(signs.clone().context(&[7; 255]).prehash(Prehash::Hash(Algorithm::Sha512)).check(), Ok(()));
-        assert_eq!(signs.clone().prehash(Prehash::Mu).deterministic().check(), Ok(()));
-        let wrong = |params: SessionParams| params.check().unwrap_err().to_string();
-        assert_eq!(wrong(signs.clone().context(&[7; 256])), "ml-dsa-44: a context of 256 bytes; it takes 0 to 255");
-        assert_eq!(wrong(plain.clone().context(&[7])), "ed25519: a context of 1 bytes; it takes 0");
         assert_eq!(
-            wrong(signs.clone().context(&[7]).prehash(Prehash::Mu)),
+            signs.clone().with_context(&[7; 255]).with_prehash(Prehash::Hash(Algorithm::Sha512)).check(),
+            Ok(())
+        );
+        assert_eq!(signs.clone().with_prehash(Prehash::Mu).deterministic().check(), Ok(()));
+        let wrong = |params: SessionParams| params.check().unwrap_err().to_string();
+        assert_eq!(
+            wrong(signs.clone().with_context(&[7; 256])),
+            "ml-dsa-44: a context of 256 bytes; it takes 0 to 255"
+        );
+        assert_eq!(wrong(plain.clone().with_context(&[7])), "ed25519: a context of 1 bytes; it takes 0");
+        assert_eq!(
+            wrong(signs.clone().with_context(&[7]).with_prehash(Prehash::Mu)),
             "ml-dsa-44: a context of 1 bytes; it takes 0"
         );
-        let none = ": it does not sign what this session would sign of a message";
-        assert_eq!(wrong(plain.prehash(Prehash::Mu)), format!("ed25519{none}"));
-        assert_eq!(wrong(signs.prehash(Prehash::Hash(Algorithm::Md5))), format!("ml-dsa-44{none}"));
+        let none = ": unsupported prehash mode";
+        assert_eq!(wrong(plain.with_prehash(Prehash::Mu)), format!("ed25519{none}"));
+        assert_eq!(wrong(signs.with_prehash(Prehash::Hash(Algorithm::Md5))), format!("ml-dsa-44{none}"));
         let hashes =
-            SessionParams::new(Algorithm::SlhDsaSha2_128s, &[1; 48]).prehash(Prehash::Hash(Algorithm::Shake256));
-        assert_eq!(hashes.clone().context(&[7; 255]).deterministic().check(), Ok(()));
-        assert_eq!(wrong(hashes.prehash(Prehash::Mu)), format!("slh-dsa-sha2-128s{none}"));
+            SessionParams::new(Algorithm::SlhDsaSha2_128s, &[1; 48]).with_prehash(Prehash::Hash(Algorithm::Shake256));
+        assert_eq!(hashes.clone().with_context(&[7; 255]).deterministic().check(), Ok(()));
+        assert_eq!(wrong(hashes.with_prehash(Prehash::Mu)), format!("slh-dsa-sha2-128s{none}"));
     }
 
     #[test]
     fn debug_output_holds_no_key() {
-        let params = SessionParams::new(Algorithm::HmacSha256, b"secret").mac_key(b"hidden");
+        let params = SessionParams::new(Algorithm::HmacSha256, b"secret").with_mac_key(b"hidden");
         let text = format!("{params:?}");
         assert!(text.contains("6 bytes") && !text.contains("secret") && !text.contains("115"), "{text}");
     }

@@ -24,7 +24,7 @@ static PLACES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
         }
         (index, first) = (index + 1, first + operations.len());
     }
-    // Whatever kind they will be of.
+    // Later rows may have any kind.
     while index < Algorithm::COUNT {
         let mut at = 0;
         while at < Operation::ALL.len() {
@@ -60,13 +60,13 @@ impl Algorithm {
     /// Entries of such a table.
     pub const PLACES: usize = PLACES.1;
 
-    /// The entry of an operation. Of one that the algorithm does not have, one of its own.
+    /// Returns the entry of an operation. An operation that the algorithm does not have shares one of the algorithm's entries.
     #[inline]
     pub fn place(self, operation: Operation) -> usize {
         PLACES.0[self as usize][operation as usize].into()
     }
 
-    /// What an entry is about.
+    /// Returns the subject of an entry.
     pub fn at_place(place: usize) -> (Algorithm, Operation) {
         let (algorithm, operation) = ENTRIES[place];
         let operations = algorithm.kind().operations();
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_of_every_algorithm_has_an_entry_of_its_own() {
+    fn every_operation_of_an_algorithm_has_its_own_place() {
         let all = Algorithm::ALL
             .iter()
             .flat_map(|algorithm| algorithm.kind().operations().iter().map(|operation| (*algorithm, *operation)));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_algorithm_does_not_have_is_in_no_other_ones_entry() {
+    fn operations_of_other_kinds_map_to_a_place_of_the_same_algorithm() {
         let sha256 = Algorithm::Sha256.place(Operation::Digest);
         assert_eq!(
             [Operation::Encrypt, Operation::Verify].map(|operation| Algorithm::Sha256.place(operation)),

@@ -1,8 +1,8 @@
-//! What is signed of a message.
+//! The input of signatures.
 
 use super::ids::Algorithm;
 
-/// What signatures that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)) are of. Who verifies has to say the same.
+/// The input of signatures that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). The verifier must use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Prehash {
@@ -11,7 +11,7 @@ pub enum Prehash {
     Pure,
     /// Its digest, which the device computes: HashML-DSA (FIPS 204, 5.4), HashSLH-DSA (FIPS 205, 10.2.2).
     Hash(Algorithm),
-    /// Of ML-DSA alone: the representative μ, 64 bytes, which the caller has computed from the public key, the context and the message
+    /// ML-DSA only: the representative μ, 64 bytes, which the caller has computed from the public key, the context and the message
     /// (FIPS 204, 6.2, step 6). The session has no context.
     Mu,
 }

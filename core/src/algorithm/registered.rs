@@ -7,13 +7,13 @@ use super::kind::Kind;
 use super::row::AlgorithmInfo;
 use super::table::TABLE;
 
-/// A known answer of an algorithm that a driver brings: what a device gives before it serves the algorithm. Fields that the algorithm has
-/// no use for are empty.
+/// A known answer of a driver's own algorithm: a device must give it before it serves the algorithm. Fields that the algorithm does not have are
+/// empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
     /// The key; of signatures, key exchange and key encapsulation, the private one.
     pub key: &'static [u8],
-    /// Of encrypt-then-authenticate algorithms, the MAC's key; of signatures and key encapsulation, the public one.
+    /// The key of the MAC for encrypt-then-authenticate algorithms; the public key for signatures and key encapsulation.
     pub second_key: &'static [u8],
     /// The IV; of key encapsulation, the random bytes of a secret.
     pub iv: &'static [u8],
@@ -23,7 +23,7 @@ pub struct Answer {
     pub input: &'static [u8],
     /// Ciphertext, digest, MAC, signature or secret; of key encapsulation, the ciphertext.
     pub output: &'static [u8],
-    /// Of AEADs; of key encapsulation, the secret.
+    /// The tag of an AEAD; the secret of key encapsulation.
     pub tag: &'static [u8],
 }
 
@@ -47,7 +47,7 @@ pub enum Unregistered {
     /// As many have been registered as there is room for.
     #[error("{name}: there is no room for another algorithm")]
     Full {
-        /// Of the algorithm.
+        /// The name of the algorithm.
         name: &'static str,
     },
     /// Another algorithm has the name, or one of the aliases.
@@ -59,9 +59,9 @@ pub enum Unregistered {
     /// The row or one of the known answers cannot be.
     #[error("{name}: {why}")]
     Row {
-        /// Of the algorithm.
+        /// The name of the algorithm.
         name: &'static str,
-        /// What is wrong.
+        /// The error.
         why: &'static str,
     },
 }
@@ -74,20 +74,19 @@ struct Registered {
 static ROWS: [OnceLock<Registered>; Algorithm::REGISTERED.len()] = [const { OnceLock::new() }; _];
 
 /// One registration at a time.
-static TURN: Mutex<()> = Mutex::new(());
+static REGISTERING: Mutex<()> = Mutex::new(());
 
-/// The row of what nobody has registered.
+/// The row of an unregistered algorithm.
 static NONE: AlgorithmInfo = AlgorithmInfo::new("unregistered", Kind::Digest);
 
 impl Algorithm {
-    /// Adds an algorithm that no table knows, for the rest of the process. A driver calls this before it says what its devices offer, and
-    /// [`Capability::new`](crate::driver::Capability::new) takes what it gets. From then on sessions, batches, queues, statistics and the
-    /// names of algorithms know it as any other.
+    /// Adds an algorithm to the tables for the rest of the process. A driver calls this before it declares its capabilities, and passes the result to
+    /// [`Capability::new`](crate::driver::Capability::new). Then sessions, batches, queues, statistics and the names of algorithms include it.
     ///
-    /// `..`[`AlgorithmInfo::new`] fills in what the row does not say; the id is set here. Without known answers no device can serve
-    /// an algorithm, so there is at least one. The same row again gives the same algorithm.
+    /// `..`[`AlgorithmInfo::new`] fills in the fields that the row does not set; this function sets the id. At least one known answer is needed,
+    /// because without one no device can serve an algorithm. Registering the same row again returns the same algorithm.
     pub fn register(info: AlgorithmInfo, answers: &[Answer]) -> Result<Algorithm, Unregistered> {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         let name = info.name;
         let same = |row: &AlgorithmInfo| *row == AlgorithmInfo { algorithm: row.algorithm, ..info };
         if let Some((algorithm, _)) = rows().find(|(_, row)| same(row)) {
@@ -118,7 +117,7 @@ impl Algorithm {
         rows_of_table().chain(rows()).map(|(_, row)| row)
     }
 
-    /// What was registered with the algorithm.
+    /// Returns the known answers that were registered with the algorithm.
     pub(crate) fn answers(self) -> &'static [KnownAnswer] {
         place(self).and_then(|place| ROWS[place].get()).map_or(&[], |registered| &registered.answers)
     }
@@ -143,7 +142,7 @@ pub(super) fn info(algorithm: Algorithm) -> &'static AlgorithmInfo {
     place(algorithm).and_then(|place| ROWS[place].get()).map_or(&NONE, |registered| &registered.info)
 }
 
-/// What the checks of requests rely on, and the answers fit the row.
+/// Checks the conditions on which the checks of requests rely, and the answers against the row.
 fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
     let AlgorithmInfo { key, iv, tag, .. } = info;
     let plain =
@@ -174,18 +173,16 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
     let in_iv = |answer: &Answer| matches!(info.kind, Kind::Kem | Kind::Packet) || iv.allows(answer.iv.len());
     match () {
         () if !info.names().all(plain) => Err("a name that is empty, or not in lower case"),
-        () if !blocks || info.block == 0 => Err("a block that is no power of two"),
+        () if !blocks || info.block == 0 => Err("a block that is not a power of two"),
         () if lengths.iter().any(|lengths| lengths.min > lengths.max || lengths.step == 0) => {
-            Err("lengths that are none")
+            Err("lengths with a step of 0, or with a minimum above the maximum")
         }
-        () if iv.step != 1 || info.max_data < info.min_data as u64 => {
-            Err("lengths of IVs or data that core cannot check")
-        }
+        () if iv.step != 1 || info.max_data < info.min_data as u64 => Err("unsupported lengths of IVs or data"),
         () if info.kind == Kind::Exchange && info.generator.is_empty() => Err("a key exchange without a generator"),
-        () if !info.levels.allows(info.default_level) => Err("a default level that is none"),
+        () if !info.levels.allows(info.default_level) => Err("a default level that is not one of its levels"),
         () if answers.is_empty() => Err("no known answers"),
         () if !answers.iter().all(|answer| takes(answer) && in_iv(answer)) => {
-            Err("a known answer with lengths that the row does not have")
+            Err("a known answer with lengths that the row does not allow")
         }
         () => Ok(()),
     }
@@ -206,16 +203,16 @@ mod tests {
 
     /// One test, because the rows are the process'.
     #[test]
-    fn a_registered_algorithm_is_one_like_any_other_and_there_is_room_for_some() {
+    fn registers_algorithms_until_the_table_is_full() {
         let wrong = |info, answers: &[Answer]| Algorithm::register(info, answers).unwrap_err().to_string();
         assert_eq!(wrong(row("parity"), &[]), "parity: no known answers");
         assert_eq!(wrong(row("SHA"), &[ANSWER]), "SHA: a name that is empty, or not in lower case");
         assert_eq!(wrong(row("sha2-256"), &[ANSWER]), "sha2-256: there is another algorithm of this name");
         let short = Answer { output: &[7; 1], ..ANSWER };
-        assert_eq!(wrong(row("parity"), &[short]), "parity: a known answer with lengths that the row does not have");
+        assert_eq!(wrong(row("parity"), &[short]), "parity: a known answer with lengths that the row does not allow");
         assert_eq!(
             wrong(AlgorithmInfo { block: 0, ..row("parity") }, &[ANSWER]),
-            "parity: a block that is no power of two"
+            "parity: a block that is not a power of two"
         );
 
         let parity = Algorithm::register(row("parity"), &[ANSWER]).unwrap();

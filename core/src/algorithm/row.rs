@@ -1,4 +1,4 @@
-//! What a row of the table says, and the shapes that rows have.
+//! A row of the table of algorithms, and constructors of rows.
 
 use super::esp::HEADER;
 use super::ids::Algorithm;
@@ -17,9 +17,9 @@ pub struct AlgorithmInfo {
     pub aliases: &'static [&'static str],
     /// The Linux kernel's name, shared by all key sizes; empty where the kernel has none.
     pub kernel: &'static str,
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
-    /// Key lengths. XTS counts both halves. Of signatures, key exchange, key encapsulation and encipherment, private keys; the shorter of
+    /// Key lengths. XTS counts both halves. For signatures, key exchange, key encapsulation and encipherment, these are private keys. The shorter of
     /// two lengths is that of the seed from which the key is made.
     pub key: Lengths,
     /// Lengths of public keys, of signatures, key exchange, key encapsulation and encipherment.
@@ -28,6 +28,9 @@ pub struct AlgorithmInfo {
     pub mac_key: Lengths,
     /// IV or nonce lengths.
     pub iv: Lengths,
+    /// Nonce lengths of sessions that ask for any ([`SessionParams::with_any_nonce`](crate::SessionParams::with_any_nonce)). Empty if the
+    /// algorithm has no others than `iv`.
+    pub any_nonce: Lengths,
     /// Digests and MACs: the block of the hash or cipher inside. All others: the length of the data must be a multiple of it, and it is
     /// a power of two.
     pub block: usize,
@@ -37,7 +40,7 @@ pub struct AlgorithmInfo {
     pub max_data: u64,
     /// Lengths of the digest, MAC, tag, signature, shared secret or enciphered message.
     pub tag: Lengths,
-    /// Of digests whose length is the caller's choice (extendable-output functions): the default.
+    /// The default length of digests whose length the caller chooses (extendable-output functions).
     pub xof: Option<usize>,
     /// The digest inside, of HMACs and encrypt-then-authenticate.
     pub digest: Option<Algorithm>,
@@ -45,18 +48,18 @@ pub struct AlgorithmInfo {
     pub aead: Option<Algorithm>,
     /// The cipher inside, of encrypt-then-authenticate.
     pub cipher: Option<Algorithm>,
-    /// Of signatures and encipherment: each is made with random numbers, so that two of one message differ. They can be verified or
-    /// deciphered, and not compared.
+    /// Signatures or ciphertexts are made with random numbers, so that two of one message differ. They can be verified or deciphered, but not
+    /// compared.
     pub randomized: bool,
-    /// Of signatures: lengths of the context string, which a session has ([`SessionParams::context`](crate::SessionParams::context)).
+    /// Lengths of the context string of signatures ([`SessionParams::with_context`](crate::SessionParams::with_context)).
     pub context: Lengths,
-    /// Of key encapsulation: bytes of a ciphertext, and of the random bytes that go into it.
+    /// Bytes of a ciphertext of key encapsulation, and of its random input.
     pub encapsulation: (usize, usize),
-    /// Of compression: the levels. A higher one takes longer and leaves fewer bytes; a device may have fewer of them.
+    /// Compression levels. A higher one takes longer and gives fewer bytes; a device may have fewer of them.
     pub levels: Lengths,
     /// The level where nothing is said.
     pub default_level: usize,
-    /// Of key exchange: the point of which every public key is a multiple, as such a key.
+    /// For key exchange, the point of which every public key is a multiple, as a public key.
     pub generator: &'static [u8],
     /// The standard.
     pub source: &'static str,
@@ -90,7 +93,7 @@ impl AlgorithmInfo {
     }
 }
 
-// The functions themselves end nowhere. This is what a buffer for a digest may have.
+// The functions have no maximum. This limits the buffer of a digest.
 const XOF_MAX: usize = 64 << 10;
 // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
 const GCM_MAX: u64 = (1 << 36) - 32;
@@ -109,6 +112,7 @@ const BLANK: AlgorithmInfo = AlgorithmInfo {
     public_key: Lengths::NONE,
     mac_key: Lengths::NONE,
     iv: Lengths::NONE,
+    any_nonce: Lengths::NONE,
     block: 1,
     min_data: 0,
     max_data: u64::MAX,
@@ -212,12 +216,13 @@ pub(super) const fn aead(
     AlgorithmInfo { key, iv, tag, ..named(name, aliases, kernel, Kind::Aead) }
 }
 
-/// SP 800-38D allows IVs of any length but none; 12 bytes is the length to use.
+/// SP 800-38D recommends nonces of 12 bytes. Others are hashed, and collide sooner.
 pub(super) const fn gcm(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
     AlgorithmInfo {
         max_data: GCM_MAX,
         source: "SP 800-38D",
-        ..aead(name, aliases, "gcm(aes)", key, Lengths::range(1, 1 << 16, 1))
+        any_nonce: Lengths::range(1, 1 << 16, 1),
+        ..aead(name, aliases, "gcm(aes)", key, Lengths::exactly(12))
     }
 }
 
@@ -230,8 +235,8 @@ pub(super) const fn ccm(name: &'static str, aliases: &'static [&'static str], ke
     }
 }
 
-/// Encrypt then authenticate: ciphertext = cipher(iv, data), tag = HMAC(aad ‖ iv ‖ ciphertext), truncated to the length
-/// of the session's tags. This is what ESP computes with aad = SPI ‖ sequence number (RFC 4303, 2.8).
+/// Makes a row of encrypt-then-authenticate: ciphertext = cipher(iv, data), tag = HMAC(aad ‖ iv ‖ ciphertext), truncated to the tag length of the session.
+/// ESP computes this with aad = SPI ‖ sequence number (RFC 4303, 2.8).
 pub(super) const fn eta(
     name: &'static str,
     kernel: &'static str,
@@ -263,7 +268,7 @@ pub(super) const fn signature(
     AlgorithmInfo { name, aliases, kind: Kind::Signature, key, public_key, tag, ..BLANK }
 }
 
-/// Of digests of SHA-256, SHA-384 and SHA-512.
+/// Makes a row for signatures of digests of SHA-256, SHA-384 and SHA-512.
 pub(super) const fn rsa_signature(name: &'static str, modulus: usize) -> AlgorithmInfo {
     let row = signature(name, &[], rsa::private_length(modulus), rsa::public_length(modulus), modulus);
     AlgorithmInfo { min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
@@ -352,7 +357,7 @@ pub(super) const fn ml_kem(
     }
 }
 
-/// Packets of ESP (RFC 4303) by an AEAD. The IV in a packet has 8 bytes, which are its number, or a block that nobody can tell before.
+/// Makes a row for packets of ESP (RFC 4303) by an AEAD. The IV in a packet is its number, of 8 bytes, or an unpredictable block.
 pub(super) const fn esp(
     name: &'static str,
     aead: Algorithm,

@@ -1,16 +1,14 @@
-//! RSA: how keys lie in memory.
+//! RSA: the layout of keys in memory.
 //!
-//! Signatures are those of RFC 8017, of digests of SHA-256, SHA-384 or SHA-512, which the length tells apart: PKCS #1 v1.5 (8.2), and
-//! PSS (8.1) whose mask comes from the same function and whose salt has the length of the digest, as TLS 1.3 (RFC 8446, 4.2.3)
-//! and JOSE (RFC 7518, 3.5) want it.
+//! Signatures are those of RFC 8017, of digests of SHA-256, SHA-384 or SHA-512, which the length distinguishes: PKCS #1 v1.5 (8.2) and PSS (8.1). In PSS the
+//! mask uses the same function, and the salt has the length of the digest, as in TLS 1.3 (RFC 8446, 4.2.3) and JOSE (RFC 7518, 3.5).
 //!
-//! Encryption is that of PKCS #1 v1.5 (RFC 8017, 7.2), or the bare permutation (5.1) of numbers below the modulus, which protects
-//! nothing without a padding of the caller's. Ciphertexts have the length of the modulus. A padding of PKCS #1 v1.5 that is none is
-//! [`Malformed`](crate::Outcome::Malformed), in time that does not depend on what is wrong with it. Whoever lets a peer know that, has
-//! built Bleichenbacher's oracle: a protocol goes on with random bytes in place of the message (RFC 5246, 7.4.7.1).
+//! Encryption is that of PKCS #1 v1.5 (RFC 8017, 7.2), or the bare permutation (5.1) of numbers below the modulus, which is not secure without a padding by the
+//! caller. Ciphertexts have the length of the modulus. Invalid padding of PKCS #1 v1.5 is [`Malformed`](crate::Outcome::Malformed), in time that does
+//! not depend on the error. A protocol that reveals this outcome to a peer is Bleichenbacher's oracle. It must continue with random bytes in place of the
+//! message (RFC 5246, 7.4.7.1).
 //!
-//! Keys are of two primes of equal length. All numbers have their high byte first, and zeros before them. Of N bytes of the
-//! modulus:
+//! Keys are of two primes of equal length. All numbers are big-endian, with leading zeros. For a modulus of N bytes:
 //!
 //! | | bytes |
 //! |---|---|
@@ -28,12 +26,12 @@ pub const EXPONENT: usize = 4;
 /// Bytes by which a message of PKCS #1 v1.5 is shorter than the modulus, at least: three that are fixed, and eight random ones.
 pub const PADDING: usize = 11;
 
-/// Bytes of a public key with a modulus of so many bytes.
+/// Returns the bytes of a public key with a modulus of `modulus` bytes.
 pub const fn public_length(modulus: usize) -> usize {
     modulus + EXPONENT
 }
 
-/// Bytes of a private key with a modulus of so many bytes.
+/// Returns the bytes of a private key with a modulus of `modulus` bytes.
 pub const fn private_length(modulus: usize) -> usize {
     public_length(modulus) + modulus + 5 * (modulus / 2)
 }

@@ -1,4 +1,4 @@
-//! What routes, limits and counters need to know of a request.
+//! The properties of a request that routes, limits and counters depend on.
 
 use super::operation::Operation;
 
@@ -15,7 +15,7 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) const NOTHING: Shape = Shape { operation: Operation::Digest, bytes: 0, in_place: false };
 
-    /// Of a request whose result goes elsewhere than its data.
+    /// Makes the shape of a request that does not work in place.
     #[inline]
     pub(crate) fn new(operation: Operation, bytes: usize) -> Self {
         Self { operation, bytes, in_place: false }

@@ -85,13 +85,13 @@ rows! {
     Aes128Xts = xts("aes-128-xts", &["aes128-xts"], 32);
     Aes256Xts = xts("aes-256-xts", &["aes256-xts"], 64);
     DesEde3Cbc = cipher("des-ede3-cbc", &["des3", "3des-cbc", "des3-cbc"], "cbc(des3_ede)", 24, 8, 8).from("SP 800-67");
-    // The IV is OpenSSL's: a little-endian 32-bit block counter, then the 12-byte nonce of RFC 8439. The counter
-    // must not wrap within a request, which is what ends a request at 256 GiB.
+    // The IV is that of OpenSSL: a little-endian 32-bit block counter, then the 12-byte nonce of RFC 8439. The counter must not wrap within a request, so
+    // a request has at most 256 GiB.
     ChaCha20 = cipher("chacha20", &["chacha"], "chacha20", 32, 16, 1).max_data(64 << 32).from("RFC 8439");
 
-    Aes128Gcm = gcm("aes-128-gcm", &["aead_aes_128_gcm", "id-aes128-gcm", "aes128-gcm", "aes128-gcm@openssh.com"], 16);
-    Aes192Gcm = gcm("aes-192-gcm", &["id-aes192-gcm", "aes192-gcm"], 24);
-    Aes256Gcm = gcm("aes-256-gcm", &["aead_aes_256_gcm", "id-aes256-gcm", "aes256-gcm", "aes256-gcm@openssh.com"], 32);
+    Aes128Gcm = gcm("aes-128-gcm", &["aead_aes_128_gcm", "id-aes128-gcm", "aes128-gcm", "aes128-gcm@openssh.com", "a128gcm", "aes-gcm-128"], 16);
+    Aes192Gcm = gcm("aes-192-gcm", &["id-aes192-gcm", "aes192-gcm", "a192gcm", "aes-gcm-192"], 24);
+    Aes256Gcm = gcm("aes-256-gcm", &["aead_aes_256_gcm", "id-aes256-gcm", "aes256-gcm", "aes256-gcm@openssh.com", "a256gcm", "aes-gcm-256"], 32);
     Aes128Ccm = ccm("aes-128-ccm", &["aead_aes_128_ccm", "id-aes128-ccm", "aes128-ccm"], 16);
     Aes192Ccm = ccm("aes-192-ccm", &["id-aes192-ccm", "aes192-ccm"], 24);
     Aes256Ccm = ccm("aes-256-ccm", &["aead_aes_256_ccm", "id-aes256-ccm", "aes256-ccm"], 32);
@@ -127,8 +127,8 @@ rows! {
 
     Ed25519 = signature("ed25519", &["1.3.101.112"], 32, 32, 64).from("RFC 8032");
     X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32, &generators::X25519).from("RFC 7748");
-    // The message is a digest, of which no more than the first 32 bytes count (6.4.1). Numbers have their high byte first: a
-    // private key is one, a public key the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, a secret the x of a point.
+    // The message is a digest, of which the first 32 bytes count (6.4.1). Numbers are big-endian. A private key is one, a public key the point 4 ‖ x ‖ y
+    // (SEC 1, 2.3.3), a signature r ‖ s, and a secret the x coordinate of a point.
     EcdsaP256 = signature("ecdsa-p256", &["ecdsa-nistp256"], 32, 65, 64).randomized().from("FIPS 186-5");
     EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, generators::P256).from("SP 800-56A");
     // The message of a signature is a digest; which one, and how keys lie in memory, is said in `rsa.rs`.

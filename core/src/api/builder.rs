@@ -1,4 +1,4 @@
-//! Assembling a framework.
+//! Assembles a framework.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::stats::{MOST_DEVICES, Memory, Publisher, Snapshot, Stats};
 use super::session::Session;
 
 impl Gantry {
-    /// A framework without devices yet.
+    /// Starts a framework without devices.
     pub fn builder() -> GantryBuilder {
         GantryBuilder {
             devices: Vec::new(),
@@ -28,7 +28,7 @@ impl Gantry {
         }
     }
 
-    /// A session: `params` are checked now, devices are asked when the first route leads to them.
+    /// Creates a session. Checks `params` now; a device sees them when a request is first routed to it.
     pub fn session(&self, params: SessionParams) -> Result<Session> {
         Session::new(self.clone(), params)
     }
@@ -47,14 +47,13 @@ pub struct GantryBuilder {
 }
 
 impl GantryBuilder {
-    /// Adds every device that the driver discovers. The order of drivers is the order of preference between equals.
+    /// Adds every device that the driver discovers. Among equal devices, the earlier driver is preferred.
     #[must_use]
     pub fn driver(self, driver: &dyn Driver) -> Self {
         self.driver_with(driver, |_| None)
     }
 
-    /// Adds what the driver discovers; `exclude` is asked for each device by its name, and may give the reason why it is
-    /// not to be used.
+    /// Adds the devices that the driver discovers. `exclude` gets each device's name; if it returns a reason, the device is not used.
     #[must_use]
     pub fn driver_with(mut self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Self {
         for found in driver.discover() {
@@ -75,58 +74,58 @@ impl GantryBuilder {
         self
     }
 
-    /// Another policy than [`Learned::Latency`].
+    /// Replaces the default policy, [`Learned::Latency`].
     #[must_use]
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
         self.policy = Box::new(policy);
         self
     }
 
-    /// Another clock than [`RealClock`]: the one that the modelled devices have.
+    /// Replaces the default clock, [`RealClock`]. Modelled devices must use the same clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Computes one in `every` requests of each thread once more on software and compares; 0 for none. Where they differ the
-    /// caller gets what software says, and the device is quarantined. Steps of streams are not verified.
+    /// Repeats one in `every` requests of each thread in software and compares the results; 0 for none. If they differ, the caller gets the
+    /// result of software, and the device is quarantined. Steps of streams are not verified.
     #[must_use]
     pub fn verify(mut self, every: u32) -> Self {
         self.verify = every;
         self
     }
 
-    /// Whether anything is counted; it is unless this is called. What counting costs is measured with it.
+    /// Turns counters on or off; the default is on. Turning them off shows their cost.
     #[must_use]
     pub fn counting(mut self, counting: bool) -> Self {
         self.counting = counting;
         self
     }
 
-    /// Hands a snapshot to `publish` at most once in `every`, by the thread of a request that is timed, and a last one when the
-    /// framework and its sessions are gone. There is no other thread: while no requests come, nothing is published.
+    /// Hands a snapshot to `publish` at most once per `every`, on the thread of a request that is timed. A last snapshot comes when the
+    /// framework and its sessions are dropped. Nothing is published while there are no requests.
     #[must_use]
     pub fn publish(mut self, every: Duration, publish: impl Fn(&Snapshot) + Send + Sync + 'static) -> Self {
         self.publisher = Some(Publisher { every, publish: Box::new(publish) });
         self
     }
 
-    /// Counts in memory that others can read meanwhile.
+    /// Keeps the counters in memory that other processes can read.
     #[must_use]
     pub fn stats_memory(mut self, memory: &'static dyn Memory) -> Self {
         self.memory = Some(memory);
         self
     }
 
-    /// Keeps the costs of devices here, so that the next process need not measure them again.
+    /// Keeps the costs of devices in `store`, so that the next process need not measure them.
     #[must_use]
     pub fn cost_store(mut self, store: Arc<dyn CostStore>) -> Self {
         self.costs = Some(store);
         self
     }
 
-    /// The framework.
+    /// Builds the framework.
     pub fn build(self) -> Gantry {
         let Self { devices, policy, clock, counting, publisher, memory, verify, costs } = self;
         let names = devices.iter().map(|device| (device.name().to_owned(), device.class())).collect();

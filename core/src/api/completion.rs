@@ -1,47 +1,47 @@
-//! What a queue gives back.
+//! Tickets, completions and rejected submissions.
 
 use crate::algorithm::{Misuse, Outcome, Result};
 use crate::request::Submission;
 use crate::route::Route;
 
-/// Names a request of one queue.
+/// Identifies a request of one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
     pub(super) slot: u32,
     pub(super) sequence: u64,
 }
 
-/// A submission that was not taken, with its buffers.
+/// A submission that the queue did not take, with its buffers.
 #[derive(Debug)]
 pub struct Rejected {
-    /// As it was given.
+    /// The submission, unchanged.
     pub submission: Submission,
-    /// Why.
-    pub why: Why,
+    /// The reason.
+    pub why: RejectReason,
 }
 
-/// Why a submission was not taken.
+/// The reason for rejecting a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Why {
-    /// The queue holds as much as it may. Complete something first.
+pub enum RejectReason {
+    /// The queue is full. Complete a request first.
     #[error("the queue is full")]
     Full,
-    /// The call was wrong.
+    /// The caller made a mistake.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }
 
-/// A finished request. There is exactly one for every submission that was taken, unless it was cancelled.
+/// A finished request. Every accepted submission has exactly one, unless it was cancelled.
 #[derive(Debug)]
 pub struct Completion {
-    /// What `submit` answered with.
+    /// The ticket from `submit`.
     pub ticket: Ticket,
     /// The caller's number.
     pub user: u64,
-    /// How it ended. An error means that no device was left that could do it.
+    /// The outcome. An error means that no device could run the request.
     pub result: Result<Outcome>,
-    /// Where it ran, and why there.
+    /// The device that ran the request, and the reason for choosing it.
     pub route: Option<Route>,
     /// The buffers, with the result in them.
     pub submission: Submission,

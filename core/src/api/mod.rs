@@ -1,8 +1,10 @@
-//! What a program sees: the framework's builder, sessions, streams, queues, requests as futures, and routes beside its own code.
+//! The public API: the framework's builder, sessions, streams, queues, requests as futures, and routing for callers that are devices.
 
-mod beside;
 mod builder;
+mod caller_device;
 mod completion;
+#[cfg(feature = "futures")]
+mod late_timer;
 mod queue;
 mod queue_options;
 mod queue_sessions;
@@ -11,15 +13,13 @@ mod stream;
 #[cfg(feature = "futures")]
 mod task_queue;
 mod waiting;
-#[cfg(feature = "futures")]
-mod watch;
 
-pub use beside::Beside;
 pub use builder::GantryBuilder;
-pub use completion::{Completion, Rejected, Ticket, Why};
+pub use caller_device::CallerDevice;
+pub use completion::{Completion, RejectReason, Rejected, Ticket};
 pub use queue::Queue;
 pub use queue_options::QueueOptions;
 pub use session::Session;
 pub use stream::{AeadStream, CipherStream, Stream};
 #[cfg(feature = "futures")]
-pub use task_queue::{Running, TaskQueue};
+pub use task_queue::{RequestFuture, TaskQueue};

@@ -1,4 +1,4 @@
-//! Asynchronous dispatch: submit now, complete later.
+//! Asynchronous requests: submit now, complete later.
 
 /// The end of a queue.
 mod end;
@@ -9,30 +9,30 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::completion::{Completion, Rejected, Ticket, Why};
+use super::completion::{Completion, RejectReason, Rejected, Ticket};
 use super::queue_options::QueueOptions;
 use super::queue_sessions::QueueSessions;
 use super::session::Session;
-use super::waiting::Waiting;
+use super::waiting::PendingGroup;
 use crate::algorithm::{Misuse, Result, Shape};
 use crate::devices::Sender;
-use crate::dispatch::{Dispatcher, Gantry, Group, Held, SessionCore, Slots};
+use crate::dispatch::{Dispatcher, Gantry, Group, SessionCore, Slots, TakenSlot};
 use crate::process::Process;
 use crate::request::{Handle, Inbox, List, Request, Submission};
 use crate::stats::{Event, Site, Stage};
 
-/// Requests that this thread is to run are sent when they are so many, and not before somebody asks for completions: what it costs to
-/// send them is then little beside each.
+/// Without queue pairs, a group is sent at this many requests, or when the caller asks for completions. The fixed cost of sending is then
+/// small for each request.
 const BURST: usize = 32;
-/// So many bytes cost much more than to send them, and are still near.
+/// A group of this many bytes is sent, too: running it costs far more than sending it, and the data is still in the cache.
 const BURST_BYTES: usize = 64 << 10;
-/// The end of one request in so many is timed.
-const TIMED: u64 = 64;
+/// One request in this many has its completion timed.
+const TIMED_EVERY: u64 = 64;
 
-/// A caller's own way to submit requests and to complete them later; of one thread at a time.
+/// A queue to submit requests and to complete them later. One thread uses it at a time.
 ///
-/// Requests that pay only together wait for others at most the coalescing time. Nothing happens behind the caller's back: the
-/// queue works in its own calls, and other threads run its requests only where these wait for others or for room.
+/// Requests that gain from batching wait for others, at most for the coalescing time. The queue has no thread: it works in its own calls.
+/// Other threads run its requests only while these wait to be batched, or for room on a device.
 ///
 /// ```
 /// # fn requests(gantry: &gantry_core::Gantry, session: &gantry_core::Session, nonce: [u8; 12], data: Vec<u8>) -> gantry_core::Result<()> {
@@ -43,10 +43,10 @@ const TIMED: u64 = 64;
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping a queue takes everything back from the devices. Where a device keeps something even so, its memory is never freed.
+/// Dropping a queue takes its requests back from the devices. If a device keeps one even then, the queue's memory is leaked.
 ///
-/// A queue belongs to the process that made it. In a child of that process it holds nothing, and [refuses](Misuse::Forked) requests: devices
-/// and threads of the parent have those from before.
+/// A queue belongs to the process that made it. In a child of that process it is empty, and [refuses](Misuse::Forked) requests: the requests
+/// made before are with the devices and threads of the parent.
 pub struct Queue {
     gantry: Gantry,
     process: Process,
@@ -56,21 +56,21 @@ pub struct Queue {
     sessions: ManuallyDrop<QueueSessions>,
     inbox: ManuallyDrop<Arc<Inbox>>,
     dispatcher: ManuallyDrop<Dispatcher<Arc<Inbox>>>,
-    /// Requests that wait for others to go with.
-    groups: Vec<Waiting>,
-    /// Requests that are done and were not delivered.
+    /// Requests that wait to be batched.
+    groups: Vec<PendingGroup>,
+    /// Finished requests that have not been delivered.
     done: List,
     bytes: usize,
     sequence: u64,
-    /// Something was submitted since `complete` was called.
-    fresh: bool,
+    /// A request was submitted since the last call of `complete`.
+    has_submitted: bool,
 }
 
 impl Gantry {
-    /// A queue for asynchronous requests.
+    /// Creates a queue for asynchronous requests.
     ///
     /// # Errors
-    /// [`Misuse::Queue`] when an option is out of its bounds.
+    /// [`Misuse::Queue`] if an option is out of range.
     pub fn queue(&self, options: QueueOptions) -> Result<Queue> {
         let within = |what, value: usize, most| {
             let wrong = Misuse::Queue { what, got: value, most };
@@ -93,19 +93,19 @@ impl Gantry {
             done: List::new(),
             bytes: 0,
             sequence: 0,
-            fresh: false,
+            has_submitted: false,
         })
     }
 }
 
 impl Queue {
-    /// Takes a request, and runs it and those that waited with it if they are enough.
+    /// Takes a request. Runs its group if that is full.
     ///
     /// # Errors
-    /// The submission comes back when the queue is full or the call was wrong.
+    /// Returns the submission if the queue is full or the caller made a mistake.
     #[allow(clippy::result_large_err, reason = "the submission comes back with its buffers, not in a box")]
     pub fn submit(&mut self, session: &Session, submission: Submission) -> std::result::Result<Ticket, Rejected> {
-        if self.is_of_parent() {
+        if self.is_forked() {
             return Err(Rejected { submission, why: Misuse::Forked.into() });
         }
         if !self.gantry.shares_devices_with(session.gantry()) {
@@ -117,33 +117,35 @@ impl Queue {
         if self.slots.is_full() || too_much {
             let site = Site::nowhere(session.params().algorithm(), submission.operation());
             session.core.counters().here().event(site, Event::Rejected, 1);
-            return Err(Rejected { submission, why: Why::Full });
+            return Err(Rejected { submission, why: RejectReason::Full });
         }
         let place = self.sessions.enter(&session.core);
         let core = &*session.core;
         self.sequence += 1;
-        // SAFETY: `drop` leaks sessions and inbox, and the slots leak themselves, unless every handle has come back; `sessions`
-        // holds a session until its last request has left.
+        // SAFETY: the handle points into the slots, `sessions` and the inbox. `drop` leaks them all unless every handle has come back, and
+        // `sessions` holds a session until its last request has left.
         #[allow(unsafe_code)]
         let mut handle = unsafe { self.slots.put(submission, place, self.sequence, core, &self.inbox) };
-        let ticket = Ticket { slot: handle.note.slot, sequence: self.sequence };
+        let ticket = Ticket { slot: handle.meta.slot, sequence: self.sequence };
         let operands = &handle.entry.operands;
-        let checked = match &handle.note.lender {
+        let checked = match &handle.meta.segment_source {
             None => core.limits.check(operands),
-            Some(lender) => core.limits.check_scattered(operands, handle.note.shape.bytes, lender.result),
+            Some(segment_source) => {
+                core.limits.check_scattered(operands, handle.meta.shape.bytes, segment_source.result)
+            }
         };
         match checked {
             Ok((_, outcome)) => handle.entry.outcome = outcome,
             Err(misuse) => {
                 self.sessions.leave(place);
-                if let Some(Held { submission, .. }) = self.slots.take(handle) {
+                if let Some(TakenSlot { submission, .. }) = self.slots.take(handle) {
                     return Err(Rejected { submission, why: misuse.into() });
                 }
                 unreachable!("a slot that was just filled is not empty");
             }
         }
         self.bytes += bytes;
-        self.fresh = true;
+        self.has_submitted = true;
         if core.params.is_ordered() {
             self.sessions[place].order.push_back((ticket.slot, None));
         }
@@ -156,23 +158,23 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Delivers what is done, polls the devices, and runs what has waited for long enough. Does not wait. Returns how many
-    /// completions there were.
+    /// Delivers finished requests, polls the devices, and sends the groups whose coalescing time is over. Does not wait. Returns the number
+    /// of completions.
     pub fn complete(&mut self, mut each: impl FnMut(Completion)) -> usize {
-        if self.is_of_parent() {
+        if self.is_forked() {
             return 0;
         }
-        self.turn(false);
+        self.send_and_poll(false);
         self.deliver(&mut each)
     }
 
-    /// Delivers at least one completion, unless nothing is left to wait for. Returns how many there were.
+    /// Waits for at least one completion and delivers it, unless no request is in flight. Returns the number of completions.
     pub fn wait(&mut self, mut each: impl FnMut(Completion)) -> usize {
-        if self.is_of_parent() {
+        if self.is_forked() {
             return 0;
         }
         loop {
-            let came = self.turn(true);
+            let came = self.send_and_poll(true);
             let delivered = self.deliver(&mut each);
             if delivered > 0 || self.in_flight() == 0 {
                 return delivered;
@@ -185,9 +187,9 @@ impl Queue {
         }
     }
 
-    /// Sends everything on its way that waits for others.
+    /// Sends all requests that wait to be batched.
     pub fn flush(&mut self) {
-        if self.is_of_parent() {
+        if self.is_forked() {
             return;
         }
         for group in std::mem::take(&mut self.groups) {
@@ -196,20 +198,20 @@ impl Queue {
         self.deliver_immediately();
     }
 
-    /// Takes a request back that no device has yet. It will have no completion. `None` when it is too late, or done.
+    /// Takes back a request that no device has yet. The request gets no completion. Returns `None` if a device has it, or if it is finished.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<Submission> {
-        if self.is_of_parent() || self.slots.sequence(ticket.slot) != Some(ticket.sequence) {
+        if self.is_forked() || self.slots.sequence(ticket.slot) != Some(ticket.sequence) {
             return None;
         }
-        let is_it = |request: &Request<'static>| request.note.slot == ticket.slot;
+        let is_it = |request: &Request<'static>| request.meta.slot == ticket.slot;
         let waiting_handle = self.groups.iter_mut().find_map(|group| {
             let handle = group.group.list.extract(is_it).pop()?;
-            group.group.bytes -= handle.note.shape.bytes;
+            group.group.bytes -= handle.meta.shape.bytes;
             Some(handle)
         });
         let handle = waiting_handle
             .or_else(|| self.dispatcher.withdraw(&self.gantry, is_it))
-            .or_else(|| self.recall(ticket.slot))?;
+            .or_else(|| self.take_from_coalescer(ticket.slot))?;
         self.groups.retain(|group| {
             let stays = group.posted || !group.group.list.is_empty();
             if !stays {
@@ -217,7 +219,7 @@ impl Queue {
             }
             stays
         });
-        let Held { mut submission, session, .. } = self.slots.take(handle)?;
+        let TakenSlot { mut submission, session, .. } = self.slots.take(handle)?;
         submission.copy_out(None);
         self.bytes = self.bytes.saturating_sub(submission.bytes());
         let entry = &mut self.sessions[session];
@@ -229,61 +231,60 @@ impl Queue {
         Some(submission)
     }
 
-    /// Takes a request back from where others might have taken it along, and with it what else lies there of ours: that goes
-    /// into groups as before.
-    fn recall(&mut self, slot: u32) -> Option<Handle> {
+    /// Takes a request back from the coalescer, along with this queue's other requests there. The latter go back into groups.
+    fn take_from_coalescer(&mut self, slot: u32) -> Option<Handle> {
         let algorithm = self.sessions[self.slots.session(slot)].core.as_ref()?.params.algorithm();
-        let lies_there = |group: &mut Waiting| group.posted && group.lead.params.algorithm() == algorithm;
-        let posted: Vec<Waiting> = self.groups.extract_if(.., lies_there).collect();
-        let Waiting { lead, .. } = posted.first()?;
-        let mut own = self.dispatcher.recall(lead, self.gantry.common().coalescer(algorithm), &mut self.done);
-        let recalled = own.extract(|request| request.note.slot == slot).pop();
+        let is_posted = |group: &mut PendingGroup| group.posted && group.lead.params.algorithm() == algorithm;
+        let posted: Vec<PendingGroup> = self.groups.extract_if(.., is_posted).collect();
+        let PendingGroup { lead, .. } = posted.first()?;
+        let mut own = self.dispatcher.take_own(lead, self.gantry.common().coalescer(algorithm), &mut self.done);
+        let found = own.extract(|request| request.meta.slot == slot).pop();
         for handle in own {
-            let core = self.sessions[self.slots.session(handle.note.slot)].core().clone();
+            let core = self.sessions[self.slots.session(handle.meta.slot)].core().clone();
             self.join(&core, handle);
         }
         let waiting = self.groups.iter_mut().filter(|group| group.lead.params.algorithm() == algorithm);
         for group in waiting {
-            // They have waited since then.
+            // The requests have waited since before they were taken back.
             group.since = posted.iter().fold(group.since, |since, before| since.min(before.since));
         }
         for group in &posted {
             group.leave(&self.gantry);
         }
         self.deliver_immediately();
-        recalled
+        found
     }
 
-    /// Requests that were taken and have not been delivered.
+    /// Returns the number of requests that were accepted and have not been delivered.
     pub fn in_flight(&self) -> usize {
-        if self.is_of_parent() { 0 } else { self.slots.used() }
+        if self.is_forked() { 0 } else { self.slots.used() }
     }
 
-    /// Lets `waker` be woken when a completion is ready, and sends everything on its way. `false` when there is nothing to wait
-    /// for: a completion is ready now, or a device has requests that does not tell and has to be polled.
+    /// Registers `waker` for the next completion, and sends all waiting requests. Returns `false` if no wake-up is to be expected: the queue
+    /// is empty, a completion is ready, or a device that cannot notify has requests and must be polled.
     pub fn arm(&mut self, waker: &Waker) -> bool {
-        if self.is_of_parent() {
+        if self.is_forked() {
             return false;
         }
-        // Nobody would come by when their time is over.
+        // No later call may come to send these when their coalescing time is over.
         self.flush();
-        self.turn(true);
+        self.send_and_poll(true);
         if self.in_flight() == 0 || self.ready() || !self.inbox.sleep(waker.clone()) {
             return false;
         }
         self.dispatcher.arm(waker)
     }
 
-    /// How long one may sleep at most after [`arm`](Self::arm), whoever wakes one: then a device is late that has not answered
-    /// until now, and the next call of [`complete`](Self::complete) notices. `None` when no device has anything.
-    pub fn patience(&self) -> Option<Duration> {
+    /// Returns the longest time to sleep after [`arm`](Self::arm), even if nothing wakes the caller. By then a device that has not answered
+    /// is late, and the next call of [`complete`](Self::complete) detects it. Returns `None` if no device has requests.
+    pub fn max_sleep(&self) -> Option<Duration> {
         let deadline = self.deadline()?;
         Some(Duration::from_nanos(deadline.saturating_sub(self.gantry.clock().now())))
     }
 
-    /// When a device is late that has not answered until then, by the framework's clock.
+    /// Returns the time, by the framework's clock, at which a device that has not answered is late.
     pub(super) fn deadline(&self) -> Option<u64> {
-        if self.is_of_parent() { None } else { self.dispatcher.deadline(&self.gantry) }
+        if self.is_forked() { None } else { self.dispatcher.deadline(&self.gantry) }
     }
 
     #[cfg(feature = "futures")]
@@ -291,24 +292,24 @@ impl Queue {
         &self.gantry
     }
 
-    /// Whether `complete` has something to deliver without looking further.
+    /// Returns `true` if `complete` can deliver a request without polling a device.
     fn ready(&self) -> bool {
         !self.done.is_empty() || !self.inbox.is_empty()
     }
 
-    /// Adds a request to those that it can go with.
+    /// Adds a request to a group that can run it.
     fn join(&mut self, core: &Arc<SessionCore>, handle: Handle) {
         let Self { gantry, groups, options, .. } = self;
-        let (algorithm, shape) = (core.params.algorithm(), handle.note.shape);
-        let joins = |group: &Waiting| {
+        let (algorithm, shape) = (core.params.algorithm(), handle.meta.shape);
+        let joins = |group: &PendingGroup| {
             !group.posted && group.operation == shape.operation && group.lead.params.algorithm() == algorithm
         };
         let index = if let Some(index) = groups.iter().position(joins) {
-            groups[index].group.count_in(shape); // no queue has streams
+            groups[index].group.add_shape(shape); // queues do not take streams
             index
         } else {
             let mut group = Group::default();
-            group.takes_in(core, &handle);
+            group.try_add(core, &handle);
             let Shape { operation, bytes, .. } = shape;
             let enough = core.batch_size(operation, bytes);
             let since = if enough > 1 { gantry.clock().now() } else { 0 };
@@ -316,7 +317,7 @@ impl Queue {
                 gantry.common().coalescer(algorithm).enter();
             }
             let at_once = options.immediate.is_some() || !core.has_no_rings();
-            groups.push(Waiting { group, lead: core.clone(), operation, since, enough, at_once, posted: false });
+            groups.push(PendingGroup { group, lead: core.clone(), operation, since, enough, at_once, posted: false });
             groups.len() - 1
         };
         let group = &mut groups[index];
@@ -329,9 +330,9 @@ impl Queue {
         }
     }
 
-    /// Runs what is due, or everything with `all`, and takes what is back. Whether something came back.
-    fn turn(&mut self, all: bool) -> bool {
-        let only_polls = !std::mem::take(&mut self.fresh);
+    /// Sends the groups that are due, or all with `all`, and collects completions. Returns `true` if a request came back.
+    fn send_and_poll(&mut self, all: bool) -> bool {
+        let only_polls = !std::mem::take(&mut self.has_submitted);
         let longest = self.coalescing_time();
         let now = if self.groups.is_empty() { 0 } else { self.gantry.clock().now() };
         let mut index = 0;
@@ -339,7 +340,7 @@ impl Queue {
             let group = &self.groups[index];
             let enough = group.group.list.len() >= group.enough;
             let due = enough || longest == 0 || now >= group.since.saturating_add(longest);
-            // The caller has no more to give, and no other queue has such a request.
+            // The caller has no more requests, and no other queue has one of this algorithm.
             let alone = (all || only_polls) && group.coalescer(&self.gantry).queues() <= 1;
             if due || alone {
                 let group = self.groups.swap_remove(index);
@@ -356,50 +357,50 @@ impl Queue {
         came
     }
 
-    /// The coalescing time in nanoseconds.
+    /// Returns the coalescing time in nanoseconds.
     fn coalescing_time(&self) -> u64 {
         u64::try_from(self.options.coalesce.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Lays the requests of a group where others may take them along.
+    /// Posts the requests of a group to the coalescer, where other threads may take them along.
     fn post(&mut self, index: usize) {
         let group = &mut self.groups[index];
         let coalescer = group.coalescer(&self.gantry);
-        let there = self.dispatcher.post(coalescer, std::mem::take(&mut group.group.list));
+        let waiting = self.dispatcher.post(coalescer, std::mem::take(&mut group.group.list));
         group.posted = true;
-        if there >= group.enough {
+        if waiting >= group.enough {
             let group = self.groups.swap_remove(index);
             self.send(group);
         }
     }
 
-    fn send(&mut self, group: Waiting) {
+    fn send(&mut self, group: PendingGroup) {
         group.leave(&self.gantry);
         let lead = &*group.lead;
         if group.posted {
-            self.dispatcher.take_along(lead, group.coalescer(&self.gantry), &mut self.done);
+            self.dispatcher.send_posted(lead, group.coalescer(&self.gantry), &mut self.done);
         } else {
-            let mut watch = lead.counters().watch(group.group.list.len());
-            self.dispatcher.send(lead, group.group, &mut watch, &mut self.done);
+            let mut timer = lead.counters().timer(group.group.list.len());
+            self.dispatcher.send(lead, group.group, &mut timer, &mut self.done);
         }
     }
 
-    /// Ends what is done, in order where that was asked for.
+    /// Delivers finished requests, those of ordered sessions in order.
     fn deliver(&mut self, each: &mut impl FnMut(Completion)) -> usize {
         let mut delivered = 0;
         while let Some(handle) = self.done.pop() {
-            if let Some(handle) = self.in_turn(handle) {
+            if let Some(handle) = self.hold_for_order(handle) {
                 let timed = self.time_end(&handle);
                 delivered += 1;
-                each(self.end(handle));
+                each(self.complete_request(handle));
                 if let Some((site, since)) = timed {
                     let took = self.gantry.clock().now().saturating_sub(since);
-                    self.gantry.counters().here().time(site, Stage::Callback, took, TIMED);
+                    self.gantry.counters().here().time(site, Stage::Callback, took, TIMED_EVERY);
                 }
             }
         }
         if self.slots.used() == 0 {
-            // Others took these requests along. Nobody waits here any more, and nobody may think so.
+            // Other threads took these requests along. The coalescer must not count this queue as waiting.
             self.groups.drain(..).for_each(|group| group.leave(&self.gantry));
         }
         delivered
@@ -419,13 +420,13 @@ impl Queue {
         }
     }
 
-    /// Keeps a request back that is not the next one of a session that keeps order. What it held up comes after it.
+    /// Holds a request back if it is not the next one of its ordered session. Otherwise queues the request after it, if that is done.
     #[inline]
-    fn in_turn(&mut self, handle: Handle) -> Option<Handle> {
+    fn hold_for_order(&mut self, handle: Handle) -> Option<Handle> {
         if !handle.owner().params.is_ordered() {
             return Some(handle);
         }
-        let slot = handle.note.slot;
+        let slot = handle.meta.slot;
         let session = self.slots.session(slot);
         let entry = &mut self.sessions[session];
         let Some(place) = entry.order.iter().position(|(other, _)| *other == slot) else { return Some(handle) };
@@ -438,7 +439,7 @@ impl Queue {
         Some(handle)
     }
 
-    /// Moves the next request of a session that keeps order to those that are done, if it is.
+    /// Moves the next request of an ordered session to the finished ones, if it is done.
     fn advance(&mut self, session: u32) {
         let order = &mut self.sessions[session].order;
         if let Some((_, done)) = order.front_mut()
@@ -448,38 +449,38 @@ impl Queue {
         }
     }
 
-    /// For one request in [`TIMED`]: counts how long its completion took, and says what is counted of it and the time.
+    /// For one request in [`TIMED_EVERY`]: records the time until its completion. Returns its site and the present time.
     #[inline]
     fn time_end(&self, handle: &Handle) -> Option<(Site, u64)> {
-        if self.slots.sequence(handle.note.slot)? % TIMED == 1 { self.time(handle) } else { None }
+        if self.slots.sequence(handle.meta.slot)? % TIMED_EVERY == 1 { self.time(handle) } else { None }
     }
 
     #[cold]
     fn time(&self, handle: &Handle) -> Option<(Site, u64)> {
-        let site = Site::new(handle.route?.device, handle.note.algorithm, handle.note.shape.operation);
+        let site = Site::new(handle.route?.device, handle.meta.algorithm, handle.meta.shape.operation);
         let now = self.gantry.clock().now();
-        if handle.note.since > 0 {
-            // It was in a ring, and came back then.
-            self.gantry.counters().here().time(site, Stage::Done, now.saturating_sub(handle.note.since), TIMED);
+        if handle.meta.since > 0 {
+            // The request was on a queue pair, and came back at `since`.
+            self.gantry.counters().here().time(site, Stage::Done, now.saturating_sub(handle.meta.since), TIMED_EVERY);
         }
         Some((site, now))
     }
 
     #[inline]
-    fn end(&mut self, mut handle: Handle) -> Completion {
-        let slot = handle.note.slot;
-        let (outcome, route, algorithm) = (handle.entry.outcome, handle.route, handle.note.algorithm);
-        // A `Result` would be moved as a whole, and that costs more than the rest of this.
+    fn complete_request(&mut self, mut handle: Handle) -> Completion {
+        let slot = handle.meta.slot;
+        let (outcome, route, algorithm) = (handle.entry.outcome, handle.route, handle.meta.algorithm);
+        // Moving a whole `Result` would cost more than the rest of this function.
         let error = if outcome.is_none() { handle.result().err().map(Box::new) } else { None };
-        let held = self.slots.take(handle).expect("what is delivered was submitted");
-        let Held { mut submission, session, sequence } = held;
+        let taken = self.slots.take(handle).expect("a delivered request has a slot");
+        let TakenSlot { mut submission, session, sequence } = taken;
         if submission.is_assorted() {
             self.gantry.copy_out(&mut submission, algorithm, outcome, route);
         }
         self.bytes = self.bytes.saturating_sub(submission.bytes());
         self.sessions.leave(session);
         let (ticket, user) = (Ticket { slot, sequence }, submission.user_data());
-        let result = outcome.ok_or_else(|| *error.expect("what has no outcome has an error"));
+        let result = outcome.ok_or_else(|| *error.expect("a request without an outcome has an error"));
         Completion { ticket, user, result, route, submission }
     }
 }

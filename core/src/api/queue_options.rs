@@ -1,4 +1,4 @@
-//! What a queue is like.
+//! Options of a queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,19 +7,18 @@ use std::time::Duration;
 use super::completion::Completion;
 use crate::devices::Priority;
 
-/// What a queue is like.
+/// Options of a queue.
 #[derive(Clone)]
 pub struct QueueOptions {
-    /// Most requests that are in the queue or in devices at once: 1 to 65536.
+    /// Maximum number of requests in the queue and in devices: 1 to 65536.
     pub depth: usize,
-    /// Most bytes of them. A single request may be larger, when nothing else is there.
+    /// Maximum bytes of these requests. A larger request is taken if the queue is empty.
     pub bytes: usize,
-    /// How urgent the requests are, where a device has too little room for all.
+    /// Priority of the requests on a device with too little room for all.
     pub class: Priority,
-    /// The share of such a device, relative to other queues of the class: 1 to 1024.
+    /// Share of such a device, relative to other queues of the class: 1 to 1024.
     pub weight: u32,
-    /// How long a request waits for others to go with at most. With zero it goes with those that are there when `complete` is
-    /// called.
+    /// Longest time that a request waits to be batched. With zero, each call of `complete` sends the requests that are waiting.
     pub coalesce: Duration,
     /// Called for each completion as soon as this queue finds it, instead of by [`Queue::complete`](crate::Queue::complete).
     pub immediate: Option<Arc<dyn Fn(Completion) + Send + Sync>>,

@@ -7,36 +7,36 @@ use std::sync::Arc;
 use crate::dispatch::SessionCore;
 use crate::request::Handle;
 
-/// Each session has a place. It is held while it has requests in the queue, and not longer: its keys end with it. The place
-/// stays its own for a while, because it will probably come again.
+/// A table of the sessions in a queue. A session is held only while it has requests here, so that its keys can be wiped. Its place stays
+/// reserved for a while, because the session will probably return.
 #[derive(Default)]
 pub(super) struct QueueSessions {
     entries: Vec<Entry>,
-    /// By the number of the session, which another one may have when it has ended: then that one gets the place.
+    /// Places by session number. When a session has ended, its number may be reused; the new session then gets the same place.
     places: HashMap<usize, u32>,
-    /// The one that came last.
+    /// The last session to enter, and its place.
     last: (usize, u32),
-    /// Places whose session had no requests at some time.
+    /// Places of sessions that had no requests at some time; they may have some again.
     idle: Vec<u32>,
 }
 
 #[derive(Default)]
 pub(super) struct Entry {
-    /// There while there are requests, which point to it.
+    /// The session, held while it has requests, because they point to it.
     pub(super) core: Option<Arc<SessionCore>>,
     id: usize,
     requests: usize,
-    /// The place is among the idle ones.
+    /// The place is in `idle`.
     listed: bool,
-    /// Of a session that keeps order: its requests as they were submitted, and what has been done of them.
+    /// The requests of an ordered session in order of submission, with the handles of those that are done.
     pub(super) order: VecDeque<(u32, Option<Handle>)>,
 }
 
-/// Places that are never given to another session for want of room.
-const FEW: usize = 64;
+/// Idle places are reused only once there are this many places.
+const MIN_PLACES: usize = 64;
 
 impl QueueSessions {
-    /// Counts one more request of a session, and holds it. Returns its place.
+    /// Counts one more request of a session, and holds the session. Returns its place.
     pub(super) fn enter(&mut self, session: &Arc<SessionCore>) -> u32 {
         let id = session.id();
         let place = if self.last.0 == id { self.last.1 } else { self.find(id) };
@@ -69,9 +69,9 @@ impl QueueSessions {
         place
     }
 
-    /// A place that no session needs now.
+    /// Returns a place that no session needs now.
     fn take_idle(&mut self) -> Option<u32> {
-        while self.entries.len() >= FEW {
+        while self.entries.len() >= MIN_PLACES {
             let place = self.idle.pop()?;
             let entry = &mut self.entries[place as usize];
             entry.listed = false;
@@ -83,7 +83,7 @@ impl QueueSessions {
         None
     }
 
-    /// One request less. Lets the session go with its last one.
+    /// Counts one request less. Releases the session with its last one.
     pub(super) fn leave(&mut self, place: u32) {
         let entry = &mut self.entries[place as usize];
         entry.requests -= 1;
@@ -96,7 +96,7 @@ impl QueueSessions {
         }
     }
 
-    /// What is done of sessions that keep order, and waits for what was submitted before.
+    /// Takes the finished requests of ordered sessions that wait for earlier ones.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Handle> {
         self.entries.iter_mut().flat_map(|entry| entry.order.drain(..).filter_map(|(_, handle)| handle))
     }
@@ -119,7 +119,7 @@ impl IndexMut<u32> for QueueSessions {
 }
 
 impl Entry {
-    /// The session, which has requests in the queue.
+    /// Returns the session, which must have requests in the queue.
     #[inline]
     pub(super) fn core(&self) -> &Arc<SessionCore> {
         self.core.as_ref().expect("a session with requests is held")

@@ -1,4 +1,4 @@
-//! Sessions, and the two ways in which they run requests on the calling thread: direct and batch.
+//! Sessions, and the two ways to run requests on the calling thread: direct and batch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::request::Request;
 use crate::route::{Needs, Question, Route, Sizes};
 use crate::stats::Site;
 
-/// An algorithm, a direction and keys, checked once. Immutable; clones share it, threads too.
+/// An algorithm, a direction and keys, checked once. Immutable; clones share it across threads.
 ///
-/// It opens itself on a device the first time a route leads there.
+/// A device opens the session when a request is first routed to it.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) core: Arc<SessionCore>,
@@ -29,12 +29,12 @@ impl Session {
         Ok(Self { core: Arc::new(SessionCore::new(gantry, params)?) })
     }
 
-    /// What it was made from.
+    /// Returns the parameters of the session.
     pub fn params(&self) -> &SessionParams {
         &self.core.params
     }
 
-    /// The framework that it belongs to.
+    /// Returns the framework of the session.
     pub fn gantry(&self) -> &Gantry {
         &self.core.gantry
     }
@@ -49,14 +49,17 @@ impl Session {
         self.run(Operands::Mac { iv: &[], input, output })?.ok()
     }
 
-    /// Whether `tag` is the MAC of `input`, compared in constant time, or the signature of it.
+    /// Checks that `tag` is the MAC of `input`, in constant time, or a signature of it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with [`Outcome::BadTag`] if it is not.
     pub fn verify(&self, input: &[u8], tag: &[u8]) -> Result<()> {
         if self.core.params.algorithm().kind() == Kind::Signature {
             return self.run(Operands::Verify { input, signature: tag })?.ok();
         }
         let mut computed = [0; LONGEST_MAC];
-        // A digest may be longer: it has no MAC, which is an error below.
-        let computed = &mut computed[..self.core.params.tag_length().min(LONGEST_MAC)];
+        // A digest can be longer than any MAC; `mac` below refuses it.
+        let computed = &mut computed[..self.core.params.tag_len().min(LONGEST_MAC)];
         self.mac(input, computed)?;
         let same = tags_equal(computed, tag);
         computed.zeroize();
@@ -73,14 +76,14 @@ impl Session {
         self.run(Operands::Derive { input: peer, output })?.ok()
     }
 
-    /// Makes a pair of keys from random bytes of the device's. Of a private key that can be written in two ways the length of `private`
-    /// says which: as a seed, or written out.
+    /// Generates a key pair with the device's random number generator. If a private key has two encodings, the length of `private` selects the
+    /// seed or the expanded key.
     ///
     /// ```no_run
     /// # fn main() -> gantry_core::Result<()> {
     /// # let gantry = gantry_core::Gantry::builder().build();
     /// use gantry_core::{Algorithm, Direction, SessionParams};
-    /// let server = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).direction(Direction::Encrypt))?;
+    /// let server = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).with_direction(Direction::Encrypt))?;
     /// let (mut private, mut public) = ([0; 64], [0; 1184]);
     /// server.key_gen(&mut private, &mut public)?;
     /// let (mut ciphertext, mut theirs, mut ours) = ([0; 1088], [0; 32], [0; 32]);
@@ -94,40 +97,40 @@ impl Session {
         self.run(Operands::KeyGen { seed: &[], private, public })?.ok()
     }
 
-    /// Writes a new secret to `secret`, and to `ciphertext` what tells it to the owner of the public key `peer`.
+    /// Encapsulates a fresh secret to the public key `peer`: writes the secret to `secret`, and its encapsulation to `ciphertext`.
     pub fn encapsulate(&self, peer: &[u8], ciphertext: &mut [u8], secret: &mut [u8]) -> Result<()> {
         self.run(Operands::Encapsulate { input: peer, seed: &[], ciphertext, output: secret })?.ok()
     }
 
-    /// Writes the secret of a ciphertext to `secret`. One that nobody made for this key has a secret, too, which nobody else knows.
+    /// Writes the encapsulated secret to `secret`. An invalid ciphertext yields a pseudorandom secret (implicit rejection).
     pub fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8]) -> Result<()> {
         self.run(Operands::Decapsulate { input: ciphertext, output: secret })?.ok()
     }
 
-    /// Encrypts a short message for the owner of the session's public key. `ciphertext` is as long as the modulus
+    /// Encrypts a short message to the session's public key. `ciphertext` is as long as the modulus
     /// ([`AlgorithmInfo::tag`](crate::AlgorithmInfo::tag)).
     pub fn encipher(&self, message: &[u8], ciphertext: &mut [u8]) -> Result<()> {
         self.run(Operands::Encipher { input: message, output: ciphertext })?.ok()
     }
 
-    /// Decrypts such a ciphertext; the answer is how many bytes of `message`, which is as long as the ciphertext, are the message. What
-    /// to do with [`Outcome::Malformed`](crate::Outcome::Malformed) is said at [`rsa`](crate::rsa).
+    /// Decrypts `ciphertext` into `message`, which must be as long; returns the length of the message in bytes. See [`rsa`](crate::rsa)
+    /// for the handling of [`Outcome::Malformed`](crate::Outcome::Malformed).
     pub fn decipher(&self, ciphertext: &[u8], message: &mut [u8]) -> Result<usize> {
         let (room, mut written) = (message.len(), 0);
         self.run(Operands::Decipher { input: ciphertext, output: message, written: &mut written })?.ok()?;
-        // The length is a device's word.
+        // Do not trust the device's length.
         Ok(written.min(room))
     }
 
-    /// Compresses `input`; the answer is how many bytes of `output` tell it. An output of
-    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes is never too short; one that is too short is
+    /// Compresses `input`; returns the bytes written to `output`. An output of
+    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes always suffices; with too short a one the result is
     /// [`Outcome::NoRoom`](crate::Outcome::NoRoom).
     ///
     /// ```no_run
     /// # fn main() -> gantry_core::Result<()> {
     /// # let gantry = gantry_core::Gantry::builder().build();
     /// use gantry_core::{Algorithm, AlgorithmInfo, SessionParams};
-    /// let session = gantry.session(SessionParams::new(Algorithm::Zstd, &[]).level(9))?;
+    /// let session = gantry.session(SessionParams::new(Algorithm::Zstd, &[]).with_level(9))?;
     /// let text = [b'a'; 5000];
     /// let mut compressed = vec![0; AlgorithmInfo::compressed_max(text.len())];
     /// let length = session.compress(&text, &mut compressed)?;
@@ -140,8 +143,8 @@ impl Session {
         self.run_compression(Operation::Compress, input, output)
     }
 
-    /// Writes to `output` what was compressed to `input`; the answer is how many bytes that is. More than there is room for is
-    /// [`Outcome::NoRoom`](crate::Outcome::NoRoom), and nothing that was compressed is [`Outcome::Malformed`](crate::Outcome::Malformed).
+    /// Decompresses `input`; returns the bytes written to `output`. The result is [`Outcome::NoRoom`](crate::Outcome::NoRoom) if `output` is
+    /// too short, and [`Outcome::Malformed`](crate::Outcome::Malformed) if `input` is not compressed data.
     pub fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<usize> {
         self.run_compression(Operation::Decompress, input, output)
     }
@@ -149,26 +152,25 @@ impl Session {
     fn run_compression(&self, operation: Operation, input: &[u8], output: &mut [u8]) -> Result<usize> {
         let (room, mut written) = (output.len(), 0);
         self.run(Operands::Compression { operation, input, output, written: &mut written })?.ok()?;
-        // The length is a device's word.
+        // Do not trust the device's length.
         Ok(written.min(room))
     }
 
-    /// Makes a packet of its payload, of `payload` bytes, in place: the payload lies where it
-    /// [begins](crate::AlgorithmInfo::payload_start) in a buffer of the packet's
-    /// [length](crate::AlgorithmInfo::packet_length).
+    /// Builds a packet in place from a payload of `payload` bytes. The payload [begins](crate::AlgorithmInfo::payload_start) at a fixed
+    /// offset of `packet`, whose length is that of the [packet](crate::AlgorithmInfo::packet_length).
     pub fn protect(&self, number: u64, next_header: u8, packet: &mut [u8], mut payload: usize) -> Result<()> {
         let (operation, payload, next_header) = (Operation::Protect, &mut payload, &mut { next_header });
         self.run(Operands::Packet { operation, number, packet, payload, next_header })?.ok()
     }
 
-    /// Opens a packet in place. The answer is the length of the payload, where it [begins](crate::AlgorithmInfo::payload_start), and its
-    /// next header. Replays are the caller's to find.
+    /// Opens a packet in place. Returns the length of the payload, which [begins](crate::AlgorithmInfo::payload_start) at a fixed offset,
+    /// and the next header. Detecting replays is up to the caller.
     pub fn unprotect(&self, number: u64, packet: &mut [u8]) -> Result<(usize, u8)> {
         let (room, mut payload, mut next_header) = (packet.len(), 0, 0);
         let operation = Operation::Unprotect;
         let (length, next) = (&mut payload, &mut next_header);
         self.run(Operands::Packet { operation, number, packet, payload: length, next_header: next })?.ok()?;
-        // The length is a device's word.
+        // Do not trust the device's length.
         let most = room.saturating_sub(self.params().algorithm().info().payload_start());
         Ok((payload.min(most), next_header))
     }
@@ -188,13 +190,13 @@ impl Session {
         self.run(Operands::Seal { iv, aad, data: data.into(), tag })?.ok()
     }
 
-    /// Verifies and decrypts. With a bad tag the answer is an error, and the output is as it was or zeros.
+    /// Verifies and decrypts. If the tag is wrong, returns an error; the output is then unchanged or zeroed.
     pub fn open<'a>(&self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &[u8]) -> Result<()> {
         self.run(Operands::Open { iv, aad, data: data.into(), tag })?.ok()
     }
 
-    /// A message that arrives in pieces. `side_by_side` is the number of streams that the caller means to feed at a time:
-    /// routes go by it.
+    /// Starts a message that arrives in chunks. `side_by_side` is the number of streams that the caller will feed concurrently; routing
+    /// takes it into account.
     pub fn stream(&self, side_by_side: usize) -> Result<Stream> {
         let params = &self.core.params;
         let algorithm = params.algorithm();
@@ -204,7 +206,7 @@ impl Session {
         Ok(Stream::new(self.core.clone(), state, route))
     }
 
-    /// Data that arrives in pieces, chained across them.
+    /// Starts a cipher over data that arrives in chunks, chained across them.
     pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
         let mut nothing = [];
         let operands = Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) };
@@ -213,7 +215,7 @@ impl Session {
         Ok(CipherStream::new(self.core.clone(), state, operation, iv.len(), route))
     }
 
-    /// Messages of an AEAD that arrive in pieces, one after the other. [`AeadStream`] says what opening so means.
+    /// Starts an AEAD whose messages arrive in chunks, one message after the other. See [`AeadStream`] for the risk of opening this way.
     pub fn aead_stream(&self, operation: Operation) -> Result<AeadStream> {
         let params = &self.core.params;
         let algorithm = params.algorithm();
@@ -224,19 +226,17 @@ impl Session {
         Ok(AeadStream::new(self.core.clone(), state, operation, route))
     }
 
-    /// Opens the session on the device that its next request of `bytes` bytes would go to, so that the request need not wait
-    /// for that: keys are prepared there, and the known-answer test is over. Any number of sessions can be prepared ahead, on
-    /// any thread.
+    /// Opens the session on the device that its next request of `bytes` bytes would go to. The request then waits neither for the
+    /// preparation of keys nor for a known-answer test. Any thread may prepare sessions ahead of their use.
     ///
     /// # Errors
-    /// No device serves the session; what each of them said.
+    /// No device serves the session; the error has each device's reason.
     pub fn prepare(&self, operation: Operation, bytes: usize) -> Result<()> {
         self.core.prepare(operation, bytes)
     }
 
-    /// A session of the same algorithm, direction and tag length under new keys, open on every device where this one is open. A
-    /// caller that replaces this one by it pauses no request: those in flight end under the old keys, which are zeroized with the
-    /// last of them.
+    /// Returns a session with the same algorithm, direction and tag length under new keys, open on every device where this one is. No
+    /// request pauses while a caller switches sessions: requests in flight finish under the old keys, which are then zeroized.
     ///
     /// # Errors
     /// The keys are wrong ([`Misuse`]).
@@ -246,36 +246,34 @@ impl Session {
         Ok(next)
     }
 
-    /// Runs one request on the calling thread. Allocates nothing and takes no lock, once the session is open on the device.
+    /// Runs one request on the calling thread. Once the session is open on the device, it allocates nothing and takes no lock.
     pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
         if matches!(operands, Operands::Update { .. } | Operands::Finish { .. }) {
             let (algorithm, operation) = (self.core.params.algorithm(), operands.operation());
             return Err(Misuse::Stream { algorithm, operation }.into()); // a stream steps by itself, or in a batch
         }
-        let mut watch = self.core.counters().watch(1);
+        let mut timer = self.core.counters().timer(1);
         let (shape, outcome) = self.core.limits.check(&operands)?;
         if let Some(outcome) = outcome {
-            watch.here().outcome(Site::nowhere(self.core.params.algorithm(), shape.operation), outcome);
+            timer.here().outcome(Site::nowhere(self.core.params.algorithm(), shape.operation), outcome);
             return Ok(outcome);
         }
-        self.core.run_direct(&mut operands, shape, &mut watch)
+        self.core.run_direct(&mut operands, shape, &mut timer)
     }
 
-    /// Runs a batch on the calling thread and returns when every request has its outcome. Parts of the batch may go to
-    /// several devices.
+    /// Runs a batch on the calling thread and returns when every request has an outcome. Parts of the batch may go to several devices.
     ///
-    /// A [`Misuse`] in any request is found before any is run. [`Error::Device`] and [`Error::Unserved`] mean that some
-    /// requests have no outcome, because no device could serve them; the others have theirs.
+    /// A [`Misuse`] in any request is reported before any request runs. After [`Error::Device`] or [`Error::Unserved`], the requests that no
+    /// device could serve have no outcome; the others have one.
     pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
         self.core.process(requests)
     }
 
-    /// Runs requests of any sessions, and so of any algorithms and keys: each with the session in its place. Those of one algorithm and operation
-    /// run side by side. Each has a [result](Request::result) of its own, a [`Misuse`] too.
+    /// Runs a batch whose requests belong to different sessions, and so may differ in algorithm and key: `requests[i]` runs with `sessions[i]`.
+    /// Requests of one algorithm and operation run side by side. Each request has its own [result](Request::result), which may be a [`Misuse`].
     ///
     /// # Errors
-    /// [`Misuse::Framework`], also as the result of each request, if there are not as many sessions as requests, or the sessions are not all of one
-    /// framework.
+    /// [`Misuse::Framework`], also as the result of each request, if the slices differ in length or the sessions belong to several frameworks.
     pub fn process_each<S: AsRef<Session>>(sessions: &[S], requests: &mut [Request<'_>]) -> Result<()> {
         let Some(lead) = sessions.first().map(AsRef::as_ref) else { return Ok(()) };
         let like = |session: &S| session.as_ref().gantry().shares_devices_with(lead.gantry());
@@ -290,16 +288,16 @@ impl Session {
         Ok(())
     }
 
-    /// The route that `requests` requests of `bytes` each would take now.
+    /// Returns the route that `requests` requests of `bytes` bytes each would take now.
     pub fn route(&self, operation: Operation, bytes: usize, requests: usize) -> Option<Route> {
         let needs = Needs { in_place: operation.may_be_in_place(), streaming: false, max_bytes: bytes };
         let (sizes, requests) = (Sizes::One(bytes), requests.max(1));
         let question = Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried: 0 };
-        self.core.ask_what_if(&question)
+        self.core.ask_hypothetically(&question)
     }
 }
 
-/// So that a batch may borrow its sessions.
+/// Lets a batch borrow its sessions.
 impl AsRef<Session> for Session {
     fn as_ref(&self) -> &Session {
         self
@@ -313,7 +311,7 @@ impl fmt::Debug for Session {
 }
 
 impl Stream {
-    /// The session that it came from.
+    /// Returns the session of the stream.
     pub fn session(&self) -> Session {
         Session { core: self.session.clone() }
     }

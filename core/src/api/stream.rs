@@ -1,4 +1,4 @@
-//! Messages that arrive in pieces.
+//! Messages that arrive in chunks.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::driver::{self, DigestStream, Operands};
 use crate::request::{Bound, Request};
 use crate::route::Route;
 
-/// The state of a digest or MAC whose message arrives in pieces; from [`Session::stream`](crate::Session::stream).
+/// The state of a digest or MAC whose message arrives in chunks; from [`Session::stream`](crate::Session::stream).
 ///
-/// It lives on one device. Many of them are fed side by side with [`Request::update`](crate::Request::update) in a batch.
+/// It lives on one device. A batch of [`Request::update`](crate::Request::update) feeds many streams side by side.
 ///
-/// A clone stands where the original does.
+/// A clone continues from the same position.
 pub struct Stream {
     pub(super) session: Arc<SessionCore>,
     state: Box<dyn DigestStream>,
     route: Route,
-    /// A piece was lost with a fault of the device.
+    /// A chunk was lost by a fault of the device.
     broken: bool,
 }
 
@@ -31,30 +31,30 @@ impl Stream {
         (&mut **state, Bound { session: session.id(), route: *route, broken })
     }
 
-    /// Takes the next piece, of any length.
+    /// Adds the next chunk, of any length.
     pub fn update(&mut self, input: &[u8]) -> Result<()> {
-        self.whole()?;
+        self.check_unbroken()?;
         self.step(input.len(), |state| state.update(input))
     }
 
-    /// Writes the digest or MAC, and stands at the beginning of the next message.
+    /// Writes the digest or MAC, and resets the stream for the next message.
     pub fn finish(&mut self, output: &mut [u8]) -> Result<()> {
-        let needs = self.session.params.tag_length();
+        let needs = self.session.params.tag_len();
         if output.len() != needs {
             let algorithm = self.session.params.algorithm();
             return Err(Misuse::OutputLength { algorithm, got: output.len(), needs }.into());
         }
-        self.whole()?;
+        self.check_unbroken()?;
         self.step(0, |state| state.finish(output))
     }
 
-    /// Where it lives, and why.
+    /// Returns the device of the stream, and the reason for choosing it.
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// A stream that lost a piece would give the digest of another message.
-    fn whole(&self) -> Result<()> {
+    /// Returns an error if a chunk was lost: the digest would be that of another message.
+    fn check_unbroken(&self) -> Result<()> {
         let algorithm = self.session.params.algorithm();
         if self.broken { Err(Error::Device { algorithm, last: Fault::Lost }) } else { Ok(()) }
     }
@@ -78,17 +78,17 @@ impl Clone for Stream {
     }
 }
 
-/// The state of a cipher whose data arrives in pieces, chained across them; from [`Session::cipher_stream`](crate::Session::cipher_stream).
+/// The state of a cipher whose data arrives in chunks, chained across them; from [`Session::cipher_stream`](crate::Session::cipher_stream).
 ///
-/// A clone stands where the original does, under the same IV: of two that encrypt, only one may go on.
+/// A clone continues from the same position under the same IV: of two that encrypt, only one may go on.
 pub struct CipherStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::CipherStream>,
     operation: Operation,
     route: Route,
-    /// Bytes that may still come.
+    /// Bytes that the stream may still take.
     left: u64,
-    /// A piece was lost with a fault of the device.
+    /// A chunk was lost by a fault of the device.
     broken: bool,
 }
 
@@ -104,8 +104,8 @@ impl CipherStream {
         Self { session, state, operation, route, left, broken: false }
     }
 
-    /// Encrypts or decrypts the next piece, whose length is a multiple of the algorithm's block. One with which there would be more
-    /// data than the algorithm allows under one IV is refused ([`Outcome::BadLength`]), and the stream stands where it was.
+    /// Encrypts or decrypts the next chunk, whose length is a multiple of the algorithm's block. A chunk that exceeds the algorithm's
+    /// data limit for one IV is refused ([`Outcome::BadLength`]), and leaves the stream unchanged.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         let algorithm = self.session.params.algorithm();
@@ -120,17 +120,17 @@ impl CipherStream {
             return Err(Error::Device { algorithm, last: Fault::Lost });
         }
         let Self { session, state, operation, route, left, broken } = self;
-        *left = rest(*left, data.len())?;
+        *left = take_from_limit(*left, data.len())?;
         let (bytes, step) = (data.len(), || state.update(data).map(|()| Outcome::Done));
         session.step_stream(*operation, *route, bytes, step).inspect_err(|_| *broken = true).map(drop)
     }
 
-    /// [`Operation::Encrypt`] or [`Operation::Decrypt`].
+    /// Returns [`Operation::Encrypt`] or [`Operation::Decrypt`].
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// Where it lives, and why.
+    /// Returns the device of the stream, and the reason for choosing it.
     pub fn route(&self) -> Route {
         self.route
     }
@@ -144,19 +144,18 @@ impl Clone for CipherStream {
     }
 }
 
-/// The state of an AEAD whose messages arrive in pieces, one message after the other; from [`Session::aead_stream`](crate::Session::aead_stream).
+/// The state of an AEAD whose messages arrive in chunks, one message after the other; from [`Session::aead_stream`](crate::Session::aead_stream).
 ///
-/// Sealing, nothing is special about it. Opening, it gives out plaintext of which nobody knows yet whether it is genuine: it
-/// is for interfaces that work so, and the caller keeps the plaintext to itself until [`open`](Self::open) has agreed.
-/// Wherever a message is in one piece, [`Session::open`](crate::Session::open) is the better way.
+/// When opening, [`update`](Self::update) releases plaintext before its tag is verified. Use this only for interfaces that work so, and keep
+/// the plaintext back until [`open`](Self::open) has succeeded. For a message in one piece, use [`Session::open`](crate::Session::open).
 ///
-/// A clone stands where the original does, under the same nonce: of two that seal, only one may go on with the message.
+/// A clone continues from the same position under the same nonce: of two that seal, only one may go on with the message.
 pub struct AeadStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::AeadStream>,
     operation: Operation,
     route: Route,
-    /// Bytes that the message may still have, if one has begun and lost no piece to a fault of the device.
+    /// Bytes that the message may still take; `None` if no message has begun, or a chunk was lost by a fault of the device.
     left: Option<u64>,
 }
 
@@ -170,7 +169,7 @@ impl AeadStream {
         Self { session, state, operation, route, left: None }
     }
 
-    /// Begins a message, whatever became of the last one.
+    /// Begins a message, and abandons an unfinished one.
     pub fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<()> {
         self.session.limits.check_iv(iv)?;
         self.step(0, |state| state.begin(iv, aad).map(|()| Outcome::Done))?.ok()?;
@@ -182,8 +181,8 @@ impl AeadStream {
     pub fn begin_with<'a>(&mut self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         self.session.limits.check_iv(iv)?;
-        self.check_piece(&data)?;
-        self.left = Some(rest(self.session.limits.max_data(iv.len()), data.len())?);
+        self.check_chunk(&data)?;
+        self.left = Some(take_from_limit(self.session.limits.max_data(iv.len()), data.len())?);
         self.step(data.len(), |state| {
             state.begin(iv, aad)?;
             state.update(data).map(|()| Outcome::Done)
@@ -191,16 +190,16 @@ impl AeadStream {
         .map(drop)
     }
 
-    /// Seals or opens the next piece, of any length. One with which the message would have more data than the algorithm allows under
-    /// one nonce is refused ([`Outcome::BadLength`]), and the message stands where it was.
+    /// Seals or opens the next chunk, of any length. A chunk that exceeds the algorithm's data limit for one nonce is refused
+    /// ([`Outcome::BadLength`]), and leaves the message unchanged.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
-        self.check_piece(&data)?;
-        self.left = Some(rest(self.begun()?, data.len())?);
+        self.check_chunk(&data)?;
+        self.left = Some(take_from_limit(self.remaining()?, data.len())?);
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
     }
 
-    fn check_piece(&self, data: &Buffers<'_>) -> Result<()> {
+    fn check_chunk(&self, data: &Buffers<'_>) -> Result<()> {
         if data.output_len() == data.len() {
             return Ok(());
         }
@@ -208,10 +207,10 @@ impl AeadStream {
         Err(Misuse::OutputLength { algorithm, got: data.output_len(), needs: data.len() }.into())
     }
 
-    /// Ends a sealed message: writes its tag.
+    /// Ends a sealed message and writes its tag.
     pub fn seal(&mut self, tag: &mut [u8]) -> Result<()> {
-        self.ends(Operation::Seal)?;
-        let needs = self.session.params.tag_length();
+        self.end_message(Operation::Seal)?;
+        let needs = self.session.params.tag_len();
         if tag.len() != needs {
             let algorithm = self.session.params.algorithm();
             return Err(Misuse::OutputLength { algorithm, got: tag.len(), needs }.into());
@@ -219,32 +218,32 @@ impl AeadStream {
         self.step(0, |state| state.seal(tag).map(|()| Outcome::Done)).map(drop)
     }
 
-    /// Ends an opened message: [`Error::Refused`] says that it was a forgery. The tag has any length that the algorithm's tags
-    /// can have: whoever opens so says with the tag how much of it there is.
+    /// Ends an opened message and verifies its tag, which may have any length that the algorithm allows. [`Error::Refused`] means a forgery:
+    /// discard the plaintext.
     pub fn open(&mut self, tag: &[u8]) -> Result<()> {
-        self.ends(Operation::Open)?;
+        self.end_message(Operation::Open)?;
         if !self.session.params.algorithm().info().tag.allows(tag.len()) {
             return Err(Error::Refused(Outcome::BadTag));
         }
         self.step(0, |state| state.open(tag))?.ok()
     }
 
-    /// Where it lives, and why.
+    /// Returns the device of the stream, and the reason for choosing it.
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// One message, one tag.
-    fn ends(&mut self, operation: Operation) -> Result<()> {
+    /// Ends the message, so that it gets one tag only.
+    fn end_message(&mut self, operation: Operation) -> Result<()> {
         if self.operation != operation {
             return Err(Misuse::Operation { algorithm: self.session.params.algorithm(), operation }.into());
         }
-        self.begun()?;
+        self.remaining()?;
         self.left = None;
         Ok(())
     }
 
-    fn begun(&self) -> Result<u64> {
+    fn remaining(&self) -> Result<u64> {
         let misuse = || Misuse::Stream { algorithm: self.session.params.algorithm(), operation: self.operation };
         self.left.ok_or_else(|| misuse().into())
     }
@@ -259,8 +258,8 @@ impl AeadStream {
     }
 }
 
-/// What is left of `left` bytes after so many, if they are no more.
-fn rest(left: u64, bytes: usize) -> Result<u64> {
+/// Returns `left` minus `bytes`, or an error if that is negative.
+fn take_from_limit(left: u64, bytes: usize) -> Result<u64> {
     left.checked_sub(bytes as u64).ok_or(Error::Refused(Outcome::BadLength))
 }
 
@@ -273,13 +272,13 @@ impl Clone for AeadStream {
 }
 
 impl<'a> Request<'a> {
-    /// The next piece of a stream's message. A batch of these feeds many streams side by side.
+    /// Returns a request for the next chunk of a stream's message. A batch of these feeds many streams side by side.
     pub fn update(stream: &'a mut Stream, input: &'a [u8]) -> Self {
         let (device, bound) = stream.parts();
         Self::new(Operands::Update { stream: device, input }, Some(bound))
     }
 
-    /// The end of a stream's message; the stream then stands at the beginning of the next one.
+    /// Returns a request that ends a stream's message; the stream is then ready for the next one.
     pub fn finish(stream: &'a mut Stream, output: &'a mut [u8]) -> Self {
         let (device, bound) = stream.parts();
         Self::new(Operands::Finish { stream: device, output }, Some(bound))

@@ -1,14 +1,13 @@
 //! Requests as futures, for any executor.
 //!
-//! A task that asks for something is polled at least twice: the first time its request is only submitted, so that the other
-//! tasks that the executor has ready can add theirs; the second time all of them go to the devices together. This is how a
-//! server with a task for each connection fills lanes.
+//! A task is polled at least twice for a request. The first poll only submits the request, so that other ready tasks can add theirs. The
+//! second poll sends all of them to the devices together. This is how a server with a task per connection fills lanes.
 //!
-//! A completion wakes the task that it is for, and no other. One task at a time, the *poller*, is the one that devices wake;
-//! it takes in what is ready, for all. When it leaves, the next one is woken to take over.
+//! A completion wakes only the task of its request. One task at a time, the *poller*, is woken by devices and collects completions for all
+//! tasks. When the poller leaves, the next task is woken to take over.
 //!
-//! No task waits for a coalescing time: the poller sends everything that waits before it sleeps. A device that has stalled wakes no
-//! task, so a thread does once the device is late (`watch.rs`).
+//! There is no coalescing time: the poller sends all waiting requests before it sleeps. A stalled device wakes no task, so a thread wakes one
+//! when the device is late (`late_timer.rs`).
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -21,19 +20,19 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::completion::{Completion, Rejected, Ticket, Why};
+use super::completion::{Completion, RejectReason, Rejected, Ticket};
+use super::late_timer::LateTimer;
 use super::queue::Queue;
 use super::queue_options::QueueOptions;
 use super::session::Session;
-use super::watch::Watch;
 use crate::algorithm::{Misuse, Result};
 use crate::dispatch::Gantry;
 use crate::process::Process;
 use crate::request::Submission;
 
-/// A queue that many tasks share. Cheap to clone.
+/// A queue shared by many tasks. Cheap to clone.
 ///
-/// As a [`Queue`], it belongs to the process that made it. In a child of that process each task gets [`Misuse::Forked`].
+/// Like a [`Queue`], it belongs to the process that made it. In a child of that process each task gets [`Misuse::Forked`].
 #[derive(Clone, Debug)]
 pub struct TaskQueue {
     shared: Arc<Shared>,
@@ -41,22 +40,22 @@ pub struct TaskQueue {
 
 #[derive(Debug)]
 struct Shared {
-    /// The process that made it. Outside of the lock, which a thread of the parent may hold.
+    /// The process that made it. Outside the lock, which a thread of the parent may hold at a fork.
     process: Process,
     state: Mutex<State>,
-    /// Apart, because the queue inside of `state` keeps it, and would keep itself otherwise.
+    /// Outside `state`: the queue there holds the bell, and would form a reference cycle.
     bell: Arc<Bell>,
 }
 
-/// What devices wake. The lock is held for a moment only: they ring while other queues are at work.
+/// The waker that devices wake. Its lock is held only briefly, because devices ring while other queues work.
 #[derive(Debug, Default)]
 struct Bell(Mutex<Ring>);
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// The poller, while it sleeps.
+    /// The poller's waker, while the poller sleeps.
     sleeper: Option<Waker>,
-    /// A device has something, and nobody has looked.
+    /// A device has rung since the bell was last silenced.
     has_rung: bool,
 }
 
@@ -64,44 +63,42 @@ struct Ring {
 struct State {
     queue: Queue,
     depth: usize,
-    /// Tasks that sleep.
-    asleep: BTreeMap<Who, Waker>,
-    /// Who looks after the devices: a task that sleeps until they ring, or one that has been woken and will come. Where there is
-    /// none, nobody sleeps.
-    poller: Option<Who>,
-    /// Notices devices that are late. Started when a task sleeps for a device for the first time.
-    watch: Option<Watch>,
-    /// Something was submitted since devices were asked to ring.
+    /// Wakers of sleeping tasks.
+    asleep: BTreeMap<WaitKey, Waker>,
+    /// The task that polls the devices: asleep until they ring, or woken and about to run. `None` only if no task sleeps.
+    poller: Option<WaitKey>,
+    /// The thread that detects late devices. Started when a task first sleeps for a device.
+    timer: Option<LateTimer>,
+    /// A request was submitted since devices were armed.
     unsent: bool,
-    /// Requests that are done, and those whose task has gone.
-    over: HashMap<Ticket, Option<Box<Completion>>>,
-    /// Tasks that have waited for room.
+    /// Completions to be picked up; `None` for a request whose task has gone.
+    finished: HashMap<Ticket, Option<Box<Completion>>>,
+    /// Number of tasks that have ever waited for room.
     arrivals: u64,
-    after: After,
+    deferred: Deferred,
 }
 
-/// A task, by what it waits for: the one whose request has been out for longest comes first, because that will probably be
-/// back first, and wakes it anyway.
+/// A task, by the event it waits for. The task whose request has been in flight longest sorts first: it will probably be woken first anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
-    /// The end of its request, by the number of that.
+enum WaitKey {
+    /// The completion of the request with this sequence number.
     InFlight(u64),
     /// Room in the queue, by its place in line.
     Outside(u64),
 }
 
-/// Wakers to be woken, and to be dropped, once the lock is free: either may run the code of a task, which may end a request.
+/// Wakers to wake and to drop after unlocking: either may run a task's code, which may complete a request.
 #[derive(Debug, Default)]
-struct After {
+struct Deferred {
     wake: SmallVec<[Waker; 1]>,
-    forget: SmallVec<[Waker; 1]>,
+    to_drop: SmallVec<[Waker; 1]>,
 }
 
 impl Gantry {
-    /// A queue for tasks. `immediate` has no meaning here and is ignored.
+    /// Creates a queue for tasks. Ignores `immediate`.
     ///
     /// # Errors
-    /// [`Misuse::Queue`] when an option is out of its bounds.
+    /// [`Misuse::Queue`] if an option is out of range.
     pub fn task_queue(&self, mut options: QueueOptions) -> Result<TaskQueue> {
         options.immediate = None;
         let depth = options.depth;
@@ -110,39 +107,39 @@ impl Gantry {
             depth,
             asleep: BTreeMap::new(),
             poller: None,
-            watch: None,
+            timer: None,
             unsent: false,
-            over: HashMap::new(),
+            finished: HashMap::new(),
             arrivals: 0,
-            after: After::default(),
+            deferred: Deferred::default(),
         });
         Ok(TaskQueue { shared: Arc::new(Shared { process: Process::current(), state, bell: Arc::default() }) })
     }
 }
 
 impl TaskQueue {
-    /// Runs a request. When the queue is full the future waits for room. Dropping it cancels a request that no device has yet;
-    /// one that a device has is finished, and its result thrown away.
+    /// Runs a request. If the queue is full, the future waits for room. Dropping the future cancels a request that no device has yet; a
+    /// request on a device is completed and its result discarded.
     ///
     /// Tasks rely on each other: a future that has been woken must be polled or dropped, as executors do.
     ///
     /// # Errors
-    /// The call was wrong. Whatever else can go wrong is in the completion.
-    pub fn run(&self, session: &Session, submission: Submission) -> Running {
+    /// The future's error is a mistake of the caller. All other errors are in the completion.
+    pub fn run(&self, session: &Session, submission: Submission) -> RequestFuture {
         let stage = Stage::New { submission: Box::new(submission), place: None };
-        Running { shared: self.shared.clone(), session: session.clone(), stage }
+        RequestFuture { shared: self.shared.clone(), session: session.clone(), stage }
     }
 
-    /// Takes in what is ready, and gives up on devices that are late, without a task. Returns when a device is late that has not answered
-    /// until then; `None` when no device has anything. Programs need not call it: tests look at simulated time with it.
+    /// Collects completions and gives up on late devices, without a task. Returns the time until a device that has not answered is late; `None`
+    /// if no device has requests. For tests with simulated time; programs need not call it.
     #[cfg(any(test, feature = "simulation"))]
-    pub fn look(&self) -> Option<Duration> {
+    pub fn poll_once(&self) -> Option<Duration> {
         if !self.shared.process.is_current() {
             return None;
         }
         self.shared.with(|state| {
             state.complete();
-            state.queue.patience()
+            state.queue.max_sleep()
         })
     }
 }
@@ -150,7 +147,7 @@ impl TaskQueue {
 /// The future of a request.
 #[derive(Debug)]
 #[must_use = "a request runs when its future is polled"]
-pub struct Running {
+pub struct RequestFuture {
     shared: Arc<Shared>,
     session: Session,
     stage: Stage,
@@ -160,81 +157,81 @@ pub struct Running {
 enum Stage {
     New {
         submission: Box<Submission>,
-        /// In the line of those that wait for room.
+        /// The place in the line for room.
         place: Option<u64>,
     },
     Submitted(Ticket),
-    Over,
+    Finished,
 }
 
-impl Future for Running {
+impl Future for RequestFuture {
     type Output = std::result::Result<Completion, Misuse>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { shared, session, stage } = &mut *self;
         if !shared.process.is_current() {
-            *stage = Stage::Over;
+            *stage = Stage::Finished;
             return Poll::Ready(Err(Misuse::Forked));
         }
-        shared.with(|state| match std::mem::replace(stage, Stage::Over) {
+        shared.with(|state| match std::mem::replace(stage, Stage::Finished) {
             Stage::New { submission, place } => {
-                place.map(|place| state.rouse(Who::Outside(place)));
+                place.map(|place| state.mark_awake(WaitKey::Outside(place)));
                 let (answer, next) = state.enter(session, submission, place, &shared.bell, context.waker());
                 *stage = next;
                 answer.map_or(Poll::Pending, |misuse| Poll::Ready(Err(misuse)))
             }
             Stage::Submitted(ticket) => {
-                state.rouse(ticket.who());
+                state.mark_awake(ticket.key());
                 let done = state.wait_for(ticket, &shared.bell, context.waker());
                 if done.is_none() {
                     *stage = Stage::Submitted(ticket);
                 }
                 done.map_or(Poll::Pending, |completion| Poll::Ready(Ok(completion)))
             }
-            Stage::Over => panic!("a future that is over was polled"),
+            Stage::Finished => panic!("`RequestFuture` polled after completion"),
         })
     }
 }
 
-impl Drop for Running {
+impl Drop for RequestFuture {
     fn drop(&mut self) {
         if !self.shared.process.is_current() {
             return;
         }
-        match std::mem::replace(&mut self.stage, Stage::Over) {
+        match std::mem::replace(&mut self.stage, Stage::Finished) {
             Stage::Submitted(ticket) => self.shared.with(|state| state.leave(ticket)),
             Stage::New { place: Some(place), .. } => self.shared.with(|state| {
-                if !state.rouse(Who::Outside(place)) {
-                    state.invite(1); // there is room for it, perhaps, which another one takes
+                if !state.mark_awake(WaitKey::Outside(place)) {
+                    state.wake_waiters(1); // it had been woken for room: pass that on
                 }
             }),
-            Stage::New { .. } | Stage::Over => {}
+            Stage::New { .. } | Stage::Finished => {}
         }
     }
 }
 
 impl Shared {
-    /// Works on the state; wakes those for whom something has happened.
+    /// Runs `work` under the lock, then wakes the tasks that it affected.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = lock(&self.state);
         let answer = work(&mut state);
-        state.hand_over();
-        let After { wake, forget } = std::mem::take(&mut state.after);
+        state.wake_next_poller();
+        let Deferred { wake, to_drop } = std::mem::take(&mut state.deferred);
         drop(state);
         wake.into_iter().for_each(Waker::wake);
-        drop(forget);
+        drop(to_drop);
         answer
     }
 }
 
 impl Bell {
-    /// Forgets what was, before devices are asked to ring. Returns the waker that was there.
-    fn silence(&self) -> Option<Waker> {
+    /// Clears the bell before devices are armed. Returns the old waker.
+    fn clear(&self) -> Option<Waker> {
         std::mem::take(&mut *lock(&self.0)).sleeper
     }
 
-    /// Lets a task be woken when a device rings. `false` when one has done so since the [silence](Self::silence).
-    fn wakes(&self, waker: &Waker) -> bool {
+    /// Registers a task to be woken when a device rings. Returns `false` if one has rung since the last [`clear`](Self::clear).
+    fn register(&self, waker: &Waker) -> bool {
         let mut ring = lock(&self.0);
         if !ring.has_rung {
             ring.sleeper = Some(waker.clone());
@@ -259,22 +256,22 @@ impl Wake for Bell {
 }
 
 impl Ticket {
-    fn who(self) -> Who {
-        Who::InFlight(self.sequence)
+    fn key(self) -> WaitKey {
+        WaitKey::InFlight(self.sequence)
     }
 }
 
 impl State {
-    /// The task is here, and sleeps and polls no more. Whether it slept.
-    fn rouse(&mut self, who: Who) -> bool {
-        self.poller.take_if(|poller| *poller == who);
-        let waker = self.asleep.remove(&who);
+    /// Notes that the task is awake and no longer polls. Returns `true` if it slept.
+    fn mark_awake(&mut self, key: WaitKey) -> bool {
+        self.poller.take_if(|poller| *poller == key);
+        let waker = self.asleep.remove(&key);
         let slept = waker.is_some();
-        self.after.forget.extend(waker);
+        self.deferred.to_drop.extend(waker);
         slept
     }
 
-    /// Submits a request, or waits for room with it.
+    /// Submits a request, or puts it in line for room.
     fn enter(
         &mut self,
         session: &Session,
@@ -283,132 +280,132 @@ impl State {
         bell: &Arc<Bell>,
         waker: &Waker,
     ) -> (Option<Misuse>, Stage) {
-        let mut has_looked = false;
+        let mut has_polled = false;
         loop {
             match self.queue.submit(session, *submission) {
                 Ok(ticket) => {
                     self.unsent = true;
                     if place.is_some() && self.queue.in_flight() < self.depth {
-                        self.invite(1); // one that ended may have made room for several
+                        self.wake_waiters(1); // a completed request may have made room for several
                     }
-                    // After the others have had their turn.
-                    self.after.wake.push(waker.clone());
+                    // Poll it again after other ready tasks have submitted theirs.
+                    self.deferred.wake.push(waker.clone());
                     return (None, Stage::Submitted(ticket));
                 }
-                Err(Rejected { why: Why::Misuse(misuse), .. }) => {
-                    self.invite(place.map_or(0, |_| 1));
-                    return (Some(misuse), Stage::Over);
+                Err(Rejected { why: RejectReason::Misuse(misuse), .. }) => {
+                    self.wake_waiters(place.map_or(0, |_| 1));
+                    return (Some(misuse), Stage::Finished);
                 }
                 Err(Rejected { submission: back, .. }) => submission = Box::new(back),
             }
-            // What comes back now may be what there was no room for.
-            if has_looked || !self.is_to_look(bell) || self.complete() == 0 {
+            // Completions may make room.
+            if has_polled || !self.should_poll(bell) || self.complete() == 0 {
                 break;
             }
-            has_looked = true;
+            has_polled = true;
         }
         let place = place.unwrap_or_else(|| {
             self.arrivals += 1;
             self.arrivals
         });
-        self.sleep(Who::Outside(place), bell, waker);
+        self.sleep(WaitKey::Outside(place), bell, waker);
         (None, Stage::New { submission, place: Some(place) })
     }
 
-    /// The end of a request, if it has come to that.
+    /// Takes the completion of a request, if it is there.
     fn wait_for(&mut self, ticket: Ticket, bell: &Arc<Bell>, waker: &Waker) -> Option<Completion> {
-        if let Some(Some(completion)) = self.over.remove(&ticket) {
+        if let Some(Some(completion)) = self.finished.remove(&ticket) {
             return Some(*completion);
         }
-        if self.is_to_look(bell)
+        if self.should_poll(bell)
             && self.complete() > 0
-            && let Some(Some(completion)) = self.over.remove(&ticket)
+            && let Some(Some(completion)) = self.finished.remove(&ticket)
         {
             return Some(*completion);
         }
-        self.sleep(ticket.who(), bell, waker);
+        self.sleep(ticket.key(), bell, waker);
         None
     }
 
-    /// Whether nobody else looks after the devices, or not after what was submitted last.
-    fn is_to_look(&self, bell: &Bell) -> bool {
+    /// Returns `true` if this task must poll the devices: there is no poller, or there are unsent requests or news.
+    fn should_poll(&self, bell: &Bell) -> bool {
         self.poller.is_none() || self.unsent || bell.has_rung()
     }
 
-    /// Lets a task sleep. It polls from now on, unless another one does that for all.
-    fn sleep(&mut self, who: Who, bell: &Arc<Bell>, waker: &Waker) {
-        self.asleep.insert(who, waker.clone());
-        if !self.is_to_look(bell) {
+    /// Puts a task to sleep. The task becomes the poller if there is none.
+    fn sleep(&mut self, key: WaitKey, bell: &Arc<Bell>, waker: &Waker) {
+        self.asleep.insert(key, waker.clone());
+        if !self.should_poll(bell) {
             return;
         }
-        self.poller = Some(who);
+        self.poller = Some(key);
         self.unsent = false;
-        self.after.forget.extend(bell.silence());
+        self.deferred.to_drop.extend(bell.clear());
         let waker_of_devices = Waker::from(bell.clone());
-        if !(self.queue.arm(&waker_of_devices) && self.is_watched(waker_of_devices) && bell.wakes(waker)) {
-            // Something is ready, or a device that does not tell has to be polled, or there is no thread to notice that one is late.
-            self.after.forget.extend(self.asleep.remove(&who));
-            self.after.wake.push(waker.clone());
+        if !(self.queue.arm(&waker_of_devices) && self.set_timer(waker_of_devices) && bell.register(waker)) {
+            // A completion is ready, a device without notifications must be polled, or no thread watches for late devices.
+            self.deferred.to_drop.extend(self.asleep.remove(&key));
+            self.deferred.wake.push(waker.clone());
         }
     }
 
-    /// Whether something notices a device that is late.
-    fn is_watched(&mut self, waker: Waker) -> bool {
+    /// Sets the deadline of the watch thread. Returns `false` if a device may be late and no thread could be started.
+    fn set_timer(&mut self, waker: Waker) -> bool {
         let Some(deadline) = self.queue.deadline() else { return true };
-        if self.watch.is_none() {
-            self.watch = Watch::start(self.queue.gantry().clock().clone(), waker);
+        if self.timer.is_none() {
+            self.timer = LateTimer::start(self.queue.gantry().clock().clone(), waker);
         }
-        self.watch.as_ref().inspect(|watch| watch.set(deadline)).is_some()
+        self.timer.as_ref().inspect(|timer| timer.set(deadline)).is_some()
     }
 
-    /// The task has gone. Its request is taken back, or ends for nobody.
+    /// Handles a task that has gone. Cancels its request, or arranges for the result to be discarded.
     fn leave(&mut self, ticket: Ticket) {
-        self.rouse(ticket.who());
-        if self.over.remove(&ticket).is_some() {
+        self.mark_awake(ticket.key());
+        if self.finished.remove(&ticket).is_some() {
             return;
         }
         if self.queue.cancel(ticket).is_some() {
-            self.invite(1);
+            self.wake_waiters(1);
         } else {
-            self.over.insert(ticket, None);
+            self.finished.insert(ticket, None);
         }
     }
 
-    /// Takes in what is ready, and wakes the tasks that it is for. Returns how many requests ended.
+    /// Collects completions and wakes their tasks. Returns the number of completions.
     fn complete(&mut self) -> usize {
-        let Self { queue, over, asleep, poller, after, .. } = self;
+        let Self { queue, finished, asleep, poller, deferred, .. } = self;
         let came = queue.complete(|completion| {
-            let who = completion.ticket.who();
-            match over.entry(completion.ticket) {
+            let key = completion.ticket.key();
+            match finished.entry(completion.ticket) {
                 Entry::Occupied(gone) => {
-                    gone.remove(); // nobody waits for it any more
+                    gone.remove(); // its task has gone
                 }
                 Entry::Vacant(free) => {
                     free.insert(Some(Box::new(completion)));
                 }
             }
-            poller.take_if(|poller| *poller == who);
-            after.wake.extend(asleep.remove(&who));
+            poller.take_if(|poller| *poller == key);
+            deferred.wake.extend(asleep.remove(&key));
         });
-        self.invite(came);
+        self.wake_waiters(came);
         came
     }
 
-    /// Wakes as many tasks that wait for room.
-    fn invite(&mut self, count: usize) {
+    /// Wakes up to `count` tasks that wait for room.
+    fn wake_waiters(&mut self, count: usize) {
         for _ in 0..count {
-            let Some((&first, _)) = self.asleep.range(Who::Outside(0)..).next() else { return };
-            self.after.wake.extend(self.asleep.remove(&first));
+            let Some((&first, _)) = self.asleep.range(WaitKey::Outside(0)..).next() else { return };
+            self.deferred.wake.extend(self.asleep.remove(&first));
         }
     }
 
-    /// Sees to it that somebody looks after the devices, for as long as anybody sleeps.
-    fn hand_over(&mut self) {
+    /// Wakes a task as the new poller, if there is none and a task sleeps.
+    fn wake_next_poller(&mut self) {
         if self.poller.is_none()
-            && let Some((who, waker)) = self.asleep.pop_first()
+            && let Some((key, waker)) = self.asleep.pop_first()
         {
-            self.poller = Some(who);
-            self.after.wake.push(waker);
+            self.poller = Some(key);
+            self.deferred.wake.push(waker);
         }
     }
 }

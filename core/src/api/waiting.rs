@@ -6,29 +6,28 @@ use crate::algorithm::Operation;
 use crate::devices::Coalescer;
 use crate::dispatch::{Gantry, Group, SessionCore};
 
-/// Requests of one algorithm and operation that wait for others to go with.
-pub(super) struct Waiting {
+/// Requests of one algorithm and operation that wait to be batched.
+pub(super) struct PendingGroup {
     pub(super) group: Group,
-    /// A session of the algorithm. Not its place in the queue: that may be another session's when its requests are gone.
+    /// A session of the algorithm. Not a place in the queue, which another session may get when this one's requests are gone.
     pub(super) lead: Arc<SessionCore>,
     pub(super) operation: Operation,
     pub(super) since: u64,
-    /// How many would be enough.
+    /// The batch size: this many requests are sent at once.
     pub(super) enough: usize,
-    /// They are sent as soon as there are enough. A ring begins at once; this thread would only do now what it can do later, when there is
-    /// more of it.
+    /// Send as soon as there are `enough`: a device with queue pairs starts right away. Work on this thread gains by waiting for more requests.
     pub(super) at_once: bool,
-    /// They lie where other threads may take them along.
+    /// The requests are in the coalescer, where other threads may take them along.
     pub(super) posted: bool,
 }
 
-impl Waiting {
-    /// Where requests of other queues and threads wait that these can go with.
+impl PendingGroup {
+    /// Returns the coalescer, where requests of other queues and threads wait.
     pub(super) fn coalescer<'g>(&self, gantry: &'g Gantry) -> &'g Coalescer {
         gantry.common().coalescer(self.lead.params.algorithm())
     }
 
-    /// These wait no longer.
+    /// Takes this group off the coalescer's count of waiting queues.
     pub(super) fn leave(&self, gantry: &Gantry) {
         if self.enough > 1 {
             self.coalescer(gantry).leave();

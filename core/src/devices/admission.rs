@@ -1,9 +1,9 @@
-//! Which algorithms a device has shown that it computes.
+//! Known-answer tests of devices, by algorithm.
 
 use std::sync::OnceLock;
 
 use super::bench::{BRIEF, PairBench, SentBatch};
-use super::health::{Health, Surroundings};
+use super::health::{Environment, Health};
 use super::pairs::OpenPair;
 use crate::algorithm::{Fault, Refusal, Unsupported};
 use crate::clock::Clock;
@@ -11,43 +11,43 @@ use crate::driver::{Capability, Device};
 use crate::route::{Reason, Route};
 use crate::stats::Site;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
-use crate::trust::{Failure, PATIENCE, Progress, Test, Trust, patience_again};
+use crate::trust::{Failure, PATIENCE, Progress, Test, Trust, retry_patience};
 
-/// What a device has shown of one algorithm.
+/// The known-answer test of one algorithm on a device.
 #[derive(Default)]
 pub(crate) struct Admission {
-    /// What was wrong with the known answers, or how long a batch of them took, in nanoseconds. A fault tells neither.
-    shown: OnceLock<Result<u64, String>>,
-    /// After a fault the test is repeated when the device has had time to recover.
+    /// The result: nanoseconds of the fastest batch, or a description of the wrong answer. A fault sets neither.
+    verdict: OnceLock<Result<u64, String>>,
+    /// Delays the next test after a fault, so that the device can recover.
     trust: Trust,
-    /// Of the threads that need the algorithm, one runs the test. What is left of it, where that one had no more time.
+    /// The unfinished test. The lock lets one thread run it.
     test: Mutex<Option<Box<Test<SentBatch>>>>,
-    /// A batch of what is left is in the device, and has a queue pair to itself.
+    /// A batch of the unfinished test is in the device, and occupies a queue pair.
     has_pair: AtomicBool,
 }
 
-/// How long a thread may run a known-answer test.
+/// The time that a thread may spend on a known-answer test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// Not at all: the request has waited for a test already.
+    /// None: the request has waited for a test already.
     Never,
-    /// A request waits, and another device may have it: a millisecond, and what works in this thread is not broken off.
+    /// About a millisecond: a request waits, and another device may take it. Work in this thread is not interrupted.
     Brief,
-    /// To the end.
+    /// The whole test.
     Patient,
 }
 
 impl Urgency {
-    /// That of a request on this route. A device that is named is waited for, and no other one serves what it can.
+    /// Returns the urgency of a request on this route. If the route is pinned, no other device will do, so wait for this one.
     #[inline]
-    pub(crate) fn on(self, route: Route) -> Self {
+    pub(crate) fn for_route(self, route: Route) -> Self {
         if route.reason == Reason::Pinned { Urgency::Patient } else { self }
     }
 }
 
 impl Admission {
-    /// Runs the known-answer test, unless that has been done; says what was wrong. After a fault the test is run again,
-    /// though not at once.
+    /// Runs the known-answer test unless its result is known, and returns an error if the device failed it. After a fault, a later call runs the
+    /// test again.
     pub(crate) fn admit(
         &self,
         device: &dyn Device,
@@ -56,16 +56,16 @@ impl Admission {
         take_pair: &dyn Fn() -> Result<Option<OpenPair>, Fault>,
         urgency: Urgency,
     ) -> Result<(), Refusal> {
-        if self.shown.get().is_none() {
+        if self.verdict.get().is_none() {
             self.examine(device, capability, health, take_pair, urgency)?;
         }
-        match self.shown.get() {
+        match self.verdict.get() {
             Some(Err(what)) => Err(Unsupported::because(format!("failed its known-answer test: {what}")).into()),
             _ => Ok(()),
         }
     }
 
-    /// Runs the test that has no result yet, when it is time for it.
+    /// Runs the test that has no result yet, if it is due.
     fn examine(
         &self,
         device: &dyn Device,
@@ -75,44 +75,44 @@ impl Admission {
         urgency: Urgency,
     ) -> Result<(), Fault> {
         if urgency == Urgency::Never {
-            return Err(Fault::Declined(UNDER_WAY));
+            return Err(Fault::Declined(TEST_RUNNING));
         }
-        let Surroundings { place, common } = health.surroundings();
+        let Environment { place, common } = health.environment();
         let clock = &*common.clock;
         let is_brief = urgency == Urgency::Brief;
-        let turn = if is_brief { try_lock(&self.test) } else { Some(lock(&self.test)) };
-        let Some(mut left) = turn else { return Err(Fault::Declined(UNDER_WAY)) };
-        if self.shown.get().is_some() {
-            return Ok(()); // somebody else has had a turn
+        let guard = if is_brief { try_lock(&self.test) } else { Some(lock(&self.test)) };
+        let Some(mut paused) = guard else { return Err(Fault::Declined(TEST_RUNNING)) };
+        if self.verdict.get().is_some() {
+            return Ok(()); // another thread has run the test
         }
-        let again = !self.trust.is_ready();
-        if left.is_none() && again && !self.trust.begin_probation(clock.now()) {
-            return Err(Fault::Failed("its known-answer test failed a moment ago".into()));
+        let is_retry = !self.trust.is_ready();
+        if paused.is_none() && is_retry && !self.trust.begin_probation(clock.now()) {
+            return Err(Fault::Failed("its known-answer test failed recently, and is not repeated yet".into()));
         }
-        let mut test = left.take().unwrap_or_else(|| Box::new(Test::new(capability)));
+        let mut test = paused.take().unwrap_or_else(|| Box::new(Test::new(capability)));
         let until = if is_brief { clock.now().saturating_add(BRIEF) } else { u64::MAX };
         let ran = test.run(device, &PairBench::new(take_pair, clock, capability, until, PATIENCE));
         self.has_pair.store(test.sent().is_some(), Ordering::Relaxed);
         let fault = match ran {
             Ok(Progress::Passed(took)) => {
-                let _ = self.shown.set(Ok(took));
+                let _ = self.verdict.set(Ok(took));
                 return Ok(());
             }
             Ok(pause) => {
-                *left = Some(test);
+                *paused = Some(test);
                 return Err(Fault::Declined(match pause {
                     Progress::NoPair => "all of its queue pairs are in use",
-                    _ => UNDER_WAY,
+                    _ => TEST_RUNNING,
                 }));
             }
             Err(Failure::Fault(what)) => Fault::failed(format!("failed its known-answer test: {what}")),
             Err(Failure::Wrong(what)) => {
-                let _ = self.shown.set(Err(what));
+                let _ = self.verdict.set(Err(what));
                 return Ok(());
             }
         };
-        if again {
-            self.trust.judge(false, clock.now());
+        if is_retry {
+            self.trust.end_probation(false, clock.now());
         } else {
             self.trust.quarantine(clock.now());
         }
@@ -121,18 +121,18 @@ impl Admission {
         Err(fault)
     }
 
-    /// How long the fastest batch of the test took, in nanoseconds, if the device has passed it.
-    pub(crate) fn took(&self) -> Option<u64> {
-        self.shown.get()?.as_ref().ok().copied()
+    /// Returns the duration of the test's fastest batch in nanoseconds, if the device has passed.
+    pub(crate) fn fastest_batch_ns(&self) -> Option<u64> {
+        self.verdict.get()?.as_ref().ok().copied()
     }
 
-    /// Whether a batch came back that had a queue pair to itself, which is free now. The rest of the test waits for the next request.
-    pub(crate) fn gives_up_pair(&self, clock: &dyn Clock) -> bool {
+    /// Returns `true` if a batch has come back and freed its queue pair. The rest of the test waits for the next request.
+    pub(crate) fn release_pair(&self, clock: &dyn Clock) -> bool {
         if !self.has_pair.load(Ordering::Relaxed) {
             return false;
         }
-        let Some(mut left) = try_lock(&self.test) else { return false };
-        let is_free = left.as_mut().and_then(|test| test.sent()).is_some_and(|sent| sent.poll(clock));
+        let Some(mut paused) = try_lock(&self.test) else { return false };
+        let is_free = paused.as_mut().and_then(|test| test.sent()).is_some_and(|sent| sent.poll(clock));
         if is_free {
             self.has_pair.store(false, Ordering::Relaxed);
         }
@@ -140,21 +140,21 @@ impl Admission {
     }
 }
 
-/// What a device says that is being tested: not at fault, and not ready.
-pub(crate) const UNDER_WAY: &str = "its known-answer test is under way";
+/// The reason of a device for declining requests while it is being tested.
+pub(crate) const TEST_RUNNING: &str = "its known-answer test is under way";
 
-/// The tests of a device on probation. A request that comes by goes on with them for a moment; nobody waits for their end.
+/// The tests of a device on probation. Every request that comes along continues them for a moment, and does not wait for their end.
 #[derive(Default)]
 pub(crate) struct Probation {
-    /// Capabilities that are done with.
+    /// Number of capabilities that are done.
     done: usize,
-    /// That of the next one, once it has begun.
+    /// The test of the next capability, once it has begun.
     test: Option<Test<SentBatch>>,
 }
 
 impl Probation {
-    /// Goes on for a moment. `Some` when it is over: whether the device has shown everything that it had shown before.
-    pub(crate) fn go_on<'a>(
+    /// Continues for a moment. Returns `Some` at the end: `true` if the device passed every test that it had passed before.
+    pub(crate) fn advance<'a>(
         &mut self,
         device: &dyn Device,
         tests: impl Iterator<Item = (&'a Capability, &'a Admission)>,
@@ -163,13 +163,13 @@ impl Probation {
     ) -> Option<bool> {
         let until = clock.now().saturating_add(BRIEF);
         for (capability, admission) in tests.skip(self.done) {
-            // What a device has never shown it need not show now.
-            if let Some(took) = admission.took() {
-                let bench = PairBench::new(take_pair, clock, capability, until, patience_again(took));
+            // Skip algorithms whose test the device has never passed.
+            if let Some(took) = admission.fastest_batch_ns() {
+                let bench = PairBench::new(take_pair, clock, capability, until, retry_patience(took));
                 let test = self.test.get_or_insert_with(|| Test::new(capability));
                 match test.run(device, &bench) {
                     Ok(Progress::Passed(_)) => self.test = None,
-                    Ok(Progress::UnderWay | Progress::NoPair) => return None,
+                    Ok(Progress::Unfinished | Progress::NoPair) => return None,
                     Err(_) => return Some(false),
                 }
             }
@@ -181,8 +181,8 @@ impl Probation {
         Some(true)
     }
 
-    /// As for a [test](Admission::gives_up_pair) of an algorithm.
-    pub(crate) fn gives_up_pair(&mut self, clock: &dyn Clock) -> bool {
+    /// Like [`Admission::release_pair`].
+    pub(crate) fn release_pair(&mut self, clock: &dyn Clock) -> bool {
         self.test.as_mut().and_then(Test::sent).is_some_and(|sent| sent.poll(clock))
     }
 }

@@ -1,11 +1,11 @@
-//! Requests that wait for a device that is full: in order, fairly, and with three classes of priority.
+//! Requests that wait for a full device: in order, fairly, and with three priority classes.
 //!
-//! Within a class the queues share the device by weight (start-time fair queueing: Goyal, Vin, Cheng, 1996): each request
-//! gets a start tag in the class's virtual time, at which the queue's requests before it would have been served at its share
-//! of the device, and the smallest start tag is served first. Between classes the higher one is served first, but passes a
-//! lower one that waits at most so many times in a row: nobody starves.
+//! Within a class, the queues share the device by weight (start-time fair queueing: Goyal, Vin, Cheng, 1996). Each request gets a start tag
+//! in the class's virtual time: the time at which the queue's earlier requests would have been served at its share of the device. The
+//! smallest start tag is served first. A higher class goes before a lower one, but only a limited number of times in a row, so that no
+//! class starves.
 //!
-//! Any thread that finds room serves the backlog, whosever the requests are.
+//! Any thread that finds room serves the backlog, including requests of other threads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,23 +15,23 @@ use crate::request::{Handle, Inbox, List, Request};
 use crate::route::Load;
 use crate::sync::{Mutex, lock};
 
-/// How urgent the requests of a queue are, where a device has too little room for all.
+/// The priority of a queue's requests on a device with too little room for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
     /// Served first.
     RealTime,
-    /// For what is neither.
+    /// Neither of the others; the default.
     #[default]
     Normal,
-    /// Served where there is room, and now and then where there is not.
+    /// Served if there is room, and occasionally otherwise.
     Bulk,
 }
 
 impl Priority {
-    /// All of them, the most urgent first.
+    /// All classes, the most urgent first.
     pub const ALL: [Priority; 3] = [Priority::RealTime, Priority::Normal, Priority::Bulk];
 
-    /// How many requests of higher classes may be served in a row while one of this class waits.
+    /// Returns the number of requests of higher classes that may be served in a row while one of this class waits.
     pub const fn patience(self) -> u32 {
         match self {
             Priority::RealTime => 0,
@@ -41,11 +41,11 @@ impl Priority {
     }
 }
 
-/// Whose requests they are, as far as a backlog cares.
+/// The sender of requests: its priority and share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) class: Priority,
-    /// Its share of the device, relative to others of its class.
+    /// Share of the device, relative to other senders of the class.
     pub(crate) weight: u32,
 }
 
@@ -57,70 +57,70 @@ impl Default for Sender {
 
 /// The requests that wait for one device.
 pub(crate) struct Backlog {
-    /// Knows how many wait.
+    /// Gets the number of waiting requests.
     load: Arc<Load>,
-    turns: Mutex<Turns>,
+    schedule: Mutex<Schedule>,
 }
 
 #[derive(Default)]
-struct Turns {
+struct Schedule {
     classes: [Class; 3],
-    /// Counts arrivals, so that what is equal otherwise keeps its order.
+    /// Counts arrivals: breaks ties between equal start tags.
     arrivals: u64,
-    /// Where those of a burst stood; kept for its memory.
-    burst: Vec<Turn>,
+    /// The turns of the present burst; kept for its memory.
+    burst: Vec<Position>,
 }
 
 #[derive(Default)]
 struct Class {
-    waiting: BinaryHeap<Waiting>,
-    /// The virtual time: the start tag of what was served last.
+    waiting: BinaryHeap<WaitingRequest>,
+    /// The virtual time: the start tag of the request served last.
     now: u64,
-    /// Requests of higher classes that were served since the last one of this class, while one waited.
+    /// Requests of higher classes served since the last one of this class, while one was waiting.
     passed: u32,
 }
 
-/// Where a request stands.
+/// The place of a request in the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct Position {
     start: u64,
     arrival: u64,
     class: usize,
     passed: [u32; 3],
 }
 
-struct Waiting {
-    turn: Turn,
+struct WaitingRequest {
+    position: Position,
     handle: Handle,
 }
 
-impl PartialEq for Waiting {
+impl PartialEq for WaitingRequest {
     fn eq(&self, other: &Self) -> bool {
-        self.turn == other.turn
+        self.position == other.position
     }
 }
-impl Eq for Waiting {}
-impl PartialOrd for Waiting {
+impl Eq for WaitingRequest {}
+impl PartialOrd for WaitingRequest {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Waiting {
-    /// A heap gives its greatest element; ours is the one that has waited for longest.
+impl Ord for WaitingRequest {
+    /// Reversed, because a heap returns its greatest element and the longest-waiting request must come first.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        Reverse(self.turn).cmp(&Reverse(other.turn))
+        Reverse(self.position).cmp(&Reverse(other.position))
     }
 }
 
-/// What a request costs besides its bytes, in bytes.
+/// The fixed cost of a request, in bytes.
 const OVERHEAD: u64 = 512;
 
-/// Most requests that are offered at once.
+/// Maximum number of requests offered at once.
 const BURST: usize = 32;
 
 impl Backlog {
     pub(crate) fn new(load: Arc<Load>) -> Self {
-        Self { load, turns: Mutex::default() }
+        Self { load, schedule: Mutex::default() }
     }
 
     #[inline]
@@ -128,61 +128,61 @@ impl Backlog {
         self.load.waiting() == 0
     }
 
-    /// Adds requests at the end of their sender's share. `turn` is the sender's own place in virtual time.
+    /// Adds requests at the end of their sender's share. `turn` is the sender's place in virtual time.
     pub(crate) fn push(&self, list: &mut List, sender: Sender, turn: &mut u64) {
-        let mut turns = lock(&self.turns);
+        let mut schedule = lock(&self.schedule);
         let class = sender.class as usize;
         for handle in std::mem::take(list) {
-            turns.arrivals += 1;
-            let start = turns.classes[class].now.max(*turn);
-            let cost = (handle.note.shape.bytes as u64).saturating_add(OVERHEAD).saturating_mul(256);
+            schedule.arrivals += 1;
+            let start = schedule.classes[class].now.max(*turn);
+            let cost = (handle.meta.shape.bytes as u64).saturating_add(OVERHEAD).saturating_mul(256);
             *turn = start.saturating_add(cost / u64::from(sender.weight.max(1)));
-            let turn = Turn { start, arrival: turns.arrivals, class, passed: [0; 3] };
-            turns.classes[class].waiting.push(Waiting { turn, handle });
+            let position = Position { start, arrival: schedule.arrivals, class, passed: [0; 3] };
+            schedule.classes[class].waiting.push(WaitingRequest { position, handle });
         }
-        self.load.set_waiting(turns.len());
+        self.load.set_waiting(schedule.len());
     }
 
-    /// Offers requests in their order, those of one algorithm and operation at a time, for as long as all are taken. The
-    /// backlog is not locked while they are offered. One thread at a time serves it; the shared lines see to that.
+    /// Offers requests in order, grouped by algorithm and operation, as long as all are taken. The backlog is not locked during an offer. Callers
+    /// hold the lock of the shared queue pairs, so that one thread at a time serves it.
     pub(crate) fn serve(&self, mut offer: impl FnMut(&mut List)) {
         if self.is_empty() {
             return;
         }
-        let mut turns = lock(&self.turns);
-        let mut burst = std::mem::take(&mut turns.burst);
+        let mut schedule = lock(&self.schedule);
+        let mut burst = std::mem::take(&mut schedule.burst);
         loop {
-            let mut offered = turns.next_burst(&mut burst);
-            self.load.set_waiting(turns.len());
+            let mut offered = schedule.next_burst(&mut burst);
+            self.load.set_waiting(schedule.len());
             if offered.is_empty() {
                 break;
             }
-            drop(turns);
+            drop(schedule);
             offer(&mut offered);
-            turns = lock(&self.turns);
+            schedule = lock(&self.schedule);
             let full = !offered.is_empty();
-            turns.put_back(&mut burst, offered);
+            schedule.put_back(&mut burst, offered);
             if full {
                 break;
             }
         }
-        turns.burst = burst;
-        self.load.set_waiting(turns.len());
+        schedule.burst = burst;
+        self.load.set_waiting(schedule.len());
     }
 
-    /// Takes everything.
+    /// Takes all requests.
     pub(crate) fn take(&self) -> List {
         self.extract(|_| true)
     }
 
-    /// Takes what is at home in this inbox.
+    /// Takes the requests that are at home in this inbox.
     pub(crate) fn withdraw(&self, home: &Inbox) -> List {
-        self.extract(|request| request.is_at_home(home))
+        self.extract(|request| request.has_home(home))
     }
 
-    /// Takes the one request that `is_it`, of those that are at home in this inbox.
+    /// Takes the request of this inbox for which `is_it` returns `true`.
     pub(crate) fn withdraw_one(&self, home: &Inbox, is_it: impl Fn(&Request<'static>) -> bool) -> Option<Handle> {
-        self.extract(|request| request.is_at_home(home) && is_it(request)).pop()
+        self.extract(|request| request.has_home(home) && is_it(request)).pop()
     }
 
     fn extract(&self, out: impl Fn(&Request<'static>) -> bool) -> List {
@@ -190,42 +190,42 @@ impl Backlog {
         if self.is_empty() {
             return extracted;
         }
-        let mut turns = lock(&self.turns);
-        for class in &mut turns.classes {
+        let mut schedule = lock(&self.schedule);
+        for class in &mut schedule.classes {
             let mut waiting = std::mem::take(&mut class.waiting).into_sorted_vec();
-            waiting.reverse(); // the first in turn comes last in the order of the heap
+            waiting.reverse(); // the heap's order is reversed
             for entry in waiting {
                 if out(&entry.handle) { extracted.push(entry.handle) } else { class.waiting.push(entry) }
             }
         }
-        self.load.set_waiting(turns.len());
+        self.load.set_waiting(schedule.len());
         extracted
     }
 }
 
-impl Turns {
+impl Schedule {
     fn len(&self) -> usize {
         self.classes.iter().map(|class| class.waiting.len()).sum()
     }
 
-    /// The class whose turn it is.
+    /// Returns the class to serve next.
     fn class(&self) -> Option<usize> {
         let waits = |class: &usize| !self.classes[*class].waiting.is_empty();
         let first = (0..3).find(waits)?;
-        // One that has been patient for long enough goes before the highest.
+        // A lower class that has run out of patience goes before the highest.
         let impatient = |class: &usize| self.classes[*class].passed >= Priority::ALL[*class].patience();
         Some((first + 1..3).rev().filter(waits).find(impatient).unwrap_or(first))
     }
 
-    /// The next requests that can be offered together. `stood` becomes where each stood.
-    fn next_burst(&mut self, stood: &mut Vec<Turn>) -> List {
+    /// Returns the next requests that can be offered together. Fills `positions` with their turns.
+    fn next_burst(&mut self, positions: &mut Vec<Position>) -> List {
         let mut burst = List::new();
         let mut kind = None;
-        stood.clear();
+        positions.clear();
         while burst.len() < BURST {
             let Some(class) = self.class() else { break };
             let Some(next) = self.classes[class].waiting.peek() else { break };
-            let this = (next.handle.note.algorithm, next.handle.note.shape.operation);
+            let this = (next.handle.meta.algorithm, next.handle.meta.shape.operation);
             if *kind.get_or_insert(this) != this {
                 break;
             }
@@ -234,25 +234,27 @@ impl Turns {
                 lower.passed += u32::from(!lower.waiting.is_empty());
             }
             let class = &mut self.classes[class];
-            let Some(Waiting { turn, handle }) = class.waiting.pop() else { break };
+            let Some(WaitingRequest { position, handle }) = class.waiting.pop() else { break };
             class.passed = 0;
-            class.now = class.now.max(turn.start);
-            stood.push(Turn { passed, ..turn });
+            class.now = class.now.max(position.start);
+            positions.push(Position { passed, ..position });
             burst.push(handle);
         }
         burst
     }
 
-    /// The end of a burst that found no room: it has its turn again.
-    fn put_back(&mut self, burst: &mut Vec<Turn>, left: List) {
+    /// Puts back the requests of a burst for which there was no room, with their old turns.
+    fn put_back(&mut self, burst: &mut Vec<Position>, left: List) {
         let taken = burst.len() - left.len();
         if let Some(first) = burst.get(taken) {
             for (class, passed) in self.classes.iter_mut().zip(first.passed) {
                 class.passed = passed;
             }
         }
-        for (turn, handle) in burst.drain(..).skip(taken).zip(left) {
-            self.classes[turn.class].waiting.push(Waiting { turn: Turn { passed: [0; 3], ..turn }, handle });
+        for (position, handle) in burst.drain(..).skip(taken).zip(left) {
+            self.classes[position.class]
+                .waiting
+                .push(WaitingRequest { position: Position { passed: [0; 3], ..position }, handle });
         }
     }
 }
@@ -267,12 +269,12 @@ mod races {
     use crate::dispatch::races::{request, session, slots};
     use crate::sync::try_lock;
 
-    /// A device that is full until it is unblocked, with its backlog and the lock of its shared lines.
+    /// A device that is full until it is unblocked, with its backlog and the lock of its shared queue pairs.
     struct Full {
         free: Mutex<usize>,
         taken: Mutex<List>,
         backlog: Backlog,
-        lines: Mutex<()>,
+        pairs: Mutex<()>,
     }
 
     impl Full {
@@ -281,7 +283,7 @@ mod races {
                 free: Mutex::new(0),
                 taken: Mutex::new(List::new()),
                 backlog: Backlog::new(Arc::default()),
-                lines: Mutex::new(()),
+                pairs: Mutex::new(()),
             }
         }
 
@@ -303,21 +305,21 @@ mod races {
             self.backlog.push(&mut list, Sender::default(), &mut 0);
         }
 
-        /// As the shared lines do it: where another thread is at it, that is as good.
+        /// Works like `SharedPairs::serve`: does nothing if another thread is serving.
         fn serve(&self) {
-            let Some(_lines) = try_lock(&self.lines) else { return };
+            let Some(_pairs) = try_lock(&self.pairs) else { return };
             self.backlog.serve(|offered| self.offer(offered));
         }
 
-        /// The same where somebody gives up.
+        /// Works like `SharedPairs::abandon`.
         fn withdraw(&self, home: &Inbox) -> List {
-            let _lines = lock(&self.lines);
+            let _pairs = lock(&self.pairs);
             self.backlog.withdraw(home)
         }
     }
 
-    /// FreeBSD: the driver said ERESTART, then called crypto_unblock, and only then was it marked as blocked: nobody ever asked it
-    /// again. Whoever waits for the request looks again here, and to look once is enough.
+    /// FreeBSD: the driver said ERESTART, then called crypto_unblock, and only then was it marked as blocked, so it was never asked
+    /// again. Here a thread that waits for the request looks again, and one look is enough.
     #[test]
     fn unblock_between_the_full_answer_and_the_blocked_mark() {
         loom::model(|| {
@@ -341,7 +343,7 @@ mod races {
         });
     }
 
-    /// FreeBSD: a queue that was being emptied met a driver that was unblocked at the same moment, and a request ran twice or never.
+    /// FreeBSD: while a queue was drained, its driver was unblocked, and a request ran twice or never.
     #[test]
     fn queue_drained_while_a_device_unblocks() {
         loom::model(|| {
@@ -360,7 +362,7 @@ mod races {
             let mut all = device.withdraw(&home);
             assert!(device.backlog.is_empty(), "nothing is left behind");
             server.join().unwrap();
-            assert!(device.backlog.is_empty(), "nothing comes back to where nobody looks");
+            assert!(device.backlog.is_empty(), "no request returns after the last look");
             all.append(&mut lock(&device.taken));
             assert_eq!(slots(all), [1, 2], "each is in one place");
         });

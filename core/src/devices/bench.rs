@@ -1,4 +1,4 @@
-//! Batches of known answers, on queue pairs that nobody else has meanwhile.
+//! Batches of known answers, on queue pairs of their own.
 
 #![allow(unsafe_code)]
 
@@ -12,18 +12,18 @@ use crate::algorithm::Fault;
 use crate::clock::Clock;
 use crate::driver::{Capability, DeviceSession, Operands};
 use crate::request::{Handle, List, Request};
-use crate::trust::{Bench, Ended, PATIENCE, Run};
+use crate::trust::{Bench, PATIENCE, Run, RunResult};
 
-/// For so many nanoseconds a request waits for a known-answer test, and for one batch of it.
+/// Nanoseconds that a request waits for a known-answer test, and for one batch of it.
 pub(crate) const BRIEF: u64 = 1_000_000;
 
-/// What a known-answer test runs on, and how long the caller has.
+/// The queue pairs and the time limits of a known-answer test.
 pub(crate) struct PairBench<'a> {
     take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
     clock: &'a dyn Clock,
-    /// When the caller has no more time; `u64::MAX` where it waits for the end.
+    /// The end of the caller's time; `u64::MAX` if the caller waits for the end of the test.
     until: u64,
-    /// For so many nanoseconds nothing may come back from the device.
+    /// Nanoseconds without a completion after which the device is late.
     patience: u64,
     /// Requests that are handed over between two looks at the clock.
     at_once: usize,
@@ -37,7 +37,7 @@ impl<'a> PairBench<'a> {
         until: u64,
         patience: u64,
     ) -> Self {
-        // A device that works in this thread, one request after the other, needs no more of them.
+        // A device that runs one request after the other in this thread gains nothing from more.
         let at_once = if capability.direct && capability.lanes == 1 { 1 } else { usize::MAX };
         Self { take_pair, clock, until, patience, at_once }
     }
@@ -56,7 +56,7 @@ impl Bench for PairBench<'_> {
         sent.advance(self.clock, self.at_once, self.patience, until)
     }
 
-    fn results(&self, sent: SentBatch) -> (Vec<Ended>, u64) {
+    fn results(&self, sent: SentBatch) -> (Vec<RunResult>, u64) {
         sent.into_results()
     }
 
@@ -65,83 +65,83 @@ impl Bench for PairBench<'_> {
     }
 }
 
-/// A batch of known answers that owns its requests, so that it may stay in the device beyond any call.
+/// A batch of known answers. It owns its requests, so that it may stay in the device after a call returns.
 pub(crate) struct SentBatch {
     pair: OpenPair,
-    /// Leaked when something is still in strange hands at the end.
-    lent: ManuallyDrop<Lent>,
-    /// Not handed over yet.
+    /// Leaked if a request is still in flight at the end.
+    memory: ManuallyDrop<BatchMemory>,
+    /// Requests that are not handed over yet.
     offered: List,
     done: List,
     start: u64,
-    /// When something went into the device or came back last.
+    /// The last time at which a request entered or left the device.
     moved: u64,
     /// Nanoseconds that callers have waited for the batch.
     waited: u64,
 }
 
-/// What the device may write to. Vectors, because they stay where they are when the batch is moved.
-struct Lent {
+/// Memory that the device may write. In vectors, whose content does not move with the batch.
+struct BatchMemory {
     runs: Vec<Run>,
-    /// Each points into its run.
+    /// Requests, each pointing into its run.
     requests: Vec<UnsafeCell<Request<'static>>>,
-    /// The requests name it.
+    /// Keeps the session that the requests point to.
     _session: Arc<dyn DeviceSession>,
 }
 
-// SAFETY: what lies in the cells is reached through `&mut self`, or through handles, which are Send by themselves.
-unsafe impl Send for Lent {}
+// SAFETY: the cells are accessed only through `&mut self`, or through handles, which are `Send` themselves.
+unsafe impl Send for BatchMemory {}
 
 impl SentBatch {
     fn new(pair: OpenPair, session: Arc<dyn DeviceSession>, mut runs: Vec<Run>, now: u64) -> Self {
         let request = |run: &mut Run| {
-            // SAFETY: the buffers of a run stay where they are, and nothing else touches them, until `into_results` has all
-            // requests back; where that never happens, they are leaked.
+            // SAFETY: the buffers of a run do not move, and nothing else accesses them, until `into_results` has all requests back. If that
+            // never happens, they are leaked.
             let operands: Operands<'static> = unsafe { &mut *std::ptr::from_mut(run) }.operands();
             UnsafeCell::new(Request::new(operands, None))
         };
         let requests: Vec<_> = runs.iter_mut().map(request).collect();
         let mut offered = List::new();
         for cell in &requests {
-            // SAFETY: a cell's address is never null. The request stays where it is, with what it points to, as said above, and
-            // only this handle leads to it.
+            // SAFETY: a cell's address is never null. The request and its buffers do not move, as said above, and only this handle
+            // refers to it.
             let mut handle = unsafe { Handle::new(NonNull::new_unchecked(cell.get())) };
             let shape = handle.entry.operands.shape();
-            handle.note.shape = shape;
+            handle.meta.shape = shape;
             // SAFETY: the session is kept beside the requests.
             unsafe { handle.address(&*session, None) };
             offered.push(handle);
         }
-        let lent = ManuallyDrop::new(Lent { runs, requests, _session: session });
-        Self { pair, lent, offered, done: List::new(), start: now, moved: now, waited: 0 }
+        let memory = ManuallyDrop::new(BatchMemory { runs, requests, _session: session });
+        Self { pair, memory, offered, done: List::new(), start: now, moved: now, waited: 0 }
     }
 
-    /// Hands over, and takes back what is ready, until then. Returns whether all requests have a result. Where nothing comes back
-    /// any more for `patience` nanoseconds, the rest has a fault.
+    /// Hands over requests and takes back completed ones until `until`. Returns `true` if all requests have a result. If nothing
+    /// comes back for `patience` nanoseconds, the remaining requests get a fault.
     fn advance(&mut self, clock: &dyn Clock, at_once: usize, patience: u64, until: u64) -> Result<bool, Fault> {
         let mut before = clock.now();
         while !self.offered.is_empty() || self.pair.in_flight() > 0 {
             let offered = self.offered.len();
             let mut part = self.offered.take_front(at_once);
-            let came = self.pair.submit(&mut part, &mut self.done).and_then(|_| self.pair.poll(&mut self.done));
+            let polled = self.pair.submit(&mut part, &mut self.done).and_then(|_| self.pair.poll(&mut self.done));
             part.append(&mut self.offered);
             self.offered = part;
             let now = clock.now();
             self.waited += now.saturating_sub(before);
             before = now;
-            let nothing = came == Ok(0) && self.offered.len() == offered;
+            let nothing = polled == Ok(0) && self.offered.len() == offered;
             if !nothing {
                 self.moved = now;
             }
             let is_late = nothing && (self.waited > patience || now.saturating_sub(self.moved) > patience);
-            if is_late || came.is_err() {
+            if is_late || polled.is_err() {
                 let fault = Fault::failed("no answer in time");
                 self.offered.fail(&fault, &mut self.done);
                 if !self.pair.take_back(&mut self.done) {
                     return Err(fault);
                 }
             } else if now >= until {
-                return Ok(self.is_back());
+                return Ok(self.all_returned());
             } else if nothing {
                 let late = self.moved.saturating_add(patience).saturating_add(1);
                 clock.wait(Some(until.min(late)));
@@ -150,21 +150,22 @@ impl SentBatch {
         Ok(true)
     }
 
-    /// Takes back what is ready, and gives the queue pair up when that was all. Returns whether it did.
+    /// Takes back completed requests. Releases the queue pair and returns `true` if all are back.
     pub(crate) fn poll(&mut self, clock: &dyn Clock) -> bool {
-        let is_over = self.pair.is_open() && self.advance(clock, usize::MAX, PATIENCE, 0).is_ok_and(|is_back| is_back);
+        let is_over =
+            self.pair.is_open() && self.advance(clock, usize::MAX, PATIENCE, 0).is_ok_and(|all_returned| all_returned);
         is_over && self.pair.take_back(&mut self.done)
     }
 
-    fn is_back(&self) -> bool {
+    fn all_returned(&self) -> bool {
         self.offered.is_empty() && self.pair.in_flight() == 0
     }
 
-    /// How each ended, in order, and the nanoseconds from the first to the last. All have to be back.
-    fn into_results(mut self) -> (Vec<Ended>, u64) {
-        assert!(self.is_back(), "a device has nothing of it any more");
-        let runs = std::mem::take(&mut self.lent.runs);
-        let ends = self.lent.requests.iter_mut().map(|cell| cell.get_mut().entry.result());
+    /// Returns the result of each request, in order, and the nanoseconds from start to end. All requests must be back.
+    fn into_results(mut self) -> (Vec<RunResult>, u64) {
+        assert!(self.all_returned(), "all requests are back from the device");
+        let runs = std::mem::take(&mut self.memory.runs);
+        let ends = self.memory.requests.iter_mut().map(|cell| cell.get_mut().entry.result());
         let results = runs.into_iter().zip(ends).collect();
         (results, self.moved.saturating_sub(self.start))
     }
@@ -173,8 +174,8 @@ impl SentBatch {
 impl Drop for SentBatch {
     fn drop(&mut self) {
         if self.pair.in_flight() == 0 || self.pair.take_back(&mut self.done) {
-            // SAFETY: nothing is in anybody's hands, and the value is not used again.
-            unsafe { ManuallyDrop::drop(&mut self.lent) };
+            // SAFETY: no request is in flight, and the value is not used again.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }
 }

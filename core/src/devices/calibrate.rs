@@ -1,16 +1,16 @@
-//! Measuring the devices for one algorithm and operation, and keeping the costs that were found.
+//! Measures the devices for one algorithm and operation, and keeps the costs.
 //!
-//! The devices take turns, cell by cell, and the whole is done five times, and of five measurements the best counts: a disturbance of
-//! the machine then neither counts nor hits one device only. A caller that asks for a calibration waits for it, and gets one of twenty turns, which also gets over
-//! longer disturbances.
+//! The devices take turns, cell by cell. There are five rounds, and the best measurement of a cell counts: this removes disturbances of the
+//! machine, and spreads the remaining ones over all devices. A caller that asks for a calibration waits for it and gets twenty rounds, which
+//! also outlast longer disturbances.
 //!
-//! No other caller waits for one: it takes some ten milliseconds a device, and threads that have requests go on with it for a
-//! [`SLICE`] now and then. All calibrations of a process take a second of their time together at most.
+//! No other caller waits. A calibration takes some ten milliseconds per device, and threads with requests continue it for a [`SLICE_NS`] at a
+//! time. All such calibrations of a process together take at most a second of their time.
 //!
-//! The costs go to a [`CostStore`], if there is one: after the first turn, for programs that do not live to see the last one, and at the
-//! end. A later process believes what is plausible, measures again what had fewer turns, and compares the rest with its own requests.
+//! The costs go to a [`CostStore`], if there is one: after the first round, for short-lived programs, and at the end. A later process
+//! believes plausible costs, repeats those with fewer rounds, and compares the others with its own requests.
 
-#![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
+#![allow(clippy::cast_precision_loss, reason = "times fit into 24 bits, or need no more precision")]
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,49 +18,49 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::admission::Urgency;
 use super::device::RegisteredDevice;
-use super::probe::{Machine, Probe, Unfit};
+use super::probe::{CalibrationContext, NotMeasurable, Probe};
 use crate::algorithm::{Algorithm, Operation};
 use crate::route::{CostRecord, CostStore, Costs, Measured};
 
-/// All calibrations of a process take no longer, in nanoseconds.
-const ALL: u64 = 1_000_000_000;
-/// Times that every cell is measured: in slices, and when somebody asked for it.
-const TURNS: (usize, usize) = (5, 20);
-/// For so many nanoseconds, and one measurement more, a request waits.
-const SLICE: u64 = 200_000;
-/// Slices are at least so many times their own time apart.
-const APART: u64 = 4;
+/// Maximum time of all calibrations of a process, in nanoseconds.
+const TOTAL_NS: u64 = 1_000_000_000;
+/// Rounds of a calibration: in slices, and on request.
+const ROUNDS: (usize, usize) = (5, 20);
+/// Nanoseconds that a request may wait for a calibration, besides the measurement that is running then.
+const SLICE_NS: u64 = 200_000;
+/// Minimum distance of slices, as a multiple of a slice's duration.
+const SLICE_SPACING: u64 = 4;
 
-/// Calibrations of the frameworks over the same devices.
+/// Calibrations of all frameworks over the same devices.
 pub(crate) struct Calibrations {
     store: Option<Arc<dyn CostStore>>,
-    /// For so many devices, what the store kept is taken in.
+    /// Number of devices, from the first on, whose costs have been loaded from the store.
     loaded: Mutex<usize>,
     warnings: Mutex<Vec<String>>,
-    /// Nanoseconds that calibrations took.
+    /// Nanoseconds that calibrations have taken.
     spent: AtomicU64,
-    /// The one that threads with requests are at. Held while somebody calibrates.
+    /// The calibration that threads with requests continue. Locked during a calibration on request.
     current: Mutex<Option<Calibration>>,
 }
 
-/// A calibration on its way.
+/// A calibration in progress.
 pub(crate) struct Calibration {
     algorithm: Algorithm,
     operation: Operation,
-    /// How long a thread may wait here for a device's known-answer test.
+    /// The time that a thread may spend on a device's known-answer test.
     urgency: Urgency,
     /// Devices whose known-answer test comes first.
     untested: Vec<usize>,
     probes: Vec<Probe>,
-    /// Those that it is to measure.
+    /// All devices to be measured.
     devices: Vec<usize>,
-    /// The probe that comes next, and turns that are left.
-    at: usize,
-    turns: usize,
-    /// Turns that are over.
-    made: u32,
-    /// When it may go on.
-    next: u64,
+    /// The next probe, and the remaining rounds.
+    next_probe: usize,
+    rounds_left: usize,
+    /// Rounds that are complete.
+    rounds_made: u32,
+    /// Earliest time of the next slice.
+    next_slice: u64,
 }
 
 impl Calibrations {
@@ -74,7 +74,7 @@ impl Calibrations {
         }
     }
 
-    /// What went wrong with the store.
+    /// Returns the problems with the store.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -83,8 +83,8 @@ impl Calibrations {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// Takes in what the store kept, for each device once. Whether that was now.
-    pub(crate) fn recall(&self, devices: &[RegisteredDevice]) -> bool {
+    /// Loads costs from the store, once for each device. Returns `true` if it did so now.
+    pub(crate) fn load(&self, devices: &[RegisteredDevice]) -> bool {
         let Some(store) = &self.store else { return false };
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let new = devices.get(*loaded..).unwrap_or_default();
@@ -93,76 +93,83 @@ impl Calibrations {
         }
         *loaded = devices.len();
         match store.load() {
-            Ok(records) => records.iter().for_each(|record| take_in_costs(new, record)),
+            Ok(records) => records.iter().for_each(|record| import_record(new, record)),
             Err(warning) => self.warn(warning),
         }
         true
     }
 
-    /// Goes on with the calibration that is on its way, or begins this one; unless another thread does so, it is too early, or
-    /// no time is left. Whether more is known now.
-    pub(crate) fn go_on(&self, machine: Machine<'_>, algorithm: Algorithm, operation: Operation) -> bool {
+    /// Continues the calibration in progress, or begins this one. Does nothing if another thread is at it, if it is too early, or if the time is
+    /// used up. Returns `true` if more costs are known now.
+    pub(crate) fn advance(&self, context: CalibrationContext<'_>, algorithm: Algorithm, operation: Operation) -> bool {
         let mut current = match self.current.try_lock() {
             Ok(current) => current,
             Err(TryLockError::Poisoned(current)) => current.into_inner(),
             Err(TryLockError::WouldBlock) => return false,
         };
-        let Machine { ledgers, clock, .. } = machine;
+        let CalibrationContext { ledgers, clock, .. } = context;
         let start = clock.now();
-        let left = ALL.saturating_sub(self.spent.load(Relaxed));
+        let left = TOTAL_NS.saturating_sub(self.spent.load(Relaxed));
         if left == 0 {
-            // What capabilities declare has to do.
-            ledgers.of(algorithm, operation).settle(machine.devices.len());
+            // Make do with the declared capabilities.
+            ledgers.ledger(algorithm, operation).settle(context.devices.len());
             return false;
         }
         let calibration = match &mut *current {
-            Some(calibration) if start < calibration.next => return false,
+            Some(calibration) if start < calibration.next_slice => return false,
             Some(calibration) => calibration,
-            None => current.insert(Calibration::new(machine, algorithm, operation, false, Urgency::Brief)),
+            None => current.insert(Calibration::new(context, algorithm, operation, false, Urgency::Brief)),
         };
-        let turns = calibration.made;
-        let mut complete = calibration.run(machine, start.saturating_add(SLICE.min(left)));
+        let rounds = calibration.rounds_made;
+        let mut complete = calibration.run(context, start.saturating_add(SLICE_NS.min(left)));
         let took = clock.now().saturating_sub(start);
-        calibration.next = start.saturating_add(took.saturating_mul(APART));
-        complete |= self.spent.fetch_add(took, Relaxed) + took >= ALL;
-        // What one turn found is kept, too: for programs that do not live to see the end of it.
-        let news = turns == 0 && calibration.made > 0 || complete;
+        calibration.next_slice = start.saturating_add(took.saturating_mul(SLICE_SPACING));
+        complete |= self.spent.fetch_add(took, Relaxed) + took >= TOTAL_NS;
+        // Keep the costs of the first round, too, for short-lived programs.
+        let news = rounds == 0 && calibration.rounds_made > 0 || complete;
         if news {
-            self.believe(calibration, machine);
+            self.apply(calibration, context);
         }
         if complete {
-            calibration.settle(machine);
+            calibration.settle(context);
             *current = None;
         }
         news
     }
 
-    /// Measures every device for an operation. With `anew` also those that are known already.
-    pub(crate) fn calibrate(&self, machine: Machine<'_>, algorithm: Algorithm, operation: Operation, anew: bool) {
-        self.recall(machine.devices);
-        let _held = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut calibration = Calibration::new(machine, algorithm, operation, anew, Urgency::Patient);
-        calibration.run(machine, u64::MAX);
-        self.believe(&calibration, machine);
-        calibration.settle(machine);
+    /// Measures all devices for an operation; without `anew`, only those that are not known.
+    pub(crate) fn calibrate(
+        &self,
+        context: CalibrationContext<'_>,
+        algorithm: Algorithm,
+        operation: Operation,
+        anew: bool,
+    ) {
+        self.load(context.devices);
+        let _guard = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calibration = Calibration::new(context, algorithm, operation, anew, Urgency::Patient);
+        calibration.run(context, u64::MAX);
+        self.apply(&calibration, context);
+        calibration.settle(context);
     }
 
-    /// Believes and keeps what was measured.
-    fn believe(&self, calibration: &Calibration, machine: Machine<'_>) {
+    /// Takes over and stores the measured costs.
+    fn apply(&self, calibration: &Calibration, context: CalibrationContext<'_>) {
         let Calibration { algorithm, operation, .. } = *calibration;
         let mut records = Vec::new();
         for probe in &calibration.probes {
-            let device = &machine.devices[probe.device];
+            let device = &context.devices[probe.device];
             let Some(costs) = device.costs(algorithm, operation) else { continue };
-            let Some(measured) = Measured::now(probe.cells(), calibration.made) else { continue };
+            let Some(measured) = Measured::new(probe.cells(), calibration.rounds_made) else { continue };
             records.push(record(device, algorithm, operation, &measured));
             costs.set(measured, probe.direct, false);
         }
-        // These times are of the CPU at its best, as those of the devices that were known before.
-        let direct = |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|able| able.direct);
-        let costs = machine.devices.iter().filter(direct).filter_map(|device| device.costs(algorithm, operation));
+        // These times are of the CPU at its best, like those of the devices measured before.
+        let direct =
+            |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|capability| capability.direct);
+        let costs = context.devices.iter().filter(direct).filter_map(|device| device.costs(algorithm, operation));
         costs.for_each(Costs::reset_drift);
-        machine.ledgers.of(algorithm, operation).forget();
+        context.ledgers.ledger(algorithm, operation).forget();
         if let (Some(store), false) = (&self.store, records.is_empty())
             && let Err(warning) = store.save(&records)
         {
@@ -172,50 +179,69 @@ impl Calibrations {
 }
 
 impl Calibration {
-    fn new(machine: Machine<'_>, algorithm: Algorithm, operation: Operation, anew: bool, urgency: Urgency) -> Self {
+    fn new(
+        context: CalibrationContext<'_>,
+        algorithm: Algorithm,
+        operation: Operation,
+        anew: bool,
+        urgency: Urgency,
+    ) -> Self {
         let wanted = |(_, device): &(usize, &RegisteredDevice)| anew || is_wanted(device, algorithm, operation);
         let devices: Vec<usize> =
-            machine.devices.iter().enumerate().rev().filter(wanted).map(|(place, _)| place).collect();
+            context.devices.iter().enumerate().rev().filter(wanted).map(|(place, _)| place).collect();
         let untested = devices.clone();
-        let turns = if urgency == Urgency::Patient { TURNS.1 } else { TURNS.0 };
-        Self { algorithm, operation, urgency, untested, probes: Vec::new(), devices, at: 0, turns, made: 0, next: 0 }
+        let rounds_left = if urgency == Urgency::Patient { ROUNDS.1 } else { ROUNDS.0 };
+        Self {
+            algorithm,
+            operation,
+            urgency,
+            untested,
+            probes: Vec::new(),
+            devices,
+            next_probe: 0,
+            rounds_left,
+            rounds_made: 0,
+            next_slice: 0,
+        }
     }
 
-    /// Notes that no more will be known; unless what was known of a device was found to be wrong meanwhile.
-    fn settle(&self, machine: Machine<'_>) {
+    /// Marks the operation as settled: unknown costs stay unknown. Does not if costs of another device were found to be wrong meanwhile.
+    fn settle(&self, context: CalibrationContext<'_>) {
         let Self { algorithm, operation, .. } = *self;
         let missed = |(place, device): (usize, &RegisteredDevice)| {
             !self.devices.contains(&place) && is_wanted(device, algorithm, operation)
         };
-        if !machine.devices.iter().enumerate().any(missed) {
-            machine.ledgers.of(algorithm, operation).settle(machine.devices.len());
+        if !context.devices.iter().enumerate().any(missed) {
+            context.ledgers.ledger(algorithm, operation).settle(context.devices.len());
         }
     }
 
-    /// Goes on until then, for one measurement at least. Whether all are made.
-    fn run(&mut self, machine: Machine<'_>, until: u64) -> bool {
+    /// Continues until `until`, for at least one measurement. Returns `true` at the end of the last round.
+    fn run(&mut self, context: CalibrationContext<'_>, until: u64) -> bool {
         while let Some(place) = self.untested.last() {
-            match Probe::new(machine, *place, self.algorithm, self.operation, self.urgency) {
+            match Probe::new(context, *place, self.algorithm, self.operation, self.urgency) {
                 Ok(None) => return false,
                 Ok(Some(probe)) => self.probes.push(probe),
-                Err(Unfit) => {}
+                Err(NotMeasurable) => {}
             }
             self.untested.pop();
         }
-        while self.turns > 0 && !self.probes.is_empty() {
-            let next = (self.at..self.probes.len()).chain(0..self.at).find(|place| !self.probes[*place].is_over);
+        while self.rounds_left > 0 && !self.probes.is_empty() {
+            let next = (self.next_probe..self.probes.len())
+                .chain(0..self.next_probe)
+                .find(|place| !self.probes[*place].is_over);
             let Some(place) = next else {
                 self.probes.iter_mut().for_each(|probe| probe.is_over = false);
-                (self.turns, self.made) = (self.turns - 1, self.made + 1);
+                (self.rounds_left, self.rounds_made) = (self.rounds_left - 1, self.rounds_made + 1);
                 continue;
             };
             let probe = &mut self.probes[place];
-            self.at = place + 1;
-            if let Err(Unfit) = probe.step(&machine.devices[probe.device], machine.clock) {
+            self.next_probe = place + 1;
+            if let Err(NotMeasurable) = probe.step(&context.devices[probe.device], context.clock) {
                 drop(self.probes.remove(place));
-                self.at = place;
+                self.next_probe = place;
             }
-            if machine.clock.now() >= until {
+            if context.clock.now() >= until {
                 return false;
             }
         }
@@ -223,13 +249,13 @@ impl Calibration {
     }
 }
 
-/// Whether a device is to be measured: nothing is known of it, or what was kept had few turns.
+/// Returns `true` if a device is to be measured: its costs are unknown, or are from few rounds.
 fn is_wanted(device: &RegisteredDevice, algorithm: Algorithm, operation: Operation) -> bool {
-    let wanted = |costs: &Costs| costs.measured().is_none_or(|measured| (measured.turns as usize) < TURNS.0);
+    let wanted = |costs: &Costs| costs.measured().is_none_or(|measured| (measured.turns as usize) < ROUNDS.0);
     device.costs(algorithm, operation).is_some_and(wanted)
 }
 
-/// All that was measured of the devices of a framework.
+/// Returns all measured costs of the devices.
 pub(crate) fn cost_records(devices: &[RegisteredDevice]) -> Vec<CostRecord> {
     let mut records = Vec::new();
     for device in devices {
@@ -261,8 +287,8 @@ fn version(device: &RegisteredDevice) -> String {
     device.details().map_or(String::new(), |info| format!("{}, {}", info.version, info.description))
 }
 
-/// Takes in one record, if it is about a device of this framework and plausible.
-pub(crate) fn take_in_costs(devices: &[RegisteredDevice], record: &CostRecord) {
+/// Takes over a record if it is plausible and matches a device of this framework.
+pub(crate) fn import_record(devices: &[RegisteredDevice], record: &CostRecord) {
     let Ok(algorithm) = record.algorithm.parse::<Algorithm>() else { return };
     let operations = algorithm.kind().operations();
     let Some(operation) = operations.iter().find(|operation| operation.name() == record.operation) else { return };
@@ -271,7 +297,7 @@ pub(crate) fn take_in_costs(devices: &[RegisteredDevice], record: &CostRecord) {
     let Some((costs, capability)) = device.costs(algorithm, *operation).zip(device.capability(algorithm)) else {
         return;
     };
-    if let Some(measured) = Measured::kept(&record.cells, record.turns, record.measured_at) {
+    if let Some(measured) = Measured::loaded(&record.cells, record.turns, record.measured_at) {
         costs.set(measured, capability.direct, true);
     }
 }

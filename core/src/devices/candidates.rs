@@ -5,12 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::algorithm::Algorithm;
 use crate::route::Candidate;
 
-/// The devices that offer an algorithm, by algorithm, for all of its sessions. A device that comes later stands behind those that
-/// were there, so that the places of these are the same for older and younger sessions.
-pub(crate) struct Candidates(Box<[RwLock<Made>]>);
+/// The devices that offer an algorithm, for all its sessions. A device added later comes last, so that indexes are the same in older and
+/// newer sessions.
+pub(crate) struct Candidates(Box<[RwLock<Cached>]>);
 
-/// `None` before the first session, and when a device has come since.
-type Made = Option<Arc<[Candidate]>>;
+/// `None` before the first session, and after a device was added.
+type Cached = Option<Arc<[Candidate]>>;
 
 impl Default for Candidates {
     fn default() -> Self {
@@ -19,7 +19,7 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// Those that the youngest session has, if there is one.
+    /// Returns the candidates of the newest session, if there is one.
     pub(crate) fn get(&self, algorithm: Algorithm) -> Option<Arc<[Candidate]>> {
         self.0[algorithm as usize].read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -35,7 +35,7 @@ impl Candidates {
         })
     }
 
-    /// Has them made anew for the next session.
+    /// Drops all lists; the next session makes a new one.
     pub(crate) fn forget(&self) {
         for candidates in &self.0 {
             *candidates.write().unwrap_or_else(PoisonError::into_inner) = None;

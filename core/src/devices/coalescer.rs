@@ -1,8 +1,8 @@
-//! Where requests of several queues wait for each other.
+//! Coalescers, where requests of several queues wait to be batched.
 //!
-//! Lanes pay when several requests run side by side. Requests of all queues for the same algorithm come together in one place.
-//! The thread that completes a batch takes all of them along and runs them; a thread whose coalescing time is over runs those
-//! that are there. There is no helper thread.
+//! Lanes pay if several requests run side by side. Requests of all queues for the same algorithm share a coalescer. The thread that completes
+//! a batch takes all of them along and runs them. A thread whose coalescing time is over runs the requests that are there. There is no
+//! helper thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,13 +13,13 @@ use crate::request::{List, Stack};
 use crate::stats::Stats;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Where requests of one algorithm wait for those of any queue.
-#[repr(align(128))] // a cache line of its own, and the one that comes along
+/// Requests of one algorithm that wait to be batched, from any queue.
+#[repr(align(128))] // its own cache line, and the one prefetched with it
 pub(crate) struct Coalescer {
     waiting: Stack,
-    /// At least as many as there are in `waiting`.
+    /// At least the number of requests in `waiting`.
     count: AtomicUsize,
-    /// Queues that have a request for which a batch would pay.
+    /// Queues that have a request to be batched.
     queues: AtomicUsize,
 }
 
@@ -30,16 +30,16 @@ impl Default for Coalescer {
 }
 
 impl Coalescer {
-    /// Lays requests down. Returns how many lie there.
+    /// Adds requests. Returns the number of requests that wait.
     pub(crate) fn post(&self, list: List) -> usize {
         let posted = list.len();
-        // First, so that the count is never too low, and no queue waits for requests that are there.
+        // Count first, so that the count is never too low, and no queue waits for requests that are there.
         let count = self.count.fetch_add(posted, Ordering::SeqCst) + posted;
         self.waiting.push(list);
         count
     }
 
-    /// Takes everything.
+    /// Takes all requests.
     pub(crate) fn take(&self) -> List {
         let list = self.waiting.take();
         let counted = self.count.fetch_sub(list.len(), Ordering::SeqCst);
@@ -47,17 +47,17 @@ impl Coalescer {
         list
     }
 
-    /// A queue has a request for which a batch would pay.
+    /// Counts a queue that has a request to be batched.
     pub(crate) fn enter(&self) {
         self.queues.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The queue has none any more.
+    /// Counts a queue out that has none left.
     pub(crate) fn leave(&self) {
         self.queues.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many queues have such a request.
+    /// Returns the number of queues with such a request.
     pub(crate) fn queues(&self) -> usize {
         self.queues.load(Ordering::Relaxed)
     }
@@ -73,7 +73,7 @@ mod races {
     use crate::dispatch::races::{request, session, slots};
     use crate::request::Inbox;
 
-    /// Two threads lay a request down each, and take all that lie there: each request is taken once.
+    /// Two threads post a request each, and take all: each request is taken once.
     #[test]
     fn requests_of_two_threads_are_taken_once() {
         loom::model(|| {
@@ -98,36 +98,36 @@ mod races {
 pub(crate) struct Common {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stats: Stats,
-    /// Devices in quarantine, as bits.
-    ailing: AtomicU64,
+    /// Bit mask of devices in quarantine.
+    quarantined: AtomicU64,
     /// By algorithm.
     coalescers: Box<[Coalescer]>,
-    /// One in so many requests is verified; 0 for none.
+    /// One in `verify` requests is verified; 0 for none.
     pub(crate) verify: u32,
 }
 
 impl Common {
     pub(crate) fn new(clock: Arc<dyn Clock>, stats: Stats, verify: u32) -> Self {
         let coalescers = (0..Algorithm::COUNT).map(|_| Coalescer::default()).collect();
-        Self { clock, stats, ailing: AtomicU64::new(0), coalescers, verify }
+        Self { clock, stats, quarantined: AtomicU64::new(0), coalescers, verify }
     }
 
-    /// Where requests of an algorithm wait for those of other queues.
+    /// Returns the coalescer of an algorithm.
     pub(crate) fn coalescer(&self, algorithm: Algorithm) -> &Coalescer {
         &self.coalescers[algorithm as usize]
     }
 
-    /// Devices in quarantine, as bits.
+    /// Returns a bit mask of devices in quarantine.
     #[inline]
-    pub(crate) fn ailing(&self) -> u64 {
-        self.ailing.load(Ordering::Relaxed)
+    pub(crate) fn quarantined(&self) -> u64 {
+        self.quarantined.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_ailing(&self, device: usize, ailing: bool) {
-        if ailing {
-            self.ailing.fetch_or(1 << device, Ordering::SeqCst);
+    pub(crate) fn set_quarantined(&self, device: usize, quarantined: bool) {
+        if quarantined {
+            self.quarantined.fetch_or(1 << device, Ordering::SeqCst);
         } else {
-            self.ailing.fetch_and(!(1 << device), Ordering::SeqCst);
+            self.quarantined.fetch_and(!(1 << device), Ordering::SeqCst);
         }
     }
 }

@@ -1,34 +1,34 @@
-//! A device as the framework knows it.
+//! Devices of the framework.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::active_pair::{Learner, ServeContext, SharedPairs};
 use super::admission::{Admission, Probation, Urgency};
 use super::coalescer::Common;
-use super::health::{Health, Surroundings};
-use super::line::{Learner, Served, SharedLines};
+use super::health::{Environment, Health};
 use super::pairs::{OpenPair, Pool};
 use super::session_cache::SessionCache;
 use crate::algorithm::{Algorithm, Fault, Operation, Refusal, SessionParams, Unsupported};
-use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, guarded, survived};
+use crate::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Inline, call_guarded, catch_panic};
 use crate::request::List;
 use crate::route::{Candidate, Costs};
 use crate::stats::Site;
 use crate::sync::{Mutex, cpus, lock, try_lock};
 
-/// Whether a device serves requests.
+/// The state of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceState {
-    /// It does, each algorithm after its known-answer test.
+    /// The device serves requests, each algorithm after its known-answer test.
     Ready,
-    /// It does not, for this reason.
+    /// The device is not used, for this reason.
     Excluded(String),
-    /// It did until it failed. It will again when it has passed its known-answer tests, which are repeated from time to time.
+    /// The device has failed. It returns after passing its known-answer tests, which are repeated from time to time.
     Quarantined,
 }
 
-/// A device as the framework knows it. Cheap to clone.
+/// A device of the framework. Cheap to clone.
 #[derive(Clone)]
 pub struct RegisteredDevice {
     entry: Arc<Entry>,
@@ -36,54 +36,55 @@ pub struct RegisteredDevice {
 
 enum Entry {
     Excluded { name: String, class: Class, reason: String },
-    Present(Box<Present>),
+    Active(Box<ActiveDevice>),
 }
 
-pub(crate) struct Present {
+pub(crate) struct ActiveDevice {
     device: Arc<dyn Device>,
     info: Arc<DeviceInfo>,
     /// By algorithm.
     admissions: Box<[Admission]>,
-    /// On its way back from quarantine.
+    /// The tests on the way back from quarantine.
     probation: Mutex<Option<Probation>>,
     pool: Pool,
-    /// Where it has a limit of sessions.
+    /// Present if the device limits the number of sessions.
     session_cache: Option<SessionCache>,
-    /// Another device has come in its place.
+    /// Another device has replaced this one.
     retired: AtomicBool,
-    /// Its queue pairs are [`Inline`].
+    /// The queue pairs are [`Inline`].
     inline: AtomicBool,
-    /// It has fewer queue pairs than there are threads that want one.
+    /// The device has fewer queue pairs than threads want.
     scarce: AtomicBool,
     pub(crate) health: Health,
-    /// Lines that are no thread's own.
-    pub(crate) shared: SharedLines,
+    /// Queue pairs shared by all threads.
+    pub(crate) shared: SharedPairs,
     /// By algorithm and operation.
     costs: Box<[OnceLock<Arc<Costs>>]>,
 }
 
-impl Present {
-    /// A queue pair that nobody else has, until it is put back; `None` while the device has no more.
+impl ActiveDevice {
+    /// Takes a queue pair for exclusive use until it is put back. Returns `None` if the device has no more.
     fn take_pair(&self) -> Result<Option<OpenPair>, Fault> {
         match self.pool.take() {
             Some(pair) => Ok(Some(pair)),
             None => match self.attach()? {
-                None if self.tests_give_up_pair() => self.attach(),
+                None if self.release_test_pair() => self.attach(),
                 attached => Ok(attached),
             },
         }
     }
 
-    /// Whether a queue pair is free now that a batch of known answers had to itself: nobody else may be there to poll it.
+    /// Returns `true` if a known-answer test has freed a queue pair. Another thread might not poll the test.
     #[cold]
-    fn tests_give_up_pair(&self) -> bool {
-        let clock = &*self.health.surroundings().common.clock;
-        let of_probation = || try_lock(&self.probation)?.as_mut().map(|probation| probation.gives_up_pair(clock));
-        self.admissions.iter().any(|admission| admission.gives_up_pair(clock)) || of_probation() == Some(true)
+    fn release_test_pair(&self) -> bool {
+        let clock = &*self.health.environment().common.clock;
+        let release_probation_pair =
+            || try_lock(&self.probation)?.as_mut().map(|probation| probation.release_pair(clock));
+        self.admissions.iter().any(|admission| admission.release_pair(clock)) || release_probation_pair() == Some(true)
     }
 
     fn attach(&self) -> Result<Option<OpenPair>, Fault> {
-        let Some(pair) = guarded(|| self.device.attach())? else {
+        let Some(pair) = call_guarded(|| self.device.attach())? else {
             self.scarce.store(true, Ordering::Relaxed);
             return Ok(None);
         };
@@ -98,14 +99,14 @@ impl Present {
             return;
         }
         let surplus = if self.retired.load(Ordering::SeqCst) { Some(pair) } else { self.pool.put(pair) };
-        let _ = survived(|| drop(surplus));
+        let _ = catch_panic(|| drop(surplus));
     }
 
-    /// Lets `work` use what serving the device takes.
-    pub(crate) fn with_served(&self, common: &Common, learner: Learner<'_>, work: impl FnOnce(&Served<'_>)) {
+    /// Calls `work` with the parts of the device that serving needs.
+    pub(crate) fn with_context(&self, common: &Common, learner: Learner<'_>, work: impl FnOnce(&ServeContext<'_>)) {
         let (take_pair, put_pair) = (|| self.take_pair(), |pair| self.put_pair(pair));
-        work(&Served {
-            device: self.health.surroundings().place,
+        work(&ServeContext {
+            device: self.health.environment().place,
             health: &self.health,
             common,
             learner,
@@ -127,7 +128,7 @@ impl Present {
 impl RegisteredDevice {
     pub(crate) fn new(device: Arc<dyn Device>) -> Self {
         let info = Arc::new(device.info().clone());
-        let present = Present {
+        let active = ActiveDevice {
             admissions: (0..Algorithm::COUNT).map(|_| Admission::default()).collect(),
             probation: Mutex::default(),
             pool: Pool::default(),
@@ -136,215 +137,215 @@ impl RegisteredDevice {
             inline: AtomicBool::new(false),
             scarce: AtomicBool::new(info.limits.queue_pairs < usize::MAX && info.limits.queue_pairs < cpus()),
             health: Health::new(&info),
-            shared: SharedLines::default(),
+            shared: SharedPairs::default(),
             costs: (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect(),
             device,
             info,
         };
-        Self { entry: Arc::new(Entry::Present(Box::new(present))) }
+        Self { entry: Arc::new(Entry::Active(Box::new(active))) }
     }
 
     pub(crate) fn excluded(name: String, class: Class, reason: String) -> Self {
         Self { entry: Arc::new(Entry::Excluded { name, class, reason }) }
     }
 
-    /// Said once, when the framework is built.
-    pub(crate) fn place_in(&self, place: usize, common: &Arc<Common>) {
-        if let Some(present) = self.present() {
-            present.health.place_in(place, common);
+    /// Sets the index and the environment; once, when the framework is built or the device added.
+    pub(crate) fn set_place(&self, place: usize, common: &Arc<Common>) {
+        if let Some(active) = self.active() {
+            active.health.set_place(place, common);
         }
     }
 
-    /// Unique among the devices of a framework that are not retired.
+    /// Returns the name, which is unique among the framework's devices that are not retired.
     pub fn name(&self) -> &str {
         match &*self.entry {
             Entry::Excluded { name, .. } => name,
-            Entry::Present(present) => &present.info.name,
+            Entry::Active(active) => &active.info.name,
         }
     }
 
-    /// The kind of engine.
+    /// Returns the kind of engine.
     pub fn class(&self) -> Class {
         match &*self.entry {
             Entry::Excluded { class, .. } => *class,
-            Entry::Present(present) => present.info.class,
+            Entry::Active(active) => active.info.class,
         }
     }
 
-    /// Whether it serves requests.
+    /// Returns the state of the device.
     pub fn state(&self) -> DeviceState {
         match &*self.entry {
             Entry::Excluded { reason, .. } => DeviceState::Excluded(reason.clone()),
-            Entry::Present(present) if present.retired.load(Ordering::Relaxed) => {
-                DeviceState::Excluded("another device of this name has come in its place".to_owned())
+            Entry::Active(active) if active.retired.load(Ordering::Relaxed) => {
+                DeviceState::Excluded("replaced by another device of this name".to_owned())
             }
-            Entry::Present(present) if !present.health.is_ready() => DeviceState::Quarantined,
-            Entry::Present(_) => DeviceState::Ready,
+            Entry::Active(active) if !active.health.is_ready() => DeviceState::Quarantined,
+            Entry::Active(_) => DeviceState::Ready,
         }
     }
 
-    /// What it offers for `algorithm`; nothing when it is excluded.
+    /// Returns the capability for `algorithm`; `None` if the device is excluded or does not offer it.
     pub fn capability(&self, algorithm: Algorithm) -> Option<&Capability> {
-        self.present()?.capability(algorithm)
+        self.active()?.capability(algorithm)
     }
 
-    /// Everything it offers; nothing when it is excluded.
+    /// Returns all capabilities; none if the device is excluded.
     pub fn capabilities(&self) -> &[Capability] {
-        self.present().map_or(&[], |present| &present.info.capabilities)
+        self.active().map_or(&[], |active| &active.info.capabilities)
     }
 
-    /// What it is; `None` when it is excluded.
+    /// Returns the description of the device; `None` if it is excluded.
     pub fn details(&self) -> Option<&DeviceInfo> {
-        self.present().map(|present| &*present.info)
+        self.active().map(|active| &*active.info)
     }
 
-    /// Requests that are in it, or wait for room there. Devices that work in the calling thread have none.
+    /// Returns the number of requests in the device or waiting for it; 0 if the device works in the calling thread.
     pub fn in_flight(&self) -> u64 {
-        self.present().map_or(0, |present| present.health.load.held())
+        self.active().map_or(0, |active| active.health.load.held())
     }
 
-    /// Runs the known-answer test of `algorithm`, unless it has been run; says what was wrong. A device serves an algorithm
-    /// only after this. After a fault the test is run again, though not at once.
+    /// Runs the known-answer test of `algorithm` unless its result is known, and returns an error if the device failed it. A device serves an
+    /// algorithm only after this. After a fault, a later call runs the test again.
     pub fn admit(&self, algorithm: Algorithm) -> Result<(), Refusal> {
         self.admit_with(algorithm, Urgency::Patient)
     }
 
     pub(crate) fn admit_with(&self, algorithm: Algorithm, urgency: Urgency) -> Result<(), Refusal> {
-        let present = self.present().ok_or(Unsupported::because("the device is excluded"))?;
-        let capability = present.capability(algorithm).ok_or(Unsupported::because("the device does not offer it"))?;
-        let take_pair = || present.take_pair();
-        let admission = &present.admissions[algorithm as usize];
-        admission.admit(&*present.device, capability, &present.health, &take_pair, urgency)
+        let active = self.active().ok_or(Unsupported::because("the device is excluded"))?;
+        let capability = active.capability(algorithm).ok_or(Unsupported::because("the device does not offer it"))?;
+        let take_pair = || active.take_pair();
+        let admission = &active.admissions[algorithm as usize];
+        admission.admit(&*active.device, capability, &active.health, &take_pair, urgency)
     }
 
-    /// What an operation costs on it, as far as that is known. `None` when it is excluded or does not offer the algorithm.
+    /// Returns the costs of an operation, as far as known. `None` if the device is excluded or does not offer the algorithm.
     pub fn costs(&self, algorithm: Algorithm, operation: Operation) -> Option<&Costs> {
         self.capability(algorithm)?;
-        Some(self.here().costs(algorithm, operation))
+        Some(self.expect_active().costs(algorithm, operation))
     }
 
-    /// As policies see it, if it offers the algorithm.
+    /// Returns the candidate for policies, if the device offers the algorithm.
     pub(crate) fn candidate(&self, place: usize, algorithm: Algorithm) -> Option<Candidate> {
-        let present = self.present()?;
-        let capability = present.capability(algorithm)?.clone();
+        let active = self.active()?;
+        let capability = active.capability(algorithm)?.clone();
         let operations = algorithm.kind().operations();
-        let costs = operations.iter().map(|operation| present.costs(algorithm, *operation).clone()).collect();
-        let (info, load) = (present.info.clone(), present.health.load.clone());
+        let costs = operations.iter().map(|operation| active.costs(algorithm, *operation).clone()).collect();
+        let (info, load) = (active.info.clone(), active.health.load.clone());
         let first = algorithm.place(operations[0]);
         Some(Candidate { device: place, info, capability, load, costs, first })
     }
 
-    pub(crate) fn present(&self) -> Option<&Present> {
+    pub(crate) fn active(&self) -> Option<&ActiveDevice> {
         match &*self.entry {
             Entry::Excluded { .. } => None,
-            Entry::Present(present) => Some(present),
+            Entry::Active(active) => Some(active),
         }
     }
 
-    fn here(&self) -> &Present {
-        self.present().expect("an excluded device has no capabilities, so nothing is ever sent to it")
+    fn expect_active(&self) -> &ActiveDevice {
+        self.active().expect("an excluded device has no capabilities, so no request is sent to it")
     }
 
-    /// Only for devices that are some session's candidates, which excluded ones never are.
+    /// Only for devices that are candidates of a session, which excluded ones never are.
     #[inline]
     pub(crate) fn health(&self) -> &Health {
-        &self.here().health
+        &self.expect_active().health
     }
 
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
-        self.present().is_some_and(|present| present.health.is_ready())
+        self.active().is_some_and(|active| active.health.is_ready())
     }
 
-    /// If the device has been in quarantine for long enough, goes on with the known-answer tests that it has passed before.
-    pub(crate) fn try_again(&self) {
-        let Some(present) = self.present() else { return };
-        let health = &present.health;
-        let clock = &*health.surroundings().common.clock;
-        if health.is_ready() || present.retired.load(Ordering::Relaxed) {
+    /// Continues the known-answer tests that the device had passed before, if it has been in quarantine for long enough.
+    pub(crate) fn retry(&self) {
+        let Some(active) = self.active() else { return };
+        let health = &active.health;
+        let clock = &*health.environment().common.clock;
+        if health.is_ready() || active.retired.load(Ordering::Relaxed) {
             return;
         }
-        let Some(mut probation) = try_lock(&present.probation) else { return };
+        let Some(mut probation) = try_lock(&active.probation) else { return };
         if probation.is_none() && !health.trust.begin_probation(clock.now()) {
             return;
         }
-        let tests = present.info.capabilities.iter().map(|capability| {
-            let admission = &present.admissions[capability.algorithm as usize];
+        let tests = active.info.capabilities.iter().map(|capability| {
+            let admission = &active.admissions[capability.algorithm as usize];
             (capability, admission)
         });
-        let take_pair = || present.take_pair();
-        let works = probation.get_or_insert_default().go_on(&*present.device, tests, clock, &take_pair);
+        let take_pair = || active.take_pair();
+        let works = probation.get_or_insert_default().advance(&*active.device, tests, clock, &take_pair);
         if let Some(works) = works {
             *probation = None;
-            health.judge(works && !present.retired.load(Ordering::Relaxed));
+            health.end_probation(works && !active.retired.load(Ordering::Relaxed));
         }
     }
 
-    /// Leaves it in quarantine for good: another device of its name has come.
+    /// Leaves the device in quarantine for good, because another device replaces it.
     pub(crate) fn retire(&self) {
-        if let Some(present) = self.present() {
-            present.retired.store(true, Ordering::SeqCst);
-            present.health.fail(present.health.site());
-            *lock(&present.probation) = None;
-            // The device that has come may need them.
-            while let Some(pair) = present.pool.take() {
-                let _ = survived(|| drop(pair));
+        if let Some(active) = self.active() {
+            active.retired.store(true, Ordering::SeqCst);
+            active.health.fail(active.health.site());
+            *lock(&active.probation) = None;
+            // The new device may need these queue pairs.
+            while let Some(pair) = active.pool.take() {
+                let _ = catch_panic(|| drop(pair));
             }
         }
     }
 
-    /// Opens a session. A fault of a device that has passed the known-answer test is one like any other.
+    /// Opens a session. A fault here quarantines the device, like a fault of a request.
     pub(crate) fn open(&self, params: &SessionParams, urgency: Urgency) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let algorithm = params.algorithm();
         self.admit_with(algorithm, urgency)?;
-        let present = self.here();
-        let opened = guarded(|| present.device.open(params));
+        let active = self.expect_active();
+        let opened = call_guarded(|| active.device.open(params));
         if let Err(Refusal::Fault(fault)) = &opened
             && !matches!(fault, Fault::Declined(_))
         {
-            let Surroundings { place, common } = present.health.surroundings();
+            let Environment { place, common } = active.health.environment();
             let operation = algorithm.kind().operations()[0];
             let site = Site::new(*place, algorithm, operation);
             common.stats.here().fault(site, fault);
-            present.health.fail(site);
+            active.health.fail(site);
         }
         opened
     }
 
-    /// The sessions that are open on it, where it has a limit of these.
+    /// Returns the cache of open sessions, if the device limits their number.
     #[inline]
     pub(crate) fn session_cache(&self) -> Option<&SessionCache> {
-        self.present()?.session_cache.as_ref()
+        self.active()?.session_cache.as_ref()
     }
 
-    /// A queue pair of this device that nobody else has, until it is put back; `None` while it has no more.
+    /// Takes a queue pair for exclusive use until it is put back. Returns `None` if the device has no more.
     pub(crate) fn take_pair(&self) -> Result<Option<OpenPair>, Fault> {
-        self.present().ok_or(Fault::Lost)?.take_pair()
+        self.active().ok_or(Fault::Lost)?.take_pair()
     }
 
-    /// Lets others have the queue pair, if nothing is in it and the device has not failed it.
+    /// Puts a queue pair back, if it is empty and the device has not failed it.
     pub(crate) fn put_pair(&self, pair: OpenPair) {
-        if let Some(present) = self.present() {
-            present.put_pair(pair);
+        if let Some(active) = self.active() {
+            active.put_pair(pair);
         }
     }
 
-    /// Whether its queue pairs do what its sessions do by themselves; its known-answer test has shown it.
+    /// Returns `true` if the queue pairs only run the sessions in the calling thread. Known after the known-answer test.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
-        self.here().inline.load(Ordering::Relaxed)
+        self.expect_active().inline.load(Ordering::Relaxed)
     }
 
-    /// Whether its queue pairs are shared, because there are too few for each thread to have one.
+    /// Returns `true` if the queue pairs are shared, because there are fewer than threads.
     #[inline]
     pub(crate) fn is_scarce(&self) -> bool {
-        self.here().scarce.load(Ordering::Relaxed)
+        self.expect_active().scarce.load(Ordering::Relaxed)
     }
 
-    /// Takes what is ready in the shared lines if they are to be polled, and offers what waits.
+    /// Offers waiting requests to the device, after polling the shared queue pairs if `poll` is set.
     pub(crate) fn serve(&self, common: &Common, learner: Learner<'_>, poll: bool, back: &mut List) {
-        if let Some(present) = self.present() {
-            present.with_served(common, learner, |served| present.shared.serve(served, poll, back));
+        if let Some(active) = self.active() {
+            active.with_context(common, learner, |context| active.shared.serve(context, poll, back));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a device is doing: trusted or not, how much is in it, what waits for it, how long it may take.
+//! The health of a device: trust, load, backlog and deadlines.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,14 +16,14 @@ pub(crate) struct Health {
     pub(crate) load: Arc<Load>,
     /// Requests that wait for room.
     pub(crate) backlog: Backlog,
-    /// An algorithm and operation of the device, for what is counted of it and not about one request.
-    any: (Algorithm, Operation),
-    surroundings: OnceLock<Surroundings>,
+    /// An algorithm and operation of the device, for events that are not about one request.
+    default_work: (Algorithm, Operation),
+    environment: OnceLock<Environment>,
 }
 
-/// Where a device is.
-pub(crate) struct Surroundings {
-    /// Its place in the framework.
+/// The environment of a device.
+pub(crate) struct Environment {
+    /// Index in the framework.
     pub(crate) place: usize,
     pub(crate) common: Arc<Common>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Surroundings {
 impl Health {
     pub(crate) fn new(info: &DeviceInfo) -> Self {
         let load = Arc::<Load>::default();
-        let any = info.capabilities.first().map_or((Algorithm::Null, Operation::Encrypt), |first| {
+        let default_work = info.capabilities.first().map_or((Algorithm::Null, Operation::Encrypt), |first| {
             let kind = first.algorithm.kind();
             (first.algorithm, first.operations.first().copied().unwrap_or(kind.operations()[0]))
         });
@@ -40,23 +40,23 @@ impl Health {
             deadlines: Deadlines::default(),
             backlog: Backlog::new(load.clone()),
             load,
-            any,
-            surroundings: OnceLock::new(),
+            default_work,
+            environment: OnceLock::new(),
         }
     }
 
-    /// Said once, when the framework is built.
-    pub(crate) fn place_in(&self, place: usize, common: &Arc<Common>) {
-        self.surroundings.get_or_init(|| Surroundings { place, common: common.clone() });
+    /// Sets the index and the environment; once, when the framework is built or the device added.
+    pub(crate) fn set_place(&self, place: usize, common: &Arc<Common>) {
+        self.environment.get_or_init(|| Environment { place, common: common.clone() });
     }
 
-    pub(crate) fn surroundings(&self) -> &Surroundings {
-        self.surroundings.get().expect("a device serves nobody before its framework is built")
+    pub(crate) fn environment(&self) -> &Environment {
+        self.environment.get().expect("a device serves no request before its framework is built")
     }
 
-    /// What is counted of the device, when it is not about one request.
+    /// Returns the counters' key for events that are not about one request.
     pub(crate) fn site(&self) -> Site {
-        Site::new(self.surroundings().place, self.any.0, self.any.1)
+        Site::new(self.environment().place, self.default_work.0, self.default_work.1)
     }
 
     #[inline]
@@ -64,34 +64,34 @@ impl Health {
         self.trust.is_ready()
     }
 
-    /// The device failed at `site`. It serves nobody until it has passed its known-answer tests again.
+    /// Quarantines the device, which failed at `site`. It stays there until it has passed its known-answer tests again.
     pub(crate) fn fail(&self, site: Site) {
-        let Surroundings { place, common } = self.surroundings();
+        let Environment { place, common } = self.environment();
         if self.trust.quarantine(common.clock.now()) {
-            common.set_ailing(*place, true);
+            common.set_quarantined(*place, true);
             common.stats.here().event(site, Event::Quarantined, 1);
         }
     }
 
     /// Ends a probation.
-    pub(crate) fn judge(&self, works: bool) {
-        let Surroundings { place, common } = self.surroundings();
-        if self.trust.judge(works, common.clock.now()) {
-            common.set_ailing(*place, false);
-            // It may have failed again between these two.
+    pub(crate) fn end_probation(&self, works: bool) {
+        let Environment { place, common } = self.environment();
+        if self.trust.end_probation(works, common.clock.now()) {
+            common.set_quarantined(*place, false);
+            // The device may have failed again between these two.
             if !self.trust.is_ready() {
-                common.set_ailing(*place, true);
+                common.set_quarantined(*place, true);
             }
             common.stats.here().event(self.site(), Event::Returned, 1);
         }
     }
 
-    /// Notes how long so many requests were in the device.
-    pub(crate) fn took(&self, bytes: usize, ns: u64, requests: usize) {
-        self.deadlines.took(bytes, ns, requests);
+    /// Records the time that `requests` requests were in the device.
+    pub(crate) fn record_time(&self, bytes: usize, ns: u64, requests: usize) {
+        self.deadlines.record(bytes, ns, requests);
     }
 
-    /// How long a request may be in the device.
+    /// Returns the maximum time of a request in the device, in nanoseconds.
     pub(crate) fn deadline(&self, bytes: usize) -> u64 {
         self.deadlines.deadline(bytes)
     }

@@ -1,5 +1,6 @@
-//! The devices of a framework: whether they are trusted, their sessions and queue pairs, requests that wait for them, and their costs.
+//! The devices of a framework: trust, sessions, queue pairs, backlogs and costs.
 
+mod active_pair;
 mod admission;
 mod backlog;
 mod bench;
@@ -8,19 +9,18 @@ mod candidates;
 mod coalescer;
 mod device;
 mod health;
-mod line;
 mod pairs;
 mod probe;
 mod registry;
 mod session_cache;
 
-pub(crate) use admission::{UNDER_WAY, Urgency};
+pub(crate) use active_pair::{ActivePair, Learner};
+pub(crate) use admission::{TEST_RUNNING, Urgency};
 pub use backlog::Priority;
 pub(crate) use backlog::Sender;
-pub(crate) use calibrate::{Calibrations, cost_records, take_in_costs};
+pub(crate) use calibrate::{Calibrations, cost_records, import_record};
 pub(crate) use candidates::Candidates;
 pub(crate) use coalescer::{Coalescer, Common};
 pub use device::{DeviceState, RegisteredDevice};
-pub(crate) use line::{Learner, Line};
-pub(crate) use probe::Machine;
+pub(crate) use probe::CalibrationContext;
 pub(crate) use registry::Registry;

@@ -1,53 +1,53 @@
-//! Measuring one device, at some cells of its table.
+//! Measures one device, cell by cell.
 
-#![allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
+#![allow(clippy::cast_precision_loss, reason = "times fit into 24 bits, or need no more precision")]
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::admission::{UNDER_WAY, Urgency};
+use super::admission::{TEST_RUNNING, Urgency};
 use super::device::RegisteredDevice;
 use crate::algorithm::{
     Algorithm, AlgorithmInfo, Direction, Fault, Kind, Length, Operation, Outcome, Refusal, SessionParams,
 };
 use crate::clock::Clock;
-use crate::driver::{DeviceSession, Fields, Operands, guarded};
-use crate::request::{Inbox, List, Loan, Request};
+use crate::driver::{DeviceSession, Fields, Operands, call_guarded};
+use crate::request::{BorrowedBatch, Inbox, List, Request};
 use crate::route::{CostCell, Ledgers, Meter, REQUESTS};
 use crate::trust::{sample_params, sample_text};
 
-/// One device takes no longer in a turn.
-const EACH: u64 = 5_000_000;
-/// A device that takes longer for one group of requests is not for us, in nanoseconds.
+/// Maximum nanoseconds of a device in a round.
+const ROUND_NS: u64 = 5_000_000;
+/// Nanoseconds for a group of requests after which a device is not measurable.
 const PATIENCE: u64 = 100_000_000;
-/// Groups that would take so many nanoseconds one by one are not measured: somebody waits.
+/// Groups that would take longer one by one, in nanoseconds, are not measured, because a caller waits.
 const LONG: f32 = 20e6;
-/// A measurement lasts at least so long, in nanoseconds, so that reading the clock is no part of it.
+/// Minimum duration of a measurement in nanoseconds, so that reading the clock does not matter.
 const MEASUREMENT: u64 = 10_000;
-/// The first measurement of requests that take less time than this, in nanoseconds, does not count: the caches are cold.
+/// The first measurement of requests that are shorter than this, in nanoseconds, is discarded: the caches are cold.
 const COLD: u64 = 1_000_000;
-/// Columns that are measured.
+/// Columns: bytes of a request.
 const SIZES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
-/// Bytes in all requests of a group at most. What is larger takes long and tells nothing new.
+/// Maximum bytes in all requests of a group. Larger groups take long and show nothing new.
 const MOST: usize = 256 << 10;
-/// Rows up to so many requests are measured of every device that takes several at a time.
+/// Rows up to this number of requests are measured for every device that takes several at a time.
 const FULL: usize = 64;
-/// Rows that are measured of a device that takes requests one by one.
+/// Rows for a device that takes requests one by one.
 const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
 
-/// What a calibration works on.
+/// The environment of a calibration.
 #[derive(Clone, Copy)]
-pub(crate) struct Machine<'a> {
+pub(crate) struct CalibrationContext<'a> {
     pub(crate) devices: &'a [RegisteredDevice],
     pub(crate) ledgers: &'a Ledgers,
     pub(crate) clock: &'a dyn Clock,
 }
 
-/// A device while it is measured.
+/// The measurement of a device.
 pub(crate) struct Probe {
-    /// Its place in the framework.
+    /// Index in the framework.
     pub(crate) device: usize,
-    /// It works in the calling thread.
+    /// The device works in the calling thread.
     pub(crate) direct: bool,
     algorithm: Algorithm,
     operation: Operation,
@@ -55,23 +55,23 @@ pub(crate) struct Probe {
     meter: Meter,
     buffers: Vec<Buffer>,
     rows: Vec<usize>,
-    /// Cells, in the order in which they are measured, and the one that comes next.
+    /// Cells in the order of measurement, and the index of the next one.
     cells: Vec<(usize, usize)>,
     next: usize,
-    /// Cells of this turn, and the nanoseconds that they took.
-    turn: (usize, u64),
-    /// The turn is over: all cells had theirs, or there was no time for more. The next turn goes on where this one ends.
+    /// Cells of this round, and the nanoseconds that they took.
+    round: (usize, u64),
+    /// The round is over: all cells were measured, or the time is used up. The next round continues where this one ends.
     pub(crate) is_over: bool,
-    /// By row and column of what is measured; the measurements of all turns, wall and CPU, for one group of requests.
+    /// Measurements of all rounds by row and column: wall and CPU nanoseconds for one group of requests.
     found: Vec<Vec<Vec<(f32, f32)>>>,
 }
 
-/// Most bytes in each of so many requests.
+/// Returns the maximum bytes of each request in a group.
 fn largest(requests: usize) -> usize {
     if requests == 1 { SIZES[SIZES.len() - 1] } else { SIZES[SIZES.len() - 1].min(MOST / requests) }
 }
 
-/// What a request works on.
+/// The operands of a request.
 #[derive(Clone)]
 struct Buffer {
     iv: Vec<u8>,
@@ -81,88 +81,87 @@ struct Buffer {
     written: usize,
 }
 
-/// Anything that keeps a device from being measured.
-pub(crate) struct Unfit;
+/// The device cannot be measured.
+pub(crate) struct NotMeasurable;
 
-/// The session that is measured. Of ECDSA some devices have either half of the key, not both; the public key of the private one that is 1
-/// is the generator.
+/// Returns the parameters of the measured session. For ECDSA, it has one half of the key pair, because some devices do not take both; the
+/// generator is the public key of private key 1.
 fn params(algorithm: Algorithm, operation: Operation) -> SessionParams {
     match (algorithm, operation) {
         (Algorithm::EcdsaP256, Operation::Verify) => {
-            SessionParams::new(algorithm, Algorithm::EcdhP256.info().generator).direction(Direction::Decrypt)
+            SessionParams::new(algorithm, Algorithm::EcdhP256.info().generator).with_direction(Direction::Decrypt)
         }
-        (Algorithm::EcdsaP256, _) => sample_params(algorithm).direction(Direction::Encrypt),
+        (Algorithm::EcdsaP256, _) => sample_params(algorithm).with_direction(Direction::Encrypt),
         _ => sample_params(algorithm),
     }
 }
 
-/// Of every packet: numbers start at 1 (RFC 4303, 3.3.3).
+/// The number of every packet: numbers start at 1 (RFC 4303, 3.3.3).
 const NUMBER: [u8; 8] = 1u64.to_be_bytes();
 
 impl Probe {
-    /// Of a device whose known-answer test is over; `None` while it is not.
+    /// Prepares the measurement of a device. Returns `None` until the device's known-answer test is over.
     pub(crate) fn new(
-        machine: Machine<'_>,
+        context: CalibrationContext<'_>,
         place: usize,
         algorithm: Algorithm,
         operation: Operation,
         urgency: Urgency,
-    ) -> Result<Option<Self>, Unfit> {
-        let device = &machine.devices[place];
+    ) -> Result<Option<Self>, NotMeasurable> {
+        let device = &context.devices[place];
         let capability = device.capability(algorithm).filter(|capability| capability.operations.contains(&operation));
-        let Some(capability) = capability.filter(|_| device.is_ready()) else { return Err(Unfit) };
+        let Some(capability) = capability.filter(|_| device.is_ready()) else { return Err(NotMeasurable) };
         let params = params(algorithm, operation);
         let session = match device.open(&params, urgency) {
             Ok(session) => session,
-            Err(Refusal::Fault(Fault::Declined(UNDER_WAY))) => return Ok(None),
-            Err(_) => return Err(Unfit),
+            Err(Refusal::Fault(Fault::Declined(TEST_RUNNING))) => return Ok(None),
+            Err(_) => return Err(NotMeasurable),
         };
         let mut rows: Vec<usize> =
             if capability.lanes == 1 && capability.direct { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
-        // Beyond lanes that are full twice, and what any device needs to be full, times are in proportion.
+        // Beyond twice the lanes, and the load that fills any device, times are in proportion.
         let enough = capability.lanes.saturating_mul(2).max(FULL).min(capability.ring.max(1));
         rows.retain(|requests| *requests <= enough);
         let sizes = |requests: usize| {
             SIZES.iter().filter(|bytes| **bytes <= capability.max_bytes && **bytes <= largest(requests)).count()
         };
         let info = algorithm.info();
-        let (iv, tag) = (info.iv, params.tag_length());
+        let (iv, tag) = (info.iv, params.tag_len());
         let iv_length = if iv.allows(12) { 12 } else { iv.max };
         let buffer = |index: usize| {
-            // It is one of as many at least.
+            // Groups that use this buffer have at least this many requests.
             let most = largest(index + 1);
             let row = operation.info();
             let output = match row.kind {
                 Kind::Packet => info.data_length(most),
                 _ => info.length(row.output, most, tag),
             };
-            // Whatever size is asked for. All zeros are a public key of ML-KEM.
+            // Some operations take one length only. All zeros are a valid public key of ML-KEM.
             let mut input = match info.data_of(operation) {
                 Some(bytes) => vec![0; bytes],
                 None => vec![index as u8; info.data_length(most)],
             };
             match operation {
-                // A public key, which not every number is.
+                // A valid public key, which not every number is.
                 Operation::Derive => input = info.generator.to_vec(),
                 Operation::Compress => input = sample_text(most),
-                // A number below any modulus. A padding that is none takes as long as one that is good.
+                // A number below any modulus. Invalid padding takes as long as valid padding.
                 Operation::Encipher | Operation::Decipher => input.fill(2),
                 _ => {}
             }
             let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
             let tag = info.length(row.tag, most, tag);
-            // Zeros are no signature of ECDSA, and refused before anything is computed (FIPS 186-5, 6.4.2).
+            // ECDSA refuses a signature of zeros before computing anything (FIPS 186-5, 6.4.2).
             let byte = u8::from(algorithm == Algorithm::EcdsaP256);
             Buffer { iv, input, output: vec![0; output], tag: vec![byte; tag], written: 0 }
         };
         let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
             (0..rows.len()).flat_map(|row| (0..found[row].len()).map(move |column| (row, column))).collect();
-        // Single requests of all sizes say most: an engine that needs long to begin is known by its large ones, and other
-        // numbers of requests can be thought of in proportion.
+        // Single requests of all sizes come first: large ones reveal an engine with high start-up time, and larger groups can be extrapolated.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
-        let buffers = (0..*rows.last().ok_or(Unfit)?).map(buffer).collect();
-        let meter = machine.ledgers.meter(machine.clock, device.class(), capability.direct);
+        let buffers = (0..*rows.last().ok_or(NotMeasurable)?).map(buffer).collect();
+        let meter = context.ledgers.meter(context.clock, device.class(), capability.direct);
         let (device, direct) = (place, capability.direct);
         Ok(Some(Self {
             device,
@@ -175,20 +174,20 @@ impl Probe {
             rows,
             cells,
             next: 0,
-            turn: (0, 0),
+            round: (0, 0),
             is_over: false,
             found,
         }))
     }
 
-    /// Measures a cell.
-    pub(crate) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<(), Unfit> {
+    /// Measures the next cell.
+    pub(crate) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<(), NotMeasurable> {
         let start = self.meter.now(clock);
         let (row, column) = self.cells[self.next];
         self.next = (self.next + 1) % self.cells.len();
-        // By what one such request takes, as far as that is known.
+        // Predict from the time of a single request, if known.
         let alone = self.found[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
-        // A single request by the next smaller size: it has to be as short as a request may wait for.
+        // Predict a single request from the next smaller size: it must not take longer than a request may wait.
         let smaller = column.checked_sub(1).and_then(|column| self.found[0][column].last().copied());
         let grown = |(wall, _): (f32, f32)| wall * SIZES[column] as f32 / SIZES[column - 1] as f32;
         let is_long = if row == 0 {
@@ -200,26 +199,26 @@ impl Probe {
             let measured = self.measure(device, clock, self.rows[row], SIZES[column])?;
             self.found[row][column].push(measured);
         }
-        let (cells, spent) = (self.turn.0 + 1, self.turn.1 + self.meter.since(start, clock));
-        self.is_over = cells == self.cells.len() || spent >= EACH;
-        self.turn = if self.is_over { (0, 0) } else { (cells, spent) };
+        let (cells, spent) = (self.round.0 + 1, self.round.1 + self.meter.since(start, clock));
+        self.is_over = cells == self.cells.len() || spent >= ROUND_NS;
+        self.round = if self.is_over { (0, 0) } else { (cells, spent) };
         Ok(())
     }
 
-    /// Nanoseconds, wall and CPU, for a group of requests.
+    /// Returns the wall and CPU nanoseconds of a group of requests.
     fn measure(
         &mut self,
         device: &RegisteredDevice,
         clock: &dyn Clock,
         requests: usize,
         bytes: usize,
-    ) -> Result<(f32, f32), Unfit> {
+    ) -> Result<(f32, f32), NotMeasurable> {
         let Self { direct, algorithm, operation, session, meter, buffers, .. } = self;
-        // Some have no fewer, or no more.
+        // Some operations take one length only.
         let bytes = algorithm.info().data_of(*operation).unwrap_or(algorithm.info().data_length(bytes));
         let buffers = &mut buffers[..requests];
         let (bytes, scale) = if *operation == Operation::Decompress {
-            // What was compressed has the length that it has: times are in proportion.
+            // Compressed data has a length of its own: scale the time.
             let input = compressed(device, clock, *meter, session, bytes)?;
             for buffer in &mut *buffers {
                 buffer.input.clone_from(&input);
@@ -240,12 +239,12 @@ impl Probe {
             loop {
                 let start = meter.now(clock);
                 for _ in 0..runs {
-                    // A tag that is none takes as long as one that fits.
+                    // A wrong tag takes as long as a correct one.
                     let operands = group[0].entry.operands.reborrow();
-                    let _ = guarded(|| session.run(operands)).map_err(|_| Unfit)?;
+                    let _ = call_guarded(|| session.run(operands)).map_err(|_| NotMeasurable)?;
                 }
                 let took = meter.since(start, clock);
-                // A clock that stands still, or went back, must not keep us.
+                // A clock that stands still or goes back must not make this loop endless.
                 if took >= COLD || is_warm && (took >= MEASUREMENT || runs >= 1000) {
                     let each = (took as f32 / runs as f32 * scale).max(1.0);
                     return Ok((each, each));
@@ -271,7 +270,7 @@ impl Probe {
         }
     }
 
-    /// The measurements until now: the best of all turns.
+    /// Returns the measurements so far: the best of all rounds.
     pub(crate) fn cells(&self) -> Vec<CostCell> {
         let least = |times: &mut dyn Iterator<Item = f32>| times.fold(f32::INFINITY, f32::min);
         let mut cells = Vec::new();
@@ -290,26 +289,25 @@ impl Probe {
     }
 }
 
-/// Runs requests on a device as a session would. The answer is the time that it took, and the part of it in which the thread
-/// was busy with the device: handing over, and taking back. Asking in vain is waiting, which a thread with something else
-/// to do would not.
+/// Runs requests on a device as a session would. Returns the time, and the part of it during which the thread was busy submitting and
+/// collecting. Polling in vain counts as waiting, because a thread with other work would not poll.
 fn run_group(
     device: &RegisteredDevice,
     clock: &dyn Clock,
     meter: Meter,
     session: &Arc<dyn DeviceSession>,
     group: &mut [Request<'_>],
-) -> Result<(u64, u64), Unfit> {
+) -> Result<(u64, u64), NotMeasurable> {
     let (mut wall, mut busy, mut fault) = (0, 0, false);
     for request in group.iter_mut() {
         request.begin();
-        request.note.shape = request.entry.operands.shape();
+        request.meta.shape = request.entry.operands.shape();
     }
     let home = Inbox::new();
-    // SAFETY: there is no session of core's to live long enough.
+    // SAFETY: the requests have no session of core that must outlive them.
     #[allow(unsafe_code)]
-    let Ok(loan) = unsafe { Loan::of(group, &home, |_, _| Ok::<_, Infallible>(None)) };
-    loan.run(|mut list| {
+    let Ok(batch) = unsafe { BorrowedBatch::new(group, &home, |_, _| Ok::<_, Infallible>(None)) };
+    batch.run(|mut list| {
         // SAFETY: the caller holds the session, and every request is back before this function returns.
         #[allow(unsafe_code)]
         list.each(|handle| unsafe { handle.address(&**session, None) });
@@ -320,19 +318,19 @@ fn run_group(
         let mut pair = Some(pair);
         loop {
             let (offered, came) = (list.len(), done.len());
-            let Some(line) = &mut pair else { break };
-            let mut end = line.submit(&mut list, &mut done);
-            if line.in_flight() > 0 {
-                end = end.and_then(|_| line.poll(&mut done).map(|_| true));
+            let Some(open_pair) = &mut pair else { break };
+            let mut end = open_pair.submit(&mut list, &mut done);
+            if open_pair.in_flight() > 0 {
+                end = end.and_then(|_| open_pair.poll(&mut done).map(|_| true));
             }
-            let over = list.is_empty() && line.in_flight() == 0;
+            let over = list.is_empty() && open_pair.in_flight() == 0;
             let moved = list.len() < offered || done.len() > came;
             let is_late = end.is_err() || clock.now().saturating_sub(begun) > PATIENCE;
             if is_late && !over {
-                // A job that the driver keeps even now is waited for: the buffers are this function's.
-                line.take_back(&mut done);
-                while line.in_flight() > 0 {
-                    let _ = line.poll(&mut done);
+                // Wait for a job that the driver keeps even now: the buffers belong to this function's caller.
+                open_pair.take_back(&mut done);
+                while open_pair.in_flight() > 0 {
+                    let _ = open_pair.poll(&mut done);
                     clock.wait(None);
                 }
             } else if over && let Some(pair) = pair.take() {
@@ -358,7 +356,7 @@ fn run_group(
         done
     });
     fault |= group.iter().any(|request| request.entry.outcome.is_none());
-    if fault { Err(Unfit) } else { Ok((wall, busy)) }
+    if fault { Err(NotMeasurable) } else { Ok((wall, busy)) }
 }
 
 impl Buffer {
@@ -373,25 +371,25 @@ impl Buffer {
         };
         let output = if row.in_place { &mut output[..bytes] } else { &mut output[..] };
         let fields = Fields { iv, aad: &[], input: Some(&input[..bytes]), output, tag, written };
-        Operands::of(operation, fields).into()
+        Operands::from_fields(operation, fields).into()
     }
 }
 
-/// What the device compresses the text of so many bytes to.
+/// Returns a text of `bytes` bytes, compressed by the device.
 fn compressed(
     device: &RegisteredDevice,
     clock: &dyn Clock,
     meter: Meter,
     session: &Arc<dyn DeviceSession>,
     bytes: usize,
-) -> Result<Vec<u8>, Unfit> {
+) -> Result<Vec<u8>, NotMeasurable> {
     let (mut output, mut written) = (vec![0; AlgorithmInfo::compressed_max(bytes)], 0);
     let text = sample_text(bytes);
     let mut request = [Request::compress(&text, &mut output, &mut written)];
     run_group(device, clock, meter, session, &mut request)?;
     if request[0].outcome() != Some(Outcome::Done) {
-        return Err(Unfit);
+        return Err(NotMeasurable);
     }
     output.truncate(written);
-    if output.is_empty() { Err(Unfit) } else { Ok(output) }
+    if output.is_empty() { Err(NotMeasurable) } else { Ok(output) }
 }

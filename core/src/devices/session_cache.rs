@@ -1,4 +1,4 @@
-//! The sessions that are open on a device that has room for so many.
+//! A cache of the open sessions on a device that limits their number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::algorithm::{Fault, Refusal};
 use crate::driver::DeviceSession;
 
-/// Sessions by their number. The one that was not used for longest is closed when another one needs its place.
+/// Sessions by their number. The least recently used one is evicted to make room.
 pub(crate) struct SessionCache {
     limit: usize,
     open: Mutex<Open>,
@@ -20,13 +20,13 @@ struct Open {
 }
 
 impl SessionCache {
-    /// For a device that can have `limit` sessions open, of which two are left for its known-answer tests.
+    /// Creates a cache for a device with at most `limit` open sessions; two of them are reserved for known-answer tests.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit: limit.saturating_sub(2).max(1), open: Mutex::default() }
     }
 
-    /// The session of this number, opened if it is not; other threads that need a session of the device wait meanwhile. A
-    /// fault that is not the device's while every open session has requests in flight.
+    /// Returns the session with this number, and opens it if needed; other threads that need a session of the device wait meanwhile. Declines if
+    /// every open session has requests in flight.
     pub(crate) fn get_or_open(
         &self,
         id: usize,
@@ -40,7 +40,7 @@ impl SessionCache {
             return Ok(session.clone());
         }
         if all.sessions.len() >= self.limit {
-            // One that has requests in flight is held by these.
+            // Requests in flight hold their session.
             let idle = all.sessions.iter().filter(|(_, (session, _))| Arc::strong_count(session) == 1);
             let oldest = idle.min_by_key(|(_, (_, used))| *used).map(|(id, _)| *id);
             all.sessions.remove(&oldest.ok_or(Fault::Declined("all of its sessions are in use"))?);
@@ -50,7 +50,7 @@ impl SessionCache {
         Ok(session)
     }
 
-    /// Whether a session is open.
+    /// Returns `true` if the session is open.
     pub(crate) fn has(&self, id: usize) -> bool {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.contains_key(&id)
     }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_session_that_was_not_used_for_longest_makes_room() {
+    fn evicts_the_least_recently_used_session() {
         let cache = SessionCache::new(4);
         let held = cache.get_or_open(1, open).unwrap();
         drop(cache.get_or_open(2, open).unwrap());

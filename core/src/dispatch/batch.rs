@@ -1,4 +1,4 @@
-//! A batch of a caller who waits for it.
+//! Batches whose caller waits for them.
 
 #![allow(unsafe_code)]
 
@@ -13,29 +13,29 @@ use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Misuse, Operation, Outcome, Result};
 use crate::devices::Sender;
 use crate::driver::Operands;
-use crate::request::{Bound, Inbox, List, Loan, Request};
+use crate::request::{BorrowedBatch, Bound, Inbox, List, Request};
 use crate::stats::Site;
 
-/// What a batch seldom has. In memory, which costs those nothing that have none of it.
+/// Rare properties of a batch. Kept in memory rather than registers, so that common batches do not pay for them.
 #[derive(Default)]
-struct Seldom {
-    /// Requests that have an outcome before a device is asked.
+struct RareFlags {
+    /// Some requests have an outcome without a device.
     ended: bool,
-    /// Requests that cannot share a route.
-    apart: bool,
+    /// Some requests cannot share a route.
+    separate: bool,
 }
 
-impl Seldom {
+impl RareFlags {
     #[cold]
     #[inline(never)]
-    fn some_ended(&mut self) {
+    fn set_ended(&mut self) {
         self.ended = true;
     }
 
     #[cold]
     #[inline(never)]
-    fn some_apart(&mut self) {
-        self.apart = true;
+    fn set_separate(&mut self) {
+        self.separate = true;
     }
 }
 
@@ -43,38 +43,38 @@ impl SessionCore {
     /// Runs a batch of this session.
     #[inline]
     pub(crate) fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
-        let mut watch = self.counters().watch(requests.len());
-        let here = watch.here();
+        let mut timer = self.counters().timer(requests.len());
+        let here = timer.here();
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        let (mut group, mut seldom) = (Group::new(false), Seldom::default());
+        let (mut group, mut flags) = (Group::new(false, requests.len()), RareFlags::default());
         let examine = |_, request: &mut Request<'_>| {
             if let Some(outcome) = self.examine(request)? {
-                here.outcome(Site::nowhere(request.note.algorithm, request.note.shape.operation), outcome);
+                here.outcome(Site::nowhere(request.meta.algorithm, request.meta.shape.operation), outcome);
                 request.entry.outcome = Some(outcome);
-                seldom.some_ended();
-            } else if !group.takes_in(self, request) {
-                seldom.some_apart();
+                flags.set_ended();
+            } else if !group.try_add(self, request) {
+                flags.set_separate();
             }
             Ok::<_, Error>(Some(NonNull::from(self).cast()))
         };
-        // SAFETY: the session is borrowed by the caller for longer than the loan.
-        let mut loan = unsafe { Loan::of(requests, &home, examine) }?;
-        if seldom.ended {
-            loan.leave_out_ended();
+        // SAFETY: the caller borrows the session for longer than the batch.
+        let mut batch = unsafe { BorrowedBatch::new(requests, &home, examine) }?;
+        if flags.ended {
+            batch.remove_finished();
         }
-        loan.run(|list| {
+        batch.run(|list| {
             let mut done = List::new();
-            if seldom.apart {
-                dispatcher.send_all(self, list, false, &mut watch, &mut done);
+            if flags.separate {
+                dispatcher.send_all(self, list, false, &mut timer, &mut done);
             } else {
                 group.list = list;
-                dispatcher.send(self, group, &mut watch, &mut done);
+                dispatcher.send(self, group, &mut timer, &mut done);
             }
             dispatcher.finish(&self.gantry, &mut done);
             done
         });
-        if dispatcher.amiss
+        if dispatcher.has_errors
             && let Some(error) = requests.iter_mut().filter_map(Request::take_error).last()
         {
             return Err(error);
@@ -82,34 +82,35 @@ impl SessionCore {
         Ok(())
     }
 
-    /// Runs requests of any sessions of this framework: `owner` is the session of the request in a place. An error stays with its request.
+    /// Runs requests of any sessions of this framework. `owner` returns the session of the request at an index. An error stays with its request.
     pub(crate) fn process_each<'s>(&self, owner: impl Fn(usize) -> &'s SessionCore, requests: &mut [Request<'_>]) {
-        /// Requests of one algorithm and operation share routes, in the order in which each comes first.
-        struct Kin<'s> {
+        /// Requests of one algorithm and operation, which share routes; in order of first appearance.
+        struct RequestClass<'s> {
             lead: &'s SessionCore,
             operation: Operation,
-            /// They are of several sessions.
+            /// The requests belong to several sessions.
             mixed: bool,
         }
-        let mut watch = self.counters().watch(requests.len());
-        let here = watch.here();
+        let mut timer = self.counters().timer(requests.len());
+        let here = timer.here();
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
-        let (mut kins, mut ended) = (SmallVec::<[Kin<'s>; 4]>::new(), false);
+        let (mut classes, mut ended) = (SmallVec::<[RequestClass<'s>; 4]>::new(), false);
         let examine = |place, request: &mut Request<'_>| {
             let owner = owner(place);
             match owner.examine(request) {
                 Ok(None) => {
-                    let (algorithm, operation) = (request.note.algorithm, request.note.shape.operation);
-                    let is_kin =
-                        |kin: &&mut Kin<'s>| kin.operation == operation && kin.lead.params.algorithm() == algorithm;
-                    match kins.iter_mut().find(is_kin) {
-                        Some(kin) => kin.mixed |= !std::ptr::eq(kin.lead, owner),
-                        None => kins.push(Kin { lead: owner, operation, mixed: false }),
+                    let (algorithm, operation) = (request.meta.algorithm, request.meta.shape.operation);
+                    let is_of_class = |class: &&mut RequestClass<'s>| {
+                        class.operation == operation && class.lead.params.algorithm() == algorithm
+                    };
+                    match classes.iter_mut().find(is_of_class) {
+                        Some(class) => class.mixed |= !std::ptr::eq(class.lead, owner),
+                        None => classes.push(RequestClass { lead: owner, operation, mixed: false }),
                     }
                 }
                 Ok(Some(outcome)) => {
-                    here.outcome(Site::nowhere(request.note.algorithm, request.note.shape.operation), outcome);
+                    here.outcome(Site::nowhere(request.meta.algorithm, request.meta.shape.operation), outcome);
                     request.entry.outcome = Some(outcome);
                     ended = true;
                 }
@@ -120,35 +121,35 @@ impl SessionCore {
             }
             Ok::<_, Infallible>(Some(NonNull::from(owner).cast()))
         };
-        // SAFETY: sessions are borrowed by the caller for longer than the loan.
-        let Ok(mut loan) = unsafe { Loan::of(requests, &home, examine) };
+        // SAFETY: the caller borrows the sessions for longer than the batch.
+        let Ok(mut batch) = unsafe { BorrowedBatch::new(requests, &home, examine) };
         if ended {
-            loan.leave_out_ended();
+            batch.remove_finished();
         }
-        loan.run(|mut list| {
+        batch.run(|mut list| {
             let mut done = List::new();
-            for Kin { lead, operation, mixed } in kins {
+            for RequestClass { lead, operation, mixed } in classes {
                 let algorithm = lead.params.algorithm();
-                let is_kin = |request: &Request<'_>| {
-                    request.note.algorithm == algorithm && request.note.shape.operation == operation
+                let is_of_class = |request: &Request<'_>| {
+                    request.meta.algorithm == algorithm && request.meta.shape.operation == operation
                 };
-                let all = list.iter().all(is_kin);
-                let kin = if all { std::mem::take(&mut list) } else { list.extract(|request| is_kin(request)) };
-                dispatcher.send_all(lead, kin, mixed, &mut watch, &mut done);
+                let all = list.iter().all(is_of_class);
+                let class = if all { std::mem::take(&mut list) } else { list.extract(|request| is_of_class(request)) };
+                dispatcher.send_all(lead, class, mixed, &mut timer, &mut done);
             }
             dispatcher.finish(&self.gantry, &mut done);
             done
         });
     }
 
-    /// Looks at a request before it is run; its outcome, where it has one without a device.
+    /// Checks a request before it runs. Returns its outcome if it has one without a device.
     #[inline]
     fn examine(&self, request: &mut Request<'_>) -> Result<Option<Outcome>> {
         request.begin();
         let algorithm = self.params.algorithm();
-        request.note.algorithm = algorithm;
+        request.meta.algorithm = algorithm;
         let (shape, outcome) = self.limits.check(&request.entry.operands)?;
-        request.note.shape = shape;
+        request.meta.shape = shape;
         if let Some(bound) = &request.bound {
             check_bound(shape.operation, bound, self)?;
             if *bound.broken {
@@ -161,7 +162,7 @@ impl SessionCore {
     }
 }
 
-/// The state of a stream never leaves its session's device: a wrong pairing is a mistake of the caller.
+/// Checks that a stream belongs to the session: its state cannot leave the session's device.
 fn check_bound(operation: Operation, bound: &Bound<'_>, session: &SessionCore) -> std::result::Result<(), Misuse> {
     if bound.session == session.id() {
         return Ok(());

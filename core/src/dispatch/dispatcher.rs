@@ -1,11 +1,11 @@
-//! From routes to devices and back: what batches, queues and coalescers have in common.
+//! Sends requests to devices and gets them back: the common part of batches, queues and coalescers.
 //!
-//! Requests that may share a route are a [`Group`]. Each part of it goes where the policy says: to a device that works in the
-//! calling thread, where it is done at once, or to a ring, from which it comes back later. What a ring has no room for
-//! waits in the device's backlog, which every thread that finds room serves in order.
+//! Requests that may share a route are a [`Group`]. Each part of a group goes to the device that the policy chooses. A device that works in
+//! the calling thread runs it at once; a queue pair returns it later. Requests for which a queue pair has no room wait in the device's
+//! backlog, which every thread that finds room serves in order.
 //!
-//! Never put another thread's request on a private line: its owner may stop polling. Such requests go by the
-//! [shared lines](super::shared), and whoever waits polls those.
+//! Never put another thread's request on a private queue pair: its owner may stop polling. Such requests go to shared queue pairs, which
+//! every waiting thread polls.
 
 #![allow(unsafe_code)]
 
@@ -20,110 +20,115 @@ use super::framework::Gantry;
 use super::group::{Group, address, address_by_owner};
 use super::session::{OpenSession, SessionCore};
 use crate::algorithm::{Fault, Operation, Outcome};
-use crate::devices::{Coalescer, Line, RegisteredDevice, Sender, Urgency};
-use crate::driver::{Operands, survived};
-use crate::request::{Inbox, List, Loan, Request};
+use crate::devices::{ActivePair, Coalescer, RegisteredDevice, Sender, Urgency};
+use crate::driver::{Operands, catch_panic};
+use crate::request::{BorrowedBatch, Inbox, List, Request};
 use crate::route::{Question, Reason, Route, Sizes};
-use crate::stats::{Event, Site, Watch};
+use crate::stats::{Event, Site, StageTimer};
 
-/// The lines of one thread to the devices that it uses at the moment.
+/// The queue pairs that one thread uses at the moment.
 ///
-/// Requests of our own are those that are at home in `inbox`.
+/// Our own requests are those that are at home in `inbox`.
 pub(crate) struct Dispatcher<H> {
     pub(crate) inbox: H,
-    /// Rarely more than one; more than two allocate.
-    pub(crate) lines: SmallVec<[Line; 2]>,
-    /// Requests of our own that are in a device or in a backlog.
-    pub(crate) out: usize,
-    /// Something did not go as it should: what is done may have errors.
-    pub(crate) amiss: bool,
+    /// Open queue pairs. Rarely more than one; more than two allocate.
+    pub(crate) pairs: SmallVec<[ActivePair; 2]>,
+    /// Number of our requests in a device, a backlog or a coalescer.
+    pub(crate) in_flight: usize,
+    /// A request may have ended with an error.
+    pub(crate) has_errors: bool,
     sender: Sender,
-    /// Where our next request stands in the virtual time of backlogs whose devices are shared.
+    /// Virtual time of our next request in the backlogs of devices whose queue pairs are shared.
     turn: u64,
 }
 
 /// Requests that go to one device together.
 struct Part<'s> {
-    /// Among the candidates of the session that leads.
+    /// Index among the candidates of the leading session.
     place: usize,
     route: Route,
-    /// Of all requests.
+    /// Bytes of all requests.
     bytes: usize,
     list: List,
-    /// The session of all of them, where the device does one after the other in this thread. Without it, each knows its own.
+    /// The common session, if the device works in this thread. Without it, each request knows its own.
     session: Option<OpenSession<'s>>,
 }
 
 impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     pub(crate) fn new(inbox: H, sender: Sender) -> Self {
-        Self { inbox, lines: SmallVec::new(), out: 0, amiss: false, sender, turn: 0 }
+        Self { inbox, pairs: SmallVec::new(), in_flight: 0, has_errors: false, sender, turn: 0 }
     }
 
-    /// Requests of our own that are out.
-    pub(crate) fn out(&self) -> usize {
-        self.out
+    /// Returns the number of our requests that are out.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
-    /// Whether there is something to poll for: requests of our own, or others' that went to a device by our line.
+    /// Returns `true` if there is something to poll for: our requests, or others' on our queue pairs.
     pub(crate) fn is_busy(&self) -> bool {
-        self.out > 0 || self.lines.iter().any(|line| line.pair.in_flight() > 0)
+        self.in_flight > 0 || self.pairs.iter().any(|active| active.pair.in_flight() > 0)
     }
 
-    /// Lays requests of ours down where anybody may take them along. Returns how many then lie there.
+    /// Posts requests of ours where any thread may take them along. Returns the number of requests there.
     pub(crate) fn post(&mut self, coalescer: &Coalescer, list: List) -> usize {
-        self.out += list.len();
+        self.in_flight += list.len();
         coalescer.post(list)
     }
 
-    /// Takes along everything that lies there, and runs it. `lead` is a session of the coalescer's algorithm.
-    pub(crate) fn take_along(&mut self, lead: &SessionCore, coalescer: &Coalescer, done: &mut List) {
+    /// Takes along all requests of a coalescer and runs them. `lead` is a session of the coalescer's algorithm.
+    pub(crate) fn send_posted(&mut self, lead: &SessionCore, coalescer: &Coalescer, done: &mut List) {
         let list = self.take_from(coalescer);
         self.send_taken(lead, list, done);
     }
 
-    /// Takes back what lies there of ours. The rest is run: whoever takes requests from a coalescer must run them;
-    /// otherwise an owner could lose track of its own.
-    pub(crate) fn recall(&mut self, lead: &SessionCore, coalescer: &Coalescer, done: &mut List) -> List {
+    /// Takes back our requests from a coalescer, and runs the others: a thread that takes requests must run them; otherwise an owner could
+    /// lose track of its own.
+    pub(crate) fn take_own(&mut self, lead: &SessionCore, coalescer: &Coalescer, done: &mut List) -> List {
         let mut list = self.take_from(coalescer);
-        let own = list.extract(|request| request.is_at_home(&self.inbox));
+        let own = list.extract(|request| request.has_home(&self.inbox));
         self.send_taken(lead, list, done);
         own
     }
 
     fn take_from(&mut self, coalescer: &Coalescer) -> List {
         let list = coalescer.take();
-        self.out -= list.iter().filter(|request| request.is_at_home(&self.inbox)).count();
+        self.in_flight -= list.iter().filter(|request| request.has_home(&self.inbox)).count();
         list
     }
 
     fn send_taken(&mut self, lead: &SessionCore, list: List, done: &mut List) {
-        let mut watch = lead.counters().watch(list.len());
-        self.send_all(lead, list, true, &mut watch, done);
+        let mut timer = lead.counters().timer(list.len());
+        self.send_all(lead, list, true, &mut timer, done);
     }
 
-    /// Sends requests on their way, those together that may go together. `mixed`: they are not all of one session and thread.
+    /// Sends requests, grouped by shared routes. `mixed`: they belong to several sessions or threads.
     #[inline]
     pub(crate) fn send_all(
         &mut self,
         lead: &SessionCore,
         mut requests: List,
         mixed: bool,
-        watch: &mut Watch<'_>,
+        timer: &mut StageTimer<'_>,
         done: &mut List,
     ) {
         while !requests.is_empty() {
-            let mut group = Group::new(mixed);
-            let together = requests.iter().take_while(|request| group.takes_in(lead, request)).count();
+            let mut group = Group::new(mixed, requests.len());
+            let together = requests.iter().take_while(|request| group.try_add(lead, request)).count();
             group.list = requests.take_front(together);
-            self.send(lead, group, watch, done);
+            if group.bound.is_some() {
+                // Streams of several devices may alternate.
+                let mut others = requests.extract(|request| group.try_add(lead, request));
+                group.list.append(&mut others);
+            }
+            self.send(lead, group, timer, done);
         }
     }
 
-    /// Sends every request on its way. What no ring keeps is in `done` when this returns. `lead` is a session of theirs.
-    pub(crate) fn send(&mut self, lead: &SessionCore, mut group: Group, watch: &mut Watch<'_>, done: &mut List) {
+    /// Sends a group. Requests that no queue pair keeps are in `done` when this returns. `lead` is a session of the group.
+    pub(crate) fn send(&mut self, lead: &SessionCore, mut group: Group, timer: &mut StageTimer<'_>, done: &mut List) {
         let Some(operation) = group.operation else { return };
         let (mut tried, mut urgency) = (0, Urgency::Brief);
-        // Parts for devices that work in this thread: they run when the rings have theirs.
+        // Parts for devices that work in this thread. They run after the queue pairs have got theirs.
         let mut later = [const { None }; 4];
         let (mut back, mut all_done) = (List::new(), true);
         while !group.list.is_empty() {
@@ -134,18 +139,18 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 lead.ask(&Question { operation, requests, bytes, sizes, needs, tried })
             });
             let Some((route, place)) = route.and_then(|route| Some((route, lead.place(route.device)?))) else {
-                // Nobody can take all of them. Perhaps somebody can take each.
+                // No device takes the whole group. One may take each request alone.
                 self.run_one_by_one(std::mem::take(&mut group.list), done);
                 break;
             };
             let mut part = group.list.take_front(route.requests.max(1));
-            // A queue would do the same in a roundabout way.
+            // A queue pair of an inline device would do the same with more overhead.
             let simple = !group.mixed
                 && lead.candidates[place].capability.direct
                 && lead.gantry.devices()[route.device].is_inline();
-            let session = simple.then(|| lead.opened(place, urgency.on(route)));
+            let session = simple.then(|| lead.opened(place, urgency.for_route(route)));
             let mut declined = match session {
-                None => Self::address(lead, place, route, urgency.on(route), group.mixed, &mut part),
+                None => Self::address(lead, place, route, urgency.for_route(route), group.mixed, &mut part),
                 Some(Ok(_)) => List::new(),
                 Some(Err(_)) => std::mem::take(&mut part),
             };
@@ -153,18 +158,18 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             if !declined.is_empty() {
                 if part.is_empty() && group.bound.is_none() {
                     tried |= 1 << route.device;
-                    urgency = Urgency::Never; // to test one device is enough
+                    urgency = Urgency::Never; // testing one device is enough
                     declined.append(&mut group.list);
                     group.list = declined;
                     continue;
                 }
-                self.run_one_by_one(declined, done); // not all of these sessions are for this device
+                self.run_one_by_one(declined, done); // the device does not open all of these sessions
             }
             let candidate = &lead.candidates[place];
             let bytes = if group.list.is_empty() {
                 group.bytes
             } else {
-                part.iter().map(|request| request.note.shape.bytes).sum()
+                part.iter().map(|request| request.meta.shape.bytes).sum()
             };
             group.bytes = group.bytes.saturating_sub(bytes);
             let part = Part { place, route, bytes, list: part, session };
@@ -175,28 +180,28 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 *slot = Some(part);
                 continue;
             }
-            all_done &= self.run_part(lead, operation, part, group.mixed, watch, &mut back);
+            all_done &= self.run_part(lead, operation, part, group.mixed, timer, &mut back);
         }
         for slot in &mut later {
             let Some(part) = slot.take() else { break };
-            all_done &= self.run_part(lead, operation, part, group.mixed, watch, &mut back);
+            all_done &= self.run_part(lead, operation, part, group.mixed, timer, &mut back);
         }
         self.doorbells();
         if all_done {
             return self.keep_own(group.mixed, back, done);
         }
-        self.sort(group.mixed, back, done);
+        self.sort_completions(group.mixed, back, done);
     }
 
-    /// Tells devices of what they were given.
+    /// Notifies devices of new requests.
     #[inline]
     fn doorbells(&mut self) {
-        for line in &mut self.lines {
-            line.pair.doorbell();
+        for active in &mut self.pairs {
+            active.pair.doorbell();
         }
     }
 
-    /// Whether all of them [are done](Request::is_done), and nothing else came back.
+    /// Runs a part. Returns `true` if all its requests [are done](Request::is_done) and no others came back.
     #[inline]
     fn run_part(
         &mut self,
@@ -204,7 +209,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         operation: Operation,
         part: Part<'_>,
         mixed: bool,
-        watch: &mut Watch<'_>,
+        timer: &mut StageTimer<'_>,
         back: &mut List,
     ) -> bool {
         let Part { place, route, bytes, mut list, session } = part;
@@ -216,17 +221,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 if session.is_some() {
                     handle.copy_for(device);
                 }
-                lead.attest(place, handle);
+                lead.keep_shadow_if_due(place, handle);
             });
         }
-        watch.sent(site, reason, requests, bytes);
+        timer.sent(site, reason, requests, bytes);
         if mixed && requests > 1 {
-            watch.here().event(site, Event::Coalesced, requests);
-            watch.here().event(site, Event::Coalescing, 1);
+            timer.here().event(site, Event::Coalesced, requests);
+            timer.here().event(site, Event::Coalescing, 1);
         }
         if !lead.candidates[place].capability.direct {
             let now = lead.gantry.clock().now();
-            list.each(|handle| handle.note.since = now.max(1));
+            list.each(|handle| handle.meta.since = now.max(1));
         }
         let started = measure.then(|| lead.gantry.start(&lead.candidates[place]));
         let all_done = match session {
@@ -237,18 +242,18 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let what = (lead.params.algorithm(), operation);
             if back.len() - before == requests {
                 lead.gantry.learn(what, route, requests, bytes / requests, started);
-            } else if let Some(line) = self.lines.iter_mut().find(|line| line.device == device)
+            } else if let Some(active) = self.pairs.iter_mut().find(|active| active.device == device)
                 && !lead.candidates[place].capability.direct
             {
-                let handing = lead.gantry.clock().now().saturating_sub(started);
-                line.begin_lesson(route, what, (requests, bytes / requests), (started, handing));
+                let submit_ns = lead.gantry.clock().now().saturating_sub(started);
+                active.begin_measurement(route, what, (requests, bytes / requests), (started, submit_ns));
             }
         }
-        watch.back(site, back.len() - before);
+        timer.back(site, back.len() - before);
         all_done
     }
 
-    /// Runs requests on this device and no other. Those that it fails to do have its fault.
+    /// Runs requests on this device only. If it fails a request, the request has its fault.
     fn try_on(&mut self, lead: &SessionCore, device: usize, operation: Operation, mut list: List, done: &mut List) {
         let mut back = List::new();
         if let Some(place) = lead.place(device) {
@@ -257,13 +262,13 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             done.append(&mut declined);
             if !lead.candidates[place].capability.direct {
                 let now = lead.gantry.clock().now();
-                list.each(|handle| handle.note.since = now.max(1)); // it may have to wait for a queue pair
+                list.each(|handle| handle.meta.since = now.max(1)); // it may have to wait for a queue pair
             }
         }
         let site = lead.site(device, operation);
         self.submit(&lead.gantry, device, site, list, false, &mut back);
         self.keep_own(false, back, done);
-        while self.out > 0 {
+        while self.in_flight > 0 {
             let back = self.collect(&lead.gantry);
             if back.is_empty() {
                 self.wait(&lead.gantry, None);
@@ -273,7 +278,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.close(&lead.gantry, done);
     }
 
-    /// Notes on every request where it goes. Those whose session the device declines are left out and returned.
+    /// Sets the device session and route of every request. Removes and returns the requests whose session the device declines.
     #[inline]
     fn address(lead: &SessionCore, place: usize, route: Route, urgency: Urgency, mixed: bool, part: &mut List) -> List {
         if !mixed {
@@ -292,12 +297,12 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         declined
     }
 
-    /// Runs requests, one after the other, by the session of all of them. Whether each [is done](Request::is_done).
+    /// Runs requests one by one with their common session. Returns `true` if each [is done](Request::is_done).
     #[inline]
     fn run_each(&mut self, session: &OpenSession<'_>, route: Route, mut part: List, back: &mut List) -> bool {
-        self.out += part.len();
+        self.in_flight += part.len();
         let mut all_done = true;
-        let ran = survived(|| {
+        let ran = catch_panic(|| {
             part.each(|handle| {
                 handle.route = Some(route);
                 handle.copy_for(route.device);
@@ -314,7 +319,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         all_done
     }
 
-    /// Hands requests to a device. What it does at once is in `back`; whether that is all, and each
+    /// Hands requests to a device. Requests that complete at once are in `back`. Returns `true` if these are all requests, and each
     /// [is done](Request::is_done).
     pub(crate) fn submit(
         &mut self,
@@ -326,22 +331,21 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         back: &mut List,
     ) -> bool {
         let registered = &gantry.devices()[device];
-        let own =
-            if mixed { part.iter().filter(|request| request.is_at_home(&self.inbox)).count() } else { part.len() };
-        // What stays in a device beyond this call does not stay in a line of ours, if it is not ours.
-        let is_ring = part.iter().any(|request| request.note.since > 0);
+        let own = if mixed { part.iter().filter(|request| request.has_home(&self.inbox)).count() } else { part.len() };
+        // A request of another thread that stays in a device after this call must not be on a queue pair of ours.
+        let is_ring = part.iter().any(|request| request.meta.since > 0);
         if is_ring && registered.is_scarce() {
             return self.share(gantry, registered, device, site, part, back);
         }
-        self.out += own;
+        self.in_flight += own;
         let common = own < part.len() && is_ring;
-        let index = self.lines.iter().position(|line| line.device == device && line.pair.is_open());
-        let mut line = match index {
-            Some(index) => self.lines.swap_remove(index),
+        let index = self.pairs.iter().position(|active| active.device == device && active.pair.is_open());
+        let mut active = match index {
+            Some(index) => self.pairs.swap_remove(index),
             None => match registered.take_pair() {
-                Ok(Some(pair)) => Line::new(device, pair, site),
+                Ok(Some(pair)) => ActivePair::new(device, pair, site),
                 Ok(None) if is_ring => {
-                    self.out -= own; // they are counted again on the way that all share
+                    self.in_flight -= own; // `share` counts them again
                     return self.share(gantry, registered, device, site, part, back);
                 }
                 none => {
@@ -351,26 +355,26 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 }
             },
         };
-        // Nobody passes those who wait already.
+        // Do not overtake waiting requests.
         let all_done =
-            !common && registered.health().backlog.is_empty() && line.submit(registered.health(), &mut part, back);
-        if part.is_empty() && line.pair.in_flight() == 0 {
-            put_away(gantry, line);
+            !common && registered.health().backlog.is_empty() && active.submit(registered.health(), &mut part, back);
+        if part.is_empty() && active.pair.in_flight() == 0 {
+            release_pair(gantry, active);
             return all_done;
         }
         if !part.is_empty() {
             gantry.counters().here().event(site, Event::Full, part.len());
-            registered.health().backlog.push(&mut part, self.sender, &mut line.turn);
-            self.lines.push(line);
-            // The device may have got room before these were in the backlog, and then nobody would look again.
+            registered.health().backlog.push(&mut part, self.sender, &mut active.turn);
+            self.pairs.push(active);
+            // The device may have got room before these were in the backlog; without this check, no thread might look again.
             gantry.serve(device, false, back);
             return false;
         }
-        self.lines.push(line);
+        self.pairs.push(active);
         all_done
     }
 
-    /// Leads requests to a device whose queue pairs are shared: by its backlog, in the order of all that wait there.
+    /// Sends requests to a device with shared queue pairs: through its backlog, in the order of all waiting requests.
     fn share(
         &mut self,
         gantry: &Gantry,
@@ -383,34 +387,34 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         if !registered.health().backlog.is_empty() {
             gantry.counters().here().event(site, Event::Full, part.len());
         }
-        self.out += part.iter().filter(|request| request.is_at_home(&self.inbox)).count();
+        self.in_flight += part.iter().filter(|request| request.has_home(&self.inbox)).count();
         registered.health().backlog.push(&mut part, self.sender, &mut self.turn);
         gantry.serve(device, false, back);
-        // Those of other threads may be among what came back.
+        // Requests of other threads may have come back, too.
         self.deliver_foreign(back);
         false
     }
 }
 
-/// Lets others have the queue pair, in which nothing is.
-pub(crate) fn put_away(gantry: &Gantry, line: Line) {
-    gantry.devices()[line.device].put_pair(line.pair);
+/// Returns an idle queue pair to its device.
+pub(crate) fn release_pair(gantry: &Gantry, active: ActivePair) {
+    gantry.devices()[active.device].put_pair(active.pair);
 }
 
 impl SessionCore {
-    /// Runs one request on a device that has no direct way, by its queue pairs.
+    /// Runs one request through queue pairs, on a device that does not work in the calling thread.
     pub(crate) fn run_on_ring(&self, device: usize, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let home = Inbox::new();
         let mut dispatcher = Dispatcher::new(&home, Sender::default());
         let shape = operands.shape();
         let mut request = Request::new(operands, None);
-        request.note.shape = shape;
-        request.note.algorithm = self.params.algorithm();
+        request.meta.shape = shape;
+        request.meta.algorithm = self.params.algorithm();
         let owner = Some(NonNull::from(self).cast());
-        // SAFETY: the session is borrowed for longer than the loan.
-        let Ok(loan) =
-            unsafe { Loan::of(std::slice::from_mut(&mut request), &home, |_, _| Ok::<_, Infallible>(owner)) };
-        loan.run(|list| {
+        // SAFETY: the session is borrowed for longer than the batch.
+        let Ok(batch) =
+            unsafe { BorrowedBatch::new(std::slice::from_mut(&mut request), &home, |_, _| Ok::<_, Infallible>(owner)) };
+        batch.run(|list| {
             let mut done = List::new();
             dispatcher.try_on(self, device, shape.operation, list, &mut done);
             done

@@ -1,4 +1,4 @@
-//! The framework of a process: its devices, and the policy that chooses between them.
+//! The framework of a process: its devices and its routing policy.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::devices::{
-    Calibrations, Candidates, Common, Learner, Machine, RegisteredDevice, Registry, cost_records, take_in_costs,
+    CalibrationContext, Calibrations, Candidates, Common, Learner, RegisteredDevice, Registry, cost_records,
+    import_record,
 };
 use crate::driver::{Driver, Found};
 use crate::request::List;
@@ -15,7 +16,7 @@ use crate::route::{
 };
 use crate::stats::{Snapshot, Stats};
 
-/// The framework of a process: its devices, and the policy that chooses between them. Cheap to clone.
+/// The framework of a process: its devices and its routing policy. Cheap to clone.
 ///
 /// Programs get one from `gantry-runtime`, which knows the drivers and the configuration.
 #[derive(Clone)]
@@ -24,154 +25,154 @@ pub struct Gantry {
 }
 
 struct Inner {
-    machine: Arc<Devices>,
+    devices: Arc<Devices>,
     policy: Box<dyn Policy>,
     ledgers: Ledgers,
 }
 
 impl Gantry {
-    pub(crate) fn assemble(machine: Arc<Devices>, policy: Box<dyn Policy>) -> Self {
-        Self { inner: Arc::new(Inner { machine, policy, ledgers: Ledgers::new() }) }
+    pub(crate) fn assemble(devices: Arc<Devices>, policy: Box<dyn Policy>) -> Self {
+        Self { inner: Arc::new(Inner { devices, policy, ledgers: Ledgers::new() }) }
     }
 
-    /// Every device that was found, also those that are not used, in the order of registration. The list grows where devices
-    /// [come](Self::discover).
+    /// Returns every device that was found, including unused ones, in the order of registration. [`discover`](Self::discover) may add
+    /// devices.
     pub fn devices(&self) -> &[RegisteredDevice] {
-        self.inner.machine.list()
+        self.inner.devices.list()
     }
 
-    /// The device of this name: the last one, where one has come in the place of another.
+    /// Returns the device with this name; if a device replaced another, the latest.
     pub fn device(&self, name: &str) -> Option<&RegisteredDevice> {
         self.devices().iter().rev().find(|device| device.name() == name)
     }
 
-    /// Looks again for what a driver discovers, for devices that are plugged in while the program runs: adds those that are new,
-    /// or that have the name of one in quarantine, which is retired then. `exclude` is asked for each by its name, and may give the
-    /// reason why it is not to be used. Returns the names of those that have come.
+    /// Runs a driver's discovery again, for devices that were plugged in. Adds new devices, and devices that replace a quarantined one of the same
+    /// name, which is then retired. `exclude` gets each device's name; if it returns a reason, the device is not used. Returns the names of the
+    /// added devices.
     ///
-    /// A device that has come serves sessions that are made from then on, each algorithm after its known-answer test. Older
-    /// sessions and their requests go on as they are. A framework has 64 devices at most, retired ones among them.
+    /// An added device serves sessions made later, each algorithm after its known-answer test. Older sessions and their requests do not change.
+    /// A framework has at most 64 devices, including retired ones.
     ///
-    /// A device that goes needs no call: it fails, its requests are done elsewhere, and it stays in quarantine.
+    /// A removed device needs no call: it fails, its requests run on other devices, and it stays in quarantine.
     pub fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        self.inner.machine.discover(driver, exclude)
+        self.inner.devices.discover(driver, exclude)
     }
 
-    /// What chooses between the devices.
+    /// Returns the routing policy.
     pub fn policy(&self) -> &dyn Policy {
         &*self.inner.policy
     }
 
-    /// The same devices, with what they have proved and what was counted, under another policy.
+    /// Returns a framework with the same devices, trust and counters, under another policy.
     #[must_use]
     pub fn with_policy(&self, policy: impl Policy + 'static) -> Gantry {
-        Self::assemble(self.inner.machine.clone(), Box::new(policy))
+        Self::assemble(self.inner.devices.clone(), Box::new(policy))
     }
 
-    /// The time, as everything in this framework sees it.
+    /// Returns the clock of this framework.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.common().clock
     }
 
-    /// Measures the devices that offer an operation and are not known yet, or all of them `anew`; some ten milliseconds each.
-    /// Learned policies do it themselves when it pays.
+    /// Measures the devices that offer an operation and are not measured yet, or all with `anew`; this takes about ten milliseconds per device.
+    /// Learned policies call it themselves when it pays.
     pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
-        self.inner.machine.calibrations.calibrate(self.machine(), algorithm, operation, anew);
+        self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
 
-    /// Counts work of a caller that is one of the devices itself, and does this without a request: so many nanoseconds, or about as
-    /// many. As with requests, when enough of it has come together, what earlier processes kept is read, and then devices that are not
-    /// known are measured, a fraction of a millisecond at a time. Whether something is known, and no measurement under way.
-    pub(crate) fn worked(&self, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
+    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays first for
+    /// loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a time. Returns
+    /// `true` if costs are known and no measurement is running.
+    pub(crate) fn count_work(&self, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
         let ledgers = &self.inner.ledgers;
-        let ledger = ledgers.of(algorithm, operation);
+        let ledger = ledgers.ledger(algorithm, operation);
         if ledgers.is_due(ns) {
-            if ledger.recall_pays(ns) {
-                self.recall();
+            if ledger.loading_pays(ns) {
+                self.load_costs();
             }
             ledger.tick(ns);
             if ledger.calibration_pays() {
-                self.go_on(algorithm, operation);
+                self.continue_calibration(algorithm, operation);
             }
         }
         let devices = self.devices();
-        let kept = || devices.iter().filter_map(|device| device.costs(algorithm, operation)).any(Costs::is_known);
-        ledger.is_settled_for(devices.len()) || (!ledger.calibration_pays() && kept())
+        let is_measured =
+            || devices.iter().filter_map(|device| device.costs(algorithm, operation)).any(Costs::is_known);
+        ledger.is_settled_for(devices.len()) || (!ledger.calibration_pays() && is_measured())
     }
 
-    /// What is known about the costs of the devices, as plain data.
+    /// Returns the known costs of the devices, as plain data.
     pub fn costs(&self) -> Vec<CostRecord> {
         cost_records(self.devices())
     }
 
-    /// Believes costs that [`costs`](Self::costs) gave out earlier. What is about other devices, or makes no sense, is
-    /// passed over.
-    pub fn believe(&self, costs: &[CostRecord]) {
+    /// Takes over costs from [`costs`](Self::costs). Ignores records of other devices, and implausible ones.
+    pub fn import_costs(&self, costs: &[CostRecord]) {
         for record in costs {
-            take_in_costs(self.devices(), record);
+            import_record(self.devices(), record);
         }
     }
 
-    /// What went wrong with the [`CostStore`](crate::route::CostStore), for the operator. Requests are served all the same.
+    /// Returns the problems with the [`CostStore`](crate::route::CostStore), for the operator. They do not affect requests.
     pub fn warnings(&self) -> Vec<String> {
-        self.inner.machine.calibrations.warnings()
+        self.inner.devices.calibrations.warnings()
     }
 
-    /// What was counted until now.
+    /// Returns a snapshot of the counters.
     pub fn stats(&self) -> Snapshot {
         self.common().stats.snapshot()
     }
 
-    /// Hands a snapshot to whoever [`GantryBuilder::publish`](crate::GantryBuilder::publish) named, now.
+    /// Publishes a snapshot now, through the function given to [`GantryBuilder::publish`](crate::GantryBuilder::publish).
     pub fn publish(&self) {
         self.common().stats.publish();
     }
 
-    /// A reference that does not keep the framework alive.
+    /// Returns a reference that does not keep the framework alive.
     pub fn downgrade(&self) -> WeakGantry {
         WeakGantry { inner: Arc::downgrade(&self.inner) }
     }
 
-    /// Whether both are over the same devices.
+    /// Returns `true` if both frameworks have the same devices.
     pub(crate) fn shares_devices_with(&self, other: &Gantry) -> bool {
-        Arc::ptr_eq(&self.inner.machine, &other.inner.machine)
+        Arc::ptr_eq(&self.inner.devices, &other.inner.devices)
     }
 
-    /// The devices that offer an algorithm.
+    /// Returns the devices that offer an algorithm.
     pub(crate) fn candidates(&self, algorithm: Algorithm) -> Arc<[Candidate]> {
-        self.inner.machine.candidates(algorithm)
+        self.inner.devices.candidates(algorithm)
     }
 
     #[inline]
     pub(crate) fn common(&self) -> &Common {
-        &self.inner.machine.common
+        &self.inner.devices.common
     }
 
-    /// Where things are counted.
+    /// Returns the counters.
     #[inline]
     pub(crate) fn counters(&self) -> &Stats {
         &self.common().stats
     }
 
-    /// One in so many requests is verified; 0 for none.
+    /// Returns `n` if one in `n` requests is verified; 0 if none is.
     #[inline]
     pub(crate) fn verifies(&self) -> u32 {
         self.common().verify
     }
 
-    fn machine(&self) -> Machine<'_> {
-        Machine { devices: self.devices(), ledgers: &self.inner.ledgers, clock: &**self.clock() }
+    fn calibration_context(&self) -> CalibrationContext<'_> {
+        CalibrationContext { devices: self.devices(), ledgers: &self.inner.ledgers, clock: &**self.clock() }
     }
 
-    /// Gives devices in quarantine the chance to come back, when it is time.
+    /// Retries quarantined devices when it is time.
     #[inline]
-    pub(crate) fn look_after(&self) {
-        if self.common().ailing() != 0 {
-            self.devices().iter().for_each(RegisteredDevice::try_again);
+    pub(crate) fn retry_quarantined(&self) {
+        if self.common().quarantined() != 0 {
+            self.devices().iter().for_each(RegisteredDevice::retry);
         }
     }
 
-    /// Asks the policy. `declined`: devices that do not serve the session, as bits.
+    /// Asks the policy. `declined` is a bit mask of devices that do not serve the session.
     #[inline]
     pub(crate) fn ask(
         &self,
@@ -193,19 +194,19 @@ impl Gantry {
         declined: u64,
         hypothetical: bool,
     ) -> Ask<'a> {
-        let excluded = question.tried | declined | self.common().ailing();
+        let excluded = question.tried | declined | self.common().quarantined();
         let ledgers = &self.inner.ledgers;
         Ask { algorithm, question, candidates, excluded, hypothetical, ledgers, calibrator: self }
     }
 
-    /// When requests begin that are to be measured, by the clock of their device.
+    /// Returns the start time of requests that are to be measured, by the clock of their device.
     #[cold]
     pub(crate) fn start(&self, candidate: &Candidate) -> u64 {
         let clock = &**self.clock();
         self.inner.ledgers.meter(clock, candidate.info.class, candidate.capability.direct).now(clock)
     }
 
-    /// Takes in how long requests took that were done in the calling thread.
+    /// Records the duration of requests that ran in the calling thread.
     #[cold]
     pub(crate) fn learn(
         &self,
@@ -231,36 +232,36 @@ impl Gantry {
         learn(&self.candidates(what.0), &measured);
     }
 
-    /// For lines, which find out later how long their requests took.
+    /// Returns the learner for queue pairs, which measure their requests later.
     #[inline]
     pub(crate) fn learner(&self) -> Learner<'_> {
-        Learner { ledgers: &self.inner.ledgers, candidates: &self.inner.machine.candidates }
+        Learner { ledgers: &self.inner.ledgers, candidates: &self.inner.devices.candidates }
     }
 
-    /// Serves the shared lines of a device.
+    /// Serves the shared queue pairs of a device.
     pub(crate) fn serve(&self, device: usize, poll: bool, back: &mut List) {
         self.devices()[device].serve(self.common(), self.learner(), poll, back);
     }
 }
 
 impl Calibrator for Gantry {
-    fn recall(&self) -> bool {
-        self.inner.machine.calibrations.recall(self.devices())
+    fn load_costs(&self) -> bool {
+        self.inner.devices.calibrations.load(self.devices())
     }
 
-    fn go_on(&self, algorithm: Algorithm, operation: Operation) -> bool {
-        self.inner.machine.calibrations.go_on(self.machine(), algorithm, operation)
+    fn continue_calibration(&self, algorithm: Algorithm, operation: Operation) -> bool {
+        self.inner.devices.calibrations.advance(self.calibration_context(), algorithm, operation)
     }
 }
 
-/// A reference to a [`Gantry`] that may be gone.
+/// A weak reference to a [`Gantry`].
 #[derive(Clone)]
 pub struct WeakGantry {
     inner: Weak<Inner>,
 }
 
 impl WeakGantry {
-    /// The framework, if it or one of its sessions is still there.
+    /// Returns the framework, if it or one of its sessions still exists.
     pub fn upgrade(&self) -> Option<Gantry> {
         Some(Gantry { inner: self.inner.upgrade()? })
     }
@@ -273,7 +274,7 @@ impl fmt::Debug for Gantry {
     }
 }
 
-/// What frameworks with different policies over the same devices share.
+/// The state shared by frameworks with different policies over the same devices.
 pub(crate) struct Devices {
     registry: Registry,
     pub(crate) common: Arc<Common>,
@@ -285,7 +286,7 @@ impl Devices {
     pub(crate) fn new(devices: Vec<RegisteredDevice>, common: Common, calibrations: Calibrations) -> Self {
         let common = Arc::new(common);
         for (place, device) in devices.iter().enumerate() {
-            device.place_in(place, &common);
+            device.set_place(place, &common);
         }
         Self { registry: Registry::new(devices), common, candidates: Candidates::default(), calibrations }
     }
@@ -295,7 +296,7 @@ impl Devices {
         self.registry.devices()
     }
 
-    /// The devices that offer an algorithm.
+    /// Returns the devices that offer an algorithm.
     pub(crate) fn candidates(&self, algorithm: Algorithm) -> Arc<[Candidate]> {
         self.candidates.get_or_make(algorithm, || {
             let devices = self.list().iter().enumerate();
@@ -303,9 +304,9 @@ impl Devices {
         })
     }
 
-    /// Adds the devices that a driver finds now and that are not served yet. Returns their names.
+    /// Adds the devices that a driver finds now and that are not in use. Returns their names.
     pub(crate) fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        let mut come = Vec::new();
+        let mut added = Vec::new();
         let mut growing = self.registry.grow();
         for found in driver.discover() {
             let Found::Device(device) = found else { continue };
@@ -320,14 +321,14 @@ impl Devices {
                 before.retire();
             }
             let device = RegisteredDevice::new(device);
-            device.place_in(place, &self.common);
+            device.set_place(place, &self.common);
             self.common.stats.add_device(name.clone(), class);
             growing.add(device);
-            come.push(name);
+            added.push(name);
         }
-        if !come.is_empty() {
+        if !added.is_empty() {
             self.candidates.forget();
         }
-        come
+        added
     }
 }

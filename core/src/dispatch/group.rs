@@ -1,4 +1,4 @@
-//! Requests that can share a route, and where they go.
+//! Groups: requests that can share a route, and their addressing.
 
 #![allow(unsafe_code)]
 
@@ -8,47 +8,52 @@ use super::session::{OpenSession, SessionCore};
 use crate::algorithm::{Operation, Shape};
 use crate::devices::Urgency;
 use crate::request::{Handle, List, Request};
-use crate::route::{Needs, Route};
+use crate::route::{Needs, Question, Route};
 
-/// What requests have in common that can share a route: the same operation, and streams of one device, with whole messages
-/// among them as they come.
+/// Requests that can share a route. They have the same operation; streams among them are on one device, which also takes the whole messages
+/// of the group.
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) list: List,
     pub(crate) operation: Option<Operation>,
     pub(crate) needs: Needs,
-    /// Of all requests.
+    /// Bytes of all requests.
     pub(crate) bytes: usize,
-    /// The route of the streams: their state is on that device already.
+    /// The route of the streams, whose state is on that device.
     pub(crate) bound: Option<Route>,
-    /// They are not all of one session, or not all of one thread.
+    /// The requests belong to several sessions or threads.
     pub(crate) mixed: bool,
+    /// The number of requests that may become part of the group.
+    most: usize,
+    /// Set with the first whole message beside streams: `true` if it runs with them.
+    messages_join: Option<bool>,
 }
 
 impl Group {
-    /// An empty group.
+    /// Creates an empty group for at most `most` requests.
     #[inline]
-    pub(crate) fn new(mixed: bool) -> Self {
-        Self { mixed, ..Self::default() }
+    pub(crate) fn new(mixed: bool, most: usize) -> Self {
+        Self { mixed, most, ..Self::default() }
     }
 
-    /// Whether a request can go along; if so, what it needs is needed by all. `session` is that of one that is here.
+    /// Adds a request's needs to the group and returns `true`, if the request fits. `session` is one of the group.
     #[inline]
-    pub(crate) fn takes_in(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
-        let shape = request.note.shape;
-        // Nearly always it is one more whole message.
+    pub(crate) fn try_add(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
+        let shape = request.meta.shape;
+        // The common case is another whole message.
         let whole = self.bound.is_none() && request.bound.is_none();
-        let fits = whole && self.operation == Some(shape.operation) || self.agrees_with(session, request);
+        let fits = whole && self.operation == Some(shape.operation) || self.can_join(session, request);
         if fits {
-            self.count_in(shape);
+            self.add_shape(shape);
         }
         fits
     }
 
-    /// Whether it can go along otherwise: the first one always can, and streams have a device already.
+    /// Handles the other cases: the first request always fits, and streams are bound to a device.
     #[inline(never)]
-    fn agrees_with(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
-        let Shape { operation, bytes, .. } = request.note.shape;
+    fn can_join(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
+        let shape = request.meta.shape;
+        let Shape { operation, bytes, .. } = shape;
         let before = self.operation.replace(operation);
         if before.is_some_and(|before| before != operation) {
             self.operation = before;
@@ -56,10 +61,10 @@ impl Group {
         }
         let theirs = request.bound.as_ref().map(|bound| bound.route);
         if let Some(route) = self.bound.or(theirs) {
-            // Whole messages go along only where they may go by themselves.
             let mixed = self.bound.is_none() && before.is_some() || theirs.is_none();
             let elsewhere = theirs.is_some_and(|theirs| theirs.device != route.device);
-            if elsewhere || mixed && !session.serves(route.device, self.needs.max_bytes.max(bytes)) {
+            let serves = || session.serves(route.device, self.needs.max_bytes.max(bytes));
+            if elsewhere || mixed && !(serves() && self.messages_join(session, route, shape)) {
                 return false;
             }
             self.bound = Some(route);
@@ -67,32 +72,41 @@ impl Group {
         true
     }
 
-    /// Takes in another whole message of the same operation, where no streams are.
+    /// Returns `true` if whole messages run beside the streams: if the policy would send as many requests to the device of the streams.
+    fn messages_join(&mut self, session: &SessionCore, streams: Route, shape: Shape) -> bool {
+        let (requests, bytes) = (self.most, shape.bytes.saturating_mul(self.most));
+        *self.messages_join.get_or_insert_with(|| {
+            let best = session.ask_hypothetically(&Question { requests, bytes, ..Question::one(shape, 0) });
+            best.is_none_or(|best| best.device == streams.device)
+        })
+    }
+
+    /// Adds the needs of a whole message of the same operation to a group without streams.
     #[inline]
-    pub(crate) fn count_in(&mut self, Shape { bytes, in_place, .. }: Shape) {
+    pub(crate) fn add_shape(&mut self, Shape { bytes, in_place, .. }: Shape) {
         self.bytes += bytes;
         self.needs.in_place |= in_place;
         self.needs.max_bytes = self.needs.max_bytes.max(bytes);
     }
 }
 
-/// Notes on a request where it goes, under a session that its owner or the lead of its group has opened there.
+/// Sets a request's route and its session on the device, which its owner or the group's lead has opened.
 #[inline]
 pub(crate) fn address(handle: &mut Handle, session: &OpenSession<'_>, route: Route) {
     handle.copy_unless_taken(route.device);
-    // SAFETY: a session that its owner keeps lives as long as that does, which is until the request is back; one that a cache
-    // has is kept beside the request.
+    // SAFETY: a session kept by its owner lives as long as the owner, which outlives the request. A cached session is kept alive beside the
+    // request, below.
     unsafe { handle.address(&**session, Some(route)) };
     if let OpenSession::Cached(session) = session {
-        handle.rare().session = Some(session.clone());
+        handle.cold_mut().session = Some(session.clone());
     }
 }
 
-/// The same under the request's own session. `false` if the device does not open it.
+/// Addresses a request under its owner's session. Returns `false` if the device does not open it.
 pub(crate) fn address_by_owner(handle: &mut Handle, place: usize, route: Route) -> bool {
     let owner = NonNull::from(handle.owner());
-    // SAFETY: the owner lives until the request is back, and is only ever shared; it is no part of the request.
-    match unsafe { owner.as_ref() }.opened(place, Urgency::Brief.on(route)) {
+    // SAFETY: the owner lives until the request is back, is only ever shared, and is not part of the request.
+    match unsafe { owner.as_ref() }.opened(place, Urgency::Brief.for_route(route)) {
         Ok(session) => {
             address(handle, &session, route);
             true

@@ -1,4 +1,4 @@
-//! From a caller's requests to devices and back: sessions on devices, direct calls, batches, and the memory of queues.
+//! Between requests and devices: sessions on devices, direct calls, batches, and the memory of queues.
 
 mod batch;
 mod collect;
@@ -17,4 +17,4 @@ pub(crate) use framework::Devices;
 pub use framework::{Gantry, WeakGantry};
 pub(crate) use group::Group;
 pub(crate) use session::SessionCore;
-pub(crate) use slots::{Held, Slots};
+pub(crate) use slots::{Slots, TakenSlot};

@@ -1,8 +1,7 @@
-//! What tests under loom need: requests that no queue owns, of a session on a device of the NULL cipher. `scripts/loom` runs them.
+//! Helpers for tests under loom: requests without a queue, of a session on a device with the NULL cipher. `scripts/loom` runs the tests.
 //!
-//! Three races of the history of FreeBSD's framework have a test of their own: the unblock that is lost between the full
-//! answer and the blocked mark (`backlog.rs`), the completion before the submitter waits (`inbox.rs`), and the queue that is
-//! drained while a device unblocks (`backlog.rs`).
+//! Three tests cover races from the history of FreeBSD's framework. In `backlog.rs`: an unblock lost between the full answer and the blocked
+//! mark, and a queue drained while a device unblocks. In `inbox.rs`: a completion before the submitter waits.
 
 #![allow(unsafe_code)]
 
@@ -20,19 +19,19 @@ use crate::driver::{Buffers, Capability, Class, Device, DeviceInfo, DeviceSessio
 use crate::request::{Handle, Inbox, List, Request};
 use crate::sync::pause;
 
-/// A request of `session` that comes back to `home`, as a list of one. Its memory is never freed.
+/// Returns a request of `session` that comes back to `home`, as a list of one. Its memory is never freed.
 pub(crate) fn request(session: &Session, home: &Inbox, slot: u32) -> List {
     let operands = Operands::Digest { input: &[], output: &mut [] };
     let request = Box::leak(Box::new(Request::new(operands, None)));
-    request.note.slot = slot;
-    // SAFETY: the request is nobody else's and is never freed; the tests keep session and inbox for as long as it is used.
+    request.meta.slot = slot;
+    // SAFETY: the request has no other reference and is never freed; the tests keep session and inbox for as long as it is used.
     let mut handle = unsafe { Handle::new(NonNull::from(request)) };
     // SAFETY: as above.
-    unsafe { handle.belong_to(&session.core, home) };
+    unsafe { handle.set_owner(&session.core, home) };
     List::from_iter([handle])
 }
 
-/// Rings when somebody is woken; who waits for it waits for ever if the wake-up is lost, which loom sees.
+/// A waker for tests. If a wake-up is lost, `wait` never returns, which loom reports.
 pub(crate) struct Bell(Notify);
 
 impl Bell {
@@ -51,9 +50,9 @@ impl Wake for Bell {
     }
 }
 
-/// The slots of a list, sorted.
+/// Returns the slots of a list, sorted.
 pub(crate) fn slots(list: List) -> Vec<u32> {
-    let mut slots: Vec<u32> = list.map(|handle| handle.note.slot).collect();
+    let mut slots: Vec<u32> = list.map(|handle| handle.meta.slot).collect();
     slots.sort_unstable();
     slots
 }
@@ -64,10 +63,10 @@ pub(crate) fn session() -> Session {
         .clock(Arc::new(Still))
         .build()
         .session(SessionParams::new(Algorithm::Null, &[]))
-        .expect("Idle offers it")
+        .expect("`Idle` offers the NULL cipher")
 }
 
-/// Time in which nothing is ever late, so that a model does the same thing at every run.
+/// A clock that stands still, so that every run of a model is the same.
 #[derive(Debug)]
 struct Still;
 

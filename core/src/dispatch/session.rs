@@ -1,4 +1,4 @@
-//! A session as dispatch knows it: parameters, the devices that offer its algorithm, and what they have opened.
+//! Sessions as dispatch sees them: parameters, the devices that offer the algorithm, and the sessions opened there.
 
 #![allow(unsafe_code)]
 
@@ -9,35 +9,35 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::framework::Gantry;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, SessionParams, Shape, Unsupported};
-use crate::devices::{UNDER_WAY, Urgency};
+use crate::devices::{TEST_RUNNING, Urgency};
 use crate::driver::{DeviceSession, Operands};
 use crate::request::{Handle, Inbox, Limits, Request};
 use crate::route::{Candidate, Question, Route};
 use crate::stats::{Event, Site, Stats};
 use crate::trust::{Comparison, REFERENCE, ShadowCopy, is_due};
 
-/// What a [`Session`](crate::Session) and its clones share.
+/// The state shared by a [`Session`](crate::Session) and its clones.
 pub(crate) struct SessionCore {
     pub(crate) params: SessionParams,
     pub(crate) limits: Limits,
     pub(crate) gantry: Gantry,
     pub(crate) candidates: Arc<[Candidate]>,
-    /// One for each candidate.
+    /// Sessions on devices, by candidate.
     openings: Box<[Opening]>,
-    /// Of the threads that need the session on a device, one opens it.
-    turn: Mutex<()>,
-    /// Devices that do not serve the session, as bits.
+    /// Held while a thread opens the session on a device, so that only one does.
+    opening: Mutex<()>,
+    /// Bit mask of devices that do not serve the session.
     declined: AtomicU64,
 }
 
-/// A session on a device. Empty where the device has a limit of sessions: then the device's cache has it.
+/// A session on a device. Empty if the device limits sessions: then its cache has the session.
 type Opening = OnceLock<std::result::Result<Arc<dyn DeviceSession>, Box<Unsupported>>>;
 
-/// A session that a device has opened, and that stays open as long as this lives.
+/// A session opened by a device. It stays open as long as this lives.
 pub(crate) enum OpenSession<'s> {
-    /// The session keeps it.
-    Kept(&'s dyn DeviceSession),
-    /// The device's cache of sessions has it, and may let it go.
+    /// Kept by the session core.
+    Borrowed(&'s dyn DeviceSession),
+    /// From the device's session cache, which may evict it.
     Cached(Arc<dyn DeviceSession>),
 }
 
@@ -47,7 +47,7 @@ impl Deref for OpenSession<'_> {
     #[inline]
     fn deref(&self) -> &Self::Target {
         match self {
-            OpenSession::Kept(session) => *session,
+            OpenSession::Borrowed(session) => *session,
             OpenSession::Cached(session) => &**session,
         }
     }
@@ -63,19 +63,19 @@ impl SessionCore {
             return Err(Error::Unserved { algorithm, operation, reasons: Vec::new() });
         }
         let openings = candidates.iter().map(|_| Opening::new()).collect();
-        let (turn, declined) = (Mutex::new(()), AtomicU64::new(0));
-        Ok(Self { limits: Limits::of(&params), params, gantry, candidates, openings, turn, declined })
+        let (opening, declined) = (Mutex::new(()), AtomicU64::new(0));
+        Ok(Self { limits: Limits::new(&params), params, gantry, candidates, openings, opening, declined })
     }
 
-    /// Asks the policy about requests that will be run.
+    /// Asks the policy about requests that will run.
     #[inline]
     pub(crate) fn ask(&self, question: &Question<'_>) -> Option<Route> {
-        self.gantry.look_after();
+        self.gantry.retry_quarantined();
         self.ask_with(question, false)
     }
 
-    /// Asks without running anything.
-    pub(crate) fn ask_what_if(&self, question: &Question<'_>) -> Option<Route> {
+    /// Asks the policy without running anything.
+    pub(crate) fn ask_hypothetically(&self, question: &Question<'_>) -> Option<Route> {
         self.ask_with(question, true)
     }
 
@@ -85,7 +85,7 @@ impl SessionCore {
         self.gantry.ask(self.params.algorithm(), &self.candidates, question, declined, hypothetical)
     }
 
-    /// How many requests like this one a queue waits for.
+    /// Returns the batch size of a queue for requests like this one.
     pub(crate) fn batch_size(&self, operation: Operation, bytes: usize) -> usize {
         let question = Question::one(Shape { operation, bytes, in_place: true }, 0);
         let declined = self.declined.load(Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl SessionCore {
         self.gantry.policy().batch_size(&ask)
     }
 
-    /// Whether all devices work in the calling thread.
+    /// Returns `true` if all devices work in the calling thread.
     #[inline]
     pub(crate) fn has_no_rings(&self) -> bool {
         self.candidates.iter().all(|candidate| candidate.capability.direct)
@@ -108,38 +108,38 @@ impl SessionCore {
         self.gantry.counters()
     }
 
-    /// What is counted of this session on a device.
+    /// Returns the counters' key of this session on a device.
     #[inline]
     pub(crate) fn site(&self, device: usize, operation: Operation) -> Site {
         Site::new(device, self.params.algorithm(), operation)
     }
 
-    /// Whether a device may be sent requests of so many bytes.
+    /// Returns `true` if the device is ready and takes requests of `bytes` bytes.
     pub(crate) fn serves(&self, device: usize, bytes: usize) -> bool {
         let offers = |place: usize| self.candidates[place].capability.max_bytes >= bytes;
         self.gantry.devices()[device].is_ready() && self.place(device).is_some_and(offers)
     }
 
-    /// The place of a device among the candidates; `None` if a policy answers with a device that it was not offered.
+    /// Returns the index of a device among the candidates; `None` if a policy chose a device that it was not offered.
     #[inline]
     pub(crate) fn place(&self, device: usize) -> Option<usize> {
         self.candidates.iter().position(|candidate| candidate.device == device)
     }
 
-    /// The session on a device, if it is open and kept here.
+    /// Returns the session on a device, if it is open and kept here.
     #[inline]
-    pub(crate) fn kept(&self, place: usize) -> Option<&dyn DeviceSession> {
+    pub(crate) fn opened_session(&self, place: usize) -> Option<&dyn DeviceSession> {
         match self.openings.get(place)?.get() {
             Some(Ok(session)) => Some(&**session),
             _ => None,
         }
     }
 
-    /// The session on a device, opened at the first call, and after a fault when the device may be asked again.
+    /// Returns the session on a device. The first call opens it; after a fault, a later call may try again.
     #[inline]
     pub(crate) fn opened(&self, place: usize, urgency: Urgency) -> std::result::Result<OpenSession<'_>, Refusal> {
-        match self.kept(place) {
-            Some(session) => Ok(OpenSession::Kept(session)),
+        match self.opened_session(place) {
+            Some(session) => Ok(OpenSession::Borrowed(session)),
             None => self.open_on(place, urgency),
         }
     }
@@ -147,7 +147,7 @@ impl SessionCore {
     #[cold]
     fn open_on(&self, place: usize, urgency: Urgency) -> std::result::Result<OpenSession<'_>, Refusal> {
         let Some((candidate, opened)) = self.candidates.get(place).zip(self.openings.get(place)) else {
-            return Err(Unsupported::because("it came when the session was there").into());
+            return Err(Unsupported::because("it was added after the session was created").into());
         };
         let device = &self.gantry.devices()[candidate.device];
         let draws = self.params.is_deterministic()
@@ -155,7 +155,7 @@ impl SessionCore {
             && !candidate.capability.deterministic;
         let open = || {
             let session = if draws {
-                Err(Unsupported::because("it signs with a random number").into())
+                Err(Unsupported::because("its signatures are randomized").into())
             } else {
                 device.open(&self.params, urgency)
             };
@@ -168,7 +168,7 @@ impl SessionCore {
         if let Some(Err(why)) = opened.get() {
             return Err((**why).clone().into());
         }
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cache) = device.session_cache() {
             let session = cache.get_or_open(self.id(), open);
             if let Err(Refusal::Unsupported(why)) = &session {
@@ -185,15 +185,15 @@ impl SessionCore {
             let _ = opened.set(answer);
         }
         let opened = opened.get().expect("it has just been set");
-        opened.as_ref().map(|session| OpenSession::Kept(&**session)).map_err(|why| (**why).clone().into())
+        opened.as_ref().map(|session| OpenSession::Borrowed(&**session)).map_err(|why| (**why).clone().into())
     }
 
-    /// Opens the session where a request would go, and where it cannot be opened there, where it would go next.
+    /// Opens the session on the device that a request would go to. If this fails, tries the next device.
     pub(crate) fn prepare(&self, operation: Operation, bytes: usize) -> Result<()> {
         let (mut tried, mut last) = (0, None);
         while let Some(route) = self
-            .ask_what_if(&Question::one(Shape { operation, bytes, in_place: true }, tried))
-            .or_else(|| self.ask_what_if(&Question::one(Shape { operation, bytes, in_place: false }, tried)))
+            .ask_hypothetically(&Question::one(Shape { operation, bytes, in_place: true }, tried))
+            .or_else(|| self.ask_hypothetically(&Question::one(Shape { operation, bytes, in_place: false }, tried)))
         {
             let Some(place) = self.place(route.device).filter(|_| tried >> route.device & 1 == 0) else { break };
             match self.opened(place, Urgency::Patient) {
@@ -203,33 +203,32 @@ impl SessionCore {
             }
             tried |= 1 << route.device;
         }
-        Err(self.nobody(operation, last, Vec::new()))
+        Err(self.unserved_error(operation, last, Vec::new()))
     }
 
-    /// Opens the session on every device where `other`, of the same algorithm, is open. A device that does not open it now is
-    /// asked again when a request comes.
+    /// Opens the session on every device where `other`, of the same algorithm, is open. If a device fails now, a later request tries again.
     pub(crate) fn open_where_open(&self, other: &SessionCore) {
         for (place, candidate) in self.candidates.iter().enumerate() {
             let is_cached =
                 self.gantry.devices()[candidate.device].session_cache().is_some_and(|cache| cache.has(other.id()));
-            if is_cached || other.kept(place).is_some() {
+            if is_cached || other.opened_session(place).is_some() {
                 let _ = self.opened(place, Urgency::Brief);
             }
         }
     }
 
-    /// What tells sessions apart while they live.
+    /// Returns a number that distinguishes living sessions.
     pub(crate) fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// A copy of a request that is to be verified, before the device at `place` has it.
+    /// Copies a request if it is to be verified, before the device at `place` gets it.
     #[inline]
     pub(crate) fn shadow(&self, place: usize, operands: &Operands<'_>) -> Option<Box<ShadowCopy>> {
         if self.is_verified_now() { self.copy(place, operands) } else { None }
     }
 
-    /// Whether the next request is one of those that are verified.
+    /// Returns `true` if the next request is to be verified.
     #[inline]
     pub(crate) fn is_verified_now(&self) -> bool {
         let every = self.gantry.verifies();
@@ -238,34 +237,34 @@ impl SessionCore {
 
     #[cold]
     fn copy(&self, place: usize, operands: &Operands<'_>) -> Option<Box<ShadowCopy>> {
-        // Of a signature or a ciphertext that is another one each time, nothing can be said without the other key.
+        // A randomized signature or ciphertext cannot be verified without the other key.
         let randomized = self.params.is_randomized();
         let compares = !(randomized && matches!(operands.operation(), Operation::Sign | Operation::Encipher));
         let is_reference = self.candidates[place].info.class == REFERENCE;
-        (compares && !is_reference).then(|| ShadowCopy::of(operands).map(Box::new))?
+        (compares && !is_reference).then(|| ShadowCopy::new(operands).map(Box::new))?
     }
 
-    /// Keeps a [shadow copy](Self::shadow) beside a request. Of segments that is done before, by whoever [copied](super::copies) them.
-    pub(crate) fn attest(&self, place: usize, request: &mut Request<'_>) {
-        let has_shadow = request.rare.as_ref().is_some_and(|rare| rare.shadow.is_some());
+    /// Keeps a [shadow copy](Self::shadow) beside a request. For data in segments, `examine_segments` did so when it copied the data.
+    pub(crate) fn keep_shadow_if_due(&self, place: usize, request: &mut Request<'_>) {
+        let has_shadow = request.cold.as_ref().is_some_and(|cold| cold.shadow.is_some());
         if request.entry.scattered.is_none()
             && !has_shadow
             && let Some(shadow) = self.shadow(place, &request.entry.operands)
         {
-            request.rare().shadow = Some(shadow);
+            request.cold_mut().shadow = Some(shadow);
         }
     }
 
     /// Keeps a shadow copy beside a request that is verified now.
     pub(crate) fn keep_shadow(&self, device: usize, request: &mut Request<'_>) {
         if let Some(shadow) = self.place(device).and_then(|place| self.copy(place, &request.entry.operands)) {
-            request.rare().shadow = Some(shadow);
+            request.cold_mut().shadow = Some(shadow);
         }
     }
 
-    /// The outcome of a request after a second look, if there is a shadow copy.
+    /// Returns the outcome of a request after verification, if there is a shadow copy.
     #[inline]
-    pub(crate) fn verified(
+    pub(crate) fn verified_outcome(
         &self,
         shadow: Option<Box<ShadowCopy>>,
         site: Site,
@@ -297,27 +296,27 @@ impl SessionCore {
             Comparison::Differs(right) => {
                 here.event(site, Event::Verified, 1);
                 here.event(site, Event::Mismatched, 1);
-                here.fault(site, &Fault::failed("its result was another than that of software"));
+                here.fault(site, &Fault::failed("its result differs from that of software"));
                 self.quarantine(device, site);
                 right
             }
         }
     }
 
-    /// The session on the device that is believed.
+    /// Returns the session on the reference device.
     fn reference(&self) -> Option<OpenSession<'_>> {
-        let is_believed = |place: &usize| {
+        let is_reference = |place: &usize| {
             let candidate = &self.candidates[*place];
             candidate.info.class == REFERENCE
                 && candidate.capability.direct
                 && self.gantry.devices()[candidate.device].is_ready()
         };
-        let mut places = (0..self.candidates.len()).filter(is_believed);
+        let mut places = (0..self.candidates.len()).filter(is_reference);
         places.find_map(|place| self.opened(place, Urgency::Brief).ok())
     }
 
-    /// The error of a request that no device serves. `declined`: what devices said that do not do this very request.
-    pub(crate) fn nobody(&self, operation: Operation, last: Option<Fault>, declined: Vec<String>) -> Error {
+    /// Returns the error of a request that no device serves. `declined` has the reasons of devices that declined this request.
+    pub(crate) fn unserved_error(&self, operation: Operation, last: Option<Fault>, declined: Vec<String>) -> Error {
         let algorithm = self.params.algorithm();
         if let Some(last) = last {
             return Error::Device { algorithm, last };
@@ -330,8 +329,8 @@ impl SessionCore {
                     _ if !device.is_ready() => "it has failed, and is in quarantine".to_owned(),
                     Some(Ok(_)) => return None,
                     None => match device.admit_with(algorithm, Urgency::Brief).err()? {
-                        // It was not asked, and nothing is wrong with it as far as anybody knows.
-                        Refusal::Fault(Fault::Declined(UNDER_WAY)) => return None,
+                        // The device was not asked, and is not known to have failed.
+                        Refusal::Fault(Fault::Declined(TEST_RUNNING)) => return None,
                         why => why.to_string(),
                     },
                 };
@@ -344,7 +343,7 @@ impl SessionCore {
 }
 
 impl Drop for SessionCore {
-    /// Keys are zeroized when their session ends, also those that a device's cache has.
+    /// Zeroizes the keys of the session, including those in the caches of devices.
     fn drop(&mut self) {
         for candidate in &*self.candidates {
             if let Some(cache) = self.gantry.devices()[candidate.device].session_cache() {
@@ -355,31 +354,31 @@ impl Drop for SessionCore {
 }
 
 impl Handle {
-    /// Notes the session that the request is of, and where it comes back to when another thread had it in hand.
+    /// Sets the session of a request, and the inbox to which another thread returns it.
     ///
     /// # Safety
     ///
-    /// Both live until the request has come back to its owner (rule 2 of `driver/entry.rs`).
+    /// Both must live until the request has come back to its owner (rule 2 of `driver/entry.rs`).
     #[inline]
-    pub(crate) unsafe fn belong_to(&mut self, owner: &SessionCore, home: &Inbox) {
-        self.note.owner = Some(NonNull::from(owner).cast());
-        self.note.home = Some(NonNull::from(home).cast());
-        self.note.algorithm = owner.params.algorithm();
+    pub(crate) unsafe fn set_owner(&mut self, owner: &SessionCore, home: &Inbox) {
+        self.meta.owner = Some(NonNull::from(owner).cast());
+        self.meta.home = Some(NonNull::from(home).cast());
+        self.meta.algorithm = owner.params.algorithm();
     }
 
-    /// The session that the request is of; it was set when core got it in hand.
+    /// Returns the session of the request, which was set when core got the request.
     #[inline]
     pub(crate) fn owner(&self) -> &SessionCore {
-        let owner = self.note.owner.expect("a request in hand has a session");
-        // SAFETY: only `belong_to` and `Loan::of` set it, with the address of a session that lives until the request is back;
-        // a session is only ever shared.
+        let owner = self.meta.owner.expect("a request in flight has a session");
+        // SAFETY: only `set_owner` and `BorrowedBatch::new` set it, to the address of a session that lives until the request is back. A session is only
+        // ever shared.
         unsafe { owner.cast().as_ref() }
     }
 
-    /// The session and the request, to run it in another way.
+    /// Returns the session and the request, to run the request in another way.
     pub(crate) fn parts(&mut self) -> (&SessionCore, &mut Request<'static>) {
-        let owner = self.note.owner.expect("a request in hand has a session");
-        // SAFETY: as `owner`, which would borrow `self` beside the request.
+        let owner = self.meta.owner.expect("a request in flight has a session");
+        // SAFETY: as in `owner`, which would borrow `self` beside the request.
         (unsafe { owner.cast().as_ref() }, &mut **self)
     }
 }

@@ -1,7 +1,7 @@
 //! The memory of a queue's requests.
 //!
-//! A submission and the request that points into it lie side by side and stay where they are while anybody has the request in
-//! hand. That is the promise behind every [`Handle`] that comes from here.
+//! A submission and the request that points into it are in one slot, which does not move while the request is in flight. Every [`Handle`] made
+//! here relies on that.
 
 #![allow(unsafe_code)]
 
@@ -13,31 +13,31 @@ use super::framework::Gantry;
 use super::session::SessionCore;
 use crate::algorithm::{Algorithm, Operation, Outcome};
 use crate::driver::{DeviceInfo, Operands};
-use crate::request::{Handle, Inbox, Lender, Request, Submission};
+use crate::request::{Handle, Inbox, Request, SegmentSource, Submission};
 use crate::route::Route;
 use crate::stats::{Event, Site};
 
-/// Requests of one queue, up to a limit.
+/// The requests of one queue, up to a limit.
 pub(crate) struct Slots {
-    /// Never moved, never shrunk. Leaked when something is still in strange hands at the end.
+    /// Never moved or shrunk. Leaked if a request is still in flight at the end.
     chunks: ManuallyDrop<Vec<Box<[UnsafeCell<Slot>; CHUNK]>>>,
     free: Vec<u32>,
     used: usize,
     limit: usize,
 }
 
-// SAFETY: what lies in the cells is reached through `&mut self`, or through handles, which are Send by themselves.
+// SAFETY: the cells are accessed only through `&mut self`, or through handles, which are `Send` themselves.
 unsafe impl Send for Slots {}
 
 const CHUNK: usize = 32;
 
 struct Slot {
-    /// Points into `submission` while that is there. It stays when it has ended, for the next one.
+    /// Points into `submission` while there is one. Kept for the next submission.
     request: Request<'static>,
     submission: Option<Submission>,
-    /// Of the ticket.
+    /// The ticket's sequence number.
     sequence: u64,
-    /// The session's place in the queue.
+    /// The place of the session in the queue.
     session: u32,
 }
 
@@ -47,28 +47,28 @@ impl Slot {
     }
 }
 
-/// Notes on a request what of its data lies in segments.
+/// Sets the fields of a request that describe its data in segments.
 ///
 /// # Safety
 ///
-/// The submission stays where it is, and is not touched otherwise, as long as the request has the note.
+/// The submission must not move or be accessed otherwise as long as the request has these fields.
 #[cold]
 #[inline(never)]
-unsafe fn note_segments(request: &mut Request<'static>, submission: NonNull<Submission>) {
-    // SAFETY: as the caller says; the operands of a request with segments borrow nothing of what these two look at.
-    let lent = unsafe { submission.as_ref() };
-    request.entry.scattered = lent.scattered();
-    request.note.lender = lent.scattered_result().map(|result| Lender { submission, result });
+unsafe fn record_segments(request: &mut Request<'static>, submission: NonNull<Submission>) {
+    // SAFETY: promised by the caller. The operands of a request with segments borrow nothing that these two calls read.
+    let source = unsafe { submission.as_ref() };
+    request.entry.scattered = source.scattered();
+    request.meta.segment_source = source.scattered_result().map(|result| SegmentSource { submission, result });
 }
 
-/// What a request points to that has nothing to do.
+/// Returns the operands of an idle slot.
 #[inline]
 fn nothing() -> Operands<'static> {
     Operands::Digest { input: &[], output: &mut [] }
 }
 
-/// What a slot held.
-pub(crate) struct Held {
+/// The content of a slot.
+pub(crate) struct TakenSlot {
     pub(crate) submission: Submission,
     pub(crate) session: u32,
     pub(crate) sequence: u64,
@@ -79,7 +79,7 @@ impl Slots {
         Self { chunks: ManuallyDrop::new(Vec::new()), free: Vec::new(), used: 0, limit }
     }
 
-    /// Requests here.
+    /// Returns the number of used slots.
     #[inline]
     pub(crate) fn used(&self) -> usize {
         self.used
@@ -90,11 +90,11 @@ impl Slots {
         self.used >= self.limit
     }
 
-    /// Turns a submission into a request of `owner`, whose place in the queue is `session`. Not to be called when full.
+    /// Turns a submission into a request of `owner`, whose place in the queue is `session`. Must not be called when full.
     ///
     /// # Safety
     ///
-    /// Owner and inbox outlive the handle; the queue sees to it that they do, or leaks them.
+    /// Owner and inbox must outlive the handle. The queue ensures this, or leaks them.
     #[inline(always)]
     pub(crate) unsafe fn put(
         &mut self,
@@ -107,30 +107,29 @@ impl Slots {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         self.used += 1;
         let slot = self.slot(index);
-        // SAFETY: a free slot is in nobody's hands.
+        // SAFETY: no handle refers to a free slot.
         let slot = unsafe { &mut *slot };
         (slot.session, slot.sequence) = (session, sequence);
         let (shape, is_assorted) = (submission.shape(), submission.is_assorted());
         let mut submission = NonNull::from(slot.submission.insert(submission));
-        // SAFETY: the submission stays where it is, and is not touched otherwise, until `take` has made the request that
-        // points into it point to nothing: `'static` is what nobody outlives who has the request. (`copy_unless_taken` takes its operands
-        // anew, and leaves nothing of these.)
-        let operands = unsafe { submission.as_mut() }.operands(owner.params.tag_length());
+        // SAFETY: the submission does not move and is not accessed otherwise until `take` has cleared the operands that point into it. No holder of
+        // the request outlives that, which justifies `'static`. (`copy_unless_taken` makes new operands and keeps none of these.)
+        let operands = unsafe { submission.as_mut() }.operands(owner.params.tag_len());
         let request = &mut slot.request;
         request.begin_anew(operands, shape);
         if is_assorted {
             // SAFETY: as above.
-            unsafe { note_segments(request, submission) };
+            unsafe { record_segments(request, submission) };
         }
-        request.note.slot = index;
-        // SAFETY: as above for the place; the caller answers for owner and home.
+        request.meta.slot = index;
+        // SAFETY: as above for the slot; the caller promises that owner and inbox live.
         let mut handle = unsafe { Handle::new(NonNull::from(request)) };
-        // SAFETY: as the caller says.
-        unsafe { handle.belong_to(owner, home) };
+        // SAFETY: promised by the caller.
+        unsafe { handle.set_owner(owner, home) };
         handle
     }
 
-    /// Makes room for more. Returns the first free slot.
+    /// Adds a chunk of slots. Returns the first of them.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> u32 {
@@ -140,37 +139,37 @@ impl Slots {
         first
     }
 
-    /// Ends a request. Its result is taken out before.
+    /// Ends a request and frees its slot. The result must have been taken before.
     #[inline]
-    pub(crate) fn take(&mut self, handle: Handle) -> Option<Held> {
-        let index = handle.note.slot;
+    pub(crate) fn take(&mut self, handle: Handle) -> Option<TakenSlot> {
+        let index = handle.meta.slot;
         let _ = handle.into_place();
-        // SAFETY: the handle was the only way to this slot, and has just ended.
+        // SAFETY: the handle was the only access to this slot, and has just ended.
         let slot = unsafe { &mut *self.slot(index) };
-        slot.request.entry.operands = nothing(); // they point at what the caller is about to get
+        slot.request.entry.operands = nothing(); // they point into the submission, which the caller gets
         let submission = slot.submission.take()?;
         if submission.is_assorted() {
-            (slot.request.entry.scattered, slot.request.note.lender) = (None, None);
+            (slot.request.entry.scattered, slot.request.meta.segment_source) = (None, None);
         }
         self.free.push(index);
         self.used -= 1;
-        Some(Held { submission, session: slot.session, sequence: slot.sequence })
+        Some(TakenSlot { submission, session: slot.session, sequence: slot.sequence })
     }
 
-    /// The sequence number of a slot, if something is in it. Only the number is looked at, which no device touches.
+    /// Returns the sequence number of a used slot. Reads only this number, which no device accesses.
     #[inline]
     pub(crate) fn sequence(&self, index: u32) -> Option<u64> {
         if index as usize >= self.chunks.len() * CHUNK {
             return None;
         }
-        // SAFETY: inside; one field is read that only `put` writes, through `&mut self`.
+        // SAFETY: the index is in range; the field is written only by `put`, through `&mut self`.
         Some(unsafe { (&raw const (*self.slot(index)).sequence).read() })
     }
 
-    /// The session of a slot in which something is.
+    /// Returns the session of a used slot.
     #[inline]
     pub(crate) fn session(&self, index: u32) -> u32 {
-        // SAFETY: as for the sequence.
+        // SAFETY: as in `sequence`.
         unsafe { (&raw const (*self.slot(index)).session).read() }
     }
 
@@ -183,27 +182,27 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         if self.used == 0 {
-            // SAFETY: nothing is in anybody's hands, and the value is not used again.
+            // SAFETY: no request is in flight, and the value is not used again.
             unsafe { ManuallyDrop::drop(&mut self.chunks) };
         }
     }
 }
 
 impl Handle {
-    /// Copies data that lie in segments, unless the queue pairs of the device they go to take them as they are.
+    /// Copies data in segments, unless the device's queue pairs take it directly.
     #[inline]
     pub(crate) fn copy_unless_taken(&mut self, device: usize) {
-        if self.note.lender.is_some() {
+        if self.meta.segment_source.is_some() {
             self.examine_segments(device);
         }
     }
 
-    /// Copies data that lie in segments, for a device that is not asked whether it takes them.
+    /// Copies data in segments for a device.
     #[inline]
     pub(crate) fn copy_for(&mut self, device: usize) {
-        if self.note.lender.is_some() {
+        if self.meta.segment_source.is_some() {
             let copied = self.copy_segments();
-            self.owner().gantry.count_copied(device, self.note.algorithm, self.note.shape.operation, copied);
+            self.owner().gantry.count_copied(device, self.meta.algorithm, self.meta.shape.operation, copied);
         }
     }
 
@@ -214,22 +213,22 @@ impl Handle {
         if registered.is_inline() || !registered.details().is_some_and(takes) {
             self.copy_for(device);
         } else if self.owner().is_verified_now() {
-            // What lies in foreign memory may change: to be verified, it is copied once for both.
+            // Foreign memory may change meanwhile: verification needs one copy for both runs.
             self.copy_for(device);
             let (owner, request) = self.parts();
             owner.keep_shadow(device, request);
         }
     }
 
-    /// Copies data that lie in segments, and makes the copies the operands. Returns how many bytes were copied.
+    /// Copies data in segments and makes the copies the operands. Returns the number of bytes copied.
     #[cold]
     pub(crate) fn copy_segments(&mut self) -> usize {
-        let result = self.owner().params.tag_length();
-        let Some(Lender { mut submission, .. }) = self.note.lender.take() else { return 0 };
-        // What points into the submission goes before it is borrowed.
+        let result = self.owner().params.tag_len();
+        let Some(SegmentSource { mut submission, .. }) = self.meta.segment_source.take() else { return 0 };
+        // Clear the pointers into the submission before borrowing it.
         self.entry.scattered = None;
-        // SAFETY: `Slots::put` noted where the submission is, which stays there until `Slots::take`. The request is in our
-        // hands, so nobody looks at its operands, the only other pointers into the submission; they are replaced at once.
+        // SAFETY: `Slots::put` recorded the address of the submission, which stays there until `Slots::take`. We own the request, so nothing else
+        // reads its operands, the only other pointers into the submission; they are replaced at once.
         let submission = unsafe { submission.as_mut() };
         let bytes = submission.copy_in();
         self.entry.operands = submission.operands(result);
@@ -238,7 +237,7 @@ impl Handle {
 }
 
 impl Gantry {
-    /// Ends the copies of a request that ended with this outcome on this route, and counts what went back into segments.
+    /// Ends the copies of a finished request: copies results back into segments, and counts the bytes.
     #[cold]
     #[inline(never)]
     pub(crate) fn copy_out(
@@ -255,7 +254,7 @@ impl Gantry {
         }
     }
 
-    /// Counts bytes that were copied for a device, or from it.
+    /// Counts bytes copied for a device or from it.
     #[cold]
     pub(crate) fn count_copied(&self, device: usize, algorithm: Algorithm, operation: Operation, bytes: usize) {
         self.counters().here().event(Site::new(device, algorithm, operation), Event::Copied, bytes);

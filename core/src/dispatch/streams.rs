@@ -1,13 +1,13 @@
-//! Messages that come in pieces: where their state lives, and what a step of it does.
+//! Streams: the device of their state, and their steps.
 
 use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, Unsupported};
-use crate::devices::{UNDER_WAY, Urgency};
-use crate::driver::{DeviceSession, guarded};
+use crate::devices::{TEST_RUNNING, Urgency};
+use crate::driver::{DeviceSession, call_guarded};
 use crate::route::{Needs, Question, Reason, Route, Sizes};
 
 impl SessionCore {
-    /// Opens a stream on the device that comes first for so many streams side by side.
+    /// Opens a stream on the best device for `side_by_side` concurrent streams.
     pub(crate) fn open_stream<S>(
         &self,
         operation: Operation,
@@ -16,22 +16,22 @@ impl SessionCore {
     ) -> Result<(S, Route)> {
         let needs = Needs { in_place: false, streaming: true, max_bytes: 0 };
         let requests = side_by_side.max(1);
-        let (mut tried, mut under_way, mut urgency, mut last) = (0_u64, 0_u64, Urgency::Brief, None);
+        let (mut tried, mut testing, mut urgency, mut last) = (0_u64, 0_u64, Urgency::Brief, None);
         loop {
             let sizes = Sizes::One(0);
             let question = Question { operation, requests, bytes: 0, sizes, needs, tried };
             let route = self.ask(&question).filter(|route| tried >> route.device & 1 == 0);
             let Some((route, place)) = route.and_then(|route| Some((route, self.place(route.device)?))) else {
-                if under_way == 0 {
+                if testing == 0 {
                     break;
                 }
-                // Whoever is being tested is waited for after all.
-                (tried, under_way, urgency) = (tried & !under_way, 0, Urgency::Patient);
+                // Now wait for the devices under test after all.
+                (tried, testing, urgency) = (tried & !testing, 0, Urgency::Patient);
                 continue;
             };
             tried |= 1 << route.device;
-            match self.opened(place, urgency.on(route)) {
-                Ok(session) => match guarded(|| open(&*session).map_err(Refusal::from)) {
+            match self.opened(place, urgency.for_route(route)) {
+                Ok(session) => match call_guarded(|| open(&*session).map_err(Refusal::from)) {
                     Ok(state) => return Ok((state, Route { reason: Reason::Stream, ..route })),
                     Err(Refusal::Fault(fault)) => {
                         self.quarantine(route.device, self.site(route.device, operation));
@@ -39,15 +39,15 @@ impl SessionCore {
                     }
                     Err(Refusal::Unsupported(_)) => {}
                 },
-                Err(Refusal::Fault(Fault::Declined(why))) if why == UNDER_WAY => under_way |= 1 << route.device,
+                Err(Refusal::Fault(Fault::Declined(why))) if why == TEST_RUNNING => testing |= 1 << route.device,
                 Err(Refusal::Fault(fault)) => last = Some(fault),
                 Err(Refusal::Unsupported(_)) => {}
             }
         }
-        Err(self.nobody(operation, last, Vec::new()))
+        Err(self.unserved_error(operation, last, Vec::new()))
     }
 
-    /// Runs a step of a stream, of so many bytes, and counts it as a request.
+    /// Runs a step of a stream, of `bytes` bytes, and counts it as a request.
     pub(crate) fn step_stream(
         &self,
         operation: Operation,
@@ -55,14 +55,14 @@ impl SessionCore {
         bytes: usize,
         step: impl FnOnce() -> std::result::Result<Outcome, Fault>,
     ) -> Result<Outcome> {
-        let mut watch = self.counters().watch(1);
+        let mut timer = self.counters().timer(1);
         let site = self.site(route.device, operation);
-        watch.sent(site, route.reason, 1, bytes);
-        let result = guarded(step);
-        watch.back(site, 1);
-        watch.here().result(site, &result);
+        timer.sent(site, route.reason, 1, bytes);
+        let result = call_guarded(step);
+        timer.back(site, 1);
+        timer.here().result(site, &result);
         result.map_err(|last| {
-            // A device that declines a step is well: the message ends, and nothing is held against the device.
+            // A device may decline a step: the message ends, but the device is not quarantined.
             if !matches!(last, Fault::Declined(_)) {
                 self.quarantine(route.device, site);
             }

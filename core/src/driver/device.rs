@@ -1,12 +1,12 @@
-//! A device: what it is, as data, and how it hands out sessions and queue pairs.
+//! A device: its description as data, its sessions and its queue pairs.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::capability::Capability;
+use super::entry::DeviceSession;
 use super::operands::Scattered;
 use super::queue_pair::{Inline, QueuePair};
-use super::session::DeviceSession;
 use crate::algorithm::{Fault, Origin, Refusal, Segment, SessionParams};
 
 /// The kind of engine.
@@ -15,7 +15,7 @@ use crate::algorithm::{Fault, Origin, Refusal, Segment, SessionParams};
 pub enum Class {
     /// A cryptographic library on the CPU.
     Software,
-    /// Many requests side by side in the registers of the CPU.
+    /// SIMD code that processes many requests side by side.
     Simd,
     /// A driver of the operating system's kernel.
     Kernel,
@@ -23,12 +23,12 @@ pub enum Class {
     Hardware,
     /// A GPU.
     Gpu,
-    /// Not an engine, but the model of one.
+    /// A model of an engine.
     Model,
 }
 
 impl Class {
-    /// The name in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Class::Software => "software",
@@ -47,7 +47,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// A device as data: nothing here changes while it lives. `..DeviceInfo::new(name, class)` fills in what is usual.
+/// A device as data, constant while the device lives. `..DeviceInfo::new(name, class)` fills in the usual values.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
     /// Unique in a framework, for people and configuration files: `software`, `lanes`, `dpdk:crypto_openssl`.
@@ -56,16 +56,16 @@ pub struct DeviceInfo {
     pub class: Class,
     /// One line for people: the model, the instruction set.
     pub description: String,
-    /// Of the code or hardware behind it; what was measured of another version is not believed.
+    /// The version of the code or hardware behind the device. Measurements of another version are discarded.
     pub version: String,
-    /// One for each algorithm that it serves.
+    /// One entry for each supported algorithm.
     pub capabilities: Vec<Capability>,
-    /// How much of it there is.
+    /// The limits of the device.
     pub limits: DeviceLimits,
 }
 
 impl DeviceInfo {
-    /// A device without description, version and capabilities, and without limits.
+    /// Describes a device without description, version, capabilities and limits.
     pub fn new(name: impl Into<String>, class: Class) -> Self {
         Self {
             name: name.into(),
@@ -78,29 +78,29 @@ impl DeviceInfo {
     }
 }
 
-/// How much of a device there is. `usize::MAX` means that only memory ends it.
+/// The limits of a device. `usize::MAX` means that only memory limits the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// Queue pairs that can be attached at once. Threads share them where there are fewer than CPUs.
+    /// Maximum attached queue pairs. Threads share queue pairs if there are fewer than CPUs.
     pub queue_pairs: usize,
-    /// Sessions that can be open at once. Core closes the one that was not used for longest, and opens it again when its
-    /// next request comes.
+    /// Maximum open sessions. At the limit, core closes the least recently used session and reopens it for its next
+    /// request.
     pub sessions: usize,
-    /// Most segments of input, and of output where that is elsewhere, that a queue pair takes in one job.
+    /// Maximum input segments in one job, and maximum output segments if the output is elsewhere.
     pub segments: usize,
-    /// What the address of each segment is a multiple of. Other buffers come as the caller has them.
+    /// The alignment of each segment's address, in bytes. Contiguous buffers have any alignment.
     pub alignment: usize,
-    /// Memory that a queue pair takes besides contiguous buffers of Rust's.
+    /// Memory that a queue pair takes in addition to contiguous Rust buffers.
     pub memory: MemoryKinds,
 }
 
-/// Memory that a queue pair takes besides contiguous buffers of Rust's, which every device takes.
+/// Memory that a queue pair takes in addition to contiguous Rust buffers, which every device takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryKinds {
     /// Segments of regions: a job then [has them](super::Job::segments) instead of buffers.
     pub regions: bool,
-    /// Such segments even if others may write them at any time. The device reads each byte of input once, so that what it
-    /// authenticates is what it decrypts, and believes nothing that it reads a second time.
+    /// Segments that other processes, guests or devices may write at any time. The device reads each input byte once, so
+    /// that it decrypts the same bytes as it authenticates, and does not trust a second read.
     pub foreign: bool,
 }
 
@@ -112,9 +112,9 @@ impl Default for DeviceLimits {
 }
 
 impl DeviceLimits {
-    /// The rule by which core hands segments to a device as they are: its queue pairs take regions, of the origin that each
-    /// has; there are no more segments than it takes; and all are aligned. Whatever breaks the rule is copied, once, into a
-    /// buffer of core's, and the copy is what is processed.
+    /// Returns true if core can pass these segments to the device without a copy. The queue pairs must take regions of each
+    /// segment's origin, the number of segments must be within the limit, and every segment must be aligned. Otherwise core
+    /// copies the data once into its own buffer, and the device processes the copy.
     pub fn takes(&self, scattered: &Scattered<'_>) -> bool {
         let Self { segments, alignment, memory, .. } = *self;
         let takes = |list: &[Segment]| {
@@ -130,19 +130,29 @@ impl DeviceLimits {
 
 /// One engine.
 pub trait Device: Send + Sync {
-    /// What it is and can.
+    /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Prepares keys. Called for a session when a route first leads it here, or ahead of that
-    /// ([`Session::prepare`](crate::Session::prepare)), and again where the device has a limit of sessions and this one was
-    /// closed; from any thread; may block. [`Refusal::Unsupported`] says what about these very parameters the device cannot
-    /// do; the route then leads elsewhere, for good. With a [`Refusal::Fault`] it leads elsewhere until the device has come
-    /// back from its quarantine.
+    /// Prepares keys for a session. May block, and may be called from any thread.
+    ///
+    /// Core calls it when a route first leads the session to this device, or earlier for
+    /// [`Session::prepare`](crate::Session::prepare). Core calls it again if it closed the session because of
+    /// [`DeviceLimits::sessions`].
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Unsupported`] names the parameter that the device does not support; the session never uses the device
+    /// again. After [`Refusal::Fault`], the session avoids the device until its quarantine has ended.
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal>;
 
-    /// A queue pair for one thread at a time: its lanes, its ring, its stream. `None` while all are taken. Core keeps it, and
-    /// calls again when several threads work at once; may block. Either every queue pair of a device is [`Inline`] or none
-    /// is. A fault quarantines the device.
+    /// Returns a queue pair, which one thread at a time uses; `None` if all are taken. May block.
+    ///
+    /// Core keeps the queue pair, and calls again when several threads work at once. Either every queue pair of a device is
+    /// [`Inline`] or none is.
+    ///
+    /// # Errors
+    ///
+    /// Returning a [`Fault`] quarantines the device.
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
         Ok(Some(Box::new(Inline)))
     }

@@ -1,59 +1,61 @@
-//! Requests that change hands: from core to a device and back.
+//! A request as a device sees it, the session that runs it, and the rules for passing requests by pointer from core to a device and back.
 //!
-//! A device may keep a request beyond the call that brought it: a ring is filled now and emptied later. Rust's borrows
-//! end with a call, so core's lists and a device's [`Job`](super::Job)s point. What makes that sound:
+//! A device may keep a request after the call that submitted it returns, for example in a ring. Rust's borrows end with the
+//! call, so core's lists and a device's [`Job`](super::Job)s use raw pointers. Three rules make this sound:
 //!
-//! 1. *One hand.* A request is touched through its owner's borrow, or through one handle of core's, or through one job or
-//!    offer; never by two of these at a time. While a device has it, it is marked `IN_DEVICE`, and core touches nothing of
-//!    it but that mark and its own notes ([`Links`], and what `dispatch` keeps beside), through raw pointers to these very
-//!    fields.
-//! 2. *Long enough.* Whoever makes a handle promises that the request, and the sessions that it points to, stay where they
-//!    are until the handle has come back. `Session::process` does not return before; a `Queue` owns the memory, and leaks it
-//!    where a device never gives it back.
-//! 3. *Visible.* The last touch of a job is a `Release` store to the mark, and core reads it with `Acquire`.
+//! 1. *One owner at a time.* Access to a request is through its owner's borrow, one handle of core, one job, or one offer;
+//!    never through two of these at a time. While a device has the request, it is marked `IN_DEVICE`. Core then accesses
+//!    only that mark and its own fields ([`Links`], and the fields of `dispatch` behind the entry), through raw pointers to
+//!    these fields.
+//! 2. *Lifetime.* The code that makes a handle guarantees that the request, and the sessions it points to, stay in place
+//!    until the handle has come back. `Session::process` does not return earlier. A `Queue` owns the memory, and leaks it
+//!    if a device never returns the request.
+//! 3. *Visibility.* The last access through a job is a `Release` store to the mark, and core reads the mark with `Acquire`.
 
 #![allow(unsafe_code)]
 
+use std::any::Any;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use super::operands::{Operands, Scattered};
-use super::session::DeviceSession;
-use crate::algorithm::{Fault, Outcome};
+use super::stream::{AeadStream, CipherStream, DigestStream};
+use crate::algorithm::{Fault, Operation, Outcome, Unsupported};
 
-/// Where a request's entry is. It is a raw pointer: whoever turns one into a reference says why that is sound.
+/// The address of a request's entry. Code that turns this raw pointer into a reference must justify it.
 pub(crate) type Place = NonNull<Entry<'static>>;
 
-/// A request as a device has it. `dispatch` keeps its own notes behind it, in one allocation.
+/// A request as a device sees it. `dispatch` keeps its own fields behind it, in the same allocation.
 pub(crate) struct Entry<'a> {
     pub(crate) operands: Operands<'a>,
-    /// The data, where they lie in segments and were not copied: then the operands have none.
+    /// The data, if they lie in segments and were not copied. The operands then have no data.
     pub(crate) scattered: Option<Scattered<'a>>,
-    /// How it ended, if a device says so.
+    /// The outcome that the device reported.
     pub(crate) outcome: Option<Outcome>,
-    /// What the device said that failed to do it. In a box, because it is seldom there.
+    /// The fault that the device reported. Boxed, because faults are rare.
     pub(crate) fault: Option<Box<Fault>>,
     state: AtomicU8,
     pub(crate) links: Links,
 }
 
-/// The request is its owner's, or core has it in hand.
+/// The owner or core has the request.
 const IDLE: u8 = 0;
-/// A device has the operands and the result; nobody else touches these.
+/// A device has the operands and the result; core must not access them.
 const IN_DEVICE: u8 = 1;
 
-/// Core's notes about where a request is. A device never touches them.
+/// Core's fields about the location of a request. A device never accesses them.
 pub(crate) struct Links {
     next: Option<Place>,
     previous: Option<Place>,
-    /// The [`Flight`] that the request is in; 0 for none. Atomic, because another queue pair of the device may be given the job
-    /// while this one is still noting it.
+    /// The [`Flight`] that contains the request; 0 for none. Atomic, because the job may be completed through another queue
+    /// pair of the device while this queue pair is still storing the field.
     flight: AtomicUsize,
-    /// As the device opened it, where the request goes next.
+    /// The session as the device opened it, on the device that gets the request next.
     session: Option<NonNull<dyn DeviceSession>>,
 }
 
-// SAFETY: what it points to is Sync (sessions), or used only by whoever has the request in hand (its neighbours in a list).
+// SAFETY: sessions are Sync; the neighbours in a list are accessed only by the thread that has the request.
 unsafe impl Send for Links {}
 // SAFETY: as above; nothing is changed through a shared reference.
 unsafe impl Sync for Links {}
@@ -64,12 +66,12 @@ impl<'a> Entry<'a> {
         Self { operands, scattered: None, outcome: None, fault: None, state: AtomicU8::new(IDLE), links }
     }
 
-    /// Whether no device has it.
+    /// Returns true if no device has the request.
     pub(crate) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Relaxed) == IDLE
     }
 
-    /// Forgets how it ended.
+    /// Clears the result.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.outcome = None;
@@ -86,7 +88,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What a device gave back.
+    /// Returns the result that a device reported, or [`Fault::Lost`] if there is none.
     pub(crate) fn result(&self) -> Result<Outcome, Fault> {
         self.outcome.ok_or_else(|| self.fault.as_deref().cloned().unwrap_or(Fault::Lost))
     }
@@ -98,14 +100,14 @@ fn set_fault(place: &mut Option<Box<Fault>>, fault: Option<Fault>) {
 }
 
 impl Links {
-    /// Notes the session that the request goes to next.
+    /// Stores the session on the device that gets the request next.
     ///
     /// # Safety
     ///
-    /// The session lives until the request has come back from there (rule 2).
+    /// The session must live until that device has returned the request (rule 2).
     #[inline]
     pub(crate) unsafe fn set_session(&mut self, session: &dyn DeviceSession) {
-        // SAFETY: only the lifetime changes, and the caller answers for that.
+        // SAFETY: only the lifetime changes, and the caller guarantees it.
         let session = unsafe {
             std::mem::transmute::<NonNull<dyn DeviceSession + '_>, NonNull<dyn DeviceSession>>(NonNull::from(session))
         };
@@ -113,39 +115,46 @@ impl Links {
     }
 }
 
-/// The session that a request was addressed to.
+/// Returns the session to which a request was addressed.
 ///
 /// # Safety
 ///
-/// Rules 1 and 2 hold for the place, and the session was set and lives for as long as the answer is used.
+/// Rules 1 and 2 must hold for `place`. The session must have been set and must outlive the returned reference.
 #[inline]
 pub(super) unsafe fn session<'s>(place: Place) -> &'s dyn DeviceSession {
-    // SAFETY: the caller answers for the place; `links` are core's own and are not changed while a device has the request.
+    // SAFETY: the caller guarantees that `place` is valid; `links` belong to core and do not change while a device has the
+    // request.
     let session = unsafe { (&raw const (*place.as_ptr()).links.session).read() };
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the session lives.
     unsafe { session.expect("core names the session before it offers a request").as_ref() }
 }
 
 #[inline]
-fn next(place: Place) -> Option<Place> {
-    // SAFETY: rule 2 keeps the entry alive. Links are core's own fields: a device never touches them, so they may be read
-    // while a job has the rest (rule 1).
+pub(super) fn next(place: Place) -> Option<Place> {
+    // SAFETY: rule 2 keeps the entry alive. Links are core's own fields: a device never accesses them, so reading them is
+    // sound while a job has the rest (rule 1).
     unsafe { (&raw const (*place.as_ptr()).links.next).read() }
 }
 
 #[inline]
-fn set_next(place: Place, next: Option<Place>) {
-    // SAFETY: as `next`, and only the thread that has the list writes its links.
+pub(super) fn set_next(place: Place, next: Option<Place>) {
+    // SAFETY: as `next`, and only the thread that owns the list writes its links.
     unsafe { (&raw mut (*place.as_ptr()).links.next).write(next) }
 }
 
 #[inline]
-fn set_previous(place: Place, previous: Option<Place>) {
+pub(super) fn previous(place: Place) -> Option<Place> {
+    // SAFETY: as `next`.
+    unsafe { (&raw const (*place.as_ptr()).links.previous).read() }
+}
+
+#[inline]
+pub(super) fn set_previous(place: Place, previous: Option<Place>) {
     // SAFETY: as `set_next`.
     unsafe { (&raw mut (*place.as_ptr()).links.previous).write(previous) }
 }
 
-/// The flight that an entry is in.
+/// Returns the id of the flight that contains the entry; 0 for none.
 #[inline]
 pub(super) fn flight_of(place: Place) -> usize {
     // SAFETY: as `next`.
@@ -153,16 +162,16 @@ pub(super) fn flight_of(place: Place) -> usize {
 }
 
 #[inline]
-fn set_flight(place: Place, flight: usize) {
+pub(super) fn set_flight(place: Place, flight: usize) {
     // SAFETY: as `next`; the field is atomic.
     unsafe { (*place.as_ptr()).links.flight.store(flight, Ordering::Relaxed) }
 }
 
-/// Gives a request its result, in place of one that it may have been given before. The device has the entry.
+/// Sets the result of a request, and replaces an earlier one. The device must have the entry.
 #[inline]
 pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
-    // SAFETY: the device has these two fields (rule 1), and they are alive (rule 2). It has not the entry as a whole: core may be
-    // looking at the links.
+    // SAFETY: the device has these two fields (rule 1), and they are alive (rule 2). There is no reference to the whole
+    // entry, because core may be accessing the links.
     let (outcome, fault) = unsafe { (&mut (*place.as_ptr()).outcome, &mut (*place.as_ptr()).fault) };
     match result {
         Ok(done) => {
@@ -178,241 +187,116 @@ pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
     }
 }
 
-/// Whether a request has been given a result. The device has the entry.
+/// Returns true if a request has a result. The device must have the entry.
 #[inline]
 pub(super) fn has_result(place: Place) -> bool {
     // SAFETY: as `finish`.
     unsafe { (*place.as_ptr()).outcome.is_some() || (*place.as_ptr()).fault.is_some() }
 }
 
-/// Whether a device has given an entry back.
+/// Returns true if a device has returned an entry.
 #[inline]
-pub(crate) fn is_back(place: Place) -> bool {
-    // SAFETY: the mark is alive as the entry is (rule 2), and is only used through shared references to itself.
+pub(crate) fn is_returned(place: Place) -> bool {
+    // SAFETY: the mark lives as long as the entry (rule 2), and all accesses to it use shared references to the mark alone.
     unsafe { (*place.as_ptr()).state.load(Ordering::Acquire) == IDLE }
 }
 
-/// Marks an entry as a device's, or as core's again.
+/// Marks an entry as owned by a device, or by core.
 #[inline]
 pub(super) fn mark(place: Place, in_device: bool) {
     let state = if in_device { IN_DEVICE } else { IDLE };
-    // SAFETY: as `is_back`.
+    // SAFETY: as `is_returned`.
     unsafe { (*place.as_ptr()).state.store(state, Ordering::Release) };
 }
 
-/// Entries in a row, linked through themselves. Every entry in a chain is alive and in nobody else's hands: [`push`](Self::push)
-/// asks its caller for that promise.
-pub(crate) struct Chain {
-    head: Option<Place>,
-    tail: Option<Place>,
-    len: usize,
-}
+/// A request of a [`Batch`](super::Batch) that has not been taken.
+#[repr(transparent)]
+pub struct Offer<'b>(pub(super) Place, PhantomData<fn(&'b ()) -> &'b ()>);
 
-impl Chain {
-    pub(crate) const fn new() -> Self {
-        Self { head: None, tail: None, len: 0 }
-    }
-
+impl Offer<'_> {
+    /// Returns the session, as the device opened it, and the operands.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    pub fn parts(&mut self) -> (&dyn DeviceSession, Operands<'_>) {
+        // SAFETY: the caller of `Batch::new` guaranteed that no other code accesses the entry, and that its session is set.
+        unsafe { (session(self.0), (*self.0.as_ptr()).operands.reborrow()) }
     }
 
+    /// Returns the data if they are passed as segments, as [`Job::segments`](super::Job::segments) does.
     #[inline]
-    pub(crate) fn first(&self) -> Option<Place> {
-        self.head
+    pub fn segments(&self) -> Option<Scattered<'_>> {
+        // SAFETY: as `parts`.
+        unsafe { (*self.0.as_ptr()).scattered }
     }
 
-    /// Adds an entry at the end.
-    ///
-    /// # Safety
-    ///
-    /// The entry stays alive, and is in nobody else's hands, until it has left the chain (rules 1 and 2).
+    /// Runs the request on the calling thread, as [`Job::run_direct`](super::Job::run_direct) does, and sets its result.
     #[inline]
-    pub(crate) unsafe fn push(&mut self, place: Place) {
-        set_next(place, None);
-        match self.tail {
-            Some(tail) => set_next(tail, Some(place)),
-            None => self.head = Some(place),
-        }
-        self.tail = Some(place);
-        self.len += 1;
+    pub fn run_direct(&mut self) {
+        let segmented = self.segments().is_some();
+        let (session, operands) = self.parts();
+        let result = run_contiguous(session, operands, segmented);
+        self.finish(result);
     }
 
-    /// Takes out the first entry. Its link still leads to what was behind it.
+    /// Sets the result of the request.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Place> {
-        let place = self.head?;
-        self.head = next(place);
-        if self.head.is_none() {
-            self.tail = None;
-        }
-        self.len -= 1;
-        Some(place)
-    }
-
-    /// Adds all of `other` at the end.
-    #[inline]
-    pub(crate) fn append(&mut self, other: &mut Chain) {
-        let other = std::mem::take(other);
-        match self.tail {
-            Some(tail) => {
-                set_next(tail, other.head);
-                self.tail = other.tail.or(self.tail);
-                self.len += other.len;
-            }
-            None => *self = other,
-        }
-    }
-
-    /// The first `count`, or all there are.
-    pub(crate) fn take_front(&mut self, count: usize) -> Chain {
-        if count >= self.len {
-            return std::mem::take(self);
-        }
-        let head = self.head;
-        let mut tail = None;
-        for _ in 0..count {
-            tail = self.pop();
-        }
-        let Some(last) = tail else { return Chain::new() };
-        set_next(last, None);
-        Chain { head, tail, len: count }
-    }
-
-    /// A chain of entries that lie in a row and were linked by [`link`].
-    ///
-    /// # Safety
-    ///
-    /// From `first` on, `len` entries are linked and fulfil what [`push`](Self::push) asks for.
-    #[inline]
-    pub(crate) unsafe fn of_linked(first: Place, last: Option<Place>, len: usize) -> Self {
-        let Some(last) = last else { return Chain::new() };
-        set_next(last, None);
-        Self { head: Some(first), tail: Some(last), len }
-    }
-
-    /// The first and the last entry, for a list that several threads share.
-    pub(crate) fn into_ends(self) -> Option<(Place, Place)> {
-        Some((self.head?, self.tail?))
-    }
-
-    /// The chain that begins with `first`, as [`into_ends`](Self::into_ends) gave it, or several with each last entry leading
-    /// to the next chain.
-    ///
-    /// # Safety
-    ///
-    /// Nobody else has any of these chains any more.
-    pub(crate) unsafe fn of_ends(first: Option<Place>) -> Self {
-        let mut chain = Chain::new();
-        let mut place = first;
-        while let Some(here) = place {
-            place = next(here);
-            // SAFETY: the chains were made by `push`, and are ours now.
-            unsafe { chain.push(here) };
-        }
-        chain
-    }
-
-    #[inline]
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        std::iter::successors(self.head, |place| next(*place))
+    pub fn finish(&mut self, result: Result<Outcome, Fault>) {
+        finish(self.0, result);
     }
 }
 
-impl Default for Chain {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Leads an entry to the next one of its chain.
+/// Runs a request whose data are contiguous.
 #[inline]
-pub(crate) fn link(place: Place, behind: Option<Place>) {
-    set_next(place, behind);
+pub(super) fn run_contiguous(
+    session: &dyn DeviceSession,
+    operands: Operands<'_>,
+    segmented: bool,
+) -> Result<Outcome, Fault> {
+    if segmented {
+        return Err(Fault::Declined("segments are not run in the calling thread"));
+    }
+    operands.run_by(session)
 }
 
-/// Requests that are in a device, in the order in which it took them. Linked both ways, so that one leaves in the same time
-/// wherever it stands.
-pub(crate) struct Flight {
-    chain: Chain,
-    /// Unique in the process.
-    id: usize,
+/// A session on a device: immutable, shared by threads.
+pub trait DeviceSession: Send + Sync + Any {
+    /// Runs one request on the calling thread. Never called with `Update` and `Finish`, which reach the stream itself, or in a batch a queue pair of the
+    /// device. Must neither allocate nor wait.
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
+
+    /// Runs requests of one algorithm and operation on the calling thread, and [finishes](Offer::finish) each. The first is of this session,
+    /// the others are of any session of the same device. Called through [`Batch::run_direct`](super::Batch::run_direct).
+    fn run_batch(&self, offers: &mut [Offer<'_>]) {
+        for offer in offers {
+            offer.run_direct();
+        }
+    }
+
+    /// The start of a message that comes in pieces, of a digest or MAC.
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Err(Unsupported::because("no streams"))
+    }
+
+    /// The start of data that comes in pieces, of a cipher. `iv` has been checked.
+    fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        let _ = (operation, iv);
+        Err(Unsupported::because("no streams"))
+    }
+
+    /// Messages of an AEAD that come in pieces, one after the other.
+    fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
+        let _ = operation;
+        Err(Unsupported::because("no streams"))
+    }
 }
 
-impl Flight {
-    pub(crate) fn new() -> Self {
-        static FLIGHTS: AtomicUsize = AtomicUsize::new(1);
-        Self { chain: Chain::new(), id: FLIGHTS.fetch_add(1, Ordering::Relaxed) }
-    }
-
+impl Operands<'_> {
+    /// Does the work where it stands, by the session that a device opened: or the next step of a stream of that device.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.chain.len
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.chain.head.is_none()
-    }
-
-    pub(super) fn id(&self) -> usize {
-        self.id
-    }
-
-    /// The one that has been in the device for longest.
-    pub(crate) fn oldest(&self) -> Option<Place> {
-        self.chain.head
-    }
-
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        self.chain.places()
-    }
-
-    /// Adds an entry that a device keeps.
-    ///
-    /// # Safety
-    ///
-    /// The entry stays alive until it has left the flight (rule 2), and is in no other chain.
-    pub(crate) unsafe fn push(&mut self, place: Place) {
-        set_previous(place, self.chain.tail);
-        set_flight(place, self.id);
-        // SAFETY: as the caller says; the device has the entry, and touches none of its links.
-        unsafe { self.chain.push(place) };
-    }
-
-    /// Takes out an entry that [is here](flight_of), from wherever it stands.
-    pub(super) fn remove(&mut self, place: Place) {
-        debug_assert_eq!(flight_of(place), self.id);
-        // SAFETY: as `next`.
-        let previous = unsafe { (&raw const (*place.as_ptr()).links.previous).read() };
-        let behind = next(place);
-        match previous {
-            Some(previous) => set_next(previous, behind),
-            None => self.chain.head = behind,
+    pub(crate) fn run_by(self, session: &dyn DeviceSession) -> Result<Outcome, Fault> {
+        match self {
+            Operands::Update { stream, input } => stream.update(input).map(|()| Outcome::Done),
+            Operands::Finish { stream, output } => stream.finish(output).map(|()| Outcome::Done),
+            operands => session.run(operands),
         }
-        match behind {
-            Some(behind) => set_previous(behind, previous),
-            None => self.chain.tail = previous,
-        }
-        self.chain.len -= 1;
-        set_flight(place, 0);
-    }
-
-    /// Moves those to `done` that came back without a completion: dropped, or completed by way of another queue pair. It looks
-    /// at all of them.
-    pub(crate) fn sweep(&mut self, done: &mut Chain) -> usize {
-        let mut found = 0;
-        let mut place = self.chain.head;
-        while let Some(here) = place {
-            place = next(here);
-            if is_back(here) {
-                self.remove(here);
-                // SAFETY: the device has given it back, and it is in no chain any more.
-                unsafe { done.push(here) };
-                found += 1;
-            }
-        }
-        found
     }
 }

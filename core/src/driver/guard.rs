@@ -1,25 +1,25 @@
-//! Calls into drivers: one that panics is a fault of its device, and of nobody else.
+//! Guards calls into drivers: a panic becomes a fault of the device.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::algorithm::Fault;
 
-/// What `call` answers; a panic is [`Fault::Panicked`].
+/// Calls `call` and turns a panic into [`Fault::Panicked`].
 #[inline]
-pub(crate) fn guarded<T, E: From<Fault>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    // Not one `Result`, of which every byte would be copied, written or not.
+pub(crate) fn call_guarded<T, E: From<Fault>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    // Keeps the error apart: a nested `Result` would be copied with every byte of its largest variant.
     let mut error = None;
-    match survived(|| call().map_err(|said| error = Some(said)).ok()) {
+    match catch_panic(|| call().map_err(|reported| error = Some(reported)).ok()) {
         Ok(answer) => answer.ok_or_else(|| error.expect("there is an answer or an error")),
         Err(fault) => Err(fault.into()),
     }
 }
 
-/// The same for a call that cannot fail.
+/// Calls a function that cannot fail, and turns a panic into [`Fault::Panicked`].
 ///
-/// What it left half-done is the driver's, and core trusts none of it: the device is quarantined, and what it was to change in
-/// place is not used again ([`Fault::spoils`]).
+/// After a panic core trusts no state of the driver: it quarantines the device, and does not use data again that the driver
+/// was changing in place ([`Fault::corrupts_data`]).
 #[inline]
-pub(crate) fn survived<T>(call: impl FnOnce() -> T) -> Result<T, Fault> {
+pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|_| Fault::Panicked)
 }

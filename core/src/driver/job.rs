@@ -1,32 +1,33 @@
-//! Requests in the hands of a driver: offered in a burst, taken as jobs, and completed.
+//! Requests owned by a driver: offered in a burst, taken as jobs, and completed.
 
 #![allow(unsafe_code)]
 
 use std::any::Any;
-use std::marker::PhantomData;
 
-use super::entry::{Chain, Flight, Place, finish, flight_of, has_result, is_back, mark, session};
+use super::chain::{Chain, Flight};
+use super::entry::{
+    DeviceSession, Offer, Place, finish, flight_of, has_result, is_returned, mark, run_contiguous, session,
+};
 use super::operands::{Operands, Scattered};
-use super::session::DeviceSession;
 use crate::algorithm::{Fault, Outcome};
 
-/// A burst of requests that is offered to a device, in order: all of one algorithm and one operation.
+/// A burst of requests of one algorithm and one operation that is offered to a device, in order.
 ///
-/// A device that keeps requests [takes](Self::take) them one by one. One that works on all of them at once looks at them as a
-/// slice of [`Offer`]s, finishes those that it has done, and [accepts](Self::accept) them.
+/// A device that keeps requests [takes](Self::take) them one by one. A device that processes all of them at once reads them
+/// as a slice of [`Offer`]s, finishes some of them, and [accepts](Self::accept) these.
 pub struct Batch<'b> {
     places: &'b mut [Place],
-    /// How many were taken or accepted.
+    /// The number of requests that were taken or accepted.
     taken: usize,
 }
 
 impl<'b> Batch<'b> {
-    /// Offers entries, which are marked as the device's while it may touch them.
+    /// Offers entries, and marks them as owned by the device until it returns them.
     ///
     /// # Safety
     ///
-    /// Every entry is in the caller's hands, has no result yet, and its session is set; until the batch is
-    /// [settled](Self::settle), nobody else touches them (rules 1 and 2 of `entry.rs`).
+    /// The caller must have every entry; none may have a result, and each session must be set. Until the batch is
+    /// [settled](Self::settle), no other code accesses the entries (rules 1 and 2 of `entry.rs`).
     #[inline]
     pub(crate) unsafe fn new(places: &'b mut [Place]) -> Self {
         for place in &*places {
@@ -35,7 +36,7 @@ impl<'b> Batch<'b> {
         Self { places, taken: 0 }
     }
 
-    /// Requests that have not been taken.
+    /// Returns the number of requests that have not been taken.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "take() tells")]
     pub fn len(&self) -> usize {
@@ -50,25 +51,36 @@ impl<'b> Batch<'b> {
         Some(Job(place))
     }
 
-    /// The requests that have not been taken, for a device that works on all of them at once.
+    /// Returns the requests that have not been taken, for a device that processes all of them at once.
     #[inline]
     pub fn offers(&mut self) -> &mut [Offer<'b>] {
         let rest = &mut self.places[self.taken..];
-        // SAFETY: an offer is a place and nothing else (`transparent`). Whatever a driver does with the slice, it holds the
-        // places of this batch afterwards: the lifetime, which is this call's own, keeps offers of other batches out.
+        // SAFETY: an offer is a transparent wrapper of a place. A driver can only permute the slice, so it still holds the
+        // places of this batch afterwards: the invariant lifetime `'b` keeps offers of other batches out.
         unsafe { &mut *(std::ptr::from_mut(rest) as *mut [Offer<'b>]) }
     }
 
-    /// Takes the first `count` of the [`offers`](Self::offers), which have been [finished](Offer::finish). One that has not is
-    /// reported as lost.
+    /// Takes the first `count` of the [`offers`](Self::offers), which must be [finished](Offer::finish). Reports an
+    /// unfinished one as [`Fault::Lost`].
     #[inline]
     pub fn accept(&mut self, count: usize) {
         let end = self.taken.saturating_add(count).min(self.places.len());
         for place in &self.places[self.taken..end] {
-            // Not before: a driver may take one as a job even now that it has finished as an offer.
+            // Cleared only here, because a driver may still take a request as a job after it has finished it as an offer.
             if has_result(*place) { mark(*place, false) } else { drop(Job(*place)) }
         }
         self.taken = end;
+    }
+
+    /// Runs the requests that have not been taken on the calling thread, by [`DeviceSession::run_batch`] of the first one's session, and
+    /// accepts them.
+    #[inline]
+    pub fn run_direct(&mut self) {
+        let Some(first) = self.places.get(self.taken) else { return };
+        // SAFETY: as `Offer::parts`. The session outlives its request, which is not given back before `accept`.
+        let session = unsafe { session(*first) };
+        session.run_batch(self.offers());
+        self.accept(usize::MAX);
     }
 
     /// Completes a job.
@@ -78,17 +90,17 @@ impl<'b> Batch<'b> {
         job.give_back(result);
     }
 
-    /// Ends the offer: calls `taken` for each request that was taken, in order, with whether it is back already. Those that
-    /// were not taken have no result, and are the last ones in `places`. Returns how many were taken.
+    /// Ends the offer. Calls `taken` for each request that was taken, in order, with true if it is already back. Requests
+    /// that were not taken have no result, and are the last ones in `places`. Returns the number of requests taken.
     #[inline]
     pub(crate) fn settle(self, mut taken: impl FnMut(Place, bool)) -> usize {
         let (here, left) = self.places.split_at(self.taken);
         for place in here {
-            taken(*place, is_back(*place));
+            taken(*place, is_returned(*place));
         }
         for place in left {
-            // A driver may have finished one that it then did not accept.
-            // SAFETY: nobody took it, so it is core's; rules 1 and 2.
+            // A driver may have finished a request without accepting it. SAFETY: the request was not taken, so core owns
+            // it; rules 1 and 2.
             unsafe { (*place.as_ptr()).begin() };
             mark(*place, false);
         }
@@ -96,33 +108,7 @@ impl<'b> Batch<'b> {
     }
 }
 
-/// A request of a [`Batch`] that has not been taken.
-#[repr(transparent)]
-pub struct Offer<'b>(Place, PhantomData<fn(&'b ()) -> &'b ()>);
-
-impl Offer<'_> {
-    /// The session, as the device opened it, and what to do.
-    #[inline]
-    pub fn parts(&mut self) -> (&dyn DeviceSession, Operands<'_>) {
-        // SAFETY: `Batch::new` was promised that nobody else touches the entry, and that its session is set.
-        unsafe { (session(self.0), (*self.0.as_ptr()).operands.reborrow()) }
-    }
-
-    /// The data, if they are handed over as segments: as [`Job::segments`].
-    #[inline]
-    pub fn segments(&self) -> Option<Scattered<'_>> {
-        // SAFETY: as `parts`.
-        unsafe { (*self.0.as_ptr()).scattered }
-    }
-
-    /// Gives the request its result.
-    #[inline]
-    pub fn finish(&mut self, result: Result<Outcome, Fault>) {
-        finish(self.0, result);
-    }
-}
-
-/// Where a device gives back the jobs that it kept.
+/// The receiver of completed jobs that a device had kept.
 pub struct Completions<'f> {
     flight: &'f mut Flight,
     back: Chain,
@@ -133,83 +119,82 @@ impl<'f> Completions<'f> {
         Self { flight, back: Chain::new() }
     }
 
-    /// Completes a job, in the same time whichever of the jobs in the device it is.
+    /// Completes a job in constant time, at any position in the queue pair.
     pub fn complete(&mut self, job: Job, result: Result<Outcome, Fault>) {
         let place = job.0;
         let is_here = flight_of(place) == self.flight.id();
         job.give_back(result);
-        // Another queue pair's job is found by that one.
+        // A job of another queue pair is found when that queue pair sweeps its flight.
         if is_here {
             self.flight.remove(place);
-            // SAFETY: the device has given it back, and it has left the flight, which was promised that it lives.
+            // SAFETY: the device has returned the entry, and it has left the flight, whose `push` guaranteed its lifetime.
             unsafe { self.back.push(place) };
         }
     }
 
-    /// Jobs given back through this value.
+    /// Returns the number of jobs completed through this value.
     pub fn completed(&self) -> usize {
         self.back.len()
     }
 
-    pub(crate) fn into_back(self) -> Chain {
+    pub(crate) fn into_completed(self) -> Chain {
         self.back
     }
 }
 
-/// A request in the hands of a device, to be given back through [`Batch::complete`] or [`Completions::complete`].
-/// Dropping it reports [`Fault::Lost`].
+/// A request owned by a device, to be returned through [`Batch::complete`] or [`Completions::complete`]. Dropping it
+/// reports [`Fault::Lost`].
 pub struct Job(Place);
 
-// SAFETY: a job is the only way to its entry (rule 1), whose parts (slices, streams, plain values) are Send; the session
-// is Sync; the mark is atomic. Core sees what another thread wrote because of rule 3.
+// SAFETY: a job is the only access to its entry (rule 1), and the parts of an entry (slices, streams, plain values) are Send. The session is Sync, and the
+// mark is atomic. Rule 3 makes the writes of another thread visible to core.
 unsafe impl Send for Job {}
 
 impl Job {
-    /// What to do, with the buffers to do it on.
+    /// Returns the operands and their buffers.
     #[inline]
     pub fn operands(&mut self) -> Operands<'_> {
-        // SAFETY: rule 1 makes this job the only way to the operands, rule 2 keeps them alive.
+        // SAFETY: rule 1 makes this job the only access to the operands, rule 2 keeps them alive.
         unsafe { &mut (*self.0.as_ptr()).operands }.reborrow()
     }
 
-    /// The data, if they are handed over as segments: the buffers of data among the [operands](Self::operands) are empty then,
-    /// and IV, associated data and tag are there as ever. Only a device sees this whose [limits](super::DeviceLimits) take it.
+    /// Returns the data if they are passed as segments. The data buffers of the [operands](Self::operands) are empty then;
+    /// IV, associated data and tag are there as usual. Only devices whose [limits](super::DeviceLimits) allow it get
+    /// segments.
     #[inline]
     pub fn segments(&self) -> Option<Scattered<'_>> {
-        // SAFETY: as `operands`; core writes the field only while it has the request in hand.
+        // SAFETY: as `operands`; core writes the field only while it has the request.
         unsafe { (*self.0.as_ptr()).scattered }
     }
 
-    /// The session, as the device opened it.
+    /// Returns the session, as the device opened it.
     #[inline]
     pub fn session(&self) -> &dyn DeviceSession {
         // SAFETY: rules 1 and 2; the session was set before the request was offered (`Batch::new`).
         unsafe { session(self.0) }
     }
 
-    /// The session as the type that this device opens. A job only ever reaches the device that opened its session, so
-    /// `None` means a mistake in the driver.
+    /// Returns the session as the type that this device opens. A job only reaches the device that opened its session, so
+    /// `None` means a bug in the driver.
     #[inline]
     pub fn session_as<S: DeviceSession>(&self) -> Option<&S> {
         (self.session() as &dyn Any).downcast_ref()
     }
 
-    /// The session and what to do, both at once.
+    /// Returns the session and the operands.
     #[inline]
     pub fn parts(&mut self) -> (&dyn DeviceSession, Operands<'_>) {
-        // SAFETY: as `session`, which would borrow `self` beside `operands`.
+        // SAFETY: as `session`, which would borrow all of `self`.
         let session = unsafe { session(self.0) };
         (session, self.operands())
     }
 
-    /// Does the work on the calling thread: [`DeviceSession::run`] of this job's session, or the next step of its stream.
+    /// Runs the job on the calling thread: [`DeviceSession::run`] of its session, or the next step of its stream.
     #[inline]
     pub fn run_direct(&mut self) -> Result<Outcome, Fault> {
-        if self.segments().is_some() {
-            return Err(Fault::Declined("segments are not run in the calling thread"));
-        }
+        let segmented = self.segments().is_some();
         let (session, operands) = self.parts();
-        operands.run_by(session)
+        run_contiguous(session, operands, segmented)
     }
 
     #[inline]
@@ -221,7 +206,7 @@ impl Job {
     #[inline]
     fn finish(&self, result: Result<Outcome, Fault>) {
         finish(self.0, result);
-        // Nothing is touched through this job any more.
+        // The last access through this job.
         mark(self.0, false);
     }
 }

@@ -1,4 +1,4 @@
-//! What a device is asked to do.
+//! The operands of requests, as a device reads them.
 
 use super::stream::DigestStream;
 use crate::algorithm::{Buffers, Kind, Operation, Segments, Shape};
@@ -8,7 +8,7 @@ use crate::algorithm::{Buffers, Kind, Operation, Segments, Shape};
 pub enum Operands<'a> {
     /// [`Operation::Encrypt`] or [`Operation::Decrypt`].
     Cipher {
-        /// Which of the two.
+        /// Encrypt or decrypt.
         operation: Operation,
         /// IV.
         iv: &'a [u8],
@@ -26,7 +26,7 @@ pub enum Operands<'a> {
         /// Receives the tag.
         tag: &'a mut [u8],
     },
-    /// [`Operation::Open`]. With a bad tag the output stays as it was or becomes zeros.
+    /// [`Operation::Open`]. With a bad tag the output stays unchanged or becomes zeros.
     Open {
         /// Nonce.
         iv: &'a [u8],
@@ -34,7 +34,7 @@ pub enum Operands<'a> {
         aad: &'a [u8],
         /// Ciphertext to plaintext.
         data: Buffers<'a>,
-        /// The tag that came with the ciphertext.
+        /// The expected tag.
         tag: &'a [u8],
     },
     /// [`Operation::Digest`].
@@ -46,11 +46,11 @@ pub enum Operands<'a> {
     },
     /// [`Operation::Mac`].
     Mac {
-        /// IV; empty but for GMAC.
+        /// IV; empty except for GMAC.
         iv: &'a [u8],
         /// Message.
         input: &'a [u8],
-        /// Receives the MAC, cut to the tag length of the session.
+        /// Receives the MAC, truncated to the tag length of the session.
         output: &'a mut [u8],
     },
     /// [`Operation::Sign`].
@@ -64,7 +64,7 @@ pub enum Operands<'a> {
     Verify {
         /// Message.
         input: &'a [u8],
-        /// The signature that came with it.
+        /// The signature of the message.
         signature: &'a [u8],
     },
     /// [`Operation::Derive`].
@@ -76,7 +76,7 @@ pub enum Operands<'a> {
     },
     /// [`Operation::KeyGen`].
     KeyGen {
-        /// Random bytes from which the keys are made; empty where the device takes some from a generator that is fit for keys.
+        /// Random bytes that determine the keys. If empty, the device takes its own from a generator fit for keys.
         seed: &'a [u8],
         /// Receives the private key, in the form that has this length.
         private: &'a mut [u8],
@@ -87,14 +87,14 @@ pub enum Operands<'a> {
     Encapsulate {
         /// The peer's public key.
         input: &'a [u8],
-        /// Random bytes that go into the secret; empty where the device takes some from a generator that is fit for keys.
+        /// Random bytes that determine the secret. If empty, the device takes its own from a generator fit for keys.
         seed: &'a [u8],
         /// Receives the ciphertext.
         ciphertext: &'a mut [u8],
         /// Receives the shared secret.
         output: &'a mut [u8],
     },
-    /// [`Operation::Decapsulate`]. A ciphertext that nobody encapsulated gives a secret that nobody else knows (implicit rejection).
+    /// [`Operation::Decapsulate`]. An invalid ciphertext yields a pseudorandom secret (implicit rejection).
     Decapsulate {
         /// The ciphertext.
         input: &'a [u8],
@@ -103,28 +103,29 @@ pub enum Operands<'a> {
     },
     /// [`Operation::Compress`] or [`Operation::Decompress`].
     Compression {
-        /// Which of the two.
+        /// Compress or decompress.
         operation: Operation,
-        /// What is read.
+        /// The input data.
         input: &'a [u8],
-        /// Receives the result, which ends somewhere in it. No byte behind the buffer is written, however much was compressed.
+        /// Receives the result, which may be shorter than the buffer. The device never writes past the end of the buffer.
         output: &'a mut [u8],
         /// Receives the length of the result.
         written: &'a mut usize,
     },
-    /// [`Operation::Protect`] or [`Operation::Unprotect`], in place. The packet of a session has the layout of
+    /// [`Operation::Protect`] or [`Operation::Unprotect`], in place. The packet has the layout of
     /// [`packet_length`](crate::AlgorithmInfo::packet_length).
     Packet {
-        /// Which of the two.
+        /// Protect or unprotect.
         operation: Operation,
-        /// The number of the packet, which no other packet has under the key. Of a packet that came it was looked at before.
+        /// The packet number, unique under the key. The caller has already checked the number of a received packet against
+        /// replays.
         number: u64,
-        /// The whole packet. To protect, its payload is where it [begins](crate::AlgorithmInfo::payload_start), and the rest is
-        /// written. With a bad tag it stays as it was or becomes zeros.
+        /// The whole packet. Protecting reads the payload at [`payload_start`](crate::AlgorithmInfo::payload_start) and
+        /// writes the rest. With a bad tag the packet stays unchanged or becomes zeros.
         packet: &'a mut [u8],
-        /// Bytes of the payload: said to protect, and told when opened.
+        /// Bytes of the payload: input of protect, output of unprotect.
         payload: &'a mut usize,
-        /// The next header, likewise.
+        /// The next header: input of protect, output of unprotect.
         next_header: &'a mut u8,
     },
     /// [`Operation::Encipher`].
@@ -134,89 +135,91 @@ pub enum Operands<'a> {
         /// Receives the ciphertext.
         output: &'a mut [u8],
     },
-    /// [`Operation::Decipher`]. Unless it ends well, the output stays as it was or becomes zeros.
+    /// [`Operation::Decipher`]. On failure the output stays unchanged or becomes zeros.
     Decipher {
         /// The ciphertext.
         input: &'a [u8],
-        /// Receives the message, which ends somewhere in it. It is as long as the ciphertext.
+        /// Receives the message, which may be shorter than the buffer. The buffer is as long as the ciphertext.
         output: &'a mut [u8],
         /// Receives the length of the message.
         written: &'a mut usize,
     },
-    /// The next piece of a stream's message.
+    /// The next chunk of a stream's message.
     Update {
-        /// The stream, of the device that runs this.
+        /// The stream, opened by the device that runs this.
         stream: &'a mut dyn DigestStream,
-        /// The piece.
+        /// The chunk.
         input: &'a [u8],
     },
-    /// The end of a stream's message. The stream then stands at the beginning of the next one.
+    /// The end of a stream's message. The stream is then ready for the next message.
     Finish {
-        /// The stream, of the device that runs this.
+        /// The stream, opened by the device that runs this.
         stream: &'a mut dyn DigestStream,
         /// Receives the digest or MAC.
         output: &'a mut [u8],
     },
 }
 
-/// Data of a job that lie in segments, for a device whose [limits](super::DeviceLimits) take these.
+/// Data of a job in segments, for a device whose [limits](super::DeviceLimits) allow segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Scattered<'a> {
-    /// What is read.
+    /// The input data.
     pub input: &'a Segments,
-    /// What a cipher writes, of as many bytes: the same segments in place. Another operation's result is in its operands.
+    /// The output of a cipher, as long as the input; the same segments if in place. Other operations write to their
+    /// operands.
     pub output: &'a Segments,
 }
 
-/// The fields of a request by what they are for, whatever its operation: [`OperationInfo`](crate::OperationInfo) says which of them an operation has.
+/// The fields of a request by purpose, for any operation. [`OperationInfo`](crate::OperationInfo) says which fields an
+/// operation has.
 pub struct Fields<'a> {
-    /// IV or nonce; the number of a packet; random bytes of key encapsulation.
+    /// IV or nonce; the packet number; random bytes of key generation and key encapsulation.
     pub iv: &'a [u8],
     /// Associated data.
     pub aad: &'a [u8],
-    /// The data; none where an operation works in place.
+    /// The input data; `None` if the operation works in place.
     pub input: Option<&'a [u8]>,
     /// Receives the main result. In place, it holds the data.
     pub output: &'a mut [u8],
-    /// The tag or the second result. Of packets, one byte: the next header.
+    /// The tag or the second result. For packets, one byte: the next header.
     pub tag: &'a mut [u8],
-    /// Receives the length of a result that has its own; of packets, bytes of the payload.
+    /// Receives the length of a result of variable length; for packets, the bytes of the payload.
     pub written: &'a mut usize,
 }
 
-/// The fields of operands as they are now. An operation does not have all.
+/// The current fields of operands. Fields that an operation does not have are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View<'a> {
-    /// IV or nonce, or random bytes. The number of a packet is none.
+    /// IV or nonce, or random bytes. Empty for packets: the packet number is not here.
     pub iv: &'a [u8],
     /// Associated data.
     pub aad: &'a [u8],
-    /// The data that are read.
+    /// The input data.
     pub input: &'a [u8],
     /// The main result, or room for it. In place, the data.
     pub output: &'a [u8],
     /// The tag or the second result.
     pub tag: &'a [u8],
-    /// The length of the result, where that is a result itself.
+    /// The length of the result, if its length is variable.
     pub written: Option<usize>,
 }
 
-/// The results of operands, to be filled in.
+/// The results of operands, as mutable buffers.
 pub struct Results<'a> {
-    /// The main one; empty where there is none.
+    /// The main result; empty if there is none.
     pub output: &'a mut [u8],
-    /// The tag or the second result; empty where there is none.
+    /// The tag or the second result; empty if there is none.
     pub tag: &'a mut [u8],
-    /// The length of the result, where that is a result itself.
+    /// The length of the result, if its length is variable.
     pub written: Option<&'a mut usize>,
 }
 
 impl<'a> Operands<'a> {
-    /// The operands of an operation.
+    /// Makes the operands of an operation.
     ///
     /// # Panics
-    /// Of packets, `tag` is empty.
-    pub fn of(operation: Operation, fields: Fields<'a>) -> Self {
+    /// Panics if `tag` is empty and the operation handles packets.
+    pub fn from_fields(operation: Operation, fields: Fields<'a>) -> Self {
         let Fields { iv, aad, input, output, tag, written } = fields;
         if operation.writes_data() {
             if let Kind::Packet = operation.info().kind {
@@ -322,13 +325,13 @@ impl Operands<'_> {
         self.shape().operation
     }
 
-    /// Bytes of data; what routes go by.
+    /// Returns the bytes of data that routes depend on.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.shape().bytes
     }
 
-    /// What routes and limits go by, in one look.
+    /// Returns the properties that routes and limits depend on.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
         let (operation, data) = match self {
@@ -357,14 +360,14 @@ impl Operands<'_> {
 }
 
 impl Operands<'_> {
-    /// The same operands for a shorter time.
+    /// Returns the same operands for a shorter lifetime.
     #[inline]
     #[allow(unsafe_code)]
     pub fn reborrow(&mut self) -> Operands<'_> {
         /// A bitwise copy of something that owned anything would be dropped twice.
         const _: () = assert!(!std::mem::needs_drop::<Operands<'static>>());
-        // SAFETY: the copy is what building each variant anew makes, more slowly, from its reborrowed fields: the original is
-        // out of reach as long as the copy lives, which is not longer than what the fields point to. Nothing in it is owned.
+        // SAFETY: the copy equals operands built anew from the reborrowed fields. The original is inaccessible while the copy lives, and the copy does not
+        // outlive the data that the fields point to. No field owns anything.
         unsafe { (&raw const *self).cast::<Operands<'_>>().read() }
     }
 }

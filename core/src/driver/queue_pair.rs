@@ -5,21 +5,19 @@ use std::task::Waker;
 
 use super::job::{Batch, Completions};
 
-/// One queue pair of a device: requests go in, completions come out. One thread at a time uses it.
+/// A queue pair of a device. One thread at a time uses it.
 ///
-/// Dropping it takes back what is in the device: the device touches none of these jobs any more, and they are dropped.
-/// This is how core gets its requests back from a device that does not answer in time.
+/// Dropping it takes back all jobs in the device: the device no longer touches them, and they are dropped. In this way core gets its requests back
+/// from a device that does not answer in time.
 pub trait QueuePair: Send + Any {
-    /// Takes jobs from the front of the batch while there is room, and may complete them right away. Does not wait for
-    /// room: what is left in the batch is offered again after a `poll`. The jobs are of one algorithm and one operation;
-    /// their sessions may differ.
+    /// Takes jobs from the front of the batch while there is room, and may complete them at once. Does not wait for room: core offers the remaining jobs
+    /// again after a `poll`. All jobs have the same algorithm and operation; their sessions may differ.
     fn submit(&mut self, batch: &mut Batch<'_>);
 
     /// Called after one or more `submit`s: a device that is told of new descriptors by a write to a register is told now.
     fn doorbell(&mut self) {}
 
-    /// Completes what is ready, in any order, without waiting. Returns how many jobs of this queue pair are still in the
-    /// device.
+    /// Completes finished jobs, in any order, without waiting. Returns the number of jobs of this queue pair that are still in the device.
     fn poll(&mut self, done: &mut Completions) -> usize;
 
     /// Wakes `waker` once when the next job of this queue pair is ready, or at once if one is. `false` from a device that

@@ -30,19 +30,19 @@ pub trait CipherStream: Send + Any {
 
 /// The state of an AEAD between two pieces of its message. Zeroized when dropped.
 ///
-/// Opening, it gives out plaintext before the tag is known to be good. Only an interface that cannot be served otherwise
-/// asks for it, and whoever asks answers for what happens to the plaintext.
+/// When opening, it returns plaintext before the tag is verified. Only interfaces that cannot be served otherwise use it, and they are responsible for
+/// that plaintext.
 pub trait AeadStream: Send + Any {
-    /// A new message, whatever became of the last one. `iv` has been checked.
+    /// Begins a new message, regardless of the state of the last one. `iv` has been checked.
     fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault>;
 
     /// Takes the next piece, of any length.
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault>;
 
-    /// Writes the whole tag of what went by, sealing.
+    /// Ends a sealed message, and writes its whole tag.
     fn seal(&mut self, tag: &mut [u8]) -> Result<(), Fault>;
 
-    /// Compares the tag, whole or cut, with that of what went by, opening: [`Outcome::Done`] or [`Outcome::BadTag`].
+    /// Ends an opened message, and compares its tag with `tag`, which may be truncated: [`Outcome::Done`] or [`Outcome::BadTag`].
     fn open(&mut self, tag: &[u8]) -> Result<Outcome, Fault>;
 
     /// A second stream that stands where this one does.

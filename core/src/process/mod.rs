@@ -1,18 +1,17 @@
-//! The process that runs this code, told apart from those that it comes from and those that come from it.
+//! The process that runs this code, distinguished from its ancestors and descendants.
 //!
-//! A child has a copy of its parent's memory: of counters, whose next numbers both would use, and of what belongs to the parent with the
-//! kernel or a device. PIDs do not tell the two apart, for a child may have that of its parent: in a PID namespace, or when the PID is used
-//! again.
+//! A child has a copy of its parent's memory. The copy includes counters whose next numbers both would use, and handles of the kernel or of devices that
+//! belong to the parent. A PID does not distinguish the two: in a PID namespace, or after reuse of a PID, a child may have its parent's.
 //!
-//! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), whatever call makes it. It holds the
-//! number of the process; a process that finds none takes the next. So to ask costs two loads. The page is made when something asks for the
-//! first time. Later there are no system calls, so that filters of them (seccomp) have nothing to refuse, and never a thread.
+//! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), unless it shares memory. The page holds the number of
+//! the process; a process that finds none takes the next. So a check costs two loads. The first check creates the page. Later checks make no system
+//! calls, so that filters of them (seccomp) have nothing to refuse, and start no thread.
 //!
-//! Where the kernel has no such page (before Linux 4.14, gVisor, emulators), or a filter refuses it, the C library calls a function of ours in
-//! each child of `fork`. A child of a bare `clone` then takes itself for its parent, so [`Process::certain`] has no answer there.
+//! Without such a page (before Linux 4.14, gVisor, emulators), or if a filter refuses it, the C library calls a function of ours in each child of `fork`.
+//! A child of a bare `clone` is then not detected, so [`Process::certain`] returns `None` there.
 //!
-//! What shares its memory counts in it together, and is one process here: the child of `vfork` before it calls `exec`, and that of `clone`
-//! with `CLONE_VM`. A process or a virtual machine that is restored twice from one snapshot cannot be seen: replace the keys after that.
+//! Processes that share memory count as one: the child of `vfork` before `exec`, and children of `clone` with `CLONE_VM`. A process or virtual machine
+//! that is restored twice from one snapshot is not detected: replace its keys after that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +56,7 @@ impl Process {
         }
     }
 
-    /// Whether this is the process that calls, and not one that it comes from.
+    /// Returns whether this is the calling process, and not one of its ancestors.
     #[inline]
     pub fn is_current(self) -> bool {
         self == Self::current()

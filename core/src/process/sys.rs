@@ -17,7 +17,7 @@ pub(super) fn place() -> &'static AtomicU64 {
     unsafe { PLACE.load(Ordering::Acquire).as_ref() }.unwrap_or_else(set_up)
 }
 
-/// Whether the place is wiped in every child, and not in those of `fork` alone.
+/// Returns whether the page is wiped in every child, and not in children of `fork` alone.
 pub(super) fn is_wiped() -> bool {
     !ptr::eq(place(), &raw const FALLBACK)
 }
@@ -45,7 +45,7 @@ fn fallback() -> *mut AtomicU64 {
     extern "C" fn child() {
         FALLBACK.store(0, Ordering::Relaxed);
     }
-    // SAFETY: a function that writes a number. The C library forgets it when what it is in is unloaded.
+    // SAFETY: the function writes a number. The C library forgets it when its module is unloaded.
     if unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) } != 0 {
         // It fails for want of memory alone.
         std::alloc::handle_alloc_error(std::alloc::Layout::new::<AtomicU64>());
@@ -82,7 +82,7 @@ mod page {
             (at != libc::MAP_FAILED).then_some(Self(at))
         }
 
-        /// Whether children have zeros there from now on.
+        /// Makes the kernel wipe the page in children. Returns whether the kernel accepts; emulators may accept without doing it.
         fn wipe(&self) -> bool {
             // SAFETY: a mapping of ours, whose content in this process does not change.
             unsafe { libc::madvise(self.0, BYTES, MADV_WIPEONFORK) == 0 }

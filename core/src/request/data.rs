@@ -1,4 +1,4 @@
-//! What a submission consists of, and the operands that it lends.
+//! The parts of a submission, and the operands that point into it.
 
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
@@ -12,28 +12,28 @@ pub(crate) struct Parts {
     pub(crate) iv: SmallVec<[u8; 24]>,
     pub(crate) aad: Vec<u8>,
     pub(crate) data: Vec<u8>,
-    /// Where the result goes, if not into `data`.
+    /// The output buffer, if not `data`.
     pub(crate) output: Option<Vec<u8>>,
-    /// The data and where the result goes, if something of that is no vector: the two above are empty then.
-    pub(crate) assorted: Option<Box<Assorted>>,
-    /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is sent; data is the caller's to wipe.
+    /// Data and output, if one of them is not a vector. `data` and `output` are then empty.
+    pub(crate) assorted: Option<Box<MixedBuffers>>,
+    /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is sent.
+    /// The caller wipes `data`.
     pub(crate) tag: Zeroizing<[u8; SHORT_TAG]>,
-    /// The same, of what is longer: signatures and messages of RSA, digests of any length, and private keys.
+    /// A longer tag: signatures and messages of RSA, digests of any length, and private keys.
     pub(crate) long_tag: Zeroizing<Vec<u8>>,
     pub(crate) tag_length: usize,
-    /// Random bytes that keys or a secret are made from.
+    /// Random bytes for the generation of keys or a secret.
     pub(crate) seed: Zeroizing<Vec<u8>>,
-    /// Bytes of the output that are the result, of compression; of packets, those of the payload; of what was deciphered, those of the
-    /// message.
+    /// Bytes of the result in the output of compression; of the payload of a packet; of a deciphered message.
     pub(crate) written: usize,
     pub(crate) user: u64,
 }
 
-/// SHA-512 and its HMAC, and Ed25519.
+/// Bytes of a tag that is stored inline: enough for SHA-512, its HMAC, and Ed25519.
 pub(crate) const SHORT_TAG: usize = 64;
 
 impl Parts {
-    /// Where a tag of so many bytes is.
+    /// Returns the place of a tag of `length` bytes.
     #[inline]
     pub(crate) fn place<'t>(short: &'t mut [u8; SHORT_TAG], long: &'t mut Vec<u8>, length: usize) -> &'t mut [u8] {
         if length > SHORT_TAG {
@@ -43,15 +43,15 @@ impl Parts {
         &mut short[..length]
     }
 
-    /// What to do, on the buffers that `buffers` finds.
+    /// Returns the operands on the buffers that `buffers` returns.
     #[inline(always)]
     pub(crate) fn operands<'a>(
         &'a mut self,
         result: usize,
-        buffers: impl FnOnce(&'a mut Vec<u8>, &'a mut Option<Vec<u8>>, &'a mut Option<Box<Assorted>>) -> Buffers<'a>,
+        buffers: impl FnOnce(&'a mut Vec<u8>, &'a mut Option<Vec<u8>>, &'a mut Option<Box<MixedBuffers>>) -> Buffers<'a>,
     ) -> Operands<'a> {
         if self.operation.is_rare() {
-            return self.rare(result);
+            return self.rare_operands(result);
         }
         let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
         if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
@@ -71,9 +71,9 @@ impl Parts {
         }
     }
 
-    /// The same of operations that have operands of their own.
+    /// Returns the operands of operations with a layout of their own.
     #[inline(never)]
-    fn rare(&mut self, result: usize) -> Operands<'_> {
+    fn rare_operands(&mut self, result: usize) -> Operands<'_> {
         let Parts { operation, iv, data, output, assorted, tag, long_tag, tag_length, seed, written, .. } = self;
         let row = operation.info();
         if row.in_place {
@@ -82,7 +82,7 @@ impl Parts {
                 None => data,
             };
             let fields = Fields { iv, aad: &[], input: None, output: packet, tag: &mut tag[..1], written };
-            return Operands::of(*operation, fields);
+            return Operands::from_fields(*operation, fields);
         }
         let input = match assorted {
             Some(assorted) => assorted.buffers().into_input(),
@@ -94,57 +94,57 @@ impl Parts {
         let tag = Parts::place(tag, long_tag, *tag_length);
         let (output, tag) =
             if row.output == Length::Tag { (tag, &mut [][..]) } else { (&mut output.get_or_insert_default()[..], tag) };
-        Operands::of(*operation, Fields { iv: seed, aad: &[], input: Some(input), output, tag, written })
+        Operands::from_fields(*operation, Fields { iv: seed, aad: &[], input: Some(input), output, tag, written })
     }
 }
 
-/// Data, and where the result goes if not there.
+/// Data and output that are not both vectors.
 #[derive(Clone)]
-pub(crate) struct Assorted {
+pub(crate) struct MixedBuffers {
     pub(crate) data: Data,
     pub(crate) output: Option<Data>,
-    /// The result takes the place of the data, or goes to the output. Other results are tags.
+    /// The result overwrites the data or goes to `output`. Other results are tags.
     writes: bool,
-    /// Of what lies in segments, while a queue has the submission and a device needed it contiguous.
+    /// Copies of segments, while the submission is in a queue and a device needs contiguous data.
     copies: Option<Copies>,
 }
 
-/// Contiguous buffers in place of segments; empty where there are none. Wiped, because nobody else can.
+/// Contiguous copies of segments; empty if there are none. Wiped, because the caller cannot.
 #[derive(Clone, Default)]
 struct Copies {
     data: Zeroizing<Vec<u8>>,
     output: Zeroizing<Vec<u8>>,
 }
 
-impl Assorted {
+impl MixedBuffers {
     #[cold]
     pub(crate) fn new(writes: bool, data: Data, output: Option<Data>) -> Box<Self> {
         Box::new(Self { data, output, writes, copies: None })
     }
 
-    /// Where the result goes.
+    /// Returns the place of the result.
     pub(crate) fn result(&self) -> &Data {
         self.output.as_ref().filter(|_| self.writes).unwrap_or(&self.data)
     }
 
-    /// Whether something lies in segments, of what a device reads or writes.
+    /// Returns `true` if a device would read or write segments.
     pub(crate) fn has_segments(&self) -> bool {
         self.data.segments().or(self.result().segments()).is_some()
     }
 
-    /// Bytes that it keeps in memory.
+    /// Returns the number of bytes kept in memory.
     #[cold]
     pub(crate) fn bytes(&self) -> usize {
         self.data.len() + self.output.as_ref().map_or(0, Data::len)
     }
 
-    /// The data, if all of them lie in segments that were not copied.
+    /// Returns the data if all of it is in segments without copies.
     pub(crate) fn scattered(&self) -> Option<Scattered<'_>> {
         let (input, output) = (self.data.segments()?, self.result().segments()?);
         self.copies.is_none().then_some(Scattered { input, output })
     }
 
-    /// What a device reads and writes: of segments their copies, and nothing at all before these are made.
+    /// Returns the buffers that a device reads and writes: for segments, their copies; nothing before these are made.
     #[cold]
     pub(crate) fn buffers(&mut self) -> Buffers<'_> {
         fn slice<'a>(data: &'a mut Data, copy: &'a mut [u8]) -> &'a mut [u8] {
@@ -165,7 +165,7 @@ impl Assorted {
         }
     }
 
-    /// Copies what lies in segments, for the rest of the request. Returns how many bytes were copied.
+    /// Copies segments for the rest of the request. Returns the number of bytes copied.
     pub(crate) fn copy_in(&mut self) -> usize {
         let zeros = |segments: Option<&Segments>| Zeroizing::new(vec![0; segments.map_or(0, Segments::bytes)]);
         let output = self.output.as_ref().filter(|_| self.writes).and_then(Data::segments);
@@ -178,8 +178,8 @@ impl Assorted {
         bytes
     }
 
-    /// Ends the copies. A result goes into its segments, and only of a request that ended well: nothing of what was decrypted with
-    /// a bad tag does. Returns how many bytes were copied.
+    /// Drops the copies. Writes the result back to its segments only if the request succeeded, so that no plaintext of a forgery gets there.
+    /// Returns the number of bytes copied.
     #[cold]
     pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
         let Some(copies) = self.copies.take() else { return 0 };

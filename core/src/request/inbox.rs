@@ -1,4 +1,4 @@
-//! Where requests come back to that another thread had in hand.
+//! Inboxes, to which other threads return requests.
 
 #![allow(unsafe_code)]
 
@@ -7,18 +7,19 @@ use std::task::Waker;
 
 use super::Request;
 use super::list::{Handle, List};
-use crate::driver::entry::{Chain, Entry, Place, link};
+use crate::driver::chain::{Chain, link};
+use crate::driver::entry::{Entry, Place};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering, lock, pause};
 
-/// Requests that are back. One thread owns it, any thread delivers.
+/// Requests that have come back. One thread owns it, and any thread delivers.
 ///
-/// The owner may free an inbox when all of its requests are back and it has [settled](Self::settle).
+/// The owner may free an inbox when all its requests are back and [no deliverer is left](Self::wait_for_deliverers).
 pub(crate) struct Inbox {
     requests: Stack,
-    /// Threads that are delivering.
+    /// Number of threads that are delivering.
     deliverers: AtomicUsize,
     asleep: AtomicBool,
-    /// Who is told about a delivery, once.
+    /// The waker to wake once, at the next delivery.
     sleeper: Mutex<Option<Waker>>,
 }
 
@@ -32,12 +33,12 @@ impl Inbox {
         }
     }
 
-    /// Gives requests back to the owner. Called by any thread.
+    /// Returns requests to the owner. Any thread may call it.
     pub(crate) fn deliver(&self, list: List) {
-        // Before the owner can see the requests, and think that nobody needs the inbox any more.
+        // Count before the owner can see the requests and consider the inbox unused.
         self.deliverers.fetch_add(1, Ordering::SeqCst);
         self.requests.push(list);
-        // A swap, as the owner's: the later of the two sees what was before the earlier one.
+        // A swap, like the owner's: the later of the two sees the effects before the earlier one.
         if self.asleep.swap(false, Ordering::SeqCst) {
             let sleeper = lock(&self.sleeper).take();
             if let Some(waker) = sleeper {
@@ -47,7 +48,7 @@ impl Inbox {
         self.deliverers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Takes what is back.
+    /// Takes the requests that have come back.
     pub(crate) fn take(&self) -> List {
         if self.requests.is_empty() { List::new() } else { self.requests.take() }
     }
@@ -56,19 +57,19 @@ impl Inbox {
         self.requests.is_empty()
     }
 
-    /// Tells `sleeper` about the next delivery. `false` if there is one already, and then nobody is told.
+    /// Registers `sleeper` for the next delivery. Returns `false` if requests are there already; `sleeper` is then not woken.
     pub(crate) fn sleep(&self, sleeper: Waker) -> bool {
         *lock(&self.sleeper) = Some(sleeper);
         self.asleep.swap(true, Ordering::SeqCst);
-        // A delivery that did not see the flag is one that is seen here.
+        // A delivery that did not see the flag is visible here.
         self.requests.is_empty() || !self.asleep.swap(false, Ordering::SeqCst)
     }
 }
 
 impl Inbox {
-    /// Waits until nobody is delivering any more. The owner calls it when all of its requests are back, before it frees the
-    /// inbox; not in `Drop`, whose `&mut` says already that nobody else is here.
-    pub(crate) fn settle(&self) {
+    /// Waits until no thread is delivering. The owner calls it when all its requests are back, before it frees the inbox. Not in `Drop`,
+    /// where `&mut self` already excludes other threads.
+    pub(crate) fn wait_for_deliverers(&self) {
         while self.deliverers.load(Ordering::SeqCst) > 0 {
             pause();
         }
@@ -76,19 +77,19 @@ impl Inbox {
 }
 
 impl Request<'_> {
-    /// Whether the request comes back to this inbox.
+    /// Returns `true` if the request comes back to this inbox.
     #[inline]
-    pub(crate) fn is_at_home(&self, home: &Inbox) -> bool {
-        self.note.home == Some(NonNull::from(home))
+    pub(crate) fn has_home(&self, home: &Inbox) -> bool {
+        self.meta.home == Some(NonNull::from(home))
     }
 }
 
 impl Handle {
-    /// Gives the request back to whoever it belongs to.
+    /// Returns the request to its owner.
     #[allow(unsafe_code)]
     pub(crate) fn deliver(self) {
-        let home = self.note.home.expect("a request that left its thread has a home");
-        // SAFETY: only an inbox's address is ever noted, and rule 2 (`driver/entry.rs`) keeps it alive until the request came
+        let home = self.meta.home.expect("a request that left its thread has a home");
+        // SAFETY: `home` is always the address of an inbox, and rule 2 (`driver/entry.rs`) keeps it alive until the request has come
         // back through it.
         let home = unsafe { home.as_ref() };
         let mut list = List::new();
@@ -97,7 +98,7 @@ impl Handle {
     }
 }
 
-/// Loom complains about whoever comes after this.
+/// Makes loom report any access after this.
 #[cfg(loom)]
 impl Drop for Inbox {
     fn drop(&mut self) {
@@ -115,7 +116,7 @@ mod races {
     use super::*;
     use crate::dispatch::races::{Bell, request, session, slots};
 
-    /// FreeBSD: a completion that came between the submission and the wait was never noticed. Here both come at once.
+    /// FreeBSD: a completion between the submission and the wait went unnoticed. Here both happen concurrently.
     #[test]
     fn completion_before_the_submitter_waits() {
         loom::model(|| {
@@ -139,12 +140,12 @@ mod races {
         });
     }
 
-    /// The owner frees its inbox as soon as it has everything, with the deliverer still on its way out.
+    /// The owner frees its inbox as soon as all requests are back, while the deliverer is still leaving.
     #[test]
     fn an_inbox_is_not_freed_under_a_deliverer() {
         #[derive(Clone, Copy)]
         struct Shared(NonNull<Inbox>);
-        // SAFETY: an inbox is Sync, and `settle` waits for those who deliver. That is what is tested.
+        // SAFETY: an inbox is Sync, and `settle` waits for deliverers, which is tested here.
         #[allow(unsafe_code)]
         unsafe impl Send for Shared {}
         impl Shared {
@@ -162,16 +163,16 @@ mod races {
             while inbox.take().is_empty() {
                 thread::yield_now();
             }
-            inbox.settle();
+            inbox.wait_for_deliverers();
             drop(inbox);
             deliverer.join().unwrap();
         });
     }
 }
 
-/// Lists of requests, the last one on top. Only whole stacks are taken, so there is no ABA problem.
+/// A stack of request lists. Only whole stacks are taken, so there is no ABA problem.
 ///
-/// All operations are sequentially consistent: those who look here and at a flag beside it (`Inbox`) rely on one order.
+/// All operations are sequentially consistent: threads that look here and at a flag beside it (`Inbox`) rely on one order.
 pub(crate) struct Stack {
     top: AtomicPtr<Entry<'static>>,
 }
@@ -198,10 +199,10 @@ impl Stack {
         }
     }
 
-    /// Takes everything.
+    /// Takes all requests.
     pub(crate) fn take(&self) -> List {
         let top = self.top.swap(null_mut(), Ordering::SeqCst);
-        // SAFETY: the swap took the chains out of the stack, and whoever pushed them gave them away.
-        unsafe { List::of_chain(Chain::of_ends(Place::new(top))) }
+        // SAFETY: the swap took the chains out of the stack, and the threads that pushed them gave them away.
+        unsafe { List::from_chain(Chain::from_first(Place::new(top))) }
     }
 }

@@ -1,4 +1,4 @@
-//! What the requests of a session have to look like, gathered from its parameters and the algorithm table for a quick look at each.
+//! Validation of requests: the limits of a session, derived from its parameters and the algorithm table for fast checks.
 
 use crate::algorithm::{
     Algorithm, Buffers, Esp, Kind, Length, Lengths, Misuse, Operation, OperationInfo, Outcome, Prehash, SessionParams,
@@ -8,22 +8,22 @@ use crate::driver::Operands;
 
 pub(crate) struct Limits {
     algorithm: Algorithm,
-    /// A bit for each operation that the session may run.
+    /// Bit mask of the operations that the session may run.
     operations: u32,
     iv: Lengths,
-    /// From the shortest IV to the longest.
+    /// Maximum minus minimum length of IVs.
     iv_span: usize,
     /// Bytes of a digest, MAC, tag, signature or secret.
     tag_len: usize,
-    /// The bits that are not set in the bytes of whole blocks.
+    /// The bits that are 0 in the length of whole blocks.
     within_block: usize,
     min_data: usize,
     max_data: u64,
-    /// From the least data to as much as is allowed with any IV.
+    /// Maximum minus minimum length of data that is allowed with any IV.
     short_span: usize,
-    /// CCM writes the length of the data into as many bytes as the nonce leaves.
+    /// CCM: the nonce length determines the width of the data length.
     is_ccm: bool,
-    /// Of packets.
+    /// For packets.
     esp: Option<Esp>,
 }
 
@@ -36,41 +36,40 @@ const COMPRESSION: u32 = 1 << Operation::Compress as u32 | 1 << Operation::Decom
 /// The operations of [`Operands::Packet`].
 const PACKET: u32 = 1 << Operation::Protect as u32 | 1 << Operation::Unprotect as u32;
 
-/// Where the operands say which operation it is.
+/// For operands that imply their operation.
 const ANY: u32 = u32::MAX;
 
 impl Limits {
-    pub(crate) fn of(params: &SessionParams) -> Self {
+    pub(crate) fn new(params: &SessionParams) -> Self {
         let algorithm = params.algorithm();
-        let info = algorithm.info();
+        let (info, iv) = (algorithm.info(), params.iv_lengths());
         let operations = info.kind.operations().iter().filter(|operation| params.allows(**operation));
         let is_ccm = matches!(algorithm, Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm);
-        // The representative of a message has one length (FIPS 204).
+        // The message representative µ has one length (FIPS 204).
         let (min_data, max_data) =
-            if params.prehashed() == Prehash::Mu { (64, 64) } else { (info.min_data, info.max_data) };
+            if params.prehash() == Prehash::Mu { (64, 64) } else { (info.min_data, info.max_data) };
         let short_data = if is_ccm { u64::from(u16::MAX) } else { max_data };
         Self {
             algorithm,
             operations: operations.fold(0, |bits, operation| bits | 1 << *operation as u32),
-            iv: info.iv,
-            iv_span: info.iv.max - info.iv.min,
-            tag_len: params.tag_length(),
+            iv,
+            iv_span: iv.max - iv.min,
+            tag_len: params.tag_len(),
             within_block: info.block - 1,
             min_data,
             max_data,
             short_span: usize::try_from(short_data).unwrap_or(usize::MAX) - min_data,
             is_ccm,
-            esp: params.association(),
+            esp: params.esp(),
         }
     }
 
-    /// Everything that can be wrong with a request before a device is asked, and what routes go by, in one look. `Some` is its
-    /// outcome already.
+    /// Checks a request and returns its shape for routing. The `Outcome`, if any, makes a device unnecessary.
     #[inline(always)]
     pub(crate) fn check(&self, operands: &Operands<'_>) -> Result<(Shape, Option<Outcome>), Misuse> {
         match operands {
             Operands::Cipher { operation, iv, data } => {
-                // The operation is a field that anybody can fill in.
+                // The operation is a public field, so check it.
                 self.check_operation(*operation, CIPHER)?;
                 self.check_iv(iv)?;
                 self.check_buffers(*operation, data).map(|shape| (shape, self.check_data(shape.bytes, iv.len())))
@@ -86,7 +85,7 @@ impl Limits {
                 self.check_operation(Operation::Open, ANY)?;
                 self.check_iv(iv)?;
                 let shape = self.check_buffers(Operation::Open, data)?;
-                // The tag comes from the peer with its length: a short one is a bad one.
+                // The peer determines the length of the tag: a short tag is a wrong tag.
                 let short = (tag.len() != self.tag_len).then_some(Outcome::BadTag);
                 Ok((shape, short.or_else(|| self.check_data(shape.bytes, iv.len()))))
             }
@@ -101,7 +100,7 @@ impl Limits {
         }
     }
 
-    /// The same of steps of streams, and of operations that take so long that one more call does not count.
+    /// Checks steps of streams, and operations that are slow enough for another call not to matter.
     #[inline(never)]
     fn check_slow(&self, operands: &Operands<'_>) -> Result<Option<Outcome>, Misuse> {
         let shape = operands.shape();
@@ -122,11 +121,11 @@ impl Limits {
         let needs = |length| info.length(length, 0, self.tag_len);
         self.check_output(view.output.len(), needs(row.output))?;
         match row.tag {
-            // A private key may be written in two ways.
+            // A private key may have two encodings.
             Length::Key if !info.key.allows(view.tag.len()) => {
                 return Err(Misuse::KeyLength { algorithm: self.algorithm, got: view.tag.len(), takes: info.key });
             }
-            // As the tag of an AEAD.
+            // As with an AEAD's tag.
             Length::GivenTag if view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
             Length::Tag => self.check_output(view.tag.len(), self.tag_len)?,
             _ => {}
@@ -134,14 +133,14 @@ impl Limits {
         if row.takes_seed() {
             self.check_seed(view.iv, needs(row.iv))?;
         }
-        Ok(if row.kind == Kind::Kem || row.tells_length {
+        Ok(if row.kind == Kind::Kem || row.returns_length {
             self.check_fixed(shape)
         } else {
             self.check_data(shape.bytes, 0)
         })
     }
 
-    /// The same where the data lie in segments, so that operands have none: `bytes` of data, and `result` where their result goes.
+    /// Checks a request whose data is in segments and not in operands: `bytes` bytes of data, and a result of `result` bytes.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_scattered(
@@ -151,7 +150,7 @@ impl Limits {
         result: usize,
     ) -> Result<(Shape, Option<Outcome>), Misuse> {
         if let Operands::Packet { operation, number, payload, .. } = operands {
-            // What lies in memory of others is looked at by the device, in the copy that it opens.
+            // Foreign memory may change: the device checks the packet's header in the copy that it opens.
             self.check_operation(*operation, PACKET)?;
             let outcome = self.check_packet(*operation, *number, bytes, **payload)?;
             return self.check_output(result, bytes).map(|()| (Shape { bytes, ..operands.shape() }, outcome));
@@ -164,10 +163,12 @@ impl Limits {
             _ => 0,
         };
         let outcome = match shape.operation.info() {
-            // Of any length.
+            // These take any length.
             OperationInfo { kind: Kind::Digest | Kind::Mac | Kind::Compression, .. } => outcome,
             _ if outcome == Some(Outcome::BadTag) => outcome,
-            OperationInfo { kind: Kind::Kem, .. } | OperationInfo { tells_length: true, .. } => self.check_fixed(shape),
+            OperationInfo { kind: Kind::Kem, .. } | OperationInfo { returns_length: true, .. } => {
+                self.check_fixed(shape)
+            }
             _ => self.check_data(bytes, iv),
         };
         Ok((shape, outcome))
@@ -190,7 +191,7 @@ impl Limits {
         }
     }
 
-    /// Operands that end in `output`, which has the length of a tag.
+    /// Checks operands whose output has the length of a tag.
     #[inline(always)]
     fn check_digest(&self, shape: Shape, output: &[u8]) -> Result<Shape, Misuse> {
         self.check_operation(shape.operation, ANY)?;
@@ -199,7 +200,7 @@ impl Limits {
 
     #[inline(always)]
     pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
-        // Every algorithm that takes two lengths takes those between them.
+        // Algorithms that take two lengths take those between, too.
         let taken = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
         if taken { Ok(()) } else { Err(self.wrong_iv(iv.len())) }
     }
@@ -209,7 +210,7 @@ impl Limits {
         if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm: self.algorithm, got, needs }) }
     }
 
-    /// What is wrong with a packet that is to be protected is its caller's fault; what came is anybody's.
+    /// Checks a packet. Errors of a packet to be protected are the caller's; a malformed received packet is an outcome.
     #[inline(never)]
     fn check_packet(
         &self,
@@ -232,20 +233,20 @@ impl Limits {
         Ok((!fits).then_some(Outcome::Malformed))
     }
 
-    /// A packet that came has the SPI of the session and the lower half of the number.
+    /// Checks that a received packet has the session's SPI and the lower half of the number.
     fn check_header(&self, operation: Operation, number: u64, packet: &[u8]) -> Option<Outcome> {
         let spi = self.esp.map_or(0, |esp| esp.spi);
         let fits = packet[..4] == spi.to_be_bytes() && packet[4..8] == (number as u32).to_be_bytes();
         (operation == Operation::Unprotect && !fits).then_some(Outcome::Malformed)
     }
 
-    /// Random bytes may be left to the device.
+    /// Checks a seed, which may be empty: then the device draws random bytes.
     fn check_seed(&self, seed: &[u8], takes: usize) -> Result<(), Misuse> {
         let (algorithm, got) = (self.algorithm, seed.len());
         if got == 0 || got == takes { Ok(()) } else { Err(Misuse::SeedLength { algorithm, got, takes }) }
     }
 
-    /// Data that have one length: what comes from a peer with another one is no misuse.
+    /// Checks data of a fixed length. It may come from a peer, so a wrong length is no misuse.
     #[inline(never)]
     fn check_fixed(&self, shape: Shape) -> Option<Outcome> {
         let takes = self.algorithm.info().data_of(shape.operation);
@@ -259,15 +260,15 @@ impl Limits {
         if good { None } else { Some(Outcome::BadLength) }
     }
 
-    /// Whether so many bytes are allowed that are too few, or more than most have.
+    /// Handles data outside `short_span`: returns `true` if the length is allowed with this IV.
     #[cold]
     fn is_long(&self, bytes: usize, iv: usize) -> bool {
         bytes >= self.min_data && bytes as u64 <= self.max_data(iv)
     }
 
-    /// The most bytes of data with an IV of so many bytes, in one piece or in many.
+    /// Returns the maximum bytes of data with an IV of `iv` bytes, in one piece or in chunks.
     pub(crate) fn max_data(&self, iv: usize) -> u64 {
-        // RFC 3610: a nonce of N bytes, from 7 on, leaves 15 - N.
+        // RFC 3610: a nonce of N bytes (7 or more) leaves 15 - N bytes for the length.
         if self.is_ccm { u64::MAX >> (8 * (iv - 7)) } else { self.max_data }
     }
 

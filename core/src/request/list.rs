@@ -1,6 +1,6 @@
 //! Core's handles of requests, and lists of them.
 //!
-//! Why pointing at requests is sound is said once, in `driver/entry.rs`; the rules that the comments here cite are those.
+//! `driver/entry.rs` explains why pointing at requests is sound; comments here cite its rules.
 
 #![allow(unsafe_code)]
 
@@ -11,20 +11,21 @@ use std::ptr::NonNull;
 use super::Request;
 use crate::algorithm::Fault;
 use crate::driver::DeviceSession;
-use crate::driver::entry::{Chain, Place};
+use crate::driver::chain::Chain;
+use crate::driver::entry::Place;
 use crate::route::{RequestSizes, Route};
 
-/// A request that core has in hand.
+/// A request owned by core.
 pub(crate) struct Handle(Place);
 
-// SAFETY: a handle is the only way to its request (rule 1), whose parts (slices, streams, plain values) are Send.
+// SAFETY: a handle is the only access to its request (rule 1), whose parts (slices, streams, plain values) are Send.
 unsafe impl Send for Handle {}
 
 impl Handle {
     /// # Safety
     ///
-    /// Until the handle is gone, the request stays where it is, with what it borrows and with the sessions that it points
-    /// to, and nothing else touches it (rules 1 and 2).
+    /// As long as the handle exists, the request must stay in place, and so must the data that it borrows and the sessions that it points to.
+    /// Nothing else may access the request (rules 1 and 2).
     #[inline]
     pub(crate) unsafe fn new(request: NonNull<Request<'_>>) -> Self {
         // A request begins with its entry.
@@ -37,14 +38,14 @@ impl Handle {
         self.0
     }
 
-    /// Notes where the request goes next, and the session as that device opened it.
+    /// Sets the route of the request, and the session that the device opened.
     ///
     /// # Safety
     ///
-    /// The session lives until the request has come back from there (rule 2).
+    /// The session must live until the request has come back (rule 2).
     #[inline]
     pub(crate) unsafe fn address(&mut self, session: &dyn DeviceSession, route: Option<Route>) {
-        // SAFETY: as the caller says.
+        // SAFETY: promised by the caller.
         unsafe { self.entry.links.set_session(session) };
         self.route = route;
     }
@@ -55,8 +56,8 @@ impl Deref for Handle {
 
     #[inline]
     fn deref(&self) -> &Request<'static> {
-        // SAFETY: rules 1 and 2, and every handle was made of a whole request. The lifetimes inside are longer than those of
-        // the truth; core only passes them on shorter.
+        // SAFETY: rules 1 and 2, and every handle was made from a whole request. The lifetimes inside are longer than the real ones;
+        // core only passes them on shortened.
         unsafe { self.0.cast().as_ref() }
     }
 }
@@ -69,11 +70,11 @@ impl DerefMut for Handle {
     }
 }
 
-/// Handles in a row, linked through the requests themselves.
+/// A list of handles, linked through the requests themselves.
 #[derive(Default)]
 pub(crate) struct List(Chain);
 
-// SAFETY: as for the handles that it is made of.
+// SAFETY: as for handles.
 unsafe impl Send for List {}
 
 impl List {
@@ -83,9 +84,9 @@ impl List {
 
     /// # Safety
     ///
-    /// The chain consists of handles' places, which are in nobody else's hands.
+    /// The chain must consist of places of handles, and have no other owner.
     #[inline]
-    pub(crate) unsafe fn of_chain(chain: Chain) -> Self {
+    pub(crate) unsafe fn from_chain(chain: Chain) -> Self {
         Self(chain)
     }
 
@@ -106,11 +107,11 @@ impl List {
 
     #[inline]
     pub(crate) fn push(&mut self, handle: Handle) {
-        // SAFETY: the handle was promised that its request lives, and goes into the list.
+        // SAFETY: the handle guarantees that its request lives, and moves into the list.
         unsafe { self.0.push(handle.into_place()) };
     }
 
-    /// Adds a request before all others.
+    /// Adds a request at the front.
     pub(crate) fn push_front(&mut self, handle: Handle) {
         let mut rest = std::mem::take(self);
         self.push(handle);
@@ -122,13 +123,13 @@ impl List {
         self.0.pop().map(Handle)
     }
 
-    /// Adds all of `other` at the end.
+    /// Moves all of `other` to the end.
     #[inline]
     pub(crate) fn append(&mut self, other: &mut List) {
         self.0.append(&mut other.0);
     }
 
-    /// The first `count`, or all there are.
+    /// Takes the first `count` requests, or all if there are fewer.
     pub(crate) fn take_front(&mut self, count: usize) -> List {
         List(self.0.take_front(count))
     }
@@ -139,7 +140,7 @@ impl List {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Request<'static>> {
-        // SAFETY: the list holds handles; as `Handle::deref`, and `self` is borrowed.
+        // SAFETY: the list holds handles; as in `Handle::deref`, and `self` is borrowed.
         self.0.places().map(|place| unsafe { place.cast().as_ref() })
     }
 
@@ -151,13 +152,13 @@ impl List {
         }
     }
 
-    /// Ends all of them with this fault, and moves them to `back`.
+    /// Ends all requests with this fault, and moves them to `back`.
     pub(crate) fn fail(&mut self, fault: &Fault, back: &mut List) {
         self.each(|handle| handle.entry.finish(Err(fault.clone())));
         back.append(self);
     }
 
-    /// Takes out the requests for which `out` says so, in order.
+    /// Takes out the requests for which `out` returns `true`, in order.
     pub(crate) fn extract(&mut self, mut out: impl FnMut(&Request<'static>) -> bool) -> List {
         let mut extracted = List::new();
         let mut rest = std::mem::take(self);
@@ -170,7 +171,7 @@ impl List {
 
 impl RequestSizes for List {
     fn sizes(&self) -> Box<dyn Iterator<Item = usize> + '_> {
-        Box::new(self.iter().map(|request| request.note.shape.bytes))
+        Box::new(self.iter().map(|request| request.meta.shape.bytes))
     }
 }
 

@@ -1,12 +1,12 @@
-//! Requests: one operation with its buffers and the notes of core about it; submissions, which own their buffers; lists of handles; checks of lengths.
+//! Requests with their operands and core's metadata; submissions, which own their buffers; lists of handles; validation.
 
 #![allow(unsafe_code)]
 
+mod borrowed_batch;
 mod data;
 mod inbox;
 mod limits;
 mod list;
-mod loan;
 mod submission;
 
 use std::fmt;
@@ -19,13 +19,13 @@ use crate::driver::{DeviceSession, Operands};
 use crate::route::Route;
 use crate::trust::ShadowCopy;
 
+pub(crate) use borrowed_batch::BorrowedBatch;
 pub(crate) use inbox::{Inbox, Stack};
 pub(crate) use limits::Limits;
 pub(crate) use list::{Handle, List};
-pub(crate) use loan::Loan;
 pub use submission::Submission;
 
-/// One request of a batch: operands, and after [`Session::process`](crate::Session::process) an outcome.
+/// A request of a batch: operands, and after [`Session::process`](crate::Session::process) an outcome.
 ///
 /// ```
 /// # use gantry_core::Request;
@@ -33,78 +33,78 @@ pub use submission::Submission;
 /// let requests = [Request::digest(message, &mut digest)];
 /// assert!(requests[0].outcome().is_none(), "not run yet");
 /// ```
-// A handle points to the entry and to the request alike.
+// Pointers to the entry and to the request are the same.
 #[repr(C)]
 pub struct Request<'a> {
-    /// What a device gets to see.
+    /// The part that a device sees.
     pub(crate) entry: Entry<'a>,
-    /// Of `Update` and `Finish`: where the state of the stream lives.
+    /// For `Update` and `Finish`: the stream's session and device.
     pub(crate) bound: Option<Bound<'a>>,
     pub(crate) route: Option<Route>,
-    /// Not there where it would be empty.
-    pub(crate) rare: Option<Box<Rare>>,
-    pub(crate) note: Note,
+    /// `None` if it would be empty.
+    pub(crate) cold: Option<Box<ColdData>>,
+    pub(crate) meta: RequestMeta,
 }
 
-/// What a request seldom has. In a box, because every request is read and written from end to end.
+/// The cold data of a request. In a box, because every request is read and written as a whole.
 #[derive(Default)]
-pub(crate) struct Rare {
-    /// Why no device gave an outcome, of those that were asked until now.
+pub(crate) struct ColdData {
+    /// The reason why the devices so far gave no outcome.
     pub(crate) error: Option<Error>,
-    /// Of a request whose result will be verified.
+    /// The copy for verification, if the result will be verified.
     pub(crate) shadow: Option<Box<ShadowCopy>>,
-    /// The session that the request is in a device under, where the device's cache might close it.
+    /// Keeps a session that the device's cache could otherwise close.
     pub(crate) session: Option<Arc<dyn DeviceSession>>,
 }
 
-/// Which session and which device a stream belongs to.
+/// The session and the device of a stream.
 pub(crate) struct Bound<'a> {
-    /// The address of the session, to compare.
+    /// The address of the session, for comparison.
     pub(crate) session: usize,
     pub(crate) route: Route,
-    /// Set when a piece was lost.
+    /// Set when a chunk is lost.
     pub(crate) broken: &'a mut bool,
 }
 
-/// What core notes about a request while it has it in hand.
-pub(crate) struct Note {
+/// Core's metadata of a request while core owns the request.
+pub(crate) struct RequestMeta {
     /// The session of the request (`session.rs` knows the type).
     pub(crate) owner: Option<NonNull<()>>,
-    /// Where the request comes back to, when another thread than its own has it in hand.
+    /// The inbox to which other threads return the request.
     pub(crate) home: Option<NonNull<Inbox>>,
     pub(crate) algorithm: Algorithm,
-    /// What routes go by.
+    /// The shape, for routing.
     pub(crate) shape: Shape,
-    /// When it was offered to a ring, or submitted to a queue that has not passed it on.
+    /// The time at which it was offered to a queue pair, and then the time at which it came back; 0 without a queue pair.
     pub(crate) since: u64,
-    /// The devices that have failed to do it, as bits.
+    /// Bit mask of devices that failed to run it.
     pub(crate) tried: u64,
-    /// Its place in the queue that it belongs to.
+    /// The slot in its queue.
     pub(crate) slot: u32,
-    /// What the request points into, if data lie in segments that were not copied. Its operands are lent anew when they are.
-    pub(crate) lender: Option<Lender>,
+    /// The submission that the request points into, if its data is in segments without copies. After copying, the operands are made anew.
+    pub(crate) segment_source: Option<SegmentSource>,
 }
 
 /// A submission with data in segments.
-pub(crate) struct Lender {
+pub(crate) struct SegmentSource {
     pub(crate) submission: NonNull<Submission>,
-    /// Bytes of where the result goes.
+    /// Bytes of the result.
     pub(crate) result: usize,
 }
 
-// SAFETY: what it points to is Sync (a session, an inbox, a submission), and is used only by whoever has the request in hand.
-unsafe impl Send for Note {}
+// SAFETY: the pointers lead to Sync types (a session, an inbox, a submission), and only the present owner of the request uses them.
+unsafe impl Send for RequestMeta {}
 // SAFETY: as above; nothing is changed through a shared reference.
-unsafe impl Sync for Note {}
+unsafe impl Sync for RequestMeta {}
 
-impl Note {
+impl RequestMeta {
     const fn new() -> Self {
         let (algorithm, shape) = (Algorithm::Null, Shape::NOTHING);
-        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0, lender: None }
+        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0, segment_source: None }
     }
 }
 
-/// A request of a whole message. Operands of a stream belong to a [`Stream`](crate::Stream): here they are a misuse.
+/// A request of a whole message. Operands of a [`Stream`](crate::Stream)'s step are a misuse here.
 impl<'a> From<Operands<'a>> for Request<'a> {
     fn from(operands: Operands<'a>) -> Self {
         Self::new(operands, None)
@@ -120,17 +120,17 @@ impl fmt::Debug for Request<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// The digest of `input`.
+    /// Computes the digest of `input`.
     pub fn digest(input: &'a [u8], output: &'a mut [u8]) -> Self {
         Self::new(Operands::Digest { input, output }, None)
     }
 
-    /// The MAC of `input`.
+    /// Computes the MAC of `input`.
     pub fn mac(input: &'a [u8], output: &'a mut [u8]) -> Self {
         Self::mac_with_iv(&[], input, output)
     }
 
-    /// The MAC of `input`, of an algorithm that takes an IV (GMAC).
+    /// Computes the MAC of `input` with an algorithm that takes an IV (GMAC).
     pub fn mac_with_iv(iv: &'a [u8], input: &'a [u8], output: &'a mut [u8]) -> Self {
         Self::new(Operands::Mac { iv, input, output }, None)
     }
@@ -155,7 +155,7 @@ impl<'a> Request<'a> {
         Self::new(Operands::Open { iv, aad, data: data.into(), tag }, None)
     }
 
-    /// The signature of `input`.
+    /// Signs `input`.
     pub fn sign(input: &'a [u8], output: &'a mut [u8]) -> Self {
         Self::new(Operands::Sign { input, output }, None)
     }
@@ -165,115 +165,115 @@ impl<'a> Request<'a> {
         Self::new(Operands::Verify { input, signature }, None)
     }
 
-    /// The secret shared with the owner of a public key.
+    /// Computes the secret shared with the owner of the public key `peer`.
     pub fn derive(peer: &'a [u8], output: &'a mut [u8]) -> Self {
         Self::new(Operands::Derive { input: peer, output }, None)
     }
 
-    /// A pair of keys, from random bytes or, without any, from the device's own. Of a private key that can be written in two ways
-    /// the length of the buffer says which.
+    /// Generates a key pair from `seed`, or from the device's random number generator if `seed` is empty. If a private key has two encodings, the
+    /// length of `private` selects one.
     pub fn key_gen(seed: &'a [u8], private: &'a mut [u8], public: &'a mut [u8]) -> Self {
         Self::new(Operands::KeyGen { seed, private, public }, None)
     }
 
-    /// A secret, and the ciphertext that tells it to the owner of a public key; from random bytes or, without any, from the device's
-    /// own.
+    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is empty.
     pub fn encapsulate(peer: &'a [u8], seed: &'a [u8], ciphertext: &'a mut [u8], secret: &'a mut [u8]) -> Self {
         Self::new(Operands::Encapsulate { input: peer, seed, ciphertext, output: secret }, None)
     }
 
-    /// The secret of a ciphertext.
+    /// Decapsulates the secret of a ciphertext.
     pub fn decapsulate(ciphertext: &'a [u8], secret: &'a mut [u8]) -> Self {
         Self::new(Operands::Decapsulate { input: ciphertext, output: secret }, None)
     }
 
-    /// A ciphertext of `message` for the owner of the session's public key.
+    /// Encrypts `message` to the session's public key.
     pub fn encipher(message: &'a [u8], ciphertext: &'a mut [u8]) -> Self {
         Self::new(Operands::Encipher { input: message, output: ciphertext }, None)
     }
 
-    /// The message of such a ciphertext, in a buffer that is as long, and how many bytes it has.
+    /// Decrypts a ciphertext into `message`, which must be as long, and sets `written` to the length of the message in bytes.
     pub fn decipher(ciphertext: &'a [u8], message: &'a mut [u8], written: &'a mut usize) -> Self {
         Self::new(Operands::Decipher { input: ciphertext, output: message, written }, None)
     }
 
-    /// Fewer bytes that tell `input`, and how many they are. An output of
-    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes is never too short.
+    /// Compresses `input`, and sets `written` to the bytes of the result. An output of
+    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes always suffices.
     pub fn compress(input: &'a [u8], output: &'a mut [u8], written: &'a mut usize) -> Self {
         Self::new(Operands::Compression { operation: Operation::Compress, input, output, written }, None)
     }
 
-    /// What was compressed to `input`, and how many bytes that is.
+    /// Decompresses `input`, and sets `written` to the bytes of the result.
     pub fn decompress(input: &'a [u8], output: &'a mut [u8], written: &'a mut usize) -> Self {
         Self::new(Operands::Compression { operation: Operation::Decompress, input, output, written }, None)
     }
 
-    /// Makes a packet of a payload, in place: [`Operands::Packet`] says where it lies.
+    /// Builds a packet from a payload in place; for the layout see [`Operands::Packet`].
     pub fn protect(number: u64, packet: &'a mut [u8], payload: &'a mut usize, next_header: &'a mut u8) -> Self {
         Self::new(Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header }, None)
     }
 
-    /// Opens a packet, in place, and tells how long its payload is and what it is.
+    /// Opens a packet in place, and sets the payload's length and next header.
     pub fn unprotect(number: u64, packet: &'a mut [u8], payload: &'a mut usize, next_header: &'a mut u8) -> Self {
         Self::new(Operands::Packet { operation: Operation::Unprotect, number, packet, payload, next_header }, None)
     }
 
     pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound<'a>>) -> Self {
-        Self { entry: Entry::new(operands), bound, route: None, rare: None, note: Note::new() }
+        Self { entry: Entry::new(operands), bound, route: None, cold: None, meta: RequestMeta::new() }
     }
 
-    /// Makes a request that has ended into another one.
+    /// Turns a finished request into another one.
     #[inline]
     pub(crate) fn begin_anew(&mut self, operands: Operands<'a>, shape: Shape) {
         self.begin();
-        (self.note.since, self.note.tried, self.note.shape) = (0, 0, shape);
+        (self.meta.since, self.meta.tried, self.meta.shape) = (0, 0, shape);
         self.entry.operands = operands;
     }
 
-    /// Forgets how it ended.
+    /// Clears the result.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.entry.begin();
         self.route = None;
-        if self.rare.is_some() {
-            self.rare = None;
+        if self.cold.is_some() {
+            self.cold = None;
         }
     }
 
-    /// Whether it ended well, with nothing left to look at.
+    /// Returns `true` if the request succeeded and has no cold data.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        self.entry.outcome == Some(Outcome::Done) && self.rare.is_none()
+        self.entry.outcome == Some(Outcome::Done) && self.cold.is_none()
     }
 
-    /// Ends it with an error, before a device has seen it.
+    /// Ends the request with an error, before a device has seen it.
     #[cold]
     pub(crate) fn refuse(&mut self, error: Error) {
         self.begin();
-        self.rare().error = Some(error);
+        self.cold_mut().error = Some(error);
     }
 
-    /// To write something there.
+    /// Returns the cold data for writing.
     #[cold]
-    pub(crate) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(crate) fn cold_mut(&mut self) -> &mut ColdData {
+        self.cold.get_or_insert_default()
     }
 
-    /// What the device said that failed to do it.
+    /// Returns the fault of the device.
     pub(crate) fn fault(&self) -> Option<&Fault> {
         self.entry.fault.as_deref()
     }
 
-    /// Why no device gave an outcome. What else there is beside it is gone.
+    /// Takes the reason why no device gave an outcome, and drops the other cold data.
     #[cold]
     pub(crate) fn take_error(&mut self) -> Option<Error> {
-        self.rare.take()?.error
+        self.cold.take()?.error
     }
 
-    /// How it ended, after [`Session::process_each`](crate::Session::process_each).
+    /// Returns the outcome after [`Session::process_each`](crate::Session::process_each).
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the request was wrong; [`Error::Device`] and [`Error::Unserved`] if no device could serve it. The error is taken: it is said once.
+    /// [`Error::Misuse`] if the request was wrong; [`Error::Device`] and [`Error::Unserved`] if no device could serve it. The error is returned
+    /// only once.
     #[inline]
     pub fn result(&mut self) -> Result<Outcome, Error> {
         self.entry.outcome.ok_or_else(|| self.failure())
@@ -281,23 +281,23 @@ impl<'a> Request<'a> {
 
     #[cold]
     fn failure(&mut self) -> Error {
-        let algorithm = self.note.algorithm;
+        let algorithm = self.meta.algorithm;
         let fault = self.entry.fault.take().map_or(Fault::Lost, |fault| *fault);
         self.take_error().unwrap_or(Error::Device { algorithm, last: fault })
     }
 
-    /// Bytes of data.
+    /// Returns the number of bytes of data.
     pub fn bytes(&self) -> usize {
         self.entry.operands.bytes()
     }
 
-    /// The outcome, once the request has been run.
+    /// Returns the outcome, once the request has run.
     pub fn outcome(&self) -> Option<Outcome> {
         debug_assert!(self.entry.is_idle(), "core gives requests back only when they are done");
         self.entry.outcome
     }
 
-    /// The device that ran it and why, once it has been run.
+    /// Returns the device that ran it and the reason for choosing it, once it has run.
     pub fn route(&self) -> Option<Route> {
         self.route
     }

@@ -1,31 +1,31 @@
-//! Requests that own their buffers, so that they can stay in a queue or a device beyond any call.
+//! Submissions: requests that own their buffers, so that they can stay in a queue or a device after a call returns.
 
 use std::fmt;
 
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-use super::data::{Assorted, Parts, SHORT_TAG};
+use super::data::{MixedBuffers, Parts, SHORT_TAG};
 use crate::algorithm::{Algorithm, Buffers, Data, Kind, Length, Operation, Outcome, Shape};
 use crate::driver::{Operands, Scattered, View};
 
-/// A request with its buffers: what a [`Queue`](crate::Queue) takes and gives back.
+/// A request that owns its buffers. A [`Queue`](crate::Queue) takes and returns it.
 ///
 /// ```
 /// # use gantry_core::Submission;
 /// let request = Submission::seal(&[0; 12], b"header".to_vec(), b"plaintext".to_vec(), 16).user(7);
 /// ```
 ///
-/// The data are a vector, any other [`IoBuf`](crate::IoBuf), or [`Segments`](crate::Segments) of regions. Segments go to a device as
-/// they are if it [takes them so](crate::driver::DeviceLimits::takes). Otherwise they are copied, once, when the request goes
-/// to its first device, the copy is what is processed, and the result is written back when the completion is delivered: only then, and
-/// only if the outcome is [`Done`](Outcome::Done). What others write into foreign memory after the copy changes no result. A request
-/// that is cancelled, or whose queue is dropped, writes nothing more.
+/// The data is a vector, any other [`IoBuf`](crate::IoBuf), or [`Segments`](crate::Segments) of regions. A device that
+/// [takes segments](crate::driver::DeviceLimits::takes) gets them directly. Otherwise they are copied once, when the request goes to its
+/// first device, and the copy is processed. The result is written back when the completion is delivered, and only if the outcome is
+/// [`Done`](Outcome::Done). Changes of foreign memory after the copy do not affect the result. A request that is cancelled, or whose queue
+/// is dropped, writes nothing more.
 ///
-/// A clone has its own copy of buffers; segments are the same memory.
+/// A clone has its own copy of buffers; its segments are the same memory.
 #[derive(Clone)]
 pub struct Submission(
-    /// Passed from hand to hand often, and large.
+    /// Boxed, because it is large and moves often.
     Box<Parts>,
 );
 
@@ -33,7 +33,7 @@ impl Submission {
     fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Data) -> Self {
         let (data, assorted) = match data {
             Data::Vec(data) => (data, None),
-            data => (Vec::new(), Some(Assorted::new(operation.writes_data(), data, None))),
+            data => (Vec::new(), Some(MixedBuffers::new(operation.writes_data(), data, None))),
         };
         Self(Box::new(Parts {
             operation,
@@ -51,22 +51,22 @@ impl Submission {
         }))
     }
 
-    /// The digest of `message`; [`tag`](Self::tag) has it afterwards.
+    /// Computes the digest of `message`; afterwards in [`tag`](Self::tag).
     pub fn digest(message: impl Into<Data>) -> Self {
         Self::new(Operation::Digest, &[], Vec::new(), message.into())
     }
 
-    /// The MAC of `message`; [`tag`](Self::tag) has it afterwards.
+    /// Computes the MAC of `message`; afterwards in [`tag`](Self::tag).
     pub fn mac(message: impl Into<Data>) -> Self {
         Self::mac_with_iv(&[], message)
     }
 
-    /// The MAC of `message`, of an algorithm that takes an IV (GMAC).
+    /// Computes the MAC of `message` with an algorithm that takes an IV (GMAC).
     pub fn mac_with_iv(iv: &[u8], message: impl Into<Data>) -> Self {
         Self::new(Operation::Mac, iv, Vec::new(), message.into())
     }
 
-    /// The signature of `message`; [`tag`](Self::tag) has it afterwards.
+    /// Signs `message`; the signature is afterwards in [`tag`](Self::tag).
     pub fn sign(message: impl Into<Data>) -> Self {
         Self::new(Operation::Sign, &[], Vec::new(), message.into())
     }
@@ -76,16 +76,16 @@ impl Submission {
         Self::with_tag(Self::new(Operation::Verify, &[], Vec::new(), message.into()), signature)
     }
 
-    /// The secret shared with the owner of the public key `peer`; [`tag`](Self::tag) has it afterwards.
+    /// Computes the secret shared with the owner of the public key `peer`; afterwards in [`tag`](Self::tag).
     pub fn derive(peer: impl Into<Data>) -> Self {
         Self::new(Operation::Derive, &[], Vec::new(), peer.into())
     }
 
-    /// A pair of keys, from random bytes or, without any, from the device's own. [`tag`](Self::tag) has the private key afterwards,
-    /// written out, and [`data`](Self::data) the public one.
+    /// Generates a key pair from `seed`, or from the device's random number generator if `seed` is empty. Afterwards, [`tag`](Self::tag) is the
+    /// expanded private key, and [`data`](Self::data) the public key.
     pub fn key_gen(algorithm: Algorithm, seed: &[u8]) -> Self {
         let info = algorithm.info();
-        // Keys of other kinds have no end; the queue refuses the request.
+        // Keys of other kinds may have no maximum length; the queue refuses the request.
         let (private, public) = if info.kind == Kind::Kem { (info.key.max, info.public_key.max) } else { (0, 0) };
         let mut submission = Self::new(Operation::KeyGen, &[], Vec::new(), Vec::new().into());
         submission.0.output = Some(vec![0; public]);
@@ -94,8 +94,8 @@ impl Submission {
         submission
     }
 
-    /// A secret for the owner of the public key `peer`, from random bytes or, without any, from the device's own. [`tag`](Self::tag) has
-    /// the secret afterwards, and [`data`](Self::data) the ciphertext.
+    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is empty.
+    /// Afterwards, [`tag`](Self::tag) is the secret, and [`data`](Self::data) the ciphertext.
     pub fn encapsulate(algorithm: Algorithm, peer: Vec<u8>, seed: &[u8]) -> Self {
         let mut submission = Self::new(Operation::Encapsulate, &[], Vec::new(), peer.into());
         submission.0.output = Some(vec![0; algorithm.info().encapsulation.0]);
@@ -103,28 +103,28 @@ impl Submission {
         submission
     }
 
-    /// The secret of a ciphertext; [`tag`](Self::tag) has it afterwards.
+    /// Decapsulates the secret of a ciphertext; afterwards in [`tag`](Self::tag).
     pub fn decapsulate(ciphertext: Vec<u8>) -> Self {
         Self::new(Operation::Decapsulate, &[], Vec::new(), ciphertext.into())
     }
 
-    /// Encrypts a short message for the owner of the session's public key; [`tag`](Self::tag) has the ciphertext afterwards.
+    /// Encrypts a short message to the session's public key; the ciphertext is afterwards in [`tag`](Self::tag).
     pub fn encipher(message: impl Into<Data>) -> Self {
         Self::new(Operation::Encipher, &[], Vec::new(), message.into())
     }
 
-    /// Decrypts such a ciphertext; [`tag`](Self::tag) has the message afterwards.
+    /// Decrypts a ciphertext; the message is afterwards in [`tag`](Self::tag).
     pub fn decipher(ciphertext: impl Into<Data>) -> Self {
         Self::new(Operation::Decipher, &[], Vec::new(), ciphertext.into())
     }
 
-    /// Compresses `message` to `most` bytes at most ([`compressed_max`](crate::AlgorithmInfo::compressed_max) are always enough);
-    /// [`data`](Self::data) has them afterwards.
+    /// Compresses `message` to at most `most` bytes ([`compressed_max`](crate::AlgorithmInfo::compressed_max) always suffice); the result is
+    /// afterwards in [`data`](Self::data).
     pub fn compress(message: impl Into<Data>, most: usize) -> Self {
         Self::with_room(Operation::Compress, message.into(), most)
     }
 
-    /// Finds what was compressed to `message`, if it has `most` bytes at most; [`data`](Self::data) has it afterwards.
+    /// Decompresses `message` to at most `most` bytes; the result is afterwards in [`data`](Self::data).
     pub fn decompress(message: impl Into<Data>, most: usize) -> Self {
         Self::with_room(Operation::Decompress, message.into(), most)
     }
@@ -135,8 +135,8 @@ impl Submission {
         submission
     }
 
-    /// Makes a packet of its payload, of `payload` bytes, as [`Session::protect`](crate::Session::protect) does; [`data`](Self::data)
-    /// has it afterwards.
+    /// Builds a packet from a payload of `payload` bytes, as [`Session::protect`](crate::Session::protect) does; the packet is afterwards in
+    /// [`data`](Self::data).
     pub fn protect(number: u64, next_header: u8, packet: impl Into<Data>, payload: usize) -> Self {
         let mut submission = Self::new(Operation::Protect, &number.to_be_bytes(), Vec::new(), packet.into());
         let Parts { tag, tag_length, written, .. } = &mut *submission.0;
@@ -144,7 +144,7 @@ impl Submission {
         submission
     }
 
-    /// Opens a packet; [`payload`](Self::payload) says what it holds.
+    /// Opens a packet; see [`payload`](Self::payload) for its content.
     pub fn unprotect(number: u64, packet: impl Into<Data>) -> Self {
         Self::new(Operation::Unprotect, &number.to_be_bytes(), Vec::new(), packet.into())
     }
@@ -159,7 +159,7 @@ impl Submission {
         Self::new(Operation::Decrypt, iv, Vec::new(), data.into())
     }
 
-    /// Encrypts `data` in place and authenticates it with `aad`; [`tag`](Self::tag) has the tag of `tag_length` bytes afterwards.
+    /// Encrypts `data` in place and authenticates it with `aad`; the tag of `tag_length` bytes is afterwards in [`tag`](Self::tag).
     pub fn seal(iv: &[u8], aad: Vec<u8>, data: impl Into<Data>, tag_length: usize) -> Self {
         let mut submission = Self::new(Operation::Seal, iv, aad, data.into());
         submission.0.tag_length = tag_length.min(SHORT_TAG);
@@ -178,7 +178,7 @@ impl Submission {
         self
     }
 
-    /// Has a cipher write to `output`, of the length of the data, instead of working in place: some devices only do that.
+    /// Makes a cipher write to `output`, which is as long as the data, instead of working in place. Some devices require this.
     #[must_use]
     pub fn into_output(mut self, output: impl Into<Data>) -> Self {
         let Parts { operation, data, output: vector, assorted, .. } = &mut *self.0;
@@ -187,23 +187,23 @@ impl Submission {
             (Some(assorted), output) => assorted.output = Some(output),
             (none, output) => {
                 let data = Data::Vec(std::mem::take(data));
-                (*none, *vector) = (Some(Assorted::new(operation.writes_data(), data, Some(output))), None);
+                (*none, *vector) = (Some(MixedBuffers::new(operation.writes_data(), data, Some(output))), None);
             }
         }
         self
     }
 
-    /// A number of the caller's, given back with the completion.
+    /// Sets the caller's number, which comes back with the completion.
     #[must_use]
     pub fn user(mut self, user: u64) -> Self {
         self.0.user = user;
         self
     }
 
-    /// The result of a cipher, or what was given. Empty where that lies in segments, which are [read](crate::Segments::read).
+    /// Returns the result of a cipher, or the given data. Empty if it is in segments; [read](crate::Segments::read) these.
     pub fn data(&self) -> &[u8] {
         if self.0.operation.info().kind == Kind::Compression {
-            // The length is a device's word.
+            // Do not trust the device's length.
             return self.0.output.as_ref().map_or(&[], |output| &output[..self.0.written.min(output.len())]);
         }
         match &self.0.assorted {
@@ -212,31 +212,31 @@ impl Submission {
         }
     }
 
-    /// Of a packet that was opened: the bytes of its payload, and its next header.
+    /// Returns the bytes of an opened packet's payload, and its next header.
     pub fn payload(&self) -> (usize, u8) {
         (self.0.written, self.0.tag[0])
     }
 
-    /// The digest, MAC, tag, signature or secret, what was enciphered, or what was deciphered.
+    /// Returns the digest, MAC, tag, signature, secret, private key, RSA ciphertext or deciphered message.
     pub fn tag(&self) -> &[u8] {
         let Parts { operation, tag, long_tag, tag_length, written, .. } = &*self.0;
         if *operation == Operation::Decipher {
-            // The length is a device's word.
+            // Do not trust the device's length.
             let message = if *tag_length > SHORT_TAG { &long_tag[..] } else { &tag[..*tag_length] };
             return &message[..(*written).min(message.len())];
         }
         tag.get(..*tag_length).or(long_tag.get(..*tag_length)).unwrap_or(long_tag)
     }
 
-    /// The vectors, for the next request: the data, and where the result went if that was elsewhere. An empty one stands for
-    /// a buffer of another type and for segments, which [`into_data`](Self::into_data) gives back.
+    /// Returns the vectors for reuse: the data, and the output if there was one. For segments and other types of buffers, the vector is
+    /// empty; [`into_data`](Self::into_data) returns these.
     pub fn into_buffers(self) -> (Vec<u8>, Option<Vec<u8>>) {
         let vector = |data| if let Data::Vec(data) = data { data } else { Vec::new() };
         let (data, output) = self.into_data();
         (vector(data), output.map(vector))
     }
 
-    /// What was given: the data, and where the result went if that was elsewhere.
+    /// Returns the given buffers: the data, and the output if there was one.
     pub fn into_data(self) -> (Data, Option<Data>) {
         let Parts { operation, data, mut output, assorted, written, .. } = *self.0;
         if let (Some(output), true) = (&mut output, operation.info().kind == Kind::Compression) {
@@ -256,7 +256,7 @@ impl Submission {
         self.0.operation
     }
 
-    /// That of its [operands](Self::operands), or of what lies in segments.
+    /// Returns the shape of the [operands](Self::operands), or of the segments.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
         let Parts { operation, data, output, assorted, .. } = &*self.0;
@@ -267,7 +267,7 @@ impl Submission {
         Shape { operation: *operation, bytes, in_place: !separate && operation.writes_data() }
     }
 
-    /// Bytes that it keeps in memory.
+    /// Returns the number of bytes kept in memory.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let Parts { aad, data, output, assorted, .. } = &*self.0;
@@ -275,21 +275,20 @@ impl Submission {
         data.len() + aad.len() + output.as_ref().map_or(0, Vec::len) + other
     }
 
-    /// Whether not all of its data are in vectors.
+    /// Returns `true` if some data is not in vectors.
     #[inline]
     pub(crate) fn is_assorted(&self) -> bool {
         self.0.assorted.is_some()
     }
 
-    /// Bytes of where the result goes that takes the place of data, if something lies in segments: no operands tell before
-    /// there are copies.
+    /// Returns the bytes of a result that replaces data, if there are segments. Operands do not have this length before segments are copied.
     pub(crate) fn scattered_result(&self) -> Option<usize> {
         let assorted = self.0.assorted.as_deref()?;
         assorted.has_segments().then(|| assorted.result().len())
     }
 
-    /// What to do, on these buffers; on none where something lies in segments that were not copied. `result` is the length of what
-    /// its session computes of a message.
+    /// Returns the operands on these buffers; without data if there are segments without copies. `result` is the length of the session's
+    /// results in bytes.
     #[inline(always)]
     pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
         if self.0.assorted.is_some() {
@@ -310,24 +309,24 @@ impl Submission {
         })
     }
 
-    /// The data, if all of them lie in segments that were not copied. Looks at no field that the [operands](Self::operands) of
-    /// such a request borrow.
+    /// Returns the data if all of it is in segments without copies. Reads no field that the [operands](Self::operands) of such a request
+    /// borrow.
     pub(crate) fn scattered(&self) -> Option<Scattered<'_>> {
         self.0.assorted.as_deref()?.scattered()
     }
 
-    /// Copies what lies in segments, for the rest of the request. Returns how many bytes were copied.
+    /// Copies segments for the rest of the request. Returns the number of bytes copied.
     pub(crate) fn copy_in(&mut self) -> usize {
         self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_in())
     }
 
-    /// Ends the copies: the result goes into its segments if the request ended well. Returns how many bytes were copied.
+    /// Drops the copies, after writing the result back to its segments if the request succeeded. Returns the number of bytes copied.
     pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
         self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_out(outcome))
     }
 }
 
-/// A copy of a request and its data.
+/// Copies a request and its data.
 impl From<&Operands<'_>> for Submission {
     fn from(operands: &Operands<'_>) -> Self {
         let (operation, View { iv, aad, input, output, tag, written }) = (operands.operation(), operands.view());
@@ -359,9 +358,9 @@ impl fmt::Debug for Submission {
 mod tests {
     use super::*;
 
-    /// What comes from a peer is not cut to a length that would do.
+    /// Tags of a peer are not cut to a valid length.
     #[test]
-    fn a_tag_stays_as_long_as_it_is() {
+    fn keeps_the_length_of_a_tag() {
         for length in [0, 16, 64, 65, 256, 600] {
             let tag = vec![9; length];
             let mut opening = Submission::open(&[1; 12], Vec::new(), vec![7; 48], &tag);
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_key_encapsulation_are_where_tags_are() {
+    fn returns_secrets_of_key_encapsulation_as_tags() {
         let mut submission = Submission::key_gen(Algorithm::MlKem512, &[3; 64]);
         let Operands::KeyGen { seed, private, public } = submission.operands(32) else { panic!("makes keys") };
         assert_eq!((seed, private.len(), public.len()), (&[3; 64][..], 1632, 800));
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deciphered_message_is_as_long_as_the_device_says_and_no_longer_than_its_ciphertext() {
+    fn limits_the_length_of_a_deciphered_message_to_the_ciphertext() {
         for (said, is) in [(0, 0), (7, 7), (256, 256), (257, 256)] {
             let mut submission = Submission::decipher(vec![7; 256]);
             let Operands::Decipher { output, written, .. } = submission.operands(256) else { panic!("deciphers") };
@@ -407,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_routes_go_by_is_that_of_the_operands() {
+    fn shapes_match_the_operands() {
         let data = || vec![7; 48];
         for submission in [
             Submission::digest(data()),

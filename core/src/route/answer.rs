@@ -1,4 +1,4 @@
-//! What a policy answers.
+//! The answer of a policy.
 
 use crate::stats::Reason;
 
@@ -7,7 +7,7 @@ use crate::stats::Reason;
 pub struct Route {
     /// Its place in [`Gantry::devices`](crate::Gantry::devices).
     pub device: usize,
-    /// How many of the requests in hand go there, from the front; at least one.
+    /// Number of requests, counted from the first one, that run there; at least one.
     pub requests: usize,
     /// Why.
     pub reason: Reason,

@@ -1,4 +1,4 @@
-//! The question to a policy: these requests are in hand, these devices can serve them.
+//! The question to a policy: the requests of a batch, and the devices that can serve them.
 
 use super::answer::Route;
 use super::candidate::Candidate;
@@ -8,9 +8,9 @@ use crate::algorithm::{Algorithm, Operation, Shape};
 use crate::driver::{Capability, DeviceInfo};
 use crate::stats::Reason;
 
-/// The question to a policy: these requests are in hand, these devices can serve them.
+/// The question to a policy: the requests of a batch, and the devices that can serve them.
 pub struct Ask<'a> {
-    /// Of the session.
+    /// The algorithm of the session.
     pub algorithm: Algorithm,
     pub(crate) question: &'a Question<'a>,
     /// Devices that offer the algorithm.
@@ -24,16 +24,16 @@ pub struct Ask<'a> {
     pub(crate) calibrator: &'a dyn Calibrator,
 }
 
-/// Whoever can measure the devices.
+/// Measures devices for a policy.
 pub(crate) trait Calibrator {
-    /// Takes in the costs that were kept by earlier processes, once. Whether that was now.
-    fn recall(&self) -> bool;
+    /// Loads the costs that earlier processes kept, once. Returns `true` if this call did so.
+    fn load_costs(&self) -> bool;
 
-    /// Measures for a moment. Whether more is known now.
-    fn go_on(&self, algorithm: Algorithm, operation: Operation) -> bool;
+    /// Measures for a moment. Returns `true` if more costs are known now.
+    fn continue_calibration(&self, algorithm: Algorithm, operation: Operation) -> bool;
 }
 
-/// What the requests demand of a capability beyond algorithm and operation.
+/// Requirements on a capability beyond algorithm and operation.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Needs {
     pub(crate) in_place: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Needs {
     pub(crate) max_bytes: usize,
 }
 
-/// Bytes of data in the requests in hand.
+/// Bytes of data in the requests.
 pub(crate) enum Sizes<'a> {
     One(usize),
     Many(&'a dyn RequestSizes),
@@ -52,11 +52,11 @@ pub(crate) trait RequestSizes {
     fn sizes(&self) -> Box<dyn Iterator<Item = usize> + '_>;
 }
 
-/// What a session adds to an [`Ask`].
+/// The part of an [`Ask`] that a session adds.
 pub(crate) struct Question<'a> {
     pub(crate) operation: Operation,
     pub(crate) requests: usize,
-    /// Of all requests.
+    /// Bytes of all requests together.
     pub(crate) bytes: usize,
     pub(crate) sizes: Sizes<'a>,
     pub(crate) needs: Needs,
@@ -74,41 +74,41 @@ impl Question<'static> {
     }
 }
 
-/// A device that can serve the requests in hand.
+/// A device that can serve the requests.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
     /// Its place in [`Gantry::devices`](crate::Gantry::devices).
     pub device: usize,
-    /// What it is.
+    /// Its description.
     pub info: &'a DeviceInfo,
-    /// What it offers for this algorithm.
+    /// Its capability for this algorithm.
     pub capability: &'a Capability,
-    /// What it costs, as far as that is known.
+    /// Its costs, as far as they are known.
     pub costs: &'a Costs,
     /// Requests that these would wait for: those in its rings, and those that wait for room there.
     pub ahead: u64,
 }
 
 impl Ask<'_> {
-    /// The operation, the same for all requests in hand.
+    /// Returns the operation, which is the same for all requests.
     #[inline]
     pub fn operation(&self) -> Operation {
         self.question.operation
     }
 
-    /// How many requests are in hand; at least one.
+    /// Returns the number of requests; at least one.
     #[inline]
     pub fn requests(&self) -> usize {
         self.question.requests
     }
 
-    /// Bytes of data in all requests in hand.
+    /// Returns the bytes of data in all requests together.
     #[inline]
     pub fn total_bytes(&self) -> usize {
         self.question.bytes
     }
 
-    /// Bytes of data in each request in hand.
+    /// Returns the bytes of data in each request.
     pub fn sizes(&self) -> impl Iterator<Item = usize> {
         let (one, many) = match self.question.sizes {
             Sizes::One(bytes) => (Some(std::iter::repeat_n(bytes, self.question.requests)), None),
@@ -117,7 +117,7 @@ impl Ask<'_> {
         one.into_iter().flatten().chain(many.into_iter().flatten())
     }
 
-    /// Bytes of data in a request, on the average of those in hand.
+    /// Returns the mean bytes of data in a request.
     #[inline]
     pub fn mean_bytes(&self) -> usize {
         // Most come alone, and a division costs more than the rest of the choice.
@@ -138,7 +138,7 @@ impl Ask<'_> {
 
     #[inline]
     fn choices_among<'a>(&'a self, among: impl Fn(&DeviceInfo) -> bool + 'a) -> impl Iterator<Item = Choice<'a>> {
-        let able = move |candidate: &&Candidate| among(&candidate.info) && self.can(candidate);
+        let able = move |candidate: &&Candidate| among(&candidate.info) && self.can_run(candidate);
         self.candidates.iter().filter(able).map(|candidate| Choice {
             device: candidate.device,
             info: &candidate.info,
@@ -148,15 +148,15 @@ impl Ask<'_> {
         })
     }
 
-    /// All requests in hand to this device.
+    /// Returns a route that sends all requests to this device.
     #[inline]
     pub fn all_to(&self, choice: &Choice<'_>, reason: Reason) -> Route {
         Route { device: choice.device, requests: self.requests(), reason, measure: false }
     }
 
-    /// Whether a device could serve the requests.
+    /// Returns whether a device could serve the requests.
     #[inline]
-    pub(super) fn can(&self, candidate: &Candidate) -> bool {
+    pub(super) fn can_run(&self, candidate: &Candidate) -> bool {
         let Needs { in_place, streaming, max_bytes } = self.question.needs;
         let capability = &candidate.capability;
         self.excluded & candidate.bit() == 0
@@ -166,13 +166,13 @@ impl Ask<'_> {
             && capability.max_bytes >= max_bytes
     }
 
-    /// The same by the device's place in the framework.
+    /// Like `can_run`, by the device's index in the framework.
     #[inline]
-    pub(super) fn is_able(&self, device: usize) -> bool {
-        self.candidates.iter().any(|candidate| candidate.device == device && self.can(candidate))
+    pub(super) fn can_run_on(&self, device: usize) -> bool {
+        self.candidates.iter().any(|candidate| candidate.device == device && self.can_run(candidate))
     }
 
-    /// Candidates that offer the operation, in whatever state they are.
+    /// Returns the number of candidates that offer the operation, in any state.
     pub(super) fn offers(&self) -> usize {
         let offering = |candidate: &&Candidate| candidate.capability.operations.contains(&self.question.operation);
         self.candidates.iter().filter(offering).count()

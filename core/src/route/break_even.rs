@@ -1,4 +1,4 @@
-//! The default: believes what capabilities declare.
+//! The default policy: it relies on the declared capabilities.
 
 use super::answer::Route;
 use super::ask::{Ask, Choice};
@@ -6,11 +6,10 @@ use super::policy::Policy;
 use crate::driver::{Capability, Class};
 use crate::stats::Reason;
 
-/// Sends requests to the device with the highest break-even that they reach, and splits a batch where the last few would be too
-/// few for it.
+/// Sends requests to the device with the highest break-even that they reach. Splits a batch if its last requests are too few for that device.
 ///
-/// With a device of 16 lanes and a break-even of 6, 7 requests go to the lanes, 5 to plain software; of 35, 32 go to the
-/// lanes, and the 3 that are left over to plain software.
+/// For example, a device has 16 lanes and a break-even of 6. Then 7 requests go to the lanes, and 5 to plain software. A batch of 35 is split: 32 go to
+/// the lanes, and the remaining 3 to plain software.
 #[derive(Debug)]
 pub struct BreakEven;
 
@@ -50,8 +49,8 @@ impl Policy for BreakEven {
     }
 }
 
-/// Devices whose break-even is reached come first, among them the one with the highest, then the one with the most lanes, and of
-/// equals the one that is SIMD, which compares itself with plain software; of the others the one with the lowest break-even.
+/// Ranks a choice. Devices whose break-even is reached come first: the highest break-even, then the most lanes, then SIMD devices, which compare
+/// themselves with plain software. Among the others, the lowest break-even comes first.
 fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize, bool) {
     let Capability { break_even, lanes, .. } = *choice.capability;
     let (pays, simd) = (break_even <= ask.requests(), choice.info.class == Class::Simd);

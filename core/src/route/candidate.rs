@@ -1,4 +1,4 @@
-//! A device as policies see it: what it offers for one algorithm, what it costs, and how much is in it.
+//! A device as policies see it: its capability for one algorithm, its costs, and its load.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// What an operation costs there, as far as that is known.
+    /// Returns the costs of an operation, as far as they are known.
     #[inline]
     pub(crate) fn costs(&self, operation: Operation) -> &Arc<Costs> {
         &self.costs[self.capability.algorithm.place(operation) - self.first]

@@ -1,20 +1,19 @@
-//! What a device costs for one algorithm and operation, as far as it is known.
+//! The costs of a device for one algorithm and operation, as far as they are known.
 //!
-//! The model is a table over requests side by side and bytes in each, linear in between and beyond. A formula (setup time,
-//! time per byte, lanes) would be shorter and wrong where it matters: a device with 16 lanes needs as long for 17 requests
-//! as for 32, a kernel has another loop for the last few, and the caches end somewhere. The table takes devices as they are.
+//! The model is a table over requests side by side and bytes in each, linear in between and beyond. A formula (setup time, time per byte, lanes)
+//! would be shorter, but wrong: a device with 16 lanes takes as long for 17 requests as for 32. Kernels have another loop for the last requests,
+//! and caches are finite.
 //!
-//! Every route reads it and hardly anybody writes it, so it consists of relaxed atomics: no lock, and no cache line that
-//! travels between CPUs per request. Two threads that learn at the same moment may lose one of two measurements.
+//! Every route reads the table, and writes are rare. So it consists of relaxed atomics: no lock, and no cache line that moves between CPUs for each
+//! request. If two threads learn at the same moment, one of two measurements may be lost.
 //!
-//! Measurements come from a machine that does other things too: one in a hundred is a thousand times too long. So a
-//! measurement moves the table by a small step in its direction, however far away it is, as one follows a median; steps grow when
-//! all point in the same direction for long. A device that is slower than thought for 32 ms of work on end, by more than a quarter
-//! each time, has changed as a whole (its clock, its load): then one factor moves all cells, also those that were not
-//! measured, by half of what all measurements agree on.
+//! The machine does other work too, so that one measurement in a hundred is a thousand times too long. A measurement therefore moves the table by a
+//! small step in its direction, regardless of its distance, as in a running median. Steps grow after 16 in the same direction. A device that differs
+//! from its estimates by more than a quarter during 32 ms of work has changed as a whole, for example in its clock or its load. Then one factor
+//! changes all cells, including those without measurements, by half of the difference that all measurements share.
 //!
-//! Costs that an earlier process kept are compared with the first requests that go by them, cell by cell. 32 ms of work contradict them, or one
-//! trial that is faster by a quarter; then they are forgotten, and measured anew.
+//! Costs of an earlier process are compared with the first requests that use them, cell by cell. They are discarded and measured again if 32 ms of
+//! work contradict them, or one trial that is faster by a quarter.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -33,25 +32,25 @@ use super::pace::{CLOCK, NOTHING};
 use super::record::CostCell;
 use super::table::{Number, Place, REQUESTS, Table};
 
-/// Nanoseconds of a thread's work between two measurements. Reading the clock twice and thinking costs about 200 ns, so more of
-/// them could be had; but a machine that is slow for a moment would be believed too soon.
+/// Nanoseconds of a thread's work between two measurements. A measurement takes about 200 ns, so more of them would be affordable. But then a
+/// machine that is slow for a moment would change the table too soon.
 pub(super) const INTERVAL: u32 = 500_000;
 
-/// What a device is thought to need for requests that are handed to it together.
+/// The estimated time of a device for requests that it gets together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Nanoseconds until all of them are done, if nothing else is in the device.
     pub wall_ns: f32,
-    /// Of those, the ones that the calling thread spends.
+    /// The part that the calling thread spends.
     pub cpu_ns: f32,
 }
 
-/// A difference from which on a device may have changed as a whole, or what was kept may not hold.
+/// A relative difference from which a device may have changed as a whole, or loaded costs may be invalid.
 const CHANGE: f32 = 0.25;
 /// Nanoseconds of work that show it, measured a few times at least: a machine that does other things is slow for some milliseconds
 /// now and then.
 const SURE: (f32, i32) = (32e6, 4);
-/// A trial that takes less than this share of what was kept contradicts it: nothing makes a device faster than it is.
+/// A trial that takes less than this share of the loaded cost contradicts it, because no disturbance makes a device faster.
 const CONTRADICTS: f32 = 0.75;
 /// One that takes more than this share confirms it.
 const CONFIRMS: f32 = 0.95;
@@ -64,32 +63,32 @@ pub(crate) enum Finding {
     Pace(f32),
     /// Its times have changed by this factor.
     Changed(f32),
-    /// The kept costs do not hold.
+    /// The loaded costs do not hold.
     Contradicted,
 }
 
-/// What one device costs for one algorithm and operation.
+/// The costs of one device for one algorithm and operation.
 pub struct Costs {
     known: AtomicBool,
     /// The tables are made from these.
     measured: Mutex<Option<Arc<Measured>>>,
-    /// An earlier process measured it, or somebody told it.
-    kept: AtomicBool,
+    /// The costs come from an earlier process or from the caller.
+    loaded: AtomicBool,
     /// By row, the columns of which this process has seen that they hold, as bits.
     confirmed: [AtomicU32; REQUESTS.len()],
-    /// Nanoseconds of work that contradicted what was kept, since other work confirmed it.
+    /// Nanoseconds of work that contradicted the loaded costs, since other work confirmed them.
     doubt: Number,
     wall: Table,
     /// Only of devices that work beside the calling thread.
     cpu: OnceLock<Box<Table>>,
-    /// What all cells are multiplied with.
+    /// The factor of all cells.
     drift: Number,
     /// Measurements on end that were above (positive) or below the estimate.
     run: AtomicI32,
-    /// The least of their errors: what all of them agree on.
+    /// The smallest of their errors: the part that all of them share.
     agreed: Number,
     /// Nanoseconds of work that they stand for.
-    lasts: Number,
+    run_ns: Number,
 }
 
 impl Costs {
@@ -97,7 +96,7 @@ impl Costs {
         Self {
             known: AtomicBool::new(false),
             measured: Mutex::default(),
-            kept: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
             confirmed: Default::default(),
             doubt: Number::new(0.0),
             wall: Table::default(),
@@ -105,67 +104,66 @@ impl Costs {
             drift: Number::new(1.0),
             run: AtomicI32::new(0),
             agreed: Number::new(0.0),
-            lasts: Number::new(0.0),
+            run_ns: Number::new(0.0),
         }
     }
 
-    /// Whether there is anything to estimate from.
+    /// Returns whether an estimate is possible.
     #[inline]
     pub fn is_known(&self) -> bool {
         self.known.load(Relaxed)
     }
 
-    /// What so many requests of so many bytes each would cost; nothing sensible while the device [is not
-    /// known](Self::is_known).
+    /// Estimates the cost of `requests` requests of `bytes` bytes each. Meaningless while the costs are not [known](Self::is_known).
     #[inline]
     pub fn estimate(&self, requests: usize, bytes: usize) -> Estimate {
-        let place = Place::of(requests, bytes);
+        let place = Place::new(requests, bytes);
         let wall_ns = self.wall.read(place) * self.drift.get();
         Estimate { wall_ns, cpu_ns: self.cpu.get().map_or(wall_ns, |cpu| cpu.read(place)) }
     }
 
-    /// How far the device as a whole has moved from what was calibrated: 2 is half as fast.
+    /// Returns the change of the whole device since its calibration: 2 is half as fast.
     pub fn drift(&self) -> f32 {
         self.drift.get()
     }
 
-    /// Starts anew from a calibration: of this process, or one that was kept. `direct`: the device computes in the calling thread.
-    pub(crate) fn set(&self, measured: Measured, direct: bool, kept: bool) {
+    /// Starts anew from a calibration: of this process, or one that was loaded. `direct`: the device computes in the calling thread.
+    pub(crate) fn set(&self, measured: Measured, direct: bool, loaded: bool) {
         self.wall.set(&measured.wall());
         if !direct {
             self.cpu.get_or_init(Box::default).set(&measured.cpu());
         }
         *self.measured.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(measured));
         self.confirmed.iter().for_each(|row| row.store(0, Relaxed));
-        self.kept.store(kept, Relaxed);
+        self.loaded.store(loaded, Relaxed);
         self.doubt.set(0.0);
         self.drift.set(1.0);
         self.run.store(0, Relaxed);
         self.known.store(true, Relaxed);
     }
 
-    /// Forgets what was kept.
-    pub(crate) fn forget_kept(&self) {
-        if self.kept.swap(false, Relaxed) {
+    /// Discards loaded costs.
+    pub(crate) fn forget_loaded(&self) {
+        if self.loaded.swap(false, Relaxed) {
             self.known.store(false, Relaxed);
         }
     }
 
-    /// The measurements, without later lessons of requests.
+    /// The measurements, without later corrections by requests.
     pub(crate) fn measured(&self) -> Option<Arc<Measured>> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.is_known())
     }
 
-    /// Whether nothing but what was kept speaks for the estimate of such requests.
+    /// Returns whether the estimate of such requests relies on loaded costs alone.
     #[inline]
     pub(crate) fn is_unconfirmed(&self, requests: usize, bytes: usize) -> bool {
-        self.kept.load(Relaxed) && {
-            let (row, column) = Place::of(requests, bytes).nearest();
+        self.loaded.load(Relaxed) && {
+            let (row, column) = Place::new(requests, bytes).nearest();
             self.confirmed[row].load(Relaxed) >> column & 1 == 0
         }
     }
 
-    /// Whether the estimate of any requests is confirmed.
+    /// Returns whether any estimate is confirmed.
     pub(crate) fn is_confirmed_anywhere(&self) -> bool {
         self.confirmed.iter().any(|row| row.load(Relaxed) != 0)
     }
@@ -176,17 +174,16 @@ impl Costs {
         Some((*measured.nearest(requests, bytes)?, measured.at))
     }
 
-    /// Takes in that so many requests took less time than was thought, once: nothing makes a device faster than it is, so a
-    /// single measurement counts for much.
+    /// Takes in one measurement below the estimate. It counts for much, because no disturbance makes a device faster.
     pub(crate) fn was_faster(&self, requests: usize, bytes: usize, wall_ns: f32) {
-        let place = Place::of(requests, bytes);
+        let place = Place::new(requests, bytes);
         let share = wall_ns / (self.wall.read(place) * self.drift.get());
         if self.is_known() && share > 0.0 && share < 1.0 {
             self.wall.scale(place, share.max(0.25).sqrt() - 1.0);
         }
     }
 
-    /// Takes in a trial of requests whose estimate is not confirmed, of which so many take this time on this device.
+    /// Takes in a trial of requests whose estimate is not confirmed.
     pub(crate) fn check(&self, requests: usize, bytes: usize, wall_ns: f32) -> Finding {
         // A CPU that is slower now than it was then is no reason to doubt.
         let share = wall_ns / self.estimate(requests, bytes).wall_ns * self.drift().max(1.0);
@@ -200,8 +197,7 @@ impl Costs {
         self.compare(requests, bytes, wall_ns)
     }
 
-    /// Takes in a measurement of so many requests of so many bytes each; `cpu_ns` where the time of the thread was measured
-    /// apart.
+    /// Takes in a measurement of `requests` requests of `bytes` bytes each. `cpu_ns` is the thread's own time, if it was measured separately.
     pub(crate) fn learn(&self, requests: usize, bytes: usize, wall_ns: f32, cpu_ns: Option<f32>) -> Finding {
         /// The step of the thread's time, which has no drift.
         const THREAD: f32 = 0.02;
@@ -211,7 +207,7 @@ impl Costs {
         if !(self.is_known() && wall_ns > 0.0 && wall_ns.is_finite()) {
             return Finding::Nothing;
         }
-        let place = Place::of(requests, bytes);
+        let place = Place::new(requests, bytes);
         if let (Some(cpu), Some(cpu_ns)) = (self.cpu.get(), cpu_ns) {
             let error = logf(cpu_ns.max(1.0) / cpu.read(place));
             if error.abs() > NOTHING {
@@ -231,20 +227,20 @@ impl Costs {
             return Finding::Nothing;
         }
         let direction = if error > 0.0 { 1 } else { -1 };
-        // A large error does not continue what small ones have begun, nor the other way round.
+        // A large error does not continue a run of small ones, nor the other way round.
         let goes_on = before.signum() == direction && (error.abs() > CHANGE) == (self.agreed.get() > CHANGE);
         let run = if goes_on { before + direction } else { direction };
         let agreed = if goes_on { error.abs().min(self.agreed.get()) } else { error.abs() };
         let work = wall_ns.min(10.0 * estimate).max(INTERVAL as f32);
-        let lasts = work + if goes_on { self.lasts.get() } else { 0.0 };
+        let run_ns = work + if goes_on { self.run_ns.get() } else { 0.0 };
         self.agreed.set(agreed);
-        self.lasts.set(lasts);
-        // What may be a change as a whole is left to the drift.
+        self.run_ns.set(run_ns);
+        // A possible change of the whole device is left to the drift.
         let grown = if agreed > CHANGE { 0.5 } else { exp2f((run.abs() - PATIENT).clamp(0, 24) as f32 / 8.0) };
         let step = (0.005 * grown).min(error.abs() / 2.0);
         let step = step * direction as f32;
         self.wall.scale(place, step);
-        if run.abs() >= SURE.1 && lasts >= SURE.0 && agreed > CHANGE {
+        if run.abs() >= SURE.1 && run_ns >= SURE.0 && agreed > CHANGE {
             // One of the measurements may be a thousand times too long, but not all of them.
             let factor = expf(agreed / 2.0 * direction as f32);
             self.drift_by(factor);
@@ -254,13 +250,13 @@ impl Costs {
         Finding::Nothing
     }
 
-    /// Compares a measurement with what was kept: one that is alike confirms it, and it takes many to contradict it.
+    /// Compares a measurement with the loaded costs. A similar one confirms them; contradicting them takes many.
     fn compare(&self, requests: usize, bytes: usize, wall_ns: f32) -> Finding {
         let (estimate, drift) = (self.estimate(requests, bytes).wall_ns, self.drift());
         let least = estimate / drift.max(1.0) / (1.0 + CHANGE) - CLOCK;
         let most = estimate / drift.min(1.0) * (1.0 + CHANGE) + CLOCK;
         if (least..most).contains(&wall_ns) {
-            let (row, column) = Place::of(requests, bytes).nearest();
+            let (row, column) = Place::new(requests, bytes).nearest();
             self.confirmed[row].fetch_or(1 << column, Relaxed);
             self.doubt.set(0.0);
             return Finding::Nothing;
@@ -292,7 +288,7 @@ impl fmt::Debug for Costs {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    #![allow(clippy::float_cmp, reason = "what was not touched is exactly the same")]
+    #![allow(clippy::float_cmp, reason = "untouched values are exactly the same")]
 
     use super::super::table::BYTES;
     use super::*;
@@ -304,7 +300,7 @@ pub(crate) mod tests {
             CostCell { requests, bytes, measurements: 5, wall_ns, cpu_ns }
         };
         let cells = REQUESTS.iter().flat_map(|requests| BYTES.map(|bytes| cell(*requests, bytes)));
-        Measured::now(cells.collect(), 5).unwrap()
+        Measured::new(cells.collect(), 5).unwrap()
     }
 
     pub(crate) fn costs(formula: impl Fn(f32, f32) -> f32) -> Costs {
@@ -336,7 +332,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_absurd_questions_and_measurements() {
+    fn ignores_invalid_measurements_and_clamps_sizes() {
         let costs = costs(|_, bytes| 10.0 + 10.0 * bytes);
         assert!(costs.estimate(0, 0).wall_ns > 0.0);
         assert!(costs.estimate(usize::MAX, usize::MAX).wall_ns.is_finite());
@@ -351,7 +347,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_cell_follows_its_measurements_and_others_stay() {
+    fn measurements_change_nearby_cells_only() {
         let costs = costs(|_, _| 100_000.0);
         for _ in 0..100 {
             costs.learn(16, 1024, 120_000.0, None);
@@ -372,7 +368,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_bad_moment_with_an_interruption_in_it_is_no_other_device() {
+    fn a_short_slowdown_with_an_interruption_does_not_change_the_drift() {
         let costs = costs(|_, _| 1000.0);
         for sample in 0..40 {
             let wall = if sample % 8 == 7 { 9_000_000.0 } else { 1400.0 };
@@ -382,7 +378,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_single_measurement_counts_for_much_only_when_it_was_faster() {
+    fn a_single_measurement_only_lowers_the_estimate() {
         let costs = costs(|_, _| 1000.0);
         costs.was_faster(4, 256, 4000.0);
         assert_eq!(costs.estimate(4, 256).wall_ns, 1000.0);
@@ -391,7 +387,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_device_that_slows_down_is_slower_everywhere_and_comes_back() {
+    fn a_slowdown_scales_all_cells_until_the_device_recovers() {
         let costs = costs(|requests, bytes| 500.0 + requests * bytes);
         for (factor, at_most) in [(10.0, 600), (1.0, 600)] {
             let true_time = |requests: f32, bytes: f32| factor * (500.0 + requests * bytes);
@@ -407,7 +403,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_the_clock_cannot_tell_apart_is_not_learned() {
+    fn ignores_differences_below_the_resolution_of_the_clock() {
         let costs = costs(|_, _| 50.0);
         for _ in 0..100 {
             costs.learn(1, 16, 70.0, None);
@@ -416,7 +412,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_time_of_the_thread_is_learned_apart_where_the_device_works_beside_it() {
+    fn learns_the_cpu_time_of_rings_separately() {
         let costs = Costs::unknown();
         costs.set(measured(|_, _| (100_000.0, 2000.0)), false, false);
         for _ in 0..200 {
@@ -428,10 +424,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_confirmed_cell_by_cell() {
+    fn loaded_costs_are_confirmed_cell_by_cell() {
         let costs = costs(|requests, bytes| requests * (1000.0 + bytes));
         assert!(!costs.is_unconfirmed(1, 64), "this process has measured it");
-        costs.kept.store(true, Relaxed);
+        costs.loaded.store(true, Relaxed);
         assert!(costs.is_unconfirmed(1, 64) && costs.is_unconfirmed(8, 4096) && !costs.is_confirmed_anywhere());
         assert_eq!(costs.learn(1, 64, 1100.0, None), Finding::Nothing);
         assert_eq!(costs.check(8, 4096, 50_000.0), Finding::Nothing);
@@ -439,14 +435,14 @@ pub(crate) mod tests {
         assert_eq!(costs.check(8, 64, 8000.0), Finding::Nothing);
         assert!(costs.is_unconfirmed(8, 64) && near(costs.estimate(8, 64).wall_ns, 8260.0), "{costs:?}");
         assert_eq!(costs.check(1, 16, 700.0), Finding::Contradicted);
-        costs.forget_kept();
+        costs.forget_loaded();
         assert!(!costs.is_known() && costs.measured().is_none());
     }
 
     #[test]
-    fn what_was_kept_is_contradicted_by_work_on_end_and_not_by_a_bad_moment() {
+    fn only_sustained_deviation_contradicts_loaded_costs() {
         let costs = costs(|_, bytes| 1000.0 + bytes);
-        costs.kept.store(true, Relaxed);
+        costs.loaded.store(true, Relaxed);
         let bad = |_| costs.learn(1, 64, 9_000_000.0, None);
         assert_eq!((0..3).map(bad).collect::<Vec<_>>(), [Finding::Nothing; 3]);
         costs.learn(1, 64, 1064.0, None);

@@ -1,5 +1,4 @@
-//! The policies that peers have: fixed by whoever configured them. They are here to compare against, and for operators
-//! who know better.
+//! The fixed policies of other systems, for comparison, and for operators who know better.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,8 +7,8 @@ use super::ask::Ask;
 use super::policy::Policy;
 use crate::stats::Reason;
 
-/// Everything to one device; elsewhere, what it cannot do (as `OPENSSL_ia32cap` or a hard-wired engine would). Its known-answer
-/// test is waited for, so that what it can do is nobody else's.
+/// Sends all requests to one device, and others only if that device cannot serve them (as `OPENSSL_ia32cap` or a hard-wired engine would). Waits for
+/// the device's known-answer test, so that no other device serves requests before.
 #[derive(Debug)]
 pub struct Pin {
     /// The device's name.
@@ -66,9 +65,9 @@ impl Policy for SizeThreshold {
     }
 
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
-        let mut are_large = ask.sizes().map(|bytes| bytes >= self.bytes);
-        let large = are_large.next()?;
-        let requests = 1 + are_large.take_while(|other| *other == large).count();
+        let mut is_large = ask.sizes().map(|bytes| bytes >= self.bytes);
+        let large = is_large.next()?;
+        let requests = 1 + is_large.take_while(|other| *other == large).count();
         let (name, reason) =
             if large { (&self.large, Reason::AboveThreshold) } else { (&self.small, Reason::BelowThreshold) };
         let all = match ask.choice(name) {

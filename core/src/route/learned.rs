@@ -1,21 +1,21 @@
 //! The policies that learn: `latency`, `throughput` and `offload`.
 //!
-//! All three read the same [`Costs`] and differ in what they add up:
+//! All three read the same [`Costs`], and add up different parts of them:
 //!
-//! * `latency`: the time until the requests in hand are done. This is the default.
-//! * `throughput`: the time that a device is occupied. A ring that needs long for one request and can hold many flows: it is
-//!   charged what a request costs when it is full. Under load `latency` does the same with rings that are not slow for one,
-//!   because where many requests are always under way, each is done the earlier the more are done (Little's law).
-//! * `offload`: the time of the calling thread. A device that needs more than [`PATIENCE`] times as long as the fastest one
-//!   serves nobody and is left out; apart from that, other work is worth more than time.
+//! * `latency`: the time until the requests are done. This is the default.
+//! * `throughput`: the time that a device is occupied. If a ring is slow for one request but can hold many, a request is charged its cost in a full
+//!   ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a higher rate
+//!   finishes each one earlier (Little's law).
+//! * `offload`: the time of the calling thread. A device that takes more than [`PATIENCE`] times as long as the fastest one is left out; apart from
+//!   that, other work is worth more than time.
 //!
-//! Devices in the calling thread add up: what they do, they do one after the other. Devices with a ring work beside the
-//! thread, unless they were measured to keep it busy: libraries behind a ring compute when they are polled. So requests in hand are split in two ways: over rings and the thread, so that all are done at the same moment; and in
-//! the thread, where lanes are left half empty by the last few, between lanes and the device that is best at a few.
+//! Devices in the calling thread add up, because they run one after the other. Devices with a ring work beside the thread, unless measurements show
+//! that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in two ways. Rings and the thread get parts
+//! that end at the same moment. In the thread, full batches go to the lanes, and a remainder that leaves lanes empty to the best device for it.
 //!
-//! As long as the costs of a device are not known, [`BreakEven`] chooses by what capabilities declare. After ten
-//! milliseconds of work for an algorithm its devices are calibrated (`dispatch/calibrate.rs`), unless somebody kept what was found
-//! earlier. From then on one request in each `INTERVAL` of work is measured.
+//! While the costs of a device are unknown, [`BreakEven`] chooses by the declared capabilities. After ten milliseconds of work for an algorithm, its
+//! devices are calibrated (`devices/calibrate.rs`), unless an earlier process kept their costs. Later, one request in each `INTERVAL` of work is
+//! measured.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -30,7 +30,7 @@ use super::answer::Route;
 use super::ask::Ask;
 use super::break_even::BreakEven;
 use super::ledger::{Ledger, Verdict};
-use super::lesson::MANY;
+use super::measurement::MANY;
 use super::policy::Policy;
 use crate::algorithm::Kind;
 use crate::stats::Reason;
@@ -39,7 +39,7 @@ use known::{Device, Known};
 /// A policy that goes by measured costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// The requests in hand are done as early as possible.
+    /// Requests are done as early as possible.
     Latency,
     /// As many requests as possible are done in the long run.
     Throughput,
@@ -50,7 +50,7 @@ pub enum Learned {
 
 /// How many times as long as on the fastest device a request may take so that the calling thread has less to do.
 pub const PATIENCE: f32 = 32.0;
-/// What a part of its own costs beside its requests, in nanoseconds: to ask again, to take another queue.
+/// Cost of a separate part beside its requests, in nanoseconds: another question to the policy, and another queue.
 const PART: f32 = 200.0;
 /// A device that takes no more than this share longer than the best is close to it.
 const CLOSE: f32 = 0.5;
@@ -72,32 +72,32 @@ impl Policy for Learned {
         }
     }
 
-    // Not `#[inline]`: it is compiled here, with this crate's optimisation, and not wherever somebody names the policy.
+    // Not `#[inline]`: compiled here with this crate's optimisation, and not in each crate that names the policy.
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         if let [only] = ask.candidates {
-            let able = ask.can(only);
+            let able = ask.can_run(only);
             let (device, requests, reason) = (only.device, ask.requests(), Reason::OnlyChoice);
             return able.then_some(Route { device, requests, reason, measure: false });
         }
         let ledgers = ask.ledgers;
-        let ledger = ledgers.of(ask.algorithm, ask.operation());
+        let ledger = ledgers.ledger(ask.algorithm, ask.operation());
         let plain = ask.is_plain();
         if plain
-            && let Some(verdict) = ledger.recall(ask.requests(), ask.mean_bytes())
-            && ask.is_able(verdict.device)
+            && let Some(verdict) = ledger.verdict(ask.requests(), ask.mean_bytes())
+            && ask.can_run_on(verdict.device)
         {
             if !ledgers.is_due(verdict.expected) {
                 return Some(verdict.route());
             }
-            ledgers.soon();
+            ledgers.measure_next();
         }
-        self.think(ask, ledger)
+        self.decide(ask, ledger)
     }
 
     fn batch_size(&self, ask: &Ask<'_>) -> usize {
-        let (ledger, bytes) = (ask.ledgers.of(ask.algorithm, ask.operation()), ask.mean_bytes());
+        let (ledger, bytes) = (ask.ledgers.ledger(ask.algorithm, ask.operation()), ask.mean_bytes());
         ledger.batch_size(bytes).unwrap_or_else(|| {
-            let requests = self.think_of_batches(ask, bytes);
+            let requests = self.choose_batch_size(ask, bytes);
             ledger.remember_batch_size(bytes, requests);
             requests
         })
@@ -107,35 +107,35 @@ impl Policy for Learned {
 impl Learned {
     /// As few as make a request nearly as cheap as it gets, if that is much cheaper than alone.
     #[cold]
-    fn think_of_batches(self, ask: &Ask<'_>, bytes: usize) -> usize {
-        let known = Known::of(ask, self, 2, bytes);
-        if known.strangers > 0 || known.len == 0 {
+    fn choose_batch_size(self, ask: &Ask<'_>, bytes: usize) -> usize {
+        let known = Known::new(ask, self, 2, bytes);
+        if known.unmeasured > 0 || known.len == 0 {
             return BreakEven.batch_size(ask);
         }
         // Rings and the calling thread work side by side, if they have something to divide.
-        let beside = known.rings < known.len && known.iter().any(|device| device.flows);
+        let is_parallel = known.rings < known.len && known.iter().any(|device| device.is_pipelined);
         let each = |requests: usize| {
-            if beside && requests > 1 {
+            if is_parallel && requests > 1 {
                 return self
-                    .level(&known, requests, bytes)
+                    .balance(&known, requests, bytes)
                     .map_or(f32::INFINITY, |best| best.expected / requests as f32);
             }
             let least = known.least(|device| self.cost(device, requests, bytes) - device.ahead);
             least.map_or(f32::INFINITY, |(_, time)| (time + PART) / requests as f32)
         };
         let cheapest = BATCH_SIZES.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
-        if cheapest > each(1) * MUCH {
+        if cheapest > each(1) * BATCHING_PAYS {
             return 1;
         }
-        let enough = BATCH_SIZES.into_iter().find(|requests| each(*requests) <= cheapest * NEARLY);
+        let enough = BATCH_SIZES.into_iter().find(|requests| each(*requests) <= cheapest * NEARLY_CHEAPEST);
         enough.unwrap_or(1)
     }
 }
 
 /// A request in a batch that costs more than this share of one alone does not wait for it.
-const MUCH: f32 = 0.85;
+const BATCHING_PAYS: f32 = 0.85;
 /// A batch in which a request costs more than this many times as much as in the best is too small.
-const NEARLY: f32 = 1.02;
+const NEARLY_CHEAPEST: f32 = 1.02;
 /// Batches that are thought of.
 const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
@@ -155,11 +155,11 @@ impl Learned {
     /// The long way.
     #[cold]
     #[inline(never)]
-    fn think(self, ask: &Ask<'_>, ledger: &Ledger) -> Option<Route> {
+    fn decide(self, ask: &Ask<'_>, ledger: &Ledger) -> Option<Route> {
         let (requests, bytes) = (ask.requests(), if ask.question.needs.streaming { PIECE } else { ask.mean_bytes() });
-        let look = || Known::of(ask, self, requests, bytes);
-        let mut known = look();
-        // Of what is asked and not run, nothing is counted and nothing is remembered.
+        let measured_choices = || Known::new(ask, self, requests, bytes);
+        let mut known = measured_choices();
+        // A question without a run counts nothing and stores nothing.
         let is_due = |expected: u32| {
             let due = ask.is_plain() && ask.ledgers.is_due(expected);
             if due {
@@ -169,45 +169,45 @@ impl Learned {
         };
         if !ledger.is_settled(ask.candidates) {
             let work = prior(ask.algorithm.kind(), requests, bytes);
-            let mut news = (!ask.is_plain() || ledger.recall_pays(work)) && ask.calibrator.recall();
-            if known.strangers > 0 {
+            let mut news = (!ask.is_plain() || ledger.loading_pays(work)) && ask.calibrator.load_costs();
+            if known.unmeasured > 0 {
                 is_due(work);
             }
             if ask.is_plain() && ledger.calibration_pays() {
-                news |= ask.calibrator.go_on(ask.algorithm, ask.operation());
+                news |= ask.calibrator.continue_calibration(ask.algorithm, ask.operation());
             }
             if news {
-                known = look();
+                known = measured_choices();
             }
-            if known.strangers > 0 && !ledger.is_settled(ask.candidates) {
+            if known.unmeasured > 0 && !ledger.is_settled(ask.candidates) {
                 return BreakEven.route(ask); // and not measured: there is no table that it could go into
             }
         }
         let Some(mut best) = self.best(&known, requests, bytes) else { return BreakEven.route(ask) };
         if known.rings == 0 && best.requests == requests {
-            best = self.stay(&known, best, ledger.recall(requests, bytes), bytes);
+            best = self.keep_previous(&known, best, ledger.verdict(requests, bytes), bytes);
         }
-        if ask.is_plain() && known.all_had_a_say && known.rings == 0 {
+        if ask.is_plain() && known.is_complete && known.rings == 0 {
             ledger.remember(requests, bytes, best.verdict());
         }
         let due = is_due(best.verdict().expected) && known.len > 1;
-        // What was kept by an earlier process is compared with the first request that goes by it.
+        // Kept costs are compared with the first request that uses them.
         let first = ask.is_plain() && known.len > 1 && best.device.costs.is_unconfirmed(best.requests, bytes);
         if due
             && !first
             && let Some((trial, measure)) = trial(&known, ledger, &best, requests, bytes)
         {
             if !measure {
-                ask.ledgers.soon();
+                ask.ledgers.measure_next();
             }
             return Some(Route { measure, ..trial.verdict().route() });
         }
         Some(Route { measure: due || first, ..best.verdict().route() })
     }
 
-    /// The device of the last verdict, if that is hardly dearer. One that was left because it proved slower is thought to be just as
-    /// good as the next one, because it was not used any further; noise alone must not lead back to it.
-    fn stay<'a>(self, known: &Known<'a>, best: Best<'a>, before: Option<Verdict>, bytes: usize) -> Best<'a> {
+    /// Returns the device of the last verdict if it costs hardly more. A device that proved slower and was left is estimated like the next one, because
+    /// it has not been used since. Noise alone must not lead back to it.
+    fn keep_previous<'a>(self, known: &Known<'a>, best: Best<'a>, before: Option<Verdict>, bytes: usize) -> Best<'a> {
         let before = before.filter(|before| before.requests == best.requests && before.device != best.device.place);
         let device = before.and_then(|before| known.iter().find(|device| device.place == before.device));
         match device {
@@ -220,7 +220,7 @@ impl Learned {
         }
     }
 
-    /// Where all or the first of so many requests go.
+    /// Returns the device for all requests, or for the first part of them.
     fn best<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
         let fastest = known.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
         let serves = |device: &Device<'_>| self != Learned::Offload || device.wall(1, bytes) <= fastest * PATIENCE;
@@ -236,7 +236,7 @@ impl Learned {
             return all(Reason::LeastCpu, device.wall(requests, bytes));
         }
         if known.rings > 0 && requests > 1 {
-            return self.level(known, requests, bytes);
+            return self.balance(known, requests, bytes);
         }
         let unhindered = known.least(|device| self.cost(device, requests, bytes) - device.ahead)?.0;
         let reason = if unhindered.place == device.place { Reason::Fastest } else { Reason::Busy };
@@ -244,22 +244,22 @@ impl Learned {
         Some(if known.rings > 0 { whole } else { split(known, whole, bytes) })
     }
 
-    /// Parts for rings and for the calling thread that are done at the same moment. The answer is the largest part of a
-    /// ring, because that works while the thread does its own; or what the thread does, where no ring gets any.
-    fn level<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
+    /// Splits the requests into parts for rings and for the calling thread that end at the same moment. Returns the largest part of a ring, because the
+    /// ring works while the thread does its own part. Returns the thread's part if no ring gets any.
+    fn balance<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
         // In the long run a ring that keeps the thread busy for longer than the work itself would is none.
         let work = known.iter().filter(|device| device.in_thread).map(|device| device.wall(1, bytes));
         let work = work.fold(f32::INFINITY, f32::min);
-        let helps = |device: &Device<'_>| !device.flows || device.costs.estimate(1, bytes).cpu_ns < work;
+        let helps = |device: &Device<'_>| !device.is_pipelined || device.costs.estimate(1, bytes).cpu_ns < work;
         let part = |device: &Device<'_>, time: f32| {
-            if helps(device) { self.within(device, requests, bytes, time) } else { 0 }
+            if helps(device) { self.requests_within(device, requests, bytes, time) } else { 0 }
         };
         let enough = |time: f32| {
             let rings = known.iter().filter(|device| !device.in_thread).map(|device| part(device, time)).sum::<usize>();
             let thread = known.iter().filter(|device| device.in_thread).map(|device| part(device, time)).max();
             rings.saturating_add(thread.unwrap_or(0)) >= requests
         };
-        // By then somebody could have done all of it.
+        // At this time one device could have done all requests.
         let mut late = known.least(|device| self.cost(device, requests, bytes))?.1;
         let mut early = 0.0;
         for _ in 0..16 {
@@ -271,7 +271,7 @@ impl Learned {
             }
         }
         // In the long run a ring has one more than it will have done by then, so that it does not wait for the thread.
-        let reach = |device: &Device<'_>| if device.flows { late + device.wall(1, bytes) } else { late };
+        let reach = |device: &Device<'_>| if device.is_pipelined { late + device.wall(1, bytes) } else { late };
         let largest = |in_thread: bool| {
             let devices = known.iter().filter(|device| device.in_thread == in_thread);
             let parts = devices.map(|device| (device, part(device, reach(device)).min(requests)));
@@ -283,8 +283,8 @@ impl Learned {
     }
 
     /// How many of the requests a device can have done by a time.
-    fn within(self, device: &Device<'_>, requests: usize, bytes: usize, time: f32) -> usize {
-        // Ten of them will do, twelve will not: halve what is between.
+    fn requests_within(self, device: &Device<'_>, requests: usize, bytes: usize, time: f32) -> usize {
+        // Bisects: `enough` requests are done in time, `late` are not.
         let (mut enough, mut late) = (0, requests + 1);
         while late - enough > 1 {
             let middle = usize::midpoint(enough, late);
@@ -297,13 +297,13 @@ impl Learned {
         enough
     }
 
-    /// What the policy wants little of, in nanoseconds, when so many requests go to a device.
+    /// Returns the nanoseconds that the policy minimises, for `requests` requests on a device.
     fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
         if self == Learned::Offload {
             return device.costs.estimate(requests, bytes).cpu_ns;
         }
         let full = || device.wall(MANY, bytes) / MANY as f32 * requests as f32;
-        device.ahead + if device.flows { full() } else { device.wall(requests, bytes) }
+        device.ahead + if device.is_pipelined { full() } else { device.wall(requests, bytes) }
     }
 }
 
@@ -325,13 +325,13 @@ fn trial<'a>(
     let is_unconfirmed = |device: &&Device<'a>| device.costs.is_unconfirmed(requests, bytes);
     let check = |device: &Device<'a>, first: bool| {
         let first = first || !device.costs.is_confirmed_anywhere();
-        ledger.check(first, loss(device, requests)).then_some(requests)
+        ledger.pay_for_check(first, loss(device, requests)).then_some(requests)
     };
     // All of them, or one if that is too dear.
     let pay = |device: &Device<'a>| {
-        [requests, 1].into_iter().find(|requests| ledger.pay(device.place, loss(device, *requests)))
+        [requests, 1].into_iter().find(|requests| ledger.pay_for_trial(device.place, loss(device, *requests)))
     };
-    // What has requests in it needs no trial to be known.
+    // A device with requests in flight is measured without a trial.
     let others = || known.iter().filter(|device| device.place != best.device.place && device.ahead == 0.0);
     if let Some(warm) = ledger.take_warm()
         && let Some(device) = others().find(|device| device.place == warm)

@@ -1,14 +1,13 @@
-//! What the learned policies of a framework remember: verdicts, and what experience has cost.
+//! The memory of the learned policies of a framework: verdicts, and the cost of trials.
 //!
-//! A request of 16 bytes takes 40 ns, and a device that is chosen well saves a few of them: the choice has to cost next to
-//! nothing. So a verdict is remembered for each number of requests and class of sizes, and is found again in one look.
-//! Cached verdicts are not invalidated; they are re-evaluated: each thread measures a request after every [`INTERVAL`] of work, thinks
-//! about it anew, and remembers what it thought: a verdict that is used much is looked at again soon, one that is hardly
-//! used costs hardly anything.
+//! A request of 16 bytes takes 40 ns, and a well chosen device saves a few of them, so the choice must be almost free. A verdict is stored for each
+//! number of requests and class of sizes, and found by one look-up. Cached verdicts are not invalidated; they are re-evaluated. Each thread measures a
+//! request after every [`INTERVAL`] of work, evaluates it again, and stores the result. So verdicts in heavy use are reviewed soon, and rare ones cost
+//! hardly anything.
 //!
-//! The same moments pay for experience. Each of them earns a two-hundredth of its interval; when enough has come together
-//! for the loss that is to be expected, a request goes to the device that was not tried for longest. What it really lost
-//! is then taken off, what it won is given back. A trial is two requests: the first one warms up the caches. A device that loses as was thought is tried half as often from then on.
+//! These measurements also pay for trials. Each earns a two-hundredth of its interval. Once they cover the expected loss, a request goes to the device
+//! whose last trial was longest ago. Its real loss is then taken off, and its gain given back. A trial is two requests, because the first one
+//! warms up the caches. A device that loses as expected is tried half as often from then on.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -23,33 +22,33 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 use super::answer::Route;
 use super::candidate::Candidate;
 use super::cost::INTERVAL;
-use super::meter::{Looks, Meter};
+use super::meter::{ClockCosts, Meter};
 use super::pace::Pace;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::driver::Class;
 use crate::stats::{MOST_DEVICES, Reason};
 
-/// Of each interval, what may be spent on trying devices that are thought to be slower.
+/// The share of each interval that may be spent on trials of devices with higher estimates: one part in this number.
 const SHARE: i64 = 200;
 /// The most that is saved up, in nanoseconds.
 const MOST_CREDIT: i64 = 20_000_000;
-/// Of the work that is done, what may be lost to find out about a device whether what was kept holds: for the first time, and in all.
+/// The part of the work that may be lost to verify loaded costs: one in 8 for the first time, one in 32 in all.
 const CHECKS: (f32, f32) = (8.0, 32.0);
 /// Intervals of work between two trials of a device: at first, and once it has lost again and again (a second or so).
 const TRIALS: (u32, u32) = (8, 2048);
-/// The same at most, of a device that is thought to be nearly as good.
+/// Maximum number of intervals between two trials of a device with nearly the best estimate.
 const CLOSE: u32 = 16;
 /// Intervals of work for which a thought about the size of batches is good.
 const BATCH_SIZE_LASTS: u32 = 8;
-/// Nanoseconds of work after which a calibration pays: who ends before never pays for one.
+/// Nanoseconds of work after which a calibration pays. A process that ends earlier never pays for one.
 const CALIBRATION_PAYS: u32 = 10_000_000;
-/// Nanoseconds of work for which it pays to read what was kept of earlier measurements, which takes about as long.
-const RECALL_PAYS: u32 = 100_000;
+/// Nanoseconds of work after which reading stored costs pays, which takes about as long.
+const LOADING_PAYS: u32 = 100_000;
 
 thread_local! {
-    /// The framework, and what is left of its interval of work.
-    static LEFT: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    /// The framework, and the remainder of its interval of work.
+    static INTERVAL_LEFT: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
 /// All that a framework remembers.
@@ -58,10 +57,10 @@ pub(crate) struct Ledgers {
     id: u32,
     /// By algorithm and operation.
     each: Box<[OnceLock<Box<Ledger>>]>,
-    looks: OnceLock<Looks>,
+    clock_costs: OnceLock<ClockCosts>,
 }
 
-/// What is remembered about one algorithm and operation.
+/// The memory for one algorithm and operation.
 pub(crate) struct Ledger {
     verdicts: Box<[AtomicU64]>,
     /// By class of sizes.
@@ -70,13 +69,13 @@ pub(crate) struct Ledger {
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
     credit: AtomicI64,
-    /// Nanoseconds that were to be lost by finding out whether what was kept holds.
+    /// Nanoseconds lost by verifying loaded costs: the expected loss when a check begins, and then the excess.
     checked: AtomicI64,
     pub(super) pace: Pace,
     trials: Box<[Trial; Trial::MOST]>,
     /// The device that has just been warmed up for a trial, plus one.
     warm: AtomicUsize,
-    /// Of so many devices, nobody will measure what is not known yet.
+    /// Number of devices whose unknown costs stay unknown.
     settled: AtomicUsize,
 }
 
@@ -101,18 +100,18 @@ impl Ledgers {
     pub(crate) fn new() -> Self {
         static FRAMEWORKS: AtomicU32 = AtomicU32::new(1);
         let each = (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect();
-        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, looks: OnceLock::new() }
+        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, clock_costs: OnceLock::new() }
     }
 
     #[inline]
-    pub(crate) fn of(&self, algorithm: Algorithm, operation: Operation) -> &Ledger {
+    pub(crate) fn ledger(&self, algorithm: Algorithm, operation: Operation) -> &Ledger {
         self.each[algorithm.place(operation)].get_or_init(Box::default)
     }
 
     /// Counts work of this thread; whether it is time for a measurement.
     #[inline]
     pub(crate) fn is_due(&self, expected_ns: u32) -> bool {
-        LEFT.with(|cell| {
+        INTERVAL_LEFT.with(|cell| {
             let (id, left) = cell.get();
             if id == self.id && left > expected_ns {
                 cell.set((id, left - expected_ns));
@@ -124,13 +123,13 @@ impl Ledgers {
     }
 
     /// The next request of this thread will be measured too.
-    pub(crate) fn soon(&self) {
-        LEFT.set((self.id, 0));
+    pub(crate) fn measure_next(&self) {
+        INTERVAL_LEFT.set((self.id, 0));
     }
 
     /// By which clock a device is measured.
     pub(crate) fn meter(&self, clock: &dyn Clock, class: Class, direct: bool) -> Meter {
-        self.looks.get_or_init(|| Looks::new(clock)).meter(class, direct)
+        self.clock_costs.get_or_init(|| ClockCosts::new(clock)).meter(class, direct)
     }
 }
 
@@ -144,9 +143,9 @@ pub(crate) struct Verdict {
     pub(crate) expected: u32,
 }
 
-/// Requests in hand for which verdicts are remembered. More of them have time to think.
+/// Largest batch for which verdicts are stored. Larger ones can afford an evaluation.
 const MOST_REQUESTS: usize = 64;
-/// Classes of sizes: eight for each doubling, from 8 bytes up to 1 MiB and what is larger.
+/// Classes of sizes: eight for each doubling from 8 bytes to 1 MiB, and one for larger ones.
 const CLASSES: usize = 8 * 18;
 
 /// The class of a size. Sizes of one class differ by an eighth at most.
@@ -176,14 +175,14 @@ impl Default for Ledger {
 
 impl Ledger {
     #[inline]
-    fn verdict(&self, requests: usize, bytes: usize) -> Option<&AtomicU64> {
+    fn cell(&self, requests: usize, bytes: usize) -> Option<&AtomicU64> {
         (requests <= MOST_REQUESTS).then(|| &self.verdicts[(requests - 1) * CLASSES + class(bytes)])
     }
 
-    /// What was thought of such requests last.
+    /// Returns the last verdict for such requests.
     #[inline]
-    pub(crate) fn recall(&self, requests: usize, bytes: usize) -> Option<Verdict> {
-        let packed = self.verdict(requests, bytes)?.load(Relaxed);
+    pub(crate) fn verdict(&self, requests: usize, bytes: usize) -> Option<Verdict> {
+        let packed = self.cell(requests, bytes)?.load(Relaxed);
         let reason = *REMEMBERED.get((packed >> 24 & 0xff) as usize)?;
         let device = (packed & 0xff).checked_sub(1)? as usize;
         Some(Verdict { device, requests: (packed >> 8 & 0xffff) as usize, reason, expected: (packed >> 32) as u32 })
@@ -192,7 +191,7 @@ impl Ledger {
     pub(crate) fn remember(&self, requests: usize, bytes: usize, verdict: Verdict) {
         let Verdict { device, requests: part, reason, expected } = verdict;
         let reason = REMEMBERED.iter().position(|known| *known == reason);
-        if let (Some(place), Some(reason), 0..255) = (self.verdict(requests, bytes), reason, device) {
+        if let (Some(place), Some(reason), 0..255) = (self.cell(requests, bytes), reason, device) {
             let packed = (device as u64 + 1) | (part as u64) << 8 | (reason as u64) << 24 | u64::from(expected) << 32;
             if place.load(Relaxed) != packed {
                 place.store(packed, Relaxed);
@@ -218,16 +217,16 @@ impl Ledger {
         (self.ticks.load(Relaxed) / BATCH_SIZE_LASTS) as u16
     }
 
-    /// Such requests took so long. Until the next thought, they count as work of as much, whatever was expected.
+    /// Stores the time of such requests. Until the next evaluation it is their amount of work, regardless of the estimate.
     #[allow(clippy::cast_sign_loss, reason = "from 1 on")]
-    pub(crate) fn took(&self, requests: usize, bytes: usize, wall_ns: f32) {
-        if let Some(verdict) = self.recall(requests, bytes) {
+    pub(crate) fn update_expected(&self, requests: usize, bytes: usize, wall_ns: f32) {
+        if let Some(verdict) = self.verdict(requests, bytes) {
             self.remember(requests, bytes, Verdict { expected: wall_ns.clamp(1.0, 1e9) as u32, ..verdict });
         }
     }
 
     /// Has the devices measured anew, because the kept costs do not hold.
-    pub(crate) fn start_over(&self) {
+    pub(crate) fn reset(&self) {
         self.settled.store(0, Relaxed);
         self.checked.store(0, Relaxed);
         self.forget();
@@ -248,28 +247,28 @@ impl Ledger {
         self.ticks.fetch_add(work / INTERVAL, Relaxed);
     }
 
-    /// Whether so much work is done, with what comes next, that it pays to read what earlier processes measured. A program that makes
-    /// one short request and ends never does.
-    pub(crate) fn recall_pays(&self, next_ns: u32) -> bool {
-        self.ticks.load(Relaxed) != 0 || next_ns >= RECALL_PAYS
+    /// Returns whether reading the costs of earlier processes pays after the work so far and the next request. It never does for a program that makes
+    /// one short request.
+    pub(crate) fn loading_pays(&self, next_ns: u32) -> bool {
+        self.ticks.load(Relaxed) != 0 || next_ns >= LOADING_PAYS
     }
 
-    /// Whether so much work is done that a calibration pays.
+    /// Returns whether a calibration pays after the work so far.
     pub(crate) fn calibration_pays(&self) -> bool {
         self.ticks.load(Relaxed) >= CALIBRATION_PAYS / INTERVAL
     }
 
-    /// Whether nobody will measure what is not known yet of these candidates.
+    /// Returns whether the unknown costs of these candidates stay unknown.
     pub(crate) fn is_settled(&self, candidates: &[Candidate]) -> bool {
         candidates.last().is_none_or(|last| self.is_settled_for(last.device + 1))
     }
 
-    /// The same of the first so many devices of the framework.
+    /// Returns whether the unknown costs of the first `devices` devices of the framework stay unknown.
     pub(crate) fn is_settled_for(&self, devices: usize) -> bool {
         devices <= self.settled.load(Relaxed)
     }
 
-    /// What is not known now of the first so many devices of the framework is not going to be measured.
+    /// Marks the first `devices` devices as settled: unknown costs stay unknown.
     pub(crate) fn settle(&self, devices: usize) {
         self.settled.fetch_max(devices, Relaxed);
     }
@@ -282,7 +281,7 @@ impl Ledger {
         Some(self.ticks.load(Relaxed).wrapping_add(early).wrapping_sub(trial.next.load(Relaxed)) as i32)
     }
 
-    /// The device that was warmed up last, if nobody has asked since.
+    /// Takes the device that was warmed up last, unless this was called since.
     pub(crate) fn take_warm(&self) -> Option<usize> {
         if self.warm.load(Relaxed) == 0 { None } else { self.warm.swap(0, Relaxed).checked_sub(1) }
     }
@@ -291,8 +290,8 @@ impl Ledger {
         self.warm.store(device + 1, Relaxed);
     }
 
-    /// What is thought of the devices has changed: all may be tried again.
-    pub(crate) fn try_again(&self) {
+    /// Allows trials of all devices again, because estimates have changed.
+    pub(crate) fn hasten_trials(&self) {
         let now = self.ticks.load(Relaxed);
         for trial in &*self.trials {
             trial.wait.store(TRIALS.0, Relaxed);
@@ -301,7 +300,7 @@ impl Ledger {
     }
 
     /// Pays for a trial of `device`, if there is enough for it.
-    pub(crate) fn pay(&self, device: usize, loss_ns: f32) -> bool {
+    pub(crate) fn pay_for_trial(&self, device: usize, loss_ns: f32) -> bool {
         let Some(trial) = self.trials.get(device) else { return false };
         let credit = self.credit.load(Relaxed);
         let loss = loss_ns.max(0.0) as i64;
@@ -314,24 +313,24 @@ impl Ledger {
         true
     }
 
-    /// Whether enough work is done to lose so much by finding out whether what was kept of a device holds.
-    pub(crate) fn check(&self, first: bool, loss_ns: f32) -> bool {
+    /// Returns whether the work so far allows a loss of `loss_ns` to verify the kept costs of a device.
+    pub(crate) fn pay_for_check(&self, first: bool, loss_ns: f32) -> bool {
         let work = self.ticks.load(Relaxed) as f32 * INTERVAL as f32;
         let lost = self.checked.load(Relaxed) as f32 + loss_ns.max(0.0);
         let pays = self.calibration_pays() && lost * if first { CHECKS.0 } else { CHECKS.1 } <= work;
         if pays {
-            self.lost(loss_ns);
+            self.count_loss(loss_ns);
         }
         pays
     }
 
-    /// So much was lost by it, beyond what was expected.
-    pub(crate) fn lost(&self, ns: f32) {
+    /// Adds `ns` to the loss from verifying loaded costs; a gain is ignored.
+    pub(crate) fn count_loss(&self, ns: f32) {
         self.checked.fetch_add(ns.max(0.0) as i64, Relaxed);
     }
 
     /// A trial is over: it was expected to take `expected`, and took `wall` nanoseconds.
-    pub(crate) fn tried(&self, device: usize, expected: f32, wall: f32) {
+    pub(crate) fn record_trial(&self, device: usize, expected: f32, wall: f32) {
         let Some(trial) = self.trials.get(device) else { return };
         let credit = self.credit.load(Relaxed) + (expected - wall) as i64;
         self.credit.store(credit.min(MOST_CREDIT), Relaxed);
@@ -358,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_of_a_class_are_alike_and_every_size_has_one() {
+    fn sizes_of_a_class_differ_by_an_eighth_at_most() {
         let mut last = 0;
         let mut first = 0;
         for bytes in 0..2_200_000 {
@@ -373,19 +372,19 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_are_what_was_remembered() {
+    fn verdicts_round_trip() {
         let ledger = Ledger::default();
-        assert_eq!(ledger.recall(17, 1024), None);
+        assert_eq!(ledger.verdict(17, 1024), None);
         let verdict = Verdict { device: 3, requests: 16, reason: Reason::Split, expected: 123_456 };
         ledger.remember(17, 1024, verdict);
-        assert_eq!(ledger.recall(17, 1030), Some(verdict), "of the same class");
-        assert_eq!(ledger.recall(16, 1024), None);
+        assert_eq!(ledger.verdict(17, 1030), Some(verdict), "of the same class");
+        assert_eq!(ledger.verdict(16, 1024), None);
         ledger.remember(65, 1024, verdict);
-        assert_eq!(ledger.recall(65, 1024), None, "too many to remember");
+        assert_eq!(ledger.verdict(65, 1024), None, "too many to remember");
         ledger.remember(1, 1, Verdict { device: 255, ..verdict });
-        assert_eq!(ledger.recall(1, 1), None);
+        assert_eq!(ledger.verdict(1, 1), None);
         ledger.forget();
-        assert_eq!(ledger.recall(17, 1024), None);
+        assert_eq!(ledger.verdict(17, 1024), None);
     }
 
     #[test]
@@ -394,21 +393,21 @@ mod tests {
         assert!(ledgers.is_due(40), "the first time");
         let between = (0..10_000_000).take_while(|_| !ledgers.is_due(40)).count();
         assert!((between + 1).abs_diff(INTERVAL as usize / 40) <= 1, "{between}");
-        assert!(ledgers.is_due(INTERVAL) && ledgers.is_due(u32::MAX), "what takes so long is measured every time");
+        assert!(ledgers.is_due(INTERVAL) && ledgers.is_due(u32::MAX), "requests of this length are always measured");
         let other = Ledgers::new();
         assert!(other.is_due(40), "frameworks do not count for each other");
     }
 
     #[test]
-    fn trials_cost_their_share_and_no_more() {
+    fn trials_cost_at_most_their_share() {
         let ledger = Ledger::default();
         let (mut work, mut lost) = (0.0, 0.0);
         for _ in 0..200_000 {
             ledger.tick(1);
             work += INTERVAL as f32;
             // Ten times as slow as it was thought, again and again.
-            if ledger.overdue(1, false).unwrap() >= 0 && ledger.pay(1, 5000.0) {
-                ledger.tried(1, 15_000.0, 105_000.0);
+            if ledger.overdue(1, false).unwrap() >= 0 && ledger.pay_for_trial(1, 5000.0) {
+                ledger.record_trial(1, 15_000.0, 105_000.0);
                 lost += 95_000.0;
             }
         }
@@ -416,14 +415,14 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_loses_is_tried_less_often_and_one_that_wins_more() {
+    fn losing_devices_are_tried_less_often_than_winning_ones() {
         let ledger = Ledger::default();
         let trials = |expected: f32, wall: f32| {
             let mut made = 0;
             for _ in 0..10_000 {
                 ledger.tick(1);
-                if ledger.overdue(0, false).unwrap() >= 0 && ledger.pay(0, 100.0) {
-                    ledger.tried(0, expected, wall);
+                if ledger.overdue(0, false).unwrap() >= 0 && ledger.pay_for_trial(0, 100.0) {
+                    ledger.record_trial(0, expected, wall);
                     made += 1;
                 }
             }
@@ -433,6 +432,6 @@ mod tests {
         assert!((5..20).contains(&losing), "{losing}");
         assert!(trials(1000.0, 500.0) > 500);
         assert_eq!(ledger.overdue(Trial::MOST, true), None);
-        assert!(!ledger.pay(Trial::MOST, 0.0));
+        assert!(!ledger.pay_for_trial(Trial::MOST, 0.0));
     }
 }

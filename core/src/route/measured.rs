@@ -11,13 +11,13 @@ use super::record::CostCell;
 use super::table::{BYTES, Grid, REQUESTS};
 
 /// A cell may take this many times as long as a larger one: measurements of equal cells differ by as much.
-const ALIKE: f32 = 1.1;
+const TOLERANCE: f32 = 1.1;
 /// With fewer measurements than this, a cell that takes far more than its part suggests was disturbed.
 const FEW: u32 = 3;
 /// How many times more than in proportion that is, and how many nanoseconds more.
 const FAR: (f32, f32) = (3.0, 2000.0);
 
-/// What a calibration of one device found.
+/// The result of calibrating one device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     cells: Vec<CostCell>,
@@ -31,8 +31,8 @@ pub(crate) struct Measured {
 type Sparse = [[Option<f32>; BYTES.len()]; REQUESTS.len()];
 
 impl Measured {
-    /// Takes in what was measured just now, in so many turns. `None` if there is nothing.
-    pub(crate) fn now(mut cells: Vec<CostCell>, turns: u32) -> Option<Self> {
+    /// Takes in new measurements from `turns` turns. Returns `None` if there are none.
+    pub(crate) fn new(mut cells: Vec<CostCell>, turns: u32) -> Option<Self> {
         let all = cells.len();
         sift(&mut cells);
         let at = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
@@ -41,8 +41,8 @@ impl Measured {
         (!cells.is_empty()).then_some(Self { cells, turns, at })
     }
 
-    /// Takes in what was kept, if that could have been measured.
-    pub(crate) fn kept(cells: &[CostCell], turns: u32, at: u64) -> Option<Self> {
+    /// Takes in kept measurements, if they are plausible.
+    pub(crate) fn loaded(cells: &[CostCell], turns: u32, at: u64) -> Option<Self> {
         let is_time = |ns: f32| (0.1..1e12).contains(&ns);
         let mut sifted = cells.to_vec();
         sifted.retain(|cell| {
@@ -72,16 +72,16 @@ impl Measured {
         fill(&sparse(&self.cells, |cell| cell.wall_ns))
     }
 
-    /// The same of the thread's times.
+    /// Returns the grid of the thread's own times.
     pub(crate) fn cpu(&self) -> Grid {
         fill(&sparse(&self.cells, |cell| cell.cpu_ns))
     }
 }
 
-/// Leaves out what was disturbed.
+/// Removes disturbed measurements.
 fn sift(cells: &mut Vec<CostCell>) {
     let least = ceilings(&sparse(cells, |cell| cell.wall_ns));
-    cells.retain(|cell| place(cell).is_some_and(|(row, column)| cell.wall_ns <= least[row][column] * ALIKE));
+    cells.retain(|cell| place(cell).is_some_and(|(row, column)| cell.wall_ns <= least[row][column] * TOLERANCE));
     if cells.iter().all(|cell| cell.measurements >= FEW) {
         return;
     }
@@ -116,7 +116,7 @@ fn sparse(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> Sparse {
 /// from the row next to it as the nearest that it has.
 fn fill(measured: &Sparse) -> Grid {
     let ceilings = ceilings(measured);
-    let mut rows: Vec<Row> = (0..REQUESTS.len()).filter_map(|row| Row::of(row, measured, &ceilings)).collect();
+    let mut rows: Vec<Row> = (0..REQUESTS.len()).filter_map(|row| Row::new(row, measured, &ceilings)).collect();
     // The row with the most sizes comes first, and of these the first one.
     let Some(base) = (0..rows.len()).rev().max_by_key(|row| rows[*row].last - rows[*row].first) else {
         return [[1.0; BYTES.len()]; REQUESTS.len()];
@@ -131,11 +131,11 @@ fn fill(measured: &Sparse) -> Grid {
     }
     let mut grid = [[0.0; BYTES.len()]; REQUESTS.len()];
     for column in 0..BYTES.len() {
-        let line: Vec<_> = rows.iter().map(|row| (row.requests, row.times[column])).collect();
+        let points: Vec<_> = rows.iter().map(|row| (row.requests, row.times[column])).collect();
         for (row, requests) in REQUESTS.iter().enumerate() {
             let above = if row > 0 { grid[row - 1][column] } else { 0.0 };
             let before = if column > 0 { grid[row][column - 1] } else { 0.0 };
-            let time = on_column(&line, *requests as f32).min(ceilings[row][column]);
+            let time = on_column(&points, *requests as f32).min(ceilings[row][column]);
             grid[row][column] = time.max(above).max(before);
         }
     }
@@ -152,7 +152,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(row: usize, measured: &Sparse, ceilings: &Grid) -> Option<Self> {
+    fn new(row: usize, measured: &Sparse, ceilings: &Grid) -> Option<Self> {
         let columns: Vec<usize> = (0..BYTES.len()).filter(|column| measured[row][*column].is_some()).collect();
         let (first, last) = (*columns.first()?, *columns.last()?);
         let points: Vec<_> = columns.iter().map(|column| (BYTES[*column] as f32, ceilings[row][*column])).collect();
@@ -198,7 +198,7 @@ fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
     if x < first { value.max(time / 2.0) } else { value }
 }
 
-/// The time of a number of requests. Of more than were measured, each takes as long as one of the last half, or nearly.
+/// Returns the time of a number of requests. Beyond the measured numbers, each takes about as long as one of the last half.
 fn on_column(points: &[(f32, f32)], requests: f32) -> f32 {
     let Some(&(most, time)) = points.last().filter(|(most, _)| *most < requests) else {
         return on_line(points, requests);
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_took_longer_than_a_larger_one_is_left_out() {
+    fn drops_cells_slower_than_a_larger_one() {
         assert_eq!(left(&[(1, 16, 11_152.0), (1, 64, 104.0), (1, 256, 286.0)]), [(1, 64), (1, 256)]);
         assert_eq!(left(&[(1, 64, 104.0), (2, 16, 11_152.0), (3, 16, 749.0)]), [(1, 64), (3, 16)]);
         assert_eq!(left(&[(1, 16, 105.0), (1, 64, 100.0)]), [(1, 16), (1, 64)], "they are alike");
     }
 
     #[test]
-    fn a_cell_that_took_far_more_than_its_part_is_left_out_until_it_was_measured_often() {
+    fn drops_outliers_until_they_were_measured_often() {
         let times = [(1, 1024, 825.0), (1, 4096, 199_590.0), (1, 16_384, 216_000.0)];
         assert_eq!(left(&times), [(1, 1024)]);
         let mut often = cells(&times);
@@ -245,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_whole_or_nothing() {
+    fn loads_all_cells_or_none() {
         let sound = cells(&[(1, 16, 100.0), (1, 1024, 900.0), (16, 1024, 9000.0)]);
-        assert_eq!(Measured::kept(&sound, 5, 7).unwrap().cells(), sound);
+        assert_eq!(Measured::loaded(&sound, 5, 7).unwrap().cells(), sound);
         let spoilt = |spoil: fn(&mut Vec<CostCell>)| {
             let mut cells = sound.clone();
             spoil(&mut cells);
-            Measured::kept(&cells, 5, 7)
+            Measured::loaded(&cells, 5, 7)
         };
         for spoil in [
             (|cells| cells.clear()) as fn(&mut Vec<CostCell>),
@@ -272,11 +272,11 @@ mod tests {
         let pairs = rows.iter().flat_map(|requests| columns.iter().map(move |bytes| (*requests, *bytes)));
         let times: Vec<_> =
             pairs.map(|(requests, bytes)| (requests, bytes, formula(requests as f32, bytes as f32))).collect();
-        Measured::now(cells(&times), 1).unwrap().wall()
+        Measured::new(cells(&times), 1).unwrap().wall()
     }
 
     #[test]
-    fn a_few_cells_make_a_whole_table() {
+    fn interpolates_a_table_from_few_cells() {
         let formula = |requests: f32, bytes: f32| requests * (100.0 + bytes);
         let grid = table(&[1, 2, 8, 32], &[16, 64, 256, 1024, 16_384, 1 << 20], formula);
         for (row, requests) in REQUESTS.iter().enumerate() {
@@ -292,14 +292,14 @@ mod tests {
         for bytes in [16, 64, 256, 1024, 16_384, 1 << 20] {
             few.extend(cells(&[2, 4, 8].map(|requests| (requests, bytes, lanes(requests as f32, bytes as f32)))));
         }
-        let found = Measured::now(few, 1).unwrap().wall()[0];
+        let found = Measured::new(few, 1).unwrap().wall()[0];
         assert!((0..found.len()).all(|column| (found[column] / most(column) - 1.0).abs() < 1e-6), "{found:?}");
         let one = table(&[1], &[4096], formula);
         assert!((one[0][0], one[3][8]) == (4196.0, 4.0 * 4196.0), "one cell says little: {one:?}");
     }
 
     #[test]
-    fn a_table_is_monotone_whatever_was_measured() {
+    fn tables_are_monotone_for_any_measurements() {
         let mut random = 1_u64;
         let mut next = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -311,7 +311,7 @@ mod tests {
             let mut cells: Vec<_> = cells(&(0..60).map(cell).collect::<Vec<_>>());
             cells.sort_by_key(|cell| (cell.requests, cell.bytes));
             cells.dedup_by_key(|cell| (cell.requests, cell.bytes));
-            let grid = Measured::now(cells, 1).unwrap().wall();
+            let grid = Measured::new(cells, 1).unwrap().wall();
             assert!(grid.iter().all(|row| row.is_sorted()), "{grid:?}");
             assert!((0..BYTES.len()).all(|column| grid.iter().is_sorted_by_key(|row| row[column])), "{grid:?}");
         }

@@ -1,6 +1,6 @@
-//! Where requests run. A [`Policy`] is asked; it answers with a [`Route`].
+//! The device of each request: a [`Policy`] is asked, and answers with a [`Route`].
 //!
-//! Everything here is data: candidates with what they offer, what they cost and how much is in them. No policy sees a session.
+//! Everything here is data: candidates with their capabilities, costs and loads. No policy sees a session.
 
 mod answer;
 mod ask;
@@ -10,8 +10,8 @@ mod cost;
 mod fixed;
 mod learned;
 mod ledger;
-mod lesson;
 mod measured;
+mod measurement;
 mod meter;
 mod pace;
 mod policy;
@@ -28,8 +28,8 @@ pub use cost::{Costs, Estimate};
 pub use fixed::{Failover, Pin, RoundRobin, SizeThreshold};
 pub use learned::{Learned, PATIENCE};
 pub(crate) use ledger::Ledgers;
-pub(crate) use lesson::{Measurement, learn};
 pub(crate) use measured::Measured;
+pub(crate) use measurement::{Measurement, learn};
 pub(crate) use meter::Meter;
 pub use policy::Policy;
 pub use record::{CostCell, CostRecord, CostStore};

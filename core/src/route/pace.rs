@@ -14,17 +14,17 @@ use super::table::Place;
 
 /// A difference that nothing depends on.
 pub(super) const NOTHING: f32 = 0.02;
-/// What the clock cannot tell apart, in nanoseconds.
+/// The resolution of the clock, in nanoseconds.
 pub(super) const CLOCK: f32 = 40.0;
 /// A step, and the steps on end from which on they grow, up to eight times.
 const STEP: f32 = 0.005;
 const PATIENT: i32 = 8;
 const GROWS: i32 = 24;
 
-/// Of one algorithm and operation.
+/// The pace of one algorithm and operation.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// Measurements on end that were above (positive) or below what was expected, each of another cell than the one before.
+    /// Consecutive measurements above (positive) or below (negative) the estimate, each of another cell than the one before.
     run: AtomicI32,
     /// The cell of the last one.
     last: AtomicU32,
@@ -57,18 +57,18 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// The pace after measurements of these cells, over and over, each of which takes so many times as long as expected.
+    /// Returns the pace after repeated measurements of these cells. Each has the ratio of its time to the estimate.
     fn pace(cells: &[(usize, usize, usize, f32)], measurements: usize) -> f32 {
         let (mine, mut pace) = (Pace::default(), 1.0);
         for &(device, requests, bytes, times) in cells.iter().cycle().take(measurements) {
-            let step = mine.follow(device, Place::of(requests, bytes), 1000.0 * pace, 1000.0 * times);
+            let step = mine.follow(device, Place::new(requests, bytes), 1000.0 * pace, 1000.0 * times);
             pace *= step.unwrap_or(1.0);
         }
         pace
     }
 
     #[test]
-    fn cells_that_agree_show_the_pace_and_one_cell_does_not() {
+    fn the_pace_changes_only_if_several_cells_agree() {
         let slower = pace(&[(0, 1, 64, 2.0), (1, 16, 256, 2.0), (0, 1, 4096, 2.0)], 60);
         assert!((1.9..2.1).contains(&slower), "{slower}");
         let faster = pace(&[(0, 1, 64, 0.5), (0, 1, 4096, 0.5)], 60);

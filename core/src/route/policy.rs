@@ -1,20 +1,20 @@
-//! What a policy is.
+//! The interface of a policy.
 
 use std::fmt;
 
 use super::answer::Route;
 use super::ask::Ask;
 
-/// What a route optimises.
+/// The choice of a device for requests.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// The name in the configuration, in tables and JSON.
     fn name(&self) -> &'static str;
 
-    /// Where the first of the requests in hand run. Called again for those that the answer leaves over, and for a
-    /// request whose device failed. `None` when none of the choices will do.
+    /// Chooses the device for the first of the requests. Called again for the remaining requests, and for a request whose device failed. Returns
+    /// `None` if no device is suitable.
     fn route(&self, ask: &Ask<'_>) -> Option<Route>;
 
-    /// How many requests like the one in hand a queue waits for, for at most its coalescing time. 1 where batches do not pay.
+    /// Returns the number of requests like this one for which a queue waits, for its coalescing time at most. 1 where batches do not pay.
     fn batch_size(&self, ask: &Ask<'_>) -> usize {
         let _ = ask;
         1

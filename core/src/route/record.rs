@@ -7,11 +7,11 @@ pub trait CostStore: Send + Sync + fmt::Debug {
     /// Everything that was kept for this machine; or why it cannot be used.
     fn load(&self) -> Result<Vec<CostRecord>, String>;
 
-    /// Keeps this too, in place of what was kept about the same device, algorithm and operation.
+    /// Keeps these records, and replaces earlier ones of the same device, algorithm and operation.
     fn save(&self, records: &[CostRecord]) -> Result<(), String>;
 }
 
-/// What a device costs for one algorithm and operation, as plain data.
+/// The costs of a device for one algorithm and operation, as plain data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostRecord {
     /// The name of the device.
@@ -31,7 +31,7 @@ pub struct CostRecord {
     pub cells: Vec<CostCell>,
 }
 
-/// Requests side by side, and what was measured of them.
+/// A number of requests side by side, and their measured times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostCell {
     /// One of [`REQUESTS`](super::REQUESTS).
@@ -42,6 +42,6 @@ pub struct CostCell {
     pub measurements: u32,
     /// Nanoseconds until all of them are done: the least of all measurements.
     pub wall_ns: f32,
-    /// Of these, the ones of the calling thread; all of them where the device computes in it.
+    /// The part of the calling thread; all of it if the device computes there.
     pub cpu_ns: f32,
 }

@@ -71,7 +71,7 @@ const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
 
 impl Place {
     #[inline]
-    pub(super) fn of(requests: usize, bytes: usize) -> Self {
+    pub(super) fn new(requests: usize, bytes: usize) -> Self {
         let within = requests.clamp(1, REQUESTS[REQUESTS.len() - 1]);
         let (row, down) = ROWS.get(within).copied().unwrap_or_else(|| {
             let row = (DOUBLING + (within / REQUESTS[DOUBLING]).ilog2() as usize).min(REQUESTS.len() - 2);

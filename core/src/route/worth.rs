@@ -1,8 +1,8 @@
-//! What a caller that is one of the devices itself saves by another one, by size of requests: the answer is found in one look.
+//! The time that another device saves a caller that is a device itself, by size of requests, found by one look-up.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Requests of so many bytes and more, as a power of two, are like each other.
+/// Requests of at least two to this power bytes are treated alike.
 const HIGHEST: u32 = 14;
 /// Sizes that are told apart: each up to twice the one before.
 const CLASSES: usize = HIGHEST as usize + 1;
@@ -11,7 +11,7 @@ const LOWEST: u32 = 8;
 
 /// Sessions under new keys after which the answer is asked for again.
 const FORGET: u32 = 4096;
-/// The same after which opening a session is thought to take an eighth less than it was seen to take.
+/// New keys after which the estimated time of opening a session is lowered by an eighth.
 const DOUBT: u32 = 64;
 /// Nanoseconds of opening a session, until one was seen to be opened: of some algorithms none ever is.
 const OPEN_NS: u32 = 3000;
@@ -38,7 +38,7 @@ impl SizeSet {
     /// The first of these.
     pub const SMALLEST: usize = 1 << LOWEST;
 
-    /// Whether requests of this size are in it.
+    /// Returns whether requests of this size are included.
     #[inline(always)]
     pub fn has(self, bytes: usize) -> bool {
         self.0 >> class(bytes) & 1 != 0
@@ -55,7 +55,7 @@ impl SizeSet {
     }
 }
 
-/// Of one operation of one algorithm.
+/// The savings for one operation of one algorithm.
 pub struct Worth {
     /// Nanoseconds that a device saves in a request, by class of sizes; 0 where it stays with the caller.
     saved_ns: [AtomicU32; CLASSES],
@@ -63,18 +63,18 @@ pub struct Worth {
     known: AtomicU32,
     /// Sizes that may be worth it.
     sizes: AtomicU32,
-    asked: SizeSet,
+    initial: SizeSet,
     open_ns: AtomicU32,
     keys: AtomicU32,
 }
 
 impl Worth {
-    pub(crate) fn new(asked: SizeSet) -> Self {
+    pub(crate) fn new(initial: SizeSet) -> Self {
         Self {
             saved_ns: std::array::from_fn(|_| AtomicU32::new(0)),
             known: AtomicU32::new(0),
-            sizes: AtomicU32::new(asked.0),
-            asked,
+            sizes: AtomicU32::new(initial.0),
+            initial,
             open_ns: AtomicU32::new(OPEN_NS),
             keys: AtomicU32::new(0),
         }
@@ -113,7 +113,7 @@ impl Worth {
         self.open_ns.load(Relaxed)
     }
 
-    /// A session was opened in so many nanoseconds.
+    /// Counts the opening of a session that took `ns` nanoseconds.
     pub fn opened_in(&self, ns: u32) {
         // The first one may include the known-answer test, and any one a moment of another program's; later ones put it right.
         let (known, ns) = (self.open_ns.load(Relaxed), ns.clamp(OPEN_NS_AT_LEAST, 10 * OPEN_NS));
@@ -133,7 +133,7 @@ impl Worth {
         }
         if keys % FORGET == FORGET - 1 {
             self.known.store(0, Relaxed);
-            self.sizes.fetch_or(self.asked.0, Relaxed);
+            self.sizes.fetch_or(self.initial.0, Relaxed);
         }
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_that_save_nothing_are_the_callers_without_a_question() {
+    fn sizes_without_savings_leave_the_set() {
         let worth = Worth::new(SizeSet::LARGE);
         assert!(worth.sizes() == SizeSet::LARGE && worth.saved_ns(4096).is_none());
         worth.learn_all(|bytes| if bytes >= 1024 { bytes as u32 } else { 0 });
@@ -155,7 +155,7 @@ mod tests {
 
     /// A first session that took long is not the last one, however few messages a key has.
     #[test]
-    fn the_time_of_opening_is_doubted_and_seen_again() {
+    fn the_opening_time_decays_and_is_learned_again() {
         let worth = Worth::new(SizeSet::LARGE);
         worth.opened_in(u32::MAX);
         let mut keys = 0;
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_never_opened_stays_a_guess() {
+    fn the_opening_time_without_measurements_stays_the_default() {
         let worth = Worth::new(SizeSet::LARGE);
         (0..100_000).for_each(|_| worth.new_key());
         assert_eq!(worth.open_ns(), OPEN_NS);
     }
 
     #[test]
-    fn an_answer_is_asked_for_again() {
+    fn savings_are_forgotten_periodically() {
         let worth = Worth::new(SizeSet::LARGE);
         worth.learn_all(|_| 0);
         (0..FORGET).for_each(|_| worth.new_key());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn large_requests_are_like_each_other() {
+    fn all_large_sizes_are_in_the_last_class() {
         let largest = SizeSet(1 << HIGHEST);
         assert!(largest.has(1 << 14) && largest.has(usize::MAX) && !largest.has((1 << 14) - 1));
         let smallest = SizeSet::SMALLEST;

@@ -1,4 +1,4 @@
-//! What is counted and timed.
+//! Events that are counted, and stages that are timed.
 
 use crate::coded::coded;
 
@@ -17,7 +17,7 @@ coded! {
 }
 
 coded! {
-    /// What is counted beside requests and bytes.
+    /// Events that are counted beside requests and bytes.
     pub enum Event {
         /// A request ended with [`Outcome::BadTag`](crate::Outcome::BadTag).
         BadTag = "bad-tag";
@@ -53,7 +53,7 @@ coded! {
         Verified = "verified";
         /// It was not.
         Mismatched = "mismatched";
-        /// Bytes, not times: so many were copied from segments into buffers for the device, or back.
+        /// Bytes copied from segments into buffers for the device, or back.
         Copied = "copied";
     }
 }

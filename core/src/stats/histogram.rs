@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::memory::{About, Memory, Words, add};
+use super::memory::{Labels, Memory, Words, add};
 
 /// Buckets for each power of two, as a power of two.
 const FINE: u32 = 4;
@@ -34,7 +34,7 @@ const LONGEST: usize = BUCKETS + 1;
 pub(super) struct Recorder(Words<TIMES>);
 
 impl Recorder {
-    pub(super) fn new(memory: Option<&dyn Memory>, about: About<'_>) -> Self {
+    pub(super) fn new(memory: Option<&dyn Memory>, about: Labels<'_>) -> Self {
         Self(Words::new(memory, about))
     }
 
@@ -64,7 +64,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// From what [`buckets`](Self::buckets), [`total_ns`](Self::total_ns) and [`max_ns`](Self::max_ns) said of another one.
+    /// Builds a histogram from the [`buckets`](Self::buckets), [`total_ns`](Self::total_ns) and [`max_ns`](Self::max_ns) of another one.
     pub fn from_parts(buckets: impl IntoIterator<Item = (u64, u64)>, total_ns: u64, max_ns: u64) -> Self {
         let mut histogram = Self { buckets: Vec::new(), total: total_ns, longest: max_ns };
         for (ns, requests) in buckets {
@@ -73,7 +73,7 @@ impl Histogram {
         histogram
     }
 
-    /// From the numbers of [`Meaning::Times`](super::Meaning::Times), which may be those of another process; what is missing is zero.
+    /// Builds a histogram from the numbers of [`Meaning::Times`](super::Meaning::Times), possibly of another process. Missing numbers are zero.
     pub fn from_words(words: impl IntoIterator<Item = u64>) -> Self {
         let mut words = words.into_iter();
         let mut histogram = Self::default();
@@ -89,7 +89,7 @@ impl Histogram {
         self.longest = self.longest.max(ns);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (index, requests) in other.buckets.iter().enumerate() {
             self.add_to_bucket(index, *requests);
@@ -98,7 +98,7 @@ impl Histogram {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// What was counted since `earlier`. The longest time is then known as well as a quantile is.
+    /// Returns the counts since `earlier`. Its longest time is then as exact as a quantile.
     #[must_use]
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let mut buckets: Vec<u64> = (self.buckets.iter().enumerate())
@@ -114,7 +114,7 @@ impl Histogram {
         self.buckets.iter().fold(0, |sum, requests| sum.saturating_add(*requests))
     }
 
-    /// The time that so many of a thousand requests did not exceed, in nanoseconds; 0 of an empty histogram.
+    /// Returns the time in nanoseconds that `per_mille` of 1,000 requests did not exceed; 0 for an empty histogram.
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let rank = rank(self.requests(), per_mille);
         let mut below = 0_u64;
@@ -161,7 +161,7 @@ impl Histogram {
     }
 }
 
-/// Which of so many, sorted and counted from 1, has `per_mille` of a thousand up to itself.
+/// Returns the rank, counted from 1, of the `per_mille` quantile among `all` sorted values.
 fn rank(all: u64, per_mille: u64) -> u64 {
     let rank = (u128::from(all) * u128::from(per_mille)).div_ceil(1000);
     u64::try_from(rank).unwrap_or(u64::MAX).clamp(1, all.max(1))
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_each_other_without_gap_and_hold_their_own_bounds() {
+    fn buckets_are_contiguous() {
         let mut next = 0;
         for index in 0..BUCKETS {
             let (low, high) = bounds(index);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "thousands of times, each in safe code")]
-    fn quantiles_are_those_of_the_sorted_times_within_the_width_of_a_bucket() {
+    fn quantiles_match_the_sorted_times_within_a_bucket() {
         for (seed, count) in [(1, 1), (2, 2), (3, 10), (4, 999), (5, 1000), (6, 5000)] {
             let mut times = times(seed, count);
             let mut histogram = Histogram::default();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_survives_being_taken_apart_and_two_make_one() {
+    fn histograms_round_trip_and_merge() {
         let (first, second) = (times(7, 300), times(8, 400));
         let of = |times: &[u64]| {
             let mut histogram = Histogram::default();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_stays_at_the_largest() {
+    fn histograms_saturate() {
         let mut histogram = Histogram::default();
         histogram.add(u64::MAX, u64::MAX);
         histogram.add(u64::MAX, 1);
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!((histogram.quantile(10), histogram.quantile(1000)), (1, 1), "the count is at its end");
         let mut late = Histogram::default();
         late.add(1 << 50, 1);
-        assert_eq!(late.quantile(500), 1 << 50, "beyond the last bucket the longest time is what is known");
+        assert_eq!(late.quantile(500), 1 << 50, "beyond the last bucket only the longest time is known");
         assert_eq!(Histogram::default().quantile(500), 0);
         assert_eq!(Histogram::default().mean_ns(), 0);
     }

@@ -9,17 +9,17 @@ use super::reason::Reason;
 
 /// Memory that others can read, such as a file that is mapped: [`GantryBuilder::stats_memory`](crate::GantryBuilder::stats_memory).
 pub trait Memory: Send + Sync {
-    /// `count` zeros for these numbers. They begin on a cache line of their own, or on the pair of lines that some CPUs fetch together, and
-    /// are written by the thread that asks for them or by its successors. `None` when there is no room: they are then counted in private.
-    fn take(&self, about: About<'_>, count: usize) -> Option<&'static [AtomicU64]>;
+    /// Returns `count` zeros for these numbers. They begin on their own cache line, or on the pair of lines that some CPUs fetch together. The calling
+    /// thread or its successors write them. Returns `None` if there is no room: they are then private.
+    fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]>;
 }
 
-/// What numbers are about.
+/// The subject of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About<'a> {
-    /// What they mean, each of them.
+pub struct Labels<'a> {
+    /// The meaning of each number.
     pub numbers: Meaning,
-    /// Who did it: the name of a device, and of its class. Empty for requests that reached none.
+    /// Name of the device, and of its class. Empty for requests that reached no device.
     pub device: &'a str,
     /// See there.
     pub class: &'a str,
@@ -29,7 +29,7 @@ pub struct About<'a> {
     pub operation: &'a str,
 }
 
-/// What each of some numbers means.
+/// The meaning of a row of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meaning {
@@ -96,23 +96,23 @@ impl fmt::Display for Column {
 
 /// Numbers that only grow, in cache lines of their own.
 pub(super) enum Words<const N: usize> {
-    Own(Box<Lines<N>>),
-    Lent(&'static [AtomicU64; N]),
+    Own(Box<CacheAligned<N>>),
+    External(&'static [AtomicU64; N]),
 }
 
 /// The alignment keeps them from sharing a cache line with others, or the pair that some CPUs fetch together.
 #[repr(align(128))]
-pub(super) struct Lines<const N: usize>([AtomicU64; N]);
+pub(super) struct CacheAligned<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> Words<N> {
     /// Zeros in this memory, or private ones where it has no room.
-    pub(super) fn new(memory: Option<&dyn Memory>, about: About<'_>) -> Self {
-        let lent = memory.and_then(|memory| memory.take(about, N)).and_then(|words| words.as_array());
-        lent.map_or_else(Self::own, Self::Lent)
+    pub(super) fn new(memory: Option<&dyn Memory>, about: Labels<'_>) -> Self {
+        let external = memory.and_then(|memory| memory.take(about, N)).and_then(|words| words.as_array());
+        external.map_or_else(Self::own, Self::External)
     }
 
     pub(super) fn own() -> Self {
-        Self::Own(Box::new(Lines([const { AtomicU64::new(0) }; N])))
+        Self::Own(Box::new(CacheAligned([const { AtomicU64::new(0) }; N])))
     }
 }
 
@@ -122,8 +122,8 @@ impl<const N: usize> Deref for Words<N> {
     #[inline]
     fn deref(&self) -> &[AtomicU64; N] {
         match self {
-            Self::Own(lines) => &lines.0,
-            Self::Lent(words) => words,
+            Self::Own(aligned) => &aligned.0,
+            Self::External(words) => words,
         }
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn add(to: &AtomicU64, number: u64, shared: bool) {
     if shared {
         let _ = to.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(old.saturating_add(number)));
     } else {
-        // No lock prefix: nobody else writes.
+        // No lock prefix: there is only one writer.
         to.store(to.load(Ordering::Relaxed).saturating_add(number), Ordering::Relaxed);
     }
 }
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_stays_at_its_end() {
+    fn counters_saturate() {
         for shared in [false, true] {
             let words = Words::<1>::own();
             add(&words[0], u64::MAX - 1, shared);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_has_a_name_of_its_own() {
+    fn names_of_columns_are_unique() {
         let names: std::collections::BTreeSet<String> = COLUMNS.iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), COUNTS);
     }

@@ -1,23 +1,21 @@
-//! What has been done, where, why there, and how long it took.
+//! Counts of requests and events, by device and route, and times.
 //!
-//! Read with [`Gantry::stats`](crate::Gantry::stats), which gives a [`Snapshot`]: plain numbers by device, algorithm and operation.
+//! [`Gantry::stats`](crate::Gantry::stats) returns a [`Snapshot`]: plain numbers by device, algorithm and operation.
 //!
-//! # What it costs
+//! # Costs
 //!
-//! Nothing that is shared is written while requests are counted. Each thread has a slot (`slot.rs`), each slot a shard of counters
-//! (`shard.rs`) in cache lines of its own, allocated when the thread first uses a device for an algorithm; a reader adds the
-//! shards up. So a counter is a load and a store without a lock prefix. Reading a clock costs more than all counters together;
-//! therefore few requests are timed, alone or with the batch that they are in: of each thread one in 8 at first, one in 512 in
-//! the end. They stand for those that were not: the counts in a [`Histogram`] are requests, whoever was looked at. The distances vary,
-//! so that what a program does at regular intervals is met as often as anything else.
+//! Counting a request writes nothing that is shared. Each thread has a slot (`slot.rs`), and each slot a shard of counters (`shard.rs`) in its own
+//! cache lines, allocated when the thread first uses a device for an algorithm. A reader adds the shards. So a counter is a load and a store
+//! without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or with their batch: of
+//! each thread one in 8 at first, one in 512 later. They represent the others: the counts in a [`Histogram`] are those of all requests. The
+//! distances vary, so that requests at regular intervals are timed as often as others.
 //!
-//! # What it means
+//! # Accuracy
 //!
-//! Counters are exact: when threads have been joined, a snapshot says what they did. One that is taken while they work may hold a
-//! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins
-//! with zeros; [`Snapshot::process`] has its PID.
+//! Counters are exact: after threads have been joined, a snapshot has all their requests. A snapshot taken while they run may have a request's count
+//! without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins with zeros; [`Snapshot::process`] has its PID.
 //!
-//! Numbers may lie where other processes read them while they grow: [`Memory`].
+//! Numbers may lie in memory that other processes read while they grow: [`Memory`].
 
 mod event;
 mod histogram;
@@ -36,9 +34,9 @@ use std::time::Duration;
 
 pub use event::{Event, Stage};
 pub use histogram::Histogram;
-pub use memory::{About, COLUMNS, Column, Meaning, Memory};
+pub use memory::{COLUMNS, Column, Labels, Meaning, Memory};
 pub use reason::Reason;
-use shard::{Ground, Shard};
+use shard::{RowSource, Shard};
 use site::WORKS;
 pub(crate) use site::{MOST_DEVICES, Site};
 pub use slot::uncounted;
@@ -53,14 +51,14 @@ use crate::driver::Class;
 /// The numbers of a framework.
 pub(crate) struct Stats {
     shards: Slots<Shard>,
-    ground: Arc<Ground>,
+    source: Arc<RowSource>,
     clock: Arc<dyn Clock>,
     publisher: Option<Publisher>,
     /// When the next snapshot is to be published, by `clock`.
     due: AtomicU64,
 }
 
-/// Who is handed snapshots, and how often.
+/// The receiver of snapshots, and their interval.
 pub(crate) struct Publisher {
     pub(crate) every: Duration,
     pub(crate) publish: Box<dyn Fn(&Snapshot) + Send + Sync>,
@@ -76,7 +74,7 @@ impl Stats {
     ) -> Self {
         Self {
             shards: Slots::new(on),
-            ground: Arc::new(Ground { devices: RwLock::new(devices), memory }),
+            source: Arc::new(RowSource { devices: RwLock::new(devices), memory }),
             due: AtomicU64::new(if publisher.is_some() { 0 } else { u64::MAX }),
             clock,
             publisher,
@@ -85,11 +83,11 @@ impl Stats {
 
     /// Has a place for the numbers of one more device.
     pub(crate) fn add_device(&self, name: String, class: Class) {
-        self.ground.devices.write().unwrap_or_else(PoisonError::into_inner).push((name, class));
+        self.source.devices.write().unwrap_or_else(PoisonError::into_inner).push((name, class));
     }
 
     fn devices(&self) -> RwLockReadGuard<'_, Vec<(String, Class)>> {
-        self.ground.devices.read().unwrap_or_else(PoisonError::into_inner)
+        self.source.devices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The counters of the calling thread.
@@ -100,24 +98,24 @@ impl Stats {
 
     /// Begins to follow requests that have just been handed over.
     #[inline]
-    pub(crate) fn watch(&self, requests: usize) -> Watch<'_> {
+    pub(crate) fn timer(&self, requests: usize) -> StageTimer<'_> {
         let here = self.here();
-        let mut watch = Watch { stats: self, here, handed: requests, stand_for: 0, since: 0 };
+        let mut timer = StageTimer { stats: self, here, requests, weight: 0, since: 0 };
         if let Some(shard) = here.shard
-            && shard.passes(requests)
+            && shard.count_down(requests)
         {
-            watch.begin(shard);
+            timer.begin(shard);
         }
-        watch
+        timer
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self.shards.all(), &self.devices(), self.shards.pid(), self.clock.now())
+        Snapshot::new(self.shards.all(), &self.devices(), self.shards.pid(), self.clock.now())
     }
 
     #[cold]
     fn shard(&self, used: Use) -> Shard {
-        Shard::new(self.ground.clone(), (1 + self.devices().len()) * WORKS, used)
+        Shard::new(self.source.clone(), (1 + self.devices().len()) * WORKS, used)
     }
 
     /// Publishes a snapshot now.
@@ -129,7 +127,7 @@ impl Stats {
 
     /// Publishes a snapshot if it is time. One thread does; others go on.
     #[inline]
-    fn pass(&self, now: u64) {
+    fn publish_if_due(&self, now: u64) {
         if now >= self.due.load(Ordering::Relaxed) {
             self.publish_at(now);
         }
@@ -161,7 +159,7 @@ pub(crate) struct Here<'a> {
 }
 
 impl Here<'_> {
-    /// Counts requests, of so many bytes together, that are being handed to a device.
+    /// Counts requests, of `bytes` bytes together, that go to a device.
     #[inline]
     pub(crate) fn sent(self, site: Site, reason: Reason, requests: usize, bytes: usize) {
         if let Some(shard) = self.shard {
@@ -169,7 +167,7 @@ impl Here<'_> {
         }
     }
 
-    /// Counts something that happened so many times, and seldom.
+    /// Counts a rare event that happened `times` times.
     #[cold]
     pub(crate) fn event(self, site: Site, event: Event, times: usize) {
         if let Some(shard) = self.shard {
@@ -177,7 +175,7 @@ impl Here<'_> {
         }
     }
 
-    /// Counts what a device made of a request.
+    /// Counts the outcome of a request.
     #[inline]
     pub(crate) fn result(self, site: Site, result: &Result<Outcome, Fault>) {
         match result {
@@ -186,7 +184,7 @@ impl Here<'_> {
         }
     }
 
-    /// Counts what a device says of itself.
+    /// Counts a fault of a device.
     pub(crate) fn fault(self, site: Site, fault: &Fault) {
         let event = if matches!(fault, Fault::Declined(_)) { Event::Declined } else { Event::Fault };
         self.event(site, event, 1);
@@ -205,7 +203,7 @@ impl Here<'_> {
         }
     }
 
-    /// Counts the time that a stage took for so many requests.
+    /// Counts the time that a stage took for `requests` requests.
     pub(crate) fn time(self, site: Site, stage: Stage, ns: u64, requests: u64) {
         if let Some(shard) = self.shard {
             shard.time(site, stage, ns, requests);
@@ -214,55 +212,55 @@ impl Here<'_> {
 }
 
 /// Follows requests through the calling thread, and looks at the clock when they are among those that are timed.
-pub(crate) struct Watch<'a> {
+pub(crate) struct StageTimer<'a> {
     stats: &'a Stats,
     here: Here<'a>,
     /// Requests that were handed over.
-    handed: usize,
+    requests: usize,
     /// How many requests they stand for; 0 when they are not timed.
-    stand_for: u64,
+    weight: u64,
     since: u64,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> StageTimer<'a> {
     /// The counters of the calling thread.
     #[inline]
     pub(crate) fn here(&self) -> Here<'a> {
         self.here
     }
 
-    /// So many of the requests, of so many bytes together, are handed to a device now.
+    /// Notes that requests go to a device now, `bytes` bytes together.
     #[inline]
     pub(crate) fn sent(&mut self, site: Site, reason: Reason, requests: usize, bytes: usize) {
         self.here.sent(site, reason, requests, bytes);
-        if self.stand_for != 0 {
+        if self.weight != 0 {
             self.stage(site, Stage::Dispatch, requests);
         }
     }
 
-    /// Of these so many are back.
+    /// Notes that some of these requests have returned.
     #[inline]
     pub(crate) fn back(&mut self, site: Site, requests: usize) {
-        if self.stand_for != 0 {
+        if self.weight != 0 {
             // Where a ring has all of them, it has just begun.
             if requests > 0 {
                 self.stage(site, Stage::Invoke, requests);
             }
-            self.stats.pass(self.since);
+            self.stats.publish_if_due(self.since);
         }
     }
 
     #[cold]
     fn begin(&mut self, shard: &Shard) {
-        self.stand_for = shard.begin_gap(self.handed);
+        self.weight = shard.begin_gap(self.requests);
         self.since = self.stats.clock.now();
     }
 
     #[cold]
     fn stage(&mut self, site: Site, stage: Stage, requests: usize) {
         let now = self.stats.clock.now();
-        let stand_for = self.stand_for.saturating_mul(requests as u64) / self.handed.max(1) as u64;
-        self.here.time(site, stage, now.saturating_sub(self.since), stand_for.max(1));
+        let weight = self.weight.saturating_mul(requests as u64) / self.requests.max(1) as u64;
+        self.here.time(site, stage, now.saturating_sub(self.since), weight.max(1));
         self.since = now;
     }
 }

@@ -7,9 +7,9 @@ coded! {
     pub enum Reason {
         /// No other device can.
         OnlyChoice = "only-choice";
-        /// Enough requests are in hand for the device's break-even.
+        /// The batch reaches the device's break-even.
         EnoughRequests = "enough-requests";
-        /// Too few requests are in hand for any device that needs several.
+        /// The batch is too small for any device that needs several requests.
         TooFew = "too-few";
         /// The policy names the device: requests wait for its known-answer test.
         Pinned = "pinned";
@@ -23,13 +23,13 @@ coded! {
         AboveThreshold = "above-threshold";
         /// The state of the stream lives there.
         Stream = "stream";
-        /// By what was measured, it is done first.
+        /// The device finishes first, according to measurements.
         Fastest = "fastest";
         /// A part of the requests, so that all of them are done first.
         Split = "split";
-        /// By what was measured, the device that would be done first has too many other requests before these.
+        /// The device that would finish first, according to measurements, has too many earlier requests.
         Busy = "busy";
-        /// By what was measured, it takes the least time of the calling thread.
+        /// The device takes the least time of the calling thread, according to measurements.
         LeastCpu = "least-cpu";
         /// To measure a device that is thought to be slower.
         Trial = "trial";

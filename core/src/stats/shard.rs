@@ -5,32 +5,32 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use super::event::{Event, Stage};
 use super::histogram::Recorder;
-use super::memory::{About, BATCHED, BATCHES, BYTES, COUNTS, EVENTS, Meaning, Memory, Words, add};
+use super::memory::{BATCHED, BATCHES, BYTES, COUNTS, EVENTS, Labels, Meaning, Memory, Words, add};
 use super::reason::Reason;
 use super::site::{MOST_SITES, Site};
 use super::slot::Use;
 use crate::driver::Class;
 
-/// From one timed request to the next on average: at first, so that short programs have times too, and in the end, so that the
-/// clock costs long ones nothing to speak of.
+/// Average distance between two timed requests: at first, so that short programs have times too, and later, so that the clock costs long programs hardly
+/// anything.
 const FIRST_GAP: u64 = 8;
 const LAST_GAP: u64 = 512;
 
-/// What the numbers of all slots are about, and where they are kept.
-pub(super) struct Ground {
+/// The subject of the numbers of all slots, and their memory.
+pub(super) struct RowSource {
     /// By their places in the framework.
     pub(super) devices: RwLock<Vec<(String, Class)>>,
     pub(super) memory: Option<&'static dyn Memory>,
 }
 
-impl Ground {
-    /// Hands over the memory, and what numbers of this site are about.
-    fn with<T>(&self, site: Site, numbers: Meaning, make: impl FnOnce(Option<&dyn Memory>, About<'_>) -> T) -> T {
+impl RowSource {
+    /// Passes the memory, and the subject of the numbers of this site, to `make`.
+    fn with<T>(&self, site: Site, numbers: Meaning, make: impl FnOnce(Option<&dyn Memory>, Labels<'_>) -> T) -> T {
         let (device, algorithm, operation) = site.parts();
         let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
         let device = device.and_then(|device| devices.get(device));
         let (device, class) = device.map_or(("", ""), |(name, class)| (name, class.name()));
-        let about = About { numbers, device, class, algorithm: algorithm.name(), operation: operation.name() };
+        let about = Labels { numbers, device, class, algorithm: algorithm.name(), operation: operation.name() };
         make(self.memory, about)
     }
 }
@@ -40,10 +40,10 @@ impl Ground {
 pub(super) struct Shard {
     shared: bool,
     quiet: bool,
-    ground: Arc<Ground>,
+    source: Arc<RowSource>,
     /// Requests until the next one that is timed; at least 1.
     left: AtomicU64,
-    /// What `left` began with.
+    /// The initial value of `left`.
     gap: AtomicU64,
     /// Gaps before this one.
     taken: AtomicU64,
@@ -62,12 +62,12 @@ pub(super) struct Row {
 }
 
 impl Shard {
-    pub(super) fn new(ground: Arc<Ground>, sites: usize, used: Use) -> Self {
+    pub(super) fn new(source: Arc<RowSource>, sites: usize, used: Use) -> Self {
         let (shared, quiet) = (used != Use::Own, used == Use::Quiet);
-        // Of what is not counted, nothing is timed.
+        // Requests that are not counted are not timed.
         let left = AtomicU64::new(if quiet { u64::MAX } else { 1 });
         let (gap, taken) = (AtomicU64::new(1), AtomicU64::new(0));
-        Self { shared, quiet, ground, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
+        Self { shared, quiet, source, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
     }
 
     #[inline]
@@ -98,10 +98,10 @@ impl Shard {
         recorder.add(ns, requests, self.shared);
     }
 
-    /// Whether these requests are to be timed; then [`begin_gap`](Self::begin_gap) follows. In the shared slot threads overwrite
-    /// each other's countdown now and then, and a request more or less is timed.
+    /// Returns whether to time these requests; then call [`begin_gap`](Self::begin_gap). In the shared slot, threads sometimes overwrite each other's
+    /// countdown, which times a request more or less.
     #[inline]
-    pub(super) fn passes(&self, requests: usize) -> bool {
+    pub(super) fn count_down(&self, requests: usize) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         if left > requests as u64 {
             self.left.store(left - requests as u64, Ordering::Relaxed);
@@ -109,8 +109,8 @@ impl Shard {
         left <= requests as u64
     }
 
-    /// How many requests those stand for that are timed now: themselves, and all since the last that were. The distance to the
-    /// next ones varies, so that what a program does at regular intervals is neither met always nor never.
+    /// Returns the number of requests that the timed ones represent: themselves, and all since the last timed ones. The distance to the next ones varies,
+    /// so that requests at regular intervals are timed neither always nor never.
     pub(super) fn begin_gap(&self, requests: usize) -> u64 {
         let (left, gap) = (self.left.load(Ordering::Relaxed), self.gap.load(Ordering::Relaxed));
         let taken = self.taken.load(Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Shard {
 
     #[cold]
     fn make(&self, site: Site) -> Row {
-        let counts = self.ground.with(site, Meaning::Counts, Words::new);
+        let counts = self.source.with(site, Meaning::Counts, Words::new);
         // Those of direct requests from the first request on: later ones allocate nothing.
         let at_once = |stage: &Stage| matches!(stage, Stage::Dispatch | Stage::Invoke);
         let recorder = |stage: &Stage| at_once(stage).then(|| self.recorder(site, *stage));
@@ -148,7 +148,7 @@ impl Shard {
 
     #[cold]
     fn recorder(&self, site: Site, stage: Stage) -> Recorder {
-        self.ground.with(site, Meaning::Times(stage), Recorder::new)
+        self.source.with(site, Meaning::Times(stage), Recorder::new)
     }
 
     #[cold]
@@ -183,37 +183,37 @@ mod tests {
     use super::*;
 
     fn shard() -> Shard {
-        Shard::new(Arc::new(Ground { devices: RwLock::default(), memory: None }), 1, Use::Own)
+        Shard::new(Arc::new(RowSource { devices: RwLock::default(), memory: None }), 1, Use::Own)
     }
 
     #[test]
-    fn the_requests_that_are_timed_stand_for_all_others() {
+    fn timed_requests_represent_all_requests() {
         for sizes in [&[1][..], &[2], &[1, 1, 32], &[1000], &[63, 64, 65], &[64]] {
             let shard = shard();
-            let (mut requests, mut stood_for, mut timed) = (0, 0, 0);
+            let (mut requests, mut represented, mut timed) = (0, 0, 0);
             for size in sizes.iter().cycle().take(if cfg!(miri) { 1000 } else { 100_000 }) {
                 requests += *size as u64;
-                if shard.passes(*size) {
-                    stood_for += shard.begin_gap(*size);
+                if shard.count_down(*size) {
+                    represented += shard.begin_gap(*size);
                     timed += 1;
                 }
             }
-            assert!(requests - stood_for < 2 * LAST_GAP, "{sizes:?}: {stood_for} of {requests}");
+            assert!(requests - represented < 2 * LAST_GAP, "{sizes:?}: {represented} of {requests}");
             assert!(timed <= requests / (FIRST_GAP * 3 / 4) + 1, "{sizes:?}: {timed} of {requests}");
         }
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "a million steps")]
-    fn a_regular_program_is_met_at_every_step() {
+    fn sampling_covers_every_step_of_a_periodic_program() {
         let shard = shard();
-        let mut met = [0; 64];
+        let mut hits = [0; 64];
         for request in 0..64 * LAST_GAP as usize * 100 {
-            if shard.passes(1) {
+            if shard.count_down(1) {
                 shard.begin_gap(1);
-                met[request % 64] += 1;
+                hits[request % 64] += 1;
             }
         }
-        assert!(met.iter().all(|times| (50..200).contains(times)), "each about 100 times: {met:?}");
+        assert!(hits.iter().all(|times| (50..200).contains(times)), "each about 100 times: {hits:?}");
     }
 }

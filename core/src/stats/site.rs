@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Algorithm, Operation};
 
-/// What a number is about: a device, or none; an algorithm and its operation. The value is the place of its row.
+/// The subject of a number: a device, or none; an algorithm and its operation. The value is the index of its row.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Site(pub(super) usize);
 
@@ -29,7 +29,7 @@ impl Site {
         Self(algorithm.place(operation))
     }
 
-    /// What it was made from.
+    /// Returns the parts of the site.
     pub(super) fn parts(self) -> (Option<usize>, Algorithm, Operation) {
         let (device, work) = (self.0 / WORKS, self.0 % WORKS);
         let (algorithm, operation) = Algorithm::at_place(work);
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_site_has_a_place_of_its_own_and_is_read_back_from_it() {
+    fn sites_are_unique_and_round_trip() {
         let mut places = std::collections::BTreeSet::new();
         for algorithm in Algorithm::ALL.iter().copied() {
             for operation in algorithm.kind().operations().iter().copied() {

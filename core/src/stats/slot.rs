@@ -1,12 +1,10 @@
-//! Numbers of threads, so that each may have counters that no other thread writes.
+//! Numbers of threads, so that each thread has counters that no other thread writes.
 //!
-//! A thread takes a slot at its first request and gives it back when it ends. Its successor reads what it wrote, because giving back is
-//! a `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is being taken down already, uses the
-//! one that is [`SHARED`], where numbers are added atomically.
+//! A thread takes a slot at its first request, and returns it when it ends. Its successor reads its writes, because returning is a `Release` and taking an
+//! `Acquire` of the same word. A thread that finds no slot, or is already ending, uses the [`SHARED`] slot, where numbers are added atomically.
 //!
-//! `fork` copies the word: slots of threads that the child does not have stay taken in it. Numbers are right all the same; it is
-//! the 65th thread, counted so, that shares. What the slots hold may be memory that the parent goes on to write, so a child begins with
-//! slots of its own.
+//! `fork` copies the word: in the child, the slots of the parent's other threads stay taken. Numbers are still right; including these, the 65th thread
+//! shares. The memory of slots may be one that the parent continues to write, so a child begins with new slots.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -26,8 +24,7 @@ const NONE: usize = usize::MAX;
 /// Bit n: slot n is taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `body` without counting the requests of the calling thread: a measurement is no work of the program's. What happens to devices meanwhile
-/// is counted.
+/// Runs `body` without counting the requests of the calling thread, because measurements are not work of the program. Events of devices are counted.
 pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
     struct Back(usize);
     impl Drop for Back {
@@ -39,7 +36,7 @@ pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Who writes what a slot holds.
+/// The writers of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// One thread at a time.
@@ -50,7 +47,7 @@ pub(super) enum Use {
     Quiet,
 }
 
-/// What each slot holds, in one process.
+/// The content of each slot, in one process.
 pub(super) struct Slots<T> {
     process: Process,
     pid: u32,
@@ -66,7 +63,7 @@ impl<T> Slots<T> {
         Self { process: Process::current(), pid: std::process::id(), each, child: OnceLock::new() }
     }
 
-    /// What the slot of the calling thread holds. `make` is told who writes it.
+    /// Returns the content of the calling thread's slot. `make` gets the writers.
     #[inline]
     pub(super) fn here(&self, make: impl FnOnce(Use) -> T) -> Option<&T> {
         let slot = current();
@@ -75,27 +72,27 @@ impl<T> Slots<T> {
             QUIET => Use::Quiet,
             _ => Use::Own,
         };
-        Some(self.of_this_process().each.get(slot)?.get_or_init(|| Box::new(make(used()))))
+        Some(self.in_this_process().each.get(slot)?.get_or_init(|| Box::new(make(used()))))
     }
 
-    /// What all slots of this process hold.
+    /// Returns the content of all slots of this process.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
-        self.of_this_process().each.iter().filter_map(|slot| Some(&**slot.get()?))
+        self.in_this_process().each.iter().filter_map(|slot| Some(&**slot.get()?))
     }
 
     /// The PID of this process, as it was when it began to count.
     pub(super) fn pid(&self) -> u32 {
-        self.of_this_process().pid
+        self.in_this_process().pid
     }
 
     #[inline]
-    fn of_this_process(&self) -> &Self {
-        if self.process.is_current() { self } else { self.of_child() }
+    fn in_this_process(&self) -> &Self {
+        if self.process.is_current() { self } else { self.in_child() }
     }
 
     #[cold]
-    fn of_child(&self) -> &Self {
-        self.child.get_or_init(|| Box::new(Self::new(!self.each.is_empty()))).of_this_process()
+    fn in_child(&self) -> &Self {
+        self.child.get_or_init(|| Box::new(Self::new(!self.each.is_empty()))).in_this_process()
     }
 }
 
@@ -152,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_live_at_once_have_slots_of_their_own_and_the_rest_share() {
+    fn concurrent_threads_have_their_own_slots_and_surplus_threads_share() {
         const THREADS: usize = OWN + 10;
         let (all, barrier) = (Mutex::new(Vec::new()), Barrier::new(THREADS));
         std::thread::scope(|scope| {
@@ -172,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_given_back_and_taken_again() {
+    fn slots_are_reused() {
         // More threads than slots, a few at a time: were slots lost, the last ones would have to share.
         for _ in 0..OWN {
             std::thread::spawn(current).join().unwrap();
@@ -187,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_while_a_thread_is_taken_down_shares() {
+    fn destructors_of_a_thread_use_the_shared_slot() {
         struct Late(std::sync::mpsc::Sender<usize>);
         impl Drop for Late {
             fn drop(&mut self) {
@@ -197,7 +194,7 @@ mod tests {
         thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // What was touched first is destroyed last.
+            // Thread-local values are destroyed in reverse order of their first use.
             LATE.set(Some(Late(sender)));
             current()
         })

@@ -10,7 +10,7 @@ use super::site::Site;
 use crate::algorithm::{Algorithm, Operation};
 use crate::driver::Class;
 
-/// What a framework has counted until now, as plain data.
+/// The counts of a framework until now, as plain data.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The PID of the process whose numbers these are. A child of `fork` has its own, which begin with zeros.
@@ -22,7 +22,7 @@ pub struct Snapshot {
     pub rows: Vec<Numbers>,
 }
 
-/// What was counted of one device, one algorithm, one operation.
+/// The counts of one device, one algorithm and one operation.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     /// Name and class of the device; `None` for requests that reached none.
@@ -44,7 +44,7 @@ pub struct Numbers {
 
 impl Snapshot {
     /// Everything of the shards together.
-    pub(super) fn of<'s>(
+    pub(super) fn new<'s>(
         shards: impl Iterator<Item = &'s Shard>,
         devices: &[(String, Class)],
         process: u32,
@@ -79,7 +79,7 @@ impl Snapshot {
         Self { process, at, rows: rows.into_values().collect() }
     }
 
-    /// What was counted since `earlier`, a snapshot of the same framework. Rows in which nothing happened are left out.
+    /// Returns the counts since `earlier`, a snapshot of the same framework. Rows without changes are left out.
     #[must_use]
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let rows = self.rows.iter().filter_map(|now| {

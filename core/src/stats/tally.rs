@@ -2,12 +2,12 @@
 
 use std::sync::OnceLock;
 
-use super::memory::{About, Meaning, Memory, Words, add};
+use super::memory::{Labels, Meaning, Memory, Words, add};
 use super::slot::{Slots, Use};
 
 /// Counts requests and their bytes by algorithm and operation, as cheaply as a framework counts its own.
 pub struct Tally {
-    /// Who serves them.
+    /// The device that serves them.
     device: &'static str,
     /// Algorithm and operation of each row.
     rows: Box<[(&'static str, &'static str)]>,
@@ -31,7 +31,7 @@ impl Tally {
         Self { device, rows: rows.into_iter().collect(), memory, shards: Slots::new(true) }
     }
 
-    /// Counts requests, of so many bytes together, in the row at this place.
+    /// Counts requests, of `bytes` bytes together, in the row at this index.
     #[inline]
     pub fn count(&self, row: usize, requests: u64, bytes: u64) {
         let shard = self.shards.here(|used| self.shard(used));
@@ -46,7 +46,7 @@ impl Tally {
 
     #[cold]
     fn shard(&self, used: Use) -> Shard {
-        // Of those that are not counted there are no rows.
+        // Requests that are not counted have no rows.
         let rows = if used == Use::Quiet { &[] } else { &*self.rows };
         Shard { shared: used != Use::Own, rows: rows.iter().map(|_| OnceLock::new()).collect() }
     }
@@ -54,7 +54,7 @@ impl Tally {
     #[cold]
     fn words(&self, row: usize) -> Words<2> {
         let (algorithm, operation) = self.rows[row];
-        let about = About { numbers: Meaning::Tally, device: self.device, class: "", algorithm, operation };
+        let about = Labels { numbers: Meaning::Tally, device: self.device, class: "", algorithm, operation };
         Words::new(self.memory, about)
     }
 }

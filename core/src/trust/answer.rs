@@ -1,4 +1,4 @@
-//! What is asked of a device for one known answer.
+//! The request that a device gets for a known answer.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ impl KnownAnswer {
         let key = match row.key {
             KeyOf::Owner => self.key,
             KeyOf::Peer => self.second_key,
-            KeyOf::Nobody => &[],
+            KeyOf::Absent => &[],
         };
         let params = SessionParams::new(self.algorithm, key);
         match row.kind {
-            Kind::Digest => params.tag_len(self.output.len()),
-            Kind::Signature => params.direction(row.direction).context(self.aad),
-            Kind::Kem | Kind::Encipherment => params.direction(row.direction),
+            Kind::Digest => params.with_tag_len(self.output.len()),
+            Kind::Signature => params.with_direction(row.direction).with_context(self.aad),
+            Kind::Kem | Kind::Encipherment => params.with_direction(row.direction),
             Kind::Packet => {
-                let params = params.mac_key(self.second_key).tag_len(self.tag_length());
-                packet::association(self.aad).map_or(params.clone(), |esp| params.esp(esp))
+                let params = params.with_mac_key(self.second_key).with_tag_len(self.tag_length());
+                packet::association(self.aad).map_or(params.clone(), |esp| params.with_esp(esp))
             }
-            _ => params.mac_key(self.second_key),
+            _ => params.with_mac_key(self.second_key),
         }
     }
 
@@ -43,12 +43,12 @@ impl KnownAnswer {
         }
     }
 
-    /// Of a packet: its length says how long its tag is.
+    /// Returns the tag length of a packet, which follows from its length.
     fn tag_length(&self) -> usize {
         self.output.len() - self.algorithm.info().packet_length(self.input.len(), 0)
     }
 
-    /// What tells whether a result is good that need not be the known one: a signature, what was compressed, or what was enciphered.
+    /// Returns a verifier for results that may differ from the known one: signatures, packets, compressed data, and ciphertexts of encipherment.
     pub(super) fn verifier(
         &self,
         device: &dyn Device,
@@ -56,7 +56,7 @@ impl KnownAnswer {
     ) -> Result<Option<Arc<dyn DeviceSession>>, Refusal> {
         let row = operation.info();
         let varies = matches!(row.kind, Kind::Compression | Kind::Packet) || self.algorithm.info().randomized;
-        let Some(judge) = row.judge.filter(|_| varies) else { return Ok(None) };
-        device.open(&self.params(judge)).map(Some)
+        let Some(verifier) = row.verifier.filter(|_| varies) else { return Ok(None) };
+        device.open(&self.params(verifier)).map(Some)
     }
 }

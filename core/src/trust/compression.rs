@@ -1,13 +1,13 @@
-//! Verification of what was compressed: other devices compress to other bytes, and all of them are right that lead back to the data.
+//! Verification of compressed data. Devices compress to different bytes; each result is right if it decompresses to the data.
 
 use zeroize::Zeroizing;
 
 use super::comparison::Comparison;
 use crate::algorithm::{AlgorithmInfo, Fault, Operation, Outcome};
-use crate::driver::{DeviceSession, Operands, guarded};
+use crate::driver::{DeviceSession, Operands, call_guarded};
 
-/// Whether a session decompresses this to the data.
-pub(super) fn leads_back(session: &dyn DeviceSession, input: &[u8], data: &[u8]) -> Result<bool, Fault> {
+/// Returns whether a session decompresses `input` to `data`.
+pub(super) fn restores(session: &dyn DeviceSession, input: &[u8], data: &[u8]) -> Result<bool, Fault> {
     let (mut back, mut length) = (Zeroizing::new(vec![0; data.len()]), 0);
     let (operation, output, written) = (Operation::Decompress, &mut back[..], &mut length);
     let outcome = session.run(Operands::Compression { operation, input, output, written })?;
@@ -23,13 +23,13 @@ pub(super) fn check(
     outcome: Outcome,
 ) -> Comparison {
     let run = |output: &mut [u8], written: &mut usize| {
-        guarded(|| reference.run(Operands::Compression { operation, input, output, written })).ok()
+        call_guarded(|| reference.run(Operands::Compression { operation, input, output, written })).ok()
     };
     let result = output.get(..*written);
     if operation == Operation::Compress {
         let agrees = match outcome {
-            Outcome::Done => match guarded(|| leads_back(reference, result.unwrap_or_default(), input)) {
-                Ok(leads_back) => leads_back,
+            Outcome::Done => match call_guarded(|| restores(reference, result.unwrap_or_default(), input)) {
+                Ok(restores) => restores,
                 Err(_) => return Comparison::None,
             },
             // How much is saved is the device's.

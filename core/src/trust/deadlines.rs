@@ -9,9 +9,9 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Notes how long so many requests, of so many bytes each, were in the device.
-    pub(crate) fn took(&self, bytes: usize, ns: u64, requests: usize) {
-        self.times[size(bytes)].note(ns, u32::try_from(requests).unwrap_or(ENOUGH));
+    /// Records the time that `requests` requests of `bytes` bytes each spent in the device.
+    pub(crate) fn record(&self, bytes: usize, ns: u64, requests: usize) {
+        self.times[size(bytes)].record(ns, u32::try_from(requests).unwrap_or(ENOUGH));
     }
 
     /// How long a request may be in the device.
@@ -23,7 +23,7 @@ impl Deadlines {
     }
 }
 
-/// Requests up to so many bytes are of one size.
+/// Upper bounds of the classes of sizes, in bytes.
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, usize::MAX];
 
 fn size(bytes: usize) -> usize {
@@ -32,19 +32,19 @@ fn size(bytes: usize) -> usize {
 
 /// The deadline before anything was learned: one second.
 const UNKNOWN: u64 = 1_000_000_000;
-/// The deadline is so many times what 999 of 1,000 requests took.
+/// The deadline as a multiple of the time that 999 of 1,000 requests took.
 const MARGIN: u64 = 8;
 /// No deadline is below this, because the machine does other things, too: 20 ms.
 const SHORTEST: u64 = 20_000_000;
 /// Nor above this: 10 s.
 const LONGEST: u64 = 10_000_000_000;
-/// So many requests are looked at before a deadline is learned from them.
+/// Number of requests after which a deadline is learned from them.
 const ENOUGH: u32 = 1024;
 
 /// How long requests of one size took, in octaves of nanoseconds.
 struct Times {
     octaves: [AtomicU32; 40],
-    noted: AtomicU32,
+    recorded: AtomicU32,
     deadline: AtomicU64,
 }
 
@@ -52,24 +52,24 @@ impl Default for Times {
     fn default() -> Self {
         Self {
             octaves: std::array::from_fn(|_| AtomicU32::new(0)),
-            noted: AtomicU32::new(0),
+            recorded: AtomicU32::new(0),
             deadline: AtomicU64::new(0),
         }
     }
 }
 
 impl Times {
-    fn note(&self, ns: u64, requests: u32) {
+    fn record(&self, ns: u64, requests: u32) {
         let octave = (u64::BITS - ns.leading_zeros()) as usize;
         self.octaves[octave.min(self.octaves.len() - 1)].fetch_add(requests, Ordering::Relaxed);
-        let before = self.noted.fetch_add(requests, Ordering::Relaxed);
+        let before = self.recorded.fetch_add(requests, Ordering::Relaxed);
         if before < ENOUGH && before.saturating_add(requests) >= ENOUGH {
             self.learn();
-            self.noted.store(0, Ordering::Relaxed);
+            self.recorded.store(0, Ordering::Relaxed);
         }
     }
 
-    /// From the p99.9 of what was noted; what is older counts a quarter.
+    /// Learns from the p99.9 of the recorded times; older ones count a quarter.
     fn learn(&self) {
         let counts = self.octaves.each_ref().map(|count| count.load(Ordering::Relaxed));
         let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
@@ -94,11 +94,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_follow_what_nearly_all_requests_take() {
+    fn deadlines_follow_the_times_of_nearly_all_requests() {
         let deadlines = Deadlines::default();
         assert_eq!(deadlines.deadline(16), UNKNOWN);
         for request in 0..10_000_u64 {
-            deadlines.took(16, if request % 5000 == 0 { 900_000_000 } else { 10_000_000 }, 1);
+            deadlines.record(16, if request % 5000 == 0 { 900_000_000 } else { 10_000_000 }, 1);
         }
         let learned = deadlines.deadline(16);
         assert!(
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(deadlines.deadline(1 << 20), UNKNOWN, "large requests are another matter");
         // In bursts, with which no thousandth request is the last one of anything.
         for _ in 0..300 {
-            deadlines.took(16, 100, 33);
+            deadlines.record(16, 100, 33);
         }
         assert_eq!(deadlines.deadline(16), SHORTEST);
     }

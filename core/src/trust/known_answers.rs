@@ -1,7 +1,7 @@
-//! Known-answer tests: what a device shows before it serves an algorithm.
+//! Known-answer tests, which a device must pass before it serves an algorithm.
 //!
-//! They are short, because every process pays for them, but they take every way in that a capability offers: direct, a
-//! batch that fills the lanes more than once with messages of mixed lengths, both operations of a kind, and streams.
+//! They are short, because every process pays for them. They use every path that a capability offers: direct calls, both operations of a kind, streams, and
+//! a batch. Its messages have mixed lengths, and fill the lanes more than once.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::answer::KnownAnswer;
 use super::run::{Failure, Run, forgery, stream};
 use super::{compressed, packets, post_quantum, slh_dsa, vectors};
 use crate::algorithm::{Algorithm, Fault, Operation, Outcome};
-use crate::driver::{Capability, Device, DeviceSession, guarded};
+use crate::driver::{Capability, Device, DeviceSession, call_guarded};
 
 /// A run of a batch, and how it ended.
-pub(crate) type Ended = (Run, Result<Outcome, Fault>);
+pub(crate) type RunResult = (Run, Result<Outcome, Fault>);
 
-/// How a batch reaches the device: through a queue pair with nobody else around, and for as long as the caller has time.
+/// The path of a batch to the device: a queue pair without other requests, for as long as the caller has time.
 pub(crate) trait Bench {
     /// A batch that has been sent, and may stay in the device when the caller has no more time.
     type Sent;
@@ -26,48 +26,48 @@ pub(crate) trait Bench {
     fn wait(&self, sent: &mut Self::Sent) -> Result<bool, Fault>;
 
     /// How each of a batch that is back ended, in order, and the nanoseconds that all of them took.
-    fn results(&self, sent: Self::Sent) -> (Vec<Ended>, u64);
+    fn results(&self, sent: Self::Sent) -> (Vec<RunResult>, u64);
 
-    /// Whether the time is over.
+    /// Returns whether the time is over.
     fn is_over(&self) -> bool;
 }
 
-/// Requests in a batch at most, however many lanes a device has: somebody waits for the test. (Of SLH-DSA, one, which fills the lanes.)
+/// Maximum number of requests in a batch, regardless of a device's lanes, because a caller waits for the test. (SLH-DSA: one, which fills the lanes.)
 const LARGEST_BATCH: usize = 128;
 
-/// The ways in that a capability may offer, in the order of the test.
+/// The paths that a capability may offer, in the order of the test.
 #[derive(Clone, Copy)]
-enum Way {
+enum Path {
     Direct { in_place: bool },
     Forgery,
     Stream,
     Batch,
 }
 
-const WAYS: [Way; 5] =
-    [Way::Direct { in_place: false }, Way::Direct { in_place: true }, Way::Forgery, Way::Stream, Way::Batch];
+const PATHS: [Path; 5] =
+    [Path::Direct { in_place: false }, Path::Direct { in_place: true }, Path::Forgery, Path::Stream, Path::Batch];
 
 /// How far a test is.
 pub(crate) enum Progress {
-    /// Passed; the fastest batch took so many nanoseconds.
+    /// Passed, with the nanoseconds of the fastest batch.
     Passed(u64),
     /// There was no time for all of it.
-    UnderWay,
+    Unfinished,
     /// The device has no queue pair for it now.
     NoPair,
 }
 
-/// The known-answer test of one algorithm of a device, in steps: each operation with each known answer in each way is one.
+/// The known-answer test of one algorithm of a device, in steps: each operation with each known answer on each path is one.
 pub(crate) struct Test<S> {
     capability: Capability,
     answers: Vec<&'static KnownAnswer>,
     /// The step that comes next.
     step: usize,
-    /// Of the known answer at hand.
+    /// The sessions of the current known answer.
     sessions: Option<Sessions>,
     /// The batch of this step.
     sent: Option<S>,
-    /// What the fastest batch took, in nanoseconds.
+    /// The time of the fastest batch, in nanoseconds.
     fastest: u64,
 }
 
@@ -79,7 +79,7 @@ struct Sessions {
 }
 
 impl<S> Test<S> {
-    /// Of everything that a capability offers.
+    /// Makes a test of everything that a capability offers.
     pub(crate) fn new(capability: &Capability) -> Self {
         let tables = [
             vectors::KNOWN_ANSWERS,
@@ -88,9 +88,9 @@ impl<S> Test<S> {
             compressed::KNOWN_ANSWERS,
             packets::KNOWN_ANSWERS,
         ];
-        let (shown_by, algorithm) = (shown_by(capability.algorithm), capability.algorithm);
+        let (tested, algorithm) = (representative(capability.algorithm), capability.algorithm);
         let known = tables.into_iter().flatten().chain(algorithm.answers());
-        let answers = known.filter(|answer| answer.algorithm == shown_by).collect();
+        let answers = known.filter(|answer| answer.algorithm == tested).collect();
         Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest: u64::MAX }
     }
 
@@ -99,38 +99,38 @@ impl<S> Test<S> {
         self.sent.as_mut()
     }
 
-    /// Goes on until all is shown, or the bench has no more time; for one step at least.
+    /// Continues until all is tested, or the bench has no more time; for one step at least.
     pub(crate) fn run(&mut self, device: &dyn Device, bench: &impl Bench<Sent = S>) -> Result<Progress, Failure> {
         if self.answers.is_empty() {
             return Err(Failure::Wrong(format!("{} has no known answers", self.capability.algorithm)));
         }
-        let steps = self.capability.operations.len() * self.answers.len() * WAYS.len();
+        let steps = self.capability.operations.len() * self.answers.len() * PATHS.len();
         while self.step < steps {
-            let (which, way) = (self.step / WAYS.len(), WAYS[self.step % WAYS.len()]);
+            let (which, path) = (self.step / PATHS.len(), PATHS[self.step % PATHS.len()]);
             let operation = self.capability.operations[which / self.answers.len()];
             let answer = self.answers[which % self.answers.len()];
-            if let Some(pause) = guarded(|| self.show(device, bench, operation, answer, way))? {
+            if let Some(pause) = call_guarded(|| self.run_step(device, bench, operation, answer, path))? {
                 return Ok(pause);
             }
             self.step += 1;
-            if matches!(way, Way::Batch) {
+            if matches!(path, Path::Batch) {
                 self.sessions = None;
             }
             if self.step < steps && bench.is_over() {
-                return Ok(Progress::UnderWay);
+                return Ok(Progress::Unfinished);
             }
         }
         Ok(Progress::Passed(self.fastest))
     }
 
-    /// One known answer of one operation in one way, if the capability offers it. Returns why the step is not over, if it is not.
-    fn show(
+    /// One known answer of one operation on one path, if the capability offers it. Returns the reason if the step is not complete.
+    fn run_step(
         &mut self,
         device: &dyn Device,
         bench: &impl Bench<Sent = S>,
         operation: Operation,
         answer: &'static KnownAnswer,
-        way: Way,
+        path: Path,
     ) -> Result<Option<Progress>, Failure> {
         let sessions = if let Some(sessions) = &self.sessions {
             sessions.clone()
@@ -140,25 +140,25 @@ impl<S> Test<S> {
             self.sessions.insert(Sessions { session, verifier }).clone()
         };
         let (capability, session) = (&self.capability, &*sessions.session);
-        match way {
-            Way::Direct { in_place } if capability.direct && in_place <= capability.in_place => {
+        match path {
+            Path::Direct { in_place } if capability.direct && in_place <= capability.in_place => {
                 let mut run = Run::new(answer, operation, in_place);
                 let result = session.run(run.operands());
                 run.verify(sessions.verifier.as_deref())?;
-                run.judge(result, "direct")?;
+                run.check_result(result, "direct")?;
             }
-            Way::Forgery if capability.direct && operation.info().finds_forgeries => {
+            Path::Forgery if capability.direct && operation.info().detects_forgeries => {
                 forgery(session, answer, operation, capability.in_place)?;
             }
-            Way::Stream if capability.streaming => stream(session, answer, operation)?,
-            Way::Batch => return self.show_batch(bench, &sessions, operation, answer),
-            Way::Direct { .. } | Way::Forgery | Way::Stream => {}
+            Path::Stream if capability.streaming => stream(session, answer, operation)?,
+            Path::Batch => return self.run_batch(bench, &sessions, operation, answer),
+            Path::Direct { .. } | Path::Forgery | Path::Stream => {}
         }
         Ok(None)
     }
 
     /// The answer among as many others as it takes, all under its key.
-    fn show_batch(
+    fn run_batch(
         &mut self,
         bench: &impl Bench<Sent = S>,
         sessions: &Sessions,
@@ -174,12 +174,12 @@ impl<S> Test<S> {
         };
         if !bench.wait(&mut sent)? {
             self.sent = Some(sent);
-            return Ok(Some(Progress::UnderWay));
+            return Ok(Some(Progress::Unfinished));
         }
         let (results, took) = bench.results(sent);
         for (mut run, result) in results {
             run.verify(sessions.verifier.as_deref())?;
-            run.judge(result, "batch")?;
+            run.check_result(result, "batch")?;
         }
         self.fastest = self.fastest.min(took);
         Ok(None)
@@ -195,7 +195,7 @@ impl<S> Test<S> {
         let answers: Vec<&KnownAnswer> = self.answers.iter().filter(same_session).copied().collect();
         let most = if answer.algorithm.is_slh_dsa() { 1 } else { LARGEST_BATCH };
         let count = (2 * self.capability.lanes).saturating_add(3).min(most);
-        let verifies = operation.info().finds_forgeries && operation != Operation::Decompress;
+        let verifies = operation.info().detects_forgeries && operation != Operation::Decompress;
         // One among many: the device has to tell it from its neighbours.
         let run = |index: usize| match answers[index % answers.len()] {
             answer if verifies && index == 1 => Run::forged(answer, operation, self.capability.in_place),
@@ -208,7 +208,7 @@ impl<S> Test<S> {
 /// The algorithm whose known answers stand for this one: its own, but for SLH-DSA. Its parameter sets are numbers in one program over three
 /// choices of hash functions, and a signature takes up to the better part of a second and 50 kB. So a device shows the fastest set of
 /// each choice, which it has to have.
-fn shown_by(algorithm: Algorithm) -> Algorithm {
+fn representative(algorithm: Algorithm) -> Algorithm {
     use Algorithm as A;
     match algorithm {
         A::SlhDsaSha2_128s => A::SlhDsaSha2_128f,
@@ -224,10 +224,9 @@ fn shown_by(algorithm: Algorithm) -> Algorithm {
 /// How long a batch of known answers may take at first, in nanoseconds.
 pub(crate) const PATIENCE: u64 = 500_000_000;
 
-/// How long it may take when the device is to show again what it has shown: a caller waits meanwhile. The first time took
-/// `before`. A device gets eight times that; at least a millisecond, because the machine does other things, too, and at most
-/// 20, or twice what it needs.
-pub(crate) fn patience_again(before: u64) -> u64 {
+/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before`, the time of the first test, between 1 ms
+/// and 20 ms, and at least twice `before`. The machine does other work too.
+pub(crate) fn retry_patience(before: u64) -> u64 {
     let needs = before.min(PATIENCE / 2);
     (8 * needs).clamp(1_000_000, 20_000_000).max(2 * needs)
 }

@@ -1,5 +1,5 @@
-//! Whether a device computes what it should: known answers before it serves, verification by sampling while it does, quarantine
-//! after a failure, and how long an answer may take.
+//! Tests of devices and their results: known answers before a device serves, verification by sampling while it does, quarantine after a failure, and
+//! deadlines.
 
 mod answer;
 mod comparison;
@@ -21,7 +21,7 @@ mod vectors;
 
 pub(crate) use comparison::Comparison;
 pub(crate) use deadlines::Deadlines;
-pub(crate) use known_answers::{Bench, Ended, PATIENCE, Progress, Test, patience_again};
+pub(crate) use known_answers::{Bench, PATIENCE, Progress, RunResult, Test, retry_patience};
 pub(crate) use quarantine::Trust;
 pub(crate) use run::{Failure, Run};
 pub use sample_keys::{sample_key, sample_params};

@@ -1,13 +1,13 @@
-//! What is asked of a device for packets, and verification of what it made: packets whose IV nobody can tell before differ.
+//! Known answers for packets, and verification of packets from devices. Packets with unpredictable IVs differ.
 
 use zeroize::Zeroizing;
 
 use super::answer::KnownAnswer;
 use super::comparison::Comparison;
 use crate::algorithm::{Algorithm, Esp, Fault, Operation, Outcome};
-use crate::driver::{DeviceSession, Operands, guarded};
+use crate::driver::{DeviceSession, Operands, call_guarded};
 
-/// Of a known answer: SPI, next header, and whether numbers are extended.
+/// Returns the association of a known answer: SPI, next header, and whether numbers are extended.
 pub(super) fn association(aad: &[u8]) -> Option<Esp> {
     let &[a, b, c, d, _, extended] = aad else { return None };
     Some(Esp { spi: u32::from_be_bytes([a, b, c, d]), extended: extended != 0 })
@@ -18,14 +18,14 @@ pub(super) fn number(iv: &[u8]) -> u64 {
     iv.as_array().map_or(0, |number| u64::from_be_bytes(*number))
 }
 
-/// The packet of a known answer before it is one: what a device does not write is seen.
+/// Returns the buffer of a known answer before it is protected. A device that does not write all of it is detected.
 pub(super) fn unprotected(answer: &KnownAnswer) -> Vec<u8> {
     let mut packet = vec![0xEE; answer.output.len()];
     packet[answer.algorithm.info().payload_start()..][..answer.input.len()].copy_from_slice(answer.input);
     packet
 }
 
-/// A packet, with what is said of it, or was told.
+/// A packet, with the fields that the caller or the device sets.
 #[derive(Clone)]
 pub(super) struct Packet {
     pub(super) data: Zeroizing<Vec<u8>>,
@@ -35,7 +35,7 @@ pub(super) struct Packet {
 
 impl Packet {
     /// One that came.
-    pub(super) fn of(data: &[u8]) -> Self {
+    pub(super) fn new(data: &[u8]) -> Self {
         Self { data: Zeroizing::new(data.to_vec()), payload: 0, next_header: 0 }
     }
 
@@ -51,8 +51,8 @@ impl Packet {
         Some((payload, self.next_header))
     }
 
-    /// Whether a session opens it to this content.
-    pub(super) fn leads_back(
+    /// Returns whether a session opens it to this content.
+    pub(super) fn restores(
         mut self,
         (algorithm, session): (Algorithm, &dyn DeviceSession),
         number: u64,
@@ -63,7 +63,7 @@ impl Packet {
     }
 }
 
-/// Looks at what a device made of a packet. Where the device was wrong, the operands have the right result afterwards.
+/// Checks the packet that a device made. If it is wrong, the operands get the right result.
 pub(super) fn check(
     (algorithm, reference): (Algorithm, &dyn DeviceSession),
     (operation, number, before): (Operation, u64, Packet),
@@ -71,13 +71,13 @@ pub(super) fn check(
     outcome: Outcome,
 ) -> Comparison {
     let mut right = before.clone();
-    let Ok(right_outcome) = guarded(|| right.run(reference, operation, number)) else { return Comparison::None };
-    let ours = Packet { payload: *payload, next_header: *next_header, ..Packet::of(packet) };
+    let Ok(right_outcome) = call_guarded(|| right.run(reference, operation, number)) else { return Comparison::None };
+    let ours = Packet { payload: *payload, next_header: *next_header, ..Packet::new(packet) };
     let is_same = right_outcome == outcome
         && match (outcome, operation) {
             (Outcome::Done, Operation::Protect) => {
                 let content = before.content(algorithm);
-                guarded(|| ours.leads_back((algorithm, reference), number, content)).unwrap_or(false)
+                call_guarded(|| ours.restores((algorithm, reference), number, content)).unwrap_or(false)
             }
             (Outcome::Done, _) => ours.content(algorithm) == right.content(algorithm),
             _ => true,

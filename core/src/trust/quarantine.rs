@@ -1,4 +1,4 @@
-//! Whether a device is trusted: quarantine, and the way back.
+//! The trust in a device: quarantine, and the way back.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ impl Trust {
         self.state.load(Ordering::Relaxed) == READY
     }
 
-    /// Begins a quarantine. Whether the device was trusted until now: one that fails on probation was not.
+    /// Begins a quarantine. Returns whether the device was trusted until now, which it is not on probation.
     pub(crate) fn quarantine(&self, now: u64) -> bool {
         if self.state.swap(QUARANTINED, Ordering::AcqRel) != READY {
             return false;
@@ -47,7 +47,7 @@ impl Trust {
         (FIRST_QUARANTINE << shift).min(LONGEST_QUARANTINE)
     }
 
-    /// Whether the device has been away for long enough to be tried; if so, it is the caller's to [`judge`](Self::judge).
+    /// Returns whether the quarantine has lasted long enough for a test; if so, the caller must [`end_probation`](Self::end_probation) the device.
     pub(crate) fn begin_probation(&self, now: u64) -> bool {
         let due = self.changed.load(Ordering::Relaxed).saturating_add(self.length());
         self.state.load(Ordering::Relaxed) == QUARANTINED
@@ -55,15 +55,15 @@ impl Trust {
             && self.state.compare_exchange(QUARANTINED, ON_PROBATION, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends a probation. Whether the device is trusted again: not if somebody met a fault meanwhile.
-    pub(crate) fn judge(&self, works: bool, now: u64) -> bool {
+    /// Ends a probation. Returns whether the device is trusted again, which it is not after a fault meanwhile.
+    pub(crate) fn end_probation(&self, works: bool, now: u64) -> bool {
         self.changed.store(now, Ordering::Relaxed);
         let next = if works { READY } else { QUARANTINED };
-        let judged = self.state.compare_exchange(ON_PROBATION, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if !(judged && works) {
+        let ended = self.state.compare_exchange(ON_PROBATION, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if !(ended && works) {
             self.failures.fetch_add(1, Ordering::Relaxed);
         }
-        judged && works
+        ended && works
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quarantines_grow_while_a_device_keeps_failing_and_begin_anew_when_it_has_worked() {
+    fn quarantines_double_until_the_device_recovers() {
         let trust = Trust::default();
         let second = 1_000_000_000;
         assert!(trust.quarantine(second) && !trust.is_ready());
@@ -80,26 +80,26 @@ mod tests {
         assert!(!trust.begin_probation(second + FIRST_QUARANTINE - 1));
         assert!(trust.begin_probation(second + FIRST_QUARANTINE));
         assert!(!trust.begin_probation(2 * second), "one probation at a time");
-        assert!(!trust.judge(false, 2 * second));
+        assert!(!trust.end_probation(false, 2 * second));
         assert!(!trust.begin_probation(2 * second + FIRST_QUARANTINE), "twice as long now");
         assert!(trust.begin_probation(2 * second + 2 * FIRST_QUARANTINE));
-        assert!(trust.judge(true, 3 * second) && trust.is_ready());
+        assert!(trust.end_probation(true, 3 * second) && trust.is_ready());
         trust.quarantine(3 * second + 1);
         assert!(!trust.begin_probation(3 * second + 1 + 2 * FIRST_QUARANTINE), "it failed right away: longer still");
         assert!(trust.begin_probation(3 * second + 1 + 4 * FIRST_QUARANTINE));
-        assert!(trust.judge(true, 4 * second));
+        assert!(trust.end_probation(true, 4 * second));
         trust.quarantine(60 * second);
         assert!(trust.begin_probation(60 * second + FIRST_QUARANTINE), "it had worked for long");
     }
 
     #[test]
-    fn a_fault_during_probation_decides_it() {
+    fn a_fault_during_probation_fails_it() {
         let trust = Trust::default();
         let second = 1_000_000_000;
         assert!(trust.quarantine(second));
         assert!(trust.begin_probation(2 * second));
         assert!(!trust.quarantine(2 * second), "it was not trusted");
-        assert!(!trust.judge(true, 2 * second) && !trust.is_ready());
-        assert!(trust.begin_probation(4 * second) && trust.judge(true, 4 * second));
+        assert!(!trust.end_probation(true, 2 * second) && !trust.is_ready());
+        assert!(trust.begin_probation(4 * second) && trust.end_probation(true, 4 * second));
     }
 }

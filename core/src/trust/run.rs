@@ -1,4 +1,4 @@
-//! One run of a known answer, and what a device is asked for besides: to find a forgery, and messages in pieces.
+//! One run of a known answer, with a forgery that the device must find, and messages in pieces.
 
 use super::answer::KnownAnswer;
 use super::compression;
@@ -6,7 +6,7 @@ use super::packet::{self, Packet};
 use crate::algorithm::{Direction, Fault, Kind, Operation, Outcome, Refusal, Unsupported};
 use crate::driver::{Buffers, DeviceSession, Fields, Operands};
 
-/// Why a device has not shown that it computes what it should.
+/// The failure of a device in its known-answer test.
 pub(crate) enum Failure {
     /// It does not: an answer was wrong, or something that it offers is not there.
     Wrong(String),
@@ -50,10 +50,10 @@ pub(super) fn forgery(
     }
     let mut run = Run::forged(answer, operation, in_place);
     let result = session.run(run.operands());
-    run.judge(result, "direct")
+    run.check_result(result, "direct")
 }
 
-/// Without its last byte nothing can be decompressed; and no more is written than there is room for.
+/// Checks that truncated input is rejected, and that no more is written than the buffer holds.
 fn truncated(session: &dyn DeviceSession, answer: &'static KnownAnswer) -> Result<(), Failure> {
     let mut room = vec![0xEE; answer.input.len() + 1];
     let run = |input: &[u8], output: &mut [u8]| {
@@ -62,12 +62,12 @@ fn truncated(session: &dyn DeviceSession, answer: &'static KnownAnswer) -> Resul
     let (last, short) = (answer.input.len() - 1, answer.output.len() - 1);
     match run(answer.output, &mut room[..last])? {
         Outcome::NoRoom if room[last..] == [0xEE; 2] => {}
-        _ => return Err(Failure::Wrong("more was decompressed than there is room for".to_owned())),
+        _ => return Err(Failure::Wrong("more was decompressed than the buffer holds".to_owned())),
     }
     match run(&answer.output[..short], &mut room)? {
         // A device may have looked at its room first.
         Outcome::Malformed | Outcome::NoRoom => Ok(()),
-        _ => Err(Failure::Wrong("data that end too early were taken for whole ones".to_owned())),
+        _ => Err(Failure::Wrong("truncated data was accepted".to_owned())),
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Run {
     /// In place, it holds the input first.
     data: Vec<u8>,
     tag: Vec<u8>,
-    /// Of compression and encipherment; of packets, bytes of the payload.
+    /// Length of the result of compression or encipherment; for packets, bytes of the payload.
     written: usize,
     in_place: bool,
     /// The tag is not that of the data, and must be refused.
@@ -105,7 +105,7 @@ impl Run {
             _ if row.in_place => input.to_vec(),
             Kind::Compression => vec![0; answer.algorithm.info().length(row.output, output.len(), 0)],
             // As long as the ciphertext.
-            _ if row.tells_length => vec![0; input.len()],
+            _ if row.returns_length => vec![0; input.len()],
             _ => vec![0; output.len()],
         };
         let tag = if row.kind == Kind::Packet {
@@ -118,7 +118,7 @@ impl Run {
         let written = if operation == Operation::Protect { answer.input.len() } else { 0 };
         let input = if row.in_place { data.clone() } else { input.to_vec() };
         if !in_place && row.kind != Kind::Packet {
-            data.fill(0xEE); // what a device does not write is seen
+            data.fill(0xEE); // shows bytes that a device does not write
         }
         Self { answer, operation, input, data, tag, written, in_place, forged: false }
     }
@@ -127,21 +127,21 @@ impl Run {
         let Self { answer, operation, input, data, tag, written, in_place, forged: _ } = self;
         let iv = answer.at(operation.info().answer[0]);
         let input = if *in_place && operation.info().in_place { None } else { Some(&**input) };
-        Operands::of(*operation, Fields { iv, aad: answer.aad, input, output: data, tag, written })
+        Operands::from_fields(*operation, Fields { iv, aad: answer.aad, input, output: data, tag, written })
     }
 
-    /// A signature that the device itself verifies is as good as the known one, and so is what it decompresses or deciphers to the data:
-    /// that it does these rightly is shown elsewhere.
+    /// Accepts a signature that the device itself verifies, and a result that it decompresses or deciphers to the data. Other tests show that it does
+    /// these correctly.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
         let KnownAnswer { algorithm, iv, aad, input, output, .. } = self.answer;
         let is_good = match self.operation {
             Operation::Protect => {
                 let content = Some((*input, aad[4]));
-                Packet::of(&self.data).leads_back((*algorithm, verifier), packet::number(iv), content)?
+                Packet::new(&self.data).restores((*algorithm, verifier), packet::number(iv), content)?
             }
             Operation::Compress => {
-                compression::leads_back(verifier, self.data.get(..self.written).unwrap_or_default(), input)?
+                compression::restores(verifier, self.data.get(..self.written).unwrap_or_default(), input)?
             }
             Operation::Encipher => {
                 let (mut back, mut written) = (vec![0; self.data.len()], 0);
@@ -156,39 +156,39 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn judge(&self, result: Result<Outcome, Fault>, way: &str) -> Result<(), Failure> {
+    pub(super) fn check_result(&self, result: Result<Outcome, Fault>, path: &str) -> Result<(), Failure> {
         let row = self.operation.info();
         let [_, _, output, tag] = row.answer.map(|place| self.answer.at(place));
         let is_right = match row.kind {
             Kind::Packet if row.direction == Direction::Decrypt => {
-                let opened = Packet { payload: self.written, next_header: self.tag[0], ..Packet::of(&self.data) };
+                let opened = Packet { payload: self.written, next_header: self.tag[0], ..Packet::new(&self.data) };
                 opened.content(self.answer.algorithm) == Some((self.answer.input, self.answer.aad[4]))
             }
             Kind::Packet => self.data == output,
             // Behind the result the buffer may hold anything.
-            _ if row.tells_length => self.data.get(..self.written) == Some(output),
+            _ if row.returns_length => self.data.get(..self.written) == Some(output),
             _ => self.data == output && self.tag == tag,
         };
         let failure = match result {
-            Ok(Outcome::BadTag) if self.forged && self.shows_plaintext() => {
-                Failure::Wrong("plaintext left with a bad tag".to_owned())
+            Ok(Outcome::BadTag) if self.forged && self.holds_plaintext() => {
+                Failure::Wrong("plaintext was left in the buffer with a bad tag".to_owned())
             }
             Ok(Outcome::BadTag) if self.forged => return Ok(()),
-            Ok(_) if self.forged => Failure::Wrong("a bad tag was taken for a good one".to_owned()),
+            Ok(_) if self.forged => Failure::Wrong("a bad tag was accepted".to_owned()),
             Ok(Outcome::Done) if is_right => return Ok(()),
             Ok(Outcome::Done) => Failure::Wrong("a wrong result".to_owned()),
             Ok(outcome) => Failure::Wrong(outcome.to_string()),
             Err(fault) => fault.into(),
         };
-        let what = |what| format!("{} of {} bytes, {way}: {what}", self.operation, self.answer.input.len());
+        let what = |what| format!("{} of {} bytes, {path}: {what}", self.operation, self.answer.input.len());
         Err(match failure {
             Failure::Wrong(why) => Failure::Wrong(what(why)),
             Failure::Fault(why) => Failure::Fault(what(why)),
         })
     }
 
-    /// Whether the buffer begins with the plaintext.
-    fn shows_plaintext(&self) -> bool {
+    /// Returns whether the buffer begins with the plaintext.
+    fn holds_plaintext(&self) -> bool {
         let KnownAnswer { algorithm, input, .. } = self.answer;
         let start = if self.operation.info().kind == Kind::Packet { algorithm.info().payload_start() } else { 0 };
         !input.is_empty() && self.data[start..].starts_with(input)
@@ -201,7 +201,7 @@ fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operat
     for _ in 0..2 {
         let mut run = Run::new(answer, operation, true);
         let (one, other) = run.data.split_at_mut(answer.input.len() / 2);
-        let mut go = || {
+        let mut process = || {
             stream.begin(answer.iv, answer.aad)?;
             stream.update(Buffers::InPlace(one))?;
             let mut copy = stream.duplicate();
@@ -213,12 +213,12 @@ fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operat
             copy.update(Buffers::InPlace(&mut changed))?;
             match copy.open(&run.tag)? {
                 // Wrong, not broken.
-                Outcome::Done => Err(Fault::Declined("a bad tag was taken for a good one")),
+                Outcome::Done => Err(Fault::Declined("a bad tag was accepted")),
                 _ => stream.open(&run.tag),
             }
         };
-        let result = go();
-        run.judge(result, "stream")?;
+        let result = process();
+        run.check_result(result, "stream")?;
     }
     Ok(())
 }
@@ -241,7 +241,7 @@ pub(super) fn stream(
                 let mut copy = stream.duplicate();
                 for stream in [&mut stream, &mut copy] {
                     let result = stream.update(other).and_then(|()| stream.finish(&mut run.data));
-                    run.judge(result.map(|()| Outcome::Done), "stream")?;
+                    run.check_result(result.map(|()| Outcome::Done), "stream")?;
                 }
             }
         }
@@ -249,10 +249,10 @@ pub(super) fn stream(
             let mut stream = session.cipher_stream(operation, answer.iv)?;
             let (one, other) = run.data.split_at_mut(cut);
             let result = stream.update(Buffers::InPlace(one)).and_then(|()| stream.update(Buffers::InPlace(other)));
-            run.judge(result.map(|()| Outcome::Done), "stream")?;
+            run.check_result(result.map(|()| Outcome::Done), "stream")?;
         }
         Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,
-        _ => return Err(Failure::Wrong("streams of what has none".to_owned())),
+        _ => return Err(Failure::Wrong("this operation has no streams".to_owned())),
     }
     Ok(())
 }

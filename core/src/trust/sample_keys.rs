@@ -1,10 +1,10 @@
-//! Keys that are nobody's: for known answers, and to measure devices with.
+//! Public sample keys, for known answers and measurements.
 
 use super::hex::hex;
 use crate::algorithm::{Algorithm, Esp, Kind, Lengths, SessionParams, rsa};
 
-/// A private key of `algorithm` that is nobody's, to measure devices with, where few strings of bytes are a key. `None` where
-/// any bytes of the right length will do.
+/// Returns a public sample key of `algorithm`, for measurements, if few byte strings are valid keys. Returns `None` if any bytes of the right length are
+/// valid.
 #[must_use]
 pub fn sample_key(algorithm: Algorithm) -> Option<&'static [u8]> {
     match algorithm {
@@ -33,8 +33,8 @@ pub fn sample_params(algorithm: Algorithm) -> SessionParams {
     let length = |lengths: Lengths| if lengths.max == usize::MAX { info.tag.max } else { lengths.max };
     let any: Vec<u8> = (0..length(info.key)).map(|index| index as u8 ^ 0x3c).collect();
     let mac_key: Vec<u8> = (0..length(info.mac_key)).map(|index| index as u8 ^ 0xc3).collect();
-    let params = SessionParams::new(algorithm, sample_key(algorithm).unwrap_or(&any)).mac_key(&mac_key);
-    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
+    let params = SessionParams::new(algorithm, sample_key(algorithm).unwrap_or(&any)).with_mac_key(&mac_key);
+    if info.kind == Kind::Packet { params.with_esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
 /// The public key of a private one.
@@ -43,7 +43,7 @@ pub(crate) const fn public_key(private: &'static [u8]) -> &'static [u8] {
     private.split_at(rsa::public_length(modulus)).0
 }
 
-/// Nobody's: made with `openssl genrsa 2048` for this file.
+/// Made with `openssl genrsa 2048` for this file.
 pub(crate) const SAMPLE_2048: &[u8] = hex!(
     "b8d17f5993486c6f4938b731792298312cf55fd3af79345e6d5a9c037d98e38101a090e45802dd5949c69c9ffd6b2b36708b70cf4bc6b7f1e023f9e16295\
      619a4633e8797c88fe2be0fb47050b000b62a08b549ef9cc2622482c6bd3c04fa2159d6490be45351fcd8d5cb244dfea7065bea573877590401581af863e\
@@ -66,7 +66,7 @@ pub(crate) const SAMPLE_2048: &[u8] = hex!(
      ffd327a3626c6f6317b3bcfdc67769830baed1a18c64cbb73d5220625f81ead1c0e33f47c606ba7e"
 );
 
-/// Nobody's: made with `openssl genrsa 3072` for this file.
+/// Made with `openssl genrsa 3072` for this file.
 pub(crate) const SAMPLE_3072: &[u8] = hex!(
     "b0448ebba711186fac3901fd14c99185a6d0f84538ced3bc0b7724e80d42a298d24d0a8ca07983b178998b22fa4d392f3fb2681d26a9e06755c8f2c08290\
      9a75673241dcdc22814cd5c11d235cbe6191e8e32a932b14d28c0a18e6fbfa60c7fa729195eb774f76cbf7a286c0d2d99cdefbe9596cc04071b8893b5c48\
@@ -98,7 +98,7 @@ pub(crate) const SAMPLE_3072: &[u8] = hex!(
      f4f725cc0512b6b5f25725b28f1d0f1383c3b7ac278489a890389ddc63448821a5eb4fff350d84efa36d4920efd8700ab1bc5705b4f7b0063a91"
 );
 
-/// Nobody's: made with `openssl genrsa 4096` for this file.
+/// Made with `openssl genrsa 4096` for this file.
 pub(crate) const SAMPLE_4096: &[u8] = hex!(
     "ce50f998549043a4cab5d66c74fb5ed858d71bc089cfd9b94d0db7e578d190426ba710d04731b3bbc6d1c51ddabd4a894a2fdee714e412b4c41143c28171\
      69ea7cdc7c479de6deca6cdfbc03f1b57c2ea07b6246e401a4709d51e657339c03bb1da41c03157e68c2edca6bbee306c918473bd14bc53c83c79a9ee560\

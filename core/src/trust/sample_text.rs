@@ -7,7 +7,7 @@ const WORDS: [&[u8]; 32] = [
     b"0x", b"12.", b"2048, ", b"\n", b"key: ", b"number ", b"\n    ", b"answer; ",
 ];
 
-/// So many bytes of which about as much can be saved as of English text or a log: two thirds.
+/// Returns `bytes` bytes that compress as well as English text or a log: by two thirds.
 pub fn sample_text(bytes: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let mut random = |below: u32| {

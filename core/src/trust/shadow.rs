@@ -1,7 +1,7 @@
-//! Verification by sampling: now and then a request is computed a second time, on software, and the results are compared.
+//! Verification by sampling: some requests are computed a second time on software, and the results are compared.
 //!
-//! Known-answer tests find a device that always computes wrongly. One that does so once in a million, or since this morning, is
-//! found by looking at its work. What a sample finds wrong is made right before the caller sees it.
+//! Known-answer tests find a device that always computes wrongly. A device that does so once in a million requests, or only since this morning, is found
+//! by checking its work. A wrong result is replaced before the caller sees it.
 
 use std::cell::Cell;
 
@@ -10,24 +10,24 @@ use zeroize::Zeroizing;
 use super::comparison::Comparison;
 use super::{compression, packet};
 use crate::algorithm::{Algorithm, Length, Operation, Outcome, tags_equal};
-use crate::driver::{Class, DeviceSession, Fields, Operands, View, guarded};
+use crate::driver::{Class, DeviceSession, Fields, Operands, View, call_guarded};
 
-/// What a request was before a device had it.
+/// A copy of a request, made before it goes to a device.
 pub(crate) struct ShadowCopy {
     operation: Operation,
-    /// Of key encapsulation, secret random bytes.
+    /// The IV; for key encapsulation, secret random bytes.
     iv: Zeroizing<Vec<u8>>,
     aad: Vec<u8>,
     input: Zeroizing<Vec<u8>>,
-    /// Of a key exchange, a secret; of what was deciphered, a message.
+    /// The tag; for a key exchange, a secret; for decipherment, a message.
     tag: Zeroizing<Vec<u8>>,
     /// Bytes of the result beside the tag.
     output: usize,
-    /// Of packets, bytes of the payload.
+    /// For packets, bytes of the payload.
     written: usize,
 }
 
-/// Whether it is this request's turn, of one in `every`; 0 for none.
+/// Returns whether to verify this request, as one in `every`; never if that is 0.
 #[inline]
 pub(crate) fn is_due(every: u32) -> bool {
     thread_local! {
@@ -43,7 +43,7 @@ pub(crate) fn is_due(every: u32) -> bool {
 
 impl ShadowCopy {
     /// Steps of streams have none: the state that they began with is gone. Nor have keys and secrets that the device drew itself.
-    pub(crate) fn of(operands: &Operands<'_>) -> Option<Self> {
+    pub(crate) fn new(operands: &Operands<'_>) -> Option<Self> {
         let operation = operands.operation();
         let mut number = Zeroizing::default();
         match operands {
@@ -76,13 +76,13 @@ impl ShadowCopy {
         if let Operands::Packet { packet, payload, next_header, .. } = operands {
             let data = std::mem::take(&mut self.input);
             let before = packet::Packet { data, payload: self.written, next_header: self.tag[0] };
-            let asked = (self.operation, packet::number(&self.iv), before);
-            return packet::check((algorithm, reference), asked, (packet, payload, next_header), outcome);
+            let request = (self.operation, packet::number(&self.iv), before);
+            return packet::check((algorithm, reference), request, (packet, payload, next_header), outcome);
         }
         let (mut output, mut written) = (Zeroizing::new(vec![0; self.output]), 0);
         let Self { operation, iv, aad, input, tag, .. } = &mut self;
         let fields = Fields { iv, aad, input: Some(input), output: &mut output, tag, written: &mut written };
-        let right = guarded(|| reference.run(Operands::of(*operation, fields)));
+        let right = call_guarded(|| reference.run(Operands::from_fields(*operation, fields)));
         let Ok(right) = right else { return Comparison::None };
         let theirs = operands.view();
         // A result that tells its length may be followed by anything.
@@ -126,12 +126,12 @@ mod tests {
         }
     }
 
-    /// What a device's message is afterwards, if it was wrong.
+    /// Returns the corrected outcome and message, if the device's were wrong.
     fn corrected(message: &[u8], outcome: Outcome, reference: Option<&'static [u8]>) -> Option<(Outcome, Vec<u8>)> {
         let (mut output, mut written) = ([0xee; 16], message.len());
         output[..message.len()].copy_from_slice(message);
         let mut operands = Operands::Decipher { input: &[7; 16], output: &mut output, written: &mut written };
-        let shadow = ShadowCopy::of(&operands).expect("there is a copy of it");
+        let shadow = ShadowCopy::new(&operands).expect("there is a copy of it");
         let compared = shadow.check(Algorithm::Rsaes2048Pkcs1, &Reference(reference), &mut operands, outcome);
         match compared {
             Comparison::Same => None,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deciphered_message_is_compared_up_to_its_end_and_made_right() {
+    fn deciphered_messages_are_compared_up_to_their_length_and_corrected() {
         let right = || Some((Outcome::Done, b"message".to_vec()));
         assert_eq!(corrected(b"message", Outcome::Done, Some(b"message")), None);
         for wrong in [&b"massage"[..], b"messages", b"messag", b""] {

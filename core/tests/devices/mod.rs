@@ -1,5 +1,4 @@
-//! A device of the NULL cipher whose behaviour a test describes: how many requests fit in, when they come back, and what
-//! goes wrong.
+//! A device of the NULL cipher that follows a script: its room for requests, the order of completions, and its faults.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -12,7 +11,7 @@ use gantry_core::driver::*;
 use gantry_core::route::Failover;
 use gantry_core::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams, Submission, VirtualClock};
 
-/// A framework that asks these devices in their order.
+/// Returns a framework that tries these devices in order.
 pub(crate) fn in_order(clock: &Arc<VirtualClock>, drivers: &[&Scripted]) -> Gantry {
     let order = drivers.iter().map(|driver| driver.name().to_owned()).collect();
     let builder = Gantry::builder().policy(Failover { order }).clock(clock.clone());
@@ -27,40 +26,40 @@ pub(crate) fn request(user: u64) -> Submission {
     Submission::encrypt(&[], vec![user as u8; crate::LENGTH]).user(user)
 }
 
-/// What a [`Scripted`] device does with its requests, counted from 0 once it has been admitted.
+/// The behaviour of a [`Scripted`] device. Requests are counted from 0 once it has been admitted.
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) capability: Capability,
-    /// Completes when asked again, not right away.
+    /// Completes requests when polled, not at once.
     pub(crate) ring: Option<usize>,
-    /// Without a ring, it has a queue of its own all the same.
+    /// Without a ring, has its own type of queue pair.
     pub(crate) queues: bool,
-    pub(crate) does: Arc<dyn Fn(usize) -> Deed + Send + Sync>,
-    /// What the device says when a session is opened, counted from 0; the known-answer test opens the first ones.
+    pub(crate) action: Arc<dyn Fn(usize) -> Action + Send + Sync>,
+    /// The result of opening a session, counted from 0; the known-answer test opens the first ones.
     pub(crate) opens: Arc<dyn Fn(usize) -> Result<(), Refusal> + Send + Sync>,
-    /// What it says when it is asked for a queue.
+    /// The result of attaching a queue pair.
     pub(crate) attaches: Arc<dyn Fn() -> Result<(), Fault> + Send + Sync>,
-    /// Jobs that outlived their queues.
-    pub(crate) kept: Arc<Mutex<Vec<Job>>>,
-    /// The script is about known-answer tests, too.
+    /// Jobs that outlived their queue pairs.
+    pub(crate) leaked: Arc<Mutex<Vec<Job>>>,
+    /// The script also applies to known-answer tests.
     pub(crate) tests: bool,
-    /// Completes the youngest first.
+    /// Completes the newest request first.
     pub(crate) backwards: bool,
-    /// All queues have one ring together.
+    /// All queue pairs share one ring.
     pub(crate) shared: bool,
-    /// Its queues say that they tell when something is ready.
-    pub(crate) tells: bool,
+    /// Queue pairs claim to notify.
+    pub(crate) notifies: bool,
     pub(crate) class: Class,
     pub(crate) limits: DeviceLimits,
-    /// Queue pairs that it has, whatever it says.
+    /// Number of queue pairs, regardless of the declared limit.
     pub(crate) pairs: usize,
-    /// What it does with SHA-256, if it offers that as well.
-    pub(crate) digests: Option<Arc<dyn Fn() -> Deed + Send + Sync>>,
+    /// Treatment of SHA-256, if it offers that.
+    pub(crate) digests: Option<Arc<dyn Fn() -> Action + Send + Sync>>,
 }
 
-/// All that a scripted device knows of SHA-256: the digests of the known answers, by their lengths.
+/// The digests of the known answers of SHA-256, by length.
 const DIGESTS: [(usize, [u8; 32]); 2] = [
     (
         1,
@@ -79,22 +78,22 @@ const DIGESTS: [(usize, [u8; 32]); 2] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     Work,
-    /// Its result is wrong.
-    Lie,
-    /// Its outcome is not `Done`.
+    /// Returns a wrong result.
+    Corrupt,
+    /// Returns an outcome other than `Done`.
     Refuse,
     Fail,
     Lose,
     Decline,
     Panic,
-    /// Keeps this request and all after it, and says nothing.
+    /// Keeps this request and all after it, without an answer.
     Stall,
-    /// Keeps this one even when its queue is dropped: until somebody empties [`Script::kept`].
+    /// Keeps this request even when its queue pair is dropped, until the test empties [`Script::leaked`].
     Keep,
-    /// Does it when it has been asked to tell, and tells.
-    Tell,
+    /// Completes and notifies once it has been armed.
+    Notify,
     /// Is not ready yet. The script is asked again at the next poll.
     Wait,
 }
@@ -107,14 +106,14 @@ impl Script {
             capability,
             ring: None,
             queues: false,
-            does: Arc::new(|_| Deed::Work),
+            action: Arc::new(|_| Action::Work),
             opens: Arc::new(|_| Ok(())),
             attaches: Arc::new(|| Ok(())),
-            kept: Arc::default(),
+            leaked: Arc::default(),
             tests: false,
             backwards: false,
             shared: false,
-            tells: false,
+            notifies: false,
             class: Class::Model,
             limits: DeviceLimits::default(),
             pairs: usize::MAX,
@@ -122,20 +121,20 @@ impl Script {
         }
     }
 
-    /// In each of the ways that lead a batch to a device: by its sessions, one request after the other; by a queue in the calling
-    /// thread; and by a ring.
+    /// Returns a script for each path of a batch to a device: sessions, one request after the other; a queue pair in the calling thread; and
+    /// a ring.
     pub(crate) fn in_every_way(name: &'static str) -> [Self; 3] {
         let queue = Self { queues: true, ..Self::new(name) };
         [Self::new(name), queue, Self { ring: Some(4), ..Self::new(name) }]
     }
 
-    pub(crate) fn doing(mut self, does: impl Fn(usize) -> Deed + Send + Sync + 'static) -> Self {
-        self.does = Arc::new(does);
+    pub(crate) fn with_actions(mut self, action: impl Fn(usize) -> Action + Send + Sync + 'static) -> Self {
+        self.action = Arc::new(action);
         self
     }
 }
 
-/// A driver of one scripted device, and the number of requests that it has done.
+/// A driver of one scripted device, and the number of requests served.
 pub(crate) struct Scripted {
     script: Script,
     pub(crate) served: Arc<AtomicUsize>,
@@ -143,7 +142,7 @@ pub(crate) struct Scripted {
     open: Arc<Open>,
 }
 
-/// Sessions that are open on a device, with their keys.
+/// Sessions that are open on a device.
 #[derive(Default)]
 struct Open {
     now: AtomicUsize,
@@ -155,12 +154,12 @@ impl Scripted {
         Self { script, served: Arc::default(), opened: Arc::default(), open: Arc::default() }
     }
 
-    /// Sessions that are open on it.
+    /// Returns the number of open sessions.
     pub(crate) fn open(&self) -> usize {
         self.open.now.load(Ordering::SeqCst)
     }
 
-    /// The most there ever were at a time.
+    /// Returns the maximum number of sessions that were open at a time.
     pub(crate) fn most_open(&self) -> usize {
         self.open.most.load(Ordering::SeqCst)
     }
@@ -169,12 +168,12 @@ impl Scripted {
         self.script.name
     }
 
-    /// How often it was asked to open a session.
+    /// Returns how often a session was opened.
     pub(crate) fn opened(&self) -> usize {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Requests that it has done.
+    /// Returns the number of requests served.
     pub(crate) fn served(&self) -> usize {
         self.served.load(Ordering::Relaxed)
     }
@@ -216,7 +215,7 @@ struct TheDevice {
     inside: Arc<AtomicUsize>,
     opened: Arc<AtomicUsize>,
     open: Arc<Open>,
-    /// Queue pairs that are attached.
+    /// Number of attached queue pairs.
     pairs: Arc<AtomicUsize>,
 }
 
@@ -247,7 +246,7 @@ impl Device for TheDevice {
                     return Ok(None);
                 }
                 let pairs = self.pairs.clone();
-                Ok(Some(Box::new(Ring { slots, jobs, inside, pairs, script, stalled: false, keeps: 0, next: None })))
+                Ok(Some(Box::new(Ring { slots, jobs, inside, pairs, script, stalled: false, leaked: 0, next: None })))
             }
         }
     }
@@ -267,43 +266,42 @@ impl Drop for TheSession {
 }
 
 impl TheSession {
-    /// What the script says about the next request. Known-answer tests come before the script begins: they are never of
-    /// `LENGTH` bytes.
-    fn next(&self, bytes: usize) -> Deed {
+    /// Returns the deed for the next request. Known-answer tests, which never have `LENGTH` bytes, come before the script begins.
+    fn next(&self, bytes: usize) -> Action {
         if let (Algorithm::Sha256, Some(digests)) = (self.algorithm, &self.script.digests) {
             return digests();
         }
-        let deed = if bytes == crate::LENGTH || self.script.tests {
-            (self.script.does)(self.served.fetch_add(1, Ordering::Relaxed))
+        let action = if bytes == crate::LENGTH || self.script.tests {
+            (self.script.action)(self.served.fetch_add(1, Ordering::Relaxed))
         } else {
-            Deed::Work
+            Action::Work
         };
-        // Of anything else than the NULL cipher it knows nothing.
-        if deed == Deed::Work && self.algorithm != Algorithm::Null { Deed::Lie } else { deed }
+        // The device implements only the NULL cipher.
+        if action == Action::Work && self.algorithm != Algorithm::Null { Action::Corrupt } else { action }
     }
 }
 
-fn perform(deed: Deed, operands: Operands<'_>) -> Result<Outcome, Fault> {
-    match (deed, operands) {
-        (Deed::Work, Operands::Cipher { data: Buffers::Separate { input, output }, .. }) => {
+fn perform(action: Action, operands: Operands<'_>) -> Result<Outcome, Fault> {
+    match (action, operands) {
+        (Action::Work, Operands::Cipher { data: Buffers::Separate { input, output }, .. }) => {
             output.copy_from_slice(input);
         }
-        (Deed::Work, Operands::Digest { input, output }) => {
+        (Action::Work, Operands::Digest { input, output }) => {
             let known = DIGESTS.iter().find(|(length, _)| *length == input.len());
             output.copy_from_slice(&known.map_or([0; 32], |(_, digest)| *digest));
         }
-        (Deed::Work, _) => {}
-        (Deed::Lie, operands) => {
+        (Action::Work, _) => {}
+        (Action::Corrupt, operands) => {
             if let Operands::Cipher { mut data, .. } = operands {
                 data.output().fill(0xba);
             }
         }
-        (Deed::Refuse, _) => return Ok(Outcome::BadTag),
-        (Deed::Fail, _) => return Err(Fault::failed("it broke")),
-        (Deed::Lose, _) => return Err(Fault::Lost),
-        (Deed::Decline, _) => return Err(Fault::Declined("not this one")),
-        (Deed::Panic, _) => panic!("the driver has a bug"),
-        (Deed::Stall | Deed::Keep | Deed::Tell | Deed::Wait, _) => unreachable!("only rings do that"),
+        (Action::Refuse, _) => return Ok(Outcome::BadTag),
+        (Action::Fail, _) => return Err(Fault::failed("it broke")),
+        (Action::Lose, _) => return Err(Fault::Lost),
+        (Action::Decline, _) => return Err(Fault::Declined("not this one")),
+        (Action::Panic, _) => panic!("the driver has a bug"),
+        (Action::Stall | Action::Keep | Action::Notify | Action::Wait, _) => unreachable!("only for rings"),
     }
     Ok(Outcome::Done)
 }
@@ -314,7 +312,7 @@ impl DeviceSession for TheSession {
     }
 }
 
-/// Does all jobs right away.
+/// Completes all jobs at once.
 struct InThread(Inline);
 
 impl QueuePair for InThread {
@@ -327,7 +325,7 @@ impl QueuePair for InThread {
     }
 }
 
-/// Takes at most `slots` jobs, and completes one at each poll.
+/// Takes at most `slots` jobs, and completes one per poll.
 struct Ring {
     slots: usize,
     jobs: VecDeque<Job>,
@@ -335,10 +333,10 @@ struct Ring {
     pairs: Arc<AtomicUsize>,
     script: Script,
     stalled: bool,
-    /// Jobs that are in the device and not here.
-    keeps: usize,
-    /// What happens to the next job whatever the script says.
-    next: Option<Deed>,
+    /// Jobs that are in the device but not in `jobs`.
+    leaked: usize,
+    /// The deed for the next job, instead of the script's.
+    next: Option<Action>,
 }
 
 impl QueuePair for Ring {
@@ -354,44 +352,45 @@ impl QueuePair for Ring {
         if let Some(mut job) = job {
             let bytes = job.operands().bytes();
             let session = job.session_as::<TheSession>().expect("our own session");
-            let deed = if self.stalled { Deed::Stall } else { self.next.take().unwrap_or_else(|| session.next(bytes)) };
-            match deed {
-                Deed::Tell => {
-                    self.next = Some(Deed::Tell);
+            let action =
+                if self.stalled { Action::Stall } else { self.next.take().unwrap_or_else(|| session.next(bytes)) };
+            match action {
+                Action::Notify => {
+                    self.next = Some(Action::Notify);
                     self.jobs.push_front(job);
                     return self.jobs.len();
                 }
-                Deed::Wait => {
+                Action::Wait => {
                     self.jobs.push_front(job);
                     return self.jobs.len();
                 }
-                Deed::Stall => {
+                Action::Stall => {
                     self.stalled = true;
                     self.jobs.push_front(job);
                     return self.jobs.len();
                 }
-                Deed::Lose => drop(job),
-                Deed::Keep => {
-                    self.script.kept.lock().unwrap().push(job);
-                    self.keeps += 1;
-                    return self.jobs.len() + self.keeps;
+                Action::Lose => drop(job),
+                Action::Keep => {
+                    self.script.leaked.lock().unwrap().push(job);
+                    self.leaked += 1;
+                    return self.jobs.len() + self.leaked;
                 }
-                deed => {
-                    let result = perform(deed, job.operands());
+                action => {
+                    let result = perform(action, job.operands());
                     done.complete(job, result);
                 }
             }
             self.inside.fetch_sub(1, Ordering::SeqCst);
         }
-        self.jobs.len() + self.keeps
+        self.jobs.len() + self.leaked
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        if self.next.take_if(|deed| *deed == Deed::Tell).is_some() {
-            self.next = Some(Deed::Work);
+        if self.next.take_if(|action| *action == Action::Notify).is_some() {
+            self.next = Some(Action::Work);
             waker.wake_by_ref();
         }
-        self.script.tells
+        self.script.notifies
     }
 }
 

@@ -1,9 +1,9 @@
-//! A filter of system calls in which the kernel has no pages that it wipes in children.
+//! A system call filter that hides the kernel's pages that are wiped in children.
 
 use std::env;
 use std::process::Command;
 
-/// Runs a test once more in a process of its own, in which nothing has asked which process it is. Whether this is that process.
+/// Runs a test again in a process of its own, in which `Process` is not initialized. Returns `true` in that process.
 pub(crate) fn is_alone(test: &str) -> bool {
     const MARK: &str = "GANTRY_TEST_ALONE";
     if env::var_os(MARK).is_some() {
@@ -14,11 +14,11 @@ pub(crate) fn is_alone(test: &str) -> bool {
     false
 }
 
-/// From now on `madvise` refuses `MADV_WIPEONFORK` to this thread and its children, as a kernel that does not know it. Whether there are
-/// filters: the emulator of one program (qemu-aarch64) has none.
+/// Makes `madvise` refuse `MADV_WIPEONFORK` for this thread and its children, like an old kernel. Returns `false` if there are no filters, as
+/// in an emulator of one program (qemu-aarch64).
 pub(crate) fn refuse_wiped_pages() -> bool {
     const WIPEONFORK: u32 = 18;
-    // Where the lower half of the third argument is in `seccomp_data`.
+    // Offset of the lower half of the third argument in `seccomp_data`.
     const ADVICE: u32 = 16 + 2 * 8 + if cfg!(target_endian = "big") { 4 } else { 0 };
     let load = |offset| (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
     let skip_unless = |value, count| (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, count, value);
@@ -33,7 +33,7 @@ pub(crate) fn refuse_wiped_pages() -> bool {
     ];
     let mut program = program.map(|(code, jt, jf, k)| libc::sock_filter { code: code as u16, jt, jf, k });
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: numbers, and a program that lives until the call returns.
+    // SAFETY: plain numbers, and a program that lives until the call returns.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0

@@ -1,44 +1,44 @@
-//! Devices of the NULL cipher that take as long as a test says, on a virtual clock.
+//! Devices of the NULL cipher with configurable times, on a virtual clock.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub(crate) mod weather;
+pub(crate) mod disturbances;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use disturbances::Disturbances;
 use gantry_core::driver::*;
 use gantry_core::route::{Learned, Reason};
 use gantry_core::{Algorithm, Clock, Fault, Gantry, Operation, Outcome, Request, Session, SessionParams, VirtualClock};
-use weather::Weather;
 
 pub(crate) const ENCRYPT: Operation = Operation::Encrypt;
 
-/// What a device takes, in nanoseconds.
+/// The times of a device, in nanoseconds.
 #[derive(Clone)]
 pub(crate) struct Timing {
     pub(crate) name: &'static str,
     pub(crate) setup: u64,
-    /// For each byte.
+    /// Per byte.
     pub(crate) byte: f64,
-    /// More for each of the first 256.
+    /// Additional time per byte, for the first 256 bytes.
     pub(crate) copied: f64,
     pub(crate) lanes: usize,
     pub(crate) class: Class,
-    /// Of a ring, what the thread spends for each request.
+    /// For a ring: time of the thread per request.
     pub(crate) ring: Option<u64>,
-    /// The thread spends more for each request, as of now.
+    /// Additional time of the thread per request; may change.
     pub(crate) busy: Arc<AtomicU64>,
-    /// Everything takes so many times as long, as of now.
+    /// Factor of all times; may change.
     pub(crate) factor: Arc<AtomicU64>,
-    /// More nanoseconds, as of now.
+    /// Additional nanoseconds; may change.
     pub(crate) noise: Arc<AtomicU64>,
-    /// What else the machine does.
-    pub(crate) weather: Arc<Weather>,
-    /// Nanoseconds of all requests until now, without the weather.
-    pub(crate) worked: Arc<AtomicU64>,
+    /// Other load of the machine.
+    pub(crate) disturbances: Arc<Disturbances>,
+    /// Nanoseconds of all requests so far, without the other load.
+    pub(crate) work_ns: Arc<AtomicU64>,
     pub(crate) clock: Arc<VirtualClock>,
 }
 
@@ -55,8 +55,8 @@ impl Timing {
             busy: Arc::default(),
             factor: Arc::new(1.into()),
             noise: Arc::default(),
-            weather: Arc::default(),
-            worked: Arc::default(),
+            disturbances: Arc::default(),
+            work_ns: Arc::default(),
             clock: clock.clone(),
         }
     }
@@ -70,8 +70,8 @@ impl Timing {
     /// Lets the time of a request pass in the calling thread.
     fn spend(&self, bytes: usize) {
         let time = self.time(bytes);
-        self.worked.fetch_add(time, Ordering::Relaxed);
-        self.weather.spend(self.name, time, &self.clock);
+        self.work_ns.fetch_add(time, Ordering::Relaxed);
+        self.disturbances.spend(self.name, time, &self.clock);
     }
 }
 
@@ -128,7 +128,7 @@ fn copy(operands: &mut Operands<'_>) {
     }
 }
 
-/// As many requests as there are lanes take the time of one.
+/// Runs a request per lane in the time of one.
 struct Lanes(Timing);
 
 impl QueuePair for Lanes {
@@ -150,11 +150,11 @@ impl QueuePair for Lanes {
     }
 }
 
-/// One request after the other, beside the thread.
+/// Runs one request after the other, in parallel to the thread.
 struct Ring {
     timing: Timing,
     jobs: VecDeque<(u64, Job)>,
-    /// When the engine has done everything that it has.
+    /// Time at which the engine has finished all its requests.
     free: u64,
 }
 
@@ -198,7 +198,7 @@ impl World {
         world
     }
 
-    /// Runs requests together; how long they took, and where each one went.
+    /// Runs requests as a batch. Returns their duration, and the device and reason of each.
     pub(crate) fn batch(&self, requests: usize, bytes: usize) -> (u64, Vec<(String, Reason)>) {
         let mut data = vec![vec![7; bytes]; requests];
         let mut batch: Vec<_> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
@@ -209,14 +209,14 @@ impl World {
         (took, batch.iter().map(|request| request.route().unwrap()).map(|r| (name(r.device), r.reason)).collect())
     }
 
-    /// Runs one request; how long it took.
+    /// Runs one request and returns its duration.
     pub(crate) fn one(&self, bytes: usize) -> u64 {
         let before = self.clock.now();
         self.session.encrypt(&[], &mut vec![7; bytes]).unwrap();
         self.clock.now() - before
     }
 
-    /// The device and the reason that it would be now.
+    /// Returns the device, the number of requests and the reason of the present route.
     pub(crate) fn route(&self, requests: usize, bytes: usize) -> (String, usize, Reason) {
         let route = self.session.route(ENCRYPT, bytes, requests).unwrap();
         (self.session.gantry().devices()[route.device].name().to_owned(), route.requests, route.reason)

@@ -1,4 +1,4 @@
-//! Where published files lie, and whose they are.
+//! The folders and names of published files.
 
 use std::fmt;
 use std::fs;
@@ -14,28 +14,28 @@ use crate::folder::Folder;
 /// A file that a process has published.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// The process.
+    /// The PID.
     pub pid: u32,
-    /// Whether it is there still. The number alone does not tell: another process may have it now.
+    /// `true` if the process still runs; another process with the same PID does not count.
     pub alive: bool,
-    /// The file.
+    /// The path.
     pub path: PathBuf,
 }
 
 impl Published {
-    /// What it says.
+    /// Reads the report.
     ///
     /// # Errors
-    /// The file is gone, cannot be read, or is no report.
+    /// The file is gone, cannot be read, or is not a report.
     pub fn read(&self) -> io::Result<Report> {
         Report::from_json(&bounded::read_to_string(&self.path)?)
     }
 }
 
-/// What processes have published in a folder, in the order of their numbers. No folder means that none has.
+/// Lists the files that processes have published in a folder, ordered by PID; none if there is no folder.
 ///
 /// # Errors
-/// The folder cannot be read, or is not safe to believe: it belongs to another user, or others may write to it.
+/// The folder cannot be read, or is not safe: it belongs to another user, or others may write to it.
 pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
     match Folder::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -52,30 +52,30 @@ pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
     Ok(found.into_iter().map(|(_, published)| published).collect())
 }
 
-/// The name of a file: the process, when the kernel says that it began, and when it began to publish. The second tells a process from a
-/// later one of the same number, the third two frameworks of one process, and what it did before and after an `exec`.
+/// The name of a file: the PID, the process's start time by the kernel, and the time at which it began to publish. The start time tells
+/// a process from a later one with the same PID. The last part tells apart the frameworks of a process, also before and after an `exec`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pid: u32,
-    began: u64,
-    at: u64,
+    process_start: u64,
+    published_at: u64,
 }
 
 impl Name {
-    /// A new name for the calling process.
+    /// Makes a new name for the calling process.
     pub(super) fn new(pid: u32) -> Self {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        Self { pid, began: began(pid).unwrap_or(0), at: u64::try_from(at).unwrap_or(u64::MAX) }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        Self { pid, process_start: start_time(pid).unwrap_or(0), published_at: u64::try_from(now).unwrap_or(u64::MAX) }
     }
 
     fn is_alive(&self) -> bool {
-        began(self.pid) == Some(self.began)
+        start_time(self.pid) == Some(self.process_start)
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}.json", self.pid, self.began, self.at)
+        write!(f, "{}.{}.{}.json", self.pid, self.process_start, self.published_at)
     }
 }
 
@@ -85,16 +85,18 @@ impl FromStr for Name {
     fn from_str(text: &str) -> Result<Self, ()> {
         let numbers = text.strip_suffix(".json").ok_or(())?.split('.').map(str::parse).collect::<Result<Vec<u64>, _>>();
         match numbers.map_err(|_| ())?[..] {
-            [pid, began, at] => Ok(Self { pid: pid.try_into().map_err(|_| ())?, began, at }),
+            [pid, process_start, published_at] => {
+                Ok(Self { pid: pid.try_into().map_err(|_| ())?, process_start, published_at })
+            }
             _ => Err(()),
         }
     }
 }
 
-/// When a process began, in ticks of the kernel (proc_pid_stat(5), field 22); `None` when there is no such process.
-pub(super) fn began(pid: u32) -> Option<u64> {
+/// Returns the start time of a process in ticks of the kernel (proc_pid_stat(5), field 22); `None` if there is no such process.
+pub(super) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name of the program, which may hold anything.
+    // Skip the program's name, which may contain anything.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     // A zombie has ended.
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn reads_names_as_written() {
         let name = Name::new(std::process::id());
         assert_eq!(name.to_string().parse(), Ok(name.clone()));
         assert!(name.is_alive());
@@ -118,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn another_process_of_the_same_number_is_another_process() {
+    fn a_later_process_with_the_same_pid_is_distinguished() {
         let name = Name::new(std::process::id());
-        assert!(!Name { began: name.began + 1, ..name.clone() }.is_alive());
+        assert!(!Name { process_start: name.process_start + 1, ..name.clone() }.is_alive());
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let of_child = Name::new(child.id());
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! The pages of processes that run, found through `/proc`.
+//! The pages of running processes, found through `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,16 +11,16 @@ use super::read::{self, Contents};
 use super::report::{Process, Report};
 use super::unix_seconds;
 
-/// The page of a process and its children, open: it can be read after they have ended, too.
+/// The open page of a process and its children. It can be read after they have ended, too.
 #[derive(Debug)]
 pub struct Live {
-    /// The processes that have it, the oldest first.
+    /// The processes that have it, oldest first.
     pub pids: Vec<u32>,
-    /// The user that the oldest runs as.
+    /// The user of the oldest process.
     pub uid: u32,
     /// The name of its program.
     pub program: String,
-    /// Which page it is, by its device and inode: the same for all processes that have it.
+    /// The device and inode of the page, shared by all processes that have it.
     pub identity: Identity,
     file: File,
 }
@@ -30,46 +30,46 @@ pub(super) type Identity = (u64, u64);
 
 impl Live {
     fn new(identity: Identity, file: File, mut pids: Vec<u32>) -> Self {
-        // Asked once for each: one that ends meanwhile has another answer, and no order would be one.
-        pids.sort_by_cached_key(|pid| (super::files::began(*pid).unwrap_or(u64::MAX), *pid));
+        // Query each start time once: it changes when a process ends, which would make the order inconsistent.
+        pids.sort_by_cached_key(|pid| (super::files::start_time(*pid).unwrap_or(u64::MAX), *pid));
         pids.dedup();
         let oldest = pids[0];
         let uid = fs::metadata(format!("/proc/{oldest}")).map_or(0, |metadata| metadata.uid());
         Self { pids, uid, program: program(oldest), identity, file }
     }
 
-    /// One that a process handed over; `None` where it is no file.
-    pub(super) fn handed(file: File, pid: u32, program: &str) -> Option<Self> {
+    /// Wraps a page that a process sent; `None` if it is not a file.
+    pub(super) fn from_descriptor(file: File, pid: u32, program: &str) -> Option<Self> {
         let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
         let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
         let (identity, uid) = ((metadata.dev(), metadata.ino()), metadata.uid());
         Some(Self { pids: vec![pid], uid, program: name.unwrap_or_default(), identity, file })
     }
 
-    /// What has been counted until now.
+    /// Reads the present counters.
     ///
     /// # Errors
-    /// The page cannot be read, or is none.
+    /// The page cannot be read, or is not valid.
     pub fn read(&self) -> io::Result<Report> {
-        let Contents { made, rows, guests } = contents(&self.file)?;
+        let Contents { created, rows, guests } = read_contents(&self.file)?;
         let pid = self.pids.first().copied().unwrap_or(0);
-        let process = Process { pid, program: self.program.clone(), started: made, written: unix_seconds() };
+        let process = Process { pid, program: self.program.clone(), started: created, written: unix_seconds() };
         Ok(Report { processes: vec![process], rows, guests })
     }
 }
 
-fn contents(file: &File) -> io::Result<Contents> {
-    let none = || io::Error::new(io::ErrorKind::InvalidData, "no page of statistics");
+fn read_contents(file: &File) -> io::Result<Contents> {
+    let not_a_page = || io::Error::new(io::ErrorKind::InvalidData, "not a statistics page");
     let mut header = [0; LINE];
-    words(file, &mut header)?;
-    let taken = read::taken(&header).ok_or_else(none)?;
-    let mut all = vec![0; taken.min(WORDS.max(2 << 20))];
-    words(file, &mut all)?;
-    read::contents(&all).ok_or_else(none)
+    read_words(file, &mut header)?;
+    let used = read::used_words(&header).ok_or_else(not_a_page)?;
+    let mut all = vec![0; used.min(WORDS.max(2 << 20))];
+    read_words(file, &mut all)?;
+    read::contents(&all).ok_or_else(not_a_page)
 }
 
-/// Copies so many words from the beginning. Nothing is mapped: whoever owns the file could shorten it.
-fn words(file: &File, to: &mut [u64]) -> io::Result<()> {
+/// Copies words from the beginning. Does not map the file, because its owner could shorten it.
+fn read_words(file: &File, to: &mut [u64]) -> io::Result<()> {
     let mut bytes = vec![0; size_of_val(to)];
     file.read_exact_at(&mut bytes, 0)?;
     for (word, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
@@ -78,14 +78,14 @@ fn words(file: &File, to: &mut [u64]) -> io::Result<()> {
     Ok(())
 }
 
-/// The pages of all processes that the caller may look into, ordered by process. Root may look into all, others into their own.
+/// Returns the pages of all processes that the caller may inspect, ordered by process: for root all, for other users their own.
 ///
 /// # Errors
 /// `/proc` cannot be read.
 pub fn live() -> io::Result<Vec<Live>> {
     let mut found: BTreeMap<Identity, (File, Vec<u32>)> = BTreeMap::new();
     for pid in fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
-        // Of those that have ended meanwhile, and those of others, nothing is said.
+        // Skip processes that have ended, and processes of other users.
         for file in pages(pid).unwrap_or_default() {
             let Ok(metadata) = file.metadata() else { continue };
             let (_, pids) = found.entry((metadata.dev(), metadata.ino())).or_insert_with(|| (file, Vec::new()));
@@ -98,29 +98,29 @@ pub fn live() -> io::Result<Vec<Live>> {
     Ok(all)
 }
 
-/// Whether [`live`] finds those of all users: the first process is one that the caller may look into though it is not his.
+/// Returns `true` if [`live`] finds the pages of all users: the caller may inspect the first process, which belongs to another user.
 pub fn sees_all() -> bool {
-    let own = nix::unistd::geteuid();
-    own.is_root()
-        || fs::metadata("/proc/1").is_ok_and(|first| first.uid() != own.as_raw()) && fs::read_dir("/proc/1/fd").is_ok()
+    let user = nix::unistd::geteuid();
+    user.is_root()
+        || fs::metadata("/proc/1").is_ok_and(|first| first.uid() != user.as_raw()) && fs::read_dir("/proc/1/fd").is_ok()
 }
 
-/// The name of the program that a process runs.
+/// Returns the name of a process's program.
 fn program(pid: u32) -> String {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
     let name = exe.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let name =
         name.unwrap_or_else(|| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned());
-    // Whoever named the file may have thought of terminals.
+    // A file name may contain control codes for terminals.
     read::printable(name.as_bytes()).replace('\t', " ")
 }
 
-/// Most pages of a process. Each library that brings Gantry along has one.
+/// Maximum pages of a process. Each library that contains Gantry has one.
 const MOST_PAGES: usize = 8;
 
-/// The pages that a process has. Of others, which it may be reading, it has files alone.
+/// Returns the pages that a process has mapped. Pages that it only reads are open, but not mapped.
 fn pages(pid: u32) -> io::Result<Vec<File>> {
-    let mapped = mapped(pid)?;
+    let mapped = mapped_ranges(pid)?;
     if mapped.is_empty() {
         return Ok(Vec::new());
     }
@@ -130,22 +130,22 @@ fn pages(pid: u32) -> io::Result<Vec<File>> {
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let path = entry?.path();
         if fs::read_link(&path).is_ok_and(|link| is_page(&link)) {
-            open.extend(regular(&path).filter(is_mapped));
+            open.extend(open_regular(&path).filter(is_mapped));
         }
         if open.len() == MOST_PAGES {
             break;
         }
     }
     if open.is_empty() {
-        // A program that has closed every file that it did not know. What is mapped only root may open (proc_pid_map_files(5)).
-        let by_range = |(range, _): &(String, u64)| regular(Path::new(&format!("/proc/{pid}/map_files/{range}")));
+        // The program has closed all unknown files. Only root may open mapped files (proc_pid_map_files(5)).
+        let by_range = |(range, _): &(String, u64)| open_regular(Path::new(&format!("/proc/{pid}/map_files/{range}")));
         open.extend(mapped.iter().filter_map(by_range));
     }
     Ok(open)
 }
 
-/// Opens what a page may be. Anything can have the name of one: a FIFO would be waited for, and a device might do something.
-fn regular(path: &Path) -> Option<File> {
+/// Opens a regular file. Any file can have the name of a page; opening a FIFO would block, and a device might react.
+fn open_regular(path: &Path) -> Option<File> {
     let is_file = |metadata: fs::Metadata| metadata.is_file().then_some(());
     is_file(fs::metadata(path).ok()?)?;
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
@@ -158,8 +158,8 @@ fn is_page(link: &Path) -> bool {
         == Some(NAME)
 }
 
-/// Where a process has pages, as proc_pid_maps(5) writes it, and their inodes.
-fn mapped(pid: u32) -> io::Result<Vec<(String, u64)>> {
+/// Returns the address ranges of a process's pages, in the format of proc_pid_maps(5), and their inodes.
+fn mapped_ranges(pid: u32) -> io::Result<Vec<(String, u64)>> {
     let mut all = Vec::new();
     for line in BufReader::new(File::open(format!("/proc/{pid}/maps"))?).split(b'\n') {
         let line = line?;
@@ -170,7 +170,7 @@ fn mapped(pid: u32) -> io::Result<Vec<(String, u64)>> {
             let line = String::from_utf8_lossy(&line);
             let mut words = line.split_ascii_whitespace();
             let (range, inode) = (words.next().unwrap_or_default(), words.nth(3).and_then(|inode| inode.parse().ok()));
-            // `map_files` writes addresses without zeros in front.
+            // `map_files` has addresses without leading zeros.
             let ends: Vec<&str> = range.split('-').map(|end| end.trim_start_matches('0')).collect();
             all.push((ends.join("-"), inode.unwrap_or(0)));
         }
@@ -184,19 +184,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_has_the_name_of_a_page_is_not_waited_for() {
+    fn does_not_open_special_files_with_the_name_of_a_page() {
         let folder = std::env::temp_dir().join(format!("gantry-fifo-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let fifo = folder.join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(regular(&fifo).is_none() && regular(&folder).is_none() && regular(Path::new("/dev/null")).is_none());
+        assert!(
+            open_regular(&fifo).is_none()
+                && open_regular(&folder).is_none()
+                && open_regular(Path::new("/dev/null")).is_none()
+        );
         fs::write(folder.join("file"), "").unwrap();
-        assert!(regular(&folder.join("file")).is_some());
+        assert!(open_regular(&folder.join("file")).is_some());
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn only_the_memory_that_the_kernel_names_so_is_a_page() {
+    fn recognizes_a_page_by_the_name_that_the_kernel_gives_it() {
         for (link, page) in [
             ("/memfd:gantry-statistics (deleted)", true),
             ("/memfd:gantry-statistics", false),

@@ -1,16 +1,16 @@
-//! The page of a process: counters in memory that other processes can read while they grow.
+//! The page of a process: counters in memory that other processes can read while it runs.
 //!
-//! It is a memfd (memfd_create(2)), so it has no name in any folder, takes no room on a disk, and is gone with the last process that has it.
-//! It is sealed (fcntl(2), `F_ADD_SEALS`): nobody can shorten it, and so take memory away under this process, and where the kernel
-//! knows `F_SEAL_FUTURE_WRITE` (Linux 5.1) nobody else can write to it. Readers find it through `/proc` (`live.rs`), as the kernel's rules
-//! for `/proc/PID/fd` allow: root those of all users, a user his own.
+//! The page is a memfd (memfd_create(2)): it has no name in a folder, needs no disk space, and disappears with the last process that has it.
+//! It is sealed (fcntl(2), `F_ADD_SEALS`). No process can shorten it, which would take memory away under this one. Where the kernel has
+//! `F_SEAL_FUTURE_WRITE` (Linux 5.1), no other process can write to it. Readers find the page through `/proc` (`live.rs`), subject to the
+//! kernel's rules for `/proc/PID/fd`: root finds the pages of all users, a user its own.
 //!
-//! Children of `fork` go on in the page of their parent, each in rows of its own. No system call is made after the first.
+//! Children of `fork` continue in the page of their parent, each in rows of its own. Only creating the page makes system calls.
 //!
 //! # Layout
-//! Words of 64 bits, in the order of this machine. A [header](Header), then blocks: one word with the length of the block in words, one with
-//! its kind, the bytes of its text and the count of its numbers, then the text, and the numbers, which begin at a multiple of
-//! [`LINE`]. A block is there when its first word is not 0, and what that word says does not change any more.
+//! 64-bit words in native byte order: a [header](Header), then blocks. The first word of a block is its length in words. The second has its
+//! kind, the bytes of its text, and the count of its numbers. Text and numbers follow; the numbers begin at a multiple of [`LINE`]. A block
+//! exists once its first word is not 0; its first two words and its text then do not change.
 
 #![allow(unsafe_code, reason = "memory that other processes see")]
 
@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry_core::stats::{About, COLUMNS, Meaning, Memory};
+use gantry_core::stats::{COLUMNS, Labels, Meaning, Memory};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
@@ -27,37 +27,37 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use crate::rights;
 use crate::sandbox::is_filtered;
 
-use super::{StatsChoice, handed, unix_seconds};
+use super::{StatsChoice, send, unix_seconds};
 
-/// What `/proc` calls such memory.
+/// The name of such memory in `/proc`.
 pub(super) const NAME: &str = "gantry-statistics";
 
 /// `GANTRY` and the version of the layout.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"GANTRY\0\x01");
 
-/// Words of two cache lines, which some CPUs fetch together: what two threads write must not share them.
+/// Words of two cache lines, which some CPUs fetch together. Data written by two threads must not share them.
 pub(super) const LINE: usize = 16;
 
-/// Words of a page: 16 MiB, or 4 where addresses are short. Memory is taken as it is written to.
+/// Words of a page: 16 MiB, or 4 MiB on 32-bit systems. Memory is allocated when it is written.
 pub(super) const WORDS: usize = if cfg!(target_pointer_width = "64") { 2 << 20 } else { 512 << 10 };
 
-/// The places of what a page begins with.
+/// Indexes of the words at the start of a page.
 #[derive(Clone, Copy)]
 pub(super) enum Header {
     /// [`MAGIC`].
     Magic,
-    /// Words that are taken, this header among them.
-    Taken,
-    /// Rows that found no room.
-    Lost,
-    /// When the page was made, in seconds since 1970.
-    Made,
+    /// Words in use, including the header.
+    Used,
+    /// Number of blocks for which there was no room.
+    Dropped,
+    /// Creation time of the page, in seconds since 1970.
+    Created,
 }
 
-/// What a block holds.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No numbers: its text is the names of the columns of [`Kind::Counts`].
+    /// No numbers; the text has the names of the columns of [`Kind::Counts`].
     Columns = 1,
     /// [`Meaning::Counts`].
     Counts,
@@ -65,7 +65,7 @@ pub(super) enum Kind {
     Times,
     /// [`Meaning::Tally`].
     Tally,
-    /// The text is the name of a guest, and the names of its numbers.
+    /// The text has the name of a guest, and the names of its numbers.
     Guest,
 }
 
@@ -73,26 +73,26 @@ impl Kind {
     pub(super) const ALL: [Kind; 5] = [Kind::Columns, Kind::Counts, Kind::Times, Kind::Tally, Kind::Guest];
 }
 
-/// A page that this process, and its children, write to.
+/// A page that this process and its children write.
 pub(super) struct Page {
     words: &'static [AtomicU64],
-    /// Readers come by it.
+    /// Readers open it through `/proc`.
     file: OwnedFd,
 }
 
-/// The page of this process, if it has one: made by the first that asks. None for a program with borrowed rights, and none within a filter of system calls (seccomp), which may end a program for the call that makes it, unless the
-/// choice is [`StatsChoice::On`].
-pub(super) fn of_process(choice: &StatsChoice) -> Option<&'static Page> {
+/// Returns the page of this process, which the first call creates. There is no page in a program with elevated rights. Under a system call
+/// filter (seccomp), which may end the process for creating it, there is one only with [`StatsChoice::On`].
+pub(super) fn current(choice: &StatsChoice) -> Option<&'static Page> {
     static PAGE: OnceLock<Option<Page>> = OnceLock::new();
-    // Whoever runs a program to watch it is not told that it has no statistics.
-    let off = *choice == StatsChoice::Off && !handed::is_watched();
-    if off || rights::borrowed() {
+    // A command that watches this process overrides `off`.
+    let off = *choice == StatsChoice::Off && !send::is_watched();
+    if off || rights::has_elevated_rights() {
         return None;
     }
     let filtered = || *choice != StatsChoice::On && is_filtered();
     let new = || {
         let page = Page::new(WORDS).ok()?;
-        handed::hand_over(&page.file);
+        send::send_page(&page.file);
         Some(page)
     };
     PAGE.get_or_init(|| if filtered() { None } else { new() }).as_ref()
@@ -111,39 +111,39 @@ impl Page {
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals | SealFlag::F_SEAL_FUTURE_WRITE))
             .or_else(|_| fcntl(&file, FcntlArg::F_ADD_SEALS(seals)))?;
-        // SAFETY: the mapping has so many words, begins on a page, and stays. The file can no longer be shortened. Zeros are numbers, and
-        // others may read, and children of `fork` write, what is atomic.
+        // SAFETY: the mapping has `words` words, is page-aligned, and stays. The file can no longer be shortened. Zeros are valid, and the
+        // words are atomic, because other processes read and children of `fork` write them.
         let words = unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>().as_ptr(), words) };
         let page = Self { words, file };
-        page.begin();
+        page.write_header();
         Ok(page)
     }
 
-    fn begin(&self) {
-        self.set(Header::Taken, LINE as u64);
-        self.set(Header::Made, unix_seconds());
+    fn write_header(&self) {
+        self.set(Header::Used, LINE as u64);
+        self.set(Header::Created, unix_seconds());
         let names = COLUMNS.map(|column| column.to_string()).join("\t");
         self.block(Kind::Columns, &names, 0);
         self.words[Header::Magic as usize].store(MAGIC, Ordering::Release);
     }
 
-    /// Numbers of a guest that this process serves, all of them zeros. `None` when there is no room.
+    /// Adds counters for a guest of this process, all 0. Returns `None` if there is no room.
     pub(super) fn guest(&self, name: &str, numbers: &[&str]) -> Option<&'static [AtomicU64]> {
         self.block(Kind::Guest, &[&[name], numbers].concat().join("\t"), numbers.len())
     }
 
-    fn set(&self, place: Header, value: u64) {
-        self.words[place as usize].store(value, Ordering::Relaxed);
+    fn set(&self, word: Header, value: u64) {
+        self.words[word as usize].store(value, Ordering::Relaxed);
     }
 
-    /// A new block with so many zeros. `None` when there is no room.
+    /// Adds a block with `count` zeros. Returns `None` if there is no room.
     fn block(&self, kind: Kind, text: &str, count: usize) -> Option<&'static [AtomicU64]> {
         let head = (2 + text.len().div_ceil(size_of::<u64>())).next_multiple_of(LINE);
         let length = head + count.next_multiple_of(LINE);
-        let taken = &self.words[Header::Taken as usize];
+        let used = &self.words[Header::Used as usize];
         let fits = |at: u64| (at as usize + length <= self.words.len()).then_some(at + length as u64);
-        let Ok(at) = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
-            self.words[Header::Lost as usize].fetch_add(1, Ordering::Relaxed);
+        let Ok(at) = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
+            self.words[Header::Dropped as usize].fetch_add(1, Ordering::Relaxed);
             return None;
         };
         let (head, numbers) = self.words[at as usize..at as usize + length].split_at(head);
@@ -153,21 +153,21 @@ impl Page {
             word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
         }
         head[1].store((kind as u64) << 56 | (text.len() as u64) << 32 | count as u64, Ordering::Relaxed);
-        // Whoever sees the length sees all of the above.
+        // Readers that see the length see all of the above.
         head[0].store(length as u64, Ordering::Release);
         numbers.get(..count)
     }
 }
 
 impl Memory for Page {
-    fn take(&self, about: About<'_>, count: usize) -> Option<&'static [AtomicU64]> {
+    fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]> {
         let (kind, stage) = match about.numbers {
             Meaning::Counts => (Kind::Counts, ""),
             Meaning::Times(stage) => (Kind::Times, stage.code()),
             Meaning::Tally => (Kind::Tally, ""),
             _ => return None,
         };
-        let About { device, class, algorithm, operation, .. } = about;
+        let Labels { device, class, algorithm, operation, .. } = about;
         self.block(kind, &[device, class, algorithm, operation, stage].join("\t"), count)
     }
 }

@@ -1,48 +1,48 @@
-//! What a page says, read from a copy of it. Another process wrote it, and anybody may have made one: nothing in it is believed.
+//! Parses a copy of a page. Another process wrote the page, possibly a hostile one, so all content is checked.
 
 use std::collections::BTreeMap;
 
 use gantry_core::stats::Histogram;
 
 use super::page::{Header, Kind, LINE, MAGIC};
-use super::report::{Guest, MOST_NAMES, MOST_ROWS, Row};
+use super::report::{Guest, MAX_NAMES, MAX_ROWS, Row};
 
-/// Most blocks that are read; more is no page of ours.
-const MOST: usize = 1 << 16;
-/// Most bytes of a name, and of that of a guest.
-const LONGEST: usize = 64;
-const LONGEST_GUEST: usize = 255;
+/// Maximum number of blocks that are read.
+const MAX_BLOCKS: usize = 1 << 16;
+/// Maximum bytes of a name, and of a guest's name.
+const MAX_NAME: usize = 64;
+const MAX_GUEST_NAME: usize = 255;
 
-/// A page.
+/// The content of a page.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// When it was made, in seconds since 1970.
-    pub(super) made: u64,
+    /// Creation time, in seconds since 1970.
+    pub(super) created: u64,
     pub(super) rows: Vec<Row>,
     pub(super) guests: Vec<Guest>,
 }
 
-/// How many words of a page are worth reading, by its first ones: `None` if it is no page.
-pub(super) fn taken(header: &[u64; LINE]) -> Option<usize> {
-    (header[Header::Magic as usize] == MAGIC).then(|| usize::try_from(header[Header::Taken as usize]).ok()).flatten()
+/// Returns the number of words in use, from the header; `None` if it is not a page.
+pub(super) fn used_words(header: &[u64; LINE]) -> Option<usize> {
+    (header[Header::Magic as usize] == MAGIC).then(|| usize::try_from(header[Header::Used as usize]).ok()).flatten()
 }
 
-/// What the words of a page say, as far as they say anything.
+/// Parses the words of a page as far as possible.
 pub(super) fn contents(words: &[u64]) -> Option<Contents> {
     let header = words.first_chunk::<LINE>()?;
-    let end = taken(header)?.min(words.len());
+    let end = used_words(header)?.min(words.len());
     let mut rows = BTreeMap::new();
     let (mut columns, mut guests) = (Vec::new(), Vec::new());
-    for block in blocks(words.get(LINE..end)?).take(MOST) {
+    for block in blocks(words.get(LINE..end)?).take(MAX_BLOCKS) {
         match Kind::ALL.iter().find(|kind| **kind as u64 == block.kind) {
             Some(Kind::Columns) => columns = names(&block.text).map(str::to_owned).collect(),
-            Some(Kind::Guest) if guests.len() < MOST_ROWS => guests.push(guest(&block)),
-            // Too many, or of a later version.
+            Some(Kind::Guest) if guests.len() < MAX_ROWS => guests.push(guest(&block)),
+            // Too many guests, or a block of a later version.
             Some(Kind::Guest) | None => {}
             Some(kind) => add(&mut rows, *kind, &block, &columns),
         }
     }
-    Some(Contents { made: header[Header::Made as usize], rows: rows.into_values().collect(), guests })
+    Some(Contents { created: header[Header::Created as usize], rows: rows.into_values().collect(), guests })
 }
 
 struct Block<'a> {
@@ -51,7 +51,7 @@ struct Block<'a> {
     numbers: &'a [u64],
 }
 
-/// The blocks, up to the first that is not whole.
+/// Iterates over the blocks, up to the first incomplete one.
 fn blocks(mut words: &[u64]) -> impl Iterator<Item = Block<'_>> {
     std::iter::from_fn(move || {
         let [length, about, ..] = *words else { return None };
@@ -59,33 +59,33 @@ fn blocks(mut words: &[u64]) -> impl Iterator<Item = Block<'_>> {
         let (kind, text, count) = (about >> 56, (about >> 32 & 0xff_ffff) as usize, (about & 0xffff_ffff) as usize);
         let head = text.div_ceil(size_of::<u64>()).checked_add(2)?.next_multiple_of(LINE);
         let numbers = block.get(head..head.checked_add(count)?)?;
-        let text = text.min(LONGEST_GUEST + MOST_NAMES * LONGEST);
+        let text = text.min(MAX_GUEST_NAME + MAX_NAMES * MAX_NAME);
         let bytes: Vec<u8> = block[2..head].iter().flat_map(|word| word.to_ne_bytes()).take(text).collect();
         words = &words[block.len()..];
         Some(Block { kind, text: printable(&bytes), numbers })
     })
 }
 
-/// Text as it may be shown in a terminal.
+/// Replaces characters that are not safe in a terminal.
 pub(super) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// The names of a text, none of which is longer than names are.
+/// Splits a text into names, shortened to the maximum length.
 fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.split('\t').take(MOST_NAMES).map(|name| shortened(name, LONGEST))
+    text.split('\t').take(MAX_NAMES).map(|name| truncate(name, MAX_NAME))
 }
 
-fn shortened(name: &str, most: usize) -> &str {
+fn truncate(name: &str, most: usize) -> &str {
     &name[..name.floor_char_boundary(most)]
 }
 
-/// The guest of a block.
+/// Returns the guest of a block.
 fn guest(block: &Block<'_>) -> Guest {
     let (name, rest) = block.text.split_once('\t').unwrap_or((&block.text, ""));
     let numbers = names(rest).map(str::to_owned).zip(block.numbers.iter().copied());
-    Guest { name: shortened(name, LONGEST_GUEST).to_owned(), numbers: numbers.collect() }
+    Guest { name: truncate(name, MAX_GUEST_NAME).to_owned(), numbers: numbers.collect() }
 }
 
 /// Adds the numbers of a block to its row.
@@ -93,7 +93,7 @@ fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, col
     let mut fields = names(&block.text).map(str::to_owned);
     let [device, class, algorithm, operation, stage] = std::array::from_fn(|_| fields.next().unwrap_or_default());
     let site = [device.clone(), algorithm.clone(), operation.clone()];
-    if rows.len() == MOST_ROWS && !rows.contains_key(&site) {
+    if rows.len() == MAX_ROWS && !rows.contains_key(&site) {
         return;
     }
     let some = |text: String| (!text.is_empty()).then_some(text);
@@ -102,9 +102,9 @@ fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, col
         Kind::Columns | Kind::Guest => {}
         Kind::Counts => {
             let counted = columns.iter().zip(block.numbers).filter(|(_, number)| **number > 0);
-            counted.for_each(|(column, number)| row.count(column, *number));
+            counted.for_each(|(column, number)| row.add_count(column, *number));
         }
-        Kind::Times => row.time(&stage, &Histogram::from_words(block.numbers.iter().copied())),
+        Kind::Times => row.add_times(&stage, &Histogram::from_words(block.numbers.iter().copied())),
         Kind::Tally => {
             let [requests, bytes] = [0, 1].map(|at| block.numbers.get(at).copied().unwrap_or(0));
             row.requests = row.requests.saturating_add(requests);
@@ -117,7 +117,7 @@ fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, col
 mod tests {
     use super::*;
 
-    /// A page with this header and these blocks: kind, text, numbers.
+    /// Returns a page with these blocks: kind, text, numbers.
     fn page(blocks: &[(u64, &str, &[u64])]) -> Vec<u64> {
         let mut words = vec![0; LINE];
         for (kind, text, numbers) in blocks {
@@ -132,7 +132,7 @@ mod tests {
             block[head..head + numbers.len()].copy_from_slice(numbers);
             words.extend(block);
         }
-        (words[Header::Magic as usize], words[Header::Taken as usize]) = (MAGIC, words.len() as u64);
+        (words[Header::Magic as usize], words[Header::Used as usize]) = (MAGIC, words.len() as u64);
         words
     }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_one_site_are_added_up_by_the_names_of_their_columns() {
+    fn adds_up_the_blocks_of_a_site_by_column_name() {
         let words = page(&[
             (Kind::Columns as u64, "bytes\trequests:turn\tof-a-later-version\trequests:trial", &[]),
             (Kind::Counts as u64, "lanes\tcpu\tsha256\tdigest\t", &[100, 2, 9, 1]),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_have_their_numbers_by_name() {
+    fn reads_the_numbers_of_guests_by_name() {
         let words = page(&[
             (Kind::Guest as u64, "vm1\trequests\tbytes", &[3, 300]),
             (Kind::Guest as u64, "vm2\trequests\tof-a-later-version", &[5]),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_says_nothing() {
+    fn malformed_pages_have_no_rows() {
         let good = page(&[(Kind::Tally as u64, "host\t\tsha256\tdigest\t", &[7, 700])]);
         assert_eq!(sums(&good).len(), 1);
         for length in 0..good.len() {
@@ -181,9 +181,9 @@ mod tests {
         };
         assert_eq!(with(Header::Magic as usize, MAGIC + 1), []);
         for taken in [0, 1, LINE as u64, u64::MAX] {
-            assert!(with(Header::Taken as usize, taken).len() <= 1);
+            assert!(with(Header::Used as usize, taken).len() <= 1);
         }
-        // The length of the block, its kind, and those of its text and numbers.
+        // The length of the block, then its kind with the lengths of text and numbers.
         for length in [0, 1, 15, 33, u64::MAX] {
             assert_eq!(with(LINE, length), [], "{length} words");
         }
@@ -198,11 +198,11 @@ mod tests {
         assert_eq!(sums(&words)[0].0.as_deref(), Some("\u{fffd}[2J\u{fffd}"));
     }
 
-    /// Memory that a page may take, for each of its bytes.
-    const TIMES: usize = 16;
+    /// Maximum bytes of memory for each byte of a page.
+    const MAX_RATIO: usize = 16;
 
     #[test]
-    fn a_page_takes_no_more_memory_than_some_times_its_bytes() {
+    fn reading_a_page_takes_bounded_memory() {
         let sites: Vec<String> = (0..2000).map(|site| format!("\t\t{site}\t\t")).collect();
         let stages: Vec<String> = (0..2000).map(|stage| format!("\t\t\t\t{stage}")).collect();
         let long = format!("requests:{}", "x".repeat(100_000));
@@ -229,7 +229,7 @@ mod tests {
             let bytes = size_of_val(&words[..]);
             let (rows, taken) = gantry_lab::memory::taken(|| contents(&words).map(|contents| contents.rows.len()));
             assert!(rows.is_some(), "{bomb}");
-            assert!(taken.bytes <= TIMES * bytes, "{bomb}: {} bytes for {bytes}", taken.bytes);
+            assert!(taken.bytes <= MAX_RATIO * bytes, "{bomb}: {} bytes for {bytes}", taken.bytes);
         }
     }
 

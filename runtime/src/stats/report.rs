@@ -6,20 +6,19 @@ use gantry_core::route::Reason;
 use gantry_core::stats::{Event, Histogram, Numbers, Snapshot, Stage};
 use serde::{Deserialize, Serialize};
 
-/// Most rows and guests of a report. No program has nearly as many, and anybody may write a page that says so.
-pub(super) const MOST_ROWS: usize = 4096;
-/// Most reasons, events and stages of a row, and most numbers of a guest.
-pub(super) const MOST_NAMES: usize = 128;
+/// Maximum rows and guests of a report. Real programs have far fewer, but a page may claim any number.
+pub(super) const MAX_ROWS: usize = 4096;
+/// Maximum reasons, events and stages of a row, and numbers of a guest.
+pub(super) const MAX_NAMES: usize = 128;
 
-/// What one process has counted, or several together. Names are those of tables and JSON, so that a report of another version can be
-/// read too.
+/// The counters of one or several processes. Names are text as in tables and JSON, so that reports of other versions can be read.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Whose numbers these are.
+    /// The processes.
     pub processes: Vec<Process>,
-    /// One for each device, algorithm and operation.
+    /// A row for each device, algorithm and operation.
     pub rows: Vec<Row>,
-    /// The guests that they serve, as `gantry serve` does.
+    /// The guests that the processes serve, as `gantry serve` does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
 }
@@ -27,58 +26,58 @@ pub struct Report {
 /// Device, algorithm and operation.
 pub type Site<'r> = (Option<&'r str>, &'r str, &'r str);
 
-/// What a guest has had of a server.
+/// The counters of a server's guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
     /// The name of its socket.
     pub name: String,
-    /// By what the server calls them.
+    /// Numbers by the server's names for them.
     pub numbers: BTreeMap<String, u64>,
 }
 
 /// A process that has published.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// The PID.
     pub pid: u32,
-    /// The name of its program.
+    /// The name of the program.
     pub program: String,
-    /// When it began to publish, in seconds since 1970.
+    /// The time at which it began to publish, in seconds since 1970.
     pub started: u64,
-    /// When it last did.
+    /// The time at which it last published, in seconds since 1970.
     pub written: u64,
 }
 
-/// What was counted of one device, one algorithm, one operation.
+/// The counters of one device, algorithm and operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The device; `null` for requests that reached none.
     pub device: Option<String>,
-    /// Its class.
+    /// The class of the device.
     pub class: Option<String>,
     /// The algorithm.
     pub algorithm: String,
-    /// One of its operations.
+    /// The operation.
     pub operation: String,
-    /// Requests that were handed to the device.
+    /// Requests handed to the device.
     pub requests: u64,
-    /// Bytes of data in them.
+    /// Bytes of their data.
     pub bytes: u64,
-    /// Batches of two or more.
+    /// Batches of two or more requests.
     pub batches: u64,
-    /// Requests in these.
+    /// Requests in these batches.
     pub batched: u64,
-    /// The requests by the reason of their route.
+    /// Requests by the reason of their route.
     pub reasons: BTreeMap<String, u64>,
-    /// What else happened, and how often.
+    /// Counts of other events.
     pub events: BTreeMap<String, u64>,
-    /// The times of the stages of a request.
+    /// Times by the stage of a request.
     pub stages: BTreeMap<String, Times>,
 }
 
-/// A [`Histogram`]. Of a request that was timed, `requests` counts all for which it stands.
+/// A [`Histogram`]. A request that was timed stands for several; `requests` counts all of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct Times {
     pub requests: u64,
     pub mean_ns: u64,
@@ -93,46 +92,46 @@ pub struct Times {
 }
 
 impl Report {
-    /// What a process says.
-    pub fn of(snapshot: &Snapshot, process: Process) -> Self {
-        let rows = snapshot.rows.iter().map(Row::of).collect();
+    /// Makes a report from a snapshot of a process.
+    pub fn from_snapshot(snapshot: &Snapshot, process: Process) -> Self {
+        let rows = snapshot.rows.iter().map(Row::from_numbers).collect();
         Self { processes: vec![process], rows, guests: Vec::new() }
     }
 
-    /// Adds what other processes say. Sites and guests that there is no room for are left out.
+    /// Adds another report. Leaves out sites and guests for which there is no room.
     pub fn merge(&mut self, other: Report) {
-        self.merge_within(other, MOST_ROWS.saturating_sub(self.rows.len() + self.guests.len()));
+        self.merge_within(other, MAX_ROWS.saturating_sub(self.rows.len() + self.guests.len()));
     }
 
-    /// The same, with room for so many more of these together.
+    /// Adds another report, with room for `room` more rows and guests together.
     pub(super) fn merge_within(&mut self, other: Report, mut room: usize) {
         self.processes.extend(other.processes);
         merge(&mut self.rows, other.rows, &mut room);
         merge(&mut self.guests, other.guests, &mut room);
     }
 
-    /// The rows by their sites: device, algorithm, operation.
+    /// Returns the rows by site.
     pub fn by_site(&self) -> HashMap<Site<'_>, &Row> {
         self.rows.iter().map(|row| (row.site(), row)).collect()
     }
 
-    /// As JSON, in one line.
+    /// Formats the report as JSON, in one line.
     pub fn to_json(&self) -> String {
-        // Strings, numbers and maps with strings for keys: nothing that JSON could not say.
+        // Cannot fail: there are only strings, numbers and maps with string keys.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// From JSON.
+    /// Parses a report from JSON.
     ///
     /// # Errors
-    /// The text is no report.
+    /// The text is not a report.
     pub fn from_json(text: &str) -> io::Result<Self> {
         serde_json::from_str(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 }
 
 impl Row {
-    fn of(numbers: &Numbers) -> Self {
+    fn from_numbers(numbers: &Numbers) -> Self {
         let (device, class) = numbers.device.clone().map(|(name, class)| (name, class.name().to_owned())).unzip();
         let counted = |(code, count): (&str, u64)| (count > 0).then(|| (code.to_owned(), count));
         let reasons = Reason::ALL.iter().map(|reason| (reason.code(), numbers.reason(*reason)));
@@ -153,7 +152,7 @@ impl Row {
         }
     }
 
-    /// Without any numbers yet.
+    /// Creates a row with all numbers 0.
     pub(super) fn new(device: Option<String>, class: Option<String>, algorithm: String, operation: String) -> Self {
         let (reasons, events, stages) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self {
@@ -171,8 +170,8 @@ impl Row {
         }
     }
 
-    /// Adds to the column of this name, as [`Column`](gantry_core::stats::Column) writes it; other names mean nothing here.
-    pub(super) fn count(&mut self, column: &str, number: u64) {
+    /// Adds to the column of this name, in the format of [`Column`](gantry_core::stats::Column). Ignores other names.
+    pub(super) fn add_count(&mut self, column: &str, number: u64) {
         let sum = match column.split_once(':') {
             None if column == "bytes" => &mut self.bytes,
             None if column == "batches" => &mut self.batches,
@@ -188,7 +187,7 @@ impl Row {
     }
 
     /// Adds the times of a stage.
-    pub(super) fn time(&mut self, stage: &str, times: &Histogram) {
+    pub(super) fn add_times(&mut self, stage: &str, times: &Histogram) {
         if times.requests() > 0
             && let Some(sum) = entry(&mut self.stages, stage)
         {
@@ -196,13 +195,13 @@ impl Row {
         }
     }
 
-    /// What no other row of a report is about.
+    /// Returns the device, algorithm and operation, which identify the row in a report.
     pub fn site(&self) -> Site<'_> {
         (self.device.as_deref(), &self.algorithm, &self.operation)
     }
 }
 
-/// Numbers that have a name.
+/// Numbers with a name.
 trait Named {
     type Name<'n>: Hash + Eq
     where
@@ -233,7 +232,7 @@ impl Named for Row {
         add(&mut self.reasons, &other.reasons);
         add(&mut self.events, &other.events);
         for (stage, times) in &other.stages {
-            self.time(stage, &times.histogram());
+            self.add_times(stage, &times.histogram());
         }
     }
 }
@@ -250,7 +249,7 @@ impl Named for Guest {
     }
 }
 
-/// Adds each of `others` to the one of its name, or behind all while there is room.
+/// Adds each of `others` to the one with the same name, or at the end while there is room.
 fn merge<T: Named>(all: &mut Vec<T>, others: Vec<T>, room: &mut usize) {
     let places: Vec<Option<usize>> = {
         let known: HashMap<_, _> = all.iter().enumerate().map(|(place, one)| (one.name(), place)).collect();
@@ -268,7 +267,7 @@ fn merge<T: Named>(all: &mut Vec<T>, others: Vec<T>, room: &mut usize) {
     }
 }
 
-/// Adds numbers by their names.
+/// Adds numbers by name.
 fn add(sums: &mut BTreeMap<String, u64>, numbers: &BTreeMap<String, u64>) {
     for (name, number) in numbers {
         add_one(sums, name, *number);
@@ -281,23 +280,23 @@ fn add_one(sums: &mut BTreeMap<String, u64>, name: &str, number: u64) {
     }
 }
 
-/// What has a name; `None` where there is no room for one more.
+/// Returns the entry with this name, created if needed; `None` if there is no room.
 fn entry<'e, T: Default>(all: &'e mut BTreeMap<String, T>, name: &str) -> Option<&'e mut T> {
-    if all.len() < MOST_NAMES && !all.contains_key(name) {
+    if all.len() < MAX_NAMES && !all.contains_key(name) {
         all.insert(name.to_owned(), T::default());
     }
     all.get_mut(name)
 }
 
 impl Times {
-    /// Adds other times.
+    /// Adds a histogram.
     pub fn add(&mut self, times: &Histogram) {
         let mut sum = self.histogram();
         sum.merge(times);
         *self = Times::from(&sum);
     }
 
-    /// The histogram that it was made from.
+    /// Returns the histogram.
     pub fn histogram(&self) -> Histogram {
         Histogram::from_parts(self.buckets.iter().copied(), self.total_ns, self.max_ns)
     }
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_takes_no_more_memory_than_some_times_its_bytes() {
+    fn reading_a_file_takes_bounded_memory() {
         let numbers = many(5000, |number| format!(r#""{number}":0,"#));
         let numbers = numbers.trim_end_matches(',');
         let buckets = vec!["[0,0]"; 50_000].join(",");
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_has_an_end() {
+    fn sums_are_bounded() {
         let of = |first: usize| {
             let rows = many(3000, |site| row(&(first + site).to_string(), r#""reasons":{},"events":{},"stages":{}"#));
             Report::from_json(&report(&rows, "")).unwrap()
@@ -367,9 +366,9 @@ mod tests {
         assert_eq!((sum.rows.len(), sum.rows[2999].requests), (3000, 2));
         sum.merge(of(2000));
         sum.merge(of(2000));
-        assert_eq!((sum.rows.len(), sum.rows[2999].requests), (MOST_ROWS, 4));
+        assert_eq!((sum.rows.len(), sum.rows[2999].requests), (MAX_ROWS, 4));
         let mut names = BTreeMap::new();
         (0..1000).for_each(|name| add_one(&mut names, &name.to_string(), 1));
-        assert_eq!(names.len(), MOST_NAMES);
+        assert_eq!(names.len(), MAX_NAMES);
     }
 }

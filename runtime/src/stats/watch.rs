@@ -1,4 +1,4 @@
-//! What processes do while one looks: the pages of those that run, again and again, and the last numbers of those that have ended.
+//! Repeated observation of processes: the pages of running ones, and the last counters of ended ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,54 +7,54 @@ use std::time::Instant;
 use super::live::{Identity, Live, live};
 use super::report::Report;
 
-/// Looks at all processes again and again.
+/// Observes all processes repeatedly.
 #[derive(Default)]
 pub struct Watch {
     known: BTreeMap<Identity, Watched>,
-    /// What those did that have ended.
+    /// The totals of processes that have ended.
     ended: Totals,
 }
 
-/// Reports by program. Anybody may start programs of any names and with any sites: those that there is no room for are left out.
+/// Reports by program. Any user may start programs with any name and sites, so the size is limited and the excess is left out.
 #[derive(Clone, Default)]
 struct Totals {
     programs: BTreeMap<String, Report>,
-    /// Programs, and rows and guests of all of them.
+    /// Number of programs, and of rows and guests of all of them.
     size: usize,
 }
 
-/// Most of these. A machine has some hundred.
-const MOST: usize = 16_384;
+/// Maximum of `size`. A machine has some hundred.
+const MAX_ENTRIES: usize = 16_384;
 
 impl Totals {
-    /// Without the processes, of which there would be ever more.
+    /// Adds a report without its processes, whose number would grow without limit.
     fn add(&mut self, program: &str, report: Report) {
         let is_new = !self.programs.contains_key(program);
-        if is_new && self.size >= MOST {
+        if is_new && self.size >= MAX_ENTRIES {
             return;
         }
         let sum = self.programs.entry(program.to_owned()).or_default();
         let size = |report: &Report| report.rows.len() + report.guests.len();
         let before = size(sum);
-        sum.merge_within(Report { processes: Vec::new(), ..report }, MOST.saturating_sub(self.size));
+        sum.merge_within(Report { processes: Vec::new(), ..report }, MAX_ENTRIES.saturating_sub(self.size));
         self.size += usize::from(is_new) + size(sum) - before;
     }
 }
 
-/// A process and its children, as they were at the last two looks.
+/// A process and its children, at the last two observations.
 pub struct Watched {
-    /// Where it is.
+    /// The page.
     pub live: Live,
-    /// What it has counted.
+    /// The present counters.
     pub now: Report,
-    /// When that was read.
+    /// The time of reading `now`.
     pub at: Instant,
-    /// What it had counted at the look before, and when; `None` if it was new.
+    /// The previous counters and their time; `None` if the process is new.
     pub before: Option<(Report, Instant)>,
 }
 
 impl Watch {
-    /// Looks once more. A process that has ended since the last look is read a last time: its page is there as long as it is open here.
+    /// Observes all processes. A process that has ended since is read a last time: its page exists as long as it is open here.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -71,7 +71,7 @@ impl Watch {
             }
         }
         for (identity, live) in found {
-            // One that ended before it could be read is not missed: it was never seen.
+            // Ignore a process that ended before it could be read: it was never seen.
             if let Ok(now) = live.read() {
                 self.known.insert(identity, Watched { live, now, at: Instant::now(), before: None });
             }
@@ -79,15 +79,15 @@ impl Watch {
         Ok(())
     }
 
-    /// Those that run, the oldest first.
+    /// Returns the running processes, oldest first.
     pub fn running(&self) -> impl Iterator<Item = &Watched> {
         let mut all: Vec<&Watched> = self.known.values().collect();
         all.sort_unstable_by(|a, b| a.live.pids.cmp(&b.live.pids));
         all.into_iter()
     }
 
-    /// What all programs did that ran at any look, those that have ended among them, by program. No number in it goes back while there is room for
-    /// all programs and their sites: 16,384 together.
+    /// Returns the totals by program of all processes seen so far, including ended ones. Totals never decrease as long as there is room for all
+    /// programs and their sites: 16,384 together.
     pub fn totals(&self) -> BTreeMap<String, Report> {
         let mut totals = self.ended.clone();
         for watched in self.known.values() {
@@ -98,7 +98,7 @@ impl Watch {
 }
 
 impl Watched {
-    /// Reads the page again. What cannot be read leaves the numbers as they were.
+    /// Reads the page again. If that fails, keeps the old counters.
     fn read(&mut self) {
         if let Ok(now) = self.live.read() {
             self.before = Some((std::mem::replace(&mut self.now, now), self.at));
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn totals_have_an_end_and_what_is_in_them_is_counted_on() {
+    fn totals_are_bounded_and_known_entries_still_count() {
         let mut totals = Totals::default();
-        (0..MOST).for_each(|program| totals.add(&program.to_string(), report(0..3)));
-        assert_eq!(totals.programs.len(), MOST / 4);
+        (0..MAX_ENTRIES).for_each(|program| totals.add(&program.to_string(), report(0..3)));
+        assert_eq!(totals.programs.len(), MAX_ENTRIES / 4);
         totals.add("0", report(0..5));
         totals.add("other", report(0..1));
         let first = &totals.programs["0"].rows;
-        assert_eq!((first.len(), first[0].requests, totals.programs.len()), (3, 2, MOST / 4));
+        assert_eq!((first.len(), first[0].requests, totals.programs.len()), (3, 2, MAX_ENTRIES / 4));
     }
 }

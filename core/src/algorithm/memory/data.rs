@@ -5,7 +5,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use super::iobuf::IoBuf;
-use super::segment::{Segment, Segments};
+use super::{Segment, Segments};
 
 /// The data of a [`Submission`](crate::Submission), which owns them.
 pub enum Data {
@@ -34,7 +34,7 @@ impl Data {
         }
     }
 
-    /// The bytes of a buffer. Of segments, none: these are [read](Segments::read).
+    /// Returns the bytes of a buffer, and none for segments, which must be [read](Segments::read).
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match self {

@@ -4,15 +4,14 @@ use std::any::Any;
 
 use zeroize::Zeroizing;
 
-/// A contiguous buffer that a [`Submission`](crate::Submission) can own. `Any` lets its owner have it back as what it was.
+/// A contiguous buffer that a [`Submission`](crate::Submission) can own. `Any` lets its owner get it back in its own type.
 ///
-/// Both methods give the same bytes, as long as nobody else has the buffer: a request is of the length that its buffer had when
-/// it was submitted.
+/// Both methods return the same bytes while nothing else has access to the buffer. A request has the length of its buffer at submission.
 pub trait IoBuf: Any + Send + Sync {
     /// All of its bytes.
     fn as_slice(&self) -> &[u8];
 
-    /// The same bytes, to be written.
+    /// Returns the same bytes for writing.
     fn as_mut_slice(&mut self) -> &mut [u8];
 }
 

@@ -3,18 +3,17 @@ use std::mem::{self, ManuallyDrop};
 use super::Queue;
 use crate::request::List;
 
-/// How many times a queue that is dropped looks for requests that other threads have in hand, before it leaves its memory to
-/// them.
+/// Attempts of a queue that is dropped to get back requests that other threads are running. After these, its memory is leaked.
 const PATIENCE: usize = 1000;
 
 impl Queue {
-    /// Whether this process is a child of the one that made the queue.
+    /// Returns `true` in a child of the process that made the queue.
     #[inline]
-    pub(super) fn is_of_parent(&self) -> bool {
+    pub(super) fn is_forked(&self) -> bool {
         !self.process.is_current()
     }
 
-    /// Takes nothing back: the memory of requests stays.
+    /// Takes nothing back: leaks the memory of the requests.
     fn leave_to_parent(&mut self) {
         self.groups.iter().for_each(|group| group.leave(&self.gantry));
         mem::forget((mem::take(&mut self.groups), mem::replace(&mut self.done, List::new())));
@@ -23,12 +22,12 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if self.is_of_parent() {
+        if self.is_forked() {
             return self.leave_to_parent();
         }
         for group in std::mem::take(&mut self.groups) {
             if group.posted {
-                self.send(group); // others' requests lie there, too: all are run
+                self.send(group); // run all: requests of other queues are there, too
                 continue;
             }
             group.leave(&self.gantry);
@@ -36,9 +35,9 @@ impl Drop for Queue {
         }
         self.dispatcher.abandon(&self.gantry, &mut self.done);
         self.done.extend(self.sessions.drain());
-        // Those that another thread runs at this moment come back when it has.
+        // Requests that another thread is running come back when it has finished.
         for _ in 0..PATIENCE {
-            if self.dispatcher.out() == 0 {
+            if self.dispatcher.in_flight() == 0 {
                 break;
             }
             std::thread::yield_now();
@@ -48,8 +47,8 @@ impl Drop for Queue {
             self.slots.take(handle);
         }
         if self.slots.used() == 0 {
-            self.inbox.settle();
-            // SAFETY: nothing points into these any more, and they are not used again.
+            self.inbox.wait_for_deliverers();
+            // SAFETY: no request is left, so nothing points into these any more, and they are not used again.
             #[allow(unsafe_code)]
             unsafe {
                 ManuallyDrop::drop(&mut self.dispatcher);

@@ -5,24 +5,24 @@
 use super::Learned;
 use crate::route::ask::{Ask, Choice};
 use crate::route::cost::Costs;
-use crate::route::lesson::MANY;
+use crate::route::measurement::MANY;
 
-/// A ring that takes so many times as long for one request as the fastest device does not flow under `latency`.
-const SWIFT: f32 = 2.0;
+/// A ring that takes more than this factor of the fastest device's time for one request is not pipelined under `latency`.
+const PIPELINE_LIMIT: f32 = 2.0;
 /// A ring that keeps the thread busy for more than this share of its time computes in the thread.
 const BUSY: f32 = 0.75;
 
-/// A choice with what matters here.
+/// A choice with the numbers that matter here.
 #[derive(Clone, Copy)]
 pub(super) struct Device<'a> {
     pub(super) place: usize,
     pub(super) lanes: usize,
     /// It computes in the calling thread, by a ring or without.
     pub(super) in_thread: bool,
-    /// Nanoseconds that it needs for what it has.
+    /// Nanoseconds for the requests that it already has.
     pub(super) ahead: f32,
-    /// A ring that is charged what a request costs when it is full.
-    pub(super) flows: bool,
+    /// A ring whose requests are charged their cost in a full ring.
+    pub(super) is_pipelined: bool,
     pub(super) costs: &'a Costs,
 }
 
@@ -31,13 +31,13 @@ impl<'a> Device<'a> {
         let (lanes, costs) = (choice.capability.lanes.max(1), choice.costs);
         let estimate = costs.estimate(requests, bytes);
         let in_thread = choice.capability.direct || costs.is_known() && estimate.cpu_ns > BUSY * estimate.wall_ns;
-        // What is in a ring is thought to be like what is in hand. A thread does not compute what others have in there.
+        // Assumes that the requests in a ring resemble the present ones. A thread does not compute requests of other threads.
         let ahead = if choice.ahead == 0 || in_thread {
             0.0
         } else {
             costs.estimate(MANY, bytes).wall_ns / MANY as f32 * choice.ahead as f32
         };
-        Self { place: choice.device, lanes, in_thread, ahead, flows: false, costs }
+        Self { place: choice.device, lanes, in_thread, ahead, is_pipelined: false, costs }
     }
 
     #[inline]
@@ -50,12 +50,12 @@ impl<'a> Device<'a> {
 pub(super) struct Known<'a> {
     devices: [Option<Device<'a>>; Known::MOST],
     pub(super) len: usize,
-    /// Of them, those that work beside the calling thread.
+    /// Those that work beside the calling thread.
     pub(super) rings: usize,
     /// Choices whose costs are not known.
-    pub(super) strangers: usize,
+    pub(super) unmeasured: usize,
     /// No device that offers the operation was left out.
-    pub(super) all_had_a_say: bool,
+    pub(super) is_complete: bool,
 }
 
 impl Known<'_> {
@@ -63,15 +63,15 @@ impl Known<'_> {
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn of(ask: &'a Ask<'_>, policy: Learned, requests: usize, bytes: usize) -> Self {
+    pub(super) fn new(ask: &'a Ask<'_>, policy: Learned, requests: usize, bytes: usize) -> Self {
         let cost = |device: &Device<'a>| policy.cost(device, requests, bytes);
-        let mut known = Self { devices: [None; Self::MOST], len: 0, rings: 0, strangers: 0, all_had_a_say: false };
+        let mut known = Self { devices: [None; Self::MOST], len: 0, rings: 0, unmeasured: 0, is_complete: false };
         let mut choices = 0;
         for choice in ask.choices() {
             choices += 1;
             let device = Device::new(&choice, requests, bytes);
             if !device.costs.is_known() {
-                known.strangers += 1;
+                known.unmeasured += 1;
             } else if known.len < Self::MOST {
                 known.devices[known.len] = Some(device);
                 known.len += 1;
@@ -83,17 +83,17 @@ impl<'a> Known<'a> {
             }
         }
         known.rings = known.iter().filter(|device| !device.in_thread).count();
-        known.all_had_a_say = choices == ask.offers();
-        known.let_flow(policy, requests, bytes);
+        known.is_complete = choices == ask.offers();
+        known.mark_pipelined(policy, requests, bytes);
         known
     }
 
-    fn let_flow(&mut self, policy: Learned, requests: usize, bytes: usize) {
+    fn mark_pipelined(&mut self, policy: Learned, requests: usize, bytes: usize) {
         let fastest = self.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
         let is_loaded = requests > 1 || self.iter().any(|device| device.ahead > 0.0);
         for ring in self.devices.iter_mut().flatten().filter(|device| !device.in_thread) {
-            ring.flows = match policy {
-                Learned::Latency => is_loaded && ring.wall(1, bytes) <= fastest * SWIFT,
+            ring.is_pipelined = match policy {
+                Learned::Latency => is_loaded && ring.wall(1, bytes) <= fastest * PIPELINE_LIMIT,
                 Learned::Throughput => true,
                 Learned::Offload => false,
             };

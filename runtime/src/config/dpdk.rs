@@ -1,28 +1,30 @@
+//! Settings of DPDK.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use gantry_driver_dpdk::Options;
 use toml::de::{DeTable, DeValue};
 
-use crate::Setting;
+use super::Setting;
 
 /// The driver's name among the devices.
 pub(crate) const NAME: &str = "dpdk";
 
-/// What is said of DPDK.
+/// The configuration of DPDK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
-    /// By the member of the key, as it was written.
-    pub(crate) written: BTreeMap<String, Setting<String>>,
+    /// The `dpdk.*` settings as written, by member.
+    pub(crate) as_written: BTreeMap<String, Setting<String>>,
 }
 
 pub(crate) const ACCEPTS: &str = "a value for each of memory, eal, shim and queues";
 
 impl Settings {
-    /// `dpdk.MEMBER`.
+    /// Sets `dpdk.MEMBER`.
     pub(crate) fn set(&mut self, member: &str, value: &str) -> Result<(), String> {
-        let number = |least: u32| value.parse().ok().filter(|number| *number >= least);
+        let number = |min: u32| value.parse().ok().filter(|number| *number >= min);
         match member {
             "memory" => {
                 self.options.memory = number(16).ok_or("dpdk.memory is a number of MiB, from 16 on")?;
@@ -32,7 +34,7 @@ impl Settings {
             }
             "eal" => {
                 let words: Vec<&str> = value.split_whitespace().collect();
-                if let Some(wrong) = words.iter().find(|word| word.starts_with('-') && !is_of_memory(word)) {
+                if let Some(wrong) = words.iter().find(|word| word.starts_with('-') && !is_memory_option(word)) {
                     return Err(format!("dpdk.eal takes options about memory, and not '{wrong}': {}", EAL.join(", ")));
                 }
                 self.options.eal = words.into_iter().map(str::to_owned).collect();
@@ -54,34 +56,34 @@ impl Settings {
         Ok(())
     }
 
-    /// `devices.dpdk`: a list of devices, or one, or `off`.
+    /// Sets `devices.dpdk`: a list of devices, one device, or `off`.
     pub(crate) fn set_devices(&mut self, value: &str) -> Result<(), String> {
         const ACCEPTED: &str = "devices.dpdk is off or a list of devices, as [\"crypto_openssl\", \"0000:3d:01.0\"]";
         let devices = match value {
             "off" => Vec::new(),
             list if list.starts_with('[') => strings(list).ok_or(ACCEPTED)?,
-            // A device needs a name that nobody takes for a switch.
+            // A name without these characters would look like a switch.
             one if one.contains(['_', ':']) => vec![one.to_owned()],
             _ => return Err(ACCEPTED.to_owned()),
         };
         let first = |line: &String| line.split(',').next().unwrap_or_default().to_owned();
         let mut names: Vec<String> = devices.iter().map(first).collect();
         names.sort_unstable();
-        if let Some([twice, _]) = names.array_windows().find(|[one, other]| one == other) {
-            return Err(format!("devices.dpdk names '{twice}' twice"));
+        if let Some([duplicate, _]) = names.array_windows().find(|[one, other]| one == other) {
+            return Err(format!("devices.dpdk names '{duplicate}' twice"));
         }
         self.options.devices = devices;
         Ok(())
     }
 
-    /// The devices as they would be written.
+    /// Returns the devices in the syntax of the configuration.
     pub(crate) fn devices(&self) -> String {
         if self.options.devices.is_empty() { "off".to_owned() } else { format!("{:?}", self.options.devices) }
     }
 }
 
-/// The options of DPDK's EAL about memory, and about cards. Others are refused, as some load code (`-d`). Names are whole, because the EAL takes
-/// abbreviations.
+/// The accepted options of DPDK's EAL, which are about memory and cards. Others are refused, because some load code (`-d`). Names must be
+/// complete, because the EAL takes abbreviations.
 const EAL: [&str; 15] = [
     "--base-virtaddr",
     "--file-prefix",
@@ -100,12 +102,12 @@ const EAL: [&str; 15] = [
     "--vfio-vf-token",
 ];
 
-fn is_of_memory(option: &str) -> bool {
+fn is_memory_option(option: &str) -> bool {
     let name = option.split_once('=').map_or(option, |(name, _)| name);
     EAL.contains(&name)
 }
 
-/// A list of strings in TOML.
+/// Parses a list of strings in TOML.
 fn strings(list: &str) -> Option<Vec<String>> {
     let text = format!("list = {list}");
     let table = DeTable::parse(&text).ok()?;
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_a_list_with_arguments_or_one() {
+    fn takes_one_device_or_a_list_with_arguments() {
         let of = |value: &str| {
             let mut settings = Settings::default();
             settings.set_devices(value).map(|()| settings.options.devices)
@@ -135,12 +137,12 @@ mod tests {
         for wrong in ["on", "[1]", "[\"\"]", "[\"crypto_null\"", ""] {
             assert!(of(wrong).unwrap_err().starts_with("devices.dpdk is off or a list"), "{wrong}");
         }
-        let twice = of("[\"crypto_null\", \"crypto_null,socket_id=0\"]").unwrap_err();
-        assert_eq!(twice, "devices.dpdk names 'crypto_null' twice");
+        let duplicate = of("[\"crypto_null\", \"crypto_null,socket_id=0\"]").unwrap_err();
+        assert_eq!(duplicate, "devices.dpdk names 'crypto_null' twice");
     }
 
     #[test]
-    fn what_dpdk_cannot_be_told_is_an_error() {
+    fn refuses_invalid_settings() {
         let wrong = |member, value| Settings::default().set(member, value).unwrap_err();
         assert_eq!(wrong("memory", "15"), "dpdk.memory is a number of MiB, from 16 on");
         assert_eq!(wrong("queues", "0"), "dpdk.queues is a number from 1 on");

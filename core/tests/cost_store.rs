@@ -1,4 +1,4 @@
-//! What a calibration leaves for later processes, on a machine that does other things.
+//! The costs that calibrations keep for later processes, on a machine with other load.
 
 #![cfg(not(miri))] // simulated seconds: hours
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
@@ -11,31 +11,31 @@ use std::sync::{Arc, Mutex};
 use gantry_core::driver::Class;
 use gantry_core::route::{CostRecord, CostStore};
 use gantry_core::{Algorithm, Clock, Gantry, SessionParams, VirtualClock};
-use timed::weather::{Kind, Weather};
+use timed::disturbances::{Disturbances, Kind};
 use timed::{Timing, World};
 
-/// Keeps costs in memory, and counts how often.
+/// Keeps costs in memory, and counts saves.
 #[derive(Debug, Default)]
 struct Memory {
-    kept: Mutex<Vec<CostRecord>>,
+    stored: Mutex<Vec<CostRecord>>,
     saves: AtomicUsize,
 }
 
 impl CostStore for Memory {
     fn load(&self) -> Result<Vec<CostRecord>, String> {
-        Ok(self.kept.lock().unwrap().clone())
+        Ok(self.stored.lock().unwrap().clone())
     }
 
     fn save(&self, records: &[CostRecord]) -> Result<(), String> {
         self.saves.fetch_add(1, Ordering::Relaxed);
-        let mut kept = self.kept.lock().unwrap();
-        kept.retain(|old| records.iter().all(|new| new.device != old.device));
-        kept.extend_from_slice(records);
+        let mut stored = self.stored.lock().unwrap();
+        stored.retain(|old| records.iter().all(|new| new.device != old.device));
+        stored.extend_from_slice(records);
         Ok(())
     }
 }
 
-/// A clock that knows the thread's own time, where that is said to be known. A look takes a nanosecond.
+/// A clock with the thread's CPU time, if the flag is set. A look takes a nanosecond.
 #[derive(Debug)]
 struct Metered(Arc<VirtualClock>, bool);
 
@@ -58,13 +58,13 @@ impl Clock for Metered {
     }
 }
 
-/// Software, and lanes of which 16 take as long as one.
+/// Returns software, and lanes of which 16 take as long as one.
 fn devices(clock: &Arc<VirtualClock>, kind: Kind) -> [Timing; 2] {
-    let weather = Arc::new(Weather::new(kind));
+    let disturbances = Arc::new(Disturbances::new(kind));
     let device = |name, setup, byte, lanes, class| Timing {
         lanes,
         class,
-        weather: weather.clone(),
+        disturbances: disturbances.clone(),
         ..Timing::new(name, clock, setup, byte)
     };
     [device("software", 100, 1.0, 1, Class::Software), device("lanes", 900, 3.0, 16, Class::Simd)]
@@ -74,8 +74,7 @@ fn time(device: &Timing, requests: usize, bytes: usize) -> f64 {
     (requests.div_ceil(device.lanes) as u64 * device.time(bytes)) as f64
 }
 
-/// What programs leave behind: each works until it has kept something for the `saves`th time, and ends. For each cell, how many times
-/// longer it seems than it is.
+/// Runs programs until each has saved costs `saves` times. Returns, for each cell, the factor by which it is too long.
 fn left_behind(kind: Kind, metered: bool, programs: usize, saves: usize) -> Vec<f64> {
     let (clock, store) = (Arc::new(VirtualClock::default()), Arc::new(Memory::default()));
     let devices = devices(&clock, kind);
@@ -85,12 +84,12 @@ fn left_behind(kind: Kind, metered: bool, programs: usize, saves: usize) -> Vec<
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
         let world = World { clock: clock.clone(), session };
         let ends = store.saves.load(Ordering::Relaxed) + saves;
-        // A table of which much was disturbed is not kept.
+        // A table with many disturbed cells is not saved.
         (0..100_000).take_while(|_| store.saves.load(Ordering::Relaxed) < ends).for_each(|_| _ = world.one(4096));
     }
-    let kept = store.load().unwrap();
+    let stored = store.load().unwrap();
     let device = |record: &CostRecord| devices.iter().find(|device| device.name == record.device).unwrap();
-    let cells = kept.iter().flat_map(|record| record.cells.iter().map(move |cell| (device(record), cell)));
+    let cells = stored.iter().flat_map(|record| record.cells.iter().map(move |cell| (device(record), cell)));
     cells.map(|(device, cell)| f64::from(cell.wall_ns) / time(device, cell.requests, cell.bytes)).collect()
 }
 
@@ -99,7 +98,7 @@ fn most(times: &[f64]) -> f64 {
 }
 
 #[test]
-fn the_first_request_on_cold_caches_is_in_no_cell() {
+fn cells_exclude_the_first_request_on_cold_caches() {
     for saves in [1, 2] {
         let times = left_behind(Kind::Cold, false, 1, saves);
         assert!(most(&times) < 1.01 && times.len() > 60, "{times:?}");
@@ -107,7 +106,7 @@ fn the_first_request_on_cold_caches_is_in_no_cell() {
 }
 
 #[test]
-fn time_that_other_programs_had_is_in_no_cell() {
+fn cells_exclude_the_time_of_other_programs() {
     for saves in [1, 2] {
         let times = left_behind(Kind::Preemptions, true, 1, saves);
         assert!(most(&times) < 1.01 && times.len() > 60, "{times:?}");
@@ -115,12 +114,12 @@ fn time_that_other_programs_had_is_in_no_cell() {
 }
 
 #[test]
-fn what_can_only_be_disturbed_is_not_kept() {
+fn heavily_disturbed_costs_are_not_stored() {
     for kind in [Kind::Preemptions, Kind::Frequency, Kind::Neighbour, Kind::All] {
-        // A program that ends half-way, one that ends later, several of them.
+        // A program that ends half-way, one that ends later, and several of each.
         for (programs, saves) in [(1, 1), (1, 2), (3, 1), (3, 2)] {
             let times = left_behind(kind, false, programs, saves);
-            // A cell is a few times too long at most, where the machine was slow for the whole turn.
+            // A cell is a few times too long at most, if the machine was slow for the whole turn.
             assert!(most(&times) < 6.0, "{kind:?} {programs} {saves}: {times:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a measured request teaches.
+//! Learning from a measured request.
 
 use super::candidate::Candidate;
 use super::cost::Finding;
@@ -47,16 +47,16 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
     #[allow(clippy::cast_precision_loss, reason = "as above")]
     let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
     let wall = wall * expected / (expected + others);
-    let ledger = ledgers.of(algorithm, operation);
+    let ledger = ledgers.ledger(algorithm, operation);
     #[allow(clippy::cast_precision_loss, reason = "as above")]
     let learn = || costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
     let finding = match (reason == Reason::Trial, costs.is_unconfirmed(requests, bytes)) {
         (true, true) => {
-            ledger.lost(wall - expected);
+            ledger.count_loss(wall - expected);
             costs.check(requests, bytes, wall)
         }
         (true, false) => {
-            ledger.tried(device, expected, wall);
+            ledger.record_trial(device, expected, wall);
             // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
             if wall >= expected {
                 return;
@@ -65,8 +65,8 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
             learn()
         }
         (false, unconfirmed) => {
-            ledger.took(requests, bytes, wall);
-            let place = Place::of(requests, bytes);
+            ledger.update_expected(requests, bytes, wall);
+            let place = Place::new(requests, bytes);
             let of_cpu = candidate.capability.direct && !unconfirmed;
             match of_cpu.then(|| ledger.pace.follow(device, place, expected, wall)).flatten() {
                 Some(factor) => Finding::Pace(factor),
@@ -79,10 +79,9 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
         Finding::Nothing => {}
         Finding::Pace(factor) => direct().for_each(|candidate| candidate.costs(operation).drift_by(factor)),
         Finding::Changed(factor) => {
-            ledger.try_again();
+            ledger.hasten_trials();
             if candidate.capability.direct {
-                // As likely as not it is the CPU that has changed, and with it the others that compute on it. Whether it is
-                // this device alone, their next trial shows.
+                // The CPU may have changed, and with it the other devices that compute on it. Their next trial shows whether this device alone has changed.
                 let others = direct().filter(|other| other.device != device);
                 others.for_each(|other| other.costs(operation).drift_by(factor));
             }
@@ -90,9 +89,9 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
         Finding::Contradicted => {
             // The others were kept together with it.
             for candidate in candidates {
-                candidate.costs(operation).forget_kept();
+                candidate.costs(operation).forget_loaded();
             }
-            ledger.start_over();
+            ledger.reset();
         }
     }
 }

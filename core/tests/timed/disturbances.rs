@@ -1,10 +1,10 @@
-//! What else a machine does while requests run, on a virtual clock: the same thing at every run.
+//! Other load of a machine while requests run, on a virtual clock. Every run is the same.
 
 use std::sync::Mutex;
 
 use gantry_core::{Clock, VirtualClock};
 
-/// Numbers that look random and are the same at every run.
+/// Pseudorandom numbers, the same at every run.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -21,7 +21,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// From 0 up to 1.
+    /// Returns a number from 0 up to, but not including, 1.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -38,18 +38,18 @@ pub(crate) enum Kind {
     Calm,
     /// Other programs get the CPU for some milliseconds, a fifth of the time.
     Preemptions,
-    /// The CPU is as fast as it can be, or takes 1.3 or 2 times as long.
+    /// The CPU runs at full speed, or takes 1.3 or 2 times as long.
     Frequency,
-    /// A neighbour shares the caches: any request may take up to twice as long while it is there.
+    /// A neighbour shares the caches: while it runs, any request may take up to twice as long.
     Neighbour,
     All,
-    /// The first request on a device, after those of another one, takes 10 µs more: the caches are cold.
+    /// The first request on a device after those of another one takes 10 µs more: the caches are cold.
     Cold,
 }
 
-/// The weather of a machine.
+/// The disturbances of a machine.
 #[derive(Debug, Default)]
-pub(crate) struct Weather {
+pub(crate) struct Disturbances {
     kind: Kind,
     state: Mutex<State>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Weather {
 #[derive(Debug)]
 struct State {
     random: Random,
-    /// The next moments at which something happens.
+    /// The times of the next changes.
     preemption: u64,
     step: u64,
     comes_or_goes: u64,
@@ -74,12 +74,12 @@ impl Default for State {
     }
 }
 
-impl Weather {
+impl Disturbances {
     pub(crate) fn new(kind: Kind) -> Self {
         Self { kind, state: Mutex::default() }
     }
 
-    /// Lets a request of a device pass that takes `ns` on a machine that does nothing else.
+    /// Lets a request of a device pass that takes `ns` nanoseconds on an otherwise idle machine.
     pub(super) fn spend(&self, device: &'static str, ns: u64, clock: &VirtualClock) {
         const MS: f64 = 1e6;
         const COLD: u64 = 10_000;
@@ -109,7 +109,7 @@ impl Weather {
         }
         clock.spend((ns as f64 * times) as u64);
         if has(Kind::Preemptions) && clock.now() >= *preemption {
-            // Passes without the CPU.
+            // Time passes without the CPU.
             clock.advance_to(clock.now() + random.between(MS, 4.0 * MS) as u64);
             *preemption = clock.now() + random.between(2.0 * MS, 18.0 * MS) as u64;
         }

@@ -1,3 +1,11 @@
+pub(crate) mod devices;
+#[cfg(feature = "dpdk")]
+pub(crate) mod dpdk;
+pub(crate) mod keys;
+#[cfg(feature = "model")]
+pub(crate) mod models;
+pub(crate) mod stats;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -9,15 +17,16 @@ use gantry_core::route::Learned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::keys::{self, KEYS, Shown};
+use self::devices::DEVICES;
+use self::keys::{KEYS, Shown};
+use self::stats::StatsChoice;
 use crate::policy::PolicyChoice;
-use crate::stats::StatsChoice;
 use crate::suggest::nearest;
-use crate::{Error, bounded, drivers, rights};
+use crate::{Error, bounded, rights};
 
-/// What the operator wants. Later layers win: the defaults, `/etc/gantry/gantry.toml`, the user's `gantry/gantry.toml`
-/// under `$XDG_CONFIG_HOME` (`~/.config`), the file named by `GANTRY_CONFIG`, `GANTRY_*` variables, arguments. In a process with
-/// [borrowed](crate::rights::borrowed) rights there are no variables.
+/// The configuration. Later layers override earlier ones: the defaults, `/etc/gantry/gantry.toml`, the user's `gantry/gantry.toml`
+/// under `$XDG_CONFIG_HOME` (`~/.config`), the file named by `GANTRY_CONFIG`, `GANTRY_*` variables, arguments. A process with
+/// [elevated](crate::rights::has_elevated_rights) rights ignores variables.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) devices: BTreeMap<String, Setting<bool>>,
@@ -27,32 +36,32 @@ pub struct Config {
     pub(crate) verify: Setting<Option<NonZero<u32>>>,
     pub(crate) stats: Setting<StatsChoice>,
     #[cfg(feature = "dpdk")]
-    pub(crate) dpdk: crate::dpdk::Settings,
+    pub(crate) dpdk: dpdk::Settings,
     #[cfg(feature = "model")]
-    pub(crate) models: BTreeMap<String, Setting<crate::models::Model>>,
+    pub(crate) models: BTreeMap<String, Setting<models::Model>>,
     #[cfg(feature = "model")]
-    pub(crate) faults: Setting<crate::models::Plan>,
+    pub(crate) faults: Setting<models::Plan>,
 }
 
-/// A value, and who asked for it.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting<T> {
     /// The value.
     pub value: T,
-    /// Who asked for it.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
-/// Where a value of the configuration came from.
+/// The origin of a configuration value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// The default; it was not set.
     Default,
     /// A file.
     File {
         /// Its path.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
     },
     /// A variable of the environment.
@@ -75,18 +84,18 @@ impl Default for Config {
     fn default() -> Self {
         let device = |(name, value): &(&str, bool)| ((*name).to_owned(), by_default(*value));
         Self {
-            devices: drivers::DEVICES.iter().map(device).collect(),
+            devices: DEVICES.iter().map(device).collect(),
             policy: by_default(PolicyChoice::Learned(Learned::Latency)),
             cpu: by_default("auto"),
             threads: by_default(None),
             verify: by_default(None),
             stats: by_default(StatsChoice::Auto),
             #[cfg(feature = "dpdk")]
-            dpdk: crate::dpdk::Settings::default(),
+            dpdk: dpdk::Settings::default(),
             #[cfg(feature = "model")]
             models: BTreeMap::new(),
             #[cfg(feature = "model")]
-            faults: by_default(crate::models::Plan::default()),
+            faults: by_default(models::Plan::default()),
         }
     }
 }
@@ -95,27 +104,38 @@ fn by_default<T>(value: T) -> Setting<T> {
     Setting { value, origin: Origin::Default }
 }
 
-/// Most bytes of a file. The parser takes a hundred times as much memory.
-const LONGEST: usize = 256 << 10;
+/// Returns the names of devices that are discovered only if the configuration turns them on.
+pub(crate) fn names_of_models(config: &Config) -> Vec<String> {
+    #[cfg(feature = "model")]
+    return models::names(config);
+    #[cfg(not(feature = "model"))]
+    {
+        let _ = config;
+        Vec::new()
+    }
+}
 
-/// Errors by which a file that need not be there is not there.
+/// Maximum bytes of a file. The parser needs a hundred times as much memory.
+const MAX_FILE_BYTES: usize = 256 << 10;
+
+/// Errors that mean that an optional file is absent.
 const ABSENT: [io::ErrorKind; 3] =
     [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::PermissionDenied];
 
 impl Config {
-    /// Everything that files and variables say.
+    /// Reads the configuration files and the variables.
     ///
     /// # Errors
-    /// A file that cannot be read or is no TOML, a key that does not exist, a variable that is a misspelt one, a value that a
-    /// key does not take. The message names the place and what would be right.
+    /// A file cannot be read or is not TOML; a key does not exist; a variable is misspelt; a value is not valid for its key. The message has
+    /// the place and suggests a correction.
     pub fn from_env() -> Result<Self, Error> {
         Self::layered(files(), rights::variables())
     }
 
-    /// The defaults, and what a text says that is no file. Messages name `place` where they would name the file.
+    /// Reads the configuration from a text, on top of the defaults. Messages have `place` instead of the path of a file.
     ///
     /// # Errors
-    /// Those of a file: the text is no TOML, has a key that does not exist, or a value that a key does not take.
+    /// The text is not TOML, a key does not exist, or a value is not valid for its key.
     pub fn from_toml(text: &str, place: &str) -> Result<Self, Error> {
         let mut config = Self::default();
         config.read_text(text, Path::new(place), None)?;
@@ -133,66 +153,66 @@ impl Config {
         Ok(config)
     }
 
-    /// Sets one key, as an argument of a command does: `argument` is what was typed, for messages.
+    /// Sets one key, as an argument of a command does. `argument` is the argument as typed, for messages.
     ///
     /// # Errors
-    /// A key that does not exist, or a value that it does not take.
+    /// The key does not exist, or the value is not valid for it.
     pub fn set(&mut self, key: &str, value: &str, argument: impl Into<String>) -> Result<(), Error> {
         self.read(key, value, Origin::Argument(argument.into()), None)
     }
 
-    /// Every key with its value, in the order of [`KEYS`].
+    /// Returns every key with its value, in the order of [`KEYS`].
     pub fn show(&self) -> Vec<Shown> {
         keys::show(self)
     }
 
-    /// The highest CPU level that may be used: `auto`, or the name of one.
+    /// Returns the highest CPU level that may be used: `auto`, or the name of a level.
     pub fn cpu(&self) -> &'static str {
         self.cpu.value
     }
 
-    /// The most threads that a program of ours should work with, if somebody said so.
+    /// Returns the maximum number of threads for Gantry's own programs, if set.
     pub fn threads(&self) -> Option<usize> {
         self.threads.value.map(NonZero::get)
     }
 
-    /// Whether and where statistics are published.
+    /// Returns the choice for the publication of statistics.
     pub fn stats(&self) -> &StatsChoice {
         &self.stats.value
     }
 
-    /// Why a device is not used, if it is not.
+    /// Returns the reason why a device is not used, if it is not.
     pub(crate) fn excluded(&self, device: &str) -> Option<String> {
         match self.devices.get(device) {
             Some(Setting { value: true, .. }) => None,
             Some(Setting { origin, .. }) if *origin != Origin::Default => Some(format!("turned off by {origin}")),
-            None if !drivers::models(self).iter().any(|model| model == device) => None,
+            None if !names_of_models(self).iter().any(|model| model == device) => None,
             #[cfg(feature = "dpdk")]
-            _ if device == crate::dpdk::NAME => {
+            _ if device == dpdk::NAME => {
                 Some("off by default; devices.dpdk = [\"crypto_openssl\"] turns such a device on".to_owned())
             }
             _ => Some(format!("off by default; devices.{device} = \"on\" turns it on")),
         }
     }
 
-    /// `distrust` is a sentence about the file where another user may have written it.
+    /// Sets one key. `distrust` is the reason why another user may have written the file, if one may.
     fn read(&mut self, path: &str, value: &str, origin: Origin, distrust: Option<&str>) -> Result<(), Error> {
         keys::read(self, path, value, &origin, distrust).map_err(|problem| Error::Setting { origin, problem })
     }
 
     fn read_file(&mut self, file: &File) -> Result<(), Error> {
         let read = bounded::open(&file.path).and_then(|open| {
-            let distrust = rights::is_ours(&open.metadata()?).err();
-            let text = bounded::text_of(open)?;
-            if text.len() > LONGEST {
-                let error = format!("larger than {} KiB", LONGEST >> 10);
+            let distrust = rights::check_trusted(&open.metadata()?).err();
+            let text = bounded::read_text_from(open)?;
+            if text.len() > MAX_FILE_BYTES {
+                let error = format!("larger than {} KiB", MAX_FILE_BYTES >> 10);
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
             }
             Ok((text, distrust.map(|why| why.to_string())))
         });
         let (text, distrust) = match read {
             Ok(read) => read,
-            // A home that is no directory, or not ours to look into, has no file for us either.
+            // Treat a home that is not a directory, or not accessible, as one without the file.
             Err(error) if !file.required && ABSENT.contains(&error.kind()) => return Ok(()),
             Err(error) => return Err(Error::File { path: file.path.clone(), error }),
         };
@@ -205,12 +225,12 @@ impl Config {
             let at = error.span().map_or(0, |span| span.start);
             Error::Setting { origin: origin(at), problem: error.message().to_owned() }
         })?;
-        each("", table.get_ref(), &mut |path, value| {
+        for_each_value("", table.get_ref(), &mut |path, value| {
             let span = value.span();
             let origin = origin(span.start);
             match value.get_ref() {
                 DeValue::String(value) => self.read(path, value, origin, distrust),
-                // As it is written: no key takes anything that does not look right so.
+                // Pass the text as written: no key accepts another representation.
                 _ => self.read(path, text.get(span).unwrap_or_default(), origin, distrust),
             }
         })
@@ -225,12 +245,12 @@ impl Config {
         }
         let origin = Origin::Variable(name.to_owned());
         let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
-            return match meant(name) {
-                Some(meant) => {
-                    let problem = format!("no such variable; did you mean {meant}?");
+            return match suggest_variable(name) {
+                Some(suggestion) => {
+                    let problem = format!("no such variable; did you mean {suggestion}?");
                     Err(Error::Setting { origin, problem })
                 }
-                // Somebody else's: Kubernetes makes GANTRY_SERVICE_HOST and others for a service of the name gantry.
+                // A variable of another program: Kubernetes sets GANTRY_SERVICE_HOST and others for a service named gantry.
                 None => Ok(()),
             };
         };
@@ -241,19 +261,19 @@ impl Config {
     }
 }
 
-/// A configuration file that is read if it is there.
+/// A configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// Its absence is an error, because somebody named it.
+    /// The file must exist, because it was named explicitly.
     pub required: bool,
 }
 
-/// The configuration files, in the order in which they are read.
+/// Returns the configuration files in the order in which they are read.
 pub fn files() -> Vec<File> {
     let variable = |name: &str| rights::variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // A relative path is to be ignored (XDG Base Directory Specification).
+    // Relative paths must be ignored (XDG Base Directory Specification).
     let user = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     let user = user.or_else(|| variable("HOME").map(|home| home.join(".config")));
     let optional = |path: PathBuf| File { path, required: false };
@@ -263,38 +283,38 @@ pub fn files() -> Vec<File> {
     [system, user, named].into_iter().flatten().collect()
 }
 
-/// What the names of all variables begin with.
+/// The prefix of all variables.
 const PREFIX: &str = "GANTRY_";
 const FILE_VARIABLE: &str = "GANTRY_CONFIG";
 
 /// Variables that front ends read themselves.
-const OTHERS: [&str; 4] =
-    ["GANTRY_DISABLE", "GANTRY_OPENSSL_MEASURE", "GANTRY_OPENSSL_MEASURED", crate::stats::VARIABLE];
+const OTHERS: [&str; 4] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_MEASURE", "GANTRY_OPENSSL_MEASURED", stats::VARIABLE];
 
-/// The variable of ours of which `name` is a misspelling. What all of them begin with says nothing about that.
-fn meant(name: &str) -> Option<String> {
-    let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+/// Returns the variable that `name` probably misspells. The common prefix does not count.
+fn suggest_variable(name: &str) -> Option<String> {
+    let without_prefix = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
     let known: Vec<String> = KEYS.iter().map(keys::Key::variable).collect();
-    let known: Vec<String> = known.iter().map(String::as_str).chain([FILE_VARIABLE]).chain(OTHERS).map(own).collect();
+    let known: Vec<String> =
+        known.iter().map(String::as_str).chain([FILE_VARIABLE]).chain(OTHERS).map(without_prefix).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    nearest(&own(name), &known).map(|near| format!("{PREFIX}{near}"))
+    nearest(&without_prefix(name), &known).map(|near| format!("{PREFIX}{near}"))
 }
 
-/// The line of `text` that holds the byte at `at`, counted from 1.
+/// Returns the line of `text` with the byte at `at`, counted from 1.
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// Calls `read` for every value of a table and of the tables inside, with its path, until there is an error: the first that is no key's.
-fn each<'i>(
-    above: &str,
+/// Calls `read` with the path of every value of a table and its inner tables. Stops at the first error.
+fn for_each_value<'i>(
+    prefix: &str,
     table: &DeTable<'i>,
     read: &mut impl FnMut(&str, &Spanned<DeValue<'i>>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for (key, value) in table {
-        let path = format!("{above}{}", key.get_ref());
+        let path = format!("{prefix}{}", key.get_ref());
         match value.get_ref() {
-            DeValue::Table(inner) => each(&format!("{path}."), inner, read)?,
+            DeValue::Table(inner) => for_each_value(&format!("{path}."), inner, read)?,
             _ => read(&path, value)?,
         }
     }
@@ -341,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_file_is_all_that_counts_and_is_named_in_messages() {
+    fn reads_a_text_and_names_its_place_in_messages() {
         let config = Config::from_toml("policy = \"pin:lanes\"\n[devices]\nnull = \"on\"", "text").unwrap();
         assert_eq!(value(&config, "policy"), ("pin:lanes".into(), "text:1".into()));
         assert_eq!(value(&config, "devices.null"), ("on".into(), "text:3".into()));
@@ -351,7 +371,7 @@ mod tests {
 
     #[test]
     #[cfg(all(feature = "dpdk", feature = "model"))]
-    fn mistakes_are_named_with_their_line_and_what_would_be_right() {
+    fn errors_have_the_line_and_a_correction() {
         for (text, message) in [
             ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),
             (
@@ -369,7 +389,7 @@ mod tests {
             ("[cpu]\nlevel = \"base\"", "0.toml:2: unknown key 'cpu.level'"),
             (
                 "devices.software = \"off\"",
-                "0.toml:1: software cannot be turned off: it is where requests end up when all other devices fail",
+                "0.toml:1: software cannot be turned off: requests end up there when all other devices fail",
             ),
         ] {
             assert_eq!(of(&[text], &[]).unwrap_err(), message);
@@ -383,14 +403,14 @@ mod tests {
     #[test]
     fn variables_are_checked_like_files() {
         let wrong = |name, value| of(&[], &[(name, value)]).unwrap_err();
-        for (name, meant) in [
+        for (name, suggestion) in [
             ("GANTRY_POLCY", "GANTRY_POLICY"),
             ("GANTRY_policy", "GANTRY_POLICY"),
             ("GANTRY_DEVICE", "GANTRY_DEVICES"),
             ("GANTRY_CONFG", "GANTRY_CONFIG"),
             ("GANTRY_DISABLED", "GANTRY_DISABLE"),
         ] {
-            assert_eq!(wrong(name, "x"), format!("{name}: no such variable; did you mean {meant}?"));
+            assert_eq!(wrong(name, "x"), format!("{name}: no such variable; did you mean {suggestion}?"));
         }
         assert_eq!(
             wrong("GANTRY_DEVICES", "null"),
@@ -401,9 +421,9 @@ mod tests {
         assert_eq!(value(&config, "devices.cuda:0").0, "off");
     }
 
-    /// Those of a Kubernetes service of the name gantry, and of other programs.
+    /// Such as those of a Kubernetes service named gantry, and of other programs.
     #[test]
-    fn variables_that_are_none_of_ours_are_left_alone() {
+    fn ignores_variables_of_other_programs() {
         for name in [
             "GANTRY_SERVICE_HOST",
             "GANTRY_SERVICE_PORT",
@@ -422,14 +442,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_named_must_be_there() {
+    fn a_named_file_must_exist() {
         let absent = |required| Config::layered(vec![File { path: "/nowhere/at all".into(), required }], []);
         assert!(absent(false).is_ok());
         assert!(absent(true).unwrap_err().to_string().starts_with("/nowhere/at all: "));
     }
 
     #[test]
-    fn the_sample_file_is_what_it_describes() {
+    fn the_sample_file_sets_every_key() {
         let sample = keys::sample();
         let examples = sample.lines().filter_map(|line| line.strip_prefix('#').filter(|line| !line.starts_with(' ')));
         let uncommented = examples.collect::<Vec<_>>().join(
@@ -441,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_takes_no_more_memory_than_some_times_its_bytes() {
+    fn reading_a_text_takes_bounded_memory() {
         let keys = gantry_lab::memory::many(2000, |key| format!("k{key}=1\n"));
         let shared = format!("[{}]\n{keys}", "t".repeat(100_000));
         for (bomb, text) in [
@@ -457,10 +477,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_longer_than_a_configuration_is_an_error() {
+    fn refuses_a_file_that_is_too_long() {
         let long = "#".repeat(256 << 10);
         assert!(of(&[&long], &[]).is_ok());
-        let said = of(&[&format!("{long}#")], &[]).unwrap_err();
-        assert_eq!(said, "0.toml: larger than 256 KiB");
+        let message = of(&[&format!("{long}#")], &[]).unwrap_err();
+        assert_eq!(message, "0.toml: larger than 256 KiB");
     }
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use super::region::Region;
+use super::Region;
 use crate::algorithm::Misuse;
 
 /// A piece of a [`Region`], which lies in it: [`Region::segment`] makes one. It keeps the region.
@@ -18,17 +18,17 @@ pub struct Segment {
 
 #[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
 impl Segment {
-    /// Of bounds that were checked.
+    /// Makes a segment; the bounds were checked.
     pub(super) fn new(region: Region, offset: usize, len: usize) -> Self {
         Self { region, offset, len }
     }
 
-    /// What it is a piece of.
+    /// Returns its region.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Where in the region it begins: a device adds it to what it knows the region by.
+    /// Returns its offset in the region, which a device adds to its handle of the region.
     pub fn offset(&self) -> usize {
         self.offset
     }

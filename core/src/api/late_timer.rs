@@ -1,7 +1,7 @@
-//! The thread that notices for tasks when a device is late.
+//! A thread that wakes tasks when a device is late.
 //!
-//! A device that has stalled wakes no task. Where every task sleeps, only time can end the wait, and executors need not have timers. So the
-//! framework has one, and only here: the thread starts when a task sleeps for a device for the first time, and ends with its queue.
+//! A stalled device wakes no task. When all tasks sleep, only a timer can end the wait, and executors need not have timers. The thread starts
+//! when a task first sleeps for a device, and ends with its queue. It is the framework's only thread.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::process::Process;
 
-/// Wakes at a deadline, which moves.
-pub(super) struct Watch {
+/// A thread that wakes a waker at a deadline, which can be moved.
+pub(super) struct LateTimer {
     alarm: Arc<Alarm>,
-    /// There until it is dropped.
+    /// `Some` until dropped.
     thread: Option<JoinHandle<()>>,
     process: Process,
 }
@@ -29,17 +29,17 @@ struct Alarm {
 
 #[derive(Default)]
 struct State {
-    /// By the framework's clock. `None`: nothing to wake for.
+    /// The deadline by the framework's clock; `None` if there is none.
     due: Option<u64>,
-    /// When the thread looks at `due` next, if it does by itself.
-    looks_at: Option<u64>,
-    /// The thread is in code of a task.
-    wakes: bool,
-    ends: bool,
+    /// The time at which the thread checks `due` next; `None` while it waits without a timeout.
+    waits_until: Option<u64>,
+    /// The thread is in the waker, which runs a task's code.
+    is_waking: bool,
+    is_stopped: bool,
 }
 
-impl Watch {
-    /// Starts the thread. `None` where the system gives no thread.
+impl LateTimer {
+    /// Starts the thread. Returns `None` if the system cannot create one.
     pub(super) fn start(clock: Arc<dyn Clock>, waker: Waker) -> Option<Self> {
         let alarm = Arc::new(Alarm { clock, waker, state: Mutex::default(), changed: Condvar::new() });
         let run = alarm.clone();
@@ -47,31 +47,31 @@ impl Watch {
         Some(Self { alarm, thread: Some(thread), process: Process::current() })
     }
 
-    /// Wakes at `due` instead of before.
+    /// Moves the deadline to `due`.
     pub(super) fn set(&self, due: u64) {
         let mut state = self.alarm.lock();
         state.due = Some(due);
-        // A later deadline costs nothing: the thread finds it when it looks.
-        if state.looks_at.is_none_or(|at| due < at) {
+        // A later deadline needs no notification: the thread sees it at its next check.
+        if state.waits_until.is_none_or(|at| due < at) {
             self.alarm.changed.notify_one();
         }
     }
 }
 
-impl Drop for Watch {
+impl Drop for LateTimer {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if !self.process.is_current() {
-            // A child of the process has no such thread, and the lock may be held for ever.
+            // A child of the process lacks this thread, and the lock may be held forever.
             return std::mem::forget(thread);
         }
         let mut state = self.alarm.lock();
-        state.ends = true;
-        let wakes = state.wakes;
+        state.is_stopped = true;
+        let is_waking = state.is_waking;
         drop(state);
         self.alarm.changed.notify_one();
-        // In code of a task it may wait for this thread, or be this thread. It ends right after that.
-        if !wakes {
+        // The waker may wait for this thread, or run on it, so do not join. The thread ends right after the waker.
+        if !is_waking {
             let _ = thread.join();
         }
     }
@@ -80,9 +80,9 @@ impl Drop for Watch {
 impl Alarm {
     fn run(&self) {
         let mut state = self.lock();
-        while !state.ends {
+        while !state.is_stopped {
             let now = self.clock.now();
-            state.looks_at = state.due;
+            state.waits_until = state.due;
             state = match state.due {
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(due) if due > now => {
@@ -90,11 +90,11 @@ impl Alarm {
                     self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
                 Some(_) => {
-                    (state.due, state.wakes) = (None, true);
+                    (state.due, state.is_waking) = (None, true);
                     drop(state);
                     self.waker.wake_by_ref();
                     let mut state = self.lock();
-                    state.wakes = false;
+                    state.is_waking = false;
                     state
                 }
             };
@@ -106,7 +106,7 @@ impl Alarm {
     }
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for LateTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.thread.fmt(f)
     }

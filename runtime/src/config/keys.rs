@@ -1,23 +1,23 @@
-//! Parsing, messages, `gantry config`, the sample file and the manual page are all made from [`KEYS`].
+//! The table of configuration keys, [`KEYS`]. Parsing, messages, `gantry config`, the sample file and the manual page use it.
 
 use std::num::NonZero;
 
-use crate::config::{Config, Origin, Setting};
-use crate::drivers;
+use super::devices::LAST_RESORT;
+use super::stats::StatsChoice;
+use super::{Config, Origin, Setting};
 use crate::policy::PolicyChoice;
-use crate::stats::StatsChoice;
 use crate::suggest::{nearest, suggest};
 
 /// A key of the configuration.
 #[derive(Debug)]
 pub struct Key {
-    /// As it is written in a file.
+    /// The name in a file.
     pub name: &'static str,
-    /// What a value may be.
+    /// The accepted values.
     pub accepts: &'static str,
-    /// What it is when nobody says anything.
+    /// The default value.
     pub default: &'static str,
-    /// What it does, in sentences for operators.
+    /// The documentation for operators.
     pub doc: &'static str,
     /// A line of the sample file.
     pub example: &'static str,
@@ -25,22 +25,22 @@ pub struct Key {
     show: fn(&Config) -> Vec<Shown>,
 }
 
-/// Every key.
+/// All keys.
 pub static KEYS: &[Key] = &[
     Key {
         name: "devices",
         accepts: "on or off for each name; for dpdk a list of devices or off",
         default: "on, but null, afalg, devcrypto, dpdk and model:NAME off",
-        doc: "Whether a device is used. In variables and arguments: NAME=on,NAME=off. afalg and devcrypto stand for all \
-              devices of their drivers. dpdk is a list of DPDK's devices, vdevs with their arguments or PCI addresses, as \
-              [\"crypto_openssl\", \"0000:3d:01.0\"]. The software device cannot be turned off: it is where every request ends up when \
-              all others fail.",
+        doc: "Turns devices on or off. In variables and arguments: NAME=on,NAME=off. afalg and devcrypto stand for \
+              all devices of their drivers. dpdk takes a list of DPDK devices, which are vdevs with their arguments \
+              or PCI addresses, as in [\"crypto_openssl\", \"0000:3d:01.0\"]. The software device cannot be turned \
+              off: requests end up there when all other devices fail.",
         example: "devices.lanes = \"off\"",
         read: read_device,
         show: |config| {
             let row = |(name, setting): (&String, &Setting<bool>)| {
                 #[cfg(feature = "dpdk")]
-                if name == crate::dpdk::NAME {
+                if name == super::dpdk::NAME {
                     return Shown::new(format!("devices.{name}"), config.dpdk.devices(), &setting.origin);
                 }
                 Shown::new(format!("devices.{name}"), on_off(setting.value).to_owned(), &setting.origin)
@@ -52,13 +52,16 @@ pub static KEYS: &[Key] = &[
         name: "policy",
         accepts: PolicyChoice::ACCEPTED,
         default: "latency",
-        doc: "What chooses between the devices. latency, throughput and offload go by what was measured on this machine: \
-              requests are done as early as possible, as many as possible are done in the long run, or the calling thread \
-              has as little to do as possible. break-even believes what each device declares; pin and failover keep to \
-              the named devices as far as these can serve a request; size-threshold parts requests by their size.",
+        doc: "The policy that chooses a device for each request. The policies latency, throughput and offload use \
+              costs measured on this machine. With latency, each request finishes as early as possible. With \
+              throughput, as many requests as possible finish in the long run. With offload, the calling thread has \
+              as little work as possible. With break-even, the declaration of each device is believed. With pin and \
+              failover, the named devices serve the requests that they can serve. With size-threshold, the size of a \
+              request selects the device.",
         example: "policy = \"failover:lanes,software\"",
         read: |config, entry| {
-            let value = entry.value.parse().map_err(|()| entry.refuse(PolicyChoice::ACCEPTED, PolicyChoice::NAMES))?;
+            let value =
+                entry.value.parse().map_err(|()| entry.invalid_value(PolicyChoice::ACCEPTED, PolicyChoice::NAMES))?;
             config.policy = entry.setting(value)?;
             Ok(())
         },
@@ -68,14 +71,14 @@ pub static KEYS: &[Key] = &[
         name: "cpu",
         accepts: "auto, avx512, vaes, avx2 or base",
         default: "auto",
-        doc: "The highest instruction set that the lanes device may use. auto is the best that the CPU has, base what every \
-              CPU of its architecture has.",
+        doc: "The highest instruction set that the lanes device may use. auto is the best one of the CPU; base is \
+              available on every CPU of the architecture.",
         example: "cpu = \"avx2\"",
         read: |config, entry| {
             const LEVELS: &[&str] = &["auto", "avx512", "vaes", "avx2", "base"];
             let level = LEVELS.iter().find(|level| **level == entry.value);
-            config.cpu =
-                entry.setting(*level.ok_or_else(|| entry.refuse("auto, avx512, vaes, avx2 or base", LEVELS))?)?;
+            config.cpu = entry
+                .setting(*level.ok_or_else(|| entry.invalid_value("auto, avx512, vaes, avx2 or base", LEVELS))?)?;
             Ok(())
         },
         show: |config| vec![Shown::new("cpu".into(), config.cpu.value.to_owned(), &config.cpu.origin)],
@@ -84,14 +87,14 @@ pub static KEYS: &[Key] = &[
         name: "threads",
         accepts: "auto or a number from 1 on",
         default: "auto",
-        doc: "The most threads that gantry sum works with. auto is one for each CPU, and 16 at most.",
+        doc: "Maximum number of threads of gantry sum. auto is one per CPU, at most 16.",
         example: "threads = 4",
         read: |config, entry| {
             let threads = match entry.value {
                 "auto" => None,
                 number => {
                     let number: Option<NonZero<usize>> = number.parse().ok();
-                    Some(number.ok_or_else(|| entry.refuse("auto or a number from 1 on", &["auto"]))?)
+                    Some(number.ok_or_else(|| entry.invalid_value("auto or a number from 1 on", &["auto"]))?)
                 }
             };
             config.threads = entry.setting(threads)?;
@@ -106,15 +109,15 @@ pub static KEYS: &[Key] = &[
         name: "verify",
         accepts: "off or 1/N",
         default: "off",
-        doc: "Computes one in N requests of each thread a second time, on software, and compares. Where they differ the caller \
-              gets what software says, and the device is quarantined. Messages in pieces are not verified.",
+        doc: "Repeats one in N requests of each thread in software and compares the results. If they differ, the \
+              caller gets the result of software, and the device is quarantined. Streams are not verified.",
         example: "verify = \"1/1000\"",
         read: |config, entry| {
             let every = match entry.value {
                 "off" => None,
                 value => {
                     let every: Option<NonZero<u32>> = value.strip_prefix("1/").and_then(|every| every.parse().ok());
-                    Some(every.ok_or_else(|| entry.refuse("off or 1/N", &["off"]))?)
+                    Some(every.ok_or_else(|| entry.invalid_value("off or 1/N", &["off"]))?)
                 }
             };
             config.verify = entry.setting(every)?;
@@ -129,17 +132,19 @@ pub static KEYS: &[Key] = &[
         name: "stats",
         accepts: StatsChoice::ACCEPTED,
         default: "auto",
-        doc: "Where a process counts so that gantry stat, top and exporter see it. auto: in a page of memory, which root and the \
-              same user can read while the process lives; but not in a program with rights that its user has not, nor within a \
-              filter of system calls (seccomp). on: within a filter, too. A folder, which must be yours and writable by nobody \
-              else: also in a file there, which stays, written at most once a second while requests come. It is named in a \
-              variable, an argument, or a file that only root and you can change.",
+        doc: "Publishes the counters of a process for gantry stat, top and exporter. With auto, they are in a page \
+              of memory, which root and the same user can read while the process lives. There is no page in a \
+              program with more rights than its user, nor under a system call filter (seccomp). With on, there is a \
+              page under a filter, too. With a folder, counters are as with auto, and also in a file there, which \
+              remains. The file is written at most once a second while there are requests. The folder must be yours \
+              and not writable by others. It must be set by a variable, an argument, or a file that only root and \
+              you can change.",
         example: "stats = \"off\"",
         read: |config, entry| {
             let stats =
-                entry.value.parse().map_err(|()| entry.refuse(StatsChoice::ACCEPTED, &["auto", "on", "off"]))?;
+                entry.value.parse().map_err(|()| entry.invalid_value(StatsChoice::ACCEPTED, &["auto", "on", "off"]))?;
             if matches!(stats, StatsChoice::Folder(_)) {
-                entry.must_be_ours()?;
+                entry.check_trusted()?;
             }
             config.stats = entry.setting(stats)?;
             Ok(())
@@ -149,42 +154,43 @@ pub static KEYS: &[Key] = &[
     #[cfg(feature = "dpdk")]
     Key {
         name: "dpdk",
-        accepts: crate::dpdk::ACCEPTS,
+        accepts: super::dpdk::ACCEPTS,
         default: "memory 64, eal --no-huge --iova-mode=va",
-        doc: "How DPDK is started, once devices.dpdk lists a device. dpdk.memory is its memory in MiB, dpdk.eal what its EAL is \
-              told of memory (with hugepages: --in-memory), dpdk.shim the path of libgantry_dpdk.so.N where it does not lie in \
-              its usual place, and dpdk.queues the queue pairs of each device, otherwise one more than CPUs. These keys, and \
-              devices.dpdk, load code: they count in files that only root and you can change.",
+        doc: "Settings for starting DPDK, which happens when devices.dpdk lists a device. Its memory in MiB is \
+              dpdk.memory. Options of its EAL about memory are in dpdk.eal (with hugepages: --in-memory). The path \
+              of libgantry_dpdk.so.N is dpdk.shim, if it is not in its usual place. The number of queue pairs of \
+              each device is dpdk.queues; by default one more than CPUs. These keys, and devices.dpdk, load code: a \
+              file with them must be one that only root and you can change.",
         example: "dpdk.memory = 128",
         read: |config, entry| {
             let member = entry.member.ok_or("dpdk takes a name: dpdk.memory = 128")?;
-            entry.must_be_ours()?;
+            entry.check_trusted()?;
             config.dpdk.set(member, entry.value)?;
             let written = Setting { value: entry.value.to_owned(), origin: entry.origin.clone() };
-            config.dpdk.written.insert(member.to_owned(), written);
+            config.dpdk.as_written.insert(member.to_owned(), written);
             Ok(())
         },
         show: |config| {
             let row = |(name, setting): (&String, &Setting<String>)| {
                 Shown::new(format!("dpdk.{name}"), setting.value.clone(), &setting.origin)
             };
-            config.dpdk.written.iter().map(row).collect()
+            config.dpdk.as_written.iter().map(row).collect()
         },
     },
     #[cfg(feature = "model")]
     Key {
         name: "models",
         accepts: "a profile for each name",
-        default: "those that are built in",
-        doc: "Profiles of modelled devices. models.NAME is the device model:NAME, once devices turns that on. A profile is \
-              like=MODEL and what differs from it: ring=N, units=N, cap=MBIT, order=kept|any, \
-              completion=interrupt|polled, submit=NS, complete=NS, jitter=PERCENT, seed=N, power=IDLE-LOADED, and for \
-              each algorithm ALGORITHM=SETUP_NS+MBIT.",
+        default: "the built-in profiles",
+        doc: "Profiles of modelled devices. models.NAME defines the device model:NAME, which must also be turned on \
+              in devices. A profile is like=MODEL and the differences from that model: ring=N, units=N, cap=MBIT, \
+              order=kept|any, completion=interrupt|polled, submit=NS, complete=NS, jitter=PERCENT, seed=N, \
+              power=IDLE-LOADED, and for each algorithm ALGORITHM=SETUP_NS+MBIT.",
         example: "models.mine = \"like=kirkwood,ring=8,aes-128-cbc=5000+800\"",
         read: |config, entry| {
             const NAMED: &str = "models takes a name: models.NAME = \"like=kirkwood,ring=8\"";
             let name = entry.member.ok_or(NAMED)?;
-            let model = crate::models::Model::new(name, entry.value)?;
+            let model = super::models::Model::new(name, entry.value)?;
             config.models.insert(name.to_owned(), Setting { value: model, origin: entry.origin.clone() });
             Ok(())
         },
@@ -200,12 +206,13 @@ pub static KEYS: &[Key] = &[
         name: "faults",
         accepts: "errors=1/N, wrong=1/N, panics=1/N, stalls=1/N, late=1/N, full=1/N, after=N and gone=N, with commas between",
         default: "none",
-        doc: "What goes wrong with the device model:faulty: chances for each request of a fault, a wrong bit, a panic, no answer \
-              at all, a late answer, and for each submission of a device that says that it is full; after so many requests \
-              that go well. After gone=N requests it has disappeared.",
+        doc: "Faults of the device model:faulty. The values of errors, wrong, panics, stalls and late are the \
+              chances per request of a fault, a wrong bit, a panic, no answer and a late answer. The value of full \
+              is the chance per submission that the device is full. The faults begin after=N requests. After gone=N \
+              requests the device disappears.",
         example: "faults = \"errors=1/100,wrong=1/1000,after=500\"",
         read: |config, entry| {
-            let plan = crate::models::Plan::new(entry.value)?;
+            let plan = super::models::Plan::new(entry.value)?;
             config.faults = entry.setting(plan)?;
             Ok(())
         },
@@ -214,19 +221,20 @@ pub static KEYS: &[Key] = &[
 ];
 
 impl Key {
-    /// The variable that sets it.
+    /// Returns the environment variable of the key.
     pub fn variable(&self) -> String {
         format!("GANTRY_{}", self.name.to_uppercase())
     }
 }
 
-/// A file with every key, each explained and commented out.
+/// Returns a sample file with every key, explained and commented out.
 pub fn sample() -> String {
-    let mut text = "# Gantry's configuration. Every key is optional; what stands here are examples.\n".to_owned();
+    let mut text = "# Gantry's configuration. Every key is optional; the values here are examples.\n".to_owned();
     for key in KEYS {
         text += "\n";
-        text += &wrapped(key.doc);
-        text += &wrapped(&format!("Accepts {}. Default: {}. Variable: {}.", key.accepts, key.default, key.variable()));
+        text += &wrap_comment(key.doc);
+        text +=
+            &wrap_comment(&format!("Accepts {}. Default: {}. Variable: {}.", key.accepts, key.default, key.variable()));
         text += "#";
         text += key.example;
         text += "\n";
@@ -234,14 +242,14 @@ pub fn sample() -> String {
     text
 }
 
-/// A key with its value, as the configuration shows it.
+/// A key with its value, for display.
 #[derive(Debug)]
 pub struct Shown {
     /// The key, with the member of a table.
     pub key: String,
-    /// The value, as it would be written.
+    /// The value in the syntax of the configuration.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
@@ -251,7 +259,7 @@ impl Shown {
     }
 }
 
-/// Every key with its value.
+/// Returns every key with its value.
 pub(crate) fn show(config: &Config) -> Vec<Shown> {
     KEYS.iter().flat_map(|key| (key.show)(config)).collect()
 }
@@ -266,32 +274,39 @@ pub(crate) fn read(
 ) -> Result<(), String> {
     let (name, member) = path.split_once('.').map_or((path, None), |(name, member)| (name, Some(member)));
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+        // The settings of a driver that this build lacks.
+        if name == "dpdk" {
+            return Ok(());
+        }
         let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
         return Err(format!("unknown key '{path}'{}", suggest(name, &names)));
     };
     (key.read)(config, Entry { path, member, value, origin, distrust })
 }
 
-/// A value on its way into the configuration.
+/// A value to be read into the configuration.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
     path: &'a str,
     member: Option<&'a str>,
     value: &'a str,
     origin: &'a Origin,
-    /// Why another user may have written it, if one may.
+    /// The reason why another user may have written the value, if one may.
     distrust: Option<&'a str>,
 }
 
 impl Entry<'_> {
-    /// Of keys by which code is loaded, or files are written.
-    fn must_be_ours(&self) -> Result<(), String> {
+    /// Checks the origin of keys that load code or write files.
+    fn check_trusted(&self) -> Result<(), String> {
         self.distrust.map_or(Ok(()), |why| {
-            Err(format!("{} counts in a file that only root and the user of this process can change: {why}", self.path))
+            Err(format!(
+                "{} must be in a file that only root and the user of this process can change: {why}",
+                self.path
+            ))
         })
     }
 
-    /// The value of a key that has no members.
+    /// Returns the value of a key without members.
     fn setting<T>(&self, value: T) -> Result<Setting<T>, String> {
         match self.member {
             None => Ok(Setting { value, origin: self.origin.clone() }),
@@ -299,15 +314,15 @@ impl Entry<'_> {
         }
     }
 
-    fn refuse(&self, accepts: &str, words: &[&str]) -> String {
+    fn invalid_value(&self, accepts: &str, words: &[&str]) -> String {
         let word = self.value.split(':').next().unwrap_or_default();
-        let meant = nearest(word, words).filter(|near| *near != word);
-        let meant = meant.map_or(String::new(), |near| format!("; did you mean {near}?"));
-        format!("{} cannot be '{}': it is {accepts}{meant}", self.path, self.value)
+        let suggestion = nearest(word, words).filter(|near| *near != word);
+        let suggestion = suggestion.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        format!("{} cannot be '{}': it is {accepts}{suggestion}", self.path, self.value)
     }
 }
 
-/// `devices.NAME = "on"`, or `devices = "NAME=on,NAME=off"`.
+/// Reads `devices.NAME = "on"`, or `devices = "NAME=on,NAME=off"`.
 fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
     let Some(name) = entry.member else {
         for part in entry.value.split(',') {
@@ -317,11 +332,16 @@ fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
         }
         return Ok(());
     };
+    // A list for other builds.
+    #[cfg(not(feature = "dpdk"))]
+    if name == "dpdk" {
+        return Ok(());
+    }
     #[cfg(feature = "dpdk")]
-    if name == crate::dpdk::NAME {
+    if name == super::dpdk::NAME {
         config.dpdk.set_devices(entry.value)?;
         if !config.dpdk.options.devices.is_empty() {
-            entry.must_be_ours()?;
+            entry.check_trusted()?;
         }
         let on = !config.dpdk.options.devices.is_empty();
         config.devices.insert(name.to_owned(), Setting { value: on, origin: entry.origin.clone() });
@@ -329,13 +349,11 @@ fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
     }
     let value = match entry.value {
         "on" => true,
-        "off" if name == drivers::LAST_RESORT => {
-            return Err(format!(
-                "{name} cannot be turned off: it is where requests end up when all other devices fail"
-            ));
+        "off" if name == LAST_RESORT => {
+            return Err(format!("{name} cannot be turned off: requests end up there when all other devices fail"));
         }
         "off" => false,
-        _ => return Err(entry.refuse("on or off", &["on", "off"])),
+        _ => return Err(entry.invalid_value("on or off", &["on", "off"])),
     };
     config.devices.insert(name.to_owned(), Setting { value, origin: entry.origin.clone() });
     Ok(())
@@ -345,8 +363,8 @@ fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// `text` as comment lines.
-fn wrapped(text: &str) -> String {
+/// Formats `text` as comment lines of at most 80 columns.
+fn wrap_comment(text: &str) -> String {
     let mut lines = String::from("#");
     let mut width = 1;
     for word in text.split(' ') {

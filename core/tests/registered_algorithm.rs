@@ -1,4 +1,4 @@
-//! A driver that brings an algorithm of its own: it works as those of the table do, wherever algorithms are named.
+//! A driver with an algorithm of its own, which works like those of the table.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use gantry_core::{
     SessionParams, Submission,
 };
 
-/// A sum of bytes under a key of four: no MAC for anybody, and easily known.
+/// Computes a sum of bytes, keyed with four bytes. A toy instead of a MAC.
 fn sum(key: &[u8], message: &[u8]) -> [u8; 4] {
     let mut sum: [u8; 4] = key.try_into().unwrap();
     message.iter().enumerate().for_each(|(at, byte)| sum[at % 4] = sum[at % 4].wrapping_add(*byte));
     sum
 }
 
-/// Brings it. `wrong`: its device computes something else.
+/// The driver of the algorithm. `wrong`: its device computes wrong results.
 struct SumDriver {
     wrong: bool,
 }
@@ -29,7 +29,7 @@ fn algorithm() -> Algorithm {
         aliases: &["sum(4)"],
         key: Lengths::exactly(4),
         tag: Lengths::exactly(4),
-        source: "core/tests/brought.rs",
+        source: "core/tests/registered_algorithm.rs",
         ..AlgorithmInfo::new("sum-32", Kind::Mac)
     };
     let answer = Answer { key: &[1, 2, 3, 4], input: b"abcde", output: &[0xc7, 0x64, 0x66, 0x68], ..Answer::default() };
@@ -71,7 +71,9 @@ struct Sum {
 
 impl DeviceSession for Sum {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { input, output, .. } = operands else { return Err(Fault::failed("a sum and nothing else")) };
+        let Operands::Mac { input, output, .. } = operands else {
+            return Err(Fault::failed("only sums are supported"));
+        };
         output.copy_from_slice(&sum(&self.key, input));
         output[0] ^= u8::from(self.wrong);
         Ok(Outcome::Done)
@@ -113,9 +115,9 @@ fn gantry(wrong: bool) -> Gantry {
 }
 
 #[test]
-fn sessions_batches_queues_and_streams_serve_it() {
+fn sessions_batches_queues_and_streams_serve_a_registered_algorithm() {
     let gantry = gantry(false);
-    // Its name and its alias are names like any other.
+    // The name and the alias work like any other.
     let sum_32: Algorithm = "SUM-32".parse().unwrap();
     assert_eq!(Algorithm::matching("sum(4)"), Ok(vec![sum_32]));
     assert!(Algorithm::all().any(|algorithm| algorithm == sum_32));
@@ -142,14 +144,14 @@ fn sessions_batches_queues_and_streams_serve_it() {
     assert_eq!((alone, together, pieces, &queued[..]), (must, [must; 5], must, &must[..]));
 
     let stats = gantry.stats();
-    let row = stats.rows.iter().find(|row| row.algorithm == sum_32).expect("it is counted");
+    let row = stats.rows.iter().find(|row| row.algorithm == sum_32).expect("the algorithm has a row");
     assert_eq!((row.operation, row.device.as_ref().map(|(name, _)| &**name)), (Operation::Mac, Some("sum")));
     gantry.calibrate(sum_32, Operation::Mac, true);
     assert!(gantry.devices()[0].costs(sum_32, Operation::Mac).is_some_and(gantry_core::route::Costs::is_known));
 }
 
 #[test]
-fn its_lengths_are_checked_as_those_of_the_table() {
+fn checks_the_lengths_of_a_registered_algorithm() {
     let (gantry, sum_32) = (gantry(false), algorithm());
     let short = gantry.session(SessionParams::new(sum_32, &[1])).err();
     assert_eq!(short.unwrap().to_string(), "sum-32: a key of 1 bytes; it takes 4");
@@ -160,7 +162,7 @@ fn its_lengths_are_checked_as_those_of_the_table() {
 }
 
 #[test]
-fn a_device_that_does_not_give_the_known_answers_serves_nobody() {
+fn a_device_with_wrong_known_answers_serves_no_requests() {
     let gantry = gantry(true);
     let session = gantry.session(SessionParams::new(algorithm(), &[1; 4])).unwrap();
     let error = session.mac(b"", &mut [0; 4]).unwrap_err().to_string();

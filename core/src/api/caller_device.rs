@@ -1,0 +1,168 @@
+//! Routing for a caller that is itself one of the devices, as OpenSSL's own code is behind Gantry's provider.
+//!
+//! Such a caller serves most requests without a session. For each request it asks whether another device would save time at this size. The
+//! answer is cached. Until it is known, the caller's work pays for measurements, as requests of sessions do.
+
+use super::session::Session;
+use crate::algorithm::{Algorithm, Kind, Operation};
+use crate::devices::{DeviceState, RegisteredDevice};
+use crate::dispatch::Gantry;
+use crate::route::{Costs, SizeSet, Worth};
+
+/// Percent by which a device must be faster; a smaller difference may be noise.
+const MARGIN: f32 = 4.0;
+
+/// Nanoseconds by which a device must be faster: the cost of a session's dispatch, which the caller does not pay and which neither
+/// measurement contains. (131 to 157 with AES-128-GCM on a Zen 4.)
+const DISPATCH_NS: f32 = 150.0;
+
+/// Estimated nanoseconds of a request before any measurement: per operation with a key pair, else a fixed part plus 1 ns a byte.
+const PAIR_NS: u32 = 50_000;
+const OTHER_NS: usize = 100;
+
+/// The saving of a request whose policy was set by the operator and selects another device.
+const POLICY_SAVING: u32 = u32::MAX;
+
+/// A caller that is one of the devices, and the other devices.
+pub struct CallerDevice {
+    gantry: Gantry,
+    own: String,
+    follows_policy: bool,
+    may_serve: Box<dyn Fn(&RegisteredDevice) -> bool + Send + Sync>,
+    worth: Box<[Worth]>,
+}
+
+impl CallerDevice {
+    /// Creates it for a caller that is the device `own`. `may_serve` selects the other devices that may take requests. With `follows_policy` the
+    /// policy decides for every request of any size; otherwise the measured costs do.
+    pub fn new(
+        gantry: Gantry,
+        own: &str,
+        follows_policy: bool,
+        may_serve: impl Fn(&RegisteredDevice) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let initial = if follows_policy { SizeSet::ALL } else { SizeSet::LARGE };
+        let worth = (0..Algorithm::PLACES).map(|_| Worth::new(initial)).collect();
+        Self { gantry, own: own.to_owned(), follows_policy, may_serve: Box::new(may_serve), worth }
+    }
+
+    /// Returns the framework.
+    pub fn gantry(&self) -> &Gantry {
+        &self.gantry
+    }
+
+    /// Returns `true` if the policy decides.
+    pub fn follows_policy(&self) -> bool {
+        self.follows_policy
+    }
+
+    /// Returns the cached savings of other devices.
+    #[inline]
+    pub fn worth(&self, algorithm: Algorithm, operation: Operation) -> &Worth {
+        &self.worth[algorithm.place(operation)]
+    }
+
+    /// Returns the nanoseconds that another device saves in a request; 0 if the caller should serve it, which then counts as its work.
+    /// Calls `session` only if the policy decides.
+    pub fn saved_ns(
+        &self,
+        algorithm: Algorithm,
+        operation: Operation,
+        bytes: usize,
+        session: impl FnOnce() -> Option<Session>,
+    ) -> u32 {
+        let worth = self.worth(algorithm, operation);
+        if !worth.sizes().has(bytes) {
+            return 0;
+        }
+        match worth.saved_ns(bytes) {
+            Some(saved) => saved,
+            None if self.follows_policy => session().map_or(0, |session| {
+                let saved = if self.routes_elsewhere(&session, operation, bytes, 1) { POLICY_SAVING } else { 0 };
+                worth.learn(bytes, saved);
+                saved
+            }),
+            None => self.learn_saving(algorithm, operation, bytes),
+        }
+    }
+
+    /// Returns `true` if another device may save time, judged without a session.
+    pub fn may_save(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> bool {
+        let known = self.worth(algorithm, operation).saved_ns(bytes);
+        known.map_or_else(
+            || self.follows_policy || self.learn_saving(algorithm, operation, bytes) > 0,
+            |saved| saved > 0,
+        )
+    }
+
+    /// Returns `true` if the policy routes `requests` requests to another device that may serve them. The caller is one of its candidates.
+    pub fn routes_elsewhere(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
+        let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
+        device.is_some_and(|device| self.is_other(device))
+    }
+
+    /// Returns the other ready devices that serve an algorithm.
+    pub fn rivals(&self, algorithm: Algorithm) -> impl Iterator<Item = &RegisteredDevice> {
+        let others = self.gantry.devices().iter().filter(|device| self.is_other(device));
+        others.filter(move |device| device.capability(algorithm).is_some() && device.state() == DeviceState::Ready)
+    }
+
+    /// Returns `true` if a device that takes `device` nanoseconds saves enough where the caller takes `own`.
+    pub fn is_worth_it(own: f32, device: f32) -> bool {
+        saved(own, device) > 0
+    }
+
+    /// Measures the devices for an operation now. The result also serves later processes.
+    pub fn calibrate(&self, algorithm: Algorithm, operation: Operation) {
+        self.gantry.calibrate(algorithm, operation, false);
+        self.compare_costs(algorithm, operation);
+    }
+
+    fn is_other(&self, device: &RegisteredDevice) -> bool {
+        device.name() != self.own && (self.may_serve)(device)
+    }
+
+    /// Counts a request as work of the caller. Caches the savings once this work has paid for the measurements.
+    fn learn_saving(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
+        let work = match algorithm.kind() {
+            Kind::Signature | Kind::Exchange => PAIR_NS,
+            _ => u32::try_from(OTHER_NS + bytes).unwrap_or(u32::MAX),
+        };
+        if self.own(algorithm, operation).is_none() || self.gantry.count_work(algorithm, operation, work) {
+            self.compare_costs(algorithm, operation);
+        }
+        self.worth(algorithm, operation).saved_ns(bytes).unwrap_or(0)
+    }
+
+    fn own(&self, algorithm: Algorithm, operation: Operation) -> Option<&Costs> {
+        self.gantry.device(&self.own)?.costs(algorithm, operation)
+    }
+
+    /// Caches the savings that follow from the costs.
+    fn compare_costs(&self, algorithm: Algorithm, operation: Operation) {
+        let own = self.own(algorithm, operation).filter(|own| own.is_known());
+        let rivals = self.rivals(algorithm).filter_map(|device| device.costs(algorithm, operation));
+        let rivals: Vec<&Costs> = rivals.filter(|costs| costs.is_known()).collect();
+        let best = |bytes| rivals.iter().map(|costs| costs.estimate(1, bytes).wall_ns).fold(f32::INFINITY, f32::min);
+        let saves = |bytes| own.map_or(0, |own| saved(own.estimate(1, bytes).wall_ns, best(bytes)));
+        self.worth(algorithm, operation).learn_all(saves);
+    }
+}
+
+/// Returns the nanoseconds that a device saves where the caller takes `own`; 0 within the margins.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and may saturate")]
+fn saved(own: f32, device: f32) -> u32 {
+    let device = device + DISPATCH_NS;
+    if device * (100.0 + MARGIN) < own * 100.0 { (own - device) as u32 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::saved;
+
+    #[test]
+    fn savings_exclude_the_margin_and_the_dispatch() {
+        assert_eq!((saved(3000.0, 1300.0), saved(3000.0, 2750.0), saved(300.0, 160.0)), (1550, 0, 0));
+        assert_eq!((saved(100_000.0, 96_500.0), saved(100_000.0, f32::INFINITY)), (0, 0));
+    }
+}

@@ -1,0 +1,378 @@
+//! Queue pairs in use: deadlines and measurements of their requests.
+
+use super::candidates::Candidates;
+use super::coalescer::Common;
+use super::health::Health;
+use super::pairs::OpenPair;
+use crate::algorithm::{Algorithm, Fault, Operation};
+use crate::request::{Inbox, List};
+use crate::route::{Ledgers, Measurement, Route, learn};
+use crate::stats::{Site, Stage};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, try_lock};
+
+/// A queue pair in use by one thread, or shared.
+pub(crate) struct ActivePair {
+    pub(crate) device: usize,
+    pub(crate) pair: OpenPair,
+    /// Virtual time of our next request in the backlog.
+    pub(crate) turn: u64,
+    /// The counters' key of the last submission.
+    site: Site,
+    /// The oldest request in the device, and the time since when it has been the oldest.
+    oldest: Option<(usize, u64)>,
+    /// The part that is being measured.
+    pending: Option<PendingMeasurement>,
+}
+
+/// A part of a batch that is measured for a policy while it is on a queue pair.
+struct PendingMeasurement {
+    route: Route,
+    work: (Algorithm, Operation),
+    requests: usize,
+    /// Bytes of each request.
+    bytes: usize,
+    started: u64,
+    /// Nanoseconds that the thread took to hand the part over.
+    submit_ns: u64,
+    /// Nanoseconds that the thread has taken to collect completions so far.
+    poll_ns: u64,
+    /// Requests that were on the queue pair before.
+    ahead: usize,
+    /// Completions that are missing until the part is complete.
+    missing: usize,
+}
+
+/// Requests that came back together and were submitted together. Most bursts are of one kind, so their times are recorded once for all.
+struct CompletionRun {
+    since: u64,
+    bytes: usize,
+    site: Site,
+    requests: usize,
+}
+
+impl CompletionRun {
+    fn record(self, now: u64, health: &Health, common: &Common) {
+        if self.requests > 0 {
+            let took = now.saturating_sub(self.since);
+            health.record_time(self.bytes, took, self.requests);
+            common.stats.here().time(self.site, Stage::Invoke, took, self.requests as u64);
+        }
+    }
+}
+
+/// The recipients of measurements.
+#[derive(Clone, Copy)]
+pub(crate) struct Learner<'a> {
+    pub(crate) ledgers: &'a Ledgers,
+    pub(crate) candidates: &'a Candidates,
+}
+
+impl ActivePair {
+    pub(crate) fn new(device: usize, pair: OpenPair, site: Site) -> Self {
+        Self { device, pair, turn: 0, site, oldest: None, pending: None }
+    }
+
+    /// Returns `true` if no request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pair.in_flight() == 0
+    }
+
+    /// Calls `work` on the queue pair, and updates the device's load by the change of requests in flight.
+    #[inline]
+    fn count_load<T>(&mut self, health: &Health, work: impl FnOnce(&mut OpenPair) -> T) -> T {
+        let before = self.pair.in_flight();
+        let result = work(&mut self.pair);
+        health.load.count(before, self.pair.in_flight());
+        result
+    }
+
+    /// Returns the time since when the oldest request has been the oldest.
+    pub(crate) fn oldest_since(&self) -> Option<u64> {
+        self.oldest.map(|(_, since)| since)
+    }
+
+    /// Starts to measure a part that was just submitted; handing it over took `submit_ns` nanoseconds.
+    pub(crate) fn begin_measurement(
+        &mut self,
+        route: Route,
+        work: (Algorithm, Operation),
+        (requests, bytes): (usize, usize),
+        (started, submit_ns): (u64, u64),
+    ) {
+        let missing = self.pair.in_flight();
+        let ahead = missing - requests.min(missing);
+        self.pending =
+            Some(PendingMeasurement { route, work, requests, bytes, started, submit_ns, poll_ns: 0, ahead, missing });
+    }
+
+    /// Collects completions. If a request is late, quarantines the device and takes all requests back.
+    pub(crate) fn poll(&mut self, health: &Health, common: &Common, learner: Learner<'_>, back: &mut List) {
+        let now = common.clock.now();
+        let mut completed = List::new();
+        if self.count_load(health, |pair| pair.poll(&mut completed)).is_err() {
+            health.fail(self.site);
+        }
+        self.follow_measurement(completed.len(), now, common, learner);
+        let mut run = CompletionRun { since: 0, bytes: 0, site: self.site, requests: 0 };
+        completed.each(|handle| {
+            let (since, shape) = (handle.meta.since, handle.meta.shape);
+            if since > 0 {
+                let site = Site::new(self.device, handle.meta.algorithm, shape.operation);
+                if (since, shape.bytes, site) != (run.since, run.bytes, run.site) {
+                    let one = CompletionRun { since, bytes: shape.bytes, site, requests: 0 };
+                    std::mem::replace(&mut run, one).record(now, health, common);
+                }
+                run.requests += 1;
+                handle.meta.since = now;
+            }
+        });
+        run.record(now, health, common);
+        back.append(&mut completed);
+        match (self.pair.oldest(), self.oldest) {
+            (None, _) => self.oldest = None,
+            (Some((oldest, bytes)), Some((watched, since))) if oldest == watched => {
+                if now.saturating_sub(since) > health.deadline(bytes) {
+                    health.fail(self.site);
+                    self.count_load(health, |pair| pair.take_back(back));
+                    self.oldest = None;
+                }
+            }
+            (Some((oldest, _)), _) => self.oldest = Some((oldest, now)),
+        }
+    }
+
+    fn follow_measurement(&mut self, completed: usize, polled_at: u64, common: &Common, learner: Learner<'_>) {
+        let Some(pending) = &mut self.pending else { return };
+        pending.missing = pending.missing.saturating_sub(completed);
+        if completed > 0 {
+            // Polling in vain counts as waiting, because a thread with other work would not poll.
+            pending.poll_ns += common.clock.now().saturating_sub(polled_at);
+        }
+        if pending.missing > 0 {
+            return;
+        }
+        let Some(PendingMeasurement { route, work, requests, bytes, started, submit_ns, poll_ns, ahead, .. }) =
+            self.pending.take()
+        else {
+            return;
+        };
+        let share = poll_ns * requests as u64 / (requests + ahead) as u64;
+        let measured = Measurement {
+            ledgers: learner.ledgers,
+            clock: &*common.clock,
+            algorithm: work.0,
+            operation: work.1,
+            device: route.device,
+            reason: route.reason,
+            requests,
+            bytes,
+            started,
+            ahead,
+            cpu_ns: Some(submit_ns + share),
+        };
+        if let Some(candidates) = learner.candidates.get(work.0) {
+            learn(&candidates, &measured);
+        }
+    }
+
+    /// Returns the time at which the device is late.
+    pub(crate) fn deadline(&self, health: &Health) -> Option<u64> {
+        let ((_, since), (_, bytes)) = self.oldest.zip(self.pair.oldest())?;
+        Some(since.saturating_add(health.deadline(bytes)).saturating_add(1))
+    }
+
+    /// Closes the queue pair for `home`, which is going away. Requests of other inboxes are declined, so that they run elsewhere.
+    pub(crate) fn take_back(&mut self, health: &Health, home: &Inbox, back: &mut List) {
+        let mut taken = List::new();
+        self.count_load(health, |pair| pair.take_back(&mut taken));
+        taken.each(|handle| {
+            if handle.fault() == Some(&Fault::Lost) && !handle.has_home(home) {
+                handle.entry.finish(Err(Fault::Declined("the queue that submitted it was dropped")));
+            }
+        });
+        back.append(&mut taken);
+    }
+
+    /// Offers requests to the device. Returns `true` if it has done [all](OpenPair::submit) of them.
+    pub(crate) fn submit(&mut self, health: &Health, offered: &mut List, back: &mut List) -> bool {
+        let submitted = self.count_load(health, |pair| pair.submit(offered, back));
+        if let Err(fault) = &submitted {
+            offered.fail(fault, back); // retry these elsewhere, too
+        }
+        submitted == Ok(true)
+    }
+
+    /// Offers requests of the backlog, of any thread, in order.
+    pub(crate) fn resume(&mut self, health: &Health, now: u64, back: &mut List) {
+        health.backlog.serve(|offered| {
+            offered.each(|handle| {
+                self.site = Site::new(self.device, handle.meta.algorithm, handle.meta.shape.operation);
+                // Do not count the wait for room as time in the device.
+                handle.meta.since = now.max(1);
+            });
+            // If this closes the queue pair, the offered requests have the fault.
+            self.submit(health, offered, back);
+        });
+        self.pair.doorbell();
+    }
+}
+
+// Queue pairs that all threads share.
+//
+// A thread's private queue pairs hold only its own requests: their owner may stop polling. Requests that it submits for others, from a
+// backlog or a coalescer, go to the device's shared queue pairs. If a device has fewer queue pairs than there are threads, all requests do.
+// Every thread that waits for a request polls the shared queue pairs.
+
+#[derive(Default)]
+pub(crate) struct SharedPairs {
+    state: Mutex<SharedPairsState>,
+    /// Number of requests in flight on the queue pairs.
+    in_flight: AtomicUsize,
+    /// Time by which to poll again.
+    deadline: AtomicU64,
+}
+
+#[derive(Default)]
+struct SharedPairsState {
+    /// Open queue pairs, and closed ones from which a request has not come back.
+    pairs: Vec<ActivePair>,
+    /// The device's counts at the last movement, and the time since when they stand still while requests wait for room.
+    stuck: Option<(Moved, u64)>,
+}
+
+/// Counts of requests that have entered and left the queue pairs of a device.
+type Moved = (u64, u64);
+
+/// The parts of a device that serving its shared queue pairs needs.
+pub(crate) struct ServeContext<'a> {
+    pub(crate) device: usize,
+    pub(crate) health: &'a Health,
+    pub(crate) common: &'a Common,
+    pub(crate) learner: Learner<'a>,
+    /// The device has fewer queue pairs than there are threads, so that all are shared.
+    pub(crate) is_scarce: bool,
+    /// Takes another queue pair; `None` if there is none.
+    pub(crate) take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
+    pub(crate) put_pair: &'a dyn Fn(OpenPair),
+}
+
+impl SharedPairs {
+    /// Returns `true` if a request is in flight on a shared queue pair.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) > 0
+    }
+
+    /// Offers waiting requests to the device, after polling the queue pairs if `poll` is set. Does nothing if another thread is doing so: every
+    /// waiting thread calls again.
+    pub(crate) fn serve(&self, context: &ServeContext<'_>, poll: bool, back: &mut List) {
+        let ServeContext { health, common, .. } = *context;
+        if !self.has_requests() && health.backlog.is_empty() {
+            return;
+        }
+        let Some(mut state) = try_lock(&self.state) else { return };
+        if poll {
+            for active in &mut state.pairs {
+                active.poll(health, common, context.learner, back);
+            }
+        }
+        let mut refused = None;
+        if health.backlog.is_empty() {
+            state.stuck = None;
+        } else if health.is_ready() {
+            refused = state.resume(context, back);
+            refused = refused.or_else(|| state.is_stuck(health, common.clock.now()));
+        } else {
+            refused = Some(Fault::Declined("the device has just failed")); // before it got these
+        }
+        if let Some(fault) = refused {
+            state.stuck = None;
+            health.backlog.take().fail(&fault, back);
+        }
+        self.update(&mut state, context);
+    }
+
+    /// Takes back the waiting requests of `home`, and all requests on the same queue pairs as one of `home`. The lock excludes offers: a request
+    /// being offered is neither in the backlog nor on a queue pair.
+    pub(crate) fn abandon(&self, context: &ServeContext<'_>, home: &Inbox, back: &mut List) {
+        let mut state = lock(&self.state);
+        back.append(&mut context.health.backlog.withdraw(home));
+        for active in state.pairs.iter_mut().filter(|active| active.pair.has_requests_of(home)) {
+            active.take_back(context.health, home, back);
+        }
+        self.update(&mut state, context);
+    }
+
+    /// Returns the time at which to act if the device does not move, if there is one.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        Some(self.deadline.load(Ordering::Relaxed)).filter(|deadline| *deadline != u64::MAX)
+    }
+
+    /// Puts back idle queue pairs, and updates the fields that are read without the lock.
+    fn update(&self, state: &mut SharedPairsState, context: &ServeContext<'_>) {
+        for idle in state.pairs.extract_if(.., |active| active.is_idle()) {
+            (context.put_pair)(idle.pair);
+        }
+        let health = context.health;
+        let stuck =
+            state.stuck.map(|(moved, since)| since.saturating_add(stuck_limit(moved, health)).saturating_add(1));
+        let deadline = state.pairs.iter().filter_map(|active| active.deadline(health)).chain(stuck).min();
+        self.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
+        let in_flight = state.pairs.iter().map(|active| active.pair.in_flight()).sum();
+        self.in_flight.store(in_flight, Ordering::SeqCst);
+    }
+}
+
+impl SharedPairsState {
+    /// Offers the backlog to the open queue pairs, and to new ones as long as the device has any and requests are left. Returns a fault if there
+    /// is no way into the device.
+    fn resume(&mut self, context: &ServeContext<'_>, back: &mut List) -> Option<Fault> {
+        let (health, now) = (context.health, context.common.clock.now());
+        for active in self.pairs.iter_mut().filter(|active| active.pair.is_open()) {
+            active.resume(health, now, back);
+        }
+        if health.backlog.is_empty() || self.pairs.iter().any(|active| active.pair.is_open()) && !context.is_scarce {
+            return None;
+        }
+        loop {
+            match (context.take_pair)() {
+                Ok(Some(pair)) => {
+                    let mut active = ActivePair::new(context.device, pair, health.site());
+                    active.resume(health, now, back);
+                    let took = active.pair.in_flight() > 0;
+                    self.pairs.push(active);
+                    if !took || health.backlog.is_empty() || !context.is_scarce {
+                        return None;
+                    }
+                }
+                // All are in use. They come back to be shared, and the requests wait.
+                Ok(None) => return None,
+                Err(fault) => return Some(fault),
+            }
+        }
+    }
+
+    /// Returns a fault if a device has not moved for long although requests wait for room.
+    fn is_stuck(&mut self, health: &Health, now: u64) -> Option<Fault> {
+        let moved = health.load.moved();
+        match self.stuck {
+            Some((before, since)) if before == moved => {
+                let fault = if moved.0 == moved.1 {
+                    Fault::failed("the device takes no requests")
+                } else {
+                    // A queue occupies the device but does not poll. The device is not to blame.
+                    Fault::Declined("it had no room for too long")
+                };
+                (now.saturating_sub(since) > stuck_limit(moved, health)).then_some(fault)
+            }
+            _ => {
+                self.stuck = (!health.backlog.is_empty()).then_some((moved, now));
+                None
+            }
+        }
+    }
+}
+
+/// Returns how long, in nanoseconds, a device may stand still while requests wait for room.
+fn stuck_limit(moved: Moved, health: &Health) -> u64 {
+    health.deadline(if moved.0 == moved.1 { 0 } else { usize::MAX })
+}

@@ -1,0 +1,222 @@
+//! Lists of entries, linked through the entries themselves.
+
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::entry::{Place, flight_of, is_returned, next, previous, set_flight, set_next, set_previous};
+
+/// An intrusive list of entries. Every entry in a chain is alive and has no other owner: the caller of [`push`](Self::push)
+/// guarantees it.
+pub(crate) struct Chain {
+    head: Option<Place>,
+    tail: Option<Place>,
+    len: usize,
+}
+
+impl Chain {
+    pub(crate) const fn new() -> Self {
+        Self { head: None, tail: None, len: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<Place> {
+        self.head
+    }
+
+    /// Adds an entry at the tail.
+    ///
+    /// # Safety
+    ///
+    /// The entry must stay alive, without another owner, until it has left the chain (rules 1 and 2).
+    #[inline]
+    pub(crate) unsafe fn push(&mut self, place: Place) {
+        set_next(place, None);
+        match self.tail {
+            Some(tail) => set_next(tail, Some(place)),
+            None => self.head = Some(place),
+        }
+        self.tail = Some(place);
+        self.len += 1;
+    }
+
+    /// Removes the first entry. Its link still points to the entry that followed it.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Place> {
+        let place = self.head?;
+        self.head = next(place);
+        if self.head.is_none() {
+            self.tail = None;
+        }
+        self.len -= 1;
+        Some(place)
+    }
+
+    /// Moves all entries of `other` to the tail.
+    #[inline]
+    pub(crate) fn append(&mut self, other: &mut Chain) {
+        let other = std::mem::take(other);
+        match self.tail {
+            Some(tail) => {
+                set_next(tail, other.head);
+                self.tail = other.tail.or(self.tail);
+                self.len += other.len;
+            }
+            None => *self = other,
+        }
+    }
+
+    /// Removes the first `count` entries, or all if there are fewer.
+    pub(crate) fn take_front(&mut self, count: usize) -> Chain {
+        if count >= self.len {
+            return std::mem::take(self);
+        }
+        let head = self.head;
+        let mut tail = None;
+        for _ in 0..count {
+            tail = self.pop();
+        }
+        let Some(last) = tail else { return Chain::new() };
+        set_next(last, None);
+        Chain { head, tail, len: count }
+    }
+
+    /// Makes a chain of entries that [`link`] has linked.
+    ///
+    /// # Safety
+    ///
+    /// The `len` entries from `first` to `last` must be linked, and must fulfil the conditions of [`push`](Self::push).
+    #[inline]
+    pub(crate) unsafe fn from_linked(first: Place, last: Option<Place>, len: usize) -> Self {
+        let Some(last) = last else { return Chain::new() };
+        set_next(last, None);
+        Self { head: Some(first), tail: Some(last), len }
+    }
+
+    /// Returns the first and the last entry, for a list that several threads share.
+    pub(crate) fn into_ends(self) -> Option<(Place, Place)> {
+        Some((self.head?, self.tail?))
+    }
+
+    /// Makes a chain from `first`, as [`into_ends`](Self::into_ends) returned it. Several chains may be concatenated: the
+    /// last entry of each then links to the first of the next.
+    ///
+    /// # Safety
+    ///
+    /// The caller must own all of these chains.
+    pub(crate) unsafe fn from_first(first: Option<Place>) -> Self {
+        let mut chain = Chain::new();
+        let mut place = first;
+        while let Some(here) = place {
+            place = next(here);
+            // SAFETY: the chains were made by `push`, and the caller has passed them to this function.
+            unsafe { chain.push(here) };
+        }
+        chain
+    }
+
+    #[inline]
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        std::iter::successors(self.head, |place| next(*place))
+    }
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Links an entry to the next one of its chain.
+#[inline]
+pub(crate) fn link(place: Place, behind: Option<Place>) {
+    set_next(place, behind);
+}
+
+/// Requests that are in a device, in the order in which it took them. Doubly linked, so that removing any request takes
+/// constant time.
+pub(crate) struct Flight {
+    chain: Chain,
+    /// Unique in the process.
+    id: usize,
+}
+
+impl Flight {
+    pub(crate) fn new() -> Self {
+        static FLIGHTS: AtomicUsize = AtomicUsize::new(1);
+        Self { chain: Chain::new(), id: FLIGHTS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.chain.len
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chain.head.is_none()
+    }
+
+    pub(super) fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Returns the request that has been in the device for the longest time.
+    pub(crate) fn oldest(&self) -> Option<Place> {
+        self.chain.head
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        self.chain.places()
+    }
+
+    /// Adds an entry that a device keeps.
+    ///
+    /// # Safety
+    ///
+    /// The entry must stay alive until it has left the flight (rule 2), and must be in no other chain.
+    pub(crate) unsafe fn push(&mut self, place: Place) {
+        set_previous(place, self.chain.tail);
+        set_flight(place, self.id);
+        // SAFETY: the caller guarantees the conditions of `push`; the device has the entry, and accesses none of its links.
+        unsafe { self.chain.push(place) };
+    }
+
+    /// Removes an entry that is in this flight, from any position.
+    pub(super) fn remove(&mut self, place: Place) {
+        debug_assert_eq!(flight_of(place), self.id);
+        let (before, behind) = (previous(place), next(place));
+        match before {
+            Some(before) => set_next(before, behind),
+            None => self.chain.head = behind,
+        }
+        match behind {
+            Some(behind) => set_previous(behind, before),
+            None => self.chain.tail = before,
+        }
+        self.chain.len -= 1;
+        set_flight(place, 0);
+    }
+
+    /// Moves requests to `done` that came back without a completion here: they were dropped, or completed through another
+    /// queue pair. Checks every entry of the flight.
+    pub(crate) fn sweep(&mut self, done: &mut Chain) -> usize {
+        let mut found = 0;
+        let mut place = self.chain.head;
+        while let Some(here) = place {
+            place = next(here);
+            if is_returned(here) {
+                self.remove(here);
+                // SAFETY: the device has returned the entry, and it has left the flight.
+                unsafe { done.push(here) };
+                found += 1;
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,76 @@
+//! Loans: borrowed requests of a synchronous call, on their way to devices.
+
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::Request;
+use super::inbox::Inbox;
+use super::list::List;
+use crate::driver::chain::{Chain, link};
+use crate::driver::entry::Place;
+
+/// A slice of requests that is lent to core. The call cannot return, even by a panic, before all requests are back.
+pub(crate) struct BorrowedBatch<'r> {
+    list: List,
+    home: &'r Inbox,
+    requests: PhantomData<&'r mut Request<'r>>,
+}
+
+impl<'r> BorrowedBatch<'r> {
+    /// Lends all requests, after `examine` has checked each and returned the address of its session. Stops at the first error from `examine`.
+    ///
+    /// # Safety
+    ///
+    /// The result of `examine` must be the address of a session that lives as long as the batch, or `None`.
+    #[inline]
+    pub(crate) unsafe fn new<E>(
+        requests: &'r mut [Request<'_>],
+        home: &'r Inbox,
+        mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<NonNull<()>>, E>,
+    ) -> Result<Self, E> {
+        let len = requests.len();
+        // The slice and the inbox are borrowed as long as the batch lives, and the slice is not accessed by its own name meanwhile. All handles come
+        // back before the batch ends (`run`), and handles cannot be copied.
+        let first: NonNull<Request<'static>> = NonNull::from(requests).cast();
+        for place in 0..len {
+            // SAFETY: within the slice, or one past its end.
+            let (here, behind) = unsafe { (first.add(place), first.add(place + 1)) };
+            // SAFETY: in the slice, and not accessed by anything else.
+            let request = unsafe { here.cast::<Request<'_>>().as_mut() };
+            let owner = examine(place, request)?;
+            (request.meta.owner, request.meta.home, request.meta.tried) = (owner, Some(NonNull::from(home)), 0);
+            link(here.cast(), Some(behind.cast()));
+        }
+        // SAFETY: within the slice.
+        let last: Option<Place> = len.checked_sub(1).map(|last| unsafe { first.add(last) }.cast());
+        // SAFETY: the requests were just linked, and have no other owner.
+        let list = unsafe { List::from_chain(Chain::from_linked(first.cast(), last, len)) };
+        Ok(Self { list, home, requests: PhantomData })
+    }
+
+    /// Removes the requests that already have an outcome or an error.
+    #[cold]
+    pub(crate) fn remove_finished(&mut self) {
+        self.list.extract(|request| request.entry.outcome.is_some() || request.cold.is_some());
+    }
+
+    /// Lends the requests to `work`, which must return all of them.
+    #[inline]
+    pub(crate) fn run(self, work: impl FnOnce(List) -> List) {
+        /// Aborts the process before requests are freed that a device may still write to.
+        struct Bail;
+        impl Drop for Bail {
+            fn drop(&mut self) {
+                std::process::abort();
+            }
+        }
+        let (bail, requests) = (Bail, self.list.len());
+        let back = work(self.list);
+        self.home.wait_for_deliverers();
+        if back.len() == requests {
+            std::mem::forget(bail);
+        }
+    }
+}
