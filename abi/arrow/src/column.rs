@@ -1,4 +1,4 @@
-//! A column of another program.
+//! An imported column.
 
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -7,15 +7,14 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::raw::ArrowArray;
 
-/// A column of strings or byte strings of any layout of [`Layout`], or a table whose only column is one. Releases the array when it is
-/// dropped.
+/// A column of strings or byte strings in any [`Layout`], or the only column of a table. Releases the array on drop.
 #[derive(Debug)]
 pub struct Column {
     len: usize,
     values: Values,
-    /// The column's own bitmap, and that of a structure around it.
+    /// The column's own bitmap, and the bitmap of the structure around it.
     validity: [Option<Bitmap>; 2],
-    /// Owns the memory of all of these.
+    /// The owner of all memory used above.
     _array: ArrowArray,
 }
 
@@ -24,7 +23,7 @@ enum Values {
     Null,
     Bits32(Offsets<i32>),
     Bits64(Offsets<i64>),
-    /// Sizes lie behind the pointers of the `count` buffers.
+    /// `sizes` has the length of each of the `count` buffers.
     Views {
         views: NonNull<u8>,
         buffers: *const *const u8,
@@ -39,10 +38,10 @@ enum Values {
 
 #[derive(Clone, Copy, Debug)]
 struct Offsets<T> {
-    /// One more than there are values.
+    /// The offset of the first value. There is one offset more than values.
     first: NonNull<T>,
     data: NonNull<u8>,
-    /// Bytes of the data: what the last offset says.
+    /// Bytes of the data: the last offset.
     end: usize,
 }
 
@@ -53,63 +52,69 @@ struct Bitmap {
     offset: usize,
 }
 
-// SAFETY: pointers lead into the array, which may be used by any thread, and nothing is written through them.
+// SAFETY: the pointers point into the array, which any thread may use. Nothing is written through them.
 unsafe impl Send for Column {}
-// SAFETY: as above; the array itself is not looked at before it is dropped.
+// SAFETY: as above; the array itself is not accessed before the drop.
 unsafe impl Sync for Column {}
 
 /// Bytes of a view.
 const VIEW: usize = 16;
-/// Bytes of the longest value that lies in its view.
+/// Bytes of the longest value stored in its view.
 const INLINE: usize = 12;
 
 impl Column {
-    /// The column of an array whose schema has this layout; `nested` if it is the only child of a structure.
+    /// Imports an array whose schema has this layout. With `nested`, imports the only child of a structure.
     ///
     /// # Safety
-    /// The array is as a producer made it for a schema of this layout, or released. Its buffers have the bytes that the layout needs, and
-    /// nobody writes them before the column is dropped.
+    /// The array is released, or is valid for a schema of this layout. Its buffers have the bytes that the layout needs, and are not written
+    /// before the column is dropped.
     pub unsafe fn new(array: ArrowArray, layout: Layout, nested: bool) -> Result<Self, Error> {
         if array.is_released() {
             return Err(Error::Released);
         }
         let (len, outer) = (size(array.length)?, size(array.offset)?);
         if !nested {
-            // SAFETY: the call.
-            return unsafe { Self::of(&array, layout, 0, len, None) }.map(|parts| parts.owned(array));
+            // SAFETY: guaranteed by the caller.
+            return unsafe { Self::locate(&array, layout, 0, len, None) }.map(|parts| parts.with_array(array));
         }
-        // SAFETY: the call: a structure has a bitmap or null, and as many children as it says.
+        // SAFETY: the caller guarantees a valid array: a structure has a bitmap or null, and `n_children` children.
         let (validity, child) = unsafe {
             let child =
                 if array.n_children == 1 { array.children.as_ref().and_then(|child| child.as_ref()) } else { None };
-            (bitmap(&array, outer)?, child.ok_or(Error::Malformed("a structure without its child"))?)
+            (bitmap(&array, outer)?, child.ok_or(Error::Malformed("a structure has no child"))?)
         };
         if outer.checked_add(len).is_none_or(|needed| size(child.length).is_ok_and(|length| length < needed)) {
             return Err(Error::Malformed("a child is shorter than its structure"));
         }
-        // SAFETY: the call; the child lives as long as its parent.
-        unsafe { Self::of(child, layout, outer, len, validity) }.map(|parts| parts.owned(array))
+        // SAFETY: guaranteed by the caller; the child lives as long as its parent.
+        unsafe { Self::locate(child, layout, outer, len, validity) }.map(|parts| parts.with_array(array))
     }
 
-    /// The values of an array from `skip` on.
+    /// Locates `len` values of an array, from value `skip` on.
     ///
     /// # Safety
-    /// That of `new`.
-    unsafe fn of(
+    /// As for [`Column::new`].
+    unsafe fn locate(
         array: &ArrowArray,
         layout: Layout,
         skip: usize,
         len: usize,
         outer: Option<Bitmap>,
     ) -> Result<Parts, Error> {
-        let begin = size(array.offset)?.checked_add(skip).ok_or(Error::Malformed("an offset beyond all memory"))?;
+        let begin =
+            size(array.offset)?.checked_add(skip).ok_or(Error::Malformed("an offset exceeds the address space"))?;
         let end = begin.checked_add(len).filter(|end| *end < isize::MAX as usize / VIEW);
-        let end = end.ok_or(Error::Malformed("a length beyond all memory"))?;
-        let enough = if layout == Layout::Views { array.n_buffers >= 3 } else { array.n_buffers == layout.buffers() };
+        let end = end.ok_or(Error::Malformed("a length exceeds the address space"))?;
+        let enough = match layout {
+            Layout::Views => array.n_buffers >= layout.buffers(),
+            // polars has a bitmap, which the format does not.
+            Layout::Null => (0..=1).contains(&array.n_buffers),
+            _ => array.n_buffers == layout.buffers(),
+        };
         if !enough || (array.buffers.is_null() && array.n_buffers > 0) {
-            return Err(Error::Malformed("another number of buffers than its type has"));
+            return Err(Error::Malformed("its number of buffers does not match its type"));
         }
-        // SAFETY: there are so many pointers, as was just compared.
+        // SAFETY: `index` is below `n_buffers`: the comparison above covers all calls.
         let buffer = |index: usize| NonNull::new(unsafe { *array.buffers.add(index) }.cast_mut().cast::<u8>());
         let needed = |index, is_needed| match buffer(index) {
             Some(buffer) => Ok(buffer),
@@ -121,54 +126,54 @@ impl Column {
             Layout::Null => Values::Null,
             Layout::Fixed(size) => {
                 let bytes = end.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok());
-                bytes.ok_or(Error::Malformed("a length beyond all memory"))?;
+                bytes.ok_or(Error::Malformed("a length exceeds the address space"))?;
                 let data = needed(1, !is_empty && size > 0)?;
-                // SAFETY: the buffer has the bytes of all values before `end`; a dangling pointer goes with no bytes.
+                // SAFETY: the buffer has the bytes of all values before `end`; a dangling pointer is only used for no bytes.
                 Values::Fixed { data: if is_empty { data } else { unsafe { data.add(begin * size) } }, size }
             }
             Layout::Bits32 | Layout::Bits64 if is_empty => Values::Null,
             Layout::Bits32 => {
                 // SAFETY: the buffer has `end + 1` offsets.
-                let (first, last) = unsafe { ends::<i32>(needed(1, true)?, begin, len) };
-                let end = usize::try_from(last).map_err(|_| Error::Backwards { index: len - 1 })?;
+                let (first, last) = unsafe { first_and_last::<i32>(needed(1, true)?, begin, len) };
+                let end = usize::try_from(last).map_err(|_| Error::InvertedOffsets { index: len - 1 })?;
                 Values::Bits32(Offsets { first, data: needed(2, end > 0)?, end })
             }
             Layout::Bits64 => {
                 // SAFETY: the buffer has `end + 1` offsets.
-                let (first, last) = unsafe { ends::<i64>(needed(1, true)?, begin, len) };
+                let (first, last) = unsafe { first_and_last::<i64>(needed(1, true)?, begin, len) };
                 let end = isize::try_from(last).ok().and_then(|end| usize::try_from(end).ok());
-                let end = end.ok_or(Error::Backwards { index: len - 1 })?;
+                let end = end.ok_or(Error::InvertedOffsets { index: len - 1 })?;
                 Values::Bits64(Offsets { first, data: needed(2, end > 0)?, end })
             }
             Layout::Views => {
                 let count = size(array.n_buffers)? - 3;
                 let sizes = needed(count + 2, count > 0)?;
                 let views = needed(1, !is_empty)?;
-                // SAFETY: the buffer has a view for each value before `end`; and the pointers to buffers of data follow the first two.
+                // SAFETY: the buffer has a view for each value before `end`. The pointers to buffers of data follow the first two.
                 let (views, buffers) =
                     unsafe { (if is_empty { views } else { views.add(begin * VIEW) }, array.buffers.add(2)) };
                 Values::Views { views, buffers: buffers.cast(), sizes: sizes.as_ptr().cast(), count }
             }
         };
-        // SAFETY: the call.
-        let own = if layout == Layout::Null { None } else { unsafe { bitmap(array, begin) }? };
-        Ok(Parts { len, values, validity: [own, outer] })
+        // SAFETY: guaranteed by the caller.
+        let inner = if layout == Layout::Null { None } else { unsafe { bitmap(array, begin) }? };
+        Ok(Parts { len, values, validity: [inner, outer] })
     }
 
-    /// How many values there are, with those that are null.
+    /// The number of values, including null ones.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no values.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// A value; `None` if it is null.
+    /// Returns a value, or `None` if it is null.
     ///
     /// # Panics
-    /// If there are no more than `index` values.
+    /// If `index` is not below [`len`](Self::len).
     #[inline]
     pub fn value(&self, index: usize) -> Result<Option<&[u8]>, Error> {
         assert!(index < self.len, "value {index} of {}", self.len);
@@ -181,12 +186,12 @@ impl Column {
         }
         match self.values {
             Values::Null => Ok(None),
-            // SAFETY: there is a value of this number.
+            // SAFETY: `index` is below the number of values.
             Values::Bits32(offsets) => unsafe { offsets.value(index) }.map(Some),
             // SAFETY: as above.
             Values::Bits64(offsets) => unsafe { offsets.value(index) }.map(Some),
             Values::Fixed { data, size } => {
-                // SAFETY: there are so many bytes for each value.
+                // SAFETY: the data have `size` bytes for each value.
                 Ok(Some(unsafe { slice::from_raw_parts(data.add(index * size).as_ptr(), size) }))
             }
             Values::Views { views, buffers, sizes, count } => {
@@ -202,21 +207,21 @@ impl Column {
                 if buffer >= count {
                     return Err(Error::View { index });
                 }
-                // SAFETY: there are so many buffers, each with its size; sizes may lie at any address.
+                // SAFETY: `buffer` is below the number of buffers and sizes. The sizes may be unaligned.
                 let (data, size) = unsafe { (*buffers.add(buffer), sizes.add(buffer).read_unaligned()) };
                 let data_len =
                     usize::try_from(size).map_err(|_| Error::Malformed("the size of a buffer is negative"))?;
                 if data.is_null() || begin + len > data_len {
-                    return Err(Error::Beyond { index, data: data_len });
+                    return Err(Error::OutOfBounds { index, data: data_len });
                 }
-                // SAFETY: within the buffer, as was just compared.
+                // SAFETY: the comparison above keeps the value within the buffer.
                 Ok(Some(unsafe { slice::from_raw_parts(data.add(begin), len) }))
             }
         }
     }
 }
 
-/// A column without its owner.
+/// A column without the array that owns its memory.
 struct Parts {
     len: usize,
     values: Values,
@@ -224,61 +229,63 @@ struct Parts {
 }
 
 impl Parts {
-    fn owned(self, array: ArrowArray) -> Column {
+    fn with_array(self, array: ArrowArray) -> Column {
         Column { len: self.len, values: self.values, validity: self.validity, _array: array }
     }
 }
 
 impl<T: Copy + TryInto<usize>> Offsets<T> {
     /// # Safety
-    /// There are more than `index` values.
+    /// `index` is below the number of values.
     #[inline]
     unsafe fn value<'a>(self, index: usize) -> Result<&'a [u8], Error> {
-        // SAFETY: there is an offset more than values. Each is read once, and what was read is compared.
+        // SAFETY: there is one offset more than values. Each is read once, and the checks below use the read values.
         let (begin, end) =
             unsafe { (self.first.add(index).read_unaligned(), self.first.add(index + 1).read_unaligned()) };
-        let (Ok(begin), Ok(end)) = (begin.try_into(), end.try_into()) else { return Err(Error::Backwards { index }) };
+        let (Ok(begin), Ok(end)) = (begin.try_into(), end.try_into()) else {
+            return Err(Error::InvertedOffsets { index });
+        };
         if begin > end {
-            return Err(Error::Backwards { index });
+            return Err(Error::InvertedOffsets { index });
         }
         if end > self.end {
-            return Err(Error::Beyond { index, data: self.end });
+            return Err(Error::OutOfBounds { index, data: self.end });
         }
-        // SAFETY: within the data, whose length the last offset tells.
+        // SAFETY: `end` is at most the last offset, which is the length of the data.
         Ok(unsafe { slice::from_raw_parts(self.data.add(begin).as_ptr(), end - begin) })
     }
 }
 
-/// A pointer to the offset in front of the first value, and the offset behind the last.
+/// Returns a pointer to the start offset of the first value, and the end offset of the last value.
 ///
 /// # Safety
 /// There are `begin + len + 1` offsets.
-unsafe fn ends<T: Copy>(offsets: NonNull<u8>, begin: usize, len: usize) -> (NonNull<T>, T) {
-    // SAFETY: the call.
+unsafe fn first_and_last<T: Copy>(offsets: NonNull<u8>, begin: usize, len: usize) -> (NonNull<T>, T) {
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let first = offsets.cast::<T>().add(begin);
         (first, first.add(len).read_unaligned())
     }
 }
 
-/// The bitmap of an array, from a value on.
+/// Returns the bitmap of an array, from value `offset` on.
 ///
 /// # Safety
-/// The array is as its producer made it.
+/// The array is valid.
 unsafe fn bitmap(array: &ArrowArray, offset: usize) -> Result<Option<Bitmap>, Error> {
     let has_buffers = array.n_buffers > 0 && !array.buffers.is_null();
-    // SAFETY: the call: so many pointers as it says.
+    // SAFETY: the caller guarantees `n_buffers` pointers.
     let bits = if has_buffers { unsafe { *array.buffers } } else { ptr::null() };
     match NonNull::new(bits.cast_mut().cast()) {
         _ if array.null_count == 0 => Ok(None),
         Some(bits) => Ok(Some(Bitmap { bits, offset })),
-        None if array.null_count > 0 && array.length > 0 => Err(Error::Malformed("nulls without a bitmap")),
+        None if array.null_count > 0 && array.length > 0 => Err(Error::Malformed("it has nulls but no bitmap")),
         None => Ok(None),
     }
 }
 
 fn size(number: i64) -> Result<usize, Error> {
-    usize::try_from(number).map_err(|_| Error::Malformed("a negative length"))
+    usize::try_from(number).map_err(|_| Error::Malformed("a length is negative"))
 }
 
 #[cfg(test)]

@@ -1,45 +1,47 @@
-//! What can be wrong with a column.
+//! Errors of columns.
 
-/// A mistake of the producer, or a column that holds no strings.
+use crate::names::type_name;
+
+/// An invalid structure of the producer, or a column of an unsupported type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The structure was released, or moved away by another consumer.
-    #[error("the Arrow structure was released or consumed before")]
+    /// The structure was released, or another consumer took it.
+    #[error("the Arrow structure was already released or consumed")]
     Released,
-    /// The format string is of a type that has no bytes to read.
-    #[error("values of Arrow's type '{format}' are not strings or byte strings{hint}")]
+    /// The type has no strings or byte strings.
+    #[error("values of type {} are not strings or byte strings{hint}", type_name(.format))]
     Type {
         /// The format string.
         format: String,
-        /// What would help, with a separator in front.
+        /// Advice to the caller, with a separator in front; may be empty.
         hint: &'static str,
     },
     /// The structure contradicts the layout of its type.
     #[error("the Arrow array is malformed: {0}")]
     Malformed(&'static str),
-    /// The offset behind this value lies before the one in front of it, or that one before the data.
+    /// The end offset of this value is below its start offset, or one of them is negative.
     #[error("value {index}: its offsets run backwards")]
-    Backwards {
+    InvertedOffsets {
         /// The number of the value, from 0.
         index: usize,
     },
     /// This value ends beyond its buffer.
-    #[error("value {index}: it ends beyond the data, which have {data} bytes")]
-    Beyond {
+    #[error("value {index}: it ends beyond the data of {data} bytes")]
+    OutOfBounds {
         /// The number of the value, from 0.
         index: usize,
         /// Bytes of the buffer.
         data: usize,
     },
-    /// The view of this value names a buffer that is not there, or a negative length.
+    /// The view of this value has a buffer number out of range, or a negative length or offset.
     #[error("value {index}: its view is malformed")]
     View {
         /// The number of the value, from 0.
         index: usize,
     },
-    /// All offsets together are more than 32 bits tell.
-    #[error("one array of strings holds no more than 2147483647 bytes; take the stream of arrays")]
+    /// The strings have more than 2147483647 bytes in all, the maximum of 32-bit offsets.
+    #[error("an array of strings holds at most 2147483647 bytes; use the stream of arrays")]
     TooLong,
     /// The producer of a stream failed.
     #[error("{0}")]
@@ -47,12 +49,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same, counted from the first value of a stream in which so many values come before this column.
+    /// Adds `before` to the number of the value: the number of values before this column in a stream.
     #[must_use]
-    pub fn behind(self, before: usize) -> Self {
+    pub fn offset_index(self, before: usize) -> Self {
         match self {
-            Self::Backwards { index } => Self::Backwards { index: before + index },
-            Self::Beyond { index, data } => Self::Beyond { index: before + index, data },
+            Self::InvertedOffsets { index } => Self::InvertedOffsets { index: before + index },
+            Self::OutOfBounds { index, data } => Self::OutOfBounds { index: before + index, data },
             Self::View { index } => Self::View { index: before + index },
             other => other,
         }

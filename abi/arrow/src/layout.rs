@@ -1,14 +1,14 @@
-//! Format strings of the types that are read.
+//! Format strings of the supported types.
 
 use std::ffi::CStr;
 
 use crate::error::Error;
 use crate::raw::ArrowSchema;
 
-/// How the values of a column lie in its buffers.
+/// The layout of a column's values in its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// `n`: every value is null, and there are no buffers.
+    /// `n`: every value is null. There are no buffers; some producers have an unused bitmap.
     Null,
     /// `u`, `z`: offsets of 32 bits, and data.
     Bits32,
@@ -16,33 +16,33 @@ pub enum Layout {
     Bits64,
     /// `vu`, `vz`: views of 16 bytes, and any number of buffers.
     Views,
-    /// `w:N`: values of so many bytes.
+    /// `w:N`: values of `N` bytes.
     Fixed(usize),
 }
 
 impl Layout {
-    /// The layout of a type, and whether it is that of the only child of a structure: a table of one column.
+    /// Returns the layout of a type, and true if the type is a table with one column (a structure with one child).
     ///
     /// # Safety
-    /// The schema is as its producer made it, or released.
-    pub unsafe fn of(schema: &ArrowSchema) -> Result<(Self, bool), Error> {
+    /// The schema is valid or released.
+    pub unsafe fn from_schema(schema: &ArrowSchema) -> Result<(Self, bool), Error> {
         if schema.is_released() {
             return Err(Error::Released);
         }
         // SAFETY: a schema that is not released has a format string.
-        let format = unsafe { text(schema) }?;
+        let format = unsafe { format_string(schema) }?;
         if format != "+s" {
             return Ok((Self::parse(schema, format)?, false));
         }
         if schema.n_children != 1 {
             return Err(Error::Type { format: format.to_owned(), hint: ": give one column of the table" });
         }
-        // SAFETY: there is a pointer for each child, and there is one.
-        let child = unsafe { schema.children.as_ref() }.ok_or(Error::Malformed("a structure without its children"))?;
-        // SAFETY: a pointer to a child is null or valid as long as the parent.
-        let child = unsafe { child.as_ref() }.ok_or(Error::Malformed("a structure without its child"))?;
-        // SAFETY: as above. Children may look released when the parent owns them.
-        let format = unsafe { text(child) }?;
+        // SAFETY: there is one child, and thus one pointer, or the table of pointers is null.
+        let child = unsafe { schema.children.as_ref() }.ok_or(Error::Malformed("a structure has no children"))?;
+        // SAFETY: a pointer to a child is null, or valid as long as the parent.
+        let child = unsafe { child.as_ref() }.ok_or(Error::Malformed("a structure has no child"))?;
+        // SAFETY: as above. `release` of a child may be `None`, because the parent owns it.
+        let format = unsafe { format_string(child) }?;
         Ok((Self::parse(child, format)?, true))
     }
 
@@ -59,12 +59,12 @@ impl Layout {
             "+s" => refuse(": give one column of the table"),
             _ => match format.strip_prefix("w:").map(str::parse) {
                 Some(Ok(size)) => Ok(Self::Fixed(size)),
-                _ => refuse("; cast the column to one of these"),
+                _ => refuse("; cast the column to one of these types"),
             },
         }
     }
 
-    /// How many buffers an array has, or at least has.
+    /// The number of buffers of an array; with views and of null values, the minimum.
     pub(crate) fn buffers(self) -> i64 {
         match self {
             Self::Null => 0,
@@ -74,14 +74,14 @@ impl Layout {
     }
 }
 
-/// The format string.
+/// Returns the format string of a schema.
 ///
 /// # Safety
-/// It is null or ends in 0, and lives as long as the schema.
-unsafe fn text(schema: &ArrowSchema) -> Result<&str, Error> {
+/// The format string is null, or ends in 0 and lives as long as the schema.
+unsafe fn format_string(schema: &ArrowSchema) -> Result<&str, Error> {
     if schema.format.is_null() {
-        return Err(Error::Malformed("a type without a format string"));
+        return Err(Error::Malformed("a type has no format string"));
     }
-    // SAFETY: the call.
-    unsafe { CStr::from_ptr(schema.format) }.to_str().map_err(|_| Error::Malformed("a format string that is not UTF-8"))
+    // SAFETY: guaranteed by the caller.
+    unsafe { CStr::from_ptr(schema.format) }.to_str().map_err(|_| Error::Malformed("a format string is not UTF-8"))
 }

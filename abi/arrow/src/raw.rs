@@ -1,4 +1,4 @@
-//! The structures of the C data interface. Each releases what it owns when it is dropped, unless it was moved away.
+//! The structures of Arrow's C data interface. On drop, each calls its `release`, unless it is already released.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -10,19 +10,20 @@ macro_rules! structure {
         #[derive(Debug)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)+
-            /// Frees everything else and sets itself to `None`; `None` if that is done, or somebody else's to do.
+            /// Frees the contents and sets `release` to `None`. It is `None` in a structure that is released, or whose contents were moved
+            /// to another one.
             pub release: Option<unsafe extern "C" fn(*mut $name)>,
-            /// The producer's own.
+            /// Private data of the producer.
             pub private_data: *mut c_void,
         }
 
         impl $name {
-            /// Takes the structure out of the producer's memory and leaves a released one there.
+            /// Moves the structure out of the producer's memory, and marks the original as released.
             ///
             /// # Safety
-            /// `place` points at an initialized structure, and nobody else uses it during the call.
+            /// `place` points to an initialized structure, and nothing else uses it during the call.
             pub unsafe fn take(place: *mut Self) -> Self {
-                // SAFETY: the call. What is read here has one owner, because the place is marked as released.
+                // SAFETY: guaranteed by the caller. The structure has one owner, because `place` is marked as released.
                 unsafe {
                     let taken = place.read();
                     (*place).release = None;
@@ -30,7 +31,7 @@ macro_rules! structure {
                 }
             }
 
-            /// Whether there is nothing to be released any more.
+            /// Returns true if the structure is released.
             pub fn is_released(&self) -> bool {
                 self.release.is_none()
             }
@@ -39,13 +40,13 @@ macro_rules! structure {
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: the structure is whole, has not been released, and is not used after this.
+                    // SAFETY: the structure is complete, is not released, and is not used afterwards.
                     unsafe { release(self) };
                 }
             }
         }
 
-        // SAFETY: the interface says that a structure may be used and released by any thread, by one at a time.
+        // SAFETY: by the interface, any thread may use and release a structure, one thread at a time.
         unsafe impl Send for $name {}
     };
 }
@@ -61,7 +62,7 @@ structure! {
         metadata: *const c_char,
         /// Bits `ARROW_FLAG_*`.
         flags: i64,
-        /// How many children there are.
+        /// The number of children.
         n_children: i64,
         /// The types of children.
         children: *mut *mut ArrowSchema,
@@ -73,15 +74,15 @@ structure! {
 structure! {
     /// `struct ArrowArray`: the values of an array.
     ArrowArray {
-        /// How many values there are.
+        /// The number of values.
         length: i64,
-        /// How many of them are null; -1 if nobody counted.
+        /// The number of null values; -1 if unknown.
         null_count: i64,
-        /// Values of the buffers in front of the first.
+        /// The number of values in the buffers before the first value of the array.
         offset: i64,
-        /// How many buffers there are.
+        /// The number of buffers.
         n_buffers: i64,
-        /// How many children there are.
+        /// The number of children.
         n_children: i64,
         /// The buffers.
         buffers: *mut *const c_void,
@@ -93,13 +94,13 @@ structure! {
 }
 
 structure! {
-    /// `struct ArrowArrayStream`: arrays of one type, one after the other.
+    /// `struct ArrowArrayStream`: a sequence of arrays of one type.
     ArrowArrayStream {
-        /// Writes the type; 0 or an errno.
+        /// Writes the type. Returns 0 or an errno.
         get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
-        /// Writes the next array, a released one at the end; 0 or an errno.
+        /// Writes the next array, or a released one at the end of the stream. Returns 0 or an errno.
         get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
-        /// What the last error was, or null; until the next call.
+        /// Returns a description of the last error, or null. It is valid until the next call.
         get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
     }
 }
@@ -108,7 +109,7 @@ structure! {
 pub const NULLABLE: i64 = 2;
 
 impl ArrowSchema {
-    /// A released structure, to be written over.
+    /// Returns a released structure, which a producer can overwrite.
     pub const fn released() -> Self {
         Self {
             format: ptr::null(),
@@ -125,7 +126,7 @@ impl ArrowSchema {
 }
 
 impl ArrowArray {
-    /// A released structure, to be written over.
+    /// Returns a released structure, which a producer can overwrite.
     pub const fn released() -> Self {
         Self {
             length: 0,

@@ -14,7 +14,7 @@ pub struct CipherRow {
     pub iv: usize,
     /// Data comes in multiples of it.
     pub block: usize,
-    /// It works byte by byte: what SRTP and AEADs ask for.
+    /// The algorithm works byte by byte, as SRTP and AEADs require.
     pub stream: bool,
 }
 
@@ -91,12 +91,12 @@ pub fn hash(number: u32) -> Option<&'static HashRow> {
 }
 
 impl CipherRow {
-    /// Whether it authenticates, too.
+    /// Returns whether the algorithm authenticates too.
     pub fn is_aead(&self) -> bool {
         self.algorithms.first().is_some_and(|algorithm| algorithm.kind() == Kind::Aead) || self.number >= 108
     }
 
-    /// The algorithm with a key of so many bytes.
+    /// Returns the algorithm with a key of `bytes` bytes.
     pub fn with_key(&self, bytes: usize) -> Option<Algorithm> {
         self.algorithms.iter().copied().find(|algorithm| algorithm.info().key.allows(bytes))
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rows_agree_with_the_table_of_algorithms() {
+    fn rows_match_the_algorithm_table() {
         for row in CIPHERS {
             for algorithm in row.algorithms {
                 let info = algorithm.info();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_there_twice() {
+    fn numbers_are_unique() {
         let mut numbers: Vec<u32> =
             CIPHERS.iter().map(|row| row.number).chain(HASHES.iter().map(|row| row.number)).collect();
         let all = numbers.len();

@@ -1,7 +1,7 @@
-//! What FreeBSD 14 has under the same name (facts from `sys/opencrypto/cryptodev.h`): other numbers, other ioctls.
+//! The interface of FreeBSD 14 with the same name (facts from `sys/opencrypto/cryptodev.h`), which has other numbers and ioctls.
 //!
-//! The driver of this repository speaks Linux. This table is what a driver for FreeBSD would start from, checked where it
-//! can be: that its rows name algorithms that exist, once each.
+//! The driver of this repository uses that of Linux. A driver for FreeBSD could start from this table. A test checks that its rows name existing
+//! algorithms, once each.
 
 use Algorithm as A;
 use gantry_core::Algorithm;
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_and_every_algorithm_is_there_once() {
+    fn numbers_and_algorithms_are_unique() {
         let mut numbers: Vec<u32> = ALGORITHMS.iter().map(|row| row.0).collect();
         numbers.sort_unstable();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));

@@ -8,7 +8,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// That of this program.
+    /// The width of this program.
     pub const NATIVE: Width = if cfg!(target_pointer_width = "32") { Width::W32 } else { Width::W64 };
 
     /// Bytes of a pointer.

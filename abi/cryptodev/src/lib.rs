@@ -1,10 +1,9 @@
-//! The interface of `/dev/crypto`, for both sides: the driver that asks and the server that answers.
+//! The interface of `/dev/crypto`, for both sides: the driver and the server.
 //!
-//! On Linux it is the one of cryptodev-linux 1.14 (numbers and fields from its `crypto/cryptodev.h`, which is in the public
-//! domain); the module `freebsd`, on that system, has what FreeBSD 14 calls the same things. An ioctl carries a structure,
-//! and the structure carries pointers: its layout depends on the [`Width`] of the program that made it. So no structure here is a `repr(C)` one.
-//! Each is plain values that are read from bytes and written to bytes of either width, which needs no `unsafe` and lets a
-//! 64-bit server answer 32-bit programs.
+//! On Linux it is that of cryptodev-linux 1.14 (numbers and fields from its `crypto/cryptodev.h`, which is in the public domain). The module `freebsd`, on
+//! that system, has the names of FreeBSD 14. An ioctl carries a structure with pointers, whose layout depends on the [`Width`] of the program. So no
+//! structure here is `repr(C)`. Each is plain values, read from bytes and written to bytes of either width. This needs no `unsafe`, and lets a 64-bit
+//! server answer 32-bit programs.
 
 #![forbid(unsafe_code)]
 

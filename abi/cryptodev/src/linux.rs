@@ -38,7 +38,7 @@ pub const COP_FLAG_RESET: u16 = 1 << 6;
 /// [`SessionInfoOp::flags`]: the algorithm's driver is out of reach of user space but for the kernel: an engine.
 pub const SIOP_FLAG_KERNEL_DRIVER_ONLY: u32 = 1;
 
-/// An ioctl: what it is for, in which direction its structure goes, and which structure.
+/// An ioctl: its purpose, the direction of its structure, and the structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ioctl {
     /// CRIOGET: a second descriptor, of programs written for BSD.
@@ -53,7 +53,7 @@ pub enum Ioctl {
     Key,
     /// CIOCASYMFEAT: which public-key operations there are: none.
     AsymmetricFeatures,
-    /// CIOCGSESSINFO: who does the work.
+    /// CIOCGSESSINFO: the driver that does the work.
     SessionInfo,
     /// CIOCAUTHCRYPT: a cipher with authentication.
     AuthCrypt,
@@ -165,7 +165,7 @@ macro_rules! structure {
                 <Self as Fields>::size(width)
             }
 
-            /// Reads what a program of this width passed; `None` when it is too short.
+            /// Reads the structure that a program of this width passed. Returns `None` if it is too short.
             pub fn from_bytes(bytes: &[u8], width: Width) -> Option<Self> {
                 Fields::read(bytes, width)
             }
@@ -177,8 +177,7 @@ macro_rules! structure {
                 bytes
             }
 
-            /// The same into the front of `bytes`, which have at least [`size`](Self::size) bytes; the ones between fields
-            /// stay as they are.
+            /// Writes the structure to the front of `bytes`, which have at least [`size`](Self::size) bytes. Bytes between fields stay unchanged.
             pub fn write_to(self, width: Width, bytes: &mut [u8]) {
                 Fields::write(self, width, bytes);
             }
@@ -268,11 +267,11 @@ structure! {
         session: u32 = u32,
         /// Comes back: the kernel's name of the cipher.
         cipher_name: [u8; MAX_NAME] = chars,
-        /// Comes back: who does it.
+        /// Result: the driver of the cipher.
         cipher_driver: [u8; MAX_NAME] = chars,
         /// Comes back: the kernel's name of the digest.
         hash_name: [u8; MAX_NAME] = chars,
-        /// Comes back: who does it.
+        /// Result: the driver of the hash.
         hash_driver: [u8; MAX_NAME] = chars,
         /// Comes back: data is used where it lies when these bits of its addresses are 0.
         align_mask: u16 = u16,
@@ -308,206 +307,4 @@ structure! {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a C compiler makes of the public header, on x86-64 and with -m32.
-    #[test]
-    fn sizes_and_codes_are_those_of_the_header() {
-        let expected = [
-            (Ioctl::GetDescriptor, 0xc004_6365, 0xc004_6365),
-            (Ioctl::OpenSession, 0xc030_6366, 0xc01c_6366),
-            (Ioctl::CloseSession, 0x4004_6367, 0x4004_6367),
-            (Ioctl::Crypt, 0xc030_6368, 0xc01c_6368),
-            (Ioctl::Key, 0xc090_6369, 0xc050_6369),
-            (Ioctl::AsymmetricFeatures, 0x8004_636a, 0x8004_636a),
-            (Ioctl::SessionInfo, 0xc10c_636b, 0xc10c_636b),
-            (Ioctl::AuthCrypt, 0xc048_636d, 0xc02c_636d),
-            (Ioctl::AsyncCrypt, 0x4030_636e, 0x401c_636e),
-            (Ioctl::AsyncFetch, 0x8030_636f, 0x801c_636f),
-            (Ioctl::CopyHash, 0x4008_6370, 0x4008_6370),
-        ];
-        assert_eq!(expected.len(), Ioctl::ALL.len());
-        for (ioctl, wide, narrow) in expected {
-            let codes = (ioctl.code(Width::W64), ioctl.code(Width::W32));
-            assert_eq!(codes, (wide, narrow), "{ioctl:?}: {:x} {:x}", codes.0, codes.1);
-            assert_eq!(Ioctl::from_code(wide, Width::W64), Some(ioctl));
-            assert_eq!(Ioctl::from_code(narrow, Width::W32), Some(ioctl));
-        }
-        assert_eq!(Ioctl::from_code(0xc030_6368, Width::W32), None);
-    }
-
-    /// The C structures, with pointers of either width.
-    mod c {
-        #[repr(C)]
-        pub(super) struct SessionOp<P> {
-            pub(super) cipher: u32,
-            pub(super) mac: u32,
-            pub(super) keylen: u32,
-            pub(super) key: P,
-            pub(super) mackeylen: u32,
-            pub(super) mackey: P,
-            pub(super) ses: u32,
-        }
-        #[repr(C)]
-        pub(super) struct CryptAuthOp<P> {
-            pub(super) ses: u32,
-            pub(super) op: u16,
-            pub(super) flags: u16,
-            pub(super) len: u32,
-            pub(super) auth_len: u32,
-            pub(super) auth_src: P,
-            pub(super) src: P,
-            pub(super) dst: P,
-            pub(super) tag: P,
-            pub(super) tag_len: u32,
-            pub(super) iv: P,
-            pub(super) iv_len: u32,
-        }
-        #[repr(C)]
-        pub(super) struct CryptOp<P> {
-            pub(super) ses: u32,
-            pub(super) op: u16,
-            pub(super) flags: u16,
-            pub(super) len: u32,
-            pub(super) src: P,
-            pub(super) dst: P,
-            pub(super) mac: P,
-            pub(super) iv: P,
-        }
-        #[repr(C)]
-        pub(super) struct SessionInfoOp {
-            pub(super) ses: u32,
-            pub(super) cipher_name: [u8; 64],
-            pub(super) cipher_driver: [u8; 64],
-            pub(super) hash_name: [u8; 64],
-            pub(super) hash_driver: [u8; 64],
-            pub(super) alignmask: u16,
-            pub(super) flags: u32,
-        }
-    }
-
-    /// The place of `needle` in what `bytes` are.
-    fn place(bytes: &[u8], needle: u32) -> usize {
-        bytes.windows(4).position(|window| window == needle.to_ne_bytes()).unwrap()
-    }
-
-    #[test]
-    fn every_field_lies_where_c_puts_it() {
-        macro_rules! places {
-            ($ours:expr, $theirs:ident, $($field:ident = $mark:expr),+) => {
-                for (width, places) in [
-                    (Width::W32, [$((stringify!($field), std::mem::offset_of!(c::$theirs<u32>, $field), $mark)),+]),
-                    (Width::W64, [$((stringify!($field), std::mem::offset_of!(c::$theirs<u64>, $field), $mark)),+]),
-                ] {
-                    // On the few targets where a u64 has the alignment of a u32, there are no 64-bit programs.
-                    if width == Width::W64 && align_of::<u64>() < 8 { continue }
-                    let bytes = $ours.to_bytes(width);
-                    for (field, offset, mark) in places {
-                        // The low half of a pointer comes first on little-endian machines.
-                        let at = place(&bytes, mark);
-                        let wide = cfg!(target_endian = "big") && width == Width::W64 && offset + 4 == at;
-                        assert!(at == offset || wide, "{field} at {at}, not {offset}, {width:?}");
-                    }
-                }
-            };
-        }
-        let op = SessionOp {
-            cipher: 0xA1,
-            mac: 0xA2,
-            key_len: 0xA3,
-            key: 0xA4,
-            mac_key_len: 0xA5,
-            mac_key: 0xA6,
-            session: 0xA7,
-        };
-        places!(
-            op.clone(),
-            SessionOp,
-            cipher = 0xA1,
-            mac = 0xA2,
-            keylen = 0xA3,
-            key = 0xA4,
-            mackeylen = 0xA5,
-            mackey = 0xA6,
-            ses = 0xA7
-        );
-        let op = CryptOp { session: 0xA1, op: 0xA2, flags: 0, len: 0xA3, src: 0xA4, dst: 0xA5, mac: 0xA6, iv: 0xA7 };
-        places!(op.clone(), CryptOp, ses = 0xA1, op = 0xA2, len = 0xA3, src = 0xA4, dst = 0xA5, mac = 0xA6, iv = 0xA7);
-        let op = CryptAuthOp {
-            session: 0xA1,
-            op: 0xA2,
-            flags: 0,
-            len: 0xA3,
-            auth_len: 0xA4,
-            auth_src: 0xA5,
-            src: 0xA6,
-            dst: 0xA7,
-            tag: 0xA8,
-            tag_len: 0xA9,
-            iv: 0xAA,
-            iv_len: 0xAB,
-        };
-        places!(
-            op.clone(),
-            CryptAuthOp,
-            ses = 0xA1,
-            op = 0xA2,
-            len = 0xA3,
-            auth_len = 0xA4,
-            auth_src = 0xA5,
-            src = 0xA6,
-            dst = 0xA7,
-            tag = 0xA8,
-            tag_len = 0xA9,
-            iv = 0xAA,
-            iv_len = 0xAB
-        );
-    }
-
-    /// Every field another.
-    fn info() -> SessionInfoOp {
-        SessionInfoOp {
-            session: 7,
-            cipher_name: [1; 64],
-            cipher_driver: [2; 64],
-            hash_name: [3; 64],
-            hash_driver: [4; 64],
-            align_mask: 15,
-            flags: 9,
-        }
-    }
-
-    /// These two have no pointers: they are the same in both widths.
-    #[test]
-    fn every_field_of_what_has_no_pointers_lies_where_c_puts_it() {
-        for width in [Width::W32, Width::W64] {
-            let mut expected = [0; 268];
-            let mut put = |at: usize, bytes: &[u8]| expected[at..at + bytes.len()].copy_from_slice(bytes);
-            put(std::mem::offset_of!(c::SessionInfoOp, ses), &7_u32.to_ne_bytes());
-            put(std::mem::offset_of!(c::SessionInfoOp, cipher_name), &[1; 64]);
-            put(std::mem::offset_of!(c::SessionInfoOp, cipher_driver), &[2; 64]);
-            put(std::mem::offset_of!(c::SessionInfoOp, hash_name), &[3; 64]);
-            put(std::mem::offset_of!(c::SessionInfoOp, hash_driver), &[4; 64]);
-            put(std::mem::offset_of!(c::SessionInfoOp, alignmask), &15_u16.to_ne_bytes());
-            put(std::mem::offset_of!(c::SessionInfoOp, flags), &9_u32.to_ne_bytes());
-            assert_eq!(size_of::<c::SessionInfoOp>(), expected.len());
-            assert_eq!(info().to_bytes(width), expected);
-            // The session that is written to comes first (`struct cphash_op`).
-            let copy = CopyHashOp { to: 1, from: 2 }.to_bytes(width);
-            assert_eq!(copy, [1_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat());
-        }
-    }
-
-    #[test]
-    fn what_is_written_is_read_again_and_nothing_short_is() {
-        let info = info();
-        for width in [Width::W32, Width::W64] {
-            let bytes = info.clone().to_bytes(width);
-            assert_eq!(SessionInfoOp::from_bytes(&bytes, width), Some(info.clone()));
-            assert_eq!(SessionInfoOp::from_bytes(&bytes[1..], width), None);
-            let op = CryptOp { src: 0x1234_5678, iv: 0xFFFF_FFF0, flags: 0xFFFF, ..CryptOp::default() };
-            assert_eq!(CryptOp::from_bytes(&op.clone().to_bytes(width), width), Some(op));
-        }
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// Bytes that are read from the front.
+/// Reads integers from the front of a slice.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -31,12 +31,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What integers are written to.
+/// Appends integers to a buffer.
 pub(crate) trait Write {
-    /// One after the other.
+    /// Appends `words`.
     fn words(&mut self, words: &[u32]);
 
-    /// Zeros up to a length.
+    /// Appends zeros up to a total of `length` bytes.
     fn fill(&mut self, length: usize);
 }
 

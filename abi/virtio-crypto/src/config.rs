@@ -1,31 +1,31 @@
 use crate::Error;
 use crate::bytes::{Reader, Write};
 
-/// The configuration space, `struct virtio_crypto_config`. Masks have the bit of each number in
+/// The configuration space, `struct virtio_crypto_config`. A mask has bit `n` set for number `n` of the named module of
 /// [`constants`](crate::constants).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// [`HW_READY`](crate::constants::HW_READY), or 0 for a device that takes no requests.
     pub status: u32,
-    /// Data queues; the control queue follows them.
+    /// The number of data queues; the control queue follows them.
     pub max_dataqueues: u32,
-    /// Of [`service`](crate::constants::service).
+    /// Mask of [`service`](crate::constants::service).
     pub services: u32,
-    /// Of [`cipher`](crate::constants::cipher).
+    /// Mask of [`cipher`](crate::constants::cipher).
     pub ciphers: u64,
-    /// Of [`hash`](crate::constants::hash).
+    /// Mask of [`hash`](crate::constants::hash).
     pub hashes: u32,
-    /// Of [`mac`](crate::constants::mac).
+    /// Mask of [`mac`](crate::constants::mac).
     pub macs: u64,
-    /// Of [`aead`](crate::constants::aead).
+    /// Mask of [`aead`](crate::constants::aead).
     pub aeads: u32,
-    /// Longest key of a cipher, in bytes.
+    /// The maximum length of a cipher's key, in bytes.
     pub max_cipher_key_len: u32,
-    /// Longest key of a MAC, in bytes.
+    /// The maximum length of a MAC's key, in bytes.
     pub max_auth_key_len: u32,
-    /// Of [`akcipher`](crate::constants::akcipher).
+    /// Mask of [`akcipher`](crate::constants::akcipher).
     pub akciphers: u32,
-    /// Most bytes of the variable part of a data request.
+    /// The maximum length of a data request's variable part, in bytes.
     pub max_size: u64,
 }
 
@@ -33,7 +33,7 @@ impl Config {
     /// Bytes of the structure.
     pub const LENGTH: usize = 56;
 
-    /// From the front of `bytes`.
+    /// Parses the front of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(bytes);
         Ok(Self {
@@ -51,7 +51,7 @@ impl Config {
         })
     }
 
-    /// All [`LENGTH`](Self::LENGTH) bytes.
+    /// Encodes all [`LENGTH`](Self::LENGTH) bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::LENGTH);
         bytes.words(&[self.status, self.max_dataqueues, self.services]);

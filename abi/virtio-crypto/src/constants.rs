@@ -1,43 +1,43 @@
-//! Numbers of the virtio specification; each module names the prefix that they have in `linux/virtio_crypto.h`.
+//! Numbers of the virtio specification. Each module names their prefix in `linux/virtio_crypto.h`.
 
 /// The number of a crypto device (virtio specification, "Device ID").
 pub const DEVICE_ID: u32 = 20;
 
-/// Of the configuration's status: VIRTIO_CRYPTO_S_HW_READY, the device takes requests.
+/// A value of [`Config::status`](crate::Config::status): VIRTIO_CRYPTO_S_HW_READY, the device takes requests.
 pub const HW_READY: u32 = 1;
 
-/// Of the header of a data request: VIRTIO_CRYPTO_FLAG_SESSION_MODE, it names a session. Without it the request brings its own
-/// parameters, where both sides have the feature for that.
+/// A flag in the header of a data request: VIRTIO_CRYPTO_FLAG_SESSION_MODE, the request names a session. Without the flag the request
+/// contains its own parameters, if both sides have the stateless feature of its service.
 pub const FLAG_SESSION_MODE: u32 = 1;
 
-/// The number of an operation: VIRTIO_CRYPTO_OPCODE.
+/// Returns the number of an operation: VIRTIO_CRYPTO_OPCODE.
 pub const fn opcode(service: u32, operation: u32) -> u32 {
     service << 8 | operation
 }
 
-/// How a request ended: VIRTIO_CRYPTO_OK and so on.
+/// The result of a request: VIRTIO_CRYPTO_OK and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// It was done.
+    /// Success.
     Ok = 0,
-    /// Any failure without a number of its own.
+    /// Any other failure.
     Error = 1,
-    /// The tag of an AEAD is not that of the data.
+    /// The tag of an AEAD does not match.
     BadMessage = 2,
-    /// No such operation or algorithm here.
+    /// The device does not support this operation or algorithm.
     NotSupported = 3,
-    /// No such session here.
+    /// The session does not exist.
     InvalidSession = 4,
-    /// No room for another session.
+    /// There is no space for another session.
     NoSpace = 5,
-    /// A signature is not that of the data.
+    /// The signature is invalid.
     KeyRejected = 6,
 }
 
 impl Status {
-    /// The status with this number.
-    pub const fn of(number: u8) -> Option<Self> {
+    /// Returns the status with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             0 => Self::Ok,
             1 => Self::Error,
@@ -51,9 +51,9 @@ impl Status {
     }
 }
 
-/// Bits of the device's features (VIRTIO_CRYPTO_F_); their numbers, not their masks.
+/// Feature bits of the device (VIRTIO_CRYPTO_F_), as bit numbers, not masks.
 pub mod feature {
-    /// Fixed parts have their own lengths.
+    /// The length of a fixed part depends on the operation.
     pub const REVISION_1: u32 = 0;
     /// Ciphers and chains without a session.
     pub const CIPHER_STATELESS_MODE: u32 = 1;
@@ -67,7 +67,7 @@ pub mod feature {
     pub const AKCIPHER_STATELESS_MODE: u32 = 5;
 }
 
-/// Services (VIRTIO_CRYPTO_SERVICE_); also the bits of [`Config::services`](crate::Config::services).
+/// Services (VIRTIO_CRYPTO_SERVICE_), and bit numbers of [`Config::services`](crate::Config::services).
 pub mod service {
     /// Symmetric ciphers, alone or chained with a digest or MAC.
     pub const CIPHER: u32 = 0;
@@ -81,7 +81,7 @@ pub mod service {
     pub const AKCIPHER: u32 = 4;
 }
 
-/// Operations of data queues and of the control queue (VIRTIO_CRYPTO_ and the name).
+/// Operations of data queues and of the control queue (VIRTIO_CRYPTO_).
 pub mod operation {
     use super::{opcode, service};
 
@@ -89,29 +89,29 @@ pub mod operation {
     pub const CIPHER_ENCRYPT: u32 = opcode(service::CIPHER, 0);
     /// Decrypts.
     pub const CIPHER_DECRYPT: u32 = opcode(service::CIPHER, 1);
-    /// A session of a cipher or a chain.
+    /// Creates a session of a cipher or a chain.
     pub const CIPHER_CREATE_SESSION: u32 = opcode(service::CIPHER, 2);
-    /// Its end.
+    /// Destroys such a session.
     pub const CIPHER_DESTROY_SESSION: u32 = opcode(service::CIPHER, 3);
     /// Computes a digest.
     pub const HASH: u32 = opcode(service::HASH, 0);
-    /// A session of a digest.
+    /// Creates a session of a digest.
     pub const HASH_CREATE_SESSION: u32 = opcode(service::HASH, 2);
-    /// Its end.
+    /// Destroys such a session.
     pub const HASH_DESTROY_SESSION: u32 = opcode(service::HASH, 3);
     /// Computes a MAC.
     pub const MAC: u32 = opcode(service::MAC, 0);
-    /// A session of a MAC.
+    /// Creates a session of a MAC.
     pub const MAC_CREATE_SESSION: u32 = opcode(service::MAC, 2);
-    /// Its end.
+    /// Destroys such a session.
     pub const MAC_DESTROY_SESSION: u32 = opcode(service::MAC, 3);
     /// Seals.
     pub const AEAD_ENCRYPT: u32 = opcode(service::AEAD, 0);
     /// Opens.
     pub const AEAD_DECRYPT: u32 = opcode(service::AEAD, 1);
-    /// A session of an AEAD.
+    /// Creates a session of an AEAD.
     pub const AEAD_CREATE_SESSION: u32 = opcode(service::AEAD, 2);
-    /// Its end.
+    /// Destroys such a session.
     pub const AEAD_DESTROY_SESSION: u32 = opcode(service::AEAD, 3);
     /// Encrypts with a public key.
     pub const AKCIPHER_ENCRYPT: u32 = opcode(service::AKCIPHER, 0);
@@ -121,13 +121,13 @@ pub mod operation {
     pub const AKCIPHER_SIGN: u32 = opcode(service::AKCIPHER, 2);
     /// Verifies.
     pub const AKCIPHER_VERIFY: u32 = opcode(service::AKCIPHER, 3);
-    /// A session of a public or private key.
+    /// Creates a session of a public or private key.
     pub const AKCIPHER_CREATE_SESSION: u32 = opcode(service::AKCIPHER, 4);
-    /// Its end.
+    /// Destroys such a session.
     pub const AKCIPHER_DESTROY_SESSION: u32 = opcode(service::AKCIPHER, 5);
 }
 
-/// Ciphers (VIRTIO_CRYPTO_CIPHER_; `TDES` is the header's `3DES`).
+/// Ciphers (VIRTIO_CRYPTO_CIPHER_). The header writes `TDES` as `3DES`.
 pub mod cipher {
     /// No cipher.
     pub const NO_CIPHER: u32 = 0;
@@ -241,8 +241,7 @@ pub mod aead {
     pub const CHACHA20_POLY1305: u32 = 3;
 }
 
-/// Public keys (VIRTIO_CRYPTO_AKCIPHER_). The specification and Linux's header have two numbers for ECDSA; this is the
-/// specification's.
+/// Public-key algorithms (VIRTIO_CRYPTO_AKCIPHER_). Linux's header has another number for ECDSA than the specification, which counts here.
 pub mod akcipher {
     /// No public key.
     pub const NO_AKCIPHER: u32 = 0;
@@ -252,9 +251,9 @@ pub mod akcipher {
     pub const ECDSA: u32 = 2;
 }
 
-/// Digests under RSA signatures (VIRTIO_CRYPTO_RSA_).
+/// Digests of RSA signatures (VIRTIO_CRYPTO_RSA_).
 pub mod rsa_hash {
-    /// No digest: the data are padded as they are.
+    /// No digest: the data are padded directly.
     pub const NO_HASH: u32 = 0;
     /// MD2.
     pub const MD2: u32 = 1;
@@ -278,7 +277,7 @@ pub mod rsa_hash {
 
 /// Curves (VIRTIO_CRYPTO_CURVE_).
 pub mod curve {
-    /// None.
+    /// No curve.
     pub const UNKNOWN: u32 = 0;
     /// P-192.
     pub const NIST_P192: u32 = 1;
@@ -292,9 +291,9 @@ pub mod curve {
     pub const NIST_P521: u32 = 5;
 }
 
-/// What a session or request of the cipher service is (VIRTIO_CRYPTO_SYM_OP_).
+/// Kinds of sessions and requests of the cipher service (VIRTIO_CRYPTO_SYM_OP_).
 pub mod sym_op {
-    /// Nothing.
+    /// No operation.
     pub const NONE: u32 = 0;
     /// A cipher.
     pub const CIPHER: u32 = 1;

@@ -1,7 +1,7 @@
-//! Requests of the control queue: sessions begin and end.
+//! Requests of the control queue, which create and destroy sessions.
 //!
-//! The device reads the [`Header`], the fixed part, and the keys: the cipher's, then the MAC's. It writes
-//! [`created`] bytes for a new session, and one byte, the status, for the end of one.
+//! The device reads the [`Header`], the fixed part, and the keys: the cipher's, then the MAC's. It writes [`encode_created`] for a new
+//! session, and one byte, the status, for a destroyed one.
 
 use crate::bytes::{Reader, Write};
 use crate::constants::operation as op;
@@ -10,50 +10,50 @@ use crate::{Error, Features, Status};
 
 /// Bytes of the header.
 pub const HEADER: usize = 16;
-/// Bytes of the fixed part of [`Features::LEGACY`].
+/// Bytes of the fixed part with [`Features::LEGACY`].
 pub const LEGACY: usize = 56;
-/// Bytes that the device writes when a session was asked for.
+/// Bytes that the device writes for a new session.
 pub const CREATED: usize = 16;
 
 /// `struct virtio_crypto_ctrl_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Of [`operation`](crate::constants::operation).
+    /// A number of [`operation`](crate::constants::operation).
     pub opcode: u32,
-    /// The algorithm, which the parameters say again.
+    /// The algorithm, which the parameters repeat.
     pub algo: u32,
-    /// Without a meaning yet.
+    /// Unused by the specification.
     pub flag: u32,
-    /// The data queue for which the session is; reserved since virtio 1.1.
+    /// The data queue of the session; reserved since virtio 1.1.
     pub queue_id: u32,
 }
 
-/// What a guest asks for.
+/// A request of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A session.
+    /// Creates a session.
     Create(Session),
-    /// The end of the session with this number.
+    /// Destroys the session with this number.
     Destroy(u64),
 }
 
 impl Header {
-    /// From the front of `bytes`.
+    /// Parses the front of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(bytes);
         Ok(Self { opcode: reader.u32()?, algo: reader.u32()?, flag: reader.u32()?, queue_id: reader.u32()? })
     }
 
-    /// All [`HEADER`] bytes.
+    /// Encodes all [`HEADER`] bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER);
         bytes.words(&[self.opcode, self.algo, self.flag, self.queue_id]);
         bytes
     }
 
-    /// Bytes of the fixed part that follows.
+    /// Returns the number of bytes of the fixed part, which follows the header.
     pub fn fixed_length(&self, features: Features) -> Result<usize, Error> {
-        let own = match self.opcode {
+        let length = match self.opcode {
             op::CIPHER_CREATE_SESSION | op::AKCIPHER_CREATE_SESSION => 56,
             op::HASH_CREATE_SESSION => 8,
             op::MAC_CREATE_SESSION => 16,
@@ -61,10 +61,10 @@ impl Header {
             _ if self.destroys() => 8,
             other => return Err(Error::Operation(other)),
         };
-        Ok(if features.revision_1() { own } else { LEGACY })
+        Ok(if features.revision_1() { length } else { LEGACY })
     }
 
-    /// Whether it is the end of a session, for which the device writes one byte only.
+    /// Returns true if the request destroys a session. The device then writes only one byte.
     pub fn destroys(&self) -> bool {
         matches!(
             self.opcode,
@@ -78,7 +78,7 @@ impl Header {
 }
 
 impl Request {
-    /// From the fixed part, which may be longer than its structure.
+    /// Parses the fixed part, which may be longer than its structure.
     pub fn parse(header: &Header, fixed: &[u8]) -> Result<Self, Error> {
         let reader = &mut Reader(fixed);
         Ok(Self::Create(match header.opcode {
@@ -92,7 +92,7 @@ impl Request {
                 key_len: reader.u32()?,
                 tag_len: reader.u32()?,
                 aad_len: reader.u32()?,
-                op: Direction::of(reader.u32()?)?,
+                op: Direction::from_number(reader.u32()?)?,
             }),
             op::AKCIPHER_CREATE_SESSION => Session::Akcipher(Akcipher::read(reader)?),
             _ if header.destroys() => return reader.u64().map(Self::Destroy),
@@ -100,11 +100,11 @@ impl Request {
         }))
     }
 
-    /// Header and fixed part. `service` names the end of a session, which each service has of its own.
+    /// Encodes header and fixed part. `service` selects the opcode of [`Request::Destroy`], which every service has.
     pub fn encode(&self, service: u32, features: Features) -> Vec<u8> {
         let (opcode, algo) = match self {
-            Self::Create(session) => (create(session), algo(session)),
-            Self::Destroy(_) => (destroy(service), 0),
+            Self::Create(session) => (create_opcode(session), algo(session)),
+            Self::Destroy(_) => (destroy_opcode(service), 0),
         };
         let header = Header { opcode, algo, flag: 0, queue_id: 0 };
         let mut bytes = header.encode();
@@ -118,30 +118,30 @@ impl Request {
             Self::Create(Session::Akcipher(akcipher)) => akcipher.write(&mut bytes),
             Self::Destroy(session) => bytes.extend(session.to_le_bytes()),
         }
-        // Every opcode above has a length.
+        // All opcodes above have a length.
         bytes.fill(HEADER + header.fixed_length(features).unwrap_or(LEGACY));
         bytes
     }
 }
 
-/// `struct virtio_crypto_session_input`: what the device writes about a new session. The number counts with
-/// [`Status::Ok`] only.
-pub fn created(session: u64, status: Status) -> [u8; CREATED] {
+/// Encodes `struct virtio_crypto_session_input`, the answer of the device for a new session. The number is valid only with
+/// [`Status::Ok`].
+pub fn encode_created(session: u64, status: Status) -> [u8; CREATED] {
     let mut bytes = [0; CREATED];
     bytes[..8].copy_from_slice(&session.to_le_bytes());
     bytes[8..12].copy_from_slice(&u32::from(status as u8).to_le_bytes());
     bytes
 }
 
-/// The session's number and the status of [`created`]'s bytes.
+/// Parses the bytes of [`encode_created`]: the number of the session, and the status.
 pub fn parse_created(bytes: &[u8]) -> Result<(u64, Status), Error> {
     let mut reader = Reader(bytes);
     let (session, status) = (reader.u64()?, reader.u32()?);
-    let status = u8::try_from(status).ok().and_then(Status::of).ok_or(Error::Value("status"))?;
+    let status = u8::try_from(status).ok().and_then(Status::from_number).ok_or(Error::Value("status"))?;
     Ok((session, status))
 }
 
-fn create(session: &Session) -> u32 {
+fn create_opcode(session: &Session) -> u32 {
     match session {
         Session::Cipher(_) | Session::Chain(_) => op::CIPHER_CREATE_SESSION,
         Session::Hash(_) => op::HASH_CREATE_SESSION,
@@ -151,7 +151,7 @@ fn create(session: &Session) -> u32 {
     }
 }
 
-fn destroy(service: u32) -> u32 {
+fn destroy_opcode(service: u32) -> u32 {
     use crate::constants::{opcode, service as services};
     opcode(service, if service == services::AKCIPHER { 5 } else { 3 })
 }

@@ -1,7 +1,7 @@
 //! Requests of data queues.
 //!
-//! The device reads the [`Header`], the fixed part, and the variable part, whose places [`Request::readable`] tells. It writes
-//! the destination, the result of a digest, and one byte, the status.
+//! The device reads the [`Header`], the fixed part, and the variable part, which [`Request::readable`] splits. It writes the
+//! destination, the result of a digest, and one byte, the status.
 
 use std::ops::Range;
 
@@ -12,43 +12,43 @@ use crate::{Error, Features};
 
 /// Bytes of the header.
 pub const HEADER: usize = 24;
-/// Bytes of the fixed part of [`Features::LEGACY`].
+/// Bytes of the fixed part with [`Features::LEGACY`].
 pub const LEGACY: usize = 48;
 
 /// `struct virtio_crypto_op_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Of [`operation`](crate::constants::operation).
+    /// A number of [`operation`](crate::constants::operation).
     pub opcode: u32,
-    /// The algorithm, which the session says, too.
+    /// The algorithm, which the session has, too.
     pub algo: u32,
-    /// The session; without a meaning where the request brings its own parameters.
+    /// The session; unused if the request contains its own parameters.
     pub session_id: u64,
-    /// [`FLAG_SESSION_MODE`] or 0; without a meaning with [`Features::LEGACY`].
+    /// [`FLAG_SESSION_MODE`] or 0; unused with [`Features::LEGACY`].
     pub flag: u32,
 }
 
 /// A request without its variable part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The parameters that it brings, where it names no session.
-    pub own: Option<Session>,
-    /// How much there is to do.
+    /// The parameters of a request without a session.
+    pub session_parameters: Option<Session>,
+    /// The lengths of the operands.
     pub lengths: Data,
-    /// It has the form that can do without a session, in which associated data of a chain come before the source, not behind it.
+    /// True for the stateless form of requests. In this form a chain has its associated data before the source, otherwise after it.
     pub stateless_form: bool,
 }
 
-/// Lengths and places, in bytes, by service.
+/// Lengths and offsets of operands in bytes, by service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// `struct virtio_crypto_cipher_para`.
     Cipher {
         /// The IV, the counter or the tweak.
         iv: u32,
-        /// What is read.
+        /// The input.
         source: u32,
-        /// What may be written.
+        /// The space for the output.
         destination: u32,
     },
     /// `struct virtio_crypto_alg_chain_data_para`.
@@ -60,7 +60,7 @@ pub enum Data {
         /// The digest.
         result: u32,
     },
-    /// The same of a MAC.
+    /// `struct virtio_crypto_mac_para`.
     Mac {
         /// The message.
         source: u32,
@@ -73,18 +73,18 @@ pub enum Data {
         iv: u32,
         /// Associated data.
         aad: u32,
-        /// Plaintext; or ciphertext and tag.
+        /// The plaintext, or ciphertext and tag.
         source: u32,
-        /// Room for ciphertext and tag; or for plaintext.
+        /// The space for ciphertext and tag, or for the plaintext.
         destination: u32,
-        /// The tag, or 0 where the session says it: virtio 1.1 and Linux' header do not have the field.
+        /// The tag, or 0 if only the session has its length: virtio 1.1 and Linux's header do not have this field.
         tag: u32,
     },
     /// `struct virtio_crypto_akcipher_para`.
     Akcipher {
-        /// What is read; of a verification, the signature.
+        /// The input; in a verification, the signature.
         source: u32,
-        /// Room for the result; of a verification, the signed data, which are read, too.
+        /// The space for the result; in a verification, the signed data, which are another input.
         destination: u32,
     },
 }
@@ -94,17 +94,17 @@ pub enum Data {
 pub struct Chain {
     /// The IV.
     pub iv: u32,
-    /// What is read.
+    /// The input.
     pub source: u32,
-    /// What may be written, without the digest.
+    /// The space for the output, without the digest.
     pub destination: u32,
-    /// Where the cipher's part begins.
+    /// The offset of the cipher's part in the source.
     pub cipher_start: u32,
-    /// Bytes of it.
+    /// The length of the cipher's part.
     pub cipher_len: u32,
-    /// Where the digest's part begins.
+    /// The offset of the digest's part in the source.
     pub hash_start: u32,
-    /// Bytes of it.
+    /// The length of the digest's part.
     pub hash_len: u32,
     /// Associated data.
     pub aad: u32,
@@ -112,25 +112,25 @@ pub struct Chain {
     pub result: u32,
 }
 
-/// Where the parts lie in what follows the fixed part. Numbers of a guest: they may be as large as sums of 32-bit lengths.
+/// The parts of the variable part, relative to its start. The guest chooses the lengths, so ranges may reach sums of 32-bit numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
-    /// The key that the request brings.
+    /// The key in a request without a session.
     pub key: Range<u64>,
-    /// The MAC's key that it brings.
+    /// The MAC's key in a request without a session.
     pub auth_key: Range<u64>,
     /// The IV.
     pub iv: Range<u64>,
     /// The source.
     pub source: Range<u64>,
-    /// Associated data; of a verification, the signed data.
+    /// The associated data; in a verification, the signed data.
     pub aad: Range<u64>,
-    /// Where the last of them ends.
+    /// The length of all parts together.
     pub length: u64,
 }
 
 impl Header {
-    /// From the front of `bytes`.
+    /// Parses the front of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(bytes);
         let (opcode, algo, session_id, flag) = (reader.u32()?, reader.u32()?, reader.u64()?, reader.u32()?);
@@ -138,7 +138,7 @@ impl Header {
         Ok(Self { opcode, algo, session_id, flag })
     }
 
-    /// All [`HEADER`] bytes.
+    /// Encodes all [`HEADER`] bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER);
         bytes.words(&[self.opcode, self.algo]);
@@ -147,20 +147,19 @@ impl Header {
         bytes
     }
 
-    /// Of [`service`](crate::constants::service).
+    /// Returns the number of the service, of [`service`](crate::constants::service).
     pub fn service(&self) -> u32 {
         self.opcode >> 8
     }
 
-    /// Whether the request brings its own parameters. With [`Features::revision_1`] and without the feature for that it then is one
-    /// that a device should reject.
+    /// Returns true if the request names no session. A device should reject it if [`Features::stateless`] is false for its service.
     pub fn is_stateless(&self, features: Features) -> bool {
         features.revision_1() && self.flag & FLAG_SESSION_MODE == 0
     }
 
-    /// Bytes of the fixed part that follows.
+    /// Returns the number of bytes of the fixed part, which follows the header.
     pub fn fixed_length(&self, features: Features) -> Result<usize, Error> {
-        let (own, stateless) = match self.opcode {
+        let (regular, stateless) = match self.opcode {
             op::CIPHER_ENCRYPT | op::CIPHER_DECRYPT => (48, 76),
             op::HASH | op::MAC => (8, 16),
             op::AEAD_ENCRYPT | op::AEAD_DECRYPT => (24, 32),
@@ -170,13 +169,13 @@ impl Header {
         Ok(match features.revision_1() {
             false => LEGACY,
             true if features.stateless(self.service()) => stateless,
-            true => own,
+            true => regular,
         })
     }
 }
 
 impl Request {
-    /// From the fixed part, which may be longer than its structure.
+    /// Parses the fixed part, which may be longer than its structure.
     pub fn parse(header: &Header, fixed: &[u8], features: Features) -> Result<Self, Error> {
         if features.stateless(header.service()) {
             return Self::parse_stateless(header, fixed, header.is_stateless(features));
@@ -197,20 +196,23 @@ impl Request {
             }
             other => read_pair(other, reader)?,
         };
-        Ok(Self { own: None, lengths, stateless_form: false })
+        Ok(Self { session_parameters: None, lengths, stateless_form: false })
     }
 
-    /// The form of requests that can do without a session. Those that name one have parameters that mean nothing.
-    fn parse_stateless(header: &Header, fixed: &[u8], brings: bool) -> Result<Self, Error> {
+    /// Parses the stateless form. A request in this form that names a session has unused parameters, which are skipped.
+    fn parse_stateless(header: &Header, fixed: &[u8], is_stateless: bool) -> Result<Self, Error> {
         let reader = &mut Reader(fixed);
-        let (own, lengths) = match header.opcode {
+        let (session_parameters, lengths) = match header.opcode {
             op::CIPHER_ENCRYPT | op::CIPHER_DECRYPT => {
                 let parameters = &mut Reader(reader.take(72)?);
                 match reader.u32()? {
-                    sym_op::CIPHER => (own(parameters, brings, 12, read_stateless_cipher)?, read_cipher(parameters)?),
+                    sym_op::CIPHER => (
+                        read_parameters(parameters, is_stateless, 12, read_stateless_cipher)?,
+                        read_cipher(parameters)?,
+                    ),
                     sym_op::ALGORITHM_CHAINING => {
-                        let own = own(parameters, brings, 32, read_stateless_chain)?;
-                        (own, Data::Chain(Chain::read(parameters)?))
+                        let session_parameters = read_parameters(parameters, is_stateless, 32, read_stateless_chain)?;
+                        (session_parameters, Data::Chain(Chain::read(parameters)?))
                     }
                     _ => return Err(Error::Value("op_type")),
                 }
@@ -227,30 +229,32 @@ impl Request {
                 let (algo, key_len, op) = (reader.u32()?, reader.u32()?, reader.u32()?);
                 let (iv, tag, aad) = (reader.u32()?, reader.u32()?, reader.u32()?);
                 let (source, destination) = (reader.u32()?, reader.u32()?);
-                let session = if brings {
-                    Some(Aead { algo, key_len, tag_len: tag, aad_len: aad, op: Direction::of(op)? })
+                let session = if is_stateless {
+                    Some(Aead { algo, key_len, tag_len: tag, aad_len: aad, op: Direction::from_number(op)? })
                 } else {
                     None
                 };
                 (session.map(Session::Aead), Data::Aead { iv, aad, source, destination, tag })
             }
             other => {
-                let own = own(reader, brings, 20, |reader| Akcipher::read(reader).map(Session::Akcipher))?;
-                (own, read_pair(other, reader)?)
+                let session_parameters =
+                    read_parameters(reader, is_stateless, 20, |reader| Akcipher::read(reader).map(Session::Akcipher))?;
+                (session_parameters, read_pair(other, reader)?)
             }
         };
-        Ok(Self { own: own.filter(|_| brings), lengths, stateless_form: true })
+        Ok(Self { session_parameters: session_parameters.filter(|_| is_stateless), lengths, stateless_form: true })
     }
 
-    /// Header and fixed part. The request has its own parameters only where the header says so.
+    /// Encodes header and fixed part. Includes session parameters only if the header names no session.
     pub fn encode(&self, header: &Header, features: Features) -> Vec<u8> {
         let mut bytes = header.encode();
-        // A request that has no length is for tests of those who read it.
+        // Only tests encode an opcode without a length.
         let end = HEADER + header.fixed_length(features).unwrap_or(LEGACY);
         let stateless = features.stateless(header.service());
-        let own = self.own.as_ref().filter(|_| stateless && header.is_stateless(features));
+        let session_parameters =
+            self.session_parameters.as_ref().filter(|_| stateless && header.is_stateless(features));
         let symmetric = if stateless { 72 } else { 40 };
-        match own {
+        match session_parameters {
             Some(Session::Cipher(cipher)) => bytes.words(&[cipher.algo, cipher.key_len, cipher.op as u32]),
             Some(Session::Chain(chain)) => {
                 bytes.words(&[chain.order as u32, chain.aad_len]);
@@ -287,7 +291,7 @@ impl Request {
         bytes
     }
 
-    /// Where the parts lie that the device reads.
+    /// Returns the places of the parts that the device reads.
     pub fn readable(&self, header: &Header) -> Readable {
         let mut end = 0;
         let mut next = |length: u32| {
@@ -296,8 +300,8 @@ impl Request {
             start..end
         };
         let mut parts = Readable::default();
-        if let Some(own) = &self.own {
-            (parts.key, parts.auth_key) = (next(own.key_len()), next(own.auth_key_len()));
+        if let Some(session_parameters) = &self.session_parameters {
+            (parts.key, parts.auth_key) = (next(session_parameters.key_len()), next(session_parameters.auth_key_len()));
         }
         match self.lengths {
             Data::Cipher { iv, source, .. } => (parts.iv, parts.source) = (next(iv), next(source)),
@@ -318,7 +322,7 @@ impl Request {
         parts
     }
 
-    /// Bytes that the device may write before the status: the destination, and the digest behind it.
+    /// Returns the numbers of bytes that the device may write before the status: the destination, then the digest.
     pub fn writable(&self, header: &Header) -> (u32, u32) {
         match self.lengths {
             Data::Chain(chain) => (chain.destination, chain.result),
@@ -331,22 +335,22 @@ impl Request {
     }
 }
 
-/// The parameters that a request brings, or so many bytes that mean nothing.
-fn own(
+/// Reads `length` bytes of parameters. They are unused, and `None` is returned, if `is_stateless` is false.
+fn read_parameters(
     reader: &mut Reader<'_>,
-    brings: bool,
+    is_stateless: bool,
     length: usize,
     read: impl FnOnce(&mut Reader<'_>) -> Result<Session, Error>,
 ) -> Result<Option<Session>, Error> {
     let mut parameters = Reader(reader.take(length)?);
-    brings.then(|| read(&mut parameters)).transpose()
+    is_stateless.then(|| read(&mut parameters)).transpose()
 }
 
 fn read_cipher(reader: &mut Reader<'_>) -> Result<Data, Error> {
     Ok(Data::Cipher { iv: reader.u32()?, source: reader.u32()?, destination: reader.u32()? })
 }
 
-/// The services whose lengths are two.
+/// Reads the operands of a service that has two lengths.
 fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<Data, Error> {
     let (source, second) = (reader.u32()?, reader.u32()?);
     Ok(match opcode {
@@ -360,7 +364,7 @@ fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<Data, Error> {
 }
 
 impl Data {
-    /// Bytes of the parameters before the lengths, in the form that can do without a session.
+    /// The number of bytes of parameters before the lengths in the stateless form.
     fn parameters(&self) -> usize {
         match self {
             Self::Hash { .. } => 4,

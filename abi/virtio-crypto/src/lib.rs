@@ -1,11 +1,11 @@
-//! The virtio crypto device as data: what guests put into its queues, and what front ends of vhost-user say about sessions.
+//! Data structures of the virtio crypto device: the requests of guests, and the session messages of vhost-user front ends.
 //!
 //! Numbers and layouts are those of the virtio specification 1.2 and 1.3 (section "Crypto Device"), of `linux/virtio_crypto.h`,
 //! and of QEMU's and DPDK's sources for the session messages of vhost-user. Integers are little-endian. Lengths are in bytes.
-//! Nothing here reads memory of a guest: callers copy bytes out of it first, and give the copy.
+//! The crate does not access guest memory: callers pass a copy.
 //!
-//! A request has a header, a fixed part, whose length [`data::Header`] or [`control::Header`] tells, and a variable part, whose
-//! places [`data::Request::readable`] tells.
+//! A request has a header, a fixed part and a variable part. [`data::Header`] or [`control::Header`] gives the length of the fixed
+//! part, and [`data::Request::readable`] splits the variable part.
 //!
 //! | file | content |
 //! |---|---|
@@ -30,26 +30,26 @@ pub mod vhost_user;
 pub use config::Config;
 pub use constants::Status;
 
-/// The features of the device that both sides have. They decide about the form of fixed parts.
+/// The negotiated features of the device. They determine the form of fixed parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features(u64);
 
 impl Features {
-    /// None: every fixed part is padded to one length. Linux and QEMU know this form only.
+    /// No features: every fixed part is padded to one length. Linux and QEMU support only this form.
     pub const LEGACY: Self = Self(0);
 
-    /// Those of a mask with the bits of [`feature`](constants::feature).
-    pub const fn of(mask: u64) -> Self {
+    /// Converts a mask with the bits of [`feature`](constants::feature).
+    pub const fn from_bits(mask: u64) -> Self {
         Self(mask)
     }
 
-    /// Fixed parts have their own lengths.
+    /// Returns true if the length of a fixed part depends on the operation.
     pub const fn revision_1(self) -> bool {
         self.0 >> constants::feature::REVISION_1 & 1 == 1
     }
 
-    /// Requests of a service have the form that can do without a session, even those that name one. All such features require
-    /// REVISION_1.
+    /// Returns true if all requests of a service have the stateless form, including those that name a session. The stateless
+    /// features require REVISION_1.
     pub const fn stateless(self, service: u32) -> bool {
         self.revision_1()
             && service <= constants::service::AKCIPHER
@@ -57,22 +57,22 @@ impl Features {
     }
 }
 
-/// Why bytes are no request.
+/// The reason why bytes are not a valid structure.
 #[derive(thiserror::Error, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The bytes end within a structure.
-    #[error("a structure is cut off")]
+    #[error("a structure is truncated")]
     Short,
-    /// A number that no operation has.
-    #[error("there is no operation {0:#x}")]
+    /// The number of the operation is unknown.
+    #[error("unknown operation {0:#x}")]
     Operation(u32),
-    /// A field has a value that it cannot have; the name is that of the field in `linux/virtio_crypto.h`.
-    #[error("{0} has a value that does not exist")]
+    /// A field has an invalid value. The name is that of the field in `linux/virtio_crypto.h`.
+    #[error("{0} has an invalid value")]
     Value(&'static str),
 }
 
 impl Error {
-    /// What a guest is told.
+    /// Returns the status to send to the guest.
     pub const fn status(self) -> Status {
         match self {
             Self::Operation(_) => Status::NotSupported,

@@ -1,10 +1,10 @@
-//! The parameters of a session: what a control request, a message of vhost-user or a request without a session says.
+//! The parameters of a session, from a control request, a message of vhost-user, or a request without a session.
 
 use crate::Error;
 use crate::bytes::{Reader, Write};
 use crate::constants::sym_op;
 
-/// What a session computes. Keys are not in here: they are variable parts.
+/// The parameters of a session, without its keys, which are in the variable part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Session {
     /// A cipher.
@@ -31,7 +31,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    pub(crate) fn of(number: u32) -> Result<Self, Error> {
+    pub(crate) fn from_number(number: u32) -> Result<Self, Error> {
         match number {
             1 => Ok(Self::Encrypt),
             2 => Ok(Self::Decrypt),
@@ -43,7 +43,7 @@ impl Direction {
 /// `struct virtio_crypto_cipher_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cipher {
-    /// Of [`cipher`](crate::constants::cipher).
+    /// A number of [`cipher`](crate::constants::cipher).
     pub algo: u32,
     /// Bytes of the key.
     pub key_len: u32,
@@ -74,15 +74,15 @@ pub enum HashMode {
 /// `struct virtio_crypto_alg_chain_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// What comes first, where data is encrypted.
+    /// The order of the two algorithms when encrypting.
     pub order: Order,
-    /// What the digest is.
+    /// The kind of digest.
     pub hash_mode: HashMode,
     /// The cipher.
     pub cipher: Cipher,
-    /// The digest's or MAC's number, by [`hash_mode`](Self::hash_mode).
+    /// The number of the digest or MAC, depending on [`hash_mode`](Self::hash_mode).
     pub hash_algo: u32,
-    /// Bytes of the digest or MAC; 0 in requests without a session, which say it elsewhere.
+    /// Bytes of the digest or MAC; 0 in requests without a session, which have it among their lengths.
     pub hash_result_len: u32,
     /// Bytes of the MAC's key; 0 for a digest.
     pub auth_key_len: u32,
@@ -93,7 +93,7 @@ pub struct Chain {
 /// `struct virtio_crypto_hash_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash {
-    /// Of [`hash`](crate::constants::hash).
+    /// A number of [`hash`](crate::constants::hash).
     pub algo: u32,
     /// Bytes of the digest.
     pub result_len: u32,
@@ -102,7 +102,7 @@ pub struct Hash {
 /// `struct virtio_crypto_mac_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac {
-    /// Of [`mac`](crate::constants::mac).
+    /// A number of [`mac`](crate::constants::mac).
     pub algo: u32,
     /// Bytes of the MAC.
     pub result_len: u32,
@@ -113,7 +113,7 @@ pub struct Mac {
 /// `struct virtio_crypto_aead_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aead {
-    /// Of [`aead`](crate::constants::aead).
+    /// A number of [`aead`](crate::constants::aead).
     pub algo: u32,
     /// Bytes of the key.
     pub key_len: u32,
@@ -137,7 +137,7 @@ pub enum KeyType {
 /// VIRTIO_CRYPTO_RSA_RAW_PADDING and VIRTIO_CRYPTO_RSA_PKCS1_PADDING.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
-    /// 0: none.
+    /// 0: no padding.
     Raw = 0,
     /// 1: PKCS #1 v1.5 (RFC 8017).
     Pkcs1 = 1,
@@ -147,7 +147,7 @@ pub enum Padding {
 /// (RFC 5915), or the point of SEC 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Akcipher {
-    /// Which half of a pair the key is.
+    /// Public or private.
     pub key_type: KeyType,
     /// Bytes of the key.
     pub key_len: u32,
@@ -155,27 +155,27 @@ pub struct Akcipher {
     pub algorithm: PublicKey,
 }
 
-/// The union in [`Akcipher`], with the number that tells its arms apart.
+/// The union in [`Akcipher`], with the algorithm's number, which selects its variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicKey {
     /// RSA.
     Rsa {
-        /// Around the data.
+        /// The padding of the data.
         padding: Padding,
-        /// Of [`rsa_hash`](crate::constants::rsa_hash).
+        /// A number of [`rsa_hash`](crate::constants::rsa_hash).
         hash: u32,
     },
-    /// An algorithm with a curve, or one that this crate does not know.
+    /// An algorithm with a curve, or an unknown one.
     Other {
-        /// Of [`akcipher`](crate::constants::akcipher).
+        /// A number of [`akcipher`](crate::constants::akcipher).
         algo: u32,
-        /// Of [`curve`](crate::constants::curve), where it is ECDSA.
+        /// For ECDSA, a number of [`curve`](crate::constants::curve).
         curve: u32,
     },
 }
 
 impl Session {
-    /// Bytes of the cipher's, AEAD's or public key's key, which comes first in the variable part.
+    /// Returns the length of the key of a cipher, AEAD or public-key algorithm, in bytes. This key comes first in the variable part.
     pub fn key_len(&self) -> u32 {
         match self {
             Self::Cipher(cipher) => cipher.key_len,
@@ -186,7 +186,7 @@ impl Session {
         }
     }
 
-    /// Bytes of the MAC's key, which comes after that.
+    /// Returns the length of the MAC's key, in bytes. This key comes second.
     pub fn auth_key_len(&self) -> u32 {
         match self {
             Self::Chain(Chain { hash_mode: HashMode::Plain, .. }) => 0,
@@ -199,12 +199,12 @@ impl Session {
 
 impl Cipher {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        let (algo, key_len, op) = (reader.u32()?, reader.u32()?, Direction::of(reader.u32()?)?);
+        let (algo, key_len, op) = (reader.u32()?, reader.u32()?, Direction::from_number(reader.u32()?)?);
         Ok(Self { algo, key_len, op })
     }
 }
 
-/// The parameters of cipher sessions: `struct virtio_crypto_sym_create_session_req`, 56 bytes.
+/// Reads the parameters of cipher sessions: `struct virtio_crypto_sym_create_session_req`, 56 bytes.
 pub(crate) fn read_symmetric(reader: &mut Reader<'_>) -> Result<Session, Error> {
     let mut parameters = Reader(reader.take(48)?);
     let kind = reader.u32()?;
@@ -244,12 +244,12 @@ pub(crate) fn write_symmetric(session: &Session, bytes: &mut Vec<u8>) {
     bytes.words(&[kind, 0]);
 }
 
-/// Parameters of requests without a session have an order of their own: those of a cipher.
+/// Reads the parameters of a cipher in a request without a session.
 pub(crate) fn read_stateless_cipher(reader: &mut Reader<'_>) -> Result<Session, Error> {
     Cipher::read(reader).map(Session::Cipher)
 }
 
-/// Those of a chain.
+/// Reads the parameters of a chain in a request without a session. Their order differs from that in a session.
 pub(crate) fn read_stateless_chain(reader: &mut Reader<'_>) -> Result<Session, Error> {
     let (order, aad_len, cipher) = (order(reader.u32()?)?, reader.u32()?, Cipher::read(reader)?);
     let (hash_algo, auth_key_len, hash_mode) = (reader.u32()?, reader.u32()?, hash_mode(reader.u32()?)?);
@@ -261,7 +261,7 @@ impl Akcipher {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let (algo, key_type, key_len) = (reader.u32()?, key_type(reader.u32()?)?, reader.u32()?);
         let (first, second) = (reader.u32()?, reader.u32()?);
-        Ok(Self { key_type, key_len, algorithm: PublicKey::of(algo, first, second)? })
+        Ok(Self { key_type, key_len, algorithm: PublicKey::new(algo, first, second)? })
     }
 
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
@@ -271,8 +271,8 @@ impl Akcipher {
 }
 
 impl PublicKey {
-    /// From the number of the algorithm and the two words of the union.
-    pub(crate) fn of(algo: u32, first: u32, second: u32) -> Result<Self, Error> {
+    /// Converts the number of the algorithm and the two words of the union.
+    pub(crate) fn new(algo: u32, first: u32, second: u32) -> Result<Self, Error> {
         if algo != crate::constants::akcipher::RSA {
             return Ok(Self::Other { algo, curve: first });
         }

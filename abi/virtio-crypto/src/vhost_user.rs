@@ -1,15 +1,15 @@
 //! The two session messages of vhost-user: VHOST_USER_CREATE_CRYPTO_SESSION and VHOST_USER_CLOSE_CRYPTO_SESSION.
 //!
-//! The protocol's documentation describes less than programs send. The payload of the first is a structure of C, with pointers
-//! that mean nothing to a receiver, and there are three of them:
+//! The protocol's documentation is incomplete. The payload of the first message is a C structure, with pointers that a receiver
+//! ignores. There are three versions:
 //!
-//! | [`Layout`] | bytes | who sends it |
-//! |---|---|---|
-//! | [`Symmetric`](Layout::Symmetric) | 632 | QEMU 2.11 to 8.0: the session's number, then the parameters |
-//! | [`Shifted`](Layout::Shifted) | 632 | DPDK 17.11 to 24.11 expects it: the same with an operation between the two |
-//! | [`Tagged`](Layout::Tagged) | 1,072 | QEMU since 8.1, and DPDK since 25.03: an operation, the parameters, and the number at the end |
+//! | [`Layout`] | bytes | program | fields |
+//! |---|---|---|---|
+//! | [`Symmetric`](Layout::Symmetric) | 632 | sent by QEMU 2.11 to 8.0 | number of the session, parameters |
+//! | [`Shifted`](Layout::Shifted) | 632 | expected by DPDK 17.11 to 24.11 | number of the session, operation, parameters |
+//! | [`Tagged`](Layout::Tagged) | 1,072 | QEMU since 8.1, DPDK since 25.03 | operation, parameters, number of the session |
 //!
-//! The length tells the last from the others; [`Create::parse`] says how the first two are told apart.
+//! [`Layout::detect`] distinguishes them.
 
 use zeroize::Zeroizing;
 
@@ -19,23 +19,23 @@ use crate::constants::operation as op;
 use crate::constants::sym_op;
 use crate::session::{Akcipher, Chain, Cipher, Direction, PublicKey, Session, hash_mode, key_type, order};
 
-/// VHOST_USER_CREATE_CRYPTO_SESSION. The answer is the same payload with the session's number in it.
+/// VHOST_USER_CREATE_CRYPTO_SESSION. The answer is the payload of the message with the number of the session filled in.
 pub const CREATE: u32 = 26;
 /// VHOST_USER_CLOSE_CRYPTO_SESSION: the session's number, 8 bytes.
 pub const CLOSE: u32 = 27;
 /// VHOST_USER_PROTOCOL_F_CRYPTO_SESSION: the front end sends these messages.
 pub const PROTOCOL_F_CRYPTO_SESSION: u32 = 7;
-/// The number of no session.
+/// The number in an answer if no session was created.
 pub const NO_SESSION: i64 = -1;
 
-/// Room for a cipher's key.
+/// Bytes for a cipher's key.
 const CIPHER_KEY: usize = 64;
-/// Room for a MAC's key.
+/// Bytes for a MAC's key.
 const AUTH_KEY: usize = 512;
-/// Room for a public or private key.
+/// Bytes for a public or private key.
 const PUBLIC_KEY: usize = 1024;
 
-/// How the payload lies in memory.
+/// The layout of the payload in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Number, parameters: 632 bytes.
@@ -46,10 +46,10 @@ pub enum Layout {
     Tagged,
 }
 
-/// A session that a front end asks for, with its keys.
+/// A front end's request for a session, with its keys.
 #[derive(Clone)]
 pub struct Create {
-    /// As the payload was, and as its answer must be.
+    /// The layout of the payload, and of its answer.
     pub layout: Layout,
     /// The parameters.
     pub session: Session,
@@ -68,10 +68,12 @@ impl Layout {
         }
     }
 
-    /// The layout of a payload. Of 632 bytes it is [`Shifted`](Self::Shifted) if the word behind the session's number is the
-    /// operation CIPHER_CREATE_SESSION, and if kind and direction of the session are valid where that layout has them and are
-    /// not where the other one does.
-    pub fn of(payload: &[u8]) -> Result<Self, Error> {
+    /// Detects the layout of a payload.
+    ///
+    /// A payload of 632 bytes is [`Shifted`](Self::Shifted) if two conditions hold. The word after the number of the session is
+    /// CIPHER_CREATE_SESSION, and the kind and direction of the session are valid at their places in this layout only. Otherwise
+    /// it is [`Symmetric`](Self::Symmetric).
+    pub fn detect(payload: &[u8]) -> Result<Self, Error> {
         match payload.len() {
             1072 => Ok(Self::Tagged),
             632 => {
@@ -84,28 +86,28 @@ impl Layout {
         }
     }
 
-    /// Writes the session's number, or [`NO_SESSION`], into a payload of this layout: that is the answer.
-    pub fn answer(self, payload: &mut [u8], session: i64) -> Result<(), Error> {
+    /// Turns a payload of this layout into its answer: writes the number of the session, or [`NO_SESSION`].
+    pub fn write_answer(self, payload: &mut [u8], session: i64) -> Result<(), Error> {
         let at = if self == Self::Tagged { self.length() - 8 } else { 0 };
         payload.get_mut(at..at + 8).ok_or(Error::Short)?.copy_from_slice(&session.to_le_bytes());
         Ok(())
     }
 
-    /// The session's number in an answer.
-    pub fn answered(self, payload: &[u8]) -> Result<i64, Error> {
+    /// Returns the number of the session in an answer.
+    pub fn parse_answer(self, payload: &[u8]) -> Result<i64, Error> {
         let at = if self == Self::Tagged { self.length() - 8 } else { 0 };
         Ok(Reader(payload.get(at..).ok_or(Error::Short)?).u64()?.cast_signed())
     }
 }
 
 impl Create {
-    /// From a payload, whose layout is found by [`Layout::of`].
+    /// Parses a payload, whose layout is detected by [`Layout::detect`].
     ///
     /// # Errors
-    /// A length that no layout has, an operation that is neither of the cipher service nor of the public-key service, a key
-    /// that is longer than its room.
+    /// No layout has this length; the operation creates neither a cipher session nor a public-key session; a field has an invalid value. Also if a key
+    /// is too long for its field.
     pub fn parse(payload: &[u8]) -> Result<Self, Error> {
-        let layout = Layout::of(payload)?;
+        let layout = Layout::detect(payload)?;
         let mut reader = Reader(payload);
         let operation = match layout {
             Layout::Symmetric => {
@@ -131,7 +133,7 @@ impl Create {
         let aad_len = reader.u32()?;
         let (kind, direction) = (reader.u8()?, reader.u8()?);
         let (mode, first) = (reader.u8()?, reader.u8()?);
-        let cipher = Cipher { algo, key_len, op: Direction::of(u32::from(direction))? };
+        let cipher = Cipher { algo, key_len, op: Direction::from_number(u32::from(direction))? };
         let session = match u32::from(kind) {
             sym_op::CIPHER => Session::Cipher(cipher),
             sym_op::ALGORITHM_CHAINING => Session::Chain(Chain {
@@ -145,7 +147,7 @@ impl Create {
             }),
             _ => return Err(Error::Value("op_type")),
         };
-        // Behind two pointers, which the compiler of C aligns.
+        // The keys follow two pointers, which C compilers align.
         let mut keys = Reader(payload.get(56..).ok_or(Error::Short)?);
         let key = key(keys.take(CIPHER_KEY)?, session.key_len())?;
         let auth_key = self::key(keys.take(AUTH_KEY)?, session.auth_key_len())?;
@@ -154,15 +156,16 @@ impl Create {
 
     fn parse_public(layout: Layout, mut reader: Reader<'_>) -> Result<Self, Error> {
         let (algo, key_type, key_len) = (reader.u32()?, key_type(reader.u32()?)?, reader.u32()?);
-        // Padding before the pointer, and the pointer.
+        // Skips the padding before the pointer, and the pointer.
         reader.take(12)?;
-        let algorithm = PublicKey::of(algo, reader.u32()?, reader.u32()?)?;
+        let algorithm = PublicKey::new(algo, reader.u32()?, reader.u32()?)?;
         let key = key(reader.take(PUBLIC_KEY)?, key_len)?;
         let session = Session::Akcipher(Akcipher { key_type, key_len, algorithm });
         Ok(Self { layout, session, key, auth_key: Zeroizing::default() })
     }
 
-    /// The payload. Keys are cut to their rooms. Sessions of other services, and public keys in layouts of 632 bytes, have none.
+    /// Encodes the payload. Truncates keys to the size of their fields. Returns `None` for sessions of other services, and for public
+    /// keys in layouts of 632 bytes.
     pub fn encode(&self) -> Option<Zeroizing<Vec<u8>>> {
         let (operation, cipher, chain) = match (&self.session, self.layout) {
             (Session::Akcipher(akcipher), Layout::Tagged) => return Some(self.encode_public(akcipher)),
@@ -203,14 +206,14 @@ impl Create {
     }
 }
 
-/// Without the keys.
+/// Formats the request without its keys.
 impl std::fmt::Debug for Create {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Create").field("layout", &self.layout).field("session", &self.session).finish_non_exhaustive()
     }
 }
 
-fn key(room: &[u8], length: u32) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let key = usize::try_from(length).ok().and_then(|length| room.get(..length));
+fn key(field: &[u8], length: u32) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let key = usize::try_from(length).ok().and_then(|length| field.get(..length));
     Ok(Zeroizing::new(key.ok_or(Error::Value("key_len"))?.to_vec()))
 }

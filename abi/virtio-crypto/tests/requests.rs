@@ -1,4 +1,4 @@
-//! What is written is read again, in every layout, and nothing else is.
+//! Encoded structures parse to equal values in every layout, and invalid bytes are rejected.
 
 use gantry_abi_virtio_crypto::constants::{FLAG_SESSION_MODE, operation, service};
 use gantry_abi_virtio_crypto::session::*;
@@ -6,9 +6,9 @@ use gantry_abi_virtio_crypto::vhost_user::{Create, Layout};
 use gantry_abi_virtio_crypto::{Error, Features, Status, control, data};
 use zeroize::Zeroizing;
 
-/// REVISION_1 alone, and with all features for requests without a session.
-const REVISION_1: Features = Features::of(1);
-const STATELESS: Features = Features::of(0x3f);
+/// REVISION_1 only, and below it REVISION_1 with all stateless features.
+const REVISION_1: Features = Features::from_bits(1);
+const STATELESS: Features = Features::from_bits(0x3f);
 
 const CIPHER: Cipher = Cipher { algo: 3, key_len: 16, op: Direction::Encrypt };
 const CHAIN: Chain = Chain {
@@ -37,7 +37,7 @@ fn sessions() -> Vec<Session> {
 }
 
 #[test]
-fn sessions_are_read_as_they_were_written() {
+fn sessions_round_trip() {
     for features in [Features::LEGACY, REVISION_1] {
         for session in sessions() {
             let request = control::Request::Create(session);
@@ -54,10 +54,10 @@ fn sessions_are_read_as_they_were_written() {
             assert_eq!(destroy, Ok(control::Request::Destroy(7)));
         }
     }
-    assert_eq!(control::parse_created(&control::created(9, Status::Ok)), Ok((9, Status::Ok)));
+    assert_eq!(control::parse_created(&control::encode_created(9, Status::Ok)), Ok((9, Status::Ok)));
 }
 
-/// Each with an operation, and with the parameters of a request without a session.
+/// Lengths of each service, with an operation, and with the parameters of a request without a session.
 fn requests() -> Vec<(u32, data::Data, Session)> {
     let chain = data::Chain {
         iv: 16,
@@ -89,16 +89,16 @@ fn requests() -> Vec<(u32, data::Data, Session)> {
 }
 
 #[test]
-fn requests_are_read_as_they_were_written() {
+fn requests_round_trip() {
     for (opcode, lengths, session) in requests() {
-        for (features, flag, own) in [
+        for (features, flag, session_parameters) in [
             (Features::LEGACY, 0, None),
             (REVISION_1, FLAG_SESSION_MODE, None),
             (STATELESS, FLAG_SESSION_MODE, None),
             (STATELESS, 0, Some(session)),
         ] {
             let header = data::Header { opcode, algo: 5, session_id: 6, flag };
-            let request = data::Request { own, lengths, stateless_form: features == STATELESS };
+            let request = data::Request { session_parameters, lengths, stateless_form: features == STATELESS };
             let bytes = request.encode(&header, features);
             assert_eq!(data::Header::parse(&bytes), Ok(header));
             assert_eq!(bytes.len(), data::HEADER + header.fixed_length(features).unwrap());
@@ -108,11 +108,12 @@ fn requests_are_read_as_they_were_written() {
 }
 
 #[test]
-fn parts_lie_in_the_order_of_the_specification() {
+fn parts_have_the_order_of_the_specification() {
     let header = |opcode| data::Header { opcode, algo: 0, session_id: 0, flag: 0 };
     let [cipher, chain, .., verify] = &requests()[..] else { unreachable!() };
-    let places = |request: &(u32, data::Data, Session), own| {
-        data::Request { own, lengths: request.1, stateless_form: own.is_some() }.readable(&header(request.0))
+    let places = |request: &(u32, data::Data, Session), session_parameters| {
+        data::Request { session_parameters, lengths: request.1, stateless_form: session_parameters.is_some() }
+            .readable(&header(request.0))
     };
     let session = places(chain, None);
     assert_eq!((session.iv, session.source, session.aad, session.length), (0..16, 16..116, 116..138, 138));
@@ -122,7 +123,8 @@ fn parts_lie_in_the_order_of_the_specification() {
     let verification = places(verify, None);
     assert_eq!((verification.source, verification.aad, verification.length), (0..256, 256..288, 288));
     let writable = |request: &(u32, data::Data, Session)| {
-        data::Request { own: None, lengths: request.1, stateless_form: false }.writable(&header(request.0))
+        data::Request { session_parameters: None, lengths: request.1, stateless_form: false }
+            .writable(&header(request.0))
     };
     assert_eq!((writable(cipher), writable(chain), writable(verify)), ((101, 0), (101, 20), (0, 0)));
 }
@@ -131,17 +133,17 @@ fn parts_lie_in_the_order_of_the_specification() {
 fn lengths_of_four_gibibytes_do_not_wrap() {
     let lengths = data::Data::Aead { iv: u32::MAX, aad: u32::MAX, source: u32::MAX, destination: 0, tag: 0 };
     let header = data::Header { opcode: operation::AEAD_ENCRYPT, algo: 0, session_id: 0, flag: 0 };
-    let parts = data::Request { own: None, lengths, stateless_form: false }.readable(&header);
+    let parts = data::Request { session_parameters: None, lengths, stateless_form: false }.readable(&header);
     assert_eq!(parts.length, 3 * u64::from(u32::MAX));
 }
 
 #[test]
-fn what_is_cut_off_or_unknown_is_an_error() {
+fn truncated_or_unknown_input_is_an_error() {
     for (opcode, lengths, session) in requests() {
-        for (flag, own) in [(FLAG_SESSION_MODE, None), (0, Some(session))] {
+        for (flag, session_parameters) in [(FLAG_SESSION_MODE, None), (0, Some(session))] {
             let header = data::Header { opcode, algo: 0, session_id: 0, flag };
-            let bytes = data::Request { own, lengths, stateless_form: true }.encode(&header, STATELESS);
-            // Two words at the end of a chain or an AEAD are reserved.
+            let bytes = data::Request { session_parameters, lengths, stateless_form: true }.encode(&header, STATELESS);
+            // The last two words of a chain or an AEAD are reserved.
             let needed = bytes.len() - data::HEADER - 8;
             for length in 0..needed.min(8) {
                 let cut = data::Request::parse(&header, &bytes[data::HEADER..data::HEADER + length], STATELESS);
@@ -170,7 +172,7 @@ fn create(layout: Layout, session: Session) -> Create {
 }
 
 #[test]
-fn messages_of_vhost_user_are_read_in_all_three_layouts() {
+fn vhost_user_messages_round_trip_in_all_layouts() {
     for layout in [Layout::Symmetric, Layout::Shifted, Layout::Tagged] {
         for session in [Session::Cipher(CIPHER), Session::Chain(CHAIN)] {
             let create = create(layout, session);
@@ -179,16 +181,16 @@ fn messages_of_vhost_user_are_read_in_all_three_layouts() {
             let read = Create::parse(&payload).unwrap();
             assert_eq!((read.layout, read.session), (layout, session));
             assert_eq!((&read.key, &read.auth_key), (&create.key, &create.auth_key));
-            layout.answer(&mut payload, -1).unwrap();
-            assert_eq!(layout.answered(&payload), Ok(-1));
+            layout.write_answer(&mut payload, -1).unwrap();
+            assert_eq!(layout.parse_answer(&payload), Ok(-1));
             assert!(Create::parse(&payload[..payload.len() - 1]).is_err());
         }
     }
 }
 
-/// The places are those of QEMU 10's `VhostUserCryptoSession`: the key is behind 32 bytes of parameters.
+/// The offsets are those of QEMU 10's `VhostUserCryptoSession`: the key follows 32 bytes of parameters.
 #[test]
-fn a_public_key_comes_in_the_tagged_layout() {
+fn public_keys_use_the_tagged_layout() {
     let rsa = PublicKey::Rsa { padding: Padding::Raw, hash: 0 };
     let session = Session::Akcipher(Akcipher { key_type: KeyType::Private, key_len: 100, algorithm: rsa });
     let create = create(Layout::Tagged, session);
@@ -201,14 +203,14 @@ fn a_public_key_comes_in_the_tagged_layout() {
 }
 
 #[test]
-fn a_session_of_ecb_in_the_old_layout_is_not_mistaken_for_the_shifted_one() {
+fn an_ecb_session_in_the_symmetric_layout_is_not_detected_as_shifted() {
     let ecb = Session::Cipher(Cipher { algo: 2, ..CIPHER });
     let read = Create::parse(&create(Layout::Symmetric, ecb).encode().unwrap()).unwrap();
     assert_eq!((read.layout, read.session), (Layout::Symmetric, ecb));
 }
 
 #[test]
-fn keys_that_are_longer_than_their_room_are_refused_and_never_printed() {
+fn keys_longer_than_their_field_are_refused_and_never_printed() {
     let long = Session::Cipher(Cipher { key_len: 65, ..CIPHER });
     let payload = create(Layout::Tagged, long).encode().unwrap();
     assert_eq!(Create::parse(&payload).unwrap_err(), Error::Value("key_len"));

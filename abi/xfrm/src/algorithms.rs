@@ -71,7 +71,7 @@ pub struct AuthenticationRow {
     pub name: &'static str,
     /// Its name before, which is understood, too.
     pub old: Option<&'static str>,
-    /// Bits of the tag where the message does not say. That of HMAC-SHA-256 is 96, against 128 of RFC 4868.
+    /// Bits of the tag if the message has no length. HMAC-SHA-256 has 96, whereas RFC 4868 has 128.
     pub default_icv_bits: u32,
     /// Bits of the whole tag.
     pub full_icv_bits: u32,

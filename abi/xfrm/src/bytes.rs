@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::Error;
 use crate::family::Family;
 
-/// Bytes that are read from the front.
+/// A cursor over bytes. Integers are in native byte order, except those of `be16` and `be32`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -48,18 +48,18 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// `xfrm_address_t`, whose family is another field's.
+    /// Reads an `xfrm_address_t`. Another field of the message has its family.
     pub(crate) fn address(&mut self) -> Result<RawAddress, Error> {
         self.array().map(RawAddress)
     }
 }
 
-/// `xfrm_address_t`: 16 bytes, of which IPv4 uses the first 4.
+/// `xfrm_address_t`: 16 bytes. An IPv4 address is in the first 4.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawAddress([u8; 16]);
 
 impl RawAddress {
-    pub(crate) fn of(self, family: Family) -> IpAddr {
+    pub(crate) fn to_ip(self, family: Family) -> IpAddr {
         match family {
             Family::Ipv4 => IpAddr::V4(Ipv4Addr::new(self.0[0], self.0[1], self.0[2], self.0[3])),
             Family::Ipv6 => IpAddr::V6(Ipv6Addr::from(self.0)),
@@ -84,7 +84,7 @@ impl AsRef<[u8]> for RawAddress {
     }
 }
 
-/// What integers and addresses are written to.
+/// A destination of bytes. Integers are in native byte order, except those of `be16` and `be32`.
 pub(crate) trait Write {
     fn bytes(&mut self, bytes: &[u8]);
 
@@ -123,7 +123,7 @@ pub(crate) trait Write {
     }
 }
 
-/// `length` rounded up to the alignment of `u64`, as the compiler of C rounds a structure that has one.
+/// Returns the `sizeof` of a C structure with a `u64`, whose fields end at `length`.
 pub(crate) const fn padded(length: usize) -> usize {
     length.next_multiple_of(align_of::<u64>())
 }

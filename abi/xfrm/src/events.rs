@@ -7,8 +7,8 @@ use crate::family::Family;
 use crate::netlink::{Datagram, attributes};
 use crate::parts::{Counters, Mark, Prefix, Selector, write_mark_and_interface};
 use crate::policy::Policy;
+use crate::sa::attributes::{replay, replay_esn, write_replay};
 use crate::sa::{Replay, ReplayEsn, Sa, SaId};
-use crate::sa_attributes::{replay, replay_esn, write_replay};
 
 /// `struct xfrm_user_acquire` and its attributes: packets match a policy that has no SA.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Acquire {
     pub source: IpAddr,
     /// The packet.
     pub selector: Selector,
-    /// The policy. Of its attributes, a message has the template below, the kind, the mark and the interface.
+    /// The policy. A message has the template below, and the policy's kind, mark and interface.
     pub policy: Policy,
     /// Authentications that are allowed, a bit for each number of PF_KEY.
     pub authentications: u32,
@@ -46,8 +46,8 @@ impl Acquire {
         // The structure has no family for the SA's addresses. They are those of the template.
         let family = policy.templates.first().map_or(selector.family(), |template| template.id.family());
         Ok(Self {
-            id: SaId { destination: destination.of(family), spi, protocol },
-            source: source.of(family),
+            id: SaId { destination: destination.to_ip(family), spi, protocol },
+            source: source.to_ip(family),
             selector,
             policy,
             authentications,
@@ -72,8 +72,7 @@ impl Acquire {
     }
 }
 
-/// `struct xfrm_user_expire`: an SA has come to a limit. Of the SA's attributes, a message has those that it is found by:
-/// mark, interface, direction.
+/// `struct xfrm_user_expire`: an SA has reached a limit. A message has the attributes that identify the SA: mark, interface, direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expire {
     /// The SA.
@@ -113,8 +112,8 @@ impl Mapping {
         let mut reader = Reader(body);
         let id = SaId::parse(&mut reader)?;
         let reqid = reader.u32()?;
-        let old_source = reader.address()?.of(id.family());
-        let new_source = reader.address()?.of(id.family());
+        let old_source = reader.address()?.to_ip(id.family());
+        let new_source = reader.address()?.to_ip(id.family());
         let (old_port, new_port) = (reader.be16()?, reader.be16()?);
         Ok(Self { id, reqid, old_source, new_source, old_port, new_port })
     }
@@ -136,7 +135,7 @@ pub struct AsyncEvent {
     pub id: SaId,
     /// Where its packets come from, of the family of [`SaId::destination`].
     pub source: IpAddr,
-    /// Bits of [`constants::aevent`](crate::constants::aevent): why it is said, or what is asked for.
+    /// Bits of [`constants::aevent`](crate::constants::aevent): the reason of the message, or the requested fields.
     pub flags: u32,
     /// The SA's reqid.
     pub reqid: u32,
@@ -144,7 +143,7 @@ pub struct AsyncEvent {
     pub replay: Option<Replay>,
     /// Numbers of packets, 64 bits, or of a larger window.
     pub replay_esn: Option<ReplayEsn>,
-    /// What the SA has done.
+    /// The counters of the SA.
     pub counters: Option<Counters>,
     /// Packets after which an event is sent.
     pub replay_threshold: Option<u32>,
@@ -159,7 +158,7 @@ pub struct AsyncEvent {
 }
 
 impl AsyncEvent {
-    /// What the kernel answers for `sa`: its numbers and counters, and the thresholds that `flags` ask for.
+    /// Returns the kernel's answer for `sa`: its numbers and counters, and the thresholds that `flags` request.
     pub fn of(sa: &Sa, flags: u32) -> Self {
         Self {
             id: sa.id,
@@ -180,7 +179,7 @@ impl AsyncEvent {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(body);
         let id = SaId::parse(&mut reader)?;
-        let source = reader.address()?.of(id.family());
+        let source = reader.address()?.to_ip(id.family());
         let (flags, reqid) = (reader.u32()?, reader.u32()?);
         let mut event = Self {
             id,
@@ -196,7 +195,7 @@ impl AsyncEvent {
             interface_id: 0,
             unknown: Vec::new(),
         };
-        each(reader.0, |kind, reader| event.parse_attribute(kind, reader))?;
+        for_each_attribute(reader.0, |kind, reader| event.parse_attribute(kind, reader))?;
         event.unknown.sort_unstable();
         event.unknown.dedup();
         Ok(event)
@@ -250,7 +249,7 @@ pub struct AddressFilter {
 }
 
 impl AddressFilter {
-    /// Whether a dump has `sa`.
+    /// Returns whether a dump includes `sa`.
     pub fn matches(&self, sa: &Sa) -> bool {
         let protocol = self.protocol == 0 || self.protocol == sa.id.protocol;
         protocol
@@ -303,11 +302,11 @@ fn addresses(reader: &mut Reader<'_>) -> Result<Option<(Prefix, Prefix)>, Error>
     if source_length.max(destination_length) > family.bits() {
         return Err(Error::Value("plen"));
     }
-    let source = Prefix { address: source.of(family), length: source_length };
-    Ok(Some((source, Prefix { address: destination.of(family), length: destination_length })))
+    let source = Prefix { address: source.to_ip(family), length: source_length };
+    Ok(Some((source, Prefix { address: destination.to_ip(family), length: destination_length })))
 }
 
-/// NEWSADINFO: how many SAs there are. In Linux the table grows; a server of another kind says what it likes.
+/// NEWSADINFO: the number of SAs. In Linux the table grows; other servers may send any limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SadInfo {
     /// The number that the request has.
@@ -324,7 +323,7 @@ impl SadInfo {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(body);
         let mut info = Self { flags: reader.u32()?, ..Self::default() };
-        each(reader.0, |kind, reader| {
+        for_each_attribute(reader.0, |kind, reader| {
             match kind {
                 number::SAD_CNT => info.count = reader.u32()?,
                 number::SAD_HINFO => (info.buckets, info.most_buckets) = (reader.u32()?, reader.u32()?),
@@ -364,7 +363,7 @@ impl SpdInfo {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(body);
         let mut info = Self { flags: reader.u32()?, ..Self::default() };
-        each(reader.0, |kind, reader| {
+        for_each_attribute(reader.0, |kind, reader| {
             match kind {
                 number::SPD_INFO => {
                     let mut counts = [0; 6];
@@ -402,7 +401,7 @@ impl SpdInfo {
     }
 }
 
-/// What becomes of packets that match no policy, `XFRM_USERPOLICY_*`.
+/// The action for packets that match no policy, `XFRM_USERPOLICY_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// As it is: a request leaves it so.
@@ -453,7 +452,7 @@ impl Verdicts {
 }
 
 /// Calls `parse` for each attribute. One that is too short is an error with its number.
-pub(crate) fn each(
+pub(crate) fn for_each_attribute(
     bytes: &[u8],
     mut parse: impl FnMut(u16, &mut Reader<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! XFRM messages of netlink as data: what IKE daemons and `ip xfrm` send to Linux, and what Linux answers.
+//! XFRM messages of netlink as data: requests of IKE daemons and `ip xfrm`, and the answers of Linux.
 //!
 //! Numbers and layouts are those of `linux/xfrm.h` and `linux/netlink.h` (Linux 6.16). A [`Message`] is read from a
 //! [`Frame`] of a datagram and written into a [`Datagram`]. Both directions share the type, because a request and its
@@ -16,11 +16,11 @@
 //! | `constants.rs` | numbers of messages, attributes, groups and flags |
 //! | `bytes.rs` | reading and writing integers and addresses |
 //! | `netlink.rs` | frames of a datagram, attributes, acknowledgements |
-//! | `parts.rs` | selectors, limits, counters, marks: what SAs and policies share |
+//! | `parts.rs` | the parts that SAs and policies share: selectors, limits, counters, marks |
 //! | `sa.rs` | security associations |
-//! | `sa_attributes.rs` | their attributes |
+//! | `sa/attributes.rs` | their attributes |
 //! | `policy.rs` | policies and templates |
-//! | `events.rs` | what a kernel says by itself: ACQUIRE, EXPIRE, MAPPING; and what it counts |
+//! | `events.rs` | notifications of a kernel (ACQUIRE, EXPIRE, MAPPING), and its counters |
 //! | `message.rs` | all messages |
 //! | `algorithms.rs` | names of algorithms |
 //! | `private.rs` | messages between the preload library and the server |
@@ -38,7 +38,6 @@ mod parts;
 mod policy;
 pub mod private;
 mod sa;
-mod sa_attributes;
 
 pub use algorithms::{
     AEADS, AUTHENTICATIONS, Aead, AeadRow, Authentication, AuthenticationRow, CIPHERS, Cipher, CipherRow,
@@ -69,13 +68,13 @@ pub enum Error {
     #[error("address family {0} is neither IPv4 nor IPv6")]
     Family(u16),
     /// A field has a value that its type does not have; the name is that of the field in `linux/xfrm.h`.
-    #[error("{0} has a value that does not exist")]
+    #[error("{0} has an invalid value")]
     Value(&'static str),
     /// A message of XFRM that this crate does not know in detail, such as MIGRATE.
     #[error("message {0:#x} is not supported")]
     Unsupported(u16),
     /// A number that no message of XFRM has.
-    #[error("there is no message {0:#x}")]
+    #[error("unknown message {0:#x}")]
     Unknown(u16),
 }
 

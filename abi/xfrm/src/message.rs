@@ -1,13 +1,13 @@
+use crate::Error;
 use crate::bytes::{Reader, Write, padded};
 use crate::constants::{attribute as number, group, message};
 use crate::events::{
-    Acquire, AddressFilter, AsyncEvent, Expire, Mapping, PolicyExpire, SadInfo, SpdInfo, Verdicts, each,
+    Acquire, AddressFilter, AsyncEvent, Expire, Mapping, PolicyExpire, SadInfo, SpdInfo, Verdicts, for_each_attribute,
 };
 use crate::netlink::{Datagram, Frame, Header, attributes};
 use crate::parts::{Mark, write_mark_and_interface};
 use crate::policy::{self, Policy, PolicyRef};
 use crate::sa::{self, AllocSpi, Keys, Sa, SaId, SaRef};
-use crate::{Error, sa_attributes};
 
 /// A message of XFRM. Requests, answers and notifications have one type, because most of them have one layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum Message {
     NewAe(Box<AsyncEvent>),
     /// GETAE: numbers and counters of an SA are asked for.
     GetAe(Box<AsyncEvent>),
-    /// SETDEFAULT: what becomes of packets that match no policy.
+    /// SETDEFAULT: the action for packets that match no policy.
     SetDefault(Verdicts),
     /// GETDEFAULT: the same, asked for, or as the answer.
     GetDefault(Verdicts),
@@ -166,7 +166,7 @@ impl Message {
         }
     }
 
-    /// The group to which Linux sends it when it tells of a change; `None` for what only answers or asks.
+    /// Returns the group to which Linux sends the message as a notification; `None` for requests and answers.
     pub const fn group(&self) -> Option<u32> {
         match self {
             Self::NewSa(_) | Self::UpdSa(_) | Self::SaDeleted(_) | Self::FlushSa(_) => Some(group::SA),
@@ -209,13 +209,13 @@ impl Datagram {
         match message {
             Message::NewSa(sa) | Message::UpdSa(sa) => {
                 sa.write_info(self);
-                sa_attributes::write(sa, keys, self);
+                sa::attributes::write(sa, keys, self);
             }
             Message::DelSa(sa) | Message::GetSa(sa) => sa.write(self),
             Message::SaDeleted(sa) => {
                 sa.id.write(self);
                 self.attribute(number::SA, |to| sa.write_info(to));
-                sa_attributes::write(sa, keys, self);
+                sa::attributes::write(sa, keys, self);
             }
             Message::DumpSa(filter) => filter.write(self),
             Message::FlushSa(protocol) => self.u8(*protocol),
@@ -223,7 +223,7 @@ impl Datagram {
                 request.sa.write_info(self);
                 self.u32(request.lowest);
                 self.u32(request.highest);
-                sa_attributes::write(&request.sa, keys, self);
+                sa::attributes::write(&request.sa, keys, self);
             }
             Message::NewPolicy(policy) | Message::UpdPolicy(policy) => {
                 policy.write_info(self);
@@ -247,7 +247,7 @@ impl Datagram {
                 expire.sa.write_info(self);
                 self.u8(expire.hard.into());
                 self.zeros(HARD - 1);
-                sa_attributes::write_names(&expire.sa, self);
+                sa::attributes::write_names(&expire.sa, self);
             }
             Message::PolicyExpire(expire) => {
                 expire.policy.write_info(self);
@@ -282,7 +282,7 @@ fn find(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u8]>, Error> {
 /// XFRMA_POLICY_TYPE of a FLUSHPOLICY, which has no structure.
 fn policy_kind(body: &[u8]) -> Result<u8, Error> {
     let mut found = 0;
-    each(body, |kind, reader| {
+    for_each_attribute(body, |kind, reader| {
         found = if kind == number::POLICY_TYPE { reader.u8()? } else { found };
         Ok(())
     })?;
@@ -294,9 +294,9 @@ impl SaRef {
         let mut reader = Reader(body);
         let id = SaId::parse(&mut reader)?;
         let mut sa = Self { id, source: None, mark: None, interface_id: 0, unknown: Vec::new() };
-        each(reader.0, |kind, reader| {
+        for_each_attribute(reader.0, |kind, reader| {
             match kind {
-                number::SRCADDR => sa.source = Some(reader.address()?.of(id.family())),
+                number::SRCADDR => sa.source = Some(reader.address()?.to_ip(id.family())),
                 number::MARK => sa.mark = Some(Mark::parse(reader)?),
                 number::IF_ID => sa.interface_id = reader.u32()?,
                 number::PAD => {}

@@ -25,18 +25,18 @@ const ATTRIBUTE: usize = 4;
 const TYPE_MASK: u16 = 0x3fff;
 
 impl Header {
-    /// Whether all entries are asked for.
+    /// Returns whether all entries are requested.
     pub const fn dump(&self) -> bool {
         self.flags & flag::DUMP == flag::DUMP
     }
 
-    /// Whether success is to be acknowledged.
+    /// Returns whether success must be acknowledged.
     pub const fn wants_ack(&self) -> bool {
         self.flags & flag::ACK != 0
     }
 }
 
-/// A message of a datagram: its header, and what follows.
+/// A message of a datagram: its header and body.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// The header.
@@ -46,7 +46,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// What follows the header.
+    /// Returns the bytes after the header.
     pub fn body(&self) -> &'a [u8] {
         &self.bytes[HEADER..]
     }
@@ -122,7 +122,7 @@ impl Datagram {
         Self::default()
     }
 
-    /// What is sent.
+    /// Returns the bytes to send.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -133,7 +133,7 @@ impl Datagram {
         self.bytes.len()
     }
 
-    /// Whether it has no message.
+    /// Returns whether it has no message.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -192,7 +192,7 @@ impl Datagram {
         self.bytes[self.begin..][..4].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// Appends an attribute with what `content` writes. An attribute is at most 65535 bytes long.
+    /// Appends an attribute, whose content `content` writes. An attribute is at most 65535 bytes long.
     pub(crate) fn attribute(&mut self, kind: u16, content: impl FnOnce(&mut Self)) {
         self.align();
         let begin = self.bytes.len();

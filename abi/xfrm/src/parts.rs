@@ -16,7 +16,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Whether `address` begins with the same bits. An address of another family does not.
+    /// Returns whether `address` begins with the same bits. An address of another family does not.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differ = match (self.address, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits() ^ b.to_bits())) << 96,
@@ -103,8 +103,8 @@ impl Selector {
             return Err(Error::Value("prefixlen"));
         }
         Ok(Self {
-            destination: Prefix { address: destination.of(family), length: destination_length },
-            source: Prefix { address: source.of(family), length: source_length },
+            destination: Prefix { address: destination.to_ip(family), length: destination_length },
+            source: Prefix { address: source.to_ip(family), length: source_length },
             destination_port,
             source_port,
             any_family,
@@ -195,7 +195,7 @@ impl Limits {
     }
 }
 
-/// `struct xfrm_lifetime_cur`: what an SA or a policy has done.
+/// `struct xfrm_lifetime_cur`: the counters of an SA or a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes.

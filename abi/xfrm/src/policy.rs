@@ -34,7 +34,7 @@ impl Direction {
     }
 }
 
-/// What becomes of packets that match.
+/// The action for packets that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// They pass, through the templates if there are some.
@@ -80,12 +80,12 @@ impl Template {
             number => Family::parse(number)?,
         };
         reader.skip(2)?;
-        let source = reader.address()?.of(family);
+        let source = reader.address()?.to_ip(family);
         let reqid = reader.u32()?;
         let (mode, share, optional) = (Mode::parse(reader.u8()?), reader.u8()?, reader.u8()? != 0);
         reader.skip(1)?;
         Ok(Self {
-            id: SaId { destination: destination.of(family), spi, protocol },
+            id: SaId { destination: destination.to_ip(family), spi, protocol },
             source,
             reqid,
             mode,
@@ -116,22 +116,22 @@ impl Template {
     }
 }
 
-/// `struct xfrm_userpolicy_info` and its attributes: what becomes of some packets.
+/// `struct xfrm_userpolicy_info` and its attributes: the action for some packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The packets.
     pub selector: Selector,
     /// When it expires.
     pub limits: Limits,
-    /// What has used it.
+    /// The counters of its use.
     pub counters: Counters,
-    /// Of those that match, the one with the lowest number counts.
+    /// Its priority: among policies that match, the lowest number wins.
     pub priority: u32,
     /// Its name: direction in the lowest 3 bits; 0 if Linux is to make one.
     pub index: u32,
     /// Its direction.
     pub direction: Direction,
-    /// What becomes of the packets.
+    /// The action for the packets.
     pub action: Action,
     /// Bits of [`constants::policy`](crate::constants::policy).
     pub flags: u8,

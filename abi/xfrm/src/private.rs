@@ -32,7 +32,7 @@ pub const LOST: u16 = 0xff05;
 /// A message between library and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Private {
-    /// What the program has set on its socket: three numbers of 32 bits.
+    /// The parameters of the program's socket: three numbers of 32 bits.
     Socket {
         /// The socket's port, for `nlmsg_pid` of answers.
         port: u32,
@@ -43,7 +43,7 @@ pub enum Private {
     },
     /// The program is about to bind a UDP socket to this address: family and port of 16 bits, scope, 16 bytes.
     Binding(SocketAddr),
-    /// Whether the port is to be shared: a byte that is 0 or 1.
+    /// A byte that is 1 to share the port, and 0 otherwise.
     Share(bool),
     /// The socket is bound, or is not: [`Private::Binding`]'s address, and `errno` or 0.
     Bound(SocketAddr, i32),
@@ -109,7 +109,7 @@ fn address(reader: &mut Reader<'_>) -> Result<SocketAddr, Error> {
     let family = Family::parse(reader.u16()?)?;
     let port = reader.u16()?;
     let scope = reader.u32()?;
-    Ok(match reader.address()?.of(family) {
+    Ok(match reader.address()?.to_ip(family) {
         IpAddr::V4(address) => SocketAddrV4::new(address, port).into(),
         IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, scope).into(),
     })

@@ -1,3 +1,5 @@
+pub(crate) mod attributes;
+
 use std::net::IpAddr;
 
 use zeroize::Zeroizing;
@@ -6,11 +8,10 @@ use crate::Error;
 use crate::bytes::{Reader, Write, padded};
 use crate::constants::attribute::SET_MARK;
 use crate::family::Family;
-use crate::netlink::{Datagram, attributes};
+use crate::netlink::{self, Datagram};
 use crate::parts::{Counters, Limits, Mark, SELECTOR, Selector};
-use crate::sa_attributes;
 
-/// What names an SA: `struct xfrm_id` with its family.
+/// The identity of an SA: `struct xfrm_id` with its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SaId {
     /// Where its packets go.
@@ -79,11 +80,11 @@ impl Key {
     ///
     /// When it is longer than [`Key::LONGEST`].
     pub fn new(bytes: &[u8]) -> Self {
-        assert!(bytes.len() <= Self::LONGEST, "a key of {} bytes fits into no attribute", bytes.len());
+        assert!(bytes.len() <= Self::LONGEST, "a key of {} bytes exceeds the size of an attribute", bytes.len());
         Self { bits: 8 * bytes.len() as u32, bytes: Zeroizing::new(bytes.to_vec()) }
     }
 
-    /// `bits` from the front of `bytes`; what is behind them is ignored, as in Linux.
+    /// Reads `bits` bits from the front of `bytes`, and ignores the rest, as Linux does.
     pub(crate) fn parse(bits: u32, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..bits.div_ceil(8) as usize).filter(|bytes| bytes.len() <= Self::LONGEST)?;
         Some(Self { bits, bytes: Zeroizing::new(bytes.to_vec()) })
@@ -221,13 +222,13 @@ pub struct Sa {
     pub selector: Selector,
     /// When it expires.
     pub limits: Limits,
-    /// What it has done.
+    /// The counters of its packets.
     pub counters: Counters,
-    /// What it has refused.
+    /// The counters of refused packets.
     pub stats: Stats,
     /// The number of the ACQUIRE that it answers, or 0.
     pub sequence: u32,
-    /// What policies name it by, or 0.
+    /// The number by which policies name it, or 0.
     pub reqid: u32,
     /// How packets are wrapped.
     pub mode: Mode,
@@ -277,7 +278,7 @@ pub struct Sa {
     pub unknown: Vec<u16>,
 }
 
-/// Whether a message has the keys of an SA.
+/// The presence of an SA's keys in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keys {
     /// They are written.
@@ -331,7 +332,7 @@ impl Sa {
         }
     }
 
-    /// Whether its flags have `flag`, one of [`constants::state`](crate::constants::state).
+    /// Returns whether its flags have `flag`, one of [`constants::state`](crate::constants::state).
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -343,10 +344,10 @@ impl Sa {
         let family = Family::parse(later.u16()?)?;
 
         let selector = Selector::parse(reader, Some(family))?;
-        let destination = reader.address()?.of(family);
+        let destination = reader.address()?.to_ip(family);
         let (spi, protocol) = (reader.be32()?, reader.u8()?);
         reader.skip(3)?;
-        let source = reader.address()?.of(family);
+        let source = reader.address()?.to_ip(family);
         let id = SaId { destination, spi, protocol };
         let mut sa = Self::new(id, source);
         sa.selector = selector;
@@ -372,9 +373,9 @@ impl Sa {
 
     pub(crate) fn parse_attributes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut marked = false;
-        for attribute in attributes(bytes) {
+        for attribute in netlink::attributes(bytes) {
             let (number, content) = attribute?;
-            sa_attributes::parse(self, number, content)?;
+            attributes::parse(self, number, content)?;
             marked |= number == SET_MARK;
         }
         // A mask alone means nothing to Linux.
@@ -432,7 +433,7 @@ impl SaId {
         let family = Family::parse(reader.u16()?)?;
         let protocol = reader.u8()?;
         reader.skip(1)?;
-        Ok(Self { destination: destination.of(family), spi, protocol })
+        Ok(Self { destination: destination.to_ip(family), spi, protocol })
     }
 
     pub(crate) fn write(&self, to: &mut Datagram) {

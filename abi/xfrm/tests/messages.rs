@@ -1,4 +1,4 @@
-//! What is written is read again as it was, and what is malformed is refused.
+//! Written messages are read back unchanged, and malformed ones are refused.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use gantry_abi_xfrm::private::Private;
 use gantry_abi_xfrm::*;
 
 #[test]
-fn every_message_is_read_as_it_was_written() {
+fn every_message_round_trips() {
     for sample in samples() {
         assert_eq!(again(&sample), Ok(sample));
     }
 }
 
 #[test]
-fn a_message_that_is_cut_anywhere_is_refused_or_has_fewer_attributes() {
+fn a_truncated_message_is_refused_or_has_fewer_attributes() {
     for sample in samples() {
         let whole = written(&sample, Keys::Shown);
         for length in 16..whole.len() {
@@ -58,7 +58,7 @@ fn a_window_that_is_larger_than_its_bitmap_is_refused() {
 }
 
 #[test]
-fn more_templates_than_linux_takes_are_refused() {
+fn more_templates_than_linuxs_maximum_are_refused() {
     let mut policy = Box::new(policy());
     policy.templates = vec![policy.templates[0]; MAX_TEMPLATES];
     let mut bytes = written(&Message::NewPolicy(policy.clone()), Keys::Shown);
@@ -76,7 +76,7 @@ fn more_templates_than_linux_takes_are_refused() {
 }
 
 #[test]
-fn keys_are_neither_printed_nor_written_when_zeros_are_asked_for() {
+fn keys_are_never_printed_and_can_be_written_as_zeros() {
     let secret = [0xa5; 20];
     let mut sa = sa();
     sa.cipher.as_mut().unwrap().key = Key::new(&secret);
@@ -97,7 +97,7 @@ fn an_expiry_has_no_key() {
 }
 
 #[test]
-fn several_messages_of_a_datagram_are_read_and_what_is_behind_them_is_ignored() {
+fn a_datagram_may_have_several_messages_and_trailing_bytes_are_ignored() {
     let mut datagram = Datagram::new();
     datagram.push(&Message::FlushSa(50), flag::REQUEST, 1, 7, Keys::Shown);
     datagram.push(&Message::DumpPolicy, flag::REQUEST | flag::DUMP, 2, 7, Keys::Shown);
@@ -110,7 +110,7 @@ fn several_messages_of_a_datagram_are_read_and_what_is_behind_them_is_ignored() 
 }
 
 #[test]
-fn a_header_with_a_length_below_its_own_ends_the_datagram() {
+fn a_header_with_a_too_small_length_ends_the_datagram() {
     for length in [0u32, 15] {
         let mut bytes = [0; 32];
         bytes[..4].copy_from_slice(&length.to_ne_bytes());
@@ -119,7 +119,7 @@ fn a_header_with_a_length_below_its_own_ends_the_datagram() {
 }
 
 #[test]
-fn an_acknowledgement_has_the_requests_header_and_a_text() {
+fn an_acknowledgement_has_the_header_of_the_request_and_a_text() {
     let request = written(&Message::FlushSa(50), Keys::Shown);
     let request = frames(&request).next().unwrap();
     let mut datagram = Datagram::new();
@@ -141,7 +141,7 @@ fn an_acknowledgement_has_the_requests_header_and_a_text() {
 
 /// The seeds of the fuzzer `xfrm_message` are datagrams of iproute2, and events.
 #[test]
-fn what_programs_send_is_read_and_written_again() {
+fn recorded_messages_of_programs_round_trip() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/xfrm_message");
     let mut messages = 0;
     for file in std::fs::read_dir(folder).unwrap() {
@@ -157,7 +157,7 @@ fn what_programs_send_is_read_and_written_again() {
 }
 
 #[test]
-fn unsupported_and_unknown_messages_are_told_apart() {
+fn unsupported_and_unknown_messages_have_different_errors() {
     for (kind, error, errno) in [
         (message::MIGRATE, Error::Unsupported(message::MIGRATE), 92),
         (message::REPORT, Error::Unsupported(message::REPORT), 92),
@@ -172,7 +172,7 @@ fn unsupported_and_unknown_messages_are_told_apart() {
 }
 
 #[test]
-fn an_authentication_with_a_tags_length_counts_before_one_without() {
+fn an_authentication_with_a_tag_length_takes_precedence() {
     let mut with = Sa::new(id("10.0.0.1"), ip("10.0.0.2"));
     with.authentication =
         Some(NamedAuthentication { name: "hmac(sha256)".into(), key: Key::new(&[1; 32]), icv_bits: Some(128) });
@@ -191,7 +191,7 @@ fn an_authentication_with_a_tags_length_counts_before_one_without() {
 }
 
 #[test]
-fn messages_between_library_and_server_are_read_as_they_were_written() {
+fn messages_between_library_and_server_round_trip() {
     for sample in [
         Private::Socket { port: 4711, groups: 0x85, texts: true },
         Private::Socket { port: 4711, groups: 0, texts: false },
@@ -228,7 +228,7 @@ fn prefixes_contain_addresses_with_their_bits() {
 }
 
 #[test]
-fn names_of_algorithms_are_found_with_linux_lengths_of_tags() {
+fn names_of_algorithms_have_linuxs_default_tag_lengths() {
     for (name, id, default) in [
         ("sha256", Authentication::HmacSha256, 96),
         ("hmac(sha256)", Authentication::HmacSha256, 96),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::raw::ArrowSchema;
 
-/// A producer's array over buffers of its own, which counts how often it is released.
+/// A producer of arrays that own their buffers. [`RELEASED`] counts releases.
 struct Producer {
     buffers: Vec<Option<Vec<u8>>>,
     length: i64,
@@ -21,7 +21,7 @@ struct Owned {
 }
 
 unsafe extern "C" fn release(array: *mut ArrowArray) {
-    // SAFETY: the private data are a box of `Owned`, and children are boxes.
+    // SAFETY: the private data are a box of `Owned`, and the children are boxes.
     unsafe {
         let owned = Box::from_raw((*array).private_data.cast::<Owned>());
         owned.children.iter().for_each(|child| drop(Box::from_raw(*child)));
@@ -36,10 +36,10 @@ impl Producer {
     }
 
     fn array(self) -> ArrowArray {
-        self.around(Vec::new())
+        self.with_children(Vec::new())
     }
 
-    fn around(self, children: Vec<ArrowArray>) -> ArrowArray {
+    fn with_children(self, children: Vec<ArrowArray>) -> ArrowArray {
         let at = |buffer: &Option<Vec<u8>>| buffer.as_ref().map_or(ptr::null(), |buffer| buffer.as_ptr().cast());
         let pointers = self.buffers.iter().map(at).collect();
         let children = children.into_iter().map(|child| Box::into_raw(Box::new(child))).collect();
@@ -69,7 +69,7 @@ fn offsets(numbers: &[i32]) -> Vec<u8> {
 }
 
 fn column(array: ArrowArray, layout: Layout) -> Result<Column, Error> {
-    // SAFETY: buffers have the bytes that tests of this file need.
+    // SAFETY: the tests of this file pass buffers of sufficient length.
     unsafe { Column::new(array, layout, false) }
 }
 
@@ -78,7 +78,7 @@ fn values(column: &Column) -> Vec<Result<Option<&[u8]>, Error>> {
 }
 
 #[test]
-fn offsets_of_both_widths_lead_to_the_same_values_from_any_value_on() {
+fn offsets_of_both_widths_give_the_same_values_for_any_slice() {
     let validity = || Some(vec![0b1101]);
     let data = || Some(b"..alicebob".to_vec());
     let narrow = || Producer::new(4, vec![validity(), Some(offsets(&[2, 7, 7, 10, 10])), data()]);
@@ -92,17 +92,17 @@ fn offsets_of_both_widths_lead_to_the_same_values_from_any_value_on() {
 }
 
 #[test]
-fn offsets_that_run_backwards_or_beyond_are_found_with_the_value() {
+fn invalid_offsets_are_reported_with_the_index_of_the_value() {
     for (numbers, wrong, error) in [
-        (&[0, 5, 3, 8][..], 1, Error::Backwards { index: 1 }),
-        (&[-1, 5, 6, 8], 0, Error::Backwards { index: 0 }),
-        (&[0, 9, 9, 8], 0, Error::Beyond { index: 0, data: 8 }),
+        (&[0, 5, 3, 8][..], 1, Error::InvertedOffsets { index: 1 }),
+        (&[-1, 5, 6, 8], 0, Error::InvertedOffsets { index: 0 }),
+        (&[0, 9, 9, 8], 0, Error::OutOfBounds { index: 0, data: 8 }),
     ] {
         let array = Producer::new(3, vec![None, Some(offsets(numbers)), Some(b"alicebob".to_vec())]).array();
         assert_eq!(column(array, Layout::Bits32).unwrap().value(wrong), Err(error), "{numbers:?}");
     }
     let array = Producer::new(1, vec![None, Some(offsets(&[0, -3])), Some(Vec::new())]).array();
-    assert_eq!(column(array, Layout::Bits32).unwrap_err(), Error::Backwards { index: 0 });
+    assert_eq!(column(array, Layout::Bits32).unwrap_err(), Error::InvertedOffsets { index: 0 });
 }
 
 fn view(len: i32, prefix: [u8; 4], buffer: i32, offset: i32) -> Vec<u8> {
@@ -110,9 +110,9 @@ fn view(len: i32, prefix: [u8; 4], buffer: i32, offset: i32) -> Vec<u8> {
 }
 
 #[test]
-fn views_are_short_values_or_pieces_of_any_buffer() {
+fn views_are_inline_values_or_references_to_a_buffer() {
     let short = [&12_i32.to_ne_bytes()[..], b"twelve bytes"].concat();
-    // Bytes of a short value that would be negative numbers.
+    // A short value whose bytes would be negative numbers.
     let negative = [&12_i32.to_ne_bytes()[..], &[0xff; 12]].concat();
     let data = b"a value that is longer".to_vec();
     let sizes = Some(bytes(&[0, data.len().try_into().unwrap()], i64::to_ne_bytes));
@@ -124,15 +124,15 @@ fn views_are_short_values_or_pieces_of_any_buffer() {
 }
 
 #[test]
-fn views_that_lead_nowhere_are_found_with_the_value() {
+fn invalid_views_are_reported_with_the_index_of_the_value() {
     let sizes = || Some(bytes(&[20], i64::to_ne_bytes));
     for (view, error) in [
         (view(-1, *b"....", 0, 0), Error::View { index: 0 }),
         (view(13, *b"....", 1, 0), Error::View { index: 0 }),
         (view(13, *b"....", -1, 0), Error::View { index: 0 }),
         (view(13, *b"....", 0, -1), Error::View { index: 0 }),
-        (view(13, *b"....", 0, 8), Error::Beyond { index: 0, data: 20 }),
-        (view(i32::MAX, *b"....", 0, i32::MAX), Error::Beyond { index: 0, data: 20 }),
+        (view(13, *b"....", 0, 8), Error::OutOfBounds { index: 0, data: 20 }),
+        (view(i32::MAX, *b"....", 0, i32::MAX), Error::OutOfBounds { index: 0, data: 20 }),
     ] {
         let array = Producer::new(1, vec![None, Some(view.clone()), Some(vec![0; 20]), sizes()]).array();
         assert_eq!(column(array, Layout::Views).unwrap().value(0), Err(error), "{view:?}");
@@ -140,33 +140,36 @@ fn views_that_lead_nowhere_are_found_with_the_value() {
 }
 
 #[test]
-fn values_of_a_fixed_size_lie_one_behind_the_other() {
+fn values_of_fixed_size_are_contiguous() {
     let array = Producer { offset: 1, ..Producer::new(2, vec![Some(vec![0b010]), Some(b"aabbcc".to_vec())]) }.array();
     assert_eq!(values(&column(array, Layout::Fixed(2)).unwrap()), [Ok(Some(&b"bb"[..])), Ok(None)]);
     let array = Producer::new(2, vec![None, None]).array();
     assert_eq!(values(&column(array, Layout::Fixed(0)).unwrap()), [Ok(Some(&b""[..])), Ok(Some(b""))]);
     let array = Producer::new(3, vec![]).array();
     assert_eq!(values(&column(array, Layout::Null).unwrap()), [Ok(None), Ok(None), Ok(None)]);
+    // As polars exports them.
+    let array = Producer::new(2, vec![None]).array();
+    assert_eq!(values(&column(array, Layout::Null).unwrap()), [Ok(None), Ok(None)]);
 }
 
 #[test]
-fn a_table_of_one_column_is_that_column_and_nulls_of_both_count() {
+fn a_table_of_one_column_combines_both_validity_bitmaps() {
     let child = || {
         let child = Producer::new(4, vec![Some(vec![0b1011]), Some(offsets(&[0, 1, 2, 3, 4])), Some(b"abcd".to_vec())]);
         child.array()
     };
     let table = Producer { offset: 1, ..Producer::new(3, vec![Some(vec![0b0111])]) };
-    // SAFETY: buffers have the bytes that these lengths need.
-    let column = unsafe { Column::new(table.around(vec![child()]), Layout::Bits32, true) }.unwrap();
+    // SAFETY: the buffers are long enough for these lengths.
+    let column = unsafe { Column::new(table.with_children(vec![child()]), Layout::Bits32, true) }.unwrap();
     assert_eq!(values(&column), [Ok(Some(&b"b"[..])), Ok(None), Ok(None)]);
-    let short = Producer::new(5, vec![None]).around(vec![child()]);
+    let short = Producer::new(5, vec![None]).with_children(vec![child()]);
     // SAFETY: as above.
     let error = unsafe { Column::new(short, Layout::Bits32, true) }.unwrap_err();
     assert_eq!(error, Error::Malformed("a child is shorter than its structure"));
 }
 
 #[test]
-fn an_array_that_contradicts_its_type_is_an_error_and_is_released() {
+fn a_malformed_array_is_an_error_and_is_released() {
     let good = || vec![None, Some(offsets(&[0, 1])), Some(b"a".to_vec())];
     let cases = [
         (Producer::new(-1, good()), Layout::Bits32),
@@ -197,12 +200,12 @@ fn an_empty_column_needs_no_buffers() {
 }
 
 #[test]
-fn a_structure_that_was_moved_away_is_an_error() {
+fn a_released_structure_is_an_error() {
     let mut array = Producer::new(1, vec![None, Some(offsets(&[0, 1])), Some(b"a".to_vec())]).array();
-    // SAFETY: an array of this thread's.
+    // SAFETY: this thread owns the array.
     let first = unsafe { ArrowArray::take(&raw mut array) };
     assert_eq!(column(array, Layout::Bits32).unwrap_err(), Error::Released);
     assert_eq!(column(first, Layout::Bits32).unwrap().value(0), Ok(Some(&b"a"[..])));
-    // SAFETY: a released schema.
-    assert_eq!(unsafe { Layout::of(&ArrowSchema::released()) }, Err(Error::Released));
+    // SAFETY: the schema is released.
+    assert_eq!(unsafe { Layout::from_schema(&ArrowSchema::released()) }, Err(Error::Released));
 }

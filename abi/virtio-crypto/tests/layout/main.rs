@@ -1,4 +1,4 @@
-//! Numbers and layouts are those of Linux' header: a C compiler compares them.
+//! Checks numbers and layouts against Linux's header with a C compiler.
 
 mod numbers;
 
@@ -10,9 +10,9 @@ use gantry_abi_virtio_crypto::constants::*;
 use gantry_abi_virtio_crypto::session::*;
 use gantry_abi_virtio_crypto::{Config, Features, control, data};
 
-/// Each field is written with a value of its own, and sought where the header says that it is.
+/// Encodes each field with a different value. The C compiler checks that the value is at the offset of the field.
 #[test]
-fn fields_lie_where_the_header_says() {
+fn fields_have_the_offsets_of_the_header() {
     let mut layout = Layout::default();
     let cipher = Cipher { algo: 0x11, key_len: 0x12, op: Direction::Decrypt };
     let chain = Chain {
@@ -100,7 +100,7 @@ fn fields_lie_where_the_header_says() {
     layout.whole(request, &destroy, &[("header.opcode", 0x203), ("u.destroy_session.session_id", 0x43)]);
     layout.whole(
         "struct virtio_crypto_session_input",
-        &control::created(0x44, gantry_abi_virtio_crypto::Status::NoSpace),
+        &control::encode_created(0x44, gantry_abi_virtio_crypto::Status::NoSpace),
         &[("session_id", 0x44), ("status", 5)],
     );
     requests(&mut layout);
@@ -143,7 +143,7 @@ fn requests(layout: &mut Layout) {
     let name = "struct virtio_crypto_op_data_req";
     let encode = |opcode, lengths| {
         let header = data::Header { opcode, algo: 0x51, session_id: 0x52, flag: 0x53 };
-        data::Request { own: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY)
+        data::Request { session_parameters: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY)
     };
     layout.whole(
         name,
@@ -214,14 +214,15 @@ fn requests(layout: &mut Layout) {
     );
 }
 
-/// Statements that must be true for the compiler.
+/// Conditions for `_Static_assert`.
 #[derive(Default)]
 struct Layout {
     checks: Vec<String>,
 }
 
 impl Layout {
-    /// The bytes are the structure. Each field is a number below 2^32; 64-bit ones are checked in their low half.
+    /// Asserts that `bytes` have the size of the structure `name`, and each field its value at its offset. Only the low half of 64-bit
+    /// fields is checked. A value may occur at several offsets, of which one must be the field's.
     fn whole(&mut self, name: &str, bytes: &[u8], fields: &[(&str, u32)]) {
         self.checks.push(format!("sizeof({name}) == {}", bytes.len()));
         for (field, value) in fields {

@@ -1,4 +1,4 @@
-//! Numbers of the header.
+//! Numbers of Linux's header.
 
 use gantry_abi_virtio_crypto::Status;
 use gantry_abi_virtio_crypto::constants::*;
@@ -7,18 +7,17 @@ use gantry_abi_virtio_crypto::session::*;
 use crate::compile;
 
 #[test]
-fn numbers_are_those_of_the_header() {
+fn numbers_match_the_header() {
     let checks = NUMBERS.iter().map(|(name, number)| format!("(VIRTIO_CRYPTO_{name}) == {number}"));
     compile(&checks.collect::<Vec<_>>());
 }
 
 #[test]
-fn a_wrong_number_would_be_found() {
+fn the_check_detects_a_wrong_number() {
     assert!(std::panic::catch_unwind(|| compile(&["VIRTIO_CRYPTO_CIPHER_AES_CBC == 4".to_owned()])).is_err());
 }
 
-/// Names without their common beginning. The header does not have ZUC_EIA3, and numbers ECDSA otherwise than the
-/// specification.
+/// Names without their common prefix. The header does not have ZUC_EIA3, and has another number for ECDSA than the specification.
 const NUMBERS: &[(&str, u32)] = &[
     ("SERVICE_CIPHER", service::CIPHER),
     ("SERVICE_HASH", service::HASH),

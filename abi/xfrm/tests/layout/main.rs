@@ -1,4 +1,4 @@
-//! Numbers and layouts are those of the headers: a C compiler compares them.
+//! Checks numbers and layouts against Linux's headers with a C compiler.
 
 mod numbers;
 
@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use gantry_abi_xfrm::constants::*;
 use gantry_abi_xfrm::*;
 
-/// Each field is written with a value of its own, and sought where the header says that it is.
+/// Encodes each field with a different value. The C compiler checks that the value is at the offset of the field.
 #[test]
-fn fields_lie_where_the_headers_say() {
+fn fields_have_the_offsets_of_the_headers() {
     let sa = sa();
     let info = body(&Message::NewSa(sa.clone().into()));
     let policy = policy();
@@ -172,14 +172,14 @@ fn fields_lie_where_the_headers_say() {
         &[("alg_name", b"b\0"), ("alg_key_len", n(24)), ("alg_icv_len", n(0xb2))],
     );
     for (name, message) in bare() {
-        // The policy's type follows those of policies, 12 bytes.
+        // Messages about policies end with the attribute of the policy's type, 12 bytes.
         let kind = if name.contains("pol") || name.contains("acquire") { 12 } else { 0 };
         layout.checks.push(format!("NLMSG_ALIGN(sizeof({name})) == {}", body(&message).len() - kind));
     }
     compile(layout.checks, &[]);
 }
 
-/// Messages without attributes.
+/// Returns messages without attributes, except for the type of policies, and the name of each one's structure.
 fn bare() -> Vec<(&'static str, Message)> {
     let sa = Sa::new(sa().id, ip("10.2.2.2"));
     let policy = Policy::new(selector(), Direction::Out);
@@ -223,10 +223,10 @@ fn bare() -> Vec<(&'static str, Message)> {
     ]
 }
 
-/// On 32-bit x86 the structures with `u64` are shorter, as the crate says.
+/// On 32-bit x86, structures with `u64` have no padding at their end, as the documentation of the crate says.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn structures_of_32_bit_x86_end_earlier() {
+fn structures_of_32_bit_x86_have_less_padding() {
     let sizes = [("xfrm_usersa_info", 220), ("xfrm_userpolicy_info", 164), ("xfrm_user_acquire", 276)];
     let check = |(name, size)| format!("sizeof(struct {name}) == {size}");
     compile(
@@ -372,10 +372,10 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Fields of a structure and their bytes.
+/// Fields of a structure, each with its expected bytes.
 type Fields<'a> = &'a [(&'a str, &'a [u8])];
 
-/// A number of 32 bits. Each is below 256, so that one table has them all.
+/// Returns the bytes of a 32-bit number below 256. They lie in a table, because fields need static data.
 const fn n(number: u32) -> &'static [u8] {
     const NUMBERS: [[u8; 4]; 256] = {
         let mut numbers = [[0; 4]; 256];
@@ -395,11 +395,11 @@ struct Layout {
 }
 
 impl Layout {
-    /// The bytes begin with the structure.
+    /// Asserts that `bytes` begin with the structure `name`, and that each field has its bytes at its offset.
     fn structure(&mut self, name: &str, bytes: &[u8], fields: Fields<'_>) {
         self.checks.push(format!("sizeof({name}) <= {}", bytes.len()));
         for (field, content) in fields {
-            // A field's bytes may be elsewhere, too: C says which place is meant.
+            // A field's bytes may occur at several offsets, of which one must be the field's.
             let places = bytes.windows(content.len()).enumerate().filter(|(_, window)| window == content);
             let mut check = "0".to_owned();
             for (place, _) in places {
@@ -410,29 +410,29 @@ impl Layout {
         }
     }
 
-    /// The bytes are the structure.
+    /// Like `structure`, and asserts that `bytes` are no longer than the structure.
     fn whole(&mut self, name: &str, bytes: &[u8], fields: Fields<'_>) {
         self.structure(name, bytes, fields);
         self.checks.push(format!("sizeof({name}) == {}", bytes.len()));
     }
 }
 
-/// What follows the header, without attributes where the structure alone tells them apart: the structure is at its front.
+/// Returns a message without its netlink header: the structure, followed by the attributes.
 fn body(message: &Message) -> Vec<u8> {
     let mut datagram = Datagram::new();
     datagram.push(message, flag::REQUEST, 0, 0, Keys::Shown);
     datagram.as_bytes()[16..].to_vec()
 }
 
-/// The content of an attribute.
+/// Returns the content of an attribute.
 fn attribute(message: &Message, kind: u16) -> Vec<u8> {
     let size = match message {
         Message::NewSa(sa) => body(&Message::NewSa(Sa::new(sa.id, sa.source).into())).len(),
-        // A policy of its own has its type, 12 bytes.
+        // Without the attribute of the policy's type, 12 bytes, which every policy has.
         Message::NewPolicy(policy) => {
             body(&Message::NewPolicy(Policy::new(policy.selector, policy.direction).into())).len() - 12
         }
-        _ => unreachable!("attributes of others are not compared"),
+        _ => unreachable!("a message without attributes to compare"),
     };
     let bytes = body(message);
     let mut rest = &bytes[size..];
@@ -447,7 +447,7 @@ fn attribute(message: &Message, kind: u16) -> Vec<u8> {
 
 fn compile(checks: Vec<String>, options: &[&str]) {
     let mut program = "#include <linux/netlink.h>\n#include <linux/xfrm.h>\n".to_owned();
-    // A name without "pol", which stands for the type that follows policies.
+    // An alias without "pol": the test expects the attribute of the policy's type in messages with "pol" in their name.
     program += "#define xfrm_defaults xfrm_userpolicy_default\n";
     if !options.contains(&"-ffreestanding") {
         program += "#include <sys/socket.h>\n#include <linux/udp.h>\n#include <errno.h>\n";
@@ -467,7 +467,8 @@ fn compile(checks: Vec<String>, options: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// As [`compile`], where the headers are of a Linux that is not older.
+/// Like [`compile`], but checks only if the headers are of this Linux release or a later one. The first and the last text close the
+/// assertions around `#if` and `#endif`.
 fn compile_since(major: u32, minor: u32, checks: Vec<String>) {
     let version = format!("KERNEL_VERSION({major}, {minor}, 0)");
     let mut all =

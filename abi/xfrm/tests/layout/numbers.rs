@@ -6,7 +6,7 @@ use gantry_abi_xfrm::*;
 use crate::{compile, compile_since};
 
 #[test]
-fn numbers_are_those_of_the_headers() {
+fn numbers_match_the_headers() {
     let numbers: Vec<(&str, u64)> = [MESSAGES, ATTRIBUTES, OTHERS].concat();
     let checks = numbers.iter().map(|(name, number)| format!("({name}) == {number}ull"));
     compile(checks.collect(), &[]);
@@ -16,7 +16,7 @@ fn numbers_are_those_of_the_headers() {
 }
 
 #[test]
-fn a_wrong_number_would_be_found() {
+fn the_check_detects_a_wrong_number() {
     let found = std::panic::catch_unwind(|| compile(vec!["XFRM_MSG_NEWSA == 0x11".to_owned()], &[]));
     assert!(found.is_err());
 }

@@ -12,15 +12,15 @@ use crate::{Error, Family};
 /// Bytes of an algorithm's name, its NUL included.
 const NAME: usize = 64;
 
-/// Reads an attribute into `sa`. Of two with the same number the later one counts, as in Linux.
+/// Reads an attribute into `sa`. The later of two attributes with the same number is valid, as in Linux.
 pub(crate) fn parse(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
-    known(sa, kind, content).map_err(|error| match error {
+    parse_known(sa, kind, content).map_err(|error| match error {
         Error::Short => Error::Attribute(kind),
         other => other,
     })
 }
 
-fn known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
+fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
     let reader = &mut Reader(content);
     let family = sa.id.family();
     match kind {
@@ -28,7 +28,7 @@ fn known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         number::ALG_COMP => sa.compression = Some(cipher(kind, reader)?),
         number::ALG_AUTH => {
             // With both attributes Linux takes the one that has the tag's length.
-            if sa.authentication.as_ref().is_none_or(|known| known.icv_bits.is_none()) {
+            if sa.authentication.as_ref().is_none_or(|authentication| authentication.icv_bits.is_none()) {
                 let NamedCipher { name, key } = cipher(kind, reader)?;
                 sa.authentication = Some(NamedAuthentication { name, key, icv_bits: None });
             }
@@ -56,7 +56,7 @@ fn known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         number::IF_ID => sa.interface_id = reader.u32()?,
         number::TFCPAD => sa.tfc_padding = reader.u32()?,
         number::SA_EXTRA_FLAGS => sa.extra_flags = reader.u32()?,
-        number::COADDR => sa.care_of = Some(reader.address()?.of(family)),
+        number::COADDR => sa.care_of = Some(reader.address()?.to_ip(family)),
         number::OFFLOAD_DEV => {
             sa.offload = Some(Offload { interface: reader.u32()?.cast_signed(), flags: reader.u8()? });
         }
@@ -205,7 +205,7 @@ fn aead(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAead, Error> {
     Ok(NamedAead { name, key, icv_bits })
 }
 
-/// A name up to its NUL, which Linux writes into the last byte whatever is there.
+/// Reads a name up to its NUL, which Linux always writes into the last byte.
 fn name(kind: u16, reader: &mut Reader<'_>) -> Result<String, Error> {
     let name = &reader.take(NAME)?[..NAME - 1];
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -215,7 +215,7 @@ fn name(kind: u16, reader: &mut Reader<'_>) -> Result<String, Error> {
 fn encapsulation(family: Family, reader: &mut Reader<'_>) -> Result<Encapsulation, Error> {
     let (kind, source_port, destination_port) = (reader.u16()?, reader.be16()?, reader.be16()?);
     reader.skip(2)?;
-    Ok(Encapsulation { kind, source_port, destination_port, original: reader.address()?.of(family) })
+    Ok(Encapsulation { kind, source_port, destination_port, original: reader.address()?.to_ip(family) })
 }
 
 /// Writes a name, longer ones cut off, and a key. One that has no place in an attribute is written as far as it has.

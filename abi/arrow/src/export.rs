@@ -1,4 +1,4 @@
-//! Columns of fixed-size values, handed out.
+//! Columns of fixed-size values for export.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -8,12 +8,12 @@ use std::vec::IntoIter;
 use crate::error::Error;
 use crate::raw::{ArrowArray, ArrowArrayStream, ArrowSchema, NULLABLE};
 
-/// What values are.
+/// The type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `fixed_size_binary(n)`.
     Bytes(usize),
-    /// `string`, of ASCII characters, all of the same length.
+    /// `string`, of ASCII characters. All values have this length.
     Text(usize),
 }
 
@@ -25,15 +25,15 @@ impl Type {
         }
     }
 
-    /// The most values that one array holds: offsets of strings have 32 bits.
-    pub fn most(self) -> usize {
+    /// The maximum number of values in one array. Strings have 32-bit offsets.
+    pub fn max_values(self) -> usize {
         match self {
             Type::Bytes(_) => usize::MAX,
             Type::Text(size) => i32::MAX as usize / size.max(1),
         }
     }
 
-    /// The type as a schema; values may be null.
+    /// Returns the schema of this type. Values may be null.
     pub fn schema(self) -> ArrowSchema {
         let format = match self {
             Type::Bytes(size) => CString::new(format!("w:{size}")).expect("no zero"),
@@ -52,39 +52,39 @@ impl Type {
     }
 }
 
-/// A column of this program's own.
+/// A column for export.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// What values are.
+pub struct ExportedColumn {
+    /// The type of the values.
     pub kind: Type,
-    /// Values, one behind the other; there is room for those that are null, too.
+    /// The values, one after the other. Null values take space, too.
     pub data: Vec<u8>,
-    /// A bit for each value, the lowest of a byte first: 1 if it is there. `None` if all are.
+    /// A bit for each value, lowest bit first: 0 if it is null. `None` if no value is null.
     pub validity: Option<Vec<u8>>,
-    /// How many values there are.
+    /// The number of values.
     pub len: usize,
 }
 
-impl Made {
-    /// Whether a value is there.
+impl ExportedColumn {
+    /// Returns true if a value is not null.
     ///
     /// # Panics
-    /// If there are no more than `index` values.
+    /// If `index` is not below `len`.
     pub fn is_valid(&self, index: usize) -> bool {
         assert!(index < self.len, "value {index} of {}", self.len);
         self.validity.as_ref().is_none_or(|bits| bits[index / 8] >> (index % 8) & 1 == 1)
     }
 
-    /// A value, or `None` if it is null.
+    /// Returns a value, or `None` if it is null.
     ///
     /// # Panics
-    /// If there are no more than `index` values.
+    /// If `index` is not below `len`.
     pub fn value(&self, index: usize) -> Option<&[u8]> {
         let size = self.kind.size();
         self.is_valid(index).then(|| &self.data[index * size..][..size])
     }
 
-    /// How many values are null.
+    /// Counts the null values.
     pub fn nulls(&self) -> usize {
         match &self.validity {
             Some(_) => (0..self.len).filter(|index| !self.is_valid(*index)).count(),
@@ -92,16 +92,16 @@ impl Made {
         }
     }
 
-    /// Columns of one type as one.
+    /// Concatenates columns of one type.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if they hold more than one array does.
-    pub fn concatenated(kind: Type, parts: &[Arc<Self>]) -> Result<Arc<Self>, Error> {
+    /// [`Error::TooLong`] if the result exceeds [`Type::max_values`] values.
+    pub fn concatenate(kind: Type, parts: &[Arc<Self>]) -> Result<Arc<Self>, Error> {
         if let [one] = parts {
             return Ok(one.clone());
         }
         let len: usize = parts.iter().map(|part| part.len).sum();
-        if len > kind.most() {
+        if len > kind.max_values() {
             return Err(Error::TooLong);
         }
         let mut data = Vec::with_capacity(len * kind.size());
@@ -117,20 +117,20 @@ impl Made {
         Ok(Arc::new(Self { kind, data, validity, len }))
     }
 
-    /// The column as an array, which shares its memory.
+    /// Exports the column as an array, which shares its memory.
     ///
     /// # Errors
-    /// [`Error::TooLong`] if it holds more than one array does.
+    /// [`Error::TooLong`] if the column exceeds [`Type::max_values`] values.
     ///
     /// # Panics
-    /// If its buffers are shorter than its length says.
+    /// If a buffer is too short for `len` values.
     pub fn array(self: Arc<Self>) -> Result<ArrowArray, Error> {
-        if self.len > self.kind.most() {
+        if self.len > self.kind.max_values() {
             return Err(Error::TooLong);
         }
         let size = self.kind.size();
-        assert!(self.data.len() >= self.len * size, "a value each");
-        assert!(self.validity.as_ref().is_none_or(|bits| bits.len() >= self.len.div_ceil(8)), "a bit each");
+        assert!(self.data.len() >= self.len * size, "one value each");
+        assert!(self.validity.as_ref().is_none_or(|bits| bits.len() >= self.len.div_ceil(8)), "one bit each");
         let offsets = match self.kind {
             Type::Bytes(_) => Vec::new(),
             Type::Text(_) => (0..=self.len).map_while(|index| i32::try_from(index * size).ok()).collect(),
@@ -158,8 +158,8 @@ impl Made {
     }
 }
 
-/// Columns of one type as a stream of arrays, which share their memory.
-pub fn stream(kind: Type, columns: Vec<Arc<Made>>) -> ArrowArrayStream {
+/// Exports columns of one type as a stream of arrays, which share their memory.
+pub fn stream(kind: Type, columns: Vec<Arc<ExportedColumn>>) -> ArrowArrayStream {
     ArrowArrayStream {
         get_schema: Some(get_schema),
         get_next: Some(get_next),
@@ -169,19 +169,19 @@ pub fn stream(kind: Type, columns: Vec<Arc<Made>>) -> ArrowArrayStream {
     }
 }
 
-/// What an array keeps alive.
+/// The memory that an array keeps alive.
 struct Shared {
     buffers: [*const c_void; 3],
     _offsets: Vec<i32>,
-    _column: Arc<Made>,
+    _column: Arc<ExportedColumn>,
 }
 
-type Stream = (Type, IntoIter<Arc<Made>>);
+type Stream = (Type, IntoIter<Arc<ExportedColumn>>);
 
 /// # Safety
-/// A schema of [`Type::schema`], not released before.
+/// The schema was made by [`Type::schema`] and is not released.
 unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
-    // SAFETY: the call: the private data are the box that was made for it.
+    // SAFETY: the caller guarantees that the private data are the box of [`Type::schema`].
     unsafe {
         drop(Box::from_raw((*schema).private_data.cast::<CString>()));
         (*schema).release = None;
@@ -189,9 +189,9 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
 }
 
 /// # Safety
-/// An array of [`Made::array`], not released before.
+/// The array was made by [`ExportedColumn::array`] and is not released.
 unsafe extern "C" fn release_array(array: *mut ArrowArray) {
-    // SAFETY: the call: the private data are the box that was made for it.
+    // SAFETY: the caller guarantees that the private data are the box of [`ExportedColumn::array`].
     unsafe {
         drop(Box::from_raw((*array).private_data.cast::<Shared>()));
         (*array).release = None;
@@ -199,9 +199,9 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
 }
 
 /// # Safety
-/// A stream of [`stream`], not released before, as for all functions below.
+/// The stream was made by [`stream`] and is not released. All functions below require this.
 unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
-    // SAFETY: the call: the private data are the box that was made for it.
+    // SAFETY: the caller guarantees that the private data are the box of [`stream`].
     unsafe {
         drop(Box::from_raw((*stream).private_data.cast::<Stream>()));
         (*stream).release = None;
@@ -209,7 +209,7 @@ unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
 }
 
 unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
-    // SAFETY: the call; what is written over has nothing to be released.
+    // SAFETY: guaranteed by the caller; `out` holds no structure that would have to be released.
     unsafe { out.write((*(*stream).private_data.cast::<Stream>()).0.schema()) };
     0
 }
@@ -217,14 +217,14 @@ unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSc
 unsafe extern "C" fn get_next(stream: *mut ArrowArrayStream, out: *mut ArrowArray) -> c_int {
     /// `EOVERFLOW` of Linux.
     const OVERFLOW: c_int = 75;
-    // SAFETY: the call; the stream is used by one thread at a time.
+    // SAFETY: guaranteed by the caller; one thread at a time uses the stream.
     let columns = unsafe { &mut (*(*stream).private_data.cast::<Stream>()).1 };
-    let array = match columns.next().map(Made::array) {
+    let array = match columns.next().map(ExportedColumn::array) {
         None => ArrowArray::released(),
         Some(Ok(array)) => array,
         Some(Err(_)) => return OVERFLOW,
     };
-    // SAFETY: the call; what is written over has nothing to be released.
+    // SAFETY: guaranteed by the caller; `out` holds no structure that would have to be released.
     unsafe { out.write(array) };
     0
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{Column, Layout, Reader};
 
-fn made(kind: Type, values: &[Option<&[u8]>]) -> Arc<Made> {
-    let mut made = Made { kind, data: Vec::new(), validity: None, len: values.len() };
+fn made(kind: Type, values: &[Option<&[u8]>]) -> Arc<ExportedColumn> {
+    let mut made = ExportedColumn { kind, data: Vec::new(), validity: None, len: values.len() };
     if values.iter().any(Option::is_none) {
         let mut bits = vec![0; values.len().div_ceil(8)];
         values
@@ -19,9 +19,9 @@ fn made(kind: Type, values: &[Option<&[u8]>]) -> Arc<Made> {
 }
 
 fn column(kind: Type, array: ArrowArray) -> Column {
-    // SAFETY: own structures, of one type.
+    // SAFETY: array and schema were made here, for one type.
     unsafe {
-        let (layout, nested) = Layout::of(&kind.schema()).unwrap();
+        let (layout, nested) = Layout::from_schema(&kind.schema()).unwrap();
         Column::new(array, layout, nested).unwrap()
     }
 }
@@ -33,46 +33,46 @@ fn values(column: &Column) -> Vec<Option<&[u8]>> {
 const VALUES: [Option<&[u8]>; 3] = [Some(b"ab"), None, Some(b"cd")];
 
 #[test]
-fn what_is_handed_out_is_what_a_consumer_reads() {
+fn exported_values_can_be_imported() {
     for kind in [Type::Bytes(2), Type::Text(2)] {
         let made = made(kind, &VALUES);
         let array = made.clone().array().unwrap();
         assert_eq!((array.length, array.null_count), (3, 1));
         assert_eq!(values(&column(kind, array)), VALUES);
         assert_eq!((0..3).map(|index| made.value(index)).collect::<Vec<_>>(), VALUES);
-        assert_eq!(Arc::strong_count(&made), 1, "every array was released");
+        assert_eq!(Arc::strong_count(&made), 1, "an array was not released");
     }
 }
 
 #[test]
-fn a_stream_has_every_column_and_ends() {
+fn a_stream_yields_every_column_and_ends() {
     let kind = Type::Text(2);
     let (first, second) = (made(kind, &VALUES), made(kind, &VALUES[..1]));
-    // SAFETY: an own stream.
+    // SAFETY: the stream was made here.
     let mut reader = unsafe { Reader::new(stream(kind, vec![first.clone(), second])) }.unwrap();
     assert_eq!(values(&reader.next().unwrap().unwrap()), VALUES);
     assert_eq!(values(&reader.next().unwrap().unwrap()), VALUES[..1]);
     assert!(reader.next().is_none() && reader.next().is_none());
-    assert_eq!(Arc::strong_count(&first), 1, "the stream has let go of it");
-    // SAFETY: as above; it is released before its end.
+    assert_eq!(Arc::strong_count(&first), 1, "the stream still holds the column");
+    // SAFETY: as above. The stream is released before its end.
     drop(unsafe { Reader::new(stream(kind, vec![first.clone()])) }.unwrap());
     assert_eq!(Arc::strong_count(&first), 1);
 }
 
 #[test]
-fn columns_become_one_and_keep_their_nulls() {
+fn concatenated_columns_keep_their_nulls() {
     let kind = Type::Bytes(2);
     let (nulls, whole) = (made(kind, &VALUES), made(kind, &[Some(&b"ef"[..]); 9]));
-    let together = Made::concatenated(kind, &[whole, nulls]).unwrap();
+    let together = ExportedColumn::concatenate(kind, &[whole, nulls]).unwrap();
     let expected = [&[Some(&b"ef"[..]); 9][..], &VALUES].concat();
     assert_eq!(values(&column(kind, together.array().unwrap())), expected);
-    assert_eq!(Made::concatenated(kind, &[]).unwrap().len, 0);
+    assert_eq!(ExportedColumn::concatenate(kind, &[]).unwrap().len, 0);
 }
 
 #[test]
-fn strings_longer_than_their_offsets_tell_are_an_error_in_one_array() {
+fn an_array_of_more_than_2_gib_of_strings_is_an_error() {
     let kind = Type::Text(1 << 20);
-    let long = Made { kind, data: Vec::new(), validity: None, len: 2048 };
-    assert_eq!(kind.most(), 2047);
+    let long = ExportedColumn { kind, data: Vec::new(), validity: None, len: 2048 };
+    assert_eq!(kind.max_values(), 2047);
     assert_eq!(Arc::new(long).array().unwrap_err(), Error::TooLong);
 }
