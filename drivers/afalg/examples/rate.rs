@@ -1,5 +1,5 @@
-//! AES-128-CBC encryption on one device, as `benches/peers/kcapi.c` does it: for each size, "BYTES DRIVER GANTRY", the nanoseconds
-//! of a request to the driver itself, and to a session that Gantry sends there.
+//! Measures AES-128-CBC encryption on one device, like `benches/peers/kcapi.c`. For each size it prints "BYTES DRIVER GANTRY": the
+//! nanoseconds of a request to the driver itself, and of a request to a session that Gantry routes to it.
 //!
 //!     rate DEVICE SECONDS BYTES...
 
@@ -30,17 +30,17 @@ fn main() {
         let (mut input, mut output) = (vec![1; bytes + PAGE], vec![0; bytes + PAGE]);
         let (input, output) = (&*page(&mut input, bytes), page(&mut output, bytes));
         let iv = [2; 16];
-        let of_driver = rate(limit, || {
+        let driver_time = rate(limit, || {
             let data = Buffers::Separate { input, output };
             let result = driver.run(Operands::Cipher { operation: Operation::Encrypt, iv: &iv, data });
             assert_eq!(result, Ok(Outcome::Done));
         });
-        let of_gantry = rate(limit, || gantry.encrypt(&iv, (input, &mut *output)).expect("the device works"));
-        println!("{bytes} {of_driver:.0} {of_gantry:.0}");
+        let gantry_time = rate(limit, || gantry.encrypt(&iv, (input, &mut *output)).expect("the device works"));
+        println!("{bytes} {driver_time:.0} {gantry_time:.0}");
     }
 }
 
-/// Nanoseconds of a request.
+/// Returns the mean time of a request, in nanoseconds.
 fn rate(limit: Duration, mut request: impl FnMut()) -> f64 {
     request();
     let (start, mut requests) = (Instant::now(), 0);
@@ -53,7 +53,7 @@ fn rate(limit: Duration, mut request: impl FnMut()) -> f64 {
 
 const PAGE: usize = 4096;
 
-/// So many bytes from the first page on that begins there: the kernel pins each page that a buffer touches.
+/// Returns `bytes` bytes from the first page boundary on. The kernel pins each page that a buffer touches.
 fn page(buffer: &mut [u8], bytes: usize) -> &mut [u8] {
     let begin = buffer.as_ptr().align_offset(PAGE);
     &mut buffer[begin..begin + bytes]

@@ -1,10 +1,9 @@
-//! What the kernel says of its crypto drivers: `/proc/crypto`, read and understood.
+//! The kernel's list of crypto drivers: `/proc/crypto`, parsed and interpreted.
 //!
-//! The kernel knows an algorithm by its name (`cbc(aes)`), and each driver for it by a name of its own (`cbc-aes-aesni`).
-//! Of several drivers it takes the one of the highest priority. It does not say where a driver computes, and its `async`
-//! flag does not tell: the SIMD drivers of the CPU carry it too, because they may hand work to a kernel thread. So
-//! `Catalogue::engine` goes by three signs of those: an internal twin (`__cbc-aes-aesni`), a module that holds `cryptd`
-//! or `crypto_simd`, which only they do, and templates (`ccm_base(ctr-aes-aesni,...)`), which are what their parts are.
+//! The kernel has a name for each algorithm (`cbc(aes)`), and one for each driver of it (`cbc-aes-aesni`). It uses the driver with the highest priority. It
+//! does not say where a driver computes. Its `async` flag does not either: the SIMD drivers of the CPU have it too, because they may hand work to a
+//! kernel thread. So `Catalogue::engine` relies on three signs of SIMD drivers. They have an internal twin (`__cbc-aes-aesni`). Their module uses
+//! `cryptd` or `crypto_simd`. Templates (`ccm_base(ctr-aes-aesni,...)`) are judged by their parts.
 
 use std::fs;
 use std::io;
@@ -18,20 +17,20 @@ pub struct Entry {
     pub driver: String,
     /// The module that it is in; `kernel` when it is built in.
     pub module: String,
-    /// Of several drivers for one name the highest wins.
+    /// Among drivers for one name, the highest priority wins.
     pub priority: i32,
     /// `skcipher`, `aead`, `shash`, `ahash`, `rng`, ...
     pub kind: String,
     /// May answer later. Does not mean that it is off the CPU.
     pub asynchronous: bool,
-    /// Part of other drivers, and for nobody else.
+    /// The driver is a part of other drivers, and not available otherwise.
     pub internal: bool,
     /// The kernel's own test of it has passed.
     pub tested: bool,
 }
 
 impl Entry {
-    /// The type by which AF_ALG knows this kind: `hash`, `skcipher`, `aead`, `rng`; `None` for what it has no type for.
+    /// Returns AF_ALG's type for this kind: `hash`, `skcipher`, `aead` or `rng`; `None` if there is none.
     pub fn socket_type(&self) -> Option<&'static str> {
         match self.kind.as_str() {
             "ahash" | "shash" => Some("hash"),
@@ -44,8 +43,8 @@ impl Entry {
 
     /// The names inside of a template: `cbc(aes)` is made of `aes`.
     fn parts(&self) -> impl Iterator<Item = &str> {
-        let inside = self.driver.split_once('(').map_or("", |(_, inside)| inside);
-        inside.split(['(', ')', ',']).filter(|part| !part.is_empty())
+        let arguments = self.driver.split_once('(').map_or("", |(_, arguments)| arguments);
+        arguments.split(['(', ')', ',']).filter(|part| !part.is_empty())
     }
 
     fn is_template(&self) -> bool {
@@ -79,7 +78,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// That of this machine. What no program has asked for yet may be missing: the kernel makes templates on demand.
+    /// Reads the catalogue of this machine. Algorithms that no program has used yet may be missing, because the kernel makes templates on demand.
     ///
     /// # Errors
     /// There is no `/proc/crypto`.
@@ -113,9 +112,9 @@ impl Catalogue {
         }
         let simd_modules = (modules.lines())
             .filter_map(|line| {
-                // Name, size, how often, by whom: "cryptd 28672 2 crypto_simd,ghash_clmulni_intel, Live 0x0".
-                let mut words = line.split(' ');
-                matches!(words.next()?, "cryptd" | "crypto_simd").then(|| words.nth(2)).flatten()
+                // Name, size, number of users, users: "cryptd 28672 2 crypto_simd,ghash_clmulni_intel, Live 0x0".
+                let mut message = line.split(' ');
+                matches!(message.next()?, "cryptd" | "crypto_simd").then(|| message.nth(2)).flatten()
             })
             .flat_map(|users| users.split(','))
             .filter(|user| !user.is_empty() && *user != "-")
@@ -131,9 +130,9 @@ impl Catalogue {
             return Engine::None;
         }
         if entry.is_template() {
-            let inside = |part: &str| self.entries.iter().find(|other| other.driver == part);
-            let elsewhere = entry.parts().filter_map(inside).any(|part| self.is_off_cpu(part));
-            return if elsewhere { Engine::Mixed } else { Engine::Cpu };
+            let find = |part: &str| self.entries.iter().find(|other| other.driver == part);
+            let has_engine_part = entry.parts().filter_map(find).any(|part| self.is_off_cpu(part));
+            return if has_engine_part { Engine::Mixed } else { Engine::Cpu };
         }
         if self.is_off_cpu(entry) { Engine::Module(module_name(entry)) } else { Engine::Cpu }
     }
@@ -148,26 +147,27 @@ impl Catalogue {
 
     /// A name for `name` by which the kernel makes it from drivers on the CPU alone: `cbc(aes)` may be an engine's, and
     /// `cbc(aes-generic)` never is.
-    pub(crate) fn composed(&self, name: &str) -> Option<String> {
-        let (template, inside) = name.strip_suffix(')')?.split_once('(')?;
-        let parts: Option<Vec<String>> = arguments(inside).map(|part| self.on_cpu(part)).collect();
+    pub(crate) fn compose_on_cpu(&self, name: &str) -> Option<String> {
+        let (template, list) = name.strip_suffix(')')?.split_once('(')?;
+        let parts: Option<Vec<String>> = arguments(list).map(|part| self.best_cpu_driver(part)).collect();
         Some(format!("{template}({})", parts?.join(",")))
     }
 
-    fn on_cpu(&self, name: &str) -> Option<String> {
+    fn best_cpu_driver(&self, name: &str) -> Option<String> {
         let fits = |entry: &&Entry| entry.name == name && self.engine(entry) == Engine::Cpu;
         let best = self.entries.iter().filter(fits).max_by_key(|entry| entry.priority);
-        best.map(|entry| entry.driver.clone()).or_else(|| self.composed(name))
+        best.map(|entry| entry.driver.clone()).or_else(|| self.compose_on_cpu(name))
     }
 
     fn is_off_cpu(&self, entry: &Entry) -> bool {
         // The kernel says of hashes, ciphers and AEADs whether they are asynchronous, and of RSA it does not.
         let same_module = |other: &&Entry| entry.module != "kernel" && other.module == entry.module;
-        self.waits(entry) || self.entries.iter().filter(same_module).any(|other| self.waits(other))
+        self.is_marked_off_cpu(entry)
+            || self.entries.iter().filter(same_module).any(|other| self.is_marked_off_cpu(other))
     }
 
-    /// Whether it is seen from the driver itself that it is off the CPU.
-    fn waits(&self, entry: &Entry) -> bool {
+    /// Returns whether the driver's own entry shows that it computes off the CPU.
+    fn is_marked_off_cpu(&self, entry: &Entry) -> bool {
         let twin = format!("__{}", entry.driver);
         SYNCHRONOUS_ENGINES.iter().any(|prefix| entry.driver.starts_with(prefix))
             || entry.asynchronous
@@ -187,9 +187,9 @@ fn module_name(entry: &Entry) -> String {
 }
 
 /// The arguments of a template, which may be templates: `hmac(sha256),cbc(aes)`.
-fn arguments(inside: &str) -> impl Iterator<Item = &str> {
+fn arguments(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
-    inside.split(move |letter| {
+    list.split(move |letter| {
         match letter {
             '(' => depth += 1,
             ')' => depth -= 1,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn asynchronous_does_not_mean_off_the_cpu() {
+    fn an_asynchronous_driver_is_not_always_an_engine() {
         let catalogue = catalogue();
         let engine =
             |driver: &str| catalogue.engine(catalogue.entries.iter().find(|entry| entry.driver == driver).unwrap());
@@ -269,18 +269,18 @@ mod tests {
     }
 
     #[test]
-    fn names_are_composed_of_what_computes_on_the_cpu() {
+    fn names_are_composed_of_drivers_on_the_cpu() {
         let mut catalogue = catalogue();
         catalogue.entries.retain(|entry| !matches!(entry.driver.as_str(), "cbc-aes-aesni" | "cbc-aes-neonbs"));
-        assert_eq!(catalogue.composed("cbc(aes)").as_deref(), Some("cbc(aes-generic)"));
+        assert_eq!(catalogue.compose_on_cpu("cbc(aes)").as_deref(), Some("cbc(aes-generic)"));
         let name = "authenc(hmac(sha256),cbc(aes))";
-        assert_eq!(catalogue.composed(name).as_deref(), Some("authenc(hmac(sha256-avx2),cbc(aes-generic))"));
-        assert_eq!(catalogue.composed("cbc(des3_ede)"), None);
-        assert_eq!(catalogue.composed("sha256"), None);
+        assert_eq!(catalogue.compose_on_cpu(name).as_deref(), Some("authenc(hmac(sha256-avx2),cbc(aes-generic))"));
+        assert_eq!(catalogue.compose_on_cpu("cbc(des3_ede)"), None);
+        assert_eq!(catalogue.compose_on_cpu("sha256"), None);
     }
 
     #[test]
-    fn the_list_is_read_whatever_stands_in_it() {
+    fn parses_malformed_lists() {
         let found = catalogue();
         let drivers: Vec<&str> = found.candidates("hash", "ghash").iter().map(|entry| entry.driver.as_str()).collect();
         assert_eq!(drivers, ["ghash-clmulni"]);

@@ -9,47 +9,47 @@ use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, 
 use gantry_core::{Algorithm, Kind, SessionParams};
 
 use crate::catalogue::{Catalogue, Engine};
-use crate::fault::words;
+use crate::fault::message;
 use crate::session;
 use crate::sys::{Transform, page_size};
 
-/// An engine that cannot take what fits into a socket: the beginning of its drivers' names, and the most pages that
-/// buffers of one operation may touch.
+/// Engines that cannot take all that fits into a socket: the prefix of their drivers' names, and the maximum number of pages that the buffers of one operation
+/// may touch.
 ///
-/// Virtio's driver describes n pages by n(n+1)/2 descriptors of its ring, and at 32 pages they are more than there are:
-/// the operation, and everything after it, then waits for good (Linux 6.1 and 6.12).
+/// Virtio's driver describes n pages by n(n+1)/2 descriptors of its ring. At 32 pages it needs more than the ring has. This operation and all later ones
+/// then wait forever (Linux 6.1 and 6.12).
 const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 30)];
 
 /// A hash takes any length, and `sendmsg` less than 2 GiB.
 const HASH_MAX: usize = 1 << 30;
 
-/// What an AEAD leaves of a socket for associated data.
+/// Room for associated data in the socket of an AEAD.
 const ASSOCIATED_MAX: usize = 32 << 10;
 
 /// Name, class, and why not.
-type Excluded = (String, Class, String);
+type Exclusion = (String, Class, String);
 
-/// What the kernel says when it does not have an algorithm, when its test took too long, or failed (`crypto_larval_wait` in Linux's
-/// crypto/api.c). Anything else is about AF_ALG as a whole.
-const OF_ONE_ALGORITHM: [i32; 3] = [libc::ENOENT, libc::ETIMEDOUT, libc::ELIBBAD];
+/// Errors about a single algorithm: it is missing, its test timed out, or its test failed (`crypto_larval_wait` in Linux's crypto/api.c). Other
+/// errors are about AF_ALG as a whole.
+const SINGLE_ALGORITHM_ERRORS: [i32; 3] = [libc::ENOENT, libc::ETIMEDOUT, libc::ELIBBAD];
 
 /// Every engine that can be reached, and those that cannot; or why none can.
-pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Excluded>>, String> {
+pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclusion>>, String> {
     let mut names: Vec<(&str, &str)> = Algorithm::ALL.iter().filter_map(|algorithm| kernel_name(*algorithm)).collect();
     names.dedup();
     // Being asked, the kernel loads modules and makes templates; afterwards its list has them.
     let mut first = None;
-    let mut reached = Vec::new();
+    let mut available = Vec::new();
     for (kind, name) in names {
         match Transform::bind(kind, name) {
-            Ok(_) => reached.push(name),
-            Err(error) if error.raw_os_error().is_some_and(|code| OF_ONE_ALGORITHM.contains(&code)) => {
+            Ok(_) => available.push(name),
+            Err(error) if error.raw_os_error().is_some_and(|code| SINGLE_ALGORITHM_ERRORS.contains(&code)) => {
                 first.get_or_insert(error);
             }
-            Err(error) => return Err(why_not(&error)),
+            Err(error) => return Err(explain(&error)),
         }
     }
-    let catalogue = Catalogue::read().map_err(|error| format!("/proc/crypto: {}", words(&error)))?;
+    let catalogue = Catalogue::read().map_err(|error| format!("/proc/crypto: {}", message(&error)))?;
 
     let mut engines: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
     let mut excluded: BTreeMap<String, String> = BTreeMap::new();
@@ -62,29 +62,29 @@ pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclud
             match Offer::new(algorithm, kind, &entry.driver, unlimited) {
                 Ok(offer) => engines.entry(module).or_default().push(offer),
                 Err(error) => {
-                    excluded.insert(module, format!("{}: {}", entry.driver, why_not(&error)));
+                    excluded.insert(module, format!("{}: {}", entry.driver, explain(&error)));
                 }
             }
         }
-        if reached.contains(&name) {
+        if available.contains(&name) {
             let best = candidates.iter().find(|entry| catalogue.engine(entry) == Engine::Cpu);
-            let driver = best.map(|entry| entry.driver.clone()).or_else(|| catalogue.composed(name));
+            let driver = best.map(|entry| entry.driver.clone()).or_else(|| catalogue.compose_on_cpu(name));
             cpu.extend(driver.and_then(|driver| Offer::new(algorithm, kind, &driver, unlimited).ok()));
         }
     }
     if cpu.is_empty() && engines.is_empty() && excluded.is_empty() {
         let error = first.unwrap_or_else(|| io::ErrorKind::NotFound.into());
-        return Err(why_not(&error));
+        return Err(explain(&error));
     }
-    let mut found: Vec<Result<AfalgDevice, Excluded>> = Vec::new();
+    let mut found: Vec<Result<AfalgDevice, Exclusion>> = Vec::new();
     for (module, offers) in engines {
-        let drivers = distinct(&offers);
+        let drivers = describe_drivers(&offers);
         let description = format!("the kernel's {drivers}, off the CPU");
         excluded.remove(&module);
         found.push(Ok(AfalgDevice::new(format!("afalg:{module}"), Class::Hardware, description, offers)));
     }
-    let gone = |(module, why)| Err((format!("afalg:{module}"), Class::Hardware, why));
-    found.extend(excluded.into_iter().map(gone));
+    let exclude = |(module, why)| Err((format!("afalg:{module}"), Class::Hardware, why));
+    found.extend(excluded.into_iter().map(exclude));
     if !cpu.is_empty() {
         let description = "the kernel's own code on this CPU".to_owned();
         found.push(Ok(AfalgDevice::new("afalg:cpu".to_owned(), Class::Kernel, description, cpu)));
@@ -107,27 +107,27 @@ pub(crate) fn kernel_name(algorithm: Algorithm) -> Option<(&'static str, &'stati
     })
 }
 
-/// What the system said, and what an operator can conclude.
-pub(crate) fn why_not(error: &io::Error) -> String {
+/// Returns the system's message, and its meaning for an operator.
+pub(crate) fn explain(error: &io::Error) -> String {
     let why = match error.raw_os_error() {
         Some(libc::EAFNOSUPPORT) => {
-            "this kernel has no AF_ALG, may not load its module af_alg, or has it turned off (crypto.af_alg_restrict)"
+            "this kernel has no AF_ALG: its module af_alg is missing or blocked, or crypto.af_alg_restrict disables it"
         }
         Some(libc::EPERM | libc::EACCES) => {
             "this program may not open sockets of AF_ALG: a seccomp filter, a container, SELinux or AppArmor forbids it"
         }
-        Some(libc::ENOSYS) => "a seccomp filter takes sockets away from this program",
-        Some(libc::EMFILE | libc::ENFILE) => "no descriptors are left",
+        Some(libc::ENOSYS) => "a seccomp filter forbids sockets for this program",
+        Some(libc::EMFILE | libc::ENFILE) => "no file descriptors are free",
         Some(libc::ENOENT) => {
             "the kernel does not offer it to programs: its modules (algif_hash, algif_skcipher, algif_aead) are missing or \
-             blocked, or its list of allowed algorithms is without it (crypto.af_alg_restrict)"
+             blocked, or crypto.af_alg_restrict does not allow it"
         }
         _ => "AF_ALG does not work",
     };
-    format!("{why} ({})", words(error))
+    format!("{why} ({})", message(error))
 }
 
-fn distinct(offers: &[Offer]) -> String {
+fn describe_drivers(offers: &[Offer]) -> String {
     let mut drivers: Vec<&str> = offers.iter().map(|offer| offer.driver.as_str()).collect();
     drivers.dedup();
     match drivers[..] {
@@ -166,7 +166,7 @@ impl Offer {
                 _ => self.limit,
             },
             streaming: self.kind == "hash",
-            // Whether it pays is to be measured; company changes nothing about it.
+            // Measurements decide whether it pays; the batch size makes no difference.
             break_even: usize::MAX,
             ..Capability::new(self.algorithm)
         }
@@ -180,11 +180,11 @@ pub(crate) struct AfalgDevice {
 
 impl AfalgDevice {
     fn new(name: String, class: Class, description: String, mut offers: Vec<Offer>) -> Self {
-        // Of several drivers of one engine the kernel's first choice.
-        let mut seen = Vec::new();
+        // Among drivers of one engine, the kernel's first choice.
+        let mut algorithms = Vec::new();
         offers.retain(|offer| {
-            !seen.contains(&offer.algorithm) && {
-                seen.push(offer.algorithm);
+            !algorithms.contains(&offer.algorithm) && {
+                algorithms.push(offer.algorithm);
                 true
             }
         });

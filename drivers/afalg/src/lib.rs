@@ -1,26 +1,22 @@
-//! The crypto drivers of the Linux kernel, through AF_ALG: sockets that take data and give results.
+//! The crypto drivers of the Linux kernel, through AF_ALG: sockets that take data and return results.
 //!
-//! One device for each engine that the kernel drives (`afalg:virtio_crypto`, named as its module), and one,
-//! `afalg:cpu`, for all that the kernel computes on the CPU itself, with the best driver that it has for each algorithm.
-//! The kernel lists tens of drivers; what an operator decides about is an engine.
+//! Each engine that the kernel drives is a device (`afalg:virtio_crypto`, named after its module). The device `afalg:cpu` is for all algorithms that the kernel
+//! computes on the CPU, with its best driver for each. The kernel lists dozens of drivers, but operators decide about engines.
 //!
-//! AF_ALG is deprecated since Linux 7.2 and gets narrower with each release, in distributions' older kernels, too. So
-//! nothing is concluded from a version: each algorithm is tried, and what does not work is excluded with the reason.
+//! AF_ALG is deprecated since Linux 7.2, and each release restricts it further, also in older kernels of distributions. So the driver draws no
+//! conclusion from a version. It tries each algorithm, and excludes those that fail, with the reason.
 //!
-//! What has hurt others, and how it is kept away:
+//! Known problems, and their solutions:
 //!
-//! * A virtio engine stops for good at an operation of 32 pages, with its callers in uninterruptible sleep: see
-//!   `QUIRKS` in `device.rs`.
-//! * A `read` of more than is queued blocks, and one of less leaves the rest for the next request: results are read to
-//!   their exact length.
-//! * A request larger than a socket's buffer is cut into operations that chain their IVs, which asynchronous drivers and
-//!   XTS do wrong: the capability ends where the buffer does, and every request brings its IV.
-//! * `poll` says ready on idle sockets: nobody asks it.
-//! * An operation socket holds one request: each request in flight has its own, which a pool in the session keeps.
-//! * An engine that fails in the middle may have overwritten its input. Requests in place get their result in a buffer of
-//!   the session first; that copy is small beside what an engine needs to start.
-//! * After `fork` parent and child hold the same sockets, and would read each other's results: sockets from before a
-//!   fork are not used after it.
+//! * A virtio engine stops forever at an operation of 32 pages, with its callers in uninterruptible sleep: see `QUIRKS` in `device.rs`.
+//! * A `read` of more than the queued bytes blocks, and a shorter one leaves the rest for the next request: results are read to their exact length.
+//! * A request larger than a socket's buffer is cut into operations that chain their IVs. Asynchronous drivers and XTS do this incorrectly. So the capability
+//!   ends where the buffer does, and every request brings its IV.
+//! * `poll` reports idle sockets as ready, so it is not used.
+//! * An operation socket holds one request. Each request in flight has its own socket, from a pool in the session.
+//! * An engine that fails during an operation may have overwritten its input. Requests in place first write their result to a buffer of the session. The
+//!   copy is cheap compared with the engine's setup time.
+//! * After `fork`, parent and child have the same sockets, and would read each other's results. Sockets from before a fork are not used after it.
 
 #![deny(unsafe_code)]
 
@@ -29,9 +25,9 @@ use std::sync::Arc;
 
 use gantry_core::driver::{Class, Driver, Found};
 
-/// What the kernel says of its drivers.
+/// The kernel's list of its drivers.
 pub mod catalogue;
-/// Devices, and what each one offers.
+/// Devices and their capabilities.
 #[cfg(target_os = "linux")]
 mod device;
 #[cfg(target_os = "linux")]
@@ -47,16 +43,15 @@ mod stream;
 #[allow(unsafe_code)]
 mod sys;
 
-/// Whether AF_ALG has this name of an algorithm or driver, of the type `hash`, `skcipher`, `aead` or `rng`. The kernel may load
-/// modules to find out.
+/// Checks whether AF_ALG has this algorithm or driver, of the type `hash`, `skcipher`, `aead` or `rng`. The kernel may load modules for that.
 ///
 /// # Errors
-/// What the system said, in words.
+/// The system's message.
 pub fn try_bind(kind: &str, name: &str) -> Result<(), String> {
     #[cfg(target_os = "linux")]
-    return sys::Transform::bind(kind, name).map(drop).map_err(|error| device::why_not(&error));
+    return sys::Transform::bind(kind, name).map(drop).map_err(|error| device::explain(&error));
     #[cfg(not(target_os = "linux"))]
-    return Err(format!("AF_ALG is Linux's: no {kind} {name}"));
+    return Err(format!("AF_ALG needs Linux: no {kind} {name}"));
 }
 
 /// Discovers the kernel's engines.
@@ -66,12 +61,12 @@ pub struct AfalgDriver {
 }
 
 impl AfalgDriver {
-    /// As everybody wants it.
+    /// Makes a driver that observes the limits of known engines.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Without the limits that known engines need. Such an engine then stops for good: for tests of what notices that.
+    /// Makes a driver without the limits that known engines need, so that such an engine stops forever; for tests that detect this.
     #[doc(hidden)]
     pub fn without_quirks() -> Self {
         Self { unlimited: true }
@@ -100,7 +95,7 @@ impl Driver for AfalgDriver {
     #[cfg(not(target_os = "linux"))]
     fn discover(&self) -> Vec<Found> {
         let _ = self.unlimited;
-        let reason = "AF_ALG is Linux's".to_owned();
+        let reason = "AF_ALG needs Linux".to_owned();
         vec![Found::Excluded { name: "afalg".into(), class: Class::Kernel, reason }]
     }
 }

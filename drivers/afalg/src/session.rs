@@ -1,5 +1,5 @@
-//! Sessions. The kernel holds the key; a request goes through an operation socket in two system calls: `sendmsg` with the
-//! data and all that belongs to it, and `read`, in which the kernel computes.
+//! Sessions. The kernel holds the key. A request goes through an operation socket in two system calls: `sendmsg` with the data and its parameters, and `read`,
+//! in which the kernel computes.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex};
@@ -8,55 +8,55 @@ use gantry_core::driver::{Buffers, DeviceSession, DigestStream, Operands, Refusa
 use gantry_core::{Algorithm as A, Fault, Kind, Operation, Outcome, Process, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::fault::{fault, words};
+use crate::fault::{fault, message};
 use crate::stream::HashStream;
 use crate::sys::{Channel, Control, Transform};
 
-/// A session on the kernel's `name` of this type. `limit` ends what a request may have in all; `fragile` is an engine that
-/// may fail in the middle of its work.
+/// Opens a session for the kernel's `name` of this type. `limit` is the maximum size of a request. An engine `can_fail_midway` through an
+/// operation.
 pub(crate) fn open(
     params: &SessionParams,
     kind: &str,
     name: &str,
     limit: usize,
-    fragile: bool,
+    can_fail_midway: bool,
 ) -> Result<AfalgSession, Refusal> {
-    let refused = |call: &str, error: &io::Error| -> Refusal {
-        let why = format!("{call} {name}: {}", words(error));
-        if is_passing(error) { Fault::failed(why).into() } else { Unsupported::because(why).into() }
+    let refuse = |call: &str, error: &io::Error| -> Refusal {
+        let why = format!("{call} {name}: {}", message(error));
+        if is_transient(error) { Fault::failed(why).into() } else { Unsupported::because(why).into() }
     };
-    let transform = Transform::bind(kind, name).map_err(|error| refused("bind", &error))?;
+    let transform = Transform::bind(kind, name).map_err(|error| refuse("bind", &error))?;
     let algorithm = params.algorithm();
-    let key = match way(algorithm) {
-        Way::Aead(Nonce::Associated) => authenc_key(params),
+    let key = match request_kind(algorithm) {
+        RequestKind::Aead(Nonce::Associated) => authenc_key(params),
         _ => Zeroizing::new(params.key().to_vec()),
     };
     if algorithm.kind() != Kind::Digest {
-        transform.set_key(&key).map_err(|error| refused("setting a key of", &error))?;
+        transform.set_key(&key).map_err(|error| refuse("setting a key of", &error))?;
     }
     if algorithm.kind() == Kind::Aead {
-        let set = transform.set_tag_length(params.tag_length());
+        let set = transform.set_tag_length(params.tag_len());
         set.map_err(|_| Unsupported::because("the kernel has no tags of this length"))?;
     }
     let pool = Pool::new(transform);
     // The first socket is made now, so that a lack of them shows here.
-    pool.with_station(|_| Ok(())).map_err(|error| refused("accept", &error))?;
-    Ok(AfalgSession { way: way(algorithm), tag_len: params.tag_length(), limit, fragile, pool })
+    pool.with_socket(|_| Ok(())).map_err(|error| refuse("accept", &error))?;
+    Ok(AfalgSession { kind: request_kind(algorithm), tag_len: params.tag_len(), limit, can_fail_midway, pool })
 }
 
 /// A session on the kernel.
 pub(crate) struct AfalgSession {
-    way: Way,
+    kind: RequestKind,
     tag_len: usize,
     limit: usize,
     /// In-place requests get their result in a buffer of ours first: after a failure the data must be as it was.
-    fragile: bool,
+    can_fail_midway: bool,
     pool: Pool,
 }
 
 /// How requests are put to the kernel.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum RequestKind {
     Hash(Operation),
     Cipher,
     Aead(Nonce),
@@ -73,15 +73,15 @@ enum Nonce {
     Associated,
 }
 
-fn way(algorithm: A) -> Way {
+fn request_kind(algorithm: A) -> RequestKind {
     match algorithm.kind() {
-        Kind::Digest => Way::Hash(Operation::Digest),
-        Kind::Mac => Way::Hash(Operation::Mac),
-        Kind::Cipher => Way::Cipher,
-        Kind::Aead if algorithm.info().cipher.is_some() => Way::Aead(Nonce::Associated),
-        Kind::Aead if matches!(algorithm, A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm) => Way::Aead(Nonce::Ccm),
-        Kind::Aead => Way::Aead(Nonce::Plain),
-        _ => unreachable!("the kernel has no name for it"),
+        Kind::Digest => RequestKind::Hash(Operation::Digest),
+        Kind::Mac => RequestKind::Hash(Operation::Mac),
+        Kind::Cipher => RequestKind::Cipher,
+        Kind::Aead if algorithm.info().cipher.is_some() => RequestKind::Aead(Nonce::Associated),
+        Kind::Aead if matches!(algorithm, A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm) => RequestKind::Aead(Nonce::Ccm),
+        Kind::Aead => RequestKind::Aead(Nonce::Plain),
+        _ => unreachable!("core opens sessions only for algorithms that the device offers"),
     }
 }
 
@@ -89,7 +89,7 @@ fn way(algorithm: A) -> Way {
 /// (crypto/authenc.h).
 fn authenc_key(params: &SessionParams) -> Zeroizing<Vec<u8>> {
     const LENGTH_AND_TYPE: [u16; 2] = [8, 1];
-    let (cipher, mac) = (params.key(), params.second_key());
+    let (cipher, mac) = (params.key(), params.mac_key());
     let mut key = Zeroizing::new(Vec::with_capacity(8 + mac.len() + cipher.len()));
     for number in LENGTH_AND_TYPE {
         key.extend(number.to_ne_bytes());
@@ -102,38 +102,37 @@ fn authenc_key(params: &SessionParams) -> Zeroizing<Vec<u8>> {
 
 impl DeviceSession for AfalgSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        match (self.way, operands) {
-            (Way::Hash(_), Operands::Digest { input, output } | Operands::Mac { input, output, .. }) => {
-                self.exchange(|station| {
+        match (self.kind, operands) {
+            (RequestKind::Hash(_), Operands::Digest { input, output } | Operands::Mac { input, output, .. }) => self
+                .exchange(|socket| {
                     if !input.is_empty() {
-                        station.channel.send(&Control::NONE, &[IoSlice::new(input)], false)?;
+                        socket.channel.send(&Control::NONE, &[IoSlice::new(input)], false)?;
                     }
-                    station.channel.receive(&mut [IoSliceMut::new(output)])
-                })
-            }
+                    socket.channel.receive(&mut [IoSliceMut::new(output)])
+                }),
             // Without data the kernel does nothing either.
-            (Way::Cipher, Operands::Cipher { data, .. }) if data.len() == 0 => Ok(Outcome::Done),
-            (Way::Cipher, Operands::Cipher { operation, iv, mut data }) => self.exchange(|station| {
+            (RequestKind::Cipher, Operands::Cipher { data, .. }) if data.len() == 0 => Ok(Outcome::Done),
+            (RequestKind::Cipher, Operands::Cipher { operation, iv, mut data }) => self.exchange(|socket| {
                 let control = Control::new(operation == Operation::Decrypt, iv, 0);
-                station.channel.send(&control, &[IoSlice::new(data.input())], false)?;
-                self.receive(station, 0, &mut data, &mut [])
+                socket.channel.send(&control, &[IoSlice::new(data.input())], false)?;
+                self.receive(socket, 0, &mut data, &mut [])
             }),
-            (Way::Aead(nonce), Operands::Seal { iv, aad, mut data, tag }) => {
+            (RequestKind::Aead(nonce), Operands::Seal { iv, aad, mut data, tag }) => {
                 let associated = self.associated(nonce, iv, aad, &data)?;
                 let control = Control::new(false, nonce.block(iv).get(iv), associated);
-                self.exchange(|station| {
-                    let parts = [aad, nonce.extra(iv), data.input()].map(IoSlice::new);
-                    station.channel.send(&control, &parts, false)?;
-                    self.receive(station, associated, &mut data, tag)
+                self.exchange(|socket| {
+                    let parts = [aad, nonce.associated_part(iv), data.input()].map(IoSlice::new);
+                    socket.channel.send(&control, &parts, false)?;
+                    self.receive(socket, associated, &mut data, tag)
                 })
             }
-            (Way::Aead(nonce), Operands::Open { iv, aad, mut data, tag }) => {
+            (RequestKind::Aead(nonce), Operands::Open { iv, aad, mut data, tag }) => {
                 let associated = self.associated(nonce, iv, aad, &data)?;
                 let control = Control::new(true, nonce.block(iv).get(iv), associated);
-                let result = self.exchange(|station| {
-                    let parts = [aad, nonce.extra(iv), data.input(), tag].map(IoSlice::new);
-                    station.channel.send(&control, &parts, false)?;
-                    self.receive(station, associated, &mut data, &mut [])
+                let result = self.exchange(|socket| {
+                    let parts = [aad, nonce.associated_part(iv), data.input(), tag].map(IoSlice::new);
+                    socket.channel.send(&control, &parts, false)?;
+                    self.receive(socket, associated, &mut data, &mut [])
                 });
                 if result == Ok(Outcome::BadTag) {
                     // The kernel decrypts before it compares.
@@ -141,38 +140,40 @@ impl DeviceSession for AfalgSession {
                 }
                 result
             }
-            _ => Err(Fault::failed("a request of another kind than its session")),
+            _ => Err(Fault::failed("the session does not support the operation")),
         }
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        let Way::Hash(operation) = self.way else { return Err(Unsupported::because("no streams")) };
+        let RequestKind::Hash(operation) = self.kind else {
+            return Err(Unsupported::because("the device does not stream this algorithm"));
+        };
         let channel = self.pool.transform.accept();
-        let channel = channel.map_err(|error| Unsupported::because(format!("accept: {}", words(&error))))?;
+        let channel = channel.map_err(|error| Unsupported::because(format!("accept: {}", message(&error))))?;
         Ok(Box::new(HashStream::new(operation, self.tag_len, channel)))
     }
 }
 
 impl AfalgSession {
     /// One request on a socket of its own.
-    fn exchange(&self, exchange: impl FnOnce(&mut Station) -> io::Result<()>) -> Result<Outcome, Fault> {
-        match self.pool.with_station(exchange) {
+    fn exchange(&self, exchange: impl FnOnce(&mut PooledSocket) -> io::Result<()>) -> Result<Outcome, Fault> {
+        match self.pool.with_socket(exchange) {
             Ok(()) => Ok(Outcome::Done),
             Err(error) if error.raw_os_error() == Some(libc::EBADMSG) => Ok(Outcome::BadTag),
             Err(error) => Err(fault(&error)),
         }
     }
 
-    /// The result: the associated data, which the kernel gives back in front, the data, and the tag of what was sealed.
+    /// Receives the result: the associated data, which the kernel returns first, the data, and the tag of a sealed message.
     fn receive(
         &self,
-        station: &mut Station,
+        socket: &mut PooledSocket,
         associated: usize,
         data: &mut Buffers<'_>,
         tag: &mut [u8],
     ) -> io::Result<()> {
-        let Station { channel, scratch, .. } = station;
-        if !self.fragile || matches!(data, Buffers::Separate { .. }) {
+        let PooledSocket { channel, scratch, .. } = socket;
+        if !self.can_fail_midway || matches!(data, Buffers::Separate { .. }) {
             if associated == 0 && tag.is_empty() {
                 return channel.receive(&mut [IoSliceMut::new(data.output())]);
             }
@@ -188,18 +189,18 @@ impl AfalgSession {
     /// Bytes that the kernel takes for associated data.
     fn associated(&self, nonce: Nonce, iv: &[u8], aad: &[u8], data: &Buffers<'_>) -> Result<usize, Fault> {
         if nonce == Nonce::Plain && iv.len() != 12 {
-            return Err(Fault::Declined("the kernel takes nonces of 12 bytes"));
+            return Err(Fault::Declined("the kernel takes only nonces of 12 bytes"));
         }
-        let associated = aad.len() + nonce.extra(iv).len();
+        let associated = aad.len() + nonce.associated_part(iv).len();
         if associated + data.len() + self.tag_len > self.limit {
-            return Err(Fault::Declined("data and associated data do not fit into a socket together"));
+            return Err(Fault::Declined("data and associated data exceed the socket's buffer"));
         }
         Ok(associated)
     }
 }
 
 impl Nonce {
-    fn extra(self, iv: &[u8]) -> &[u8] {
+    fn associated_part(self, iv: &[u8]) -> &[u8] {
         if self == Nonce::Associated { iv } else { &[] }
     }
 
@@ -224,17 +225,17 @@ impl Block {
 }
 
 /// Sockets that a session keeps.
-const POOLED: usize = 16;
+const POOL_SIZE: usize = 16;
 
-/// A transform and its sockets. A thread locks one for a request, the first that is free, and nobody waits: where all are busy, a
-/// socket is made, and afterwards closed.
+/// A transform and its sockets. A thread locks the first free one for a request, and does not wait. If all are busy, it opens a socket and closes it
+/// afterwards.
 struct Pool {
     transform: Transform,
-    stations: [Mutex<Option<Station>>; POOLED],
+    sockets: [Mutex<Option<PooledSocket>>; POOL_SIZE],
 }
 
-/// A socket, and room for what the kernel gives back and is not to be written where the caller reads.
-struct Station {
+/// A socket, and room for bytes that the kernel returns but the caller's buffer must not get.
+struct PooledSocket {
     channel: Channel,
     scratch: Zeroizing<Vec<u8>>,
     /// In which the socket was made.
@@ -243,24 +244,24 @@ struct Station {
 
 impl Pool {
     fn new(transform: Transform) -> Self {
-        Self { transform, stations: Default::default() }
+        Self { transform, sockets: Default::default() }
     }
 
-    /// Works with a socket of this process. One on which something went wrong is closed, and with it goes whatever is left in it.
-    fn with_station<T>(&self, work: impl FnOnce(&mut Station) -> io::Result<T>) -> io::Result<T> {
-        let mut pooled = self.stations.iter().find_map(|station| station.try_lock().ok());
-        let mut own = None;
-        let place = pooled.as_deref_mut().unwrap_or(&mut own);
-        let station = match place {
-            Some(station) if station.process.is_current() => station,
+    /// Runs `work` with a socket of this process. After an error the socket is closed, which discards its remaining data.
+    fn with_socket<T>(&self, work: impl FnOnce(&mut PooledSocket) -> io::Result<T>) -> io::Result<T> {
+        let mut pooled = self.sockets.iter().find_map(|socket| socket.try_lock().ok());
+        let mut temporary = None;
+        let place = pooled.as_deref_mut().unwrap_or(&mut temporary);
+        let socket = match place {
+            Some(socket) if socket.process.is_current() => socket,
             // One from before a fork is the parent's, too.
-            _ => place.insert(Station {
+            _ => place.insert(PooledSocket {
                 channel: self.transform.accept()?,
                 scratch: Zeroizing::default(),
                 process: Process::current(),
             }),
         };
-        let result = work(station);
+        let result = work(socket);
         if result.is_err() {
             *place = None;
         }
@@ -276,8 +277,8 @@ fn resize(scratch: &mut Zeroizing<Vec<u8>>, bytes: usize) {
     scratch.resize(bytes, 0);
 }
 
-/// Whether the process or the machine is short of something just now, which says nothing about the engine.
-fn is_passing(error: &io::Error) -> bool {
+/// Returns whether the error is a temporary shortage of the process or the machine, and not about the engine.
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS | libc::EINTR))
 }
 

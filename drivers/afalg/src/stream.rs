@@ -13,7 +13,7 @@ pub(crate) struct HashStream {
     tag_len: usize,
     /// Or why there is none: `duplicate` cannot say so.
     channel: Result<Channel, Fault>,
-    /// That the state belongs to.
+    /// The process that the state belongs to.
     process: Process,
 }
 
@@ -24,7 +24,7 @@ impl HashStream {
 
     fn channel(&self) -> Result<&Channel, Fault> {
         if !self.process.is_current() {
-            return Err(Fault::failed("AF_ALG: the state of this message is the parent process's"));
+            return Err(Fault::failed("AF_ALG: the state of this stream belongs to the parent process"));
         }
         self.channel.as_ref().map_err(Clone::clone)
     }

@@ -19,8 +19,8 @@ impl Transform {
     pub(crate) fn bind(kind: &str, name: &str) -> io::Result<Self> {
         // SAFETY: numbers only.
         let fd = unsafe { libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
-        // SAFETY: a descriptor that nobody else has.
-        let socket = unsafe { owned(fd) }?;
+        // SAFETY: nothing else owns the descriptor.
+        let socket = unsafe { take_ownership(fd) }?;
         // SAFETY: numbers, for all of which zero is a value.
         let mut address: libc::sockaddr_alg = unsafe { zeroed() };
         address.salg_family = libc::AF_ALG as u16;
@@ -62,7 +62,7 @@ impl Transform {
 pub(crate) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Queues the parts, with what the control message says; `more` when the message goes on.
+    /// Queues the parts with the control message; `more` means that the message continues.
     pub(crate) fn send(&self, control: &Control, parts: &[IoSlice<'_>], more: bool) -> io::Result<()> {
         // SAFETY: numbers and pointers, for all of which zero is a value.
         let mut message: libc::msghdr = unsafe { zeroed() };
@@ -74,7 +74,7 @@ impl Channel {
         }
         let flags = if more { libc::MSG_MORE } else { 0 };
         let total = parts.iter().map(|part| part.len()).sum::<usize>();
-        let sent = again(|| {
+        let sent = retry_if_interrupted(|| {
             // SAFETY: IoSlice is an iovec; the kernel reads parts and control, which are borrowed.
             unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, flags) }
         })?;
@@ -87,7 +87,7 @@ impl Channel {
         let total = parts.iter().map(|part| part.len()).sum::<usize>();
         // Asked for nothing, the kernel does not look at the tag of an empty message.
         let mut spare = [0];
-        let received = again(|| match &mut *parts {
+        let received = retry_if_interrupted(|| match &mut *parts {
             _ if total == 0 => self.receive_one(&mut spare),
             [one] => self.receive_one(one),
             parts => {
@@ -133,8 +133,7 @@ impl Channel {
     }
 }
 
-/// What a request says beside its data, as the kernel reads it: messages of a length, a level, a type, and a value that
-/// is padded to the size of a pointer (cmsg(3)).
+/// The control messages of a request (cmsg(3)). Each has a length, a level, a type, and a value that is padded to the size of a pointer.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Control {
@@ -185,17 +184,18 @@ pub(crate) fn page_size() -> usize {
 
 fn accept(fd: RawFd) -> io::Result<Channel> {
     // SAFETY: no address is asked for.
-    let accepted =
-        again(|| unsafe { libc::accept4(fd, ptr::null_mut(), ptr::null_mut(), libc::SOCK_CLOEXEC) as isize })?;
+    let accepted = retry_if_interrupted(|| unsafe {
+        libc::accept4(fd, ptr::null_mut(), ptr::null_mut(), libc::SOCK_CLOEXEC) as isize
+    })?;
     let accepted = c_int::try_from(accepted).map_err(|_| io::ErrorKind::InvalidData)?;
-    // SAFETY: a descriptor that nobody else has.
-    Ok(Channel(unsafe { owned(accepted) }?))
+    // SAFETY: nothing else owns the descriptor.
+    Ok(Channel(unsafe { take_ownership(accepted) }?))
 }
 
 /// # Safety
 ///
-/// `fd` is an error, or a descriptor that nobody else has.
-unsafe fn owned(fd: c_int) -> io::Result<OwnedFd> {
+/// `fd` is an error, or a descriptor that nothing else owns.
+unsafe fn take_ownership(fd: c_int) -> io::Result<OwnedFd> {
     check(fd)?;
     // SAFETY: as the caller promises.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -206,7 +206,7 @@ fn check(result: c_int) -> io::Result<()> {
 }
 
 /// A call that a signal may interrupt before anything has happened.
-fn again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+fn retry_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         if let Ok(result) = usize::try_from(call()) {
             return Ok(result);
@@ -224,7 +224,7 @@ mod tests {
 
     /// Against the macros of the C library.
     #[test]
-    fn control_messages_are_laid_out_as_the_kernel_reads_them() {
+    fn control_messages_have_the_kernels_layout() {
         let iv = [7; 16];
         let control = Control::new(true, &iv, 40);
         // SAFETY: numbers only.

@@ -1,4 +1,4 @@
-//! Whether the kernel's asynchronous I/O is of use on AF_ALG: measured, for the driver does without it.
+//! Measures the kernel's asynchronous I/O on AF_ALG, which the driver does not use.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,9 +12,9 @@ const ROUNDS: u32 = 25;
 
 gantry_lab::in_guest! {
     ["--device", "virtio-crypto", "--timeout", "240"]
-    /// `io_submit` returns when all requests are done: it is another way to wait for each in turn. A kernel on which this fails
-    /// computes behind the caller's back, and the driver should let it.
-    fn asynchronous_requests_are_done_one_after_the_other() {
+    /// `io_submit` returns only when all requests are done, so it is no faster than waiting for each in turn. If this test fails,
+    /// the kernel has become asynchronous, and the driver should use it.
+    fn io_submit_runs_requests_one_after_another() {
         let engine = Engine::new(b"virtio_crypto_aes_cbc");
         let sockets: Vec<File> = (0..DEPTH).map(|_| engine.accept()).collect();
         let aio = Aio::new();
@@ -40,7 +40,7 @@ gantry_lab::in_guest! {
                     send(socket, &input);
                 }
                 let done = aio.read_all(&sockets, &mut outputs);
-                assert_eq!(done, DEPTH, "requests were under way when io_submit returned");
+                assert_eq!(done, DEPTH, "requests were still in flight when io_submit returned");
             });
             assert!(outputs.iter().all(|output| *output == expected));
             let threads = time(|| {
@@ -57,26 +57,26 @@ gantry_lab::in_guest! {
             });
             assert!(outputs.iter().all(|output| *output == expected));
             println!(
-                "AIO {bytes:5} bytes, {DEPTH} requests: one by one {alone:.2?}, asynchronous {asynchronous:.2?}, by as many \
-                 threads, their start included, {threads:.2?}"
+                "AIO {bytes:5} bytes, {DEPTH} requests: one by one {alone:.2?}, asynchronous {asynchronous:.2?}, \
+                 one thread each (including thread start) {threads:.2?}"
             );
         }
     }
 }
 
-/// How long it takes, on average.
+/// Returns the mean time of `work`.
 fn time(mut work: impl FnMut()) -> Duration {
     let start = Instant::now();
     (0..ROUNDS).for_each(|_| work());
     start.elapsed() / ROUNDS
 }
 
-/// AES-128-CBC of one driver, with a key.
+/// A bound socket for AES-128-CBC of one kernel driver, with a key.
 struct Engine(OwnedFd);
 
 impl Engine {
     fn new(driver: &[u8]) -> Self {
-        // SAFETY: a socket of our own; an address and a key with their lengths.
+        // SAFETY: the socket belongs to this function; address and key are valid for the lengths passed.
         unsafe {
             let socket = descriptor(libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET, 0));
             let mut address: libc::sockaddr_alg = std::mem::zeroed();
@@ -92,24 +92,24 @@ impl Engine {
         }
     }
 
-    /// A socket for one request at a time.
+    /// Opens a socket for one request at a time.
     fn accept(&self) -> File {
-        // SAFETY: no address is asked for.
+        // SAFETY: null pointers ask for no address.
         unsafe { descriptor(libc::accept(self.0.as_raw_fd(), ptr::null_mut(), ptr::null_mut())) }.into()
     }
 }
 
 /// # Safety
-/// A new descriptor, or an error.
+/// `number` is a new descriptor that no other code owns, or negative.
 unsafe fn descriptor(number: i32) -> OwnedFd {
     assert!(number >= 0, "{}", io::Error::last_os_error());
-    // SAFETY: the caller says that nobody else has it.
+    // SAFETY: the caller guarantees that no other code owns the descriptor.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// Queues data to be encrypted, with an IV of zeros.
+/// Sends data to be encrypted, with an IV of zeros.
 fn send(socket: &File, data: &[u8]) {
-    // SAFETY: one message whose parts are alive, and whose control data have room for an operation and an IV.
+    // SAFETY: the parts of the message outlive the call, and the control buffer has room for an operation and an IV.
     unsafe {
         let mut control = [0_u64; 16];
         let mut part = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
@@ -129,10 +129,10 @@ fn send(socket: &File, data: &[u8]) {
     }
 }
 
-/// The kernel's asynchronous I/O (io_submit(2)).
+/// A context of the kernel's asynchronous I/O (io_submit(2)).
 struct Aio(libc::c_ulong);
 
-/// What `io_getevents` writes.
+/// The kernel's `struct io_event`, which `io_getevents` writes.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Event {
@@ -145,18 +145,18 @@ struct Event {
 impl Aio {
     fn new() -> Self {
         let mut context = 0;
-        // SAFETY: a number that the kernel writes.
+        // SAFETY: the kernel writes a number to `context`, which is valid.
         assert_eq!(unsafe { libc::syscall(libc::SYS_io_setup, DEPTH, &raw mut context) }, 0);
         Self(context)
     }
 
-    /// Reads a result from each socket, and says how many were there as soon as they had been asked for.
+    /// Reads a result from each socket. Returns the number of requests that were done when `io_submit` returned.
     fn read_all(&self, sockets: &[File], outputs: &mut [Vec<u8>]) -> usize {
         let mut requests: Vec<libc::iocb> = sockets
             .iter()
             .zip(outputs)
             .map(|(socket, output)| {
-                // SAFETY: numbers; zero is the command PREAD.
+                // SAFETY: the structure has integers only, for which zeros are valid. Zero is the command PREAD.
                 let mut request: libc::iocb = unsafe { std::mem::zeroed() };
                 request.aio_fildes = socket.as_raw_fd().cast_unsigned();
                 (request.aio_buf, request.aio_nbytes) = (output.as_mut_ptr() as u64, output.len() as u64);
@@ -164,7 +164,7 @@ impl Aio {
             })
             .collect();
         let mut list: Vec<*mut libc::iocb> = requests.iter_mut().map(ptr::from_mut).collect();
-        // SAFETY: requests whose buffers live until all of them have been answered, below.
+        // SAFETY: requests and buffers live until all events have been read below.
         let taken = unsafe { libc::syscall(libc::SYS_io_submit, self.0, list.len(), list.as_mut_ptr()) };
         assert_eq!(usize::try_from(taken), Ok(requests.len()));
         let now = self.events(0, requests.len());
@@ -174,11 +174,11 @@ impl Aio {
         now.len()
     }
 
-    /// At least so many, and at most so many.
+    /// Waits for at least `least` events, and returns at most `most`.
     fn events(&self, least: usize, most: usize) -> Vec<Event> {
         let mut events = vec![Event::default(); most];
         let limit = libc::timespec { tv_sec: 30 * libc::time_t::from(least > 0), tv_nsec: 0 };
-        // SAFETY: room for as many events.
+        // SAFETY: `events` has room for `most` events.
         let got = unsafe {
             libc::syscall(libc::SYS_io_getevents, self.0, least, most, events.as_mut_ptr(), &raw const limit)
         };

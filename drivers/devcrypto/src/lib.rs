@@ -1,33 +1,34 @@
-//! The crypto drivers of the Linux kernel, through `/dev/crypto` (cryptodev-linux): ioctls that work on the caller's memory
-//! where it lies.
+//! The crypto drivers of the Linux kernel, through `/dev/crypto` (cryptodev-linux): ioctls that work on the caller's memory in place.
 //!
-//! The kernel chooses its driver for each algorithm, and says which. What it calls kernel-only is an engine: such algorithms
-//! are the device `devcrypto:engine`, all others `devcrypto:cpu`.
+//! The kernel chooses its driver for each algorithm, and reports it. A kernel-only driver is an engine: its algorithms are the device `devcrypto:engine`, and
+//! all others `devcrypto:cpu`.
 //!
-//! What has hurt others, and how it is kept away:
+//! Known problems, and their solutions:
 //!
-//! * A session holds an IV and the state of a digest: every request brings its IV and begins a message of its own, so that
-//!   threads can share it; each stream has a session for itself.
-//! * After `fork` parent and child hold the same sessions. The child leaves the parent's streams alone, and closes none of
-//!   its sessions.
-//! * Data that does not lie as the driver wants it goes through a loop that copies a page at a time. That is slower, and for
-//!   XTS wrong, because each page begins anew: there is no XTS here.
-//! * A virtio engine stops for good at an operation of 32 pages: requests end below.
-//! * A tag must lie behind its ciphertext. Ours need not, so AEADs go through a buffer of the session.
+//! * A session holds an IV and the state of a digest. Every request brings its IV and begins its own message, so that threads can share the session. Each
+//!   stream has its own session.
+//! * After `fork`, parent and child have the same sessions. The child does not touch the parent's streams, and closes none of its sessions.
+//! * Data with a wrong alignment goes through a loop that copies one page at a time. This is slower, and wrong for XTS, because each page begins anew. So
+//!   there is no XTS here.
+//! * A virtio engine stops forever at an operation of 32 pages: requests are shorter.
+//! * A tag must follow its ciphertext. In Gantry it need not, so AEADs use a buffer of the session.
 
-/// Devices, and what each one offers.
+/// Devices and their capabilities.
 #[cfg(target_os = "linux")]
 mod device;
 /// Sessions, and messages in pieces.
 #[cfg(target_os = "linux")]
 mod session;
+/// Kinds of sessions.
+#[cfg(target_os = "linux")]
+mod session_kind;
 /// The ioctls.
 #[cfg(target_os = "linux")]
 mod sys;
 
 use gantry_core::driver::{Class, Driver, Found};
 
-/// Discovers what `/dev/crypto` leads to.
+/// Discovers the drivers behind `/dev/crypto`.
 #[derive(Debug, Default)]
 pub struct DevcryptoDriver;
 
@@ -40,7 +41,7 @@ impl Driver for DevcryptoDriver {
         #[cfg(target_os = "linux")]
         let found = device::discover();
         #[cfg(not(target_os = "linux"))]
-        let found = Err("the driver speaks the ioctls of Linux only".to_owned());
+        let found = Err("this driver needs Linux".to_owned());
         found.unwrap_or_else(|reason| vec![Found::Excluded { name: "devcrypto".into(), class: Class::Kernel, reason }])
     }
 }

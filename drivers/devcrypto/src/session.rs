@@ -8,13 +8,13 @@ use gantry_core::driver::{Buffers, CipherStream, DeviceSession, DigestStream, Op
 use gantry_core::{Fault, Kind, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::device::{Way, way};
-use crate::sys::{Crypto, Handle, Sealed};
+use crate::session_kind::{SessionKind, session_kind};
+use crate::sys::{AeadRequest, Crypto, Handle};
 
 /// The number of an algorithm, as the interface has it, with the keys of a session.
 struct Recipe {
     crypto: Crypto,
-    way: Way,
+    kind: SessionKind,
     params: SessionParams,
 }
 
@@ -22,100 +22,111 @@ struct Recipe {
 pub(crate) struct DevcryptoSession {
     recipe: Arc<Recipe>,
     handle: Handle,
-    /// Of AEADs: buffers that hold data and tag, as many as threads have used at once.
+    /// Buffers of AEADs for data and tag, one for each thread that has used the session at the same time.
     buffers: Mutex<Vec<Zeroizing<Vec<u8>>>>,
 }
 
 /// Buffers that are kept.
-const BUFFERS: usize = 16;
+const MAX_IDLE_BUFFERS: usize = 16;
 
 pub(crate) fn open(crypto: &Crypto, params: &SessionParams) -> Result<DevcryptoSession, Refusal> {
     let algorithm = params.algorithm();
-    let way = way(algorithm).ok_or(Unsupported::because("the interface has no number for it"))?;
-    let tag = params.tag_length();
-    match way {
-        Way::Hash { .. } if params.key().len() > MAX_HMAC_KEY => {
-            return Err(Unsupported::because("a key of more than 512 bytes").into());
+    let kind = session_kind(algorithm).ok_or(Unsupported::because("/dev/crypto has no number for this algorithm"))?;
+    let tag = params.tag_len();
+    match kind {
+        SessionKind::Hash { .. } if params.key().len() > MAX_HMAC_KEY => {
+            return Err(Unsupported::because("/dev/crypto takes keys of at most 512 bytes").into());
         }
         // Others are not refused there but left out, and the length before stays.
-        Way::Aead { ccm: false, .. } if !matches!(tag, 4 | 8 | 12..=16) => {
-            return Err(Unsupported::because("GCM with a tag of 4, 8 or 12 to 16 bytes only").into());
+        SessionKind::Aead { ccm: false, .. } if !matches!(tag, 4 | 8 | 12..=16) => {
+            return Err(Unsupported::because("/dev/crypto takes GCM tags of 4, 8 or 12 to 16 bytes").into());
         }
         _ => {}
     }
-    let recipe = Recipe { crypto: crypto.clone(), way, params: params.clone() };
-    let handle = recipe.make().map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", words(&error))))?;
-    Ok(DevcryptoSession { recipe: Arc::new(recipe), handle, buffers: Mutex::new(Vec::with_capacity(BUFFERS)) })
+    let recipe = Recipe { crypto: crypto.clone(), kind, params: params.clone() };
+    let handle =
+        recipe.open_session().map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", message(&error))))?;
+    Ok(DevcryptoSession { recipe: Arc::new(recipe), handle, buffers: Mutex::new(Vec::with_capacity(MAX_IDLE_BUFFERS)) })
 }
 
 impl Recipe {
-    fn make(&self) -> io::Result<Handle> {
+    fn open_session(&self) -> io::Result<Handle> {
         let key = self.params.key();
-        match self.way {
-            Way::Hash { number } => self.crypto.session((0, &[]), (number, key)),
-            Way::Cipher { number } | Way::Aead { number, .. } => self.crypto.session((number, key), (0, &[])),
+        match self.kind {
+            SessionKind::Hash { number } => self.crypto.session((0, &[]), (number, key)),
+            SessionKind::Cipher { number } | SessionKind::Aead { number, .. } => {
+                self.crypto.session((number, key), (0, &[]))
+            }
         }
     }
 }
 
 impl DeviceSession for DevcryptoSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        match (self.recipe.way, operands) {
-            (Way::Hash { .. }, Operands::Digest { input, output } | Operands::Mac { input, output, .. }) => {
+        match (self.recipe.kind, operands) {
+            (SessionKind::Hash { .. }, Operands::Digest { input, output } | Operands::Mac { input, output, .. }) => {
                 let mut digest = Zeroizing::new([0; MAX_DIGEST]);
                 self.handle.hash(0, input, Some(&mut digest)).map_err(|error| fault(&error))?;
                 output.copy_from_slice(&digest[..output.len()]);
                 Ok(Outcome::Done)
             }
-            (Way::Cipher { .. }, Operands::Cipher { operation, iv, data }) => {
+            (SessionKind::Cipher { .. }, Operands::Cipher { operation, iv, data }) => {
                 let mut next = [0; MAX_IV];
                 let next = &mut next[..iv.len()];
                 next.copy_from_slice(iv);
                 self.handle.cipher(operation == Operation::Encrypt, next, data).map_err(|error| fault(&error))?;
                 Ok(Outcome::Done)
             }
-            (Way::Aead { ccm, .. }, Operands::Seal { iv, aad, mut data, tag }) => {
+            (SessionKind::Aead { ccm, .. }, Operands::Seal { iv, aad, mut data, tag }) => {
                 let block = Block::new(ccm, iv, aad)?;
                 let length = data.len();
                 self.with_buffer(length + tag.len(), |buffer| {
                     buffer[..length].copy_from_slice(data.input());
                     let tag_length = tag.len();
-                    let sealed = Sealed { encrypt: true, iv: block.bytes(), aad, data: &mut *buffer, tag: tag_length };
-                    self.handle.aead(sealed)?;
+                    let request =
+                        AeadRequest { encrypt: true, iv: block.bytes(), aad, data: &mut *buffer, tag: tag_length };
+                    self.handle.aead(request)?;
                     data.output().copy_from_slice(&buffer[..length]);
                     tag.copy_from_slice(&buffer[length..]);
                     Ok(())
                 })
             }
-            (Way::Aead { ccm, .. }, Operands::Open { iv, aad, mut data, tag }) => {
+            (SessionKind::Aead { ccm, .. }, Operands::Open { iv, aad, mut data, tag }) => {
                 let block = Block::new(ccm, iv, aad)?;
                 let length = data.len();
                 self.with_buffer(length + tag.len(), |buffer| {
                     buffer[..length].copy_from_slice(data.input());
                     buffer[length..].copy_from_slice(tag);
-                    let sealed = Sealed { encrypt: false, iv: block.bytes(), aad, data: &mut *buffer, tag: tag.len() };
-                    self.handle.aead(sealed)?;
+                    let request =
+                        AeadRequest { encrypt: false, iv: block.bytes(), aad, data: &mut *buffer, tag: tag.len() };
+                    self.handle.aead(request)?;
                     data.output().copy_from_slice(&buffer[..length]);
                     Ok(())
                 })
             }
-            _ => Err(Fault::failed("a request of another kind than its session")),
+            _ => Err(Fault::failed("the session does not support the operation")),
         }
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        if !matches!(self.recipe.way, Way::Hash { .. }) {
-            return Err(Unsupported::because("no streams"));
+        if !matches!(self.recipe.kind, SessionKind::Hash { .. }) {
+            return Err(Unsupported::because("the device does not stream this algorithm"));
         }
-        let handle =
-            self.recipe.make().map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", words(&error))))?;
-        Ok(Box::new(HashStream { recipe: self.recipe.clone(), handle: Ok(handle), fresh: true }))
+        let handle = self
+            .recipe
+            .open_session()
+            .map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", message(&error))))?;
+        Ok(Box::new(HashStream { recipe: self.recipe.clone(), handle: Ok(handle), at_start: true }))
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
-        let Way::Cipher { .. } = self.recipe.way else { return Err(Unsupported::because("no streams")) };
-        let handle =
-            self.recipe.make().map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", words(&error))))?;
+        let SessionKind::Cipher { .. } = self.recipe.kind else {
+            return Err(Unsupported::because("the device does not stream this algorithm"));
+        };
+        let handle = self
+            .recipe
+            .open_session()
+            .map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", message(&error))))?;
         let mut next = Zeroizing::new([0; MAX_IV]);
         next[..iv.len()].copy_from_slice(iv);
         let encrypt = operation == Operation::Encrypt;
@@ -125,8 +136,8 @@ impl DeviceSession for DevcryptoSession {
 
 impl DevcryptoSession {
     fn with_buffer(&self, length: usize, work: impl FnOnce(&mut [u8]) -> io::Result<()>) -> Result<Outcome, Fault> {
-        let idle = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut buffer = idle().pop().unwrap_or_default();
+        let lock = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = lock().pop().unwrap_or_default();
         // Grows in one step: a vector that moves leaves copies behind.
         if buffer.capacity() < length {
             buffer = Zeroizing::new(Vec::with_capacity(length));
@@ -136,8 +147,8 @@ impl DevcryptoSession {
         // Not with `zeroize`, which writes bytes one by one.
         buffer.fill(0);
         zeroize::optimization_barrier(&buffer[..]);
-        let mut idle = idle();
-        if idle.len() < BUFFERS {
+        let mut idle = lock();
+        if idle.len() < MAX_IDLE_BUFFERS {
             idle.push(buffer);
         }
         drop(idle);
@@ -158,7 +169,7 @@ struct Block {
 impl Block {
     fn new(ccm: bool, nonce: &[u8], aad: &[u8]) -> Result<Self, Fault> {
         if aad.len() > MAX_AUTH {
-            return Err(Fault::Declined("associated data up to 4096 bytes only"));
+            return Err(Fault::Declined("/dev/crypto takes at most 4096 bytes of associated data"));
         }
         let mut bytes = [0; MAX_IV];
         let place = usize::from(ccm);
@@ -166,7 +177,7 @@ impl Block {
             // Core lets 7 to 13 bytes through.
             bytes[0] = (14 - nonce.len()) as u8;
         } else if nonce.len() != 12 {
-            return Err(Fault::Declined("GCM with nonces of 12 bytes only"));
+            return Err(Fault::Declined("/dev/crypto takes only GCM nonces of 12 bytes"));
         }
         bytes[place..place + nonce.len()].copy_from_slice(nonce);
         Ok(Self { bytes, length: if ccm { MAX_IV } else { nonce.len() } })
@@ -183,18 +194,18 @@ struct HashStream {
     /// Or why there is none: `duplicate` cannot say so.
     handle: Result<Handle, Fault>,
     /// The next piece is the first.
-    fresh: bool,
+    at_start: bool,
 }
 
 impl HashStream {
     fn step(&mut self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST]>) -> Result<(), Fault> {
         let handle = self.handle.as_ref().map_err(Clone::clone)?;
-        if !handle.is_ours() {
-            return Err(Fault::failed("/dev/crypto: the state of this message is the parent process's"));
+        if !handle.belongs_to_this_process() {
+            return Err(Fault::failed("/dev/crypto: the state of this stream belongs to the parent process"));
         }
-        let reset = if self.fresh { COP_FLAG_RESET } else { 0 };
+        let reset = if self.at_start { COP_FLAG_RESET } else { 0 };
         handle.hash(flags | reset, input, digest).map_err(|error| fault(&error))?;
-        self.fresh = flags & COP_FLAG_FINAL != 0;
+        self.at_start = flags & COP_FLAG_FINAL != 0;
         Ok(())
     }
 }
@@ -219,13 +230,13 @@ impl DigestStream for HashStream {
     fn duplicate(&self) -> Box<dyn DigestStream> {
         let copy = || {
             let from = self.handle.as_ref().map_err(Clone::clone)?;
-            let to = self.recipe.make().map_err(|error| fault(&error))?;
-            if !self.fresh {
+            let to = self.recipe.open_session().map_err(|error| fault(&error))?;
+            if !self.at_start {
                 to.copy_from(from).map_err(|error| fault(&error))?;
             }
             Ok(to)
         };
-        Box::new(Self { recipe: self.recipe.clone(), handle: copy(), fresh: self.fresh })
+        Box::new(Self { recipe: self.recipe.clone(), handle: copy(), at_start: self.at_start })
     }
 }
 
@@ -249,11 +260,11 @@ impl CipherStream for BlockStream {
 }
 
 fn fault(error: &io::Error) -> Fault {
-    Fault::failed(format!("/dev/crypto: {}", words(error)))
+    Fault::failed(format!("/dev/crypto: {}", message(error)))
 }
 
-/// What the system said, without the number that `std` puts behind it.
-pub(crate) fn words(error: &io::Error) -> String {
+/// Returns the system's message without the number that `std` appends.
+pub(crate) fn message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

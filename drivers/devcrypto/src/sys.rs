@@ -73,13 +73,13 @@ impl Crypto {
 pub(crate) struct Handle {
     crypto: Crypto,
     number: u32,
-    /// What the kernel does not ask for again: how long its IVs are.
+    /// The row of the cipher. It has the length of the IV, which the kernel does not ask for.
     cipher: Option<&'static CipherRow>,
     process: Process,
 }
 
-/// What an AEAD works on: input, then output with room for the tag, or input with the tag behind it.
-pub(crate) struct Sealed<'a> {
+/// The data of an AEAD: input, then output with room for the tag, or input followed by the tag.
+pub(crate) struct AeadRequest<'a> {
     pub(crate) encrypt: bool,
     pub(crate) iv: &'a [u8],
     pub(crate) aad: &'a [u8],
@@ -89,8 +89,8 @@ pub(crate) struct Sealed<'a> {
 }
 
 impl Handle {
-    /// Whether this process made it, and has it to itself.
-    pub(crate) fn is_ours(&self) -> bool {
+    /// Returns whether this process made the session, and shares it with no other.
+    pub(crate) fn belongs_to_this_process(&self) -> bool {
         self.process.is_current()
     }
 
@@ -102,10 +102,10 @@ impl Handle {
         SessionInfoOp::from_bytes(&bytes, WIDTH).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Encrypts or decrypts. The IV is that for what comes next afterwards.
+    /// Encrypts or decrypts. Afterwards, the IV is the one for the following data.
     ///
     /// # Errors
-    /// The kernel's, and `InvalidInput` for an IV that is not as long as the cipher's.
+    /// The kernel's errors, and `InvalidInput` for an IV of wrong length.
     pub(crate) fn cipher(&self, encrypt: bool, iv: &mut [u8], mut data: Buffers<'_>) -> io::Result<()> {
         self.check_iv(iv)?;
         let (len, src, dst) = (data.len(), address(data.input()), address_mut(data.output()));
@@ -119,9 +119,8 @@ impl Handle {
             mac: 0,
             iv: if iv.is_empty() { 0 } else { address_mut(iv) },
         };
-        // SAFETY: the kernel reads `len` bytes of the input and writes as many of the output, which are of the same length
-        // (core has checked it), and as many of the IV as the session's cipher has, which was checked above. All of them
-        // are borrowed until the call returns.
+        // SAFETY: the kernel reads `len` bytes of the input and writes as many bytes of the output, which has the same length (core has checked it).
+        // It also accesses the IV, whose length was checked against the session's cipher above. All of them are borrowed until the call returns.
         unsafe { self.crypt(op) }
     }
 
@@ -140,13 +139,12 @@ impl Handle {
         unsafe { self.crypt(op) }
     }
 
-    /// Seals, or opens.
+    /// Seals or opens.
     ///
     /// # Errors
-    /// The kernel's, of which `EBADMSG` is a tag that does not fit, and `InvalidInput` for an IV that is not as long as the
-    /// cipher's or a tag of a length that it has not.
-    pub(crate) fn aead(&self, sealed: Sealed<'_>) -> io::Result<()> {
-        let Sealed { encrypt, iv, aad, data, tag } = sealed;
+    /// The kernel's errors, where `EBADMSG` is a wrong tag. `InvalidInput` for an IV or a tag of wrong length.
+    pub(crate) fn aead(&self, request: AeadRequest<'_>) -> io::Result<()> {
+        let AeadRequest { encrypt, iv, aad, data, tag } = request;
         self.check_iv(iv)?;
         // With any other length the kernel's tag is as long as the one before.
         let has_tag = match self.cipher {
@@ -204,9 +202,9 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // A child that closes a session takes it from its parent, too.
-        if self.is_ours() {
+        if self.belongs_to_this_process() {
             let mut bytes = self.number.to_ne_bytes();
-            // SAFETY: the structure is the number. That it could not be closed has no consequence but memory.
+            // SAFETY: the structure is the number. If it cannot be closed, only memory is lost.
             let _ = unsafe { self.crypto.call(Ioctl::CloseSession, &mut bytes) };
         }
     }
@@ -228,11 +226,11 @@ fn length(bytes: usize) -> io::Result<u32> {
 mod tests {
     use super::*;
 
-    /// Of a device that answers no ioctl, with ENOTTY.
+    /// Returns a handle of a device that answers each ioctl with ENOTTY.
     fn handle(cipher: u32) -> Handle {
-        let nowhere = File::open("/dev/null").unwrap();
+        let null_device = File::open("/dev/null").unwrap();
         Handle {
-            crypto: Crypto(Arc::new(nowhere)),
+            crypto: Crypto(Arc::new(null_device)),
             number: 0,
             cipher: abi::cipher(cipher),
             process: Process::current(),
@@ -248,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_gets_no_iv_that_is_shorter_or_longer_than_the_ciphers() {
+    fn rejects_ivs_of_wrong_length() {
         for (cipher, bytes) in [(11, 16), (2, 8), (23, 0), (0, 0)] {
             for length in [0, 8, 12, 15, 16, 17] {
                 let mut iv = vec![0; length];
@@ -259,13 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_gets_no_tag_that_it_would_take_for_another() {
+    fn rejects_tags_of_unsupported_length() {
         for (cipher, bytes, tags) in [(50, 12, &[4, 8, 12, 13, 14, 15, 16][..]), (51, 16, &[4, 6, 8, 10, 12, 14, 16])] {
             for encrypt in [true, false] {
                 let run = |iv: usize, length: usize, tag| {
                     let (iv, mut data) = (vec![0; iv], vec![0; length]);
-                    let sealed = Sealed { encrypt, iv: &iv, aad: &[], data: &mut data, tag };
-                    reaches_the_kernel(handle(cipher).aead(sealed))
+                    let request = AeadRequest { encrypt, iv: &iv, aad: &[], data: &mut data, tag };
+                    reaches_the_kernel(handle(cipher).aead(request))
                 };
                 for tag in 0..=20 {
                     assert_eq!(run(bytes, 32, tag), tags.contains(&tag), "{cipher}: {tag}");

@@ -1,9 +1,9 @@
-//! From which size on it pays to lend a device the memory of a region, for benches/dpdk/lend:
+//! Finds the size from which lending a region's memory to a device pays, for benches/dpdk/lend:
 //!
 //!     lend SHIM VDEV cbc|gcm|sha256 BYTES...
 //!
-//! A row for each size: bytes, and nanoseconds a request of a queue in bursts of 32, with the data copied and with the data used
-//! where they lie, the best of many rounds that take turns. Input and output are different regions.
+//! Prints a row per size: the bytes, and nanoseconds per request of a queue in bursts of 32, with the data copied and used in
+//! place. Each is the best of many alternating rounds. Input and output are different regions.
 
 use std::time::{Duration, Instant};
 
@@ -24,13 +24,15 @@ struct Side {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, shim, vdev, what, sizes @ ..] = &arguments[..] else { panic!("lend SHIM VDEV cbc|gcm|sha256 BYTES...") };
+    let [_, shim, vdev, algorithm, sizes @ ..] = &arguments[..] else {
+        panic!("lend SHIM VDEV cbc|gcm|sha256 BYTES...")
+    };
     let open = |name: &str, lend_from| {
         let vdev = format!("{vdev}_{name}");
         let options = Options { devices: vec![vdev.clone()], shim: Some(shim.into()), lend_from, ..Options::default() };
         let driver = DpdkDriver::new(options);
         let gantry = Gantry::builder().driver(&driver).policy(Pin { device: format!("dpdk:{vdev}") }).build();
-        let params = match what.as_str() {
+        let params = match algorithm.as_str() {
             "cbc" => SessionParams::new(Algorithm::Aes128Cbc, &[1; 16]),
             "gcm" => SessionParams::new(Algorithm::Aes128Gcm, &[1; 16]),
             _ => SessionParams::new(Algorithm::Sha256, &[]),
@@ -51,26 +53,26 @@ fn main() {
         let mut fastest = [f64::MAX; 2];
         for _ in 0..ROUNDS {
             for (side, fastest) in sides.iter_mut().zip(&mut fastest) {
-                *fastest = fastest.min(round(side, what, bytes));
+                *fastest = fastest.min(round(side, algorithm, bytes));
             }
         }
         println!("{bytes} {:.2} {:.2}", fastest[0], fastest[1]);
     }
 }
 
-/// Nanoseconds a request.
-fn round(side: &mut Side, what: &str, bytes: usize) -> f64 {
+/// Returns the nanoseconds per request.
+fn round(side: &mut Side, algorithm: &str, bytes: usize) -> f64 {
     let bursts = 1 + 200_000 / (BURST * (200 + bytes));
     let start = Instant::now();
     for _ in 0..bursts {
         for (input, output) in &side.pieces {
             let input = input.region().segment(0, bytes).expect("within");
-            let submission = match what {
+            let submission = match algorithm {
                 "cbc" => Submission::encrypt(&[3; 16], input),
                 "gcm" => Submission::seal(&[3; 12], vec![4; 8], input, 16),
                 _ => Submission::digest(input),
             };
-            let submission = match what {
+            let submission = match algorithm {
                 "sha256" => submission,
                 _ => submission.into_output(output.region().segment(0, bytes).expect("within")),
             };

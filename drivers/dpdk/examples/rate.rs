@@ -1,8 +1,8 @@
-//! What a request costs through Gantry on a vdev of DPDK, for benches/dpdk/run:
+//! Measures the cost of a request through Gantry on a vdev of DPDK, for benches/dpdk/run:
 //!
 //!     rate SHIM VDEV gcm|eta BYTES...
 //!
-//! A row for each size: bytes, and nanoseconds a request in batches of 32, the best of many rounds.
+//! Prints a row per size: the bytes, and nanoseconds per request in batches of 32, the best of many rounds.
 
 use std::time::Instant;
 
@@ -15,16 +15,16 @@ const ROUNDS: usize = 200;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, shim, vdev, what, sizes @ ..] = &arguments[..] else { panic!("rate SHIM VDEV gcm|eta BYTES...") };
+    let [_, shim, vdev, algorithm, sizes @ ..] = &arguments[..] else { panic!("rate SHIM VDEV gcm|eta BYTES...") };
     let options = Options { devices: vec![vdev.clone()], shim: Some(shim.into()), ..Options::default() };
     let device = format!("dpdk:{vdev}");
     let gantry = Gantry::builder().driver(&DpdkDriver::new(options)).policy(Pin { device }).build();
-    let params = match what.as_str() {
+    let params = match algorithm.as_str() {
         "gcm" => SessionParams::new(Algorithm::Aes128Gcm, &[1; 16]),
-        _ => SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).mac_key(&[2; 32]).tag_len(16),
+        _ => SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).with_mac_key(&[2; 32]).with_tag_len(16),
     };
     let session = gantry.session(params).expect("the device has the algorithm");
-    let iv = if what == "gcm" { &[3; 12][..] } else { &[3; 16] };
+    let iv = if algorithm == "gcm" { &[3; 12][..] } else { &[3; 16] };
     for size in sizes {
         let bytes: usize = size.parse().expect("a number of bytes");
         let mut data = vec![vec![0; bytes]; BURST];

@@ -1,10 +1,10 @@
-//! Gantry's learned route beside DPDK's scheduler over the same two PMDs, for benches/dpdk/routes:
+//! Compares Gantry's learned route with DPDK's scheduler over the same two PMDs, for benches/dpdk/routes:
 //!
 //!     routes SHIM cbc|gcm BYTES...
 //!
-//! A row for each size: bytes; nanoseconds of CPU time a request, in batches of 32, the median of rounds that take turns, of each of
-//! [`WAYS`]; and the percentage of requests that the learned route sent to crypto_aesni_mb. All ways go through Gantry, so that what
-//! differs is the choice.
+//! Prints a row per size: the bytes, and nanoseconds of CPU time per request for each of [`SETUPS`]. The last column is the
+//! percentage of requests that the learned route sent to crypto_aesni_mb. Requests come in batches of 32. Times are medians of alternating rounds.
+//! Every setup goes through Gantry, so only the choice of device differs.
 
 #![allow(clippy::cast_precision_loss, reason = "seconds, and numbers of requests")]
 
@@ -15,14 +15,15 @@ use nix::time::{ClockId, clock_gettime};
 
 const BURST: usize = 32;
 const ROUNDS: usize = 60;
-/// CPU time of each round, roughly, in bytes of data and what a request costs besides.
+/// Approximate CPU time of each round, in bytes of data plus the fixed cost of a request in bytes.
 const WORK: usize = 1_000_000;
-/// Seconds of CPU time after which the learned route is believed to be settled. Its devices are measured after ten milliseconds of work.
+/// Seconds of CPU time after which the learned route counts as settled. Its devices are measured after 10 ms of work.
 const SETTLED: f64 = 0.3;
 
-/// Devices of DPDK, of which requests go to the last, but where the route is learned. A scheduler attaches its workers from the last
-/// one to the first (`scheduler_attach_init_worker`), and in packet-size mode messages from 128 bytes on go to the one attached first.
-const WAYS: [&[&str]; 6] = [
+/// DPDK devices of each setup. Requests go to the last one, except where the route is learned. A scheduler attaches its workers
+/// from the last to the first (`scheduler_attach_init_worker`). In packet-size mode, messages from 128 bytes on go to the
+/// worker attached first.
+const SETUPS: [&[&str]; 6] = [
     &["crypto_openssl_alone"],
     &["crypto_aesni_mb_alone"],
     &[
@@ -46,26 +47,26 @@ const LEARNED: usize = 5;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, shim, what, sizes @ ..] = &arguments[..] else { panic!("routes SHIM cbc|gcm BYTES...") };
-    let ways: Vec<(Gantry, Session)> = WAYS
+    let [_, shim, algorithm, sizes @ ..] = &arguments[..] else { panic!("routes SHIM cbc|gcm BYTES...") };
+    let setups: Vec<(Gantry, Session)> = SETUPS
         .iter()
         .enumerate()
-        .map(|(way, devices)| {
+        .map(|(setup, devices)| {
             let driver = DpdkDriver::new(Options {
                 devices: devices.iter().map(ToString::to_string).collect(),
                 shim: Some(shim.into()),
-                // All of the devices' queue pairs and sessions are in DPDK's memory, which is set aside when it starts.
+                // All queue pairs and sessions of the devices are in DPDK's memory, which is reserved at its start.
                 memory: 512,
                 queues: Some(2),
                 ..Options::default()
             });
             let last = devices[devices.len() - 1].split(',').next().unwrap_or_default();
             let builder = Gantry::builder().driver(&driver);
-            let gantry = match way {
+            let gantry = match setup {
                 LEARNED => builder.policy(Learned::Latency).build(),
                 _ => builder.policy(Pin { device: format!("dpdk:{last}") }).build(),
             };
-            let params = match what.as_str() {
+            let params = match algorithm.as_str() {
                 "cbc" => SessionParams::new(Algorithm::Aes128Cbc, &[1; 16]),
                 _ => SessionParams::new(Algorithm::Aes128Gcm, &[1; 16]),
             };
@@ -77,15 +78,15 @@ fn main() {
         let bytes: usize = size.parse().expect("a number of bytes");
         let start = cpu_time();
         while cpu_time() - start < SETTLED {
-            round(&ways[LEARNED].1, what, bytes);
+            round(&setups[LEARNED].1, algorithm, bytes);
         }
-        let mut times = vec![Vec::new(); ways.len()];
+        let mut times = vec![Vec::new(); setups.len()];
         let mut by_device = [0; 2];
         for _ in 0..ROUNDS {
-            for (way, (_, session)) in ways.iter().enumerate() {
-                let (time, counts) = round(session, what, bytes);
-                times[way].push(time);
-                if way == LEARNED {
+            for (setup, (_, session)) in setups.iter().enumerate() {
+                let (time, counts) = round(session, algorithm, bytes);
+                times[setup].push(time);
+                if setup == LEARNED {
                     by_device.iter_mut().zip(counts).for_each(|(all, some)| *all += some);
                 }
             }
@@ -99,10 +100,10 @@ fn main() {
     }
 }
 
-/// Nanoseconds of CPU time a request, and how many requests the first two devices did.
-fn round(session: &Session, what: &str, bytes: usize) -> (f64, [usize; 2]) {
+/// Returns the nanoseconds of CPU time per request, and the number of requests that each of the first two devices did.
+fn round(session: &Session, algorithm: &str, bytes: usize) -> (f64, [usize; 2]) {
     let bursts = 1 + WORK / (BURST * (300 + bytes));
-    let iv = if what == "cbc" { &[3; 16][..] } else { &[3; 12] };
+    let iv = if algorithm == "cbc" { &[3; 16][..] } else { &[3; 12] };
     let (mut data, mut tags) = (vec![vec![0; bytes]; BURST], [[0; 16]; BURST]);
     let mut by_device = [0; 2];
     let start = cpu_time();
@@ -110,7 +111,7 @@ fn round(session: &Session, what: &str, bytes: usize) -> (f64, [usize; 2]) {
         let mut requests: Vec<Request<'_>> = data
             .iter_mut()
             .zip(&mut tags)
-            .map(|(data, tag)| match what {
+            .map(|(data, tag)| match algorithm {
                 "cbc" => Request::encrypt(iv, &mut data[..]),
                 _ => Request::seal(iv, &[4; 8], &mut data[..], &mut tag[..]),
             })
@@ -126,7 +127,7 @@ fn round(session: &Session, what: &str, bytes: usize) -> (f64, [usize; 2]) {
     ((cpu_time() - start) * 1e9 / (bursts * BURST) as f64, by_device)
 }
 
-/// Seconds that this thread has used.
+/// Returns the CPU time of this thread in seconds.
 fn cpu_time() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it");
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9

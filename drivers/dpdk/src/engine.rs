@@ -6,48 +6,48 @@ use gantry_core::Fault;
 
 use crate::sys::{self, Cryptodev, Pair, Recipe, RsaKey, Session, Slot};
 
-/// Requests of a queue that the device can have at a time.
+/// Most requests of a queue in the device.
 pub(crate) const SLOTS: u32 = 128;
-/// Entries of a device's ring. Twice as many as slots: a ring of DPDK holds one entry less than its size.
+/// Entries of a device's ring. DPDK's rings hold one entry less than their size, so this is twice the slots.
 pub(crate) const DESCRIPTORS: u32 = 2 * SLOTS;
 
-/// A cryptodev that runs, with what its queues and sessions share. It stays for as long as the process.
+/// A running cryptodev, with the state that its queues and sessions share. It exists as long as the process.
 pub(crate) struct Engine {
     pub(crate) cryptodev: Cryptodev,
-    /// Queue pairs that it has.
+    /// Number of queue pairs.
     pub(crate) queues: u32,
-    /// Bytes from which data in regions are used where they lie.
+    /// Minimum bytes for using data in regions in place.
     pub(crate) lend_from: usize,
     state: Mutex<State>,
     copied: AtomicU64,
 }
 
 struct State {
-    /// Queue pairs that no queue has, some perhaps with requests in the device. The one that has been idle for longest comes first:
-    /// cards have engines behind their rings, and work is to reach all of them.
+    /// Queue pairs without an owner, some perhaps with requests in the device. The longest idle comes first, so that work
+    /// reaches all of the engines behind a card's rings.
     idle: VecDeque<Ring>,
-    /// Numbers of queue pairs that have no memory yet.
-    unborn: std::ops::Range<u32>,
-    /// Requests in the device whose job was given up.
+    /// Numbers of queue pairs without memory yet.
+    unallocated: std::ops::Range<u32>,
+    /// Requests in the device without a job.
     abandoned: usize,
-    /// Sessions that wait for the last abandoned request.
-    waiting: Vec<Session>,
+    /// Sessions to free once the last abandoned request has completed.
+    sessions_to_free: Vec<Session>,
 }
 
-/// A queue pair, and its slots that the device does not have.
+/// A queue pair, and the slots that are not in the device.
 pub(crate) struct Ring {
     pub(crate) pair: Pair,
     pub(crate) free: Vec<Slot>,
 }
 
 impl Ring {
-    /// Takes what the device is done with, and says how many requests that were.
+    /// Takes finished requests from the device, and returns their number.
     fn drain(&mut self) -> usize {
         let before = self.free.len();
         let Self { pair, free } = self;
         while let Ok(1..) = pair.dequeue(|pair, slot, _, _| {
-            // Nobody knows any more which part of it is secret.
-            pair.room(&slot).buffer.fill(0);
+            // The secret part of the slot is not known any more.
+            pair.memory(&slot).buffer.fill(0);
             free.push(slot);
         }) {}
         self.free.len() - before
@@ -59,49 +59,49 @@ impl Ring {
 }
 
 impl Engine {
-    /// Of a device with so many queue pairs.
+    /// Makes an engine with this number of queue pairs.
     pub(crate) fn new(cryptodev: Cryptodev, queues: u32, lend_from: usize) -> Self {
-        let state = State { idle: VecDeque::new(), unborn: 0..queues, abandoned: 0, waiting: Vec::new() };
+        let state = State { idle: VecDeque::new(), unallocated: 0..queues, abandoned: 0, sessions_to_free: Vec::new() };
         Self { cryptodev, queues, lend_from, state: Mutex::new(state), copied: AtomicU64::new(0) }
     }
 
-    /// A queue pair that nobody has, and that has nothing in the device; `None` while all are in use.
+    /// Takes a free queue pair without requests in the device; `None` while all are in use.
     pub(crate) fn take(&self) -> Result<Option<Ring>, Fault> {
         let mut state = self.lock();
         state.drain(&self.cryptodev);
         if let Some(empty) = state.idle.iter().position(Ring::is_empty) {
             return Ok(state.idle.remove(empty));
         }
-        let Some(number) = state.unborn.next() else {
-            return if state.idle.is_empty() { Ok(None) } else { Err(stuck()) };
+        let Some(number) = state.unallocated.next() else {
+            return if state.idle.is_empty() { Ok(None) } else { Err(requests_not_returned()) };
         };
         if let Some((pair, free)) = self.cryptodev.pair(number, SLOTS) {
             return Ok(Some(Ring { pair, free }));
         }
-        // What has no memory now has none later: DPDK's memory is set aside when it starts.
-        state.unborn = 0..0;
-        if state.idle.is_empty() { Ok(None) } else { Err(stuck()) }
+        // A later attempt would fail too: DPDK reserves its memory when it starts.
+        state.unallocated = 0..0;
+        if state.idle.is_empty() { Ok(None) } else { Err(requests_not_returned()) }
     }
 
-    /// Takes a queue pair back, with requests in it or not; those have been [abandoned](Self::abandon).
+    /// Takes back a queue pair. Its requests in the device, if any, have been [abandoned](Self::abandon).
     pub(crate) fn put(&self, ring: Ring) {
         let mut state = self.lock();
         state.idle.push_back(ring);
         state.drain(&self.cryptodev);
     }
 
-    /// So many requests stay in the device although their jobs are about to be given up. To be called first: until they are
-    /// [back](Self::recovered), no session is freed.
+    /// Notes that requests stay in the device although their jobs are about to be dropped. Call it before dropping them: until they are
+    /// [back](Self::reclaim), no session is freed.
     pub(crate) fn abandon(&self, requests: usize) {
         if requests > 0 {
             self.lock().abandoned += requests;
         }
     }
 
-    /// So many abandoned requests have come back.
-    pub(crate) fn recovered(&self, requests: usize) {
+    /// Notes that abandoned requests have returned.
+    pub(crate) fn reclaim(&self, requests: usize) {
         if requests > 0 {
-            self.lock().recovered(requests, &self.cryptodev);
+            self.lock().reclaim(requests, &self.cryptodev);
         }
     }
 
@@ -117,13 +117,13 @@ impl Engine {
         self.cryptodev.rsa_session(key)
     }
 
-    /// Frees a session of which no job is in the device any more.
+    /// Frees a session that no job in the device uses, or keeps it until all abandoned requests have completed.
     pub(crate) fn close(&self, session: Session) {
         if sys::forked() {
             return;
         }
         let mut state = self.lock();
-        if state.abandoned == 0 { self.cryptodev.free(session) } else { state.waiting.push(session) }
+        if state.abandoned == 0 { self.cryptodev.free(session) } else { state.sessions_to_free.push(session) }
     }
 
     pub(crate) fn count_copied(&self, bytes: usize) {
@@ -139,16 +139,16 @@ impl Engine {
         self.lock().abandoned
     }
 
-    /// Queue pairs that queues have.
+    /// Returns the number of queue pairs with an owner.
     #[cfg(test)]
     pub(crate) fn in_use(&self) -> usize {
         let state = self.lock();
-        state.unborn.start as usize - state.idle.len()
+        state.unallocated.start as usize - state.idle.len()
     }
 
     #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
-        self.lock().waiting.len()
+    pub(crate) fn sessions_to_free(&self) -> usize {
+        self.lock().sessions_to_free.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -157,23 +157,23 @@ impl Engine {
 }
 
 impl State {
-    /// Looks after abandoned requests.
+    /// Recovers abandoned requests that have completed.
     fn drain(&mut self, cryptodev: &Cryptodev) {
         if self.abandoned > 0 {
             let back = self.idle.iter_mut().map(Ring::drain).sum();
-            self.recovered(back, cryptodev);
+            self.reclaim(back, cryptodev);
         }
     }
 
-    fn recovered(&mut self, requests: usize, cryptodev: &Cryptodev) {
+    fn reclaim(&mut self, requests: usize, cryptodev: &Cryptodev) {
         self.abandoned -= requests;
         if self.abandoned == 0 {
-            self.waiting.drain(..).for_each(|session| cryptodev.free(session));
+            self.sessions_to_free.drain(..).for_each(|session| cryptodev.free(session));
         }
     }
 }
 
-/// The device keeps requests that were taken back from it long ago.
-fn stuck() -> Fault {
-    Fault::failed("the device does not give back the requests of an earlier queue")
+/// Fault of a device that keeps requests of a dropped queue.
+fn requests_not_returned() -> Fault {
+    Fault::failed("DPDK: the device has not returned the requests of a dropped queue")
 }

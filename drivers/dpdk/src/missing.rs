@@ -3,42 +3,42 @@ use std::path::{Path, PathBuf};
 
 use crate::pmds::{Binding, Pmd, UIO};
 
-/// What the kernel tells of a machine, for finding out why DPDK cannot use a device of it.
+/// The kernel's information about a machine, to find out why DPDK cannot use a device.
 pub(crate) struct Machine {
-    /// `/`, but in tests.
+    /// `/`, except in tests.
     root: PathBuf,
-    /// Opens a file to read and write it.
-    opens: fn(&Path) -> io::Result<()>,
+    /// Tries to open a file for reading and writing.
+    open: fn(&Path) -> io::Result<()>,
 }
 
 impl Default for Machine {
-    /// This one, as this process may use it.
+    /// The present machine, with the rights of this process.
     fn default() -> Self {
-        let opens = |path: &Path| std::fs::File::options().read(true).write(true).open(path).map(|_| ());
-        Self { root: "/".into(), opens }
+        let open = |path: &Path| std::fs::File::options().read(true).write(true).open(path).map(|_| ());
+        Self { root: "/".into(), open }
     }
 }
 
 impl Machine {
-    /// What a device lacks that DPDK did not bring up, for the operator: each with the command that helps. `release` is the number
-    /// of DPDK's ABI, and `memory` what DPDK has, in MiB. Empty where nothing was found.
-    pub(crate) fn lacks(&self, name: &str, release: u32, memory: u32) -> Vec<String> {
+    /// Returns the missing parts for a device that DPDK did not start, each with the command that adds it. `release` is the number of DPDK's ABI, and
+    /// `memory` is DPDK's memory in MiB. Empty if nothing is missing.
+    pub(crate) fn find_missing(&self, name: &str, release: u32, memory: u32) -> Vec<String> {
         let maps = self.text("proc/self/maps");
-        let lacking = |pmd: &Pmd| {
+        let missing_package = |pmd: &Pmd| {
             let package = || format!("its PMD is not installed (Debian: {})", pmd.package(release));
             (!pmd.is_loaded(&maps)).then(package)
         };
         if is_pci(name) {
-            return self.pci(name, memory, lacking);
+            return self.pci(name, memory, missing_package);
         }
-        let Some(pmd) = Pmd::of_name(name) else { return vec!["no PMD is known for a device of this name".to_owned()] };
-        let is_absent = || "DPDK found it on none of its buses when it started".to_owned();
+        let Some(pmd) = Pmd::by_name(name) else { return vec!["no known PMD drives a device of this name".to_owned()] };
+        let is_absent = || "DPDK did not find the device on its buses when it started".to_owned();
         let absent = (pmd.binding == Binding::Board).then(is_absent);
-        lacking(pmd).or(absent).into_iter().collect()
+        missing_package(pmd).or(absent).into_iter().collect()
     }
 
-    /// Why DPDK may have found no memory, with these arguments of its EAL.
-    pub(crate) fn lacks_memory(&self, eal: &[String], memory: u32) -> Option<String> {
+    /// Returns the reason why DPDK may have found too little memory with these EAL arguments.
+    pub(crate) fn find_missing_memory(&self, eal: &[String], memory: u32) -> Option<String> {
         if eal.iter().any(|argument| argument == "--no-huge") {
             return None;
         }
@@ -52,84 +52,84 @@ impl Machine {
         let pages = memory.div_ceil(2);
         (free < u64::from(memory)).then(|| {
             format!(
-                "hugepages of {free} MiB are free, of {memory} that it was told to take: echo {pages} > /proc/sys/vm/nr_hugepages, \
-                 or --no-huge in dpdk.eal"
+                "only {free} MiB of hugepages are free, and DPDK needs {memory} MiB: echo {pages} > /proc/sys/vm/nr_hugepages, \
+                 or set --no-huge in dpdk.eal"
             )
         })
     }
 
-    fn pci(&self, address: &str, memory: u32, lacking: impl Fn(&Pmd) -> Option<String>) -> Vec<String> {
+    fn pci(&self, address: &str, memory: u32, missing_package: impl Fn(&Pmd) -> Option<String>) -> Vec<String> {
         let device = format!("sys/bus/pci/devices/{address}");
         let number = |file: &str| {
             let text = self.text(&format!("{device}/{file}"));
             u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
         };
         let (Some(vendor), Some(id)) = (number("vendor"), number("device")) else {
-            return vec![format!("there is no PCI device {address}; lspci -D lists those that there are")];
+            return vec![format!("there is no PCI device {address}; lspci -D lists all")];
         };
-        let Some(pmd) = Pmd::of_id((vendor, id)) else {
+        let Some(pmd) = Pmd::by_id((vendor, id)) else {
             let functions: u32 = self.text(&format!("{device}/sriov_totalvfs")).trim().parse().unwrap_or(0);
             let virtual_ones = format!(
-                ". It may have virtual functions for it: echo {functions} > /sys/bus/pci/devices/{address}/sriov_numvfs, and name one"
+                ". Its virtual functions may have one: echo {functions} > /sys/bus/pci/devices/{address}/sriov_numvfs, and name one of them"
             );
             let virtual_ones = if functions > 0 { virtual_ones } else { String::new() };
-            return vec![format!("no PMD is known for a device {vendor:04x}:{id:04x}{virtual_ones}")];
+            return vec![format!("no known PMD drives a device {vendor:04x}:{id:04x}{virtual_ones}")];
         };
-        let mut lacks: Vec<String> = lacking(pmd).into_iter().collect();
+        let mut missing: Vec<String> = missing_package(pmd).into_iter().collect();
         let bound = self.link(&format!("{device}/driver"));
         match pmd.binding {
             Binding::Vfio if bound.as_deref().is_some_and(|driver| UIO.contains(&driver)) => {}
-            Binding::Vfio => self.vfio(address, bound.as_deref(), memory, &mut lacks),
+            Binding::Vfio => self.vfio(address, bound.as_deref(), memory, &mut missing),
             Binding::Virtual | Binding::Board => {}
-            Binding::Kernel(own) if bound.as_deref() == Some(own) => {}
-            Binding::Kernel(own) => {
-                lacks.push(format!(
-                    "{}, and has to be to {own}: dpdk-devbind.py -b {own} {address}",
+            Binding::Kernel(required) if bound.as_deref() == Some(required) => {}
+            Binding::Kernel(required) => {
+                missing.push(format!(
+                    "{}, and must be bound to {required}: dpdk-devbind.py -b {required} {address}",
                     bound_to(bound.as_deref())
                 ));
             }
         }
-        lacks
+        missing
     }
 
-    /// A device that a program gets through VFIO (the kernel's Documentation/driver-api/vfio.rst).
-    fn vfio(&self, address: &str, bound: Option<&str>, memory: u32, lacks: &mut Vec<String>) {
+    /// Checks a device that programs use through VFIO (the kernel's Documentation/driver-api/vfio.rst).
+    fn vfio(&self, address: &str, bound: Option<&str>, memory: u32, missing: &mut Vec<String>) {
         if bound != Some("vfio-pci") {
             let module = if self.path("sys/bus/pci/drivers/vfio-pci").exists() { "" } else { "modprobe vfio-pci && " };
-            lacks.push(format!(
-                "{}, and has to be to vfio-pci: {module}dpdk-devbind.py -b vfio-pci {address} (Debian: dpdk)",
+            missing.push(format!(
+                "{}, and must be bound to vfio-pci: {module}dpdk-devbind.py -b vfio-pci {address} (Debian: dpdk)",
                 bound_to(bound)
             ));
         }
         let Some(group) = self.link(&format!("sys/bus/pci/devices/{address}/iommu_group")) else {
-            lacks.push(
-                "the IOMMU is off: the kernel needs intel_iommu=on or amd_iommu=on, and the firmware VT-d or AMD-Vi"
+            missing.push(
+                "the IOMMU is off: boot the kernel with intel_iommu=on or amd_iommu=on, and enable VT-d or AMD-Vi in the firmware"
                     .to_owned(),
             );
             return;
         };
         for other in self.names(&format!("sys/kernel/iommu_groups/{group}/devices")) {
             let driver = self.link(&format!("sys/bus/pci/devices/{other}/driver"));
-            // A bridge stays with its driver.
+            // A bridge keeps its driver.
             let is_harmless = driver.as_deref().is_none_or(|driver| driver == "vfio-pci" || driver == "pcieport");
             if other != address && !is_harmless {
                 let driver = driver.unwrap_or_default();
-                lacks.push(format!(
-                    "{other} is in the same IOMMU group and bound to {driver}: a group is given away as a whole"
+                missing.push(format!(
+                    "{other} is in the same IOMMU group and bound to {driver}: bind every device of the group to vfio-pci"
                 ));
             }
         }
         if bound == Some("vfio-pci") {
             for file in ["dev/vfio/vfio".to_owned(), format!("dev/vfio/{group}")] {
-                if let Err(why) = (self.opens)(&self.path(&file)) {
-                    lacks.push(format!("/{file} cannot be opened to read and write: {why}"));
+                if let Err(why) = (self.open)(&self.path(&file)) {
+                    missing.push(format!("/{file} cannot be opened for reading and writing: {why}"));
                 }
             }
         }
-        lacks.extend(self.locked_memory(memory));
+        missing.extend(self.locked_memory(memory));
     }
 
-    /// VFIO locks the memory that a device reaches, as far as the process may (getrlimit(2), `RLIMIT_MEMLOCK`).
+    /// VFIO locks the memory that a device can reach, within the limit of the process (getrlimit(2), `RLIMIT_MEMLOCK`).
     fn locked_memory(&self, memory: u32) -> Option<String> {
         const CAP_IPC_LOCK: u64 = 1 << 14;
         let status = self.text("proc/self/status");
@@ -139,10 +139,10 @@ impl Machine {
         }
         let limits = self.text("proc/self/limits");
         let limit = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
-        // `unlimited` is no number.
+        // `unlimited` does not parse, so it needs no case of its own.
         let mib = limit.split_whitespace().next()?.parse::<u64>().ok()? >> 20;
         (mib < u64::from(memory)).then(|| {
-            format!("the process may lock {mib} MiB of memory, and DPDK has {memory}: ulimit -l, or LimitMEMLOCK= of its unit")
+            format!("the process may lock {mib} MiB of memory, and DPDK needs {memory} MiB: raise ulimit -l, or LimitMEMLOCK= of its unit")
         })
     }
 
@@ -150,18 +150,18 @@ impl Machine {
         self.root.join(file)
     }
 
-    /// What is in a file; nothing where there is none.
+    /// Returns the content of a file; empty if there is none.
     fn text(&self, file: &str) -> String {
         std::fs::read_to_string(self.path(file)).unwrap_or_default()
     }
 
-    /// The last part of where a link leads.
+    /// Returns the last component of a link's target.
     fn link(&self, file: &str) -> Option<String> {
         let target = std::fs::read_link(self.path(file)).ok()?;
         Some(target.file_name()?.to_str()?.to_owned())
     }
 
-    /// What is in a folder, in order.
+    /// Returns the sorted names in a folder.
     fn names(&self, folder: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten().filter_map(Result::ok);
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -174,7 +174,7 @@ fn bound_to(driver: Option<&str>) -> String {
     driver.map_or_else(|| "it is bound to no kernel driver".to_owned(), |driver| format!("it is bound to {driver}"))
 }
 
-/// Whether a name is an address: `0000:3d:01.0`.
+/// Returns whether a name is an address: `0000:3d:01.0`.
 pub(crate) fn is_pci(name: &str) -> bool {
     name.contains(':')
 }

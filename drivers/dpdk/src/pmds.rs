@@ -1,33 +1,33 @@
-/// A PMD of DPDK, with what a machine needs for it.
+/// A PMD of DPDK, with its requirements on a machine.
 #[derive(Debug)]
 pub(crate) struct Pmd {
-    /// Its library, without `librte_`; Debian's package has the same name with dashes.
+    /// Its library, without `librte_`. Debian's package has the same name with dashes.
     library: &'static str,
-    /// What the names of its devices begin with, on buses other than PCI.
+    /// Prefixes of the names of its devices, on buses other than PCI.
     names: &'static [&'static str],
-    /// Its PCI devices: vendor, and device.
+    /// Its PCI devices: vendor and device IDs.
     ids: &'static [(u16, u16)],
-    /// Who has to have its devices.
+    /// The kernel driver that its devices need.
     pub(crate) binding: Binding,
 }
 
 /// The kernel driver that a device is bound to while a PMD uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// `vfio-pci`, which gives the device to a program; or one of the drivers that do so without an IOMMU.
+    /// `vfio-pci`, or another driver of [`UIO`], which works without an IOMMU.
     Vfio,
-    /// Its own: the PMD works beside it.
+    /// Its regular driver, beside which the PMD works.
     Kernel(&'static str),
-    /// None: the device is made by DPDK.
+    /// None: DPDK creates the device.
     Virtual,
-    /// None that Gantry knows: the device is on a bus of its board, at which DPDK looks when it starts.
+    /// Unknown to Gantry: the device is on a bus of its board, which DPDK scans when it starts.
     Board,
 }
 
-/// Kernel drivers besides `vfio-pci` that give a device to a program (DPDK's Linux guide, "Linux Drivers").
+/// Kernel drivers besides `vfio-pci` that expose a device to a program (DPDK's Linux guide, "Linux Drivers").
 pub(crate) const UIO: [&str; 2] = ["igb_uio", "uio_pci_generic"];
 
-/// What Debian packages of DPDK's cryptodevs. Names are those that each PMD registers, numbers those of its table of PCI devices
+/// The cryptodevs of DPDK that Debian packages. Names are those that each PMD registers, numbers those of its table of PCI devices
 /// (`drivers/crypto` and `drivers/common` of DPDK 22.11 to 25.11).
 const PMDS: [Pmd; 14] = [
     vdev("crypto_openssl", &["crypto_openssl"]),
@@ -92,31 +92,30 @@ const MELLANOX: u16 = 0x15b3;
 const RED_HAT: u16 = 0x1af4;
 
 impl Pmd {
-    /// Of a device on another bus than PCI, by its name.
-    pub(crate) fn of_name(name: &str) -> Option<&'static Pmd> {
-        PMDS.iter().find(|pmd| pmd.names.iter().any(|begins| name.starts_with(begins)))
+    /// Returns the PMD of a device on another bus than PCI, by its name.
+    pub(crate) fn by_name(name: &str) -> Option<&'static Pmd> {
+        PMDS.iter().find(|pmd| pmd.names.iter().any(|prefix| name.starts_with(prefix)))
     }
 
-    /// Of a PCI device, by vendor and device.
-    pub(crate) fn of_id(id: (u16, u16)) -> Option<&'static Pmd> {
+    /// Returns the PMD of a PCI device, by vendor and device.
+    pub(crate) fn by_id(id: (u16, u16)) -> Option<&'static Pmd> {
         PMDS.iter().find(|pmd| pmd.ids.contains(&id))
     }
 
-    /// Whether its library is among those that a process has, as `/proc/self/maps` lists them. DPDK loads every PMD that is
-    /// installed when it starts.
+    /// Returns whether a process has loaded its library, according to `/proc/self/maps`. DPDK loads every installed PMD when it starts.
     pub(crate) fn is_loaded(&self, maps: &str) -> bool {
         let file = format!("/librte_{}.so", self.library);
         maps.lines().any(|line| line.contains(&file))
     }
 
-    /// The Debian package for a release of DPDK, by the number of its ABI.
+    /// Returns the Debian package for a release of DPDK, by ABI number.
     pub(crate) fn package(&self, release: u32) -> String {
         package(&format!("librte_{}", self.library), &release.to_string())
     }
 }
 
-/// The Debian package of a library of DPDK's, as `librte_eal`, and the number of its ABI: there is a dash between the two where the
-/// name ends with a digit.
+/// Returns the Debian package of a DPDK library, such as `librte_eal`, for an ABI number. A dash separates the two if the name
+/// ends with a digit.
 pub(crate) fn package(library: &str, release: &str) -> String {
     let name = library.replace('_', "-");
     let dash = if name.ends_with(|last: char| last.is_ascii_digit()) { "-" } else { "" };
@@ -140,20 +139,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_have_the_names_that_debian_gives_them() {
-        let of_name = |name: &str, release| Pmd::of_name(name).unwrap().package(release);
-        assert_eq!(of_name("crypto_aesni_mb0", 23), "librte-crypto-ipsec-mb23");
-        assert_eq!(of_name("crypto_openssl", 25), "librte-crypto-openssl25");
-        assert_eq!(of_name("dpseci.1", 23), "librte-crypto-dpaa2-sec23");
-        let of_id = |vendor, device| Pmd::of_id((vendor, device)).unwrap().package(23);
-        assert_eq!(of_id(0x8086, 0x37c9), "librte-common-qat23");
-        assert_eq!(of_id(0x15b3, 0xa2dc), "librte-crypto-mlx5-23");
-        assert!(Pmd::of_name("net_null").is_none() && Pmd::of_id((0x8086, 0x37c8)).is_none());
+    fn packages_are_named_as_in_debian() {
+        let by_name = |name: &str, release| Pmd::by_name(name).unwrap().package(release);
+        assert_eq!(by_name("crypto_aesni_mb0", 23), "librte-crypto-ipsec-mb23");
+        assert_eq!(by_name("crypto_openssl", 25), "librte-crypto-openssl25");
+        assert_eq!(by_name("dpseci.1", 23), "librte-crypto-dpaa2-sec23");
+        let by_id = |vendor, device| Pmd::by_id((vendor, device)).unwrap().package(23);
+        assert_eq!(by_id(0x8086, 0x37c9), "librte-common-qat23");
+        assert_eq!(by_id(0x15b3, 0xa2dc), "librte-crypto-mlx5-23");
+        assert!(Pmd::by_name("net_null").is_none() && Pmd::by_id((0x8086, 0x37c8)).is_none());
     }
 
     #[test]
-    fn every_package_of_the_table_exists_where_debian_has_all_of_dpdk() {
-        // The documentation folder of a package is there as long as the package is. Other systems have other names.
+    fn every_package_of_the_table_exists_in_debian() {
+        // A package's documentation folder exists as long as the package is installed. Other systems have other names.
         let is_installed = |package: &str| std::path::Path::new("/usr/share/doc").join(package).exists();
         let release = (23..=26).find(|release| is_installed(&package("librte_eal", &release.to_string())));
         let (Some(release), true) = (release, is_installed("librte-meta-all")) else {
@@ -166,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pmd_is_loaded_if_its_own_library_is() {
+    fn a_pmd_is_loaded_if_its_library_is_mapped() {
         let maps = "7f00-7f01 r-xp 0 08:01 5 /usr/lib/dpdk/pmds-23.0/librte_crypto_openssl.so.23.0\n";
-        assert!(Pmd::of_name("crypto_openssl").unwrap().is_loaded(maps));
-        assert!(!Pmd::of_name("crypto_null").unwrap().is_loaded(maps));
+        assert!(Pmd::by_name("crypto_openssl").unwrap().is_loaded(maps));
+        assert!(!Pmd::by_name("crypto_null").unwrap().is_loaded(maps));
     }
 }

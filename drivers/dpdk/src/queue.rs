@@ -3,41 +3,41 @@ use std::sync::Arc;
 use gantry_core::driver::{Batch, Completions, Job, QueuePair};
 use gantry_core::{Fault, Operation, Outcome};
 
-use crate::device::of_parent;
 use crate::engine::{Engine, Ring, SLOTS};
+use crate::fault::fault_in_child;
 use crate::rsa::{self, Step};
 use crate::session::{self, DpdkSession};
-use crate::sys::{self, Blocked, DATA, Request};
+use crate::sys::{self, DATA, QueueError, Request};
 
-/// Requests are written into slots and handed over so many at a time: enough for a PMD's lanes, and few enough for the data to be
-/// in the cache still.
+/// Number of requests that are written into slots and submitted at a time: enough for a PMD's lanes, and few enough for the data to stay in
+/// the cache.
 const BURST: usize = 32;
 
 /// A queue pair of a cryptodev.
 ///
-/// Every request is copied into a slot of ours and back, but for data in regions that can be used where they lie
-/// ([`lendable`](DpdkSession::lendable)). DPDK cannot take a request back from a device, and this queue has to when it is
-/// dropped: the device then keeps slots, which keep regions, never a buffer of a caller's.
+/// Every request is copied into a slot and back, except data in regions that can be used in place
+/// ([`memory_to_lend`](DpdkSession::memory_to_lend)). DPDK cannot take a request back from a device, but a dropped queue must. So the device
+/// may keep slots, and slots may keep regions, but never a buffer of a caller.
 pub(crate) struct DpdkQueue {
     engine: Arc<Engine>,
-    /// `None` once it is given back.
+    /// `None` once returned to the engine.
     ring: Option<Ring>,
-    /// By slot: what is in it. Every slot of the device has one, but for those that were [abandoned](Engine::abandon).
+    /// The job of each slot. Every slot in the device has one, unless it was [abandoned](Engine::abandon).
     jobs: Box<[Option<Job>]>,
-    /// By slot, of requests of RSA: what is computed.
+    /// The present step of each slot with an RSA request.
     steps: Box<[Option<Step>]>,
-    /// Written into their slots, and not taken by the device yet.
+    /// Requests written into their slots, but not yet taken by the device.
     staged: Vec<Request>,
-    /// What the device did not take when the doorbell was rung.
+    /// Jobs that the device refused when the doorbell was rung.
     refused: Vec<(Job, Fault)>,
-    /// Jobs that are staged or in the device.
+    /// Number of jobs staged or in the device.
     in_flight: usize,
-    /// Slots that the device has without a job.
+    /// Number of slots in the device without a job.
     abandoned: usize,
 }
 
 impl DpdkQueue {
-    /// `None` while the device has none that is free.
+    /// Returns `None` while all queue pairs of the device are in use.
     pub(crate) fn new(engine: &Arc<Engine>) -> Result<Option<Self>, Fault> {
         let ring = engine.take()?;
         Ok(ring.map(|ring| Self {
@@ -52,19 +52,19 @@ impl DpdkQueue {
         }))
     }
 
-    /// Hands over what is staged, as far as there is room. `fail` gets the jobs that the device refuses.
+    /// Submits staged requests as far as there is room. `fail` gets the jobs that the device refuses.
     fn push(&mut self, mut fail: impl FnMut(Job, Fault)) {
         let Some(Ring { pair, free }) = &mut self.ring else { return };
         while !self.staged.is_empty() {
             let (refused, fault) = match pair.enqueue(&mut self.staged) {
                 Ok(()) => return,
-                Err(Blocked::Refused) => (1, Fault::failed("DPDK: the device refuses the request")),
-                Err(Blocked::Stopped) => (self.staged.len(), stopped()),
+                Err(QueueError::Refused) => (1, Fault::failed("DPDK: the device refuses the request")),
+                Err(QueueError::Stopped) => (self.staged.len(), stopped()),
             };
             for request in self.staged.drain(..refused) {
                 let slot = pair.withdraw(request);
                 let job = self.jobs[slot.index()].take();
-                pair.room(&slot).buffer.fill(0);
+                pair.memory(&slot).buffer.fill(0);
                 free.push(slot);
                 if let Some(job) = job {
                     self.in_flight -= 1;
@@ -74,7 +74,7 @@ impl DpdkQueue {
         }
     }
 
-    /// Gives up every job, with a fault. What the device has of them stays there as abandoned.
+    /// Ends every job with a fault. Those in the device stay there as abandoned.
     fn fail_all(&mut self, fault: &Fault, done: &mut Completions<'_>) {
         self.abandon();
         for job in self.jobs.iter_mut().filter_map(Option::take) {
@@ -83,20 +83,20 @@ impl DpdkQueue {
         }
     }
 
-    /// Tells the engine of the requests that are in the device, whose jobs are about to be given up.
+    /// Registers the requests in the device as abandoned, before their jobs end.
     fn abandon(&mut self) {
         let Some(Ring { pair, free }) = &mut self.ring else { return };
         if sys::forked() {
             return;
         }
         for request in self.staged.drain(..) {
-            pair.room(request.slot()).buffer.fill(0);
+            pair.memory(request.slot()).buffer.fill(0);
             free.push(pair.withdraw(request));
         }
         pair.redirect();
-        let inside = SLOTS as usize - free.len();
-        self.engine.abandon(inside - self.abandoned);
-        self.abandoned = inside;
+        let in_device = SLOTS as usize - free.len();
+        self.engine.abandon(in_device - self.abandoned);
+        self.abandoned = in_device;
     }
 }
 
@@ -108,7 +108,7 @@ impl QueuePair for DpdkQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         if sys::forked() {
             while let Some(job) = batch.take() {
-                batch.complete(job, Err(of_parent()));
+                batch.complete(job, Err(fault_in_child()));
             }
             return;
         }
@@ -121,8 +121,8 @@ impl QueuePair for DpdkQueue {
                 break;
             };
             let operation = job.operands().operation();
-            let among = job.operands().bytes();
-            let bytes = job.segments().map_or(among, |data| data.input.bytes());
+            let operand_bytes = job.operands().bytes();
+            let bytes = job.segments().map_or(operand_bytes, |data| data.input.bytes());
             if matches!(operation, Operation::Sign | Operation::Verify) {
                 match rsa::begin(&mut job, pair, slot) {
                     Ok((request, step)) => {
@@ -140,30 +140,33 @@ impl QueuePair for DpdkQueue {
                 continue;
             }
             if bytes == 0 && matches!(operation, Operation::Encrypt | Operation::Decrypt) {
-                // Not every PMD stops at nothing: ipsec-mb's kernels run on, out of the buffer.
+                // Some PMDs mishandle empty data: ipsec-mb's kernels run past the end of the buffer.
                 free.push(slot);
                 batch.complete(job, Ok(Outcome::Done));
                 continue;
             }
-            let mut room = pair.room(&slot);
-            let mut lent = None;
-            let outside = job.segments().map(|data| {
-                lent = job.session_as::<DpdkSession>().and_then(|session| session.lendable(operation, data));
-                if lent.is_none() {
-                    data.input.read(&mut room.buffer[DATA..DATA + bytes]).expect("of this length");
+            let mut memory = pair.memory(&slot);
+            let mut lent_memory = None;
+            let external_length = job.segments().map(|data| {
+                lent_memory =
+                    job.session_as::<DpdkSession>().and_then(|session| session.memory_to_lend(operation, data));
+                if lent_memory.is_none() {
+                    data.input
+                        .read(&mut memory.buffer[DATA..DATA + bytes])
+                        .expect("the buffer has the length of the data");
                 }
                 bytes
             });
             let (session, operands) = job.parts();
             let prepared = match (session as &dyn std::any::Any).downcast_ref::<DpdkSession>() {
-                Some(session) => session.prepare(&operands, outside, &mut room),
-                None => Err(Fault::failed("a session of another device")),
+                Some(session) => session.prepare(&operands, external_length, &mut memory),
+                None => Err(Fault::failed("the session belongs to another device")),
             };
             match prepared {
                 Ok((session, layout)) => {
                     let mut request = Request::new(slot, session, &layout);
-                    match lent {
-                        Some(lent) => pair.lend(&mut request, lent),
+                    match lent_memory {
+                        Some(lent_memory) => pair.lend(&mut request, lent_memory),
                         None => copied += layout.data,
                     }
                     let place = request.slot().index();
@@ -172,8 +175,8 @@ impl QueuePair for DpdkQueue {
                     self.in_flight += 1;
                 }
                 Err(fault) => {
-                    if lent.is_none() {
-                        room.buffer[DATA..DATA + bytes].fill(0);
+                    if lent_memory.is_none() {
+                        memory.buffer[DATA..DATA + bytes].fill(0);
                     }
                     free.push(slot);
                     batch.complete(job, Err(fault));
@@ -197,28 +200,29 @@ impl QueuePair for DpdkQueue {
 
     fn poll(&mut self, done: &mut Completions<'_>) -> usize {
         if sys::forked() {
-            self.fail_all(&of_parent(), done);
+            self.fail_all(&fault_in_child(), done);
             return 0;
         }
         self.push(|job, fault| done.complete(job, Err(fault)));
         for (job, fault) in self.refused.drain(..) {
             done.complete(job, Err(fault));
         }
-        let (mut copied, mut recovered) = (0, 0);
+        let (mut copied, mut reclaimed) = (0, 0);
         let Some(Ring { pair, free }) = &mut self.ring else { return 0 };
         let (jobs, steps, staged, in_flight) = (&mut self.jobs, &mut self.steps, &mut self.staged, &mut self.in_flight);
         let last = loop {
-            let taken = pair.dequeue(|pair, slot, status, lent| {
+            let taken = pair.dequeue(|pair, slot, status, lent_memory| {
                 let place = slot.index();
                 let Some(mut job) = jobs[place].take() else {
-                    pair.room(&slot).buffer.fill(0);
-                    recovered += 1;
+                    pair.memory(&slot).buffer.fill(0);
+                    reclaimed += 1;
                     free.push(slot);
                     return;
                 };
                 let (slot, result) = match steps[place] {
                     None => {
-                        let (result, bytes) = session::finish(&mut job, &mut pair.room(&slot), status, lent.as_ref());
+                        let (result, bytes) =
+                            session::finish(&mut job, &mut pair.memory(&slot), status, lent_memory.as_ref());
                         copied += bytes;
                         (slot, result)
                     }
@@ -235,16 +239,16 @@ impl QueuePair for DpdkQueue {
                 done.complete(job, result);
                 free.push(slot);
             });
-            // A PMD that computes when it is asked does not give all of it at once.
+            // A PMD that computes on a poll may return only part of its results at once.
             match taken {
                 Ok(1..) if *in_flight > 0 => {}
                 last => break last,
             }
         };
         self.engine.count_copied(copied);
-        self.engine.recovered(recovered);
-        self.abandoned -= recovered;
-        if last == Err(Blocked::Stopped) {
+        self.engine.reclaim(reclaimed);
+        self.abandoned -= reclaimed;
+        if last == Err(QueueError::Stopped) {
             self.fail_all(&stopped(), done);
         }
         self.in_flight
@@ -253,11 +257,11 @@ impl QueuePair for DpdkQueue {
 
 impl Drop for DpdkQueue {
     fn drop(&mut self) {
-        // In a child the queue pair is the parent's, which has one of its own to use it by.
+        // In a child, the queue pair belongs to the parent, which has its own `DpdkQueue` for it.
         self.abandon();
         if let (Some(ring), false) = (self.ring.take(), sys::forked()) {
             self.engine.put(ring);
         }
-        // Dropped here, and so reported as lost: the jobs.
+        // Dropping the remaining jobs reports them as lost.
     }
 }

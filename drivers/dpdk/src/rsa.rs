@@ -6,33 +6,33 @@ use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams, rsa};
 use zeroize::Zeroizing;
 
 use crate::engine::Engine;
-use crate::session::unsupported;
-use crate::sys::{DATA, Pair, Request, Room, RsaKey, Session, Slot, Status};
+use crate::fault::unsupported;
+use crate::sys::{DATA, Pair, Request, RsaKey, Session, Slot, SlotMemory, Status};
 
-/// Algorithms, with the bytes of their modulus. RFC 8017, 8.2: its padding needs no hash function, and DPDK's PMDs agree on none.
-/// PSS needs one, and no PMD has it.
+/// Algorithms, with the bytes of their modulus. PKCS #1 v1.5 padding (RFC 8017, 8.2) needs no hash function of the device, and
+/// DPDK's PMDs have no common one. PSS needs one, and no PMD supports it.
 pub(crate) const ALGORITHMS: [(Algorithm, usize); 3] =
     [(Algorithm::Rsa2048Pkcs1, 256), (Algorithm::Rsa3072Pkcs1, 384), (Algorithm::Rsa4096Pkcs1, 512)];
 
-/// A session of RSA.
+/// An RSA session.
 ///
-/// A signature is the private power of the padded digest. It leaves only once the device's public power of it has led back to the same
-/// digest: a faulty one would tell a prime of the key (Boneh, DeMillo, Lipton, 1997). To verify is to compute the public power of
-/// a signature, and to compare.
+/// A signature is the private power of the padded digest. It is returned only if the device's public power of it is the same digest. Otherwise, a faulty
+/// signature would reveal a prime of the key (Boneh, DeMillo, Lipton, 1997). Verification computes the public power of a signature and
+/// compares.
 pub(crate) struct RsaSession {
     engine: Arc<Engine>,
     params: SessionParams,
-    /// Bytes of the modulus.
+    /// Length of the modulus in bytes.
     size: usize,
-    /// One for each queue pair, by its number: OpenSSL's PMD computes in its session, so that two queue pairs cannot share it.
+    /// DPDK sessions by number of queue pair: OpenSSL's PMD computes in its session, so queue pairs cannot share one.
     sessions: Box<[OnceLock<Session>]>,
 }
 
-/// What a slot is used to compute.
+/// The computation of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Sign,
-    /// Of a signature that was made here.
+    /// The public power of a new signature.
     Check,
     Verify,
 }
@@ -42,32 +42,35 @@ impl RsaSession {
         let signs = params.allows(Operation::Sign);
         let length = if signs { rsa::private_length(size) } else { rsa::public_length(size) };
         if params.key().len() != length {
-            return Err(unsupported("no key of RSA, or of another size"));
+            return Err(unsupported("the key is not an RSA key of the right length"));
         }
         let sessions = (0..engine.queues).map(|_| OnceLock::new()).collect();
         let session = Self { engine: engine.clone(), params: params.clone(), size, sessions };
         if !is_sound(&session.key()) {
-            return Err(unsupported("no key of RSA, or of another size"));
+            return Err(unsupported("the key is not an RSA key of the right length"));
         }
-        match session.of_pair(0) {
+        match session.session_for_pair(0) {
             Ok(_) => Ok(session),
-            Err(_) => Err(unsupported("the device opens no such session, or has no room for more")),
+            Err(_) => Err(unsupported("the device does not support such a session, or cannot open more")),
         }
     }
 
-    /// The session of a queue pair, which the caller has to himself.
-    fn of_pair(&self, number: u32) -> Result<&Session, Fault> {
-        let place =
-            self.sessions.get(number as usize).ok_or_else(|| Fault::failed("a queue pair of another device"))?;
+    /// Returns the DPDK session of a queue pair, which the caller must own.
+    fn session_for_pair(&self, number: u32) -> Result<&Session, Fault> {
+        let place = self
+            .sessions
+            .get(number as usize)
+            .ok_or_else(|| Fault::failed("the queue pair belongs to another device"))?;
         if let Some(session) = place.get() {
             return Ok(session);
         }
-        let session = self.engine.open_rsa(&self.key()).ok_or(Fault::Declined("the device opens no more sessions"))?;
+        let session =
+            self.engine.open_rsa(&self.key()).ok_or(Fault::Declined("the device cannot open more sessions"))?;
         if let Err(session) = place.set(session) {
-            // Somebody was faster.
+            // Another thread was faster.
             self.engine.close(session);
         }
-        place.get().ok_or_else(|| Fault::failed("a session that was just opened"))
+        place.get().ok_or_else(|| Fault::failed("the session that was just opened is missing"))
     }
 
     fn key(&self) -> RsaKey<'_> {
@@ -77,22 +80,22 @@ impl RsaSession {
         RsaKey { modulus, exponent, primes: (!private.is_empty()).then(|| &private[self.size..]) }
     }
 
-    /// Writes a request into its slot of a queue pair, and says what is computed first; or how it ends, where that is nothing.
+    /// Writes a request into its slot of a queue pair, and returns the first computation, or the outcome if there is none.
     fn prepare(
         &self,
         operands: &Operands<'_>,
         digest: &[u8],
         pair: u32,
-        room: &mut Room<'_>,
+        memory: &mut SlotMemory<'_>,
     ) -> Result<(&Session, Step), Result<Outcome, Fault>> {
-        let [number, _, padded] = self.numbers(room);
+        let [number, _, padded] = self.numbers(memory);
         pad(digest, padded).map_err(Err)?;
         let step = match operands {
             Operands::Sign { .. } => {
                 number.copy_from_slice(padded);
                 Step::Sign
             }
-            // No signature is as large as the modulus (RFC 8017, 5.2.2). Devices need not say so.
+            // A signature must be below the modulus (RFC 8017, 5.2.2). Devices need not check this.
             Operands::Verify { signature, .. } if signature.len() != self.size || !self.is_below_modulus(signature) => {
                 return Err(Ok(Outcome::BadTag));
             }
@@ -100,58 +103,58 @@ impl RsaSession {
                 number.copy_from_slice(signature);
                 Step::Verify
             }
-            _ => return Err(Err(Fault::failed("a request of another kind than its session"))),
+            _ => return Err(Err(Fault::failed("the session does not support the operation"))),
         };
-        Ok((self.of_pair(pair).map_err(Err)?, step))
+        Ok((self.session_for_pair(pair).map_err(Err)?, step))
     }
 
-    /// After a step that went well: a signature takes the place of its digest, to be checked.
-    fn check(&self, pair: u32, room: &mut Room<'_>) -> Result<&Session, Fault> {
-        let session = self.of_pair(pair)?;
-        let [number, result, _] = self.numbers(room);
+    /// Moves a new signature to the place of the input, to be checked.
+    fn prepare_check(&self, pair: u32, memory: &mut SlotMemory<'_>) -> Result<&Session, Fault> {
+        let session = self.session_for_pair(pair)?;
+        let [number, result, _] = self.numbers(memory);
         number.copy_from_slice(result);
         result.fill(0);
         Ok(session)
     }
 
-    /// The result of the last step of a request.
-    fn finish(&self, operands: Operands<'_>, room: &mut Room<'_>) -> Result<Outcome, Fault> {
-        let [number, result, padded] = self.numbers(room);
+    /// Delivers the result of a request's last step.
+    fn finish(&self, operands: Operands<'_>, memory: &mut SlotMemory<'_>) -> Result<Outcome, Fault> {
+        let [number, result, padded] = self.numbers(memory);
         match operands {
             Operands::Sign { output, .. } if output.len() == self.size => {
                 if result != padded {
-                    // Of a key whose numbers do not belong together, too: the device is not blamed for what a caller may cause.
-                    return Err(Fault::Declined("a signature that does not fit its key"));
+                    // A key with inconsistent numbers also causes this, so the device is not at fault.
+                    return Err(Fault::Declined("the signature does not verify with its key"));
                 }
                 output.copy_from_slice(number);
                 Ok(Outcome::Done)
             }
             Operands::Verify { .. } => Ok(if result == padded { Outcome::Done } else { Outcome::BadTag }),
-            _ => Err(Fault::failed("a request of another kind than its session")),
+            _ => Err(Fault::failed("the session does not support the operation")),
         }
     }
 
-    /// Of a slot: what a device computes with, its result, and the padded digest. The last is kept because the caller's may change: it
-    /// may lie in foreign memory.
-    fn numbers<'a>(&self, room: &'a mut Room<'_>) -> [&'a mut [u8]; 3] {
-        let (number, rest) = room.buffer[DATA..].split_at_mut(self.size);
+    /// Returns the numbers in a slot: the input of the computation, its result, and the padded digest. The digest is a copy, because the caller's may
+    /// change in foreign memory.
+    fn numbers<'a>(&self, memory: &'a mut SlotMemory<'_>) -> [&'a mut [u8]; 3] {
+        let (number, rest) = memory.buffer[DATA..].split_at_mut(self.size);
         let (result, rest) = rest.split_at_mut(self.size);
         [number, result, &mut rest[..self.size]]
     }
 
     fn wipe(&self, pair: &mut Pair, slot: &Slot) {
-        for number in self.numbers(&mut pair.room(slot)) {
+        for number in self.numbers(&mut pair.memory(slot)) {
             number.fill(0);
         }
     }
 
     fn is_below_modulus(&self, number: &[u8]) -> bool {
-        // Of equal length, with their high bytes first. Both are public.
+        // Both numbers are big-endian, of equal length, and public.
         number < &self.params.key()[..self.size]
     }
 }
 
-/// Writes a job into its slot; or says how it ends, and gives the slot back.
+/// Writes a job into its slot, or returns the slot with the job's result.
 pub(crate) fn begin(
     job: &mut Job,
     pair: &mut Pair,
@@ -164,14 +167,14 @@ pub(crate) fn begin(
     });
     let (session, operands) = job.parts();
     let Some(rsa) = (session as &dyn Any).downcast_ref::<RsaSession>() else {
-        return Err((slot, Err(Fault::failed("a session of another device"))));
+        return Err((slot, Err(Fault::failed("the session belongs to another device"))));
     };
     let digest = match (&operands, scattered) {
         (_, Some(digest)) => digest,
         (Operands::Sign { input, .. } | Operands::Verify { input, .. }, None) => input,
         _ => &[],
     };
-    match rsa.prepare(&operands, digest, pair.number, &mut pair.room(&slot)) {
+    match rsa.prepare(&operands, digest, pair.number, &mut pair.memory(&slot)) {
         Ok((session, step)) => Ok((Request::power(slot, session, step == Step::Sign, rsa.size), step)),
         Err(end) => {
             rsa.wipe(pair, &slot);
@@ -180,7 +183,7 @@ pub(crate) fn begin(
     }
 }
 
-/// After a step: the request of the next one; or how the job ends, with its slot.
+/// Returns the request of the step that follows `step`, or the slot with the job's result.
 pub(crate) fn proceed(
     job: &mut Job,
     step: Step,
@@ -190,24 +193,24 @@ pub(crate) fn proceed(
 ) -> Result<Request, (Slot, Result<Outcome, Fault>)> {
     let (session, operands) = job.parts();
     let Some(rsa) = (session as &dyn Any).downcast_ref::<RsaSession>() else {
-        return Err((slot, Err(Fault::failed("a session of another device"))));
+        return Err((slot, Err(Fault::failed("the session belongs to another device"))));
     };
     let number = pair.number;
     let end = match (status, step) {
         (Status::Failed(why), _) => Err(Fault::failed(why)),
-        (Status::BadTag, _) => Err(Fault::failed("DPDK: a tag, of RSA")),
-        (Status::Done, Step::Sign) => match rsa.check(number, &mut pair.room(&slot)) {
+        (Status::BadTag, _) => Err(Fault::failed("DPDK: an RSA operation reports a bad tag")),
+        (Status::Done, Step::Sign) => match rsa.prepare_check(number, &mut pair.memory(&slot)) {
             Ok(session) => return Ok(Request::power(slot, session, false, rsa.size)),
             Err(fault) => Err(fault),
         },
-        (Status::Done, Step::Check | Step::Verify) => rsa.finish(operands, &mut pair.room(&slot)),
+        (Status::Done, Step::Check | Step::Verify) => rsa.finish(operands, &mut pair.memory(&slot)),
     };
     rsa.wipe(pair, &slot);
     Err((slot, end))
 }
 
-/// Whether a modulus has its length and is odd, and is the product of the primes: with other numbers a device would fail, and be
-/// left by everybody. No branch and no index depends on a prime.
+/// Returns whether a modulus has its length, is odd, and is the product of the primes. With other numbers a device would fail, and be quarantined for all
+/// callers. No branch and no index depends on a prime.
 fn is_sound(key: &RsaKey<'_>) -> bool {
     let [first, .., last] = key.modulus else { return false };
     if first >> 7 == 0 || last & 1 == 0 {
@@ -228,17 +231,17 @@ fn is_sound(key: &RsaKey<'_>) -> bool {
     *product == *key.modulus
 }
 
-/// Bytes of the longest digest.
+/// Length of the longest digest in bytes.
 const MOST_DIGEST: usize = 64;
 
-/// `EMSA-PKCS1-v1_5` of a digest (RFC 8017, 9.2), whose function its length tells.
+/// Writes `EMSA-PKCS1-v1_5` of a digest (RFC 8017, 9.2). Its length determines the hash function.
 fn pad(digest: &[u8], number: &mut [u8]) -> Result<(), Fault> {
-    // What stands before a digest in DigestInfo (RFC 8017, 9.2, note 1): 2.16.840.1.101.3.4.2.N, and the lengths.
+    // The prefix of a digest in DigestInfo (RFC 8017, 9.2, note 1): 2.16.840.1.101.3.4.2.N, and the lengths.
     let (last, length) = match digest.len() {
         32 => (1, 32),
         48 => (2, 48),
         64 => (3, 64),
-        _ => return Err(Fault::Declined("no digest of SHA-256, SHA-384 or SHA-512")),
+        _ => return Err(Fault::Declined("the digest is not one of SHA-256, SHA-384 or SHA-512")),
     };
     let info = [
         0x30,
@@ -272,8 +275,8 @@ fn pad(digest: &[u8], number: &mut [u8]) -> Result<(), Fault> {
 
 impl DeviceSession for RsaSession {
     fn run(&self, _operands: Operands<'_>) -> Result<Outcome, Fault> {
-        // Core does not call this of a device that is not direct.
-        Err(Fault::failed("a cryptodev works through its queues only"))
+        // Core does not call this on a device that is not direct.
+        Err(Fault::failed("a cryptodev takes requests through its queues only"))
     }
 }
 

@@ -1,33 +1,34 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use gantry_core::driver::{DeviceSession, Job, Operands, Origin, Refusal, Scattered, Segment, Unsupported};
-use gantry_core::{Fault, Kind, Operation, Outcome, SessionParams};
+use gantry_core::driver::{DeviceSession, Job, Operands, Origin, Refusal, Scattered, Segment};
+use gantry_core::{AlgorithmInfo, Fault, Kind, Operation, Outcome, SessionParams};
 
-use crate::device::{AEAD, AUTH, CHAIN, CIPHER, Offered, Way, has_free_key};
+use crate::algorithms::{AEAD, AUTH, AlgorithmSupport, CHAIN, CIPHER, CryptodevOp};
 use crate::engine::Engine;
-use crate::sys::{DATA, IV, Layout, Lent, Recipe, Room, Session, Status};
+use crate::fault::unsupported;
+use crate::sys::{DATA, IV, Layout, LentMemory, Recipe, Session, SlotMemory, Status};
 
-/// Most bytes of associated data. In front of the data there is room for them, for CCM's 18 bytes, and for an IV.
+/// Most bytes of associated data. The room in front of the data also holds CCM's 18 bytes and an IV.
 const MOST_AAD: usize = 1024;
-/// What CCM wants in front of its associated data, and where its nonce stands in the IV (rte_crypto_sym.h).
+/// Bytes that CCM needs before its associated data, and the position of its nonce in the IV (rte_crypto_sym.h).
 const CCM_FRONT: usize = 18;
 const CCM_NONCE: usize = 1;
-/// Sessions of DPDK for one of ours: two directions with a few lengths of associated data or nonces.
+/// Most DPDK sessions of one Gantry session: two directions with a few lengths of associated data or nonces.
 const VARIANTS: usize = 16;
 
 /// A session of the device.
 ///
-/// DPDK fixes the direction, the length of the nonce and that of the associated data when a session is made, and Gantry
-/// leaves them to each request. So there is a session of DPDK for each combination that a request has asked for.
+/// A DPDK session has a fixed direction and fixed lengths of nonce and associated data, while Gantry allows any in each
+/// request. So each combination gets its own DPDK session on first use.
 pub(crate) struct DpdkSession {
     engine: Arc<Engine>,
     params: SessionParams,
-    offered: Offered,
-    /// See `is_exact`.
-    exact: bool,
-    /// Filled from the front, and never changed: requests look here without a lock.
+    support: AlgorithmSupport,
+    /// See `device::handles_edge_cases`.
+    handles_edge_cases: bool,
+    /// Filled from the front and never changed, so that requests read it without a lock.
     variants: [OnceLock<Variant>; VARIANTS],
-    making: Mutex<()>,
+    creation: Mutex<()>,
 }
 
 struct Variant {
@@ -35,50 +36,47 @@ struct Variant {
     session: Session,
 }
 
-/// What a session of DPDK is made for.
+/// The purpose of a session of DPDK.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape {
     decrypt: bool,
     iv: usize,
     aad: usize,
-    /// The MAC of a chain without its cipher.
+    /// Only the MAC of a chain, without its cipher.
     mac_only: bool,
-}
-
-pub(crate) fn unsupported(why: &'static str) -> Refusal {
-    Unsupported::because(why).into()
 }
 
 impl DpdkSession {
     pub(crate) fn new(
         engine: &Arc<Engine>,
         params: &SessionParams,
-        offered: Offered,
-        exact: bool,
+        support: AlgorithmSupport,
+        handles_edge_cases: bool,
     ) -> Result<Self, Refusal> {
         let info = params.algorithm().info();
-        let chain = matches!(offered.way, Way::Chain { .. });
-        let free_key = mac_key(if chain { params.second_key() } else { params.key() });
-        if (chain || has_free_key(info)) && !offered.auth.key.allows(free_key.len()) {
-            return Err(unsupported("the device takes no MAC key of this length"));
+        let chain = matches!(support.operation, CryptodevOp::Chain { .. });
+        let key = mac_key(if chain { params.mac_key() } else { params.key() });
+        if (chain || has_variable_key(info)) && !support.auth.key.allows(key.len()) {
+            return Err(unsupported("the device takes no MAC keys of this length"));
         }
-        if info.kind != Kind::Cipher && !offered.auth.tag.allows(params.tag_length()) {
-            return Err(unsupported("the device makes no tag of this length"));
+        if info.kind != Kind::Cipher && !support.auth.tag.allows(params.tag_len()) {
+            return Err(unsupported("the device computes no tags of this length"));
         }
         let session = Self {
             engine: engine.clone(),
             params: params.clone(),
-            offered,
-            exact,
+            support,
+            handles_edge_cases,
             variants: std::array::from_fn(|_| OnceLock::new()),
-            making: Mutex::new(()),
+            creation: Mutex::new(()),
         };
-        // One that most requests will have: whether the device takes it at all shows here.
-        let decrypt = !info.kind.operations().iter().any(|operation| !operation.is_back() && params.allows(*operation));
+        // Opening the most frequent variant shows if the device supports the algorithm at all.
+        let decrypt =
+            !info.kind.operations().iter().any(|operation| !operation.is_inverse() && params.allows(*operation));
         let iv = if info.iv.min == info.iv.max { info.iv.min } else { 12 };
         match session.variant(Shape { decrypt, iv, aad: 0, mac_only: false }) {
             Ok(_) => Ok(session),
-            Err(_) => Err(unsupported("the device opens no such session, or has no room for more")),
+            Err(_) => Err(unsupported("the device does not support such a session, or cannot open more")),
         }
     }
 
@@ -88,113 +86,119 @@ impl DpdkSession {
             match variant.get() {
                 Some(variant) if variant.shape == shape => return Ok(&variant.session),
                 Some(_) => {}
-                None => return self.make(shape),
+                None => return self.create_variant(shape),
             }
         }
-        Err(Fault::Declined("a session with that many lengths of nonces and associated data"))
+        Err(Fault::Declined("a session has too many different lengths of nonces and associated data"))
     }
 
     #[cold]
-    fn make(&self, shape: Shape) -> Result<&Session, Fault> {
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+    fn create_variant(&self, shape: Shape) -> Result<&Session, Fault> {
+        let _making = self.creation.lock().unwrap_or_else(PoisonError::into_inner);
         for variant in &self.variants {
             match variant.get() {
                 Some(variant) if variant.shape == shape => return Ok(&variant.session),
                 Some(_) => {}
                 None => {
                     let session = self.engine.open(&self.recipe(shape));
-                    let session = session.ok_or(Fault::Declined("the device opens no session for such requests"))?;
+                    let session =
+                        session.ok_or(Fault::Declined("the device cannot open a session for such requests"))?;
                     return Ok(&variant.get_or_init(|| Variant { shape, session }).session);
                 }
             }
         }
-        Err(Fault::Declined("a session with that many lengths of nonces and associated data"))
+        Err(Fault::Declined("a session has too many different lengths of nonces and associated data"))
     }
 
     fn recipe(&self, Shape { decrypt, iv, aad, mac_only }: Shape) -> Recipe<'_> {
         let params = &self.params;
-        let recipe = Recipe { decrypt, iv, aad, tag: params.tag_length(), key: params.key(), ..Recipe::default() };
-        match self.offered.way {
-            Way::Cipher(cipher) => Recipe { kind: CIPHER, cipher, ..recipe },
-            Way::Auth(auth) => Recipe { kind: AUTH, auth, key: &[], auth_key: self.auth_key(), ..recipe },
-            Way::Chain { auth, .. } if mac_only => {
+        let recipe = Recipe { decrypt, iv, aad, tag: params.tag_len(), key: params.key(), ..Recipe::default() };
+        match self.support.operation {
+            CryptodevOp::Cipher(cipher) => Recipe { kind: CIPHER, cipher, ..recipe },
+            CryptodevOp::Auth(auth) => Recipe { kind: AUTH, auth, key: &[], auth_key: self.auth_key(), ..recipe },
+            CryptodevOp::Chain { auth, .. } if mac_only => {
                 Recipe { kind: AUTH, auth, iv: 0, key: &[], auth_key: self.auth_key(), ..recipe }
             }
-            Way::Aead(aead) => Recipe { kind: AEAD, aead, ..recipe },
-            Way::Chain { cipher, auth } => Recipe { kind: CHAIN, cipher, auth, auth_key: self.auth_key(), ..recipe },
+            CryptodevOp::Aead(aead) => Recipe { kind: AEAD, aead, ..recipe },
+            CryptodevOp::Chain { cipher, auth } => {
+                Recipe { kind: CHAIN, cipher, auth, auth_key: self.auth_key(), ..recipe }
+            }
         }
     }
 
     fn auth_key(&self) -> &[u8] {
-        match self.offered.way {
-            Way::Chain { .. } => mac_key(self.params.second_key()),
-            way if way.is_hmac() => mac_key(self.params.key()),
+        match self.support.operation {
+            CryptodevOp::Chain { .. } => mac_key(self.params.mac_key()),
+            operation if operation.is_hmac() => mac_key(self.params.key()),
             _ => self.params.key(),
         }
     }
 
-    /// What of the data in segments the device uses where they lie; `None`: they are copied.
+    /// Returns the data in segments that the device uses in place; `None` if it is copied.
     ///
-    /// A copy of few bytes costs less than what lending them does: two more mbufs, and the count of the regions' owners.
-    /// The result goes into the slot and is copied from there where it would take the place of the input: whoever runs the request
-    /// after a fault needs the input as it was. So do chains, whose MAC goes over what stands before the data in one buffer. What
-    /// is authenticated in foreign memory is copied as a whole: PMDs read data twice, and could authenticate other bytes than
-    /// they decrypt or have encrypted.
-    pub(crate) fn lendable(&self, operation: Operation, data: Scattered<'_>) -> Option<Lent> {
+    /// Copying few bytes costs less than lending them, which needs two more mbufs and counts references to the regions. A result that would replace
+    /// the input goes to the slot and is copied from there, because after a fault another device needs the original input. Chains do the same,
+    /// because their MAC covers the bytes before the data in one buffer. Authenticated data in foreign memory is copied as a whole: PMDs read data
+    /// twice, and could authenticate other bytes than they decrypt or have encrypted.
+    pub(crate) fn memory_to_lend(&self, operation: Operation, data: Scattered<'_>) -> Option<LentMemory> {
         let [input] = data.input.list() else { return None };
         let output = data.output.list().first()?;
         let is_cipher = matches!(operation, Operation::Encrypt | Operation::Decrypt);
         let is_foreign = [input, output].iter().any(|segment| segment.region().origin() == Origin::Foreign);
         if input.len() < self.engine.lend_from.max(1)
-            || matches!(self.offered.way, Way::Chain { .. })
+            || matches!(self.support.operation, CryptodevOp::Chain { .. })
             || is_foreign && !is_cipher
         {
             return None;
         }
-        Some(Lent::new(input, Some(output).filter(|output| writes_data(operation) && !overlap(input, output))))
+        Some(LentMemory::new(input, Some(output).filter(|output| writes_data(operation) && !overlap(input, output))))
     }
 
-    /// Writes a request into its slot. `outside` are bytes of data that are not among its operands: they are in the slot already,
-    /// or stay where they are.
+    /// Writes a request into its slot. `external_length` is the length of data that are not among its operands: these are already in
+    /// the slot, or used in place.
     pub(crate) fn prepare(
         &self,
         operands: &Operands<'_>,
-        outside: Option<usize>,
-        room: &mut Room<'_>,
+        external_length: Option<usize>,
+        memory: &mut SlotMemory<'_>,
     ) -> Result<(&Session, Layout), Fault> {
-        let bytes = outside.unwrap_or_else(|| operands.bytes());
-        if let (None, Some(input)) = (outside, input(operands)) {
-            put(room, DATA, input);
+        let bytes = external_length.unwrap_or_else(|| operands.bytes());
+        if let (None, Some(input)) = (external_length, input(operands)) {
+            write_at(memory, DATA, input);
         }
         match operands {
             Operands::Cipher { operation, iv, .. } => {
                 let shape = Shape { decrypt: *operation == Operation::Decrypt, iv: iv.len(), aad: 0, mac_only: false };
                 self.check_counter(iv, bytes)?;
                 let session = self.variant(shape)?;
-                copy(&mut room.iv[..iv.len()], iv);
+                copy(&mut memory.iv[..iv.len()], iv);
                 Ok((session, Layout { kind: CIPHER, packet: DATA, data: bytes, tag: 0, aad: DATA }))
             }
-            Operands::Digest { output, .. } => self.prepare_auth(&[], bytes, output.len(), room),
-            Operands::Mac { iv, output, .. } => self.prepare_auth(iv, bytes, output.len(), room),
-            Operands::Seal { iv, aad, tag, .. } => self.prepare_aead(false, iv, aad, bytes, tag.len(), room),
+            Operands::Digest { output, .. } => self.prepare_auth(&[], bytes, output.len(), memory),
+            Operands::Mac { iv, output, .. } => self.prepare_auth(iv, bytes, output.len(), memory),
+            Operands::Seal { iv, aad, tag, .. } => self.prepare_aead(false, iv, aad, bytes, tag.len(), memory),
             Operands::Open { iv, aad, tag, .. } => {
-                let prepared = self.prepare_aead(true, iv, aad, bytes, tag.len(), room)?;
-                put(room, DATA + bytes, tag);
+                let prepared = self.prepare_aead(true, iv, aad, bytes, tag.len(), memory)?;
+                write_at(memory, DATA + bytes, tag);
                 Ok(prepared)
             }
-            _ => Err(Fault::failed("a request of another kind than its session")),
+            _ => Err(Fault::failed("the session does not support the operation")),
         }
     }
 
-    /// Declines what would make a counter of 32 bits wrap: the 12 bytes before it would not change.
+    /// Declines requests whose 32-bit counter would wrap, because the 12 bytes before it would not change.
     fn check_counter(&self, iv: &[u8], data: usize) -> Result<(), Fault> {
-        if self.exact || !self.offered.way.counts() {
+        if self.handles_edge_cases || !self.support.operation.uses_ctr() {
             return Ok(());
         }
         let counter = iv.last_chunk().map_or(0, |counter| u32::from_be_bytes(*counter));
         let blocks = data.div_ceil(16) as u64;
         let wraps = u64::from(counter) + blocks > 1 << 32;
-        if wraps { Err(Fault::Declined("a counter of 32 bits, which this request would exceed")) } else { Ok(()) }
+        if wraps {
+            Err(Fault::Declined("the device has a 32-bit counter, which this request would overflow"))
+        } else {
+            Ok(())
+        }
     }
 
     fn prepare_auth(
@@ -202,13 +206,13 @@ impl DpdkSession {
         iv: &[u8],
         bytes: usize,
         tag: usize,
-        room: &mut Room<'_>,
+        memory: &mut SlotMemory<'_>,
     ) -> Result<(&Session, Layout), Fault> {
-        if bytes == 0 && self.offered.way.is_hmac() && !self.exact {
-            return Err(Fault::Declined("no HMAC of an empty message"));
+        if bytes == 0 && self.support.operation.is_hmac() && !self.handles_edge_cases {
+            return Err(Fault::Declined("the device computes no HMAC of an empty message"));
         }
         let session = self.variant(Shape { decrypt: false, iv: iv.len(), aad: 0, mac_only: false })?;
-        copy(&mut room.iv[..iv.len()], iv);
+        copy(&mut memory.iv[..iv.len()], iv);
         Ok((session, Layout { kind: AUTH, packet: DATA, data: bytes, tag, aad: DATA }))
     }
 
@@ -219,52 +223,57 @@ impl DpdkSession {
         aad: &[u8],
         bytes: usize,
         tag: usize,
-        room: &mut Room<'_>,
+        memory: &mut SlotMemory<'_>,
     ) -> Result<(&Session, Layout), Fault> {
         if aad.len() > MOST_AAD {
-            return Err(Fault::Declined("associated data up to 1024 bytes only"));
+            return Err(Fault::Declined("the device takes at most 1024 bytes of associated data"));
         }
-        if let Way::Chain { .. } = self.offered.way {
-            // The MAC goes over associated data, IV and ciphertext, which lie in a row; DPDK calls none of it AAD.
+        if let CryptodevOp::Chain { .. } = self.support.operation {
+            // The MAC covers associated data, IV and ciphertext, which are adjacent; DPDK calls none of it AAD.
             self.check_counter(iv, bytes)?;
-            // Without data, nothing is left for the cipher, and ipsec-mb does not stop at nothing.
+            // Without data the cipher has no work, and ipsec-mb mishandles empty data.
             let mac_only = bytes == 0;
             let session = self.variant(Shape { decrypt, iv: iv.len(), aad: 0, mac_only })?;
             let kind = if mac_only { AUTH } else { CHAIN };
             let packet = DATA - IV - aad.len();
-            copy(&mut room.iv[..], iv);
-            put(room, packet, aad);
-            put(room, DATA - IV, iv);
+            copy(&mut memory.iv[..], iv);
+            write_at(memory, packet, aad);
+            write_at(memory, DATA - IV, iv);
             return Ok((session, Layout { kind, packet, data: bytes, tag, aad: packet }));
         }
-        if !self.offered.main.iv.allows(iv.len()) {
-            return Err(Fault::Declined("the device takes no nonce of this length"));
+        if !self.support.main.iv.allows(iv.len()) {
+            return Err(Fault::Declined("the device takes no nonces of this length"));
         }
-        if !self.offered.main.aad.allows(aad.len()) {
+        if !self.support.main.aad.allows(aad.len()) {
             return Err(Fault::Declined("the device takes no associated data of this length"));
         }
         let session = self.variant(Shape { decrypt, iv: iv.len(), aad: aad.len(), mac_only: false })?;
-        let (nonce, front) = if self.offered.way.is_ccm() { (CCM_NONCE, CCM_FRONT) } else { (0, 0) };
-        copy(&mut room.iv[nonce..nonce + iv.len()], iv);
-        // CCM pads it to whole blocks, where it lies, and QAT reads zeros behind that of GCM (DPDK's guide, "Limitations").
+        let (nonce, front) = if self.support.operation.is_ccm() { (CCM_NONCE, CCM_FRONT) } else { (0, 0) };
+        copy(&mut memory.iv[nonce..nonce + iv.len()], iv);
+        // CCM pads associated data to whole blocks in place, and QAT reads zeros behind GCM's (DPDK's guide, "Limitations").
         let start = DATA - (front + aad.len()).next_multiple_of(16);
-        put(room, start + front, aad);
-        room.buffer[start + front + aad.len()..DATA].fill(0);
+        write_at(memory, start + front, aad);
+        memory.buffer[start + front + aad.len()..DATA].fill(0);
         Ok((session, Layout { kind: AEAD, packet: DATA, data: bytes, tag, aad: start }))
     }
 }
 
-/// DPDK knows no empty keys, and HMAC fills up a key with zeros: one of them is the same key.
+/// Returns whether an algorithm takes keys of more than one length.
+fn has_variable_key(info: &AlgorithmInfo) -> bool {
+    info.key.min != info.key.max
+}
+
+/// Replaces an empty key, which DPDK does not support, by one zero byte: HMAC pads keys with zeros, so both are the same key.
 fn mac_key(key: &[u8]) -> &[u8] {
     if key.is_empty() { &[0] } else { key }
 }
 
-fn put(room: &mut Room<'_>, at: usize, bytes: &[u8]) {
-    copy(&mut room.buffer[at..at + bytes.len()], bytes);
+fn write_at(memory: &mut SlotMemory<'_>, at: usize, bytes: &[u8]) {
+    copy(&mut memory.buffer[at..at + bytes.len()], bytes);
 }
 
-/// `to.copy_from_slice(from)`. Copies of a length that the compiler knows are a few instructions, others a call, and nonces,
-/// headers and tags are as long as these.
+/// Copies `from` to `to`. The listed lengths are those of nonces, headers and tags: copies of constant length compile to a few
+/// instructions, others to a call.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
     match from.len() {
@@ -277,43 +286,43 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Takes the result of a job out of its slot, and wipes what is secret of it. Returns the result with the bytes of messages that
-/// were copied.
+/// Takes the result of a job out of its slot, and wipes its secrets. Returns the result, with the number of message bytes that were
+/// copied.
 pub(crate) fn finish(
     job: &mut Job,
-    room: &mut Room<'_>,
+    memory: &mut SlotMemory<'_>,
     status: Status,
-    lent: Option<&Lent>,
+    lent_memory: Option<&LentMemory>,
 ) -> (Result<Outcome, Fault>, usize) {
     let operation = job.operands().operation();
     let Some(Scattered { input, output }) = job.segments() else {
-        return deliver(job.operands(), None, room, status);
+        return deliver(job.operands(), None, memory, status);
     };
     let bytes = input.bytes();
     let mut copied = 0;
-    match (lent, status) {
-        (Some(lent), Status::Done) if lent.takes_result() => {}
+    match (lent_memory, status) {
+        (Some(lent_memory), Status::Done) if lent_memory.takes_result() => {}
         (_, Status::Done) if writes_data(operation) => {
-            output.write(&room.buffer[DATA..DATA + bytes]).expect("core has compared the lengths");
+            output.write(&memory.buffer[DATA..DATA + bytes]).expect("core has compared the lengths");
             copied = bytes;
         }
-        // A PMD decrypts before it knows whether the tag fits.
-        (Some(lent), _) => lent.wipe(),
+        // A PMD decrypts before it has checked the tag.
+        (Some(lent_memory), _) => lent_memory.wipe(),
         _ => {}
     }
-    (deliver(job.operands(), Some(bytes), room, status).0, copied)
+    (deliver(job.operands(), Some(bytes), memory, status).0, copied)
 }
 
-/// Takes what belongs to the operands out of a slot, and wipes what is secret of it. `outside` are bytes of data that are not among
-/// them. Returns the bytes of messages that were copied.
+/// Moves results from a slot to the operands, and wipes its secrets. `external_length` is the number of data bytes that are not in the slot. Returns the
+/// number of message bytes that were copied.
 pub(crate) fn deliver(
     operands: Operands<'_>,
-    outside: Option<usize>,
-    room: &mut Room<'_>,
+    external_length: Option<usize>,
+    memory: &mut SlotMemory<'_>,
     status: Status,
 ) -> (Result<Outcome, Fault>, usize) {
-    let (data, tag_length) = (outside.unwrap_or_else(|| operands.bytes()), tag_length(&operands));
-    let (text, tag) = room.buffer[DATA..DATA + data + tag_length].split_at_mut(data);
+    let (data, tag_length) = (external_length.unwrap_or_else(|| operands.bytes()), tag_length(&operands));
+    let (text, tag) = memory.buffer[DATA..DATA + data + tag_length].split_at_mut(data);
     let result = match status {
         Status::Done => Ok(Outcome::Done),
         Status::BadTag => Ok(Outcome::BadTag),
@@ -323,7 +332,7 @@ pub(crate) fn deliver(
     let mut copied = 0;
     let secret = match operands {
         Operands::Cipher { operation, data: mut to, .. } => {
-            if done && outside.is_none() {
+            if done && external_length.is_none() {
                 to.output().copy_from_slice(text);
                 copied = data;
             }
@@ -333,14 +342,14 @@ pub(crate) fn deliver(
             if done {
                 copy(to_tag, tag);
             }
-            if done && outside.is_none() {
+            if done && external_length.is_none() {
                 to.output().copy_from_slice(text);
                 copied = data + tag.len();
             }
             false
         }
         Operands::Open { data: mut to, .. } => {
-            if done && outside.is_none() {
+            if done && external_length.is_none() {
                 to.output().copy_from_slice(text);
                 copied = data;
             }
@@ -355,14 +364,14 @@ pub(crate) fn deliver(
         }
         _ => true,
     };
-    // Ciphertext may stay where it is, plaintext not.
+    // Ciphertext may stay in the slot, plaintext may not.
     if secret || !done {
         text.fill(0);
     }
     (result, copied)
 }
 
-/// The data among the operands.
+/// Returns the input data among the operands.
 fn input<'a>(operands: &'a Operands<'_>) -> Option<&'a [u8]> {
     match operands {
         Operands::Cipher { data, .. } | Operands::Seal { data, .. } | Operands::Open { data, .. } => Some(data.input()),
@@ -375,7 +384,7 @@ fn writes_data(operation: Operation) -> bool {
     matches!(operation, Operation::Encrypt | Operation::Decrypt | Operation::Seal | Operation::Open)
 }
 
-/// Whether two segments have bytes in common.
+/// Returns whether two segments have common bytes.
 fn overlap(one: &Segment, other: &Segment) -> bool {
     let [at, other_at] = [one, other].map(|segment| segment.address().addr().get());
     at < other_at + other.len() && other_at < at + one.len()
@@ -392,8 +401,8 @@ fn tag_length(operands: &Operands<'_>) -> usize {
 
 impl DeviceSession for DpdkSession {
     fn run(&self, _operands: Operands<'_>) -> Result<Outcome, Fault> {
-        // Core does not call this of a device that is not direct.
-        Err(Fault::failed("a cryptodev works through its queues only"))
+        // Core does not call this on a device that is not direct.
+        Err(Fault::failed("a cryptodev takes requests through its queues only"))
     }
 }
 

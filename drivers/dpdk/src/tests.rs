@@ -1,29 +1,31 @@
-//! Against DPDK itself, with devices that need no hardware: `scripts/dpdk && cargo test -p gantry-driver-dpdk -- --ignored`.
-//! One process runs DPDK once, so each test has devices of its own.
+//! Tests against DPDK itself, with devices that need no hardware: `scripts/dpdk && cargo test -p gantry-driver-dpdk --
+//! --ignored`. One process runs DPDK once, so each test has devices of its own.
 
-/// Keys in the memory of the process.
+/// Tests that keys leave the memory of the process.
 mod keys;
-/// Data in regions.
-mod lent;
-/// Queue pairs of several threads.
+/// Tests of data in regions.
+mod lending;
+/// Tests of several threads with queue pairs.
 mod pairs;
-/// Where a policy that learns sends requests.
+/// Tests of the learned policies with DPDK's devices.
 mod routes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gantry_core::driver::{Device, Driver, Found, Operands};
 use gantry_core::route::Failover;
 use gantry_core::{
     Algorithm, DeviceState, Fault, Gantry, Outcome, QueueOptions, Request, Session, SessionParams, Submission,
 };
+use gantry_lab::wait_until;
 
-use crate::device::{CIPHER, DpdkDevice, Offered};
+use crate::algorithms::{AlgorithmSupport, CIPHER};
+use crate::device::DpdkDevice;
 use crate::engine::{Engine, SLOTS};
 use crate::session::{DpdkSession, deliver};
-use crate::sys::{self, Blocked, DATA, Layout, Recipe, Request as Placed, Room, Status};
+use crate::sys::{self, DATA, Layout, QueueError, Recipe, Request as SlotRequest, SlotMemory, Status};
 use crate::{DpdkDriver, Options, library};
 
 fn shim() -> PathBuf {
@@ -51,20 +53,20 @@ pub(crate) fn engine(device: &str) -> Arc<Engine> {
     library::running(device).expect("the device runs")
 }
 
-/// Everything to the first of these devices that works.
+/// Creates a framework that sends every request to the first working device.
 pub(crate) fn framework(devices: &[&str], queues: u32) -> Gantry {
-    let order = devices.iter().map(|device| format!("dpdk:{}", library::name_of(device))).collect();
+    let order = devices.iter().map(|device| format!("dpdk:{}", library::device_name(device))).collect();
     Gantry::builder().driver(&driver(devices, queues)).policy(Failover { order }).build()
 }
 
 const TEXT: [u8; 1000] = [7; 1000];
 
 fn session(gantry: &Gantry) -> Session {
-    let params = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).mac_key(&[2; 32]).tag_len(16);
+    let params = SessionParams::new(Algorithm::Aes128CbcHmacSha256, &[1; 16]).with_mac_key(&[2; 32]).with_tag_len(16);
     gantry.session(params).unwrap()
 }
 
-/// Seals so many messages in one batch: how many each device did, and whether they are all sealed alike.
+/// Seals `count` messages in one batch. Returns the number that each device did, and whether all are sealed alike.
 fn seal(session: &Session, count: usize) -> (Vec<usize>, bool) {
     let mut data = vec![TEXT[..992].to_vec(); count];
     let mut tags = vec![[0; 16]; count];
@@ -86,7 +88,7 @@ fn seal(session: &Session, count: usize) -> (Vec<usize>, bool) {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_device_that_could_not_be_brought_up_is_tried_again() {
+fn a_device_that_failed_to_start_is_retried() {
     let (worker, name) = ("crypto_openssl_later", "dpdk:crypto_scheduler_later");
     let scheduler = format!("crypto_scheduler_later,worker={worker},mode=round-robin");
     let early = driver(&[&scheduler], 1);
@@ -97,26 +99,26 @@ fn a_device_that_could_not_be_brought_up_is_tried_again() {
     let complete = driver(&[worker, &scheduler], 1);
     assert_eq!(gantry.discover(&complete, |_| None), [name]);
     assert_eq!(state(&gantry), DeviceState::Ready);
-    assert!(gantry.discover(&complete, |_| None).is_empty(), "it runs");
+    assert!(gantry.discover(&complete, |_| None).is_empty(), "the device runs already");
     assert!(seal(&session(&gantry), 4).1);
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn more_requests_than_a_ring_holds_are_done_all_the_same() {
+fn a_batch_larger_than_the_ring_completes() {
     let gantry = framework(&["crypto_aesni_mb_full"], 1);
     let session = session(&gantry);
     let before = DpdkDriver::copied("dpdk:crypto_aesni_mb_full").unwrap();
     let count = 5 * SLOTS as usize + 3;
     assert_eq!(seal(&session, count), (vec![count, 0], true));
     let copied = DpdkDriver::copied("dpdk:crypto_aesni_mb_full").unwrap() - before;
-    // The known-answer test of the algorithm comes first.
-    assert!(copied >= (count * (992 + 992 + 16)) as u64, "there and back: {copied}");
+    // The algorithm's known-answer test runs first, so it is not counted.
+    assert!(copied >= (count * (992 + 992 + 16)) as u64, "input and output are copied: {copied}");
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_device_that_is_stopped_leaves_its_requests_to_another_and_comes_back() {
+fn requests_of_a_stopped_device_fail_over_and_return_when_it_runs_again() {
     let devices = ["crypto_aesni_mb_stop", "crypto_openssl_stop"];
     let gantry = framework(&devices, 4);
     let session = session(&gantry);
@@ -127,16 +129,12 @@ fn a_device_that_is_stopped_leaves_its_requests_to_another_and_comes_back() {
     assert_eq!(gantry.device("dpdk:crypto_aesni_mb_stop").unwrap().state(), DeviceState::Quarantined);
 
     assert!(engine(devices[0]).cryptodev.run());
-    let end = Instant::now() + Duration::from_secs(20);
-    while seal(&session, 200).0 != [200, 0] {
-        assert!(Instant::now() < end, "it works again, and is not used");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("it is used again", || seal(&session, 200).0 == [200, 0]);
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn requests_in_a_device_that_is_stopped_run_elsewhere_and_their_session_is_kept_until_they_are_back() {
+fn requests_in_flight_fail_over_and_their_session_is_freed_after_they_return() {
     let devices = ["crypto_openssl_flight", "crypto_openssl_beside"];
     let gantry = framework(&devices, 4);
     let session = session(&gantry);
@@ -159,25 +157,25 @@ fn requests_in_a_device_that_is_stopped_run_elsewhere_and_their_session_is_kept_
     assert_eq!(stopped.abandoned(), 20, "DPDK cannot cancel");
 
     drop((queue, session, gantry));
-    assert_eq!(stopped.waiting(), 1, "requests in the device still name it");
+    assert_eq!(stopped.sessions_to_free(), 1, "requests in the device still use the session");
     assert!(stopped.cryptodev.run());
-    let ring = stopped.take().unwrap().expect("nobody has one");
-    assert_eq!((stopped.abandoned(), stopped.waiting()), (0, 0));
+    let ring = stopped.take().unwrap().expect("a free queue pair");
+    assert_eq!((stopped.abandoned(), stopped.sessions_to_free()), (0, 0));
     stopped.put(ring);
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_request_that_a_device_refuses_is_not_offered_to_it_for_ever() {
+fn a_refused_request_is_not_resubmitted_forever() {
     framework(&["crypto_openssl_error"], 1);
     let engine = engine("crypto_openssl_error");
     let recipe = Recipe { kind: CIPHER, cipher: 2, iv: 16, key: &[1; 16], decrypt: true, ..Recipe::default() };
     let session = engine.open(&recipe).unwrap();
-    let mut ring = engine.take().unwrap().expect("nobody has one");
-    // CBC has no 15 bytes. Core would have said so.
+    let mut ring = engine.take().unwrap().expect("a free queue pair");
+    // CBC data cannot have 15 bytes. Core would have rejected the request.
     let layout = Layout { kind: CIPHER, packet: DATA, data: 15, tag: 0, aad: DATA };
-    let mut requests = vec![Placed::new(ring.free.pop().unwrap(), &session, &layout)];
-    assert_eq!(ring.pair.enqueue(&mut requests), Err(Blocked::Refused));
+    let mut requests = vec![SlotRequest::new(ring.free.pop().unwrap(), &session, &layout)];
+    assert_eq!(ring.pair.enqueue(&mut requests), Err(QueueError::Refused));
     ring.free.extend(requests.into_iter().map(|request| ring.pair.withdraw(request)));
     engine.put(ring);
     engine.close(session);
@@ -185,59 +183,60 @@ fn a_request_that_a_device_refuses_is_not_offered_to_it_for_ever() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_scheduler_works_with_the_workers_that_it_is_given_and_not_without() {
+fn a_scheduler_needs_its_workers() {
     let alone = driver(&["crypto_scheduler_alone"], 2).discover();
     match &alone[0] {
         Found::Excluded { name, reason, .. } => {
             assert_eq!(name, "dpdk:crypto_scheduler_alone");
-            assert_eq!(reason, "DPDK made no cryptodev of it");
+            assert_eq!(reason, "DPDK created no cryptodev for the device");
         }
-        Found::Device(_) => panic!("it has nobody to work for it"),
+        Found::Device(_) => panic!("a scheduler without workers"),
     }
     let worker = "crypto_openssl_worker";
     let scheduler = "crypto_scheduler_two,worker=crypto_openssl_worker,mode=round-robin";
     let gantry = framework(&[scheduler, worker], 2);
     let state = gantry.device("dpdk:crypto_openssl_worker").unwrap().state();
-    assert_eq!(state, DeviceState::Excluded("it works for a scheduler".to_owned()));
+    assert_eq!(state, DeviceState::Excluded("a scheduler uses this device as its worker".to_owned()));
     assert!(gantry.device("dpdk:crypto_scheduler_two").is_some());
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn more_queues_than_the_device_has_pairs_are_declined_and_none_is_lost() {
+fn attach_declines_while_all_queue_pairs_are_in_use() {
     framework(&["crypto_null_pairs"], 2);
     let engine = engine("crypto_null_pairs");
     let device = DpdkDevice::new("crypto_null_pairs", "test", engine);
     let (one, other) = (device.attach().unwrap().unwrap(), device.attach().unwrap().unwrap());
-    assert!(matches!(device.attach(), Ok(None)), "none now");
+    assert!(matches!(device.attach(), Ok(None)), "both queue pairs are in use");
     drop(one);
-    let again = device.attach().unwrap().expect("one is free again");
+    let again = device.attach().unwrap().expect("a queue pair is free again");
     drop((other, again));
     assert!(matches!(device.attach(), Ok(Some(_))));
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_child_of_fork_is_kept_away_from_the_devices() {
+fn a_forked_child_cannot_use_the_devices() {
     framework(&["crypto_null_fork"], 2);
     let device = DpdkDevice::new("crypto_null_fork", "test", engine("crypto_null_fork"));
     assert!(sys::in_child(|| matches!(device.attach(), Err(Fault::Failed(_)))));
-    assert!(matches!(device.attach(), Ok(Some(_))), "the parent goes on");
+    assert!(matches!(device.attach(), Ok(Some(_))), "the parent can use the device");
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn nothing_of_an_earlier_request_stands_behind_associated_data() {
+fn associated_data_is_padded_with_zeros() {
     framework(&["crypto_openssl_aad"], 1);
     let engine = engine("crypto_openssl_aad");
-    let offered = Offered::of(Algorithm::Aes128Gcm, &engine.cryptodev.offers(), true).unwrap();
+    let support = AlgorithmSupport::find(Algorithm::Aes128Gcm, &engine.cryptodev.offers(), true).unwrap();
     let params = SessionParams::new(Algorithm::Aes128Gcm, &[1; 16]);
-    let session = DpdkSession::new(&engine, &params, offered, true).unwrap();
+    let session = DpdkSession::new(&engine, &params, support, true).unwrap();
     for length in [0, 5, 16, 20] {
         let (mut buffer, aad) = (vec![0xEE; DATA + 64], vec![4; length]);
         let (mut data, mut tag) = ([7; 16], [0; 16]);
         let seal = Operands::Seal { iv: &[3; 12], aad: &aad, data: (&mut data[..]).into(), tag: &mut tag };
-        let (_, layout) = session.prepare(&seal, None, &mut Room { buffer: &mut buffer, iv: &mut [0; 16] }).unwrap();
+        let (_, layout) =
+            session.prepare(&seal, None, &mut SlotMemory { buffer: &mut buffer, iv: &mut [0; 16] }).unwrap();
         let (there, behind) = buffer[layout.aad..DATA].split_at(length);
         assert_eq!(there, aad);
         assert!(behind.len() < 16 && behind.iter().all(|byte| *byte == 0), "{length}: {behind:?}");
@@ -245,24 +244,24 @@ fn nothing_of_an_earlier_request_stands_behind_associated_data() {
 }
 
 #[test]
-fn why_there_is_no_dpdk_is_said() {
+fn reports_why_the_shim_cannot_be_loaded() {
     let load = |shim: &str| library::load(&Options { shim: Some(shim.into()), ..Options::default() }).err().unwrap();
     let absent = load("/nowhere/libgantry_dpdk.so.23");
     assert_eq!(absent, "/nowhere/libgantry_dpdk.so.23: No such file or directory");
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let other = maps.split_whitespace().find(|word| word.contains("/libc.so")).expect("a C library");
-    assert_eq!(load(other), format!("{other} is no shim of Gantry's"));
+    assert_eq!(load(other), format!("{other} is not Gantry's DPDK shim"));
 }
 
 #[test]
-fn what_did_not_authenticate_leaves_no_plaintext_anywhere() {
+fn unauthenticated_plaintext_is_wiped_from_slot_and_output() {
     for status in [Status::BadTag, Status::Failed("broken")] {
         let mut buffer = vec![0; DATA + 64];
         buffer[DATA..DATA + 16].fill(b'p');
         let mut output = [0xEE; 16];
         let open =
             Operands::Open { iv: &[0; 12], aad: &[], data: (&[1; 16][..], &mut output[..]).into(), tag: &[2; 16] };
-        let (result, copied) = deliver(open, None, &mut Room { buffer: &mut buffer, iv: &mut [0; 16] }, status);
+        let (result, copied) = deliver(open, None, &mut SlotMemory { buffer: &mut buffer, iv: &mut [0; 16] }, status);
         assert_eq!(result.is_ok(), status == Status::BadTag);
         assert_eq!((output, copied), ([0xEE; 16], 0));
         assert_eq!(buffer[DATA..DATA + 16], [0; 16]);

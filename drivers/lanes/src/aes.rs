@@ -1,9 +1,9 @@
 //! AES (FIPS 197): keys, and the modes that have kernels here.
 //!
-//! Only with AES instructions: a table would tell the cache about the key.
+//! Kernels need AES instructions: tables would leak the key through the cache.
 
-/// The body for each round but the last. On ARM it is written out: in a loop, which one of so many rounds stays with the compiler, each key is
-/// added by an instruction of its own, and AESE would do that. On x86-64 both are as fast, and a loop is smaller.
+/// Repeats the body for each round but the last. On ARM the rounds are unrolled: in a loop, the compiler adds each key with a separate
+/// instruction, although AESE can do it. On x86-64 both forms are equally fast, and a loop is smaller.
 macro_rules! each_round {
     ($rounds:ident, |$round:ident| $body:block) => {
         #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ use zeroize::Zeroize;
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 16;
 
-/// The round keys of one key (FIPS 197, 5.2). None lies across two lines of the cache: the kernels read them there again and again.
+/// The round keys of one key (FIPS 197, 5.2). Aligned so that no round key crosses a cache line: the kernels reread them all the time.
 #[repr(C, align(16))]
 pub(crate) struct RoundKeys {
     keys: [[u8; BLOCK]; 15],
@@ -44,18 +44,18 @@ pub(crate) struct RoundKeys {
 }
 
 impl RoundKeys {
-    /// Those of a key of 16, 24 or 32 bytes. `None` for other lengths.
+    /// Expands a key of 16, 24 or 32 bytes. Returns `None` for other lengths.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Box<Self>> {
-        let mut schedule = Box::new(Self::none());
+        let mut schedule = Box::new(Self::zeroed());
         schedule.expand(aes, key).then_some(schedule)
     }
 
-    /// Those of no key.
-    pub(crate) fn none() -> Self {
+    /// Returns round keys that are all zero, without rounds.
+    pub(crate) fn zeroed() -> Self {
         RoundKeys { keys: [[0; BLOCK]; 15], rounds: 0 }
     }
 
-    /// Expands a key of 16, 24 or 32 bytes, where it stays: a value that moves leaves copies behind. Whether it has such a length.
+    /// Expands a key of 16, 24 or 32 bytes in place, because moving a value leaves copies behind. Returns false for other lengths.
     pub(crate) fn expand(&mut self, aes: Aes, key: &[u8]) -> bool {
         let words = key.len() / 4;
         if ![16, 24, 32].contains(&key.len()) {
@@ -81,7 +81,7 @@ impl RoundKeys {
         true
     }
 
-    /// The round keys of the equivalent inverse cipher (FIPS 197, 5.3.5), in the order in which it uses them.
+    /// Returns the round keys of the equivalent inverse cipher (FIPS 197, 5.3.5), in the order of use.
     pub(crate) fn inverse(&self, aes: Aes) -> Box<Self> {
         let mut inverse = Box::new(RoundKeys { keys: [[0; BLOCK]; 15], rounds: self.rounds });
         let last_first = self.keys[..=self.rounds].iter().rev();
@@ -94,13 +94,13 @@ impl RoundKeys {
         inverse
     }
 
-    /// The round keys, one after the other.
+    /// Returns the round keys in order.
     pub(crate) fn as_blocks(&self) -> &[[u8; BLOCK]; 15] {
         &self.keys
     }
 
-    /// What a chain over blocks, each behind a chaining value, must not leave behind: the keys, and those that are added to a block,
-    /// alone and with it.
+    /// Returns the secrets that a chain must not leave on the stack: the keys, and sums of keys, blocks and chaining values. `blocks`
+    /// holds pairs of a chaining value and the block after it.
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(crate) fn secrets_of_chains(
         &self,
@@ -115,7 +115,7 @@ impl RoundKeys {
         self.keys.into_iter().chain([ends]).chain(with).map(|secret| secret.to_vec()).collect()
     }
 
-    /// Whether a kernel for these serves `other`, too.
+    /// Returns true if a kernel for these keys also serves `other`.
     pub(crate) fn same_length(&self, other: &RoundKeys) -> bool {
         self.rounds == other.rounds
     }
@@ -132,27 +132,27 @@ impl Drop for RoundKeys {
 pub(crate) struct Aes(#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "one set of kernels"))] Level);
 
 impl Aes {
-    /// `None` where there are no AES instructions.
+    /// Returns `None` if the CPU has no AES instructions.
     pub(crate) fn of(level: Level) -> Option<Aes> {
         level.aes().then_some(Aes(level))
     }
 
-    /// SubWord of FIPS 197.
-    #[allow(clippy::unused_self, reason = "the proof")]
+    /// Computes SubWord of FIPS 197.
+    #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
     fn substitute(self, word: u32) -> u32 {
         // SAFETY: `self` proves the instructions.
         unsafe { register::substitute(word) }
     }
 
-    /// InvMixColumns of FIPS 197.
-    #[allow(clippy::unused_self, reason = "the proof")]
+    /// Computes InvMixColumns of FIPS 197.
+    #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
     fn inverse_mix_columns(self, block: &mut [u8; BLOCK]) {
         // SAFETY: `self` proves the instructions.
         unsafe { register::inverse_mix_columns(block) }
     }
 }
 
-/// One key, or several of one length: most batches are of one session.
+/// Returns one key, or several of one length: most batches belong to one session.
 #[cfg(test)]
 pub(crate) fn keys_of_one_length<K>(random: &crate::random::Random, new: impl Fn(&[u8]) -> Option<K>) -> Vec<K> {
     let length = [16, 24, 32][random.below(3)];
@@ -160,10 +160,10 @@ pub(crate) fn keys_of_one_length<K>(random: &crate::random::Random, new: impl Fn
     (0..count).map(|_| new(&random.bytes(length)).unwrap()).collect()
 }
 
-/// The levels that have AES instructions. All machines that this is tested on do.
+/// Returns the levels that have AES instructions. Every machine that runs the tests has some.
 #[cfg(test)]
 pub(crate) fn every_aes() -> Vec<Aes> {
-    let found: Vec<Aes> = gantry_digest::every_level().into_iter().filter_map(Aes::of).collect();
-    assert!(!found.is_empty(), "no AES instructions here: nothing is tested");
+    let found: Vec<Aes> = gantry_digest::internal::every_level().into_iter().filter_map(Aes::of).collect();
+    assert!(!found.is_empty(), "this CPU has no AES instructions: nothing was tested");
     found
 }

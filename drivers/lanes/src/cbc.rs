@@ -1,7 +1,7 @@
 //! CBC encryption on lanes.
 
 use gantry_core::driver::Buffers;
-use gantry_digest::engine::{END, Run};
+use gantry_digest::internal::engine::{END, Run};
 
 use crate::aes::chain::{Kernels, Mode};
 use crate::aes::data::Data;
@@ -15,18 +15,18 @@ pub(crate) struct CbcKey {
 }
 
 impl CbcKey {
-    /// `None` for a key that is not of 16, 24 or 32 bytes.
+    /// Expands a key. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
         Some(CbcKey { kernels: aes.chains(&keys, Mode::Encrypt), keys })
     }
 
-    /// Encrypts side by side so many messages or fewer, each with its own key; all keys are as long as this one, and fastest is this one.
+    /// Encrypts messages side by side, at most `count` of them, each with its own key. All keys are as long as this one, which is fastest.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CbcJob<'a>>) {
         chains::run(&self.keys, self.kernels, count, jobs);
     }
 
-    /// Whether [`run`](Self::run) takes messages with that key, too.
+    /// Returns true if [`run`](Self::run) also accepts messages with `other`.
     pub(crate) fn runs_with(&self, other: &CbcKey) -> bool {
         self.keys.same_length(&other.keys)
     }
@@ -40,24 +40,24 @@ pub(crate) struct CbcJob<'a> {
 }
 
 impl CbcJob<'_> {
-    /// Encrypts one message, and returns the chaining value behind it: the last block of ciphertext.
+    /// Encrypts one message, and returns the final chaining value: the last block of ciphertext, or the IV of an empty message.
     pub(crate) fn run(self) -> [u8; BLOCK] {
         chains::run_one(self.key.kernels, self, |chain| *chain)
     }
 }
 
-// SAFETY: the one run are the data, which are borrowed for as long as the key.
+// SAFETY: the only run is the data, which the job borrows for as long as the key.
 unsafe impl<'a> ChainJob<'a> for CbcJob<'a> {
     const MODE: Mode = Mode::Encrypt;
 
-    type Kept = ();
+    type State = ();
 
     fn keys(&self) -> &'a RoundKeys {
         &self.key.keys
     }
 
     #[inline(always)]
-    fn start(self, _kept: &mut Option<()>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
+    fn start(self, _state: &mut Option<()>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
         *chain = self.iv;
         let Data { from, to, bytes, .. } = self.data.into();
         ((from, bytes / BLOCK), to)
@@ -76,7 +76,7 @@ pub(crate) mod tests {
 
     #[cfg(target_arch = "x86_64")]
     impl CbcKey {
-        /// What must not be left behind by messages of these data.
+        /// Returns the values that messages of these data must wipe.
         pub(crate) fn secrets(&self, iv: [u8; BLOCK], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
             let with_chains = |data: &Vec<u8>| {
                 let plain = data.as_chunks::<BLOCK>().0.to_vec();
@@ -88,7 +88,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Bytes as vectors have them.
+    /// Decodes hexadecimal bytes of a test vector.
     pub(crate) fn bytes(hex: &str) -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
     }
@@ -133,7 +133,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Messages of random lengths side by side, in place and not, with one key and several, against one after the other.
+    /// Compares messages of random lengths side by side, in place and not, with one key and several, with messages processed one by one.
     #[test]
     fn cbc_of_random_lengths() {
         let random = Random::new(0x6362_6373);

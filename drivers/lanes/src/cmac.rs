@@ -1,13 +1,13 @@
 //! CMAC (RFC 4493) on lanes.
 
-use gantry_digest::engine::{END, Run};
+use gantry_digest::internal::engine::{END, Run};
 use zeroize::Zeroize;
 
 use crate::aes::chain::{Kernels, Mode};
 use crate::aes::{Aes, BLOCK, RoundKeys};
 use crate::chains::{self, ChainJob};
 
-/// A key for CMAC: the key of the chain, and what is added to the last block.
+/// A key for CMAC: the key of the chain and the two subkeys, one of which is added to the last block.
 pub(crate) struct CmacKey {
     keys: Box<RoundKeys>,
     kernels: Kernels,
@@ -18,11 +18,11 @@ pub(crate) struct CmacKey {
 }
 
 impl CmacKey {
-    /// `None` for a key that is not of 16, 24 or 32 bytes.
+    /// Expands a key. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
         let mut key = CmacKey { kernels: aes.chains(&keys, Mode::Absorb), keys, k1: [0; BLOCK], k2: [0; BLOCK] };
-        // While nothing is added to it, a block of zeros has the MAC that it is encrypted to.
+        // While the subkeys are zero, the MAC of a zero block is that block encrypted.
         let mut mac = [0; BLOCK];
         CmacJob { key: &key, stream: None, input: &[0; BLOCK], output: Some(&mut mac) }.run();
         key.k1 = double(mac);
@@ -31,12 +31,12 @@ impl CmacKey {
         Some(key)
     }
 
-    /// Runs so many jobs or fewer side by side, each with its own key; all keys are as long as this one, and fastest is this one.
+    /// Runs `jobs` side by side, at most `count` of them, each with its own key. All keys are as long as this one, which is fastest.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
         chains::run(&self.keys, self.kernels, count, jobs);
     }
 
-    /// Whether [`run`](Self::run) takes messages with that key, too.
+    /// Returns true if [`run`](Self::run) also accepts messages with `other`.
     pub(crate) fn runs_with(&self, other: &CmacKey) -> bool {
         self.keys.same_length(&other.keys)
     }
@@ -49,7 +49,7 @@ impl Drop for CmacKey {
     }
 }
 
-/// Multiplication by x in GF(2^128) (RFC 4493, 2.3), without a branch on the secret.
+/// Multiplies by x in GF(2^128) (RFC 4493, 2.3), without a branch on the secret.
 fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
     let value = u128::from_be_bytes(block);
     ((value << 1) ^ ((value >> 127) * 0x87)).to_be_bytes()
@@ -59,13 +59,13 @@ fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
 #[derive(Clone)]
 pub(crate) struct CmacStream {
     chain: [u8; BLOCK],
-    /// What has not gone into the chain: the last block of a message is special, so one is always kept back.
+    /// Input that is not in the chain yet. The last block of a message needs a subkey, so the most recent block is always kept here.
     buffer: [u8; BLOCK],
     buffered: usize,
 }
 
 impl CmacStream {
-    /// The beginning of a message.
+    /// Returns a stream at the beginning of a message.
     pub(crate) fn new() -> Self {
         CmacStream { chain: [0; BLOCK], buffer: [0; BLOCK], buffered: 0 }
     }
@@ -78,8 +78,8 @@ impl Drop for CmacStream {
     }
 }
 
-/// One request: `input` is the next piece of `stream`, or the whole message where there is no stream. With an `output` the
-/// message ends here, its MAC goes there (cut to the length of `output`), and the stream is at its beginning again.
+/// One request: `input` is the next piece of `stream`, or the whole message without a stream. An `output` ends the message: it
+/// receives the MAC, truncated to its length, and the stream is reset.
 pub(crate) struct CmacJob<'a> {
     pub(crate) key: &'a CmacKey,
     pub(crate) stream: Option<&'a mut CmacStream>,
@@ -94,14 +94,14 @@ impl CmacJob<'_> {
     }
 }
 
-/// What comes next in a lane.
+/// The next stage of a job.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// The block that the stream kept back.
+    /// The block that the stream buffered.
     Head,
-    /// The whole blocks of the input, but for the last one.
+    /// The whole blocks of the input, except the last one.
     Body,
-    /// What is left, at most a block: end the message with it, or keep it back.
+    /// The remainder, at most one block: end the message with it, or buffer it.
     Tail,
     /// Write the MAC.
     Mac,
@@ -114,21 +114,21 @@ pub(crate) struct CmacLane<'a> {
     tail: Tail,
 }
 
-/// The last block of a message, with a key added to it.
+/// The last block of a message, with a subkey added.
 #[repr(align(16))]
 struct Tail([u8; BLOCK]);
 
 impl Tail {
-    /// Leaves nothing of it.
+    /// Wipes the block.
     #[inline(always)]
     fn clear(&mut self) {
-        // SAFETY: it is as long, and lies as it must. (`zeroize` would write single bytes.)
+        // SAFETY: `self` has the size and the alignment of a `u128`. (`zeroize` would write single bytes.)
         unsafe { core::ptr::from_mut(self).cast::<u128>().write_volatile(0) };
     }
 }
 
 impl CmacLane<'_> {
-    /// The next run. `chain` is the chaining value behind those before.
+    /// Returns the next run. `chain` is the chaining value after the previous runs.
     fn next(&mut self, chain: &[u8; BLOCK]) -> Run {
         let job = &mut self.job;
         loop {
@@ -160,7 +160,7 @@ impl CmacLane<'_> {
                 Stage::Tail => {
                     if let Some(stream) = &mut job.stream {
                         if !job.input.is_empty() {
-                            // The buffer is empty: it was just used, or there was nothing in it.
+                            // The buffer is empty here: `Head` used it, or it never held anything.
                             stream.buffer[..job.input.len()].copy_from_slice(job.input);
                             stream.buffered = job.input.len();
                         }
@@ -185,7 +185,7 @@ impl CmacLane<'_> {
                     if let Some(stream) = &mut job.stream {
                         **stream = CmacStream::new();
                     }
-                    // Part of it may be the key as it is.
+                    // The padding leaves part of the subkey unmasked in this block.
                     self.tail.clear();
                     return END;
                 }
@@ -194,25 +194,25 @@ impl CmacLane<'_> {
     }
 }
 
-// SAFETY: runs are memory that the job borrows for as long as the key, or the last block, which is kept.
+// SAFETY: each run is memory that the job borrows for as long as the key, or the last block, which is stored in `State`.
 unsafe impl<'a> ChainJob<'a> for CmacJob<'a> {
     const MODE: Mode = Mode::Absorb;
 
-    type Kept = CmacLane<'a>;
+    type State = CmacLane<'a>;
 
     fn keys(&self) -> &'a RoundKeys {
         &self.key.keys
     }
 
     #[inline(always)]
-    fn start(self, kept: &mut Option<CmacLane<'a>>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
+    fn start(self, state: &mut Option<CmacLane<'a>>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
         *chain = self.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
-        let lane = kept.insert(CmacLane { job: self, stage: Stage::Head, tail: Tail([0; BLOCK]) });
+        let lane = state.insert(CmacLane { job: self, stage: Stage::Head, tail: Tail([0; BLOCK]) });
         (lane.next(chain), core::ptr::null_mut())
     }
 
-    fn next(kept: &mut CmacLane<'a>, chain: &mut [u8; BLOCK]) -> Run {
-        kept.next(chain)
+    fn next(state: &mut CmacLane<'a>, chain: &mut [u8; BLOCK]) -> Run {
+        state.next(chain)
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     impl CmacKey {
-        /// What must not be left behind by messages of these data, beside the secrets of their chains.
+        /// Returns the values that messages of these data must wipe, beside the secrets of their chains.
         pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
             let whole = data.iter().filter(|data| data.len() % BLOCK == 0);
             let with = |last: &[u8; BLOCK]| last.iter().zip(self.k1).map(|(byte, key)| byte ^ key).collect();
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// Streams in random pieces beside whole messages, with one key and several, against whole messages one after the other.
+    /// Compares streams in random pieces beside whole messages, with one key and several, with messages processed one by one.
     #[test]
     fn cmac_streams_of_random_pieces() {
         let random = Random::new(0x636d_6163);

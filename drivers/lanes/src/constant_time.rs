@@ -1,5 +1,5 @@
-//! No branch and no address in a kernel, nor in what calls it, depends on a key or on data. Run by `scripts/constant-time`, which
-//! has what these tests need: valgrind, and a build with optimisation. Valgrind has no AVX-512 and no SHA instructions.
+//! Tests that no branch and no address in a kernel, or in its callers, depends on a key or on data. Run by `scripts/constant-time`, which
+//! provides valgrind and an optimised build. Valgrind does not support AVX-512 and SHA instructions.
 
 pub(crate) mod memcheck;
 mod steps;
@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use gantry_core::driver::{Buffers, Capability};
 use gantry_core::{Algorithm, Direction, Gantry, Kind, Operation, Outcome, Request, Session, SessionParams};
-use gantry_digest::hash::{self, Job, Start};
-use gantry_digest::kernel::keccak::{self, Keccak};
-use gantry_digest::kernel::sha2::{self, Sha512};
-use gantry_digest::kernel::{Hash, Kernels, sha1, sha1::Sha1};
-use gantry_digest::sponge::{self, Function};
-use gantry_digest::{Level, every_level};
+use gantry_digest::Level;
+use gantry_digest::internal::dispatch::sponge::Function;
+use gantry_digest::internal::dispatch::{Hash, Kernels};
+use gantry_digest::internal::every_level;
+use gantry_digest::internal::hash::{self, Job, Start};
+use gantry_digest::internal::kernel::keccak::{self, Keccak};
+use gantry_digest::internal::kernel::sha2::{self, Sha512};
+use gantry_digest::internal::kernel::{sha1, sha1::Sha1};
+use gantry_digest::internal::sponge;
 
 use crate::aes::gcm::{GcmKey, Message};
 use crate::aes::{Aes, every_aes};
@@ -24,7 +27,7 @@ use crate::{LanesDriver, NAME};
 use memcheck::{decisions, is_secret, public, secret, self_test};
 use steps::traces;
 
-/// Secret bytes of these lengths.
+/// Returns secret bytes of these lengths.
 fn secrets(lengths: &[usize]) -> Vec<Vec<u8>> {
     lengths.iter().map(|&length| secret_bytes(length)).collect()
 }
@@ -35,7 +38,7 @@ fn secret_bytes(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// On every level: a session of each algorithm, with a secret key.
+/// Calls `test` with a session of each algorithm on every level. The keys are secret.
 fn for_each_session(kind: Kind, test: impl Fn(&Session, &Capability)) {
     for level in every_level() {
         let gantry = Gantry::builder().driver(&LanesDriver::new(level)).build();
@@ -49,11 +52,11 @@ fn for_each_session(kind: Kind, test: impl Fn(&Session, &Capability)) {
                 if capability.operations == [Operation::Encrypt] { Direction::Encrypt } else { Direction::Both };
             let mut session = None;
             let mac_key = secret_bytes(algorithm.info().mac_key.max.min(200));
-            let params = SessionParams::new(algorithm, &key).mac_key(&mac_key).direction(direction);
+            let params = SessionParams::new(algorithm, &key).with_mac_key(&mac_key).with_direction(direction);
             let opened = decisions(|| session = gantry.session(params).ok());
-            // Whether the halves of a key for XTS are the same is told.
-            let told = usize::from(matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts));
-            assert_eq!(opened, told, "{level:?} {algorithm}: opening the session");
+            // Opening an XTS session reveals if both halves of the key are equal.
+            let revealed = usize::from(matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts));
+            assert_eq!(opened, revealed, "{level:?} {algorithm}: opening the session");
             test(&session.expect("a session"), capability);
             tested += 1;
         }
@@ -63,17 +66,17 @@ fn for_each_session(kind: Kind, test: impl Fn(&Session, &Capability)) {
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn a_decision_by_a_secret_is_seen() {
+fn detects_a_branch_on_a_secret() {
     self_test();
 }
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn digests_and_macs_of_secrets_decide_nothing() {
+fn digests_and_macs_do_not_branch_on_secrets() {
     for kind in [Kind::Digest, Kind::Mac] {
         for_each_session(kind, |session, capability| {
             let algorithm = capability.algorithm;
-            let length = session.params().tag_length();
+            let length = session.params().tag_len();
             let messages =
                 secrets(&[0, 1, 16, 55, 56, 64, 111, 112, 128, 200, 1000, 64, 64, 64, 64, 64, 64, 64, 3, 3, 700, 9000]);
             let mut outputs = vec![vec![0; length]; messages.len()];
@@ -102,22 +105,22 @@ fn digests_and_macs_of_secrets_decide_nothing() {
             });
             assert_eq!(in_pieces, 0, "{algorithm}: a stream");
             for output in [&mut outputs[10], &mut alone, &mut streamed] {
-                assert!(is_secret(output), "{algorithm}: what a secret becomes is one");
+                assert!(is_secret(output), "{algorithm}: the output is not marked as secret");
                 public(output);
             }
-            assert!(outputs[10] == alone && outputs[10] == streamed, "{algorithm}: they differ");
+            assert!(outputs[10] == alone && outputs[10] == streamed, "{algorithm}: the results differ");
         });
     }
 }
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn ciphers_of_secrets_decide_nothing() {
+fn ciphers_do_not_branch_on_secrets() {
     for_each_session(Kind::Cipher, |session, capability| {
         let algorithm = capability.algorithm;
         for &operation in capability.operations {
             let what = format!("{algorithm}, {operation}");
-            // Whole blocks, and others, which CTR and XTS take.
+            // Whole blocks, and partial ones for CTR and XTS.
             let lengths = [0, 16, 32, 64, 160, 1024, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 4096, 17, 1000];
             let mut data = secrets(&lengths);
             let request = |data| match operation {
@@ -145,24 +148,24 @@ fn ciphers_of_secrets_decide_nothing() {
                 outputs.push(&mut streamed);
             }
             for output in &mut outputs {
-                assert!(is_secret(output), "{what}: what a secret becomes is one");
+                assert!(is_secret(output), "{what}: the output is not marked as secret");
                 public(output);
             }
-            assert!(outputs.iter().all(|output| *output == outputs[0]), "{what}: they differ");
+            assert!(outputs.iter().all(|output| *output == outputs[0]), "{what}: the results differ");
         }
     });
 }
 
-/// A tag that was computed is compared, which is one decision, and the only one.
+/// The only decision is the comparison of a computed tag.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn to_seal_decides_nothing_and_to_open_whether_the_tag_is_right() {
+fn aeads_branch_only_on_the_result_of_the_tag_comparison() {
     for_each_session(Kind::Aead, |session, capability| {
         let algorithm = capability.algorithm;
         let (iv, aad) = (vec![7; algorithm.info().iv.max], vec![3; 200]);
         let lengths = [0, 16, 32, 64, 160, 1024, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 4096, 48, 1008];
         let (plain, mut data) = (secrets(&lengths), secrets(&lengths));
-        let mut tags = vec![vec![0; session.params().tag_length()]; lengths.len()];
+        let mut tags = vec![vec![0; session.params().tag_len()]; lengths.len()];
         let messages = data.iter_mut().zip(&mut tags).enumerate();
         let mut requests: Vec<Request<'_>> =
             messages.map(|(i, (data, tag))| Request::seal(&iv, &aad[..10 * i], data, tag)).collect();
@@ -171,11 +174,11 @@ fn to_seal_decides_nothing_and_to_open_whether_the_tag_is_right() {
         let sealed = decisions(|| session.seal(&iv, &aad[..50], &mut alone, &mut tag).unwrap());
         assert_eq!(sealed, 0, "{algorithm}: one message");
         for bytes in data.iter_mut().chain(&mut tags).chain([&mut alone, &mut tag]) {
-            assert!(bytes.is_empty() || is_secret(bytes), "{algorithm}: what a secret becomes is one");
+            assert!(bytes.is_empty() || is_secret(bytes), "{algorithm}: the output is not marked as secret");
             public(bytes);
         }
-        assert!((&alone, &tag) == (&data[5], &tags[5]), "{algorithm}: they differ");
-        // Of some the tag is wrong.
+        assert!((&alone, &tag) == (&data[5], &tags[5]), "{algorithm}: the results differ");
+        // Every third tag is wrong.
         for tag in tags.iter_mut().step_by(3) {
             tag[2] ^= 1;
         }
@@ -183,7 +186,7 @@ fn to_seal_decides_nothing_and_to_open_whether_the_tag_is_right() {
         let mut requests: Vec<Request<'_>> =
             messages.map(|(i, (data, tag))| Request::open(&iv, &aad[..10 * i], data, tag)).collect();
         let opened = decisions(|| session.process(&mut requests).unwrap());
-        assert_eq!(opened, lengths.len(), "{algorithm}: a batch that is opened");
+        assert_eq!(opened, lengths.len(), "{algorithm}: opening a batch");
         for (i, request) in requests.iter().enumerate() {
             assert_eq!(
                 request.outcome(),
@@ -193,14 +196,14 @@ fn to_seal_decides_nothing_and_to_open_whether_the_tag_is_right() {
         }
         drop(requests);
         let opened = decisions(|| session.open(&iv, &aad[..50], &mut alone, &tag).unwrap());
-        assert_eq!(opened, 1, "{algorithm}: one that is opened");
+        assert_eq!(opened, 1, "{algorithm}: opening one message");
     });
 }
 
-/// What a batch of several sessions runs.
+/// Runs lanes with different keys, as in a batch of several sessions.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn lanes_with_keys_of_their_own_decide_nothing() {
+fn lanes_with_different_keys_do_not_branch_on_secrets() {
     fn hmac<H: Hash>(level: Level, initial: [H::Word; 8], digest: usize) {
         let kernels: Kernels<H> = H::kernels(level);
         let messages = secrets(&[64; 40]);
@@ -252,15 +255,15 @@ fn lanes_with_keys_of_their_own_decide_nothing() {
     }
 }
 
-/// Valgrind does not have its instructions, so this runs without.
+/// Runs without valgrind, which does not support the instructions of GCM.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
-fn nothing_that_gcm_does_depends_on_a_secret() {
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+fn gcm_traces_do_not_depend_on_secrets() {
     for aes in every_aes() {
         for bytes in [16, 32] {
             let Some(mut key) = GcmKey::new(aes, &vec![0; bytes]) else { continue };
-            // Eight lines and fewer, and what is not a whole one, at once and in pieces; before them a short message. Of a nonce that has
-            // not 12 bytes, counters are made with the key.
+            // A short message, then eight lines, fewer, and partial ones, in one piece and in several. The counters depend on the key if
+            // the nonce does not have 12 bytes.
             for (nonce, short, pieces) in [(12, 64, &[16, 0][..]), (12, 100, &[5, 70, 1000, 3]), (16, 5, &[600, 70])] {
                 for decrypt in [false, true] {
                     let secret = |run: usize, length: usize| vec![[0x00, 0xb7][run]; length];
@@ -275,8 +278,8 @@ fn nothing_that_gcm_does_depends_on_a_secret() {
                             let (key, mut data) = (key.borrow(), data.borrow_mut());
                             let (aad, mut rest) = data.split_at_mut(20);
                             let whole = Buffers::InPlace(&mut rest[..short]);
-                            core::hint::black_box(key.whole(decrypt, &[7; 16][..nonce], aad, whole).unwrap());
-                            let mut message = Message::none();
+                            core::hint::black_box(key.crypt_message(decrypt, &[7; 16][..nonce], aad, whole).unwrap());
+                            let mut message = Message::empty();
                             key.begin(&mut message, &[7; 16][..nonce], aad);
                             for piece in pieces {
                                 let (piece, after) = rest.split_at_mut(*piece);
@@ -286,7 +289,7 @@ fn nothing_that_gcm_does_depends_on_a_secret() {
                             core::hint::black_box(key.tag(&message));
                         },
                     );
-                    assert!(one.len() > 300, "{} instructions are not all of it", one.len());
+                    assert!(one.len() > 300, "traced only {} instructions", one.len());
                     let first = one.iter().zip(&other).position(|(one, other)| one != other);
                     assert_eq!(
                         first,
@@ -302,11 +305,11 @@ fn nothing_that_gcm_does_depends_on_a_secret() {
     }
 }
 
-/// Of VAES and AVX-512, which valgrind does not have.
+/// Covers VAES and AVX-512, which valgrind does not support.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
-fn nothing_that_counter_mode_and_cbc_decryption_do_depends_on_a_secret() {
-    // Valgrind has the others. Of a message the C library copies a few bytes in general registers, so there are none here.
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
+    // Valgrind covers the other levels. No message has only a few bytes, because the C library copies those in general registers.
     for aes in every_level().into_iter().filter(|level| level.wide_aes()).filter_map(Aes::of) {
         for bytes in [16, 24, 32] {
             for (is_ctr, new) in [(true, IndependentKey::ctr as fn(Aes, &[u8]) -> _), (false, IndependentKey::cbc)] {
@@ -321,18 +324,18 @@ fn nothing_that_counter_mode_and_cbc_decryption_do_depends_on_a_secret() {
                     || {
                         let (key, mut data) = (key.borrow(), data.borrow_mut());
                         let mut rest = &mut data[..];
-                        // Groups of registers, half of one, a single one, and a part of it. Counters carry on the way.
+                        // Groups of registers, half a group, a single register, and a part of one. Counters carry in between.
                         for length in [1024, 608, 224, 16, 48] {
-                            let (piece, behind) = rest.split_at_mut(length);
+                            let (piece, after) = rest.split_at_mut(length);
                             key.run(core::iter::once(key.message([0xff; 16], Buffers::InPlace(piece))));
-                            rest = behind;
+                            rest = after;
                         }
                         if is_ctr {
                             key.run(core::iter::once(key.message([0xff; 16], Buffers::InPlace(&mut rest[..24]))));
                         }
                     },
                 );
-                assert!(one.len() > 300, "{} instructions are not all of it", one.len());
+                assert!(one.len() > 300, "traced only {} instructions", one.len());
                 assert_eq!(one.iter().zip(&other).position(|(one, other)| one != other), None, "{aes:?}, {bytes}");
                 assert_eq!(one.len(), other.len());
             }
@@ -341,8 +344,8 @@ fn nothing_that_counter_mode_and_cbc_decryption_do_depends_on_a_secret() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
-fn a_decision_by_a_secret_is_in_the_traces() {
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+fn traces_show_a_branch_on_a_secret() {
     let secret = std::cell::Cell::new(0);
     for decides in [false, true] {
         let [one, other] = traces(
@@ -357,10 +360,10 @@ fn a_decision_by_a_secret_is_in_the_traces() {
     }
 }
 
-/// The one decision is whether the tag is right. Where it is wrong is none.
+/// The only decision is the result of comparing the tag. The position of a wrong byte causes none.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn a_tag_is_right_or_wrong_as_a_whole() {
+fn tag_comparison_does_not_reveal_the_position_of_a_wrong_byte() {
     let gantry = Gantry::builder().driver(&LanesDriver::default()).build();
     let session = gantry.session(SessionParams::new(Algorithm::HmacSha256, &secret_bytes(32))).unwrap();
     let message = secret_bytes(100);

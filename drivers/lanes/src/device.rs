@@ -1,4 +1,4 @@
-//! The device: the lanes of this CPU, as data.
+//! The device: the lanes of this CPU.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use gantry_core::{Algorithm, Fault, Operation, Refusal, SessionParams};
 use gantry_digest::Level;
 
 use crate::queue::LanesQueue;
-use crate::session::{Family, LanesSession, lanes_of};
+use crate::session::{Family, lanes_of, open};
 
 /// The lanes of this CPU.
 pub(crate) struct LanesDevice {
@@ -33,30 +33,30 @@ impl Device for LanesDevice {
     }
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        Ok(Arc::new(LanesSession::open(self.level, params)?))
+        Ok(open(self.level, params)?)
     }
 
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
-        Ok(Some(Box::new(LanesQueue::default())))
+        Ok(Some(Box::new(LanesQueue)))
     }
 }
 
-/// What the lanes offer for an algorithm at a level.
+/// Returns the capability for an algorithm at a level. `None` if it has no lanes.
 fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
     let (lanes, break_even) = lanes_of(level, algorithm)?;
-    let usual = Capability::new(algorithm);
+    let base = Capability::new(algorithm);
     Some(match Family::of(algorithm)?.0 {
-        // Has lanes only where its blocks wait for each other.
-        Family::Cbc => Capability { operations: &[Operation::Encrypt], lanes, break_even, streaming: true, ..usual },
-        // Data units and messages are whole.
-        Family::Xts | Family::Ccm | Family::Etm => Capability { lanes, break_even, ..usual },
-        _ => Capability { lanes, break_even, streaming: true, ..usual },
+        // Only encryption has lanes: present each block depends on the previous one.
+        Family::Cbc => Capability { operations: &[Operation::Encrypt], lanes, break_even, streaming: true, ..base },
+        // These accept only whole data units and messages.
+        Family::Xts | Family::Ccm | Family::Etm => Capability { lanes, break_even, ..base },
+        _ => Capability { lanes, break_even, streaming: true, ..base },
     })
 }
 
-/// For people: the level, what limits it, and the instructions beside it.
+/// Describes the CPU for users: the level, the level found if it is limited, and further instructions.
 fn description(level: Level) -> String {
-    let beside = [
+    let features = [
         (level.wide_aes(), "VAES"),
         (level.aes() && !level.wide_aes(), "AES"),
         (level.vpclmul(), "VPCLMULQDQ"),
@@ -64,9 +64,9 @@ fn description(level: Level) -> String {
         (level.sha512(), "SHA-512"),
     ];
     let mut parts = vec![format!("level {}", level.name())];
-    if level.name() != level.found() {
-        parts.push(format!("{} found", level.found()));
+    if level.name() != level.detected() {
+        parts.push(format!("{} found", level.detected()));
     }
-    parts.extend(beside.into_iter().filter(|(there, _)| *there).map(|(_, name)| format!("{name} instructions")));
+    parts.extend(features.into_iter().filter(|(present, _)| *present).map(|(_, name)| format!("{name} instructions")));
     parts.join(", ")
 }

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::aes::gcm::{GcmKey, Message, TooLong};
 
-/// Encrypts a message in one piece, and writes as much of its tag as there is room for.
+/// Encrypts a message in one piece, and writes its tag, truncated to the length of `tag`.
 pub(crate) fn seal(
     key: &GcmKey,
     nonce: &[u8],
@@ -16,10 +16,10 @@ pub(crate) fn seal(
     data: Buffers<'_>,
     tag: &mut [u8],
 ) -> Result<(), Fault> {
-    write_tag(&key.whole(false, nonce, associated, data).map_err(too_long)?, tag)
+    write_tag(&key.crypt_message(false, nonce, associated, data).map_err(too_long)?, tag)
 }
 
-/// Decrypts a message in one piece. If this is not its tag, or the beginning of it, the output is zeros.
+/// Decrypts a message in one piece. If `tag` is not its tag or a prefix of it, fills the output with zeros.
 pub(crate) fn open(
     key: &GcmKey,
     nonce: &[u8],
@@ -27,8 +27,8 @@ pub(crate) fn open(
     mut data: Buffers<'_>,
     tag: &[u8],
 ) -> Result<Outcome, Fault> {
-    // Of a forgery it would be the right one.
-    let whole = Zeroizing::new(key.whole(true, nonce, associated, data.reborrow()).map_err(too_long)?);
+    // Wiped on return, because it is the valid tag for a forged message.
+    let whole = Zeroizing::new(key.crypt_message(true, nonce, associated, data.reborrow()).map_err(too_long)?);
     if begins_with(&whole, tag) {
         return Ok(Outcome::Done);
     }
@@ -37,11 +37,11 @@ pub(crate) fn open(
 }
 
 fn too_long(_: TooLong) -> Fault {
-    Fault::failed("more data than a nonce of GCM is good for")
+    Fault::failed("more data than GCM allows under one nonce")
 }
 
 fn write_tag(whole: &[u8; 16], tag: &mut [u8]) -> Result<(), Fault> {
-    let part = whole.get(..tag.len()).ok_or_else(|| Fault::failed("a tag of a wrong length"))?;
+    let part = whole.get(..tag.len()).ok_or_else(|| Fault::failed("the tag has a wrong length"))?;
     tag.copy_from_slice(part);
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) struct GcmStream {
 
 impl GcmStream {
     pub(crate) fn new(key: Arc<GcmKey>, decrypt: bool) -> Self {
-        GcmStream { message: Message::none(), key, decrypt }
+        GcmStream { message: Message::empty(), key, decrypt }
     }
 }
 
@@ -94,28 +94,28 @@ mod tests {
     use crate::cbc::{CbcJob, CbcKey};
     use crate::random::Random;
 
-    /// Every CPU level that has a kernel; a key of its for each length.
-    fn keys(random: &Random) -> Vec<(Arc<GcmKey>, Plain)> {
+    /// Returns a key of each length for each CPU level that has a kernel.
+    fn keys(random: &Random) -> Vec<(Arc<GcmKey>, Reference)> {
         let of = |aes: Aes| {
             [16, 24, 32].into_iter().filter_map(move |bytes| {
                 let key = random.bytes(bytes);
-                Some((GcmKey::new(aes, &key)?, Plain(CbcKey::new(aes, &key)?)))
+                Some((GcmKey::new(aes, &key)?, Reference(CbcKey::new(aes, &key)?)))
             })
         };
         every_aes().into_iter().flat_map(of).collect()
     }
 
-    /// As the standard describes it (SP 800-38D, 6 and 7), one bit after the other.
-    struct Plain(CbcKey);
+    /// GCM as the standard defines it (SP 800-38D, 6 and 7), bit by bit.
+    struct Reference(CbcKey);
 
-    impl Plain {
+    impl Reference {
         fn encrypt(&self, block: u128) -> u128 {
             let mut bytes = block.to_be_bytes();
             CbcJob { key: &self.0, iv: [0; 16], data: Buffers::InPlace(&mut bytes) }.run();
             u128::from_be_bytes(bytes)
         }
 
-        /// GHASH of parts, each filled up to whole blocks, and of two lengths in bytes.
+        /// Computes GHASH of parts, each padded to whole blocks, and of two lengths in bytes.
         fn hash(&self, parts: &[&[u8]], lengths: [usize; 2]) -> u128 {
             let key = self.encrypt(0);
             let blocks = parts.iter().flat_map(|part| part.chunks(16)).map(|chunk| {
@@ -143,7 +143,7 @@ mod tests {
             self.hash(&[nonce], [0, nonce.len()])
         }
 
-        /// Ciphertext and tag; the data are encrypted with the counters from this one on.
+        /// Returns ciphertext and tag. Encrypts the data with the counters from `counter` on.
         fn seal_from(&self, mut counter: u128, mask: u128, aad: &[u8], data: &[u8]) -> (Vec<u8>, [u8; 16]) {
             let mut sealed = data.to_vec();
             for chunk in sealed.chunks_mut(16) {
@@ -187,16 +187,16 @@ mod tests {
                 let data = random.bytes(length);
                 let (sealed, tag) = plain.seal(&nonce, &aad, &data);
                 let mut output = vec![0xee; length];
-                let mut made = [0; 16];
-                let apart = Buffers::Separate { input: &data, output: &mut output };
-                seal(&key, &nonce, &aad, apart, &mut made).unwrap();
-                assert_eq!((&output, made), (&sealed, tag), "{length} bytes");
+                let mut computed = [0; 16];
+                let separate = Buffers::Separate { input: &data, output: &mut output };
+                seal(&key, &nonce, &aad, separate, &mut computed).unwrap();
+                assert_eq!((&output, computed), (&sealed, tag), "{length} bytes");
                 let mut in_place = data.clone();
                 let mut short = [0; 8];
                 seal(&key, &nonce, &aad, Buffers::InPlace(&mut in_place), &mut short).unwrap();
                 assert_eq!((&in_place, &short), (&sealed, tag.first_chunk().unwrap()));
-                let apart = Buffers::Separate { input: &sealed, output: &mut output };
-                assert_eq!(open(&key, &nonce, &aad, apart, &tag[..12]).unwrap(), Outcome::Done);
+                let separate = Buffers::Separate { input: &sealed, output: &mut output };
+                assert_eq!(open(&key, &nonce, &aad, separate, &tag[..12]).unwrap(), Outcome::Done);
                 assert_eq!(output, data);
                 assert_eq!(open(&key, &nonce, &aad, Buffers::InPlace(&mut in_place), &tag).unwrap(), Outcome::Done);
                 assert_eq!(in_place, data);
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// A short message is encrypted at once, and the same as in pieces.
+    /// Compares a short message, encrypted in one step, with the same message in pieces.
     #[test]
     fn short_messages() {
         let random = Random::new(0x7368_6f72);
@@ -212,15 +212,15 @@ mod tests {
             for length in 0..330 {
                 for associated in [0, 5, 12, 13, 16, 31, 32, 63, 64, random.below(64)] {
                     let (nonce, aad, data) = (random.bytes(12), random.bytes(associated), random.bytes(length));
-                    let (mut sealed, mut tag, mut made) = (data.clone(), [0; 16], [0; 16]);
+                    let (mut sealed, mut tag, mut computed) = (data.clone(), [0; 16], [0; 16]);
                     let mut stream = GcmStream::new(key.clone(), false);
                     stream.begin(&nonce, &aad).unwrap();
                     stream.update(Buffers::InPlace(&mut sealed)).unwrap();
                     stream.seal(&mut tag).unwrap();
                     let mut output = vec![0; length];
-                    let apart = Buffers::Separate { input: &data, output: &mut output };
-                    seal(&key, &nonce, &aad, apart, &mut made).unwrap();
-                    assert_eq!((&output, made), (&sealed, tag), "{length} bytes, {associated} associated");
+                    let separate = Buffers::Separate { input: &data, output: &mut output };
+                    seal(&key, &nonce, &aad, separate, &mut computed).unwrap();
+                    assert_eq!((&output, computed), (&sealed, tag), "{length} bytes, {associated} associated");
                     assert_eq!(open(&key, &nonce, &aad, Buffers::InPlace(&mut sealed), &tag).unwrap(), Outcome::Done);
                     assert_eq!(sealed, data);
                 }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_genuine_becomes_zeros() {
+    fn the_output_of_a_forged_message_is_zeros() {
         let random = Random::new(0x666f_7267);
         for (key, _) in keys(&random) {
             for length in [0, 1, 16, 63, 64, 600, 2000] {
@@ -241,8 +241,8 @@ mod tests {
                     assert_eq!(open(&key, nonce, aad, Buffers::InPlace(&mut data), tag).unwrap(), Outcome::BadTag);
                     assert!(data.iter().all(|byte| *byte == 0));
                     let mut output = vec![1; length];
-                    let apart = Buffers::Separate { input: sealed, output: &mut output };
-                    assert_eq!(open(&key, nonce, aad, apart, tag).unwrap(), Outcome::BadTag);
+                    let separate = Buffers::Separate { input: sealed, output: &mut output };
+                    assert_eq!(open(&key, nonce, aad, separate, tag).unwrap(), Outcome::BadTag);
                     assert!(output.iter().all(|byte| *byte == 0));
                 };
                 for byte in [0, 7, 15] {
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// Pieces of any length give what the whole gives, and a copy goes on by itself.
+    /// Compares pieces of any length with the whole message, and continues a copy independently.
     #[test]
     fn a_message_in_pieces() {
         let random = Random::new(0x7069_6563);
@@ -276,7 +276,7 @@ mod tests {
                 let longest = [3, 70, 1500][round % 3];
                 for (decrypt, from, to) in [(false, &data, &sealed), (true, &sealed, &data)] {
                     let mut stream = GcmStream::new(key.clone(), decrypt);
-                    // Whatever became of the message before.
+                    // `begin` must work in any state of the previous message.
                     stream.begin(&[1; 12], &[1]).unwrap();
                     stream.update(Buffers::InPlace(&mut random.bytes(random.below(100)))).unwrap();
                     stream.begin(&nonce, &aad).unwrap();
@@ -294,9 +294,9 @@ mod tests {
                         assert_eq!(stream.duplicate().open(&[0; 16]).unwrap(), Outcome::BadTag);
                         assert_eq!(stream.open(&tag[..4]).unwrap(), Outcome::Done);
                     } else {
-                        let mut made = [0; 16];
-                        stream.seal(&mut made).unwrap();
-                        assert_eq!(made, tag);
+                        let mut computed = [0; 16];
+                        stream.seal(&mut computed).unwrap();
+                        assert_eq!(computed, tag);
                         assert!(stream.duplicate().seal(&mut [0; 17]).is_err());
                     }
                 }
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// The counter is 32 bits long, and begins anywhere with nonces that do not have 12 bytes.
+    /// The counter has 32 bits, and starts at any value for nonces that do not have 12 bytes.
     #[test]
     fn counters_wrap() {
         let random = Random::new(0x7772_6170);
@@ -316,7 +316,7 @@ mod tests {
                 for (decrypt, from, to) in [(false, &data, &sealed), (true, &sealed, &data)] {
                     let mut stream = GcmStream::new(key.clone(), decrypt);
                     stream.begin(&nonce, &aad).unwrap();
-                    stream.message.count_from(counter);
+                    stream.message.set_counter(counter);
                     let mut output = from.clone();
                     stream.update(Buffers::InPlace(&mut output)).unwrap();
                     assert_eq!(output, *to, "from {counter:#x} on");
@@ -327,19 +327,19 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_is_not_good_for_any_number_of_bytes() {
+    fn data_beyond_the_limit_of_a_nonce_are_refused() {
         for aes in every_aes() {
             let Some(key) = GcmKey::new(aes, &[7; 32]) else { continue };
             let mut stream = GcmStream::new(key, false);
             stream.begin(&[0; 12], &[]).unwrap();
-            stream.message.pretend((1 << 36) - 32 - 100);
+            stream.message.set_bytes((1 << 36) - 32 - 100);
             stream.update(Buffers::InPlace(&mut [0; 100])).unwrap();
             let fault = stream.update(Buffers::InPlace(&mut [0])).unwrap_err();
-            assert!(fault.to_string().contains("more data than a nonce"), "{fault}");
+            assert!(fault.to_string().contains("more data than GCM allows"), "{fault}");
         }
     }
 
-    /// Memory of which a program may use one page, and neither what is before it nor what is behind it.
+    /// One accessible page between two guard pages.
     struct Page(*mut u8);
 
     const PAGE: usize = 4096;
@@ -347,7 +347,7 @@ mod tests {
     impl Page {
         fn new() -> Self {
             let (may, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: new memory; the page in its middle is there, and stays so until this value is gone.
+            // SAFETY: maps new memory. The page in its middle stays mapped until this value is dropped.
             unsafe {
                 let all = libc::mmap(core::ptr::null_mut(), 3 * PAGE, libc::PROT_NONE, kind, -1, 0);
                 assert_ne!(all, libc::MAP_FAILED);
@@ -357,10 +357,10 @@ mod tests {
             }
         }
 
-        /// The first or the last bytes of the page, which become these.
+        /// Copies `data` to the beginning or the end of the page, and returns that slice.
         fn at_border(&mut self, last: bool, data: &[u8]) -> &mut [u8] {
             assert!(data.len() <= PAGE);
-            // SAFETY: within the page, of which nobody else has a part as long as `self` is borrowed.
+            // SAFETY: within the page, which no other slice uses while `self` is borrowed.
             let place = unsafe {
                 core::slice::from_raw_parts_mut(self.0.add(if last { PAGE - data.len() } else { 0 }), data.len())
             };
@@ -371,28 +371,28 @@ mod tests {
 
     impl Drop for Page {
         fn drop(&mut self) {
-            // SAFETY: as it was mapped.
+            // SAFETY: the address and the length are those of the mapping.
             unsafe { libc::munmap(self.0.sub(PAGE).cast(), 3 * PAGE) };
         }
     }
 
-    /// A kernel that reads or writes one byte too many ends the process.
+    /// A kernel that reads or writes past the buffers kills the process.
     #[test]
-    fn no_byte_beside_the_data_is_touched() {
+    fn gcm_stays_within_its_buffers() {
         let random = Random::new(0x7061_6765);
         let [mut nonces, mut aads, mut inputs, mut outputs] = [(); 4].map(|()| Page::new());
         for (key, _) in keys(&random) {
             for (length, last) in (0..600).flat_map(|length| [(length, false), (length, true)]) {
                 let (nonce, aad) = if length % 2 == 0 { (12, length % 68) } else { (1 + length % 70, length) };
                 let (nonce, aad, data) = (random.bytes(nonce), random.bytes(aad), random.bytes(length));
-                let (mut sealed, mut tag, mut made) = (data.clone(), [0; 16], [0; 16]);
+                let (mut sealed, mut tag, mut computed) = (data.clone(), [0; 16], [0; 16]);
                 seal(&key, &nonce, &aad, Buffers::InPlace(&mut sealed), &mut tag).unwrap();
                 let (nonce, aad) = (nonces.at_border(last, &nonce), aads.at_border(last, &aad));
                 let input = inputs.at_border(last, &data);
                 let output = outputs.at_border(last, &vec![0; length]);
-                seal(&key, nonce, aad, Buffers::Separate { input, output }, &mut made).unwrap();
-                assert_eq!((&*output, made), (&sealed[..], tag));
-                // In two pieces, of which the second goes on within a line.
+                seal(&key, nonce, aad, Buffers::Separate { input, output }, &mut computed).unwrap();
+                assert_eq!((&*output, computed), (&sealed[..], tag));
+                // In two pieces; the second begins within a line.
                 let (input, first) = (inputs.at_border(last, &sealed), length * 5 / 7);
                 let mut stream = GcmStream::new(key.clone(), true);
                 stream.begin(nonce, aad).unwrap();

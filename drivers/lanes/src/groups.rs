@@ -1,17 +1,17 @@
-//! Messages in groups, for what takes many of them at a time.
+//! Splits messages into groups, for kernels that take many of them at a time.
 
 use core::mem::{MaybeUninit, needs_drop};
 
-/// Most messages in a group: enough for what the first of them waits for, as the tweak of XTS is, not to count.
-pub(crate) const AT_ONCE: usize = 32;
+/// Maximum messages in a group. Large enough to amortise the latency at the beginning of a group, such as that of XTS tweaks.
+pub(crate) const MAX_GROUP: usize = 32;
 
-/// Runs all messages, [`AT_ONCE`] or fewer at a time.
-pub(crate) fn in_groups<T>(mut messages: impl Iterator<Item = T>, mut run: impl FnMut(&mut [T])) {
-    const { assert!(!needs_drop::<T>(), "they are forgotten") }
-    let mut group = [const { MaybeUninit::uninit() }; AT_ONCE];
+/// Runs all messages, at most [`MAX_GROUP`] at a time.
+pub(crate) fn run_in_groups<T>(mut messages: impl Iterator<Item = T>, mut run: impl FnMut(&mut [T])) {
+    const { assert!(!needs_drop::<T>(), "elements are not dropped") }
+    let mut group = [const { MaybeUninit::uninit() }; MAX_GROUP];
     loop {
         let mut count = 0;
-        while count < AT_ONCE
+        while count < MAX_GROUP
             && let Some(message) = messages.next()
         {
             group[count].write(message);
@@ -20,7 +20,7 @@ pub(crate) fn in_groups<T>(mut messages: impl Iterator<Item = T>, mut run: impl 
         if count == 0 {
             return;
         }
-        // SAFETY: so many were just written.
+        // SAFETY: the loop above wrote the first `count` elements.
         run(unsafe { group[..count].assume_init_mut() });
     }
 }

@@ -5,22 +5,22 @@ use zeroize::Zeroizing;
 
 use crate::aes::independent::{Kernel, Message, Mode};
 use crate::aes::{Aes, BLOCK, RoundKeys};
-use crate::groups::in_groups;
+use crate::groups::run_in_groups;
 
-/// A key for a mode in which blocks do not wait for each other.
+/// A key for a mode with independent blocks.
 pub(crate) struct IndependentKey {
     keys: Box<RoundKeys>,
     kernel: Kernel,
 }
 
 impl IndependentKey {
-    /// One for counter mode, both ways. `None` for a key that is not of 16, 24 or 32 bytes.
+    /// Expands a key for counter mode. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn ctr(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
         Some(IndependentKey { kernel: aes.independent(Mode::Ctr, &keys), keys })
     }
 
-    /// One for decryption in CBC. `None` for a key that is not of 16, 24 or 32 bytes.
+    /// Expands a key for CBC decryption. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn cbc(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?.inverse(aes);
         Some(IndependentKey { kernel: aes.independent(Mode::Cbc, &keys), keys })
@@ -30,52 +30,51 @@ impl IndependentKey {
         &self.keys
     }
 
-    /// A message, or a piece of one, under this key. `iv`: the first counter, or what the first block is chained to. In CBC the data are
-    /// whole blocks.
+    /// Returns a message, or a piece of one, under this key. `iv` is the first counter, or in CBC the ciphertext before the first block.
+    /// CBC requires whole blocks.
     #[inline(always)]
     pub(crate) fn message<'a>(&'a self, iv: [u8; BLOCK], data: Buffers<'a>) -> Message<'a> {
         Message::new(&self.keys, iv, data)
     }
 
-    /// Runs messages one after the other, each with its own key; all keys are for this mode, and as long as this one.
+    /// Runs messages one after the other, each with its own key. All keys are for this mode, and as long as this one.
     pub(crate) fn run<'a>(&self, messages: impl Iterator<Item = Message<'a>>) {
-        in_groups(messages, |messages| self.kernel.run(messages));
+        run_in_groups(messages, |messages| self.kernel.run(messages));
     }
 
-    /// Whether [`run`](Self::run) takes messages with that key, too, if it is for this mode.
+    /// Returns true if [`run`](Self::run) also accepts messages with `other`, provided that it is for this mode.
     pub(crate) fn runs_with(&self, other: &IndependentKey) -> bool {
         self.keys.same_length(&other.keys)
     }
 }
 
-/// Where a message in counter mode stands that comes in pieces. Of the last block of key stream nothing is kept: if some of it is left, it is
-/// made again.
+/// The position in a counter-mode message that arrives in pieces. Stores no key stream: a block that is partly used is computed again.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
-    /// Of the next block, or of the one that is begun.
+    /// The counter of the next block, or of the block that is partly used.
     counter: u128,
-    /// Bytes of it that are used up.
+    /// Bytes of that block that are used.
     used: usize,
 }
 
 impl Position {
-    /// The beginning of a message.
+    /// Returns the position at the beginning of a message.
     pub(crate) fn new(iv: [u8; BLOCK]) -> Self {
         Position { counter: u128::from_be_bytes(iv), used: 0 }
     }
 
-    /// The next piece, of any length.
+    /// Encrypts or decrypts the next piece, of any length.
     pub(crate) fn run(&mut self, key: &IndependentKey, data: Buffers<'_>) {
-        let begun = if self.used > 0 { data.len().min(BLOCK - self.used) } else { 0 };
-        let (mut first, rest) = split_at(data, begun);
-        if begun > 0 {
+        let head_bytes = if self.used > 0 { data.len().min(BLOCK - self.used) } else { 0 };
+        let (mut first, rest) = split_at(data, head_bytes);
+        if head_bytes > 0 {
             let mut block = Zeroizing::new([0; BLOCK]);
-            let end = self.used + begun;
+            let end = self.used + head_bytes;
             block[self.used..end].copy_from_slice(first.input());
             self.advance(key, Buffers::InPlace(&mut block[..end]), end);
             first.output().copy_from_slice(&block[self.used..end]);
         }
-        self.used = (self.used + begun) % BLOCK;
+        self.used = (self.used + head_bytes) % BLOCK;
         if rest.len() > 0 {
             let bytes = rest.len();
             self.advance(key, rest, bytes);
@@ -83,14 +82,14 @@ impl Position {
         }
     }
 
-    /// Data that begin with a block.
+    /// Processes data that begin at a block boundary.
     fn advance(&mut self, key: &IndependentKey, data: Buffers<'_>, bytes: usize) {
         key.run(core::iter::once(key.message(self.counter.to_be_bytes(), data)));
         self.counter = self.counter.wrapping_add((bytes / BLOCK) as u128);
     }
 }
 
-/// The first so many bytes, and the others.
+/// Splits data after `bytes` bytes.
 fn split_at(data: Buffers<'_>, bytes: usize) -> (Buffers<'_>, Buffers<'_>) {
     match data {
         Buffers::InPlace(data) => {
@@ -114,12 +113,12 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     impl IndependentKey {
-        /// What must not be left behind.
+        /// Returns the values that must be wiped.
         pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
             self.keys.as_blocks().iter().map(|key| key.to_vec()).collect()
         }
 
-        /// Another key of the same length, in the same place.
+        /// Replaces the key by another one of the same length, in place.
         pub(crate) fn set(&mut self, aes: Aes, key: &[u8]) {
             assert!(self.keys.expand(aes, key));
         }
@@ -162,8 +161,8 @@ mod tests {
         }
     }
 
-    /// As the standard describes it, one block after the other.
-    fn plainly(key: &CbcKey, iv: [u8; BLOCK], data: &mut [u8]) {
+    /// Counter mode as the standard defines it, block by block.
+    fn reference_ctr(key: &CbcKey, iv: [u8; BLOCK], data: &mut [u8]) {
         let mut counter = u128::from_be_bytes(iv);
         for chunk in data.chunks_mut(BLOCK) {
             let mut block = counter.to_be_bytes();
@@ -173,7 +172,7 @@ mod tests {
         }
     }
 
-    /// First counters that carry over 32, 64 and 128 bits, at every place in a message, and others.
+    /// Returns first counters that carry over 32, 64 and 128 bits at every position in a message, and others.
     fn first_counter(random: &Random) -> [u8; BLOCK] {
         let any = u128::from_be_bytes(random.bytes(BLOCK).try_into().unwrap());
         let before = |bits: u32| (any >> bits << bits).wrapping_sub(1 + random.below(80) as u128);
@@ -187,7 +186,7 @@ mod tests {
         counter.to_be_bytes()
     }
 
-    /// Messages one after the other, in place and not, with one key and several, of every length up to several rounds of the widest kernel.
+    /// Runs messages of every length up to several rounds of the widest kernel, in place and not, with one key and several.
     #[test]
     fn ctr_of_every_length() {
         let random = Random::new(0x6374_7273);
@@ -200,15 +199,15 @@ mod tests {
                     plain.iter().map(|_| (random.below(3), first_counter(&random))).collect();
                 let mut cipher = plain.clone();
                 for ((key, iv), data) in of_each.iter().zip(&mut cipher) {
-                    plainly(&CbcKey::new(aes, &secrets[*key]).unwrap(), *iv, data);
+                    reference_ctr(&CbcKey::new(aes, &secrets[*key]).unwrap(), *iv, data);
                 }
-                both_ways(&keys, &of_each, &plain, &cipher);
+                assert_crypts(&keys, &of_each, &plain, &cipher);
             }
         }
     }
 
-    /// From one to the other, in place and not.
-    fn both_ways(keys: &[IndependentKey; 3], of_each: &[(usize, [u8; BLOCK])], from: &[Vec<u8>], to: &[Vec<u8>]) {
+    /// Asserts that the keys turn `from` into `to`, in place and not.
+    fn assert_crypts(keys: &[IndependentKey; 3], of_each: &[(usize, [u8; BLOCK])], from: &[Vec<u8>], to: &[Vec<u8>]) {
         let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();
         let mut in_place = from.to_vec();
         let apart = from.iter().zip(&mut separate).map(|(input, output)| Buffers::Separate { input, output });
@@ -219,7 +218,7 @@ mod tests {
         assert_eq!(in_place, to);
     }
 
-    /// Against encryption, which has vectors.
+    /// Compares decryption with encryption, which has test vectors.
     #[test]
     fn cbc_decryption_of_every_length() {
         let random = Random::new(0x6362_6364);
@@ -235,7 +234,7 @@ mod tests {
                     let key = CbcKey::new(aes, &secrets[*key]).unwrap();
                     CbcJob { key: &key, iv: *iv, data: Buffers::InPlace(data) }.run();
                 }
-                both_ways(&keys, &of_each, &cipher, &plain);
+                assert_crypts(&keys, &of_each, &cipher, &plain);
             }
         }
     }
@@ -252,7 +251,7 @@ mod tests {
                 let mut in_pieces = plain.clone();
                 let (mut position, mut rest) = (Position::new(iv), &mut in_pieces[..]);
                 while !rest.is_empty() {
-                    let (piece, behind) = rest.split_at_mut(rest.len().min(random.below(90)));
+                    let (piece, after) = rest.split_at_mut(rest.len().min(random.below(90)));
                     let input = piece.to_vec();
                     let data = if random.below(2) == 0 {
                         piece.into()
@@ -260,17 +259,17 @@ mod tests {
                         Buffers::Separate { input: &input, output: piece }
                     };
                     position.run(&key, data);
-                    rest = behind;
+                    rest = after;
                 }
                 assert_eq!(in_pieces, whole);
             }
         }
     }
 
-    /// Behind the data and in front of them there is memory that cannot be touched.
+    /// Runs kernels on data next to inaccessible memory.
     #[test]
     #[cfg(unix)]
-    fn nothing_beside_the_data_is_touched() {
+    fn ctr_and_cbc_stay_within_their_buffers() {
         let page = Page::new();
         let random = Random::new(0x7061_6765);
         for aes in every_aes() {
@@ -285,17 +284,17 @@ mod tests {
         }
     }
 
-    /// Memory between two pages without access.
+    /// Memory between two inaccessible pages.
     #[cfg(unix)]
     struct Page(*mut u8);
 
     #[cfg(unix)]
     impl Page {
-        /// As large as those of any machine.
+        /// The size of the largest pages on any machine.
         const BYTES: usize = 64 << 10;
 
         fn new() -> Self {
-            // SAFETY: a new mapping, of which the middle is made accessible.
+            // SAFETY: maps new memory, and makes only the middle of it accessible.
             unsafe {
                 let at = libc::mmap(
                     core::ptr::null_mut(),
@@ -312,7 +311,7 @@ mod tests {
             }
         }
 
-        /// So many bytes at one end of it.
+        /// Returns `length` bytes at the beginning or the end of the page.
         #[allow(clippy::mut_from_ref, reason = "one at a time")]
         fn bytes(&self, length: usize, at_end: bool) -> &mut [u8] {
             assert!(length <= Self::BYTES);

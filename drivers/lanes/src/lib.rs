@@ -1,19 +1,19 @@
 //! Gantry's lanes: many independent requests side by side in the SIMD registers of the CPU.
 //!
-//! Hashes and HMAC are those of `gantry-digest`; here are the sessions over them, and AES. One kernel per mode is written over the
-//! registers of `aes`, and compiled for each [CPU level](LevelName). The engine of `gantry-digest` keeps lanes full: requests of any
-//! length start, end and stream independently.
+//! This crate contains the sessions, and the kernels of AES; those of hashes and HMAC are in `gantry-digest`. Each AES mode has one kernel,
+//! generic over the registers of `aes` and compiled for each [CPU level](LevelName). The engine of `gantry-digest` keeps lanes full:
+//! requests of any length start, end and stream independently.
 //!
 //! | file | content |
 //! |---|---|
-//! | `aes.rs`, `aes/` | kernels of AES over registers of blocks (`aes/register.rs`), those of GCM over several (`register/wide.rs`) |
-//! | `cbc.rs`, `cmac.rs`, `ccm.rs`, `chains.rs` | messages and padding of chains of blocks, side by side |
+//! | `aes.rs`, `aes/` | AES kernels over registers of blocks (`aes/register.rs`); GCM needs several blocks per register (`register/wide.rs`) |
+//! | `cbc.rs`, `cmac.rs`, `ccm.rs`, `chains.rs` | messages and padding for modes that chain blocks, side by side |
 //! | `xts.rs`, `independent.rs`, `gcm.rs` | data units, counter mode and CBC decryption, GCM |
-//! | `groups.rs` | takes messages that need no lanes in groups |
-//! | `session/` | a file for each kind of session, `etm.rs` (encrypt-then-authenticate) among them |
-//! | `wipe.rs` | leaves no key on the stack |
+//! | `groups.rs` | splits messages that need no lanes into groups |
+//! | `session/` | a file for each kind of session, such as `etm.rs` (encrypt-then-authenticate) |
+//! | `wipe.rs` | wipes keys from the stack |
 
-// All of it is left out where there are no kernels.
+// Other architectures have no kernels.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod aes;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -42,7 +42,7 @@ mod random;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod session;
 #[cfg(all(test, target_arch = "x86_64"))]
-#[path = "../../../digest/src/stack.rs"]
+#[path = "../../../digest/src/internal/stack.rs"]
 mod stack;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod wipe;
@@ -60,19 +60,19 @@ pub struct LanesDriver {
 }
 
 impl LanesDriver {
-    /// Lanes of the given level, from [`Level::detect_at_most`].
+    /// Returns a driver for lanes of the given level, from [`Level::detect_at_most`].
     pub fn new(level: Level) -> Self {
         LanesDriver { level }
     }
 
-    /// The level of the lanes.
+    /// Returns the level of the lanes.
     pub fn level(&self) -> Level {
         self.level
     }
 }
 
 impl Default for LanesDriver {
-    /// Lanes of the highest level that this CPU has.
+    /// Returns a driver for the highest level that this CPU has.
     fn default() -> Self {
         LanesDriver::new(Level::detect_at_most(None))
     }

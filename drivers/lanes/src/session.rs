@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use gantry_core::driver::{AeadStream, CipherStream, DeviceSession, DigestStream, Offer, Operands};
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams, Unsupported};
-use gantry_digest::kernel::Hash;
-use gantry_digest::kernel::blake2b::Blake2b;
-use gantry_digest::kernel::keccak::{self, Keccak};
-use gantry_digest::kernel::md5::{self, Md5};
-use gantry_digest::kernel::sha1::{self, Sha1};
-use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
-use gantry_digest::sponge::Function;
-use gantry_digest::tree::Turbo;
+use gantry_digest::internal::dispatch::Hash;
+use gantry_digest::internal::dispatch::sponge::Function;
+use gantry_digest::internal::kernel::blake2b::Blake2b;
+use gantry_digest::internal::kernel::keccak::{self, Keccak};
+use gantry_digest::internal::kernel::md5::{self, Md5};
+use gantry_digest::internal::kernel::sha1::{self, Sha1};
+use gantry_digest::internal::kernel::sha2::{self, Sha256, Sha512};
+use gantry_digest::internal::tree::TurboShake128;
 use gantry_digest::{Level, LevelName};
 
 #[cfg(target_arch = "x86_64")]
@@ -67,7 +67,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// The family of an algorithm, and whether it is that family's HMAC. `None` for what has no lanes.
+    /// Returns the family of an algorithm, and true if it is that family's HMAC. `None` for an algorithm without lanes.
     pub(crate) fn of(algorithm: Algorithm) -> Option<(Family, bool)> {
         let info = algorithm.info();
         if info.cipher.is_some() {
@@ -104,117 +104,117 @@ impl Family {
     }
 }
 
-/// The lanes that an algorithm has on a CPU level, and from how many requests on they pay. `None` if it has none.
+/// Returns the number of lanes of an algorithm on a CPU level, and the batch size from which they are faster. `None` if it has no lanes.
 pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usize)> {
     fn hash<H: Hash>(level: Level) -> (usize, usize) {
         let kernels = H::kernels(level);
-        (kernels.lanes(), kernels.pays_from())
+        (kernels.lanes(), kernels.min_batch())
     }
     fn wide<F: Function>(level: Level) -> (usize, usize) {
         let kernels = F::kernels(level);
-        (kernels.lanes(), kernels.pays_from())
+        (kernels.lanes(), kernels.min_batch())
     }
     let (family, _) = Family::of(algorithm)?;
     Some(match family {
         Family::Md5 => hash::<Md5>(level),
         Family::Sha1 => hash::<Sha1>(level),
         Family::Sha256(..) => hash::<Sha256>(level),
-        // Words made ahead make a single message faster than plain software has it (Zen 4: 0.93 GB/s against 0.46).
-        Family::Sha512(..) if Sha512::makes_words_ahead(level) => (hash::<Sha512>(level).0, 1),
+        // Precomputed message words make a single message faster than in plain software (Zen 4: 0.93 GB/s against 0.46).
+        Family::Sha512(..) if Sha512::has_prescheduled_kernel(level) => (hash::<Sha512>(level).0, 1),
         Family::Sha512(..) => hash::<Sha512>(level),
-        // One message alone is at best as fast as with AWS-LC (Zen 3: 0.8 to 1.06 times).
+        // A single message is at best about as fast as in AWS-LC (Zen 3: 0.8 to 1.06 times).
         Family::Sha3(_) | Family::Xof(_, 24) => wide::<Keccak<136>>(level),
-        // A single message is 1.14 to 1.33 times as fast as plain software has it from 1 KiB on, and 0.9 times with 64 bytes. On the lowest
-        // level it is 0.8 to 1.1 times as fast (Zen 4).
-        Family::Xof(..) if level.name() > LevelName::Base => (wide::<Turbo>(level).0, 1),
-        Family::Xof(..) => wide::<Turbo>(level),
+        // Relative to plain software, a single message is 1.14 to 1.33 times as fast from 1 KiB on, and 0.9 times with 64 bytes. On the
+        // lowest level it is 0.8 to 1.1 times as fast (Zen 4).
+        Family::Xof(..) if level.name() > LevelName::Base => (wide::<TurboShake128>(level).0, 1),
+        Family::Xof(..) => wide::<TurboShake128>(level),
         // The chunks of a single message fill the lanes.
-        Family::Kt128 => (wide::<Turbo>(level).0, 1),
-        // A single message is faster than plain software has it (Zen 3: 1.1 times as fast with 64 bytes, 1.5 with 1 KiB, 1.7 with 16 KiB).
+        Family::Kt128 => (wide::<TurboShake128>(level).0, 1),
+        // A single message is faster than in plain software (Zen 3: 1.1 times as fast with 64 bytes, 1.5 with 1 KiB, 1.7 with 16 KiB).
         Family::Blake2b(_) => (wide::<Blake2b>(level).0, 1),
         Family::Cbc | Family::Cmac | Family::Ccm => (Aes::of(level)?.lanes(), 2),
-        // Those of HMAC, which takes longer than the cipher. Two messages of 1,400 bytes take 0.85 to 1.3 of the time of plain software, four
-        // 0.5 to 0.75; of 64 bytes it takes ten (Zen 4, AVX-512, and AVX2 with VAES).
+        // The lanes of HMAC, which takes longer than the cipher. Relative to plain software, messages of 1,400 bytes take 0.85 to 1.3 times
+        // as long in a batch of two, 0.5 to 0.75 times in a batch of four. Messages of 64 bytes need a batch of ten (Zen 4, AVX-512, and
+        // AVX2 with VAES).
         Family::Etm => {
             let (lanes, _) = Aes::of(level).and_then(|_| lanes_of(level, algorithm.info().digest?))?;
             (lanes, 4)
         }
-        // One request keeps the CPU busy by itself, with four blocks to a register. With one, plain software is faster but for very
-        // short data units (Zen 4, AVX2, batches of 32: AWS-LC as fast at 256 bytes, and 1.4 times as fast at 1 KiB, 2.1 at 16 KiB).
+        // A single request keeps the CPU busy, with several blocks per register. With one block per register, plain software is faster
+        // except for very short data units. AWS-LC is as fast at 256 bytes, 1.4 times as fast at 1 KiB, and 2.1 times at 16 KiB (Zen 4,
+        // AVX2, batches of 32).
         Family::Ctr | Family::Xts => Aes::of(level).map(|_| (1, if level.wide_aes() { 1 } else { usize::MAX }))?,
-        // One request keeps the CPU busy by itself.
+        // A single request keeps the CPU busy.
         #[cfg(target_arch = "x86_64")]
         Family::Gcm => level.vpclmul().then_some((1, 1))?,
     })
 }
 
-/// The places in a batch of what is not simply done, with what became of it.
-pub(crate) type Exceptions = Vec<(usize, Result<Outcome, Fault>)>;
+/// Opens a session.
+pub(crate) fn open(level: Level, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+    wiped(params.algorithm(), || prepare(level, params))
+}
+
+fn prepare(level: Level, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+    let algorithm = params.algorithm();
+    let (family, hmac) = Family::of(algorithm).ok_or_else(|| Unsupported::because("no kernel for this algorithm"))?;
+    let key = params.key();
+    let hmac = hmac.then_some(key);
+    let aes = || Aes::of(level).ok_or_else(|| Unsupported::because("no AES instructions"));
+    let length = || Unsupported::because("invalid key length for this algorithm");
+    Ok(match family {
+        Family::Md5 => hash::session::<Md5>(level, &md5::INITIAL, 16, hmac),
+        Family::Sha1 => hash::session::<Sha1>(level, &sha1::INITIAL, 20, hmac),
+        Family::Sha256(initial, digest) => hash::session::<Sha256>(level, initial, digest, hmac),
+        Family::Sha512(initial, digest) => hash::session::<Sha512>(level, initial, digest, hmac),
+        Family::Sha3(28) => sponge::session::<Keccak<144>>(level, keccak::INITIAL, 28, hmac),
+        Family::Sha3(32) => sponge::session::<Keccak<136>>(level, keccak::INITIAL, 32, hmac),
+        Family::Sha3(48) => sponge::session::<Keccak<104>>(level, keccak::INITIAL, 48, hmac),
+        Family::Sha3(digest) => sponge::session::<Keccak<72>>(level, keccak::INITIAL, digest, hmac),
+        Family::Xof(rate, rounds) => sponge::xof(level, rate, rounds, params.tag_len()),
+        Family::Kt128 => tree::session(level),
+        Family::Blake2b(digest) => sponge::session::<Blake2b>(level, Blake2b::initial(digest), digest, hmac),
+        Family::Cbc => LanesSession::shared(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
+        Family::Cmac => DigestWork::session(Cmac(CmacKey::new(aes()?, key).ok_or_else(length)?)),
+        Family::Ctr => LanesSession::shared(CtrWork(Arc::new(IndependentKey::ctr(aes()?, key).ok_or_else(length)?))),
+        Family::Ccm => {
+            LanesSession::shared(CcmWork { key: CcmKey::new(aes()?, key).ok_or_else(length)?, tag: params.tag_len() })
+        }
+        Family::Etm => etm::session(level, aes()?, params).ok_or_else(length)?,
+        Family::Xts => {
+            let key = XtsKey::new(aes()?, key, |operation| params.allows(operation));
+            LanesSession::shared(XtsWork(key.ok_or_else(length)?))
+        }
+        #[cfg(target_arch = "x86_64")]
+        Family::Gcm => LanesSession::shared(GcmWork(GcmKey::new(aes()?, key).ok_or_else(length)?)),
+    })
+}
 
 /// A session on the device.
-pub(crate) struct LanesSession(Box<dyn Work>);
+struct LanesSession<W>(W);
 
-impl LanesSession {
-    pub(crate) fn open(level: Level, params: &SessionParams) -> Result<Self, Unsupported> {
-        wiped(params.algorithm(), || LanesSession::prepare(level, params))
-    }
-
-    fn prepare(level: Level, params: &SessionParams) -> Result<Self, Unsupported> {
-        let algorithm = params.algorithm();
-        let (family, hmac) =
-            Family::of(algorithm).ok_or_else(|| Unsupported::because("no kernel for this algorithm"))?;
-        let key = params.key();
-        let hmac = hmac.then_some(key);
-        let aes = || Aes::of(level).ok_or_else(|| Unsupported::because("no AES instructions"));
-        let length = || Unsupported::because("a key of no length that AES has");
-        Ok(LanesSession(match family {
-            Family::Md5 => hash::boxed::<Md5>(level, &md5::INITIAL, 16, hmac),
-            Family::Sha1 => hash::boxed::<Sha1>(level, &sha1::INITIAL, 20, hmac),
-            Family::Sha256(initial, digest) => hash::boxed::<Sha256>(level, initial, digest, hmac),
-            Family::Sha512(initial, digest) => hash::boxed::<Sha512>(level, initial, digest, hmac),
-            Family::Sha3(28) => sponge::boxed::<Keccak<144>>(level, keccak::INITIAL, 28, hmac),
-            Family::Sha3(32) => sponge::boxed::<Keccak<136>>(level, keccak::INITIAL, 32, hmac),
-            Family::Sha3(48) => sponge::boxed::<Keccak<104>>(level, keccak::INITIAL, 48, hmac),
-            Family::Sha3(digest) => sponge::boxed::<Keccak<72>>(level, keccak::INITIAL, digest, hmac),
-            Family::Xof(rate, rounds) => sponge::xof(level, rate, rounds, params.tag_length()),
-            Family::Kt128 => tree::boxed(level),
-            Family::Blake2b(digest) => sponge::boxed::<Blake2b>(level, Blake2b::initial(digest), digest, hmac),
-            Family::Cbc => Box::new(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
-            Family::Cmac => DigestWork::boxed(Cmac(CmacKey::new(aes()?, key).ok_or_else(length)?)),
-            Family::Ctr => Box::new(CtrWork(Arc::new(IndependentKey::ctr(aes()?, key).ok_or_else(length)?))),
-            Family::Ccm => {
-                Box::new(CcmWork { key: CcmKey::new(aes()?, key).ok_or_else(length)?, tag: params.tag_length() })
-            }
-            Family::Etm => etm::boxed(level, aes()?, params).ok_or_else(length)?,
-            Family::Xts => {
-                let key = XtsKey::new(aes()?, key, |operation| params.allows(operation));
-                Box::new(XtsWork(key.ok_or_else(length)?))
-            }
-            #[cfg(target_arch = "x86_64")]
-            Family::Gcm => Box::new(GcmWork(GcmKey::new(aes()?, key).ok_or_else(length)?)),
-        }))
-    }
-
-    /// The session behind one that the framework has, if it is of this device.
-    pub(crate) fn of(session: &dyn DeviceSession) -> Option<&Self> {
-        (session as &dyn Any).downcast_ref()
-    }
-
-    /// Runs a job of this session, of which `first` is what to do, side by side with others: they are of sessions with its algorithm,
-    /// and of its operation. The places of those that are not simply done go into `exceptions`; the first job has place 0.
-    pub(crate) fn run_batch<'a>(
-        &'a self,
-        first: Operands<'a>,
-        others: &'a mut [Offer<'_>],
-        exceptions: &'a mut Exceptions,
-    ) {
-        self.0.batch(first, others, exceptions);
+impl<W: Work> LanesSession<W> {
+    fn shared(work: W) -> Arc<dyn DeviceSession> {
+        Arc::new(LanesSession(work))
     }
 }
 
-impl DeviceSession for LanesSession {
+impl<W: Work> DeviceSession for LanesSession<W> {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.0.one(operands)
+        self.0.run(operands)
+    }
+
+    fn run_batch(&self, offers: &mut [Offer<'_>]) {
+        let Some((first, others)) = offers.split_first_mut() else { return };
+        let mut exceptions = Vec::new();
+        self.0.run_batch(first.parts().1, others, &mut exceptions);
+        let mut next = 0;
+        for (place, result) in exceptions {
+            finish_done(&mut offers[next..place]);
+            offers[place].finish(result);
+            next = place + 1;
+        }
+        finish_done(&mut offers[next..]);
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
@@ -230,30 +230,41 @@ impl DeviceSession for LanesSession {
     }
 }
 
-/// The work of one family of kernels.
-trait Work: Send + Sync + Any {
-    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
-
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions);
-
-    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        Err(Unsupported::because("no streams of a digest"))
-    }
-
-    fn cipher_stream(&self, _operation: Operation, _iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
-        Err(Unsupported::because("no streams of a cipher"))
-    }
-
-    fn aead_stream(&self, _operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
-        Err(Unsupported::because("no streams of an AEAD"))
+fn finish_done(offers: &mut [Offer<'_>]) {
+    for offer in offers {
+        offer.finish(Ok(Outcome::Done));
     }
 }
 
-/// Turns offers of the framework into jobs for lanes, each with the work of its own session. Nothing can go wrong in a lane:
-/// there are only the exceptions of `convert`.
+/// The requests of a batch that did not end with [`Outcome::Done`]: their indices and results, ordered by index.
+type Exceptions = Vec<(usize, Result<Outcome, Fault>)>;
+
+/// The work of one family of kernels.
+trait Work: Send + Sync + Sized + 'static {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
+
+    /// Runs `first`, a job of this session, side by side with `others`. All jobs have the same algorithm and operation. Adds each job that
+    /// does not end with [`Outcome::Done`] to `exceptions`; `first` has index 0.
+    fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions);
+
+    fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
+        Err(Unsupported::because("no digest streams for this algorithm"))
+    }
+
+    fn cipher_stream(&self, _operation: Operation, _iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
+        Err(Unsupported::because("no cipher streams for this algorithm"))
+    }
+
+    fn aead_stream(&self, _operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
+        Err(Unsupported::because("no AEAD streams for this algorithm"))
+    }
+}
+
+/// An iterator that converts offers of the framework into jobs for lanes, each with the [`Work`] of its own session. Lanes never fail:
+/// only `admit` and `convert` add exceptions.
 struct Converted<'a, 'b, W, A, F> {
     lead: &'a W,
-    /// What to do for the job of `lead`, until that is asked for.
+    /// The operands of the job of `lead`, until it is returned.
     first: Option<Operands<'a>>,
     others: core::iter::Enumerate<core::slice::IterMut<'a, Offer<'b>>>,
     exceptions: &'a mut Exceptions,
@@ -262,7 +273,7 @@ struct Converted<'a, 'b, W, A, F> {
     convert: F,
 }
 
-/// `admit` looks at each session but that of `lead`, where it is not that of the job before.
+/// Returns the jobs of a batch. `admit` checks each session except `lead`, unless it is that of the previous job.
 fn converted<'a, 'b, W, T, A, F>(
     lead: &'a W,
     first: Operands<'a>,
@@ -295,7 +306,7 @@ where
 {
     type Item = T;
 
-    // Inlined, because a job that goes through memory is waited for.
+    // Inlined, because passing a job through memory would add the latency of a store and a load.
     #[inline(always)]
     fn next(&mut self) -> Option<T> {
         if let Some(first) = self.first.take() {
@@ -316,9 +327,9 @@ where
     }
 }
 
-/// What is behind the sessions of jobs.
+/// Finds the [`Work`] of the session of each job.
 struct Works<'a, W> {
-    /// That of the job before, which is mostly that of the next one.
+    /// The session of the previous job: successive jobs mostly share one.
     last: Option<(&'a dyn DeviceSession, &'a W)>,
 }
 
@@ -327,7 +338,7 @@ impl<'a, W: Work> Works<'a, W> {
         Works { last: None }
     }
 
-    /// `admit` looks at each session that is not that of the job before.
+    /// Returns the [`Work`] of `session`. `admit` checks it, unless it is that of the previous job.
     #[inline(always)]
     fn of(&mut self, session: &'a dyn DeviceSession, admit: impl Fn(&W) -> Result<(), Fault>) -> Result<&'a W, Fault> {
         match self.last {
@@ -341,26 +352,26 @@ impl<'a, W: Work> Works<'a, W> {
     }
 }
 
-/// What is behind a session of this device.
+/// Returns the [`Work`] of a session of this device.
 #[inline(never)]
 fn work_of<W: Work>(session: &dyn DeviceSession) -> Result<&W, Fault> {
-    let work = LanesSession::of(session).and_then(|session| (&*session.0 as &dyn Any).downcast_ref());
-    work.ok_or_else(|| Fault::failed("a session of another algorithm"))
+    let session = (session as &dyn Any).downcast_ref::<LanesSession<W>>();
+    session.map(|session| &session.0).ok_or_else(|| Fault::failed("a session of another algorithm"))
 }
 
-/// Core does not send such a request: the capability says which operations there are.
+/// Returns the fault for an unsupported operation. Core sends only the operations of the capability.
 fn wrong_operation() -> Fault {
-    Fault::failed("an operation that these lanes do not have")
+    Fault::failed("these lanes do not support the operation")
 }
 
-/// Core does not send such a batch: AES keys of different lengths are different algorithms.
-fn of_one_length(is: bool) -> Result<(), Fault> {
-    if is { Ok(()) } else { Err(Fault::failed("keys of different lengths in one batch")) }
+/// Fails unless `equal`. Core never mixes key lengths in a batch: AES keys of different lengths are different algorithms.
+fn require_equal_lengths(equal: bool) -> Result<(), Fault> {
+    if equal { Ok(()) } else { Err(Fault::failed("the batch has keys of different lengths")) }
 }
 
-/// Core has checked the length of the IV.
+/// Returns the IV as a block. Core has checked its length.
 fn block(iv: &[u8]) -> Result<&[u8; BLOCK], Fault> {
-    iv.try_into().map_err(|_| Fault::failed("an IV of a wrong length"))
+    iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
 /// AES-XTS.
@@ -372,7 +383,7 @@ impl XtsWork {
         match operands {
             Operands::Cipher { operation: operation @ (Operation::Encrypt | Operation::Decrypt), iv, data } => {
                 let unit = self.0.unit(operation == Operation::Decrypt, block(iv)?, data);
-                Ok((operation, unit.ok_or_else(|| Fault::failed("less data than a block"))?))
+                Ok((operation, unit.ok_or_else(|| Fault::failed("the data are shorter than a block"))?))
             }
             _ => Err(wrong_operation()),
         }
@@ -380,15 +391,15 @@ impl XtsWork {
 }
 
 impl Work for XtsWork {
-    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let (operation, unit) = self.unit(operands)?;
         self.0.run(operation == Operation::Decrypt, core::iter::once(unit));
         Ok(Outcome::Done)
     }
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
+    fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         let decrypt = matches!(first, Operands::Cipher { operation: Operation::Decrypt, .. });
-        let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
+        let admit = |work: &Self| require_equal_lengths(self.0.runs_with(&work.0));
         let units = converted(self, first, others, exceptions, admit, |work: &Self, operands| {
             let (operation, unit) = work.unit(operands)?;
             if (operation == Operation::Decrypt) == decrypt { Ok(unit) } else { Err(wrong_operation()) }
@@ -404,7 +415,7 @@ struct GcmWork(Arc<GcmKey>);
 #[cfg(target_arch = "x86_64")]
 impl Work for GcmWork {
     #[inline]
-    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Seal { iv, aad, data, tag } => gcm::seal(&self.0, iv, aad, data, tag).map(|()| Outcome::Done),
             Operands::Open { iv, aad, data, tag } => gcm::open(&self.0, iv, aad, data, tag),
@@ -412,18 +423,18 @@ impl Work for GcmWork {
         }
     }
 
-    /// One after the other.
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
+    /// Runs the jobs one after the other.
+    fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         let mut note = |place, result| {
             if !matches!(result, Ok(Outcome::Done)) {
                 exceptions.push((place, result));
             }
         };
-        note(0, self.one(first));
+        note(0, self.run(first));
         let mut works = Works::<Self>::none();
         for (place, job) in others.iter_mut().enumerate() {
             let (session, operands) = job.parts();
-            note(place + 1, works.of(session, |_| Ok(())).and_then(|work| work.one(operands)));
+            note(place + 1, works.of(session, |_| Ok(())).and_then(|work| work.run(operands)));
         }
     }
 

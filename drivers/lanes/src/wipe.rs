@@ -1,22 +1,22 @@
-//! Leaves no key behind on the stack, where it is prepared. (Where it is used no copy is made: `aes::keys`. Those of GCM and
-//! of encrypt-then-authenticate are overwritten.)
+//! Wipes the stack after a key was prepared. Kernels copy no keys to the stack when they use them (`aes::keys`), except those of GCM and
+//! encrypt-then-authenticate, which overwrite the copies.
 
 use gantry_core::Algorithm;
-pub(crate) use gantry_digest::wipe::{below, overwrite};
+pub(crate) use gantry_digest::internal::wipe::{in_own_frame, overwrite};
 
-/// Bytes of the stack that preparing a key for HMAC may use: the most is a long one for SHA-512, which is hashed.
-const HASHING: usize = 32 << 10;
-/// The same of any other key.
-const OTHERS: usize = 8 << 10;
+/// Bytes of stack that preparing an HMAC key may use. The maximum is for a long SHA-512 key, which is hashed.
+const HMAC_STACK: usize = 32 << 10;
+/// Bytes of stack that preparing any other key may use.
+const OTHER_STACK: usize = 8 << 10;
 
-/// Runs `prepare`, which works with a key for this, and overwrites what it leaves on the stack: copies of values that moved, spilled
-/// registers, buffers. The result should hold its secrets behind a pointer.
+/// Runs `prepare`, which handles a key of `algorithm`, and overwrites the stack it used: copies of moved values, spilled registers,
+/// buffers. The result should hold its secrets behind a pointer.
 pub(crate) fn wiped<T>(algorithm: Algorithm, prepare: impl FnOnce() -> T) -> T {
-    let result = below(prepare);
+    let result = in_own_frame(prepare);
     if algorithm.info().digest.is_some() {
-        overwrite::<HASHING>();
+        overwrite::<HMAC_STACK>();
     } else {
-        overwrite::<OTHERS>();
+        overwrite::<OTHER_STACK>();
     }
     result
 }
@@ -34,18 +34,18 @@ mod tests {
     use crate::gcm;
     use crate::independent::IndependentKey;
     use crate::random::Random;
-    use crate::session::LanesSession;
-    use crate::stack::{holds, left_behind};
+    use crate::session::open;
+    use crate::stack::{holds, stack_after};
     use crate::xts::XtsKey;
     use gantry_core::driver::Buffers;
     use gantry_core::{Outcome, SessionParams};
-    use gantry_digest::every_level;
-    use gantry_digest::hash::{Job, Start, run_one};
-    use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
-    use gantry_digest::kernel::{Hash, Kernels};
-    use gantry_digest::vector::Word;
+    use gantry_digest::internal::dispatch::{Hash, Kernels};
+    use gantry_digest::internal::every_level;
+    use gantry_digest::internal::hash::{Job, Start, run_one};
+    use gantry_digest::internal::kernel::sha2::{self, Sha256, Sha512};
+    use gantry_digest::internal::vector::Word;
 
-    /// The key, HMAC's pads, and the chaining values behind them.
+    /// Returns the key, HMAC's pads, and the chaining values after them.
     pub(super) fn secrets_of_hmac<H: Hash>(
         kernels: Kernels<H>,
         initial: [H::Word; 8],
@@ -65,7 +65,7 @@ mod tests {
             kernels.compress(&mut chain, &block.iter().map(|byte| byte ^ with).collect::<Vec<u8>>());
             let mut bytes = vec![0; 8 * size_of::<H::Word>()];
             for (part, word) in bytes.chunks_exact_mut(size_of::<H::Word>()).zip(chain) {
-                // As it is in memory.
+                // Little-endian, as in memory.
                 word.write(part, false);
             }
             secrets.push(bytes);
@@ -78,14 +78,14 @@ mod tests {
         vec![key.to_vec(), pad(0x36), pad(0x5c)]
     }
 
-    /// The keys of CMAC and those of its chains, which are the same ones.
+    /// Returns the keys of CMAC and the secrets of its chains. `chains` and `keys` hold the same keys.
     fn secrets_of_cmac(chains: &[CbcKey], keys: &[CmacKey], messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let of_chains = chains.iter().flat_map(|key| key.secrets([0; 16], messages));
         of_chains.chain(keys.iter().flat_map(|key| key.secrets(messages))).collect()
     }
 
     #[test]
-    fn what_prepares_a_key_leaves_nothing_of_it_on_the_stack() {
+    fn key_setup_leaves_no_secret_on_the_stack() {
         let random = Random::new(0x7769_7065);
         for level in every_level() {
             for (algorithm, bytes) in [
@@ -112,9 +112,9 @@ mod tests {
                     continue;
                 }
                 let key = random.bytes(bytes);
-                let params = SessionParams::new(algorithm, &key).mac_key(&key);
+                let params = SessionParams::new(algorithm, &key).with_mac_key(&key);
                 let mut session = None;
-                let stack = left_behind(|| session = LanesSession::open(level, &params).ok());
+                let stack = stack_after(|| session = open(level, &params).ok());
                 let ciphers = |key: &[u8]| {
                     let of = |new: fn(Aes, &[u8]) -> Option<IndependentKey>| new(Aes::of(level).unwrap(), key).unwrap();
                     [of(IndependentKey::ctr).secrets(), of(IndependentKey::cbc).secrets()].concat()
@@ -131,7 +131,7 @@ mod tests {
                     }
                     Algorithm::HmacSha256 => secrets_of_hmac(Sha256::kernels(level), sha2::INITIAL_256, 32, &key),
                     Algorithm::HmacSha512 => secrets_of_hmac(Sha512::kernels(level), sha2::INITIAL_512, 64, &key),
-                    // The states behind the pads are the business of `gantry-digest`.
+                    // `gantry-digest` tests the states after the pads.
                     Algorithm::HmacSha3_256 => secrets_of_pads(&key),
                     Algorithm::Aes256Cmac => {
                         let aes = Aes::of(level).unwrap();
@@ -150,16 +150,16 @@ mod tests {
         }
     }
 
-    /// What runs with a key: many messages side by side and single ones, with one key and with several.
+    /// Runs many messages side by side and single ones, with one key and with several.
     #[test]
-    #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
-    fn what_runs_with_a_key_leaves_nothing_of_it_on_the_stack() {
+    #[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+    fn kernels_leave_no_secret_on_the_stack() {
         fn check(secrets: &[Vec<u8>], name: &str, work: impl FnOnce() + Send) {
-            assert!(!holds(&left_behind(work), secrets), "{name}");
+            assert!(!holds(&stack_after(work), secrets), "{name}");
         }
         let random = Random::new(0x7275_6e73);
         let data: Vec<Vec<u8>> = (0..40).map(|i| random.bytes(16 * (1 + 5 * (i % 9)))).collect();
-        // Of messages for CMAC the last block may be short, or missing.
+        // The last block of a CMAC message may be partial, and a message may be empty.
         let messages: Vec<Vec<u8>> = (0..40).map(|i| random.bytes([0, 5, 16, 35, 64, 163, 720][i % 7])).collect();
         let iv = [7; 16];
         for aes in every_aes() {
@@ -203,10 +203,10 @@ mod tests {
                 gcm.flat_map(|key| [(key.clone(), 12, 16), (key.clone(), 16, 16), (key, 12, 2000)])
             {
                 let (nonce, associated, mut tag) = (random.bytes(length), random.bytes(associated), [0; 16]);
-                let mut message = Message::none();
+                let mut message = Message::empty();
                 key.begin(&mut message, &nonce, &associated);
                 let mut secrets = [key.secrets(), message.secrets()].concat();
-                secrets.extend(nonce.as_array().map(|nonce| key.secret_of(nonce)));
+                secrets.extend(nonce.as_array().map(|nonce| key.masked_nonce(nonce)));
                 for bytes in [0, 20, 64, 100, 159, 200, 300, 500, 600, 1100, 5000] {
                     let mut data = random.bytes(bytes);
                     let name = format!(
@@ -234,11 +234,11 @@ mod tests {
                 let keys: Vec<XtsKey> =
                     (0..3).map(|_| XtsKey::new(aes, &random.bytes(bytes), |_| true).unwrap()).collect();
                 let secrets: Vec<Vec<u8>> = keys.iter().flat_map(XtsKey::secrets).collect();
-                for (of_them, count, decrypt) in [(1, 1, false), (1, 40, false), (3, 40, true), (1, 1, true)] {
+                for (key_count, count, decrypt) in [(1, 1, false), (1, 40, false), (3, 40, true), (1, 1, true)] {
                     let mut output = data.clone();
-                    let name = format!("XTS, {aes:?}, keys of {bytes} bytes, {of_them} of them, {count} messages");
+                    let name = format!("XTS, {aes:?}, keys of {bytes} bytes, {key_count} of them, {count} messages");
                     check(&secrets, &name, || {
-                        let units = keys[..of_them].iter().cycle().zip(&mut output[..count]);
+                        let units = keys[..key_count].iter().cycle().zip(&mut output[..count]);
                         keys[0].run(
                             decrypt,
                             units.map(|(key, data)| key.unit(decrypt, &iv, Buffers::InPlace(data)).unwrap()),
@@ -249,13 +249,13 @@ mod tests {
         }
     }
 
-    /// The test above would see it.
+    /// Proves that the tests above would find a key.
     #[test]
-    fn without_wiping_the_stack_holds_keys() {
+    fn key_setup_without_wiping_leaves_secrets() {
         let key = Random::new(1).bytes(64);
         for level in every_level() {
             let kernels = Sha512::kernels(level);
-            let stack = left_behind(|| {
+            let stack = stack_after(|| {
                 core::hint::black_box(Start::hmac(kernels, sha2::INITIAL_512, 64, &key));
             });
             assert!(holds(&stack, &secrets_of_hmac(kernels, sha2::INITIAL_512, 64, &key)), "{level:?}");

@@ -5,9 +5,9 @@ use gantry_core::driver::Buffers;
 
 use crate::aes::xts::{Kernels, Unit};
 use crate::aes::{Aes, BLOCK, RoundKeys};
-use crate::groups::in_groups;
+use crate::groups::run_in_groups;
 
-/// A key for XTS: one for data, in the directions that are used, and one for tweaks.
+/// A key for XTS: the data keys for the directions in use, and the tweak key.
 pub(crate) struct XtsKey {
     encrypt: Option<Box<RoundKeys>>,
     decrypt: Option<Box<RoundKeys>>,
@@ -16,7 +16,7 @@ pub(crate) struct XtsKey {
 }
 
 impl XtsKey {
-    /// `None` for a key that is not twice 16 or 32 bytes.
+    /// Expands a key. `None` unless it has twice 16 or twice 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8], allows: impl Fn(Operation) -> bool) -> Option<Self> {
         if ![32, 64].contains(&key.len()) {
             return None;
@@ -28,19 +28,19 @@ impl XtsKey {
         Some(XtsKey { encrypt: allows(Operation::Encrypt).then_some(encrypt), decrypt, tweak, kernels })
     }
 
-    /// A request under this key. `None` for data that is shorter than a block, and in a direction that the key does not have.
+    /// Returns a request under this key. `None` if the data are shorter than a block, or if the key was not expanded for this direction.
     #[inline(always)]
     pub(crate) fn unit<'a>(&'a self, decrypt: bool, tweak: &'a [u8; BLOCK], data: Buffers<'a>) -> Option<Unit<'a>> {
         let keys = if decrypt { &self.decrypt } else { &self.encrypt }.as_deref()?;
         Unit::new(&self.tweak, keys, tweak, data)
     }
 
-    /// Runs units of one direction one after the other, each with its own key; all keys are as long as this one.
+    /// Runs units of one direction one after the other, each with its own key. All keys are as long as this one.
     pub(crate) fn run<'a>(&self, decrypt: bool, units: impl Iterator<Item = Unit<'a>>) {
-        in_groups(units, |units| self.kernels.run(decrypt, units));
+        run_in_groups(units, |units| self.kernels.run(decrypt, units));
     }
 
-    /// Whether [`run`](Self::run) takes units with that key, too.
+    /// Returns true if [`run`](Self::run) also accepts units with `other`.
     pub(crate) fn runs_with(&self, other: &XtsKey) -> bool {
         self.tweak.same_length(&other.tweak)
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     impl XtsKey {
-        /// What must not be left behind.
+        /// Returns the values that must be wiped.
         pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
             let keys = [self.encrypt.as_ref(), self.decrypt.as_ref(), Some(&self.tweak)];
             keys.into_iter().flatten().flat_map(|keys| keys.as_blocks()).map(|key| key.to_vec()).collect()
@@ -66,7 +66,7 @@ mod tests {
         key.run(decrypt, key.unit(decrypt, tweak, Buffers::InPlace(data)).into_iter());
     }
 
-    /// IEEE 1619-2007, Annex B: vectors 1, 2 and 15, whose last block is not whole.
+    /// IEEE 1619-2007, Annex B: vectors 1, 2 and 15. The last one has a partial block.
     #[test]
     fn ieee_1619() {
         let blocks = |blocks: [u128; 2]| blocks.map(u128::to_be_bytes).concat();
@@ -103,8 +103,8 @@ mod tests {
         }
     }
 
-    /// As the standard describes it, one block after the other.
-    fn plainly(data_key: &CbcKey, tweak_key: &CbcKey, tweak: [u8; BLOCK], data: &mut [u8]) {
+    /// XTS as the standard defines it, block by block.
+    fn reference_xts(data_key: &CbcKey, tweak_key: &CbcKey, tweak: [u8; BLOCK], data: &mut [u8]) {
         let encrypt = |key: &CbcKey, block: &mut [u8]| {
             CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(block) }.run();
         };
@@ -144,7 +144,7 @@ mod tests {
                 let mut cipher = plain.clone();
                 for ((key, tweak), data) in of_each.iter().zip(&mut cipher) {
                     let [data_key, tweak_key] = secrets[*key].each_ref().map(|key| CbcKey::new(aes, key).unwrap());
-                    plainly(&data_key, &tweak_key, *tweak, data);
+                    reference_xts(&data_key, &tweak_key, *tweak, data);
                 }
                 for (decrypt, from, to) in [(false, &plain, &cipher), (true, &cipher, &plain)] {
                     let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();

@@ -1,4 +1,4 @@
-//! The lanes as the framework sees them, on every CPU level: direct, in batches, in streams.
+//! Tests the lanes through the framework on every CPU level: single requests, batches, and streams.
 
 use gantry_core::{
     Algorithm, Direction, Gantry, Kind, Operation, Outcome, QueueOptions, Request, Session, SessionParams, Stream,
@@ -21,10 +21,10 @@ fn session(gantry: &Gantry, algorithm: Algorithm) -> Session {
 fn params(algorithm: Algorithm, key: u8) -> SessionParams {
     let key: Vec<u8> = (0..algorithm.info().key.max.min(100)).map(|i| key ^ i as u8).collect();
     let direction = if algorithm.kind() == Kind::Cipher { Direction::Encrypt } else { Direction::Both };
-    SessionParams::new(algorithm, &key).direction(direction)
+    SessionParams::new(algorithm, &key).with_direction(direction)
 }
 
-/// Messages of all kinds of lengths that the algorithm takes.
+/// Returns messages of various lengths that the algorithm accepts.
 fn messages(count: usize, algorithm: Algorithm) -> Vec<Vec<u8>> {
     let info = algorithm.info();
     let unit = if info.kind == Kind::Cipher { info.block } else { 1 };
@@ -39,11 +39,12 @@ fn offered(gantry: &Gantry, kind: Kind) -> Vec<Algorithm> {
     found
 }
 
-/// Which kernels are tested depends on what is found.
+/// Checks the detected CPU features, because they determine the kernels that the other tests run.
 #[test]
-#[ignore = "wants to be told what this CPU has: scripts/arm"]
-fn what_the_cpu_has_is_found() {
-    let expected = std::env::var("GANTRY_TEST_CPU").expect("GANTRY_TEST_CPU is not set: what is to be found?");
+#[ignore = "needs GANTRY_TEST_CPU: scripts/arm"]
+fn describes_the_features_of_this_cpu() {
+    let expected =
+        std::env::var("GANTRY_TEST_CPU").expect("set GANTRY_TEST_CPU to the description that this CPU should get");
     let gantry = Gantry::builder().driver(&LanesDriver::default()).build();
     assert_eq!(gantry.device("lanes").unwrap().details().unwrap().description, expected);
 }
@@ -92,7 +93,7 @@ fn hashes_and_hmacs_are_offered_on_every_level() {
 }
 
 #[test]
-fn ciphers_have_what_lanes_are_good_for() {
+fn ciphers_offer_what_suits_the_cpu() {
     use Algorithm::*;
     for (level, gantry) in every_level() {
         let device = gantry.device("lanes").unwrap();
@@ -105,10 +106,10 @@ fn ciphers_have_what_lanes_are_good_for() {
         for algorithm in [Aes128Ctr, Aes192Ctr, Aes256Ctr, Aes128Xts, Aes256Xts] {
             let capability = device.capability(algorithm).unwrap();
             assert_eq!(capability.operations, [Operation::Encrypt, Operation::Decrypt]);
-            // Without registers of several blocks, plain software is better.
+            // Without registers of several blocks, plain software is faster.
             let wide = device.details().unwrap().description.contains("VAES");
             assert_eq!(capability.break_even, if wide { 1 } else { usize::MAX }, "{level}");
-            let session = gantry.session(params(algorithm, 1).direction(Direction::Both)).unwrap();
+            let session = gantry.session(params(algorithm, 1).with_direction(Direction::Both)).unwrap();
             let plain = messages(40, algorithm);
             let mut data = plain.clone();
             let mut requests: Vec<Request<'_>> = data.iter_mut().map(|data| Request::encrypt(&[3; 16], data)).collect();
@@ -123,7 +124,7 @@ fn ciphers_have_what_lanes_are_good_for() {
 
 #[test]
 fn aes_is_offered_where_the_cpu_has_its_instructions() {
-    for level in [gantry_digest::base_without_aes(), Level::detect_at_most(Some(LevelName::Base))] {
+    for level in [gantry_digest::internal::base_without_aes(), Level::detect_at_most(Some(LevelName::Base))] {
         let gantry = Gantry::builder().driver(&LanesDriver::new(level)).build();
         let capabilities = gantry.device("lanes").unwrap().capabilities();
         let offered = capabilities.iter().any(|capability| capability.algorithm.name().contains("aes"));
@@ -134,10 +135,10 @@ fn aes_is_offered_where_the_cpu_has_its_instructions() {
 }
 
 #[test]
-fn gcm_has_what_lanes_are_good_for() {
+fn gcm_is_offered_where_the_cpu_has_vpclmulqdq() {
     for (level, gantry) in every_level() {
         let device = gantry.device("lanes").unwrap();
-        // Without carry-less multiplication of several pairs, plain software is better.
+        // Without VPCLMULQDQ, plain software is faster.
         let wide = device.details().unwrap().description.contains("VPCLMULQDQ");
         for algorithm in [Algorithm::Aes128Gcm, Algorithm::Aes192Gcm, Algorithm::Aes256Gcm] {
             assert_eq!(device.capability(algorithm).is_some(), wide, "{level}");
@@ -151,7 +152,7 @@ fn gcm_has_what_lanes_are_good_for() {
             let mut requests: Vec<Request<'_>> =
                 sealed.map(|(data, tag)| Request::seal(&[3; 12], b"with it", data, tag)).collect();
             session.process(&mut requests).unwrap();
-            // In a batch, what is not genuine is told from what is.
+            // A batch reports exactly the forged messages.
             let is_forged = |place: usize| place.is_multiple_of(7);
             for tag in tags.iter_mut().enumerate().filter(|(place, _)| is_forged(*place)).map(|(_, tag)| tag) {
                 tag[11] ^= 4;
@@ -174,12 +175,12 @@ fn gcm_has_what_lanes_are_good_for() {
 }
 
 #[test]
-fn batches_of_any_size_give_what_single_requests_give() {
+fn batches_of_any_size_equal_single_requests() {
     for (level, gantry) in every_level() {
         for kind in [Kind::Digest, Kind::Mac] {
             for algorithm in offered(&gantry, kind) {
                 let session = session(&gantry, algorithm);
-                let length = session.params().tag_length();
+                let length = session.params().tag_len();
                 for count in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 100] {
                     let inputs = messages(count, algorithm);
                     let mut outputs = vec![vec![0; length]; count];
@@ -206,7 +207,7 @@ fn batches_of_any_size_give_what_single_requests_give() {
 }
 
 #[test]
-fn batches_of_ciphers_give_what_single_requests_give() {
+fn cipher_batches_equal_single_requests() {
     for (level, gantry) in every_level() {
         for algorithm in offered(&gantry, Kind::Cipher) {
             let session = session(&gantry, algorithm);
@@ -228,12 +229,12 @@ fn batches_of_ciphers_give_what_single_requests_give() {
 }
 
 #[test]
-fn many_streams_are_fed_side_by_side_and_finished_beside_whole_messages() {
+fn batches_mix_streams_and_whole_messages() {
     for (level, gantry) in every_level() {
         for kind in [Kind::Digest, Kind::Mac] {
             for algorithm in offered(&gantry, kind) {
                 let session = session(&gantry, algorithm);
-                let length = session.params().tag_length();
+                let length = session.params().tag_len();
                 let message: Vec<u8> = (0..3000u32).map(|i| (i * 13) as u8).collect();
                 let alone = |message: &[u8]| {
                     let mut output = vec![0; length];
@@ -271,7 +272,7 @@ fn many_streams_are_fed_side_by_side_and_finished_beside_whole_messages() {
                 for output in outputs.iter().chain([&whole]) {
                     assert_eq!(*output, expected, "{level} {algorithm}");
                 }
-                // A finished stream is at the beginning of a new message, and a copy goes its own way.
+                // A finished stream is reset for a new message, and a copy is independent.
                 let stream = &mut streams[0];
                 stream.update(&message[..70]).unwrap();
                 let mut copy = stream.clone();
@@ -307,7 +308,7 @@ fn a_cipher_stream_chains_across_its_pieces() {
     }
 }
 
-/// What waits in a queue goes into the lanes together, whatever its session.
+/// Requests of different sessions that wait in a queue run in one batch.
 #[test]
 fn sessions_with_different_keys_share_lanes() {
     for (level, gantry) in every_level() {
@@ -325,9 +326,9 @@ fn sessions_with_different_keys_share_lanes() {
                     };
                     queue.submit(session, submission.user(i as u64)).unwrap();
                 }
-                let mut seen = 0;
+                let mut completed = 0;
                 while queue.in_flight() > 0 {
-                    seen += queue.wait(|completion| {
+                    completed += queue.wait(|completion| {
                         let i = completion.user as usize;
                         completion.result.unwrap().ok().unwrap();
                         let mut alone = inputs[i].clone();
@@ -335,26 +336,26 @@ fn sessions_with_different_keys_share_lanes() {
                             sessions[i].encrypt(&[i as u8; 16], &mut alone).unwrap();
                             assert_eq!(completion.submission.data(), alone, "{level} {algorithm}, session {i}");
                         } else {
-                            alone.resize(sessions[i].params().tag_length(), 0);
+                            alone.resize(sessions[i].params().tag_len(), 0);
                             sessions[i].mac(&inputs[i], &mut alone).unwrap();
                             assert_eq!(completion.submission.tag(), alone, "{level} {algorithm}, session {i}");
                         }
                     });
                 }
-                assert_eq!(seen, inputs.len());
+                assert_eq!(completed, inputs.len());
             }
         }
     }
 }
 
-/// In one batch, and in a queue; each is the beginning of the longest.
+/// Runs digests of different lengths in one batch and in a queue. Each must be a prefix of the longest.
 #[test]
 fn digests_of_any_length_share_lanes() {
     use Algorithm::*;
     const LONGEST: usize = 1000;
     for (level, gantry) in every_level() {
         for algorithm in [Shake128, Shake256, TurboShake128, TurboShake256, Kt128] {
-            let of = |bytes: usize| gantry.session(SessionParams::new(algorithm, &[]).tag_len(bytes)).unwrap();
+            let of = |bytes: usize| gantry.session(SessionParams::new(algorithm, &[]).with_tag_len(bytes)).unwrap();
             let mut inputs = messages(40, algorithm);
             inputs[7] = vec![5; 30_000];
             let expected = inputs.iter().map(|input| {
@@ -365,7 +366,7 @@ fn digests_of_any_length_share_lanes() {
             let expected: Vec<Vec<u8>> = expected.collect();
             let sessions: Vec<Session> = (0..40).map(|i| of(1 + i * i * 31 % LONGEST)).collect();
             let mut digests: Vec<Vec<u8>> =
-                sessions.iter().map(|session| vec![0; session.params().tag_length()]).collect();
+                sessions.iter().map(|session| vec![0; session.params().tag_len()]).collect();
             let mut requests: Vec<Request<'_>> =
                 inputs.iter().zip(&mut digests).map(|(input, digest)| Request::digest(input, digest)).collect();
             Session::process_each(&sessions, &mut requests).unwrap();
@@ -384,7 +385,7 @@ fn digests_of_any_length_share_lanes() {
                     assert_eq!(completion.submission.tag(), digests[i], "{level} {algorithm}, in a queue");
                 });
             }
-            // The session says how long a digest is, and it has no MAC.
+            // The session determines the length of a digest. It has no MAC.
             assert!(sessions[3].digest(&inputs[3], &mut [0; 4]).is_err());
             assert!(of(64 << 10).verify(b"", &[0; 64]).is_err());
         }

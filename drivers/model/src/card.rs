@@ -1,3 +1,5 @@
+mod session;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,67 +9,69 @@ use std::time::Duration;
 use gantry_core::driver::{Batch, Completions, Job};
 use gantry_core::{Fault, Outcome};
 
+use self::session::Answer;
+pub(crate) use self::session::ModelSession;
 use crate::faults::{Faults, Injected, gone};
 use crate::profile::{Completion, Profile, Rate, transfer_ns};
 use crate::random::Random;
-use crate::session::{Answer, ModelSession};
 use crate::time::Time;
 
-/// What a device has done so far.
+/// The work that a device has done so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meter {
-    /// Requests that it took.
+    /// Number of requests accepted.
     pub requests: u64,
-    /// Their bytes of data.
+    /// Bytes of data in these requests.
     pub bytes: u64,
-    /// How often a request that was next found no room in the ring.
+    /// How often a request found no room in the ring.
     pub full: u64,
-    /// Nanoseconds that its units worked, all of them together.
+    /// Nanoseconds of work of all units together.
     pub busy_ns: u64,
 }
 
-/// What all queues of a device share.
+/// State shared by all queues of a device.
 pub(crate) struct Card {
     pub(crate) profile: Profile,
     pub(crate) time: Time,
     pub(crate) faults: Faults,
     state: Mutex<State>,
-    /// For the card's thread: there is something to do.
+    /// Tells the card's thread that there is work.
     work: Condvar,
-    /// For queues that take back: the card's thread has laid a job down.
-    laid_down: Condvar,
+    /// Tells a queue that is being dropped that the card's thread has returned a job.
+    returned: Condvar,
     requests: AtomicU64,
     bytes: AtomicU64,
     full: AtomicU64,
     busy_ns: AtomicU64,
 }
 
-/// A request's place: its queue, when it is ready, and its number. In this order a queue finds what is ready at the front.
-type Place = (u64, u64, u64);
+/// The position of a request: its queue, the time at which it is ready, and its number. In this order, a queue finds ready
+/// requests first.
+type EntryKey = (u64, u64, u64);
 
 struct State {
-    entries: BTreeMap<Place, Entry>,
-    /// Places of the ring that are taken; those that are being submitted have no entry yet.
-    taken: usize,
-    /// When each unit is free.
+    entries: BTreeMap<EntryKey, Entry>,
+    /// Places of the ring in use. Requests that are being submitted have a place, but no entry yet.
+    used: usize,
+    /// The time at which each unit becomes free.
     units: Box<[u64]>,
-    /// When the way that all units share is free.
-    shared: u64,
-    /// When the last request is ready, of a device that keeps order.
-    last: u64,
-    /// Requests and queues, counted.
-    numbers: u64,
+    /// The time at which the bandwidth shared by all units becomes free.
+    shared_free: u64,
+    /// The time at which the last request is ready, if the device keeps the order.
+    last_ready: u64,
+    /// Counter that numbers requests and queues.
+    last_number: u64,
     random: Random,
-    /// What the card's thread has to compute.
-    to_compute: VecDeque<Place>,
-    /// Who wants to be woken, by queue.
+    /// Requests to be computed by the card's thread.
+    to_compute: VecDeque<EntryKey>,
+    /// Wakers by queue.
     wakers: BTreeMap<u64, Waker>,
     stopped: bool,
 }
 
 /// A request in the ring.
 struct Entry {
-    /// Absent while the card's thread has it.
+    /// `None` while the card's thread computes it.
     job: Option<Job>,
     answer: Option<Answer>,
     injected: Option<Injected>,
@@ -77,11 +81,11 @@ impl Card {
     pub(crate) fn new(profile: Profile, time: Time, faults: Faults) -> Self {
         let state = State {
             entries: BTreeMap::new(),
-            taken: 0,
+            used: 0,
             units: vec![0; profile.units].into(),
-            shared: 0,
-            last: 0,
-            numbers: 0,
+            shared_free: 0,
+            last_ready: 0,
+            last_number: 0,
             random: Random::new(profile.seed),
             to_compute: VecDeque::new(),
             wakers: BTreeMap::new(),
@@ -93,7 +97,7 @@ impl Card {
             faults,
             state: Mutex::new(state),
             work: Condvar::new(),
-            laid_down: Condvar::new(),
+            returned: Condvar::new(),
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             full: AtomicU64::new(0),
@@ -111,7 +115,7 @@ impl Card {
         }
     }
 
-    /// Software of a modelled board: what it costs is the calling thread's.
+    /// Runs a request in the software of a modelled board: the calling thread spends the time.
     pub(crate) fn direct(
         &self,
         rate: &Rate,
@@ -127,11 +131,11 @@ impl Card {
     }
 
     pub(crate) fn new_queue(&self) -> u64 {
-        self.lock().number()
+        self.lock().next_number()
     }
 
     pub(crate) fn submit(&self, queue: u64, batch: &mut Batch<'_>) {
-        if self.faults.says_full() {
+        if self.faults.reports_full() {
             return;
         }
         while batch.len() > 0 {
@@ -141,12 +145,12 @@ impl Card {
                 return;
             }
             let Some(job) = batch.take() else {
-                self.lock().taken -= 1;
+                self.lock().used -= 1;
                 return;
             };
-            let injected = self.faults.of_request();
+            let injected = self.faults.next_fault();
             if self.faults.is_gone() {
-                self.lock().taken -= 1;
+                self.lock().used -= 1;
                 batch.complete(job, Err(gone()));
                 continue;
             }
@@ -157,12 +161,12 @@ impl Card {
 
     fn reserve(&self) -> bool {
         let mut state = self.lock();
-        let room = state.taken < self.profile.ring;
-        state.taken += usize::from(room);
+        let room = state.used < self.profile.ring;
+        state.used += usize::from(room);
         room
     }
 
-    /// Puts a job into the place of the ring that was reserved for it.
+    /// Puts a job into its reserved place in the ring.
     fn insert(&self, queue: u64, mut job: Job, injected: Option<Injected>) {
         let bytes = job.operands().bytes();
         let rate = job.session_as::<ModelSession>().map(|session| session.rate);
@@ -178,12 +182,12 @@ impl Card {
                     _ => ready,
                 }
             }
-            None => now, // its answer will be that this is another device's
+            None => now, // a session of another device: its answer is a fault
         };
-        let place = (queue, ready, state.number());
-        state.entries.insert(place, Entry { job: Some(job), answer: None, injected });
+        let key = (queue, ready, state.next_number());
+        state.entries.insert(key, Entry { job: Some(job), answer: None, injected });
         if self.time.is_real() {
-            state.to_compute.push_back(place);
+            state.to_compute.push_back(key);
             drop(state);
             self.work.notify_one();
         } else if ready != u64::MAX {
@@ -191,17 +195,17 @@ impl Card {
         }
     }
 
-    /// Gives back what is ready. Returns how many jobs of the queue stay.
+    /// Completes the ready requests of a queue. Returns the number of its jobs that remain.
     pub(crate) fn poll(&self, queue: u64, done: &mut Completions<'_>) -> usize {
         loop {
             let start = self.time.now();
             let gone_now = self.faults.is_gone();
             let until = if gone_now { u64::MAX } else { start };
             let mut state = self.lock();
-            let first = state.of_queue(queue, until).find(|(_, entry)| self.is_ripe(entry)).map(|(place, _)| *place);
-            let Some(Entry { job: Some(mut job), answer, injected }) = first.and_then(|place| state.remove(place))
-            else {
-                return state.of_queue(queue, u64::MAX).count();
+            let first =
+                state.queue_entries(queue, until).find(|(_, entry)| self.can_complete(entry)).map(|(key, _)| *key);
+            let Some(Entry { job: Some(mut job), answer, injected }) = first.and_then(|key| state.remove(key)) else {
+                return state.queue_entries(queue, u64::MAX).count();
             };
             drop(state);
             let mut answer = match injected {
@@ -210,7 +214,7 @@ impl Card {
                 _ => answer.unwrap_or_else(|| Answer::compute(&mut job)),
             };
             if matches!(injected, Some(Injected::Wrong | Injected::Panic)) {
-                answer.spoil();
+                answer.flip_bit();
             }
             let result = answer.deliver(&mut job);
             assert!(injected != Some(Injected::Panic), "an injected panic");
@@ -219,13 +223,13 @@ impl Card {
         }
     }
 
-    /// Whether an entry can be handed over as soon as its time has come.
-    fn is_ripe(&self, entry: &Entry) -> bool {
+    /// Returns true if an entry can be completed as soon as its time has come.
+    fn can_complete(&self, entry: &Entry) -> bool {
         entry.job.is_some() && (entry.answer.is_some() || !self.time.is_real() || self.faults.is_gone())
     }
 
     pub(crate) fn arm(&self, queue: u64, waker: &Waker) -> bool {
-        // Where time is virtual, there is nobody to wake anybody.
+        // In virtual time, no thread could wake another.
         if self.profile.completion == Completion::Polled || !self.time.is_real() {
             return false;
         }
@@ -234,36 +238,36 @@ impl Card {
         true
     }
 
-    /// Drops every job of a queue that is dropped itself.
-    pub(crate) fn take_back(&self, queue: u64) {
+    /// Drops every job of a queue that is being dropped.
+    pub(crate) fn drop_jobs(&self, queue: u64) {
         let mut state = self.lock();
         state.wakers.remove(&queue);
-        state.to_compute.retain(|place| place.0 != queue);
+        state.to_compute.retain(|key| key.0 != queue);
         loop {
-            let first = state.of_queue(queue, u64::MAX).next().map(|(place, entry)| (*place, entry.job.is_some()));
+            let first = state.queue_entries(queue, u64::MAX).next().map(|(key, entry)| (*key, entry.job.is_some()));
             match first {
                 None => break,
-                // The card's thread reads it at this moment, and needs the lock to lay it down.
-                Some((_, false)) => state = self.laid_down.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some((place, true)) => drop(state.remove(place)),
+                // The card's thread is reading it, and needs the lock to return it.
+                Some((_, false)) => state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some((key, true)) => drop(state.remove(key)),
             }
         }
     }
 
-    /// What the card's thread does: it computes answers, and wakes who wants to be woken.
+    /// Runs the card's thread: computes answers, and calls wakers.
     pub(crate) fn work(&self) {
         let mut state = self.lock();
         while !state.stopped {
-            if let Some(place) = state.to_compute.pop_front() {
-                let Some(mut job) = state.entries.get_mut(&place).and_then(|entry| entry.job.take()) else { continue };
+            if let Some(key) = state.to_compute.pop_front() {
+                let Some(mut job) = state.entries.get_mut(&key).and_then(|entry| entry.job.take()) else { continue };
                 drop(state);
                 let answer = Answer::compute(&mut job);
                 state = self.lock();
-                if let Some(entry) = state.entries.get_mut(&place) {
+                if let Some(entry) = state.entries.get_mut(&key) {
                     entry.answer = Some(answer);
                     entry.job = Some(job);
                 }
-                self.laid_down.notify_all();
+                self.returned.notify_all();
                 continue;
             }
             let now = self.time.now();
@@ -276,10 +280,10 @@ impl Card {
             }
             state = match next {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
-                // A sleep ends some 50 µs late: the last bit of the way is walked.
+                // A sleep ends some 50 µs late, so the thread yields for the last 60 µs.
                 Some(next) if next - now > 100_000 => {
-                    let nap = Duration::from_nanos(next - now - 60_000);
-                    self.work.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0
+                    let sleep = Duration::from_nanos(next - now - 60_000);
+                    self.work.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0
                 }
                 Some(_) => {
                     drop(state);
@@ -307,53 +311,54 @@ impl Card {
 }
 
 impl State {
-    fn number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
-    /// The entries of a queue that are ready at `until`, the first one first.
-    fn of_queue(&self, queue: u64, until: u64) -> impl Iterator<Item = (&Place, &Entry)> {
+    /// Returns the entries of a queue that are ready at `until`, earliest first.
+    fn queue_entries(&self, queue: u64, until: u64) -> impl Iterator<Item = (&EntryKey, &Entry)> {
         self.entries.range((queue, 0, 0)..=(queue, until, u64::MAX))
     }
 
-    fn remove(&mut self, place: Place) -> Option<Entry> {
-        let entry = self.entries.remove(&place);
-        self.taken -= usize::from(entry.is_some());
+    fn remove(&mut self, key: EntryKey) -> Option<Entry> {
+        let entry = self.entries.remove(&key);
+        self.used -= usize::from(entry.is_some());
         entry
     }
 
-    /// How long a unit works on a request that arrives now, and when it is ready.
+    /// Schedules a request that arrives now. Returns the nanoseconds of a unit's work, and the time at which the request is
+    /// ready.
     fn schedule(&mut self, profile: &Profile, rate: &Rate, bytes: usize, now: u64) -> (u64, u64) {
         let mut unit_ns = Profile::unit_ns(rate, bytes);
         if profile.jitter_percent > 0 {
             let percent = self.random.below(u64::from(profile.jitter_percent) + 1);
             unit_ns = unit_ns.saturating_add(unit_ns / 100 * percent);
         }
-        // There is at least one: `Profile::check`.
+        // `Profile::check` ensures that there is at least one.
         let unit = self.units.iter_mut().min_by_key(|free| **free).expect("an engine has units");
         let start = now.max(*unit);
         let mut ready = start.saturating_add(unit_ns);
         if let Some(cap) = profile.cap_megabits {
-            let from = self.shared.max(start.saturating_add(rate.setup_ns));
-            self.shared = from.saturating_add(transfer_ns(bytes, cap));
-            ready = ready.max(self.shared);
+            let from = self.shared_free.max(start.saturating_add(rate.setup_ns));
+            self.shared_free = from.saturating_add(transfer_ns(bytes, cap));
+            ready = ready.max(self.shared_free);
         }
         *unit = ready;
         if profile.in_order {
-            ready = ready.max(self.last);
-            self.last = ready;
+            ready = ready.max(self.last_ready);
+            self.last_ready = ready;
         }
         (unit_ns, ready)
     }
 
-    /// The wakers whose queues have something ready at `now`; they are taken out. And when the next one will be.
+    /// Removes and returns the wakers of queues with a ready request at `now`, and the time of the next ready request.
     fn due(&mut self, now: u64) -> (Vec<Waker>, Option<u64>) {
         let (mut due, mut next) = (Vec::new(), None::<u64>);
         let armed: Vec<u64> = self.wakers.keys().copied().collect();
         for queue in armed {
-            let ready = self.of_queue(queue, u64::MAX - 1).find(|(_, entry)| entry.answer.is_some());
-            match ready.map(|(place, _)| place.1) {
+            let ready = self.queue_entries(queue, u64::MAX - 1).find(|(_, entry)| entry.answer.is_some());
+            match ready.map(|(key, _)| key.1) {
                 Some(ready) if ready <= now => due.extend(self.wakers.remove(&queue)),
                 Some(ready) => next = Some(next.map_or(ready, |next| next.min(ready))),
                 None => {}

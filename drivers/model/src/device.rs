@@ -5,18 +5,17 @@ use gantry_core::driver::{
 };
 use gantry_core::{Fault, SessionParams};
 
-use crate::card::{Card, Meter};
+use crate::card::{Card, Meter, ModelSession};
 use crate::faults::{Faults, gone};
-use crate::profile::{Absurd, Profile};
+use crate::profile::{InvalidProfile, Profile};
 use crate::queue::ModelQueue;
-use crate::running::Running;
-use crate::session::ModelSession;
+use crate::running::RunningCard;
 use crate::time::Time;
 
 pub(crate) struct ModelDevice {
     info: DeviceInfo,
     reference: Arc<dyn Device>,
-    card: Arc<Running>,
+    card: Arc<RunningCard>,
 }
 
 impl ModelDevice {
@@ -25,21 +24,21 @@ impl ModelDevice {
         reference: Arc<dyn Device>,
         time: Time,
         faults: Faults,
-    ) -> Result<Self, Absurd> {
+    ) -> Result<Self, InvalidProfile> {
         profile.check()?;
         let mut capabilities = Vec::with_capacity(profile.rates.len());
         for rate in &*profile.rates {
-            let theirs = reference.info().capabilities.iter().find(|theirs| theirs.algorithm == rate.algorithm);
-            let Some(theirs) = theirs.filter(|theirs| theirs.direct) else {
-                return Err(profile.absurd(format!("the reference does not run {}", rate.algorithm)));
+            let offered = reference.info().capabilities.iter().find(|offered| offered.algorithm == rate.algorithm);
+            let Some(offered) = offered.filter(|offered| offered.direct) else {
+                return Err(profile.invalid(format!("the reference does not run {}", rate.algorithm)));
             };
             capabilities.push(Capability {
-                operations: theirs.operations,
-                max_bytes: theirs.max_bytes,
+                operations: offered.operations,
+                max_bytes: offered.max_bytes,
                 lanes: profile.units,
                 ring: if profile.direct { usize::MAX } else { profile.ring },
                 direct: profile.direct,
-                in_place: !profile.direct || theirs.in_place,
+                in_place: !profile.direct || offered.in_place,
                 ..Capability::new(rate.algorithm)
             });
         }
@@ -50,7 +49,7 @@ impl ModelDevice {
             ..DeviceInfo::new(format!("model:{}", profile.name), Class::Model)
         };
         let card = Arc::new(Card::new(profile, time, faults));
-        Ok(Self { info, reference, card: Arc::new(Running::new(card)) })
+        Ok(Self { info, reference, card: Arc::new(RunningCard::new(card)) })
     }
 
     pub(crate) fn meter(&self) -> Meter {
@@ -68,7 +67,7 @@ impl Device for ModelDevice {
             return Err(gone().into());
         }
         let rate = self.card.profile.rates.iter().find(|rate| rate.algorithm == params.algorithm());
-        let rate = *rate.ok_or(Unsupported::because("the profile has no such algorithm"))?;
+        let rate = *rate.ok_or(Unsupported::because("the profile does not have the algorithm"))?;
         let reference = self.reference.open(params)?;
         Ok(Arc::new(ModelSession::new(reference, rate, self.card.card.clone())))
     }

@@ -8,27 +8,27 @@ use gantry_core::Fault;
 
 use crate::random::Random;
 
-/// What can happen to one request.
+/// A fault of one request or submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injected {
-    /// It comes back with a fault.
+    /// The request returns a fault.
     Error,
-    /// A bit of its result is wrong.
+    /// One bit of the result is wrong.
     Wrong,
-    /// The driver panics, after it has written a result that is wrong.
+    /// The driver panics after it has written a wrong result.
     Panic,
-    /// It never comes back by itself.
+    /// The request never completes.
     Stall,
-    /// It takes ten times as long, so that later ones overtake it.
+    /// The request completes later, by ten times its work in the engine, so later ones may overtake it.
     Late,
-    /// The device says that it is full, once, and takes nothing.
+    /// The device reports once that it is full, and takes nothing.
     Full,
 }
 
-/// What goes wrong by itself. Chances are one in so many requests; for `full`, in so many submissions.
+/// Random faults. A chance of `n` means one in `n` requests, for `full` one in `n` submissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// So many requests go well before anything else happens.
+    /// Number of requests without random faults at the start.
     pub after: u64,
     /// See [`Injected::Error`].
     pub errors: Option<NonZero<u32>>,
@@ -42,14 +42,14 @@ pub struct FaultPlan {
     pub late: Option<NonZero<u32>>,
     /// See [`Injected::Full`].
     pub full: Option<NonZero<u32>>,
-    /// After so many requests the device is gone.
+    /// Number of requests after which the device is gone.
     pub gone: Option<u64>,
 }
 
 impl FromStr for FaultPlan {
     type Err = String;
 
-    /// `errors=1/100,wrong=1/1000,after=50`, and so on for each field.
+    /// Parses a plan such as `errors=1/100,wrong=1/1000,after=50`, with a key for each field.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut plan = FaultPlan::default();
         for field in text.split(',').map(str::trim).filter(|field| !field.is_empty()) {
@@ -69,14 +69,14 @@ impl FromStr for FaultPlan {
                 Some(())
             });
             set.ok_or_else(|| {
-                format!("'{field}' is no fault: errors, wrong, panics, stalls, late and full are 1/N, after and gone a number")
+                format!("'{field}' is not a valid fault; errors, wrong, panics, stalls, late and full take 1/N, after and gone take N")
             })?;
         }
         Ok(plan)
     }
 }
 
-/// The hand on a device that makes it go wrong. Clones share it.
+/// Control of a device's faults. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     shared: Arc<Shared>,
@@ -84,7 +84,7 @@ pub struct Faults {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Something of `script` may happen: what well-behaved devices look at.
+    /// False while `script` cannot cause faults, so that devices need no lock.
     active: AtomicBool,
     gone: AtomicBool,
     script: Mutex<Script>,
@@ -99,31 +99,31 @@ struct Script {
 }
 
 impl Faults {
-    /// Faults that happen by themselves from now on.
+    /// Replaces the random faults from now on.
     pub fn plan(&self, plan: FaultPlan) {
         let mut script = self.script();
         *script = Script { plan, next: std::mem::take(&mut script.next), ..Script::default() };
         self.shared.active.store(true, Ordering::Relaxed);
     }
 
-    /// What happens to the next `times` requests, after what was injected before.
+    /// Injects a fault into the next `times` requests, after those injected before.
     pub fn inject(&self, what: Injected, times: usize) {
         self.script().next.extend(std::iter::repeat_n(what, times));
         self.shared.active.store(true, Ordering::Relaxed);
     }
 
-    /// From now on every call fails, as that of a card that was pulled out; or no longer.
+    /// Sets if the device is gone: every call then fails, as with a card that was removed.
     pub fn set_gone(&self, gone: bool) {
         self.shared.gone.store(gone, Ordering::Relaxed);
     }
 
-    /// Whether the device is gone.
+    /// Returns true if the device is gone.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
 
-    /// Whether this submission meets a device that says it is full.
-    pub(crate) fn says_full(&self) -> bool {
+    /// Returns true if the device reports that it is full at this submission.
+    pub(crate) fn reports_full(&self) -> bool {
         if !self.shared.active.load(Ordering::Relaxed) {
             return false;
         }
@@ -135,8 +135,8 @@ impl Faults {
         script.requests >= script.plan.after && script.random.one_in(script.plan.full)
     }
 
-    /// What happens to this request.
-    pub(crate) fn of_request(&self) -> Option<Injected> {
+    /// Returns the fault of the next request, if any.
+    pub(crate) fn next_fault(&self) -> Option<Injected> {
         if !self.shared.active.load(Ordering::Relaxed) {
             return None;
         }
@@ -168,7 +168,7 @@ impl Faults {
     }
 }
 
-/// What every call says when the device is gone.
+/// The fault of every call when the device is gone.
 pub(crate) fn gone() -> Fault {
     Fault::failed("the device is gone")
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_read_field_by_field() {
+    fn parses_every_field_of_a_plan() {
         let text = "errors=1/100, wrong=1/7,panics=1/8,stalls=1/2,late=1/3,full=1/4,after=5,gone=6";
         let plan: FaultPlan = text.parse().unwrap();
         let one_in = NonZero::new;
@@ -197,35 +197,35 @@ mod tests {
         );
         assert_eq!("".parse(), Ok(FaultPlan::default()));
         for wrong in ["errors", "errors=2/3", "errors=1/0", "errors=1/x", "after=-1", "smoke=1/2"] {
-            assert!(wrong.parse::<FaultPlan>().unwrap_err().starts_with(&format!("'{wrong}' is no fault")));
+            assert!(wrong.parse::<FaultPlan>().unwrap_err().starts_with(&format!("'{wrong}' is not a valid fault")));
         }
     }
 
     #[test]
-    fn a_plan_happens_about_as_often_as_it_says_and_the_same_way_each_time() {
+    fn faults_have_the_planned_frequency_and_repeat() {
         let run = || {
             let faults = Faults::default();
             faults.plan("errors=1/10,late=1/5,after=100".parse().unwrap());
-            (0..2100).map(|_| faults.of_request()).collect::<Vec<_>>()
+            (0..2100).map(|_| faults.next_fault()).collect::<Vec<_>>()
         };
         let happened = run();
         assert_eq!(happened, run());
         let count = |what| happened.iter().filter(|happened| **happened == what).count();
-        assert!(happened[..100].iter().all(Option::is_none), "so many go well");
+        assert!(happened[..100].iter().all(Option::is_none), "no fault before `after`");
         assert!((150..250).contains(&count(Some(Injected::Error))), "{}", count(Some(Injected::Error)));
         assert!((290..430).contains(&count(Some(Injected::Late))), "{}", count(Some(Injected::Late)));
     }
 
     #[test]
-    fn what_is_injected_comes_in_its_order() {
+    fn injected_faults_come_in_order() {
         let faults = Faults::default();
         faults.inject(Injected::Error, 2);
         faults.inject(Injected::Full, 1);
         faults.inject(Injected::Stall, 1);
-        assert!(!faults.says_full(), "not its turn");
-        assert_eq!([faults.of_request(), faults.of_request()], [Some(Injected::Error); 2]);
-        assert_eq!(faults.of_request(), None, "full concerns submissions");
-        assert!(faults.says_full());
-        assert_eq!([faults.of_request(), faults.of_request()], [Some(Injected::Stall), None]);
+        assert!(!faults.reports_full(), "errors come first");
+        assert_eq!([faults.next_fault(), faults.next_fault()], [Some(Injected::Error); 2]);
+        assert_eq!(faults.next_fault(), None, "full concerns submissions");
+        assert!(faults.reports_full());
+        assert_eq!([faults.next_fault(), faults.next_fault()], [Some(Injected::Stall), None]);
     }
 }

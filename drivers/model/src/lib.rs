@@ -1,35 +1,34 @@
-//! Modelled accelerators: devices with the timing of real ones, true results, and faults on demand.
+//! Modelled accelerators: devices with the timing of real ones, correct results, and faults on demand.
 //!
-//! A [`Profile`] is a row of data: what one request costs, how many fit in, what runs side by side. The results come from a
-//! reference device that the caller hands over. They are computed off the measured path: by a thread of the model where time
-//! is real, and in no time at all where it is [virtual](Time::Virtual).
+//! A [`Profile`] is a row of data: the cost of a request, the capacity, and the degree of parallelism. The results come from a
+//! reference device that the caller supplies. They are computed off the measured path: by a thread of the model in real time,
+//! and in no time in [virtual time](Time::Virtual).
 //!
-//! A profile is either a card with a ring that all its queues share, or ([`Profile::direct`]) the software of a modelled
-//! board, which works in the calling thread and whose time is that thread's.
+//! A profile is a card with a ring that all its queues share, or the software of a modelled board ([`Profile::direct`]). Such
+//! software works in the calling thread and uses its time.
 //!
 //! | file | content |
 //! |---|---|
 //! | `profile.rs` | the engines as rows of data, each with its source |
 //! | `card.rs` | the ring and the schedule |
-//! | `session.rs` | asks the reference |
-//! | `faults.rs`, `random.rs` | make it go wrong |
+//! | `card/session.rs` | a session, with the results of the reference |
+//! | `faults.rs`, `random.rs` | faults on demand |
 //! | `running.rs` | a card with its thread |
 //! | `time.rs` | real or virtual time |
 
 #![forbid(unsafe_code)]
 
-/// The card: its ring, its units, and what is in it.
+/// The card: its ring, its units, and the requests in it.
 mod card;
 /// The `Device`.
 mod device;
-/// What goes wrong on demand.
+/// Faults on demand.
 mod faults;
 /// Engines as rows of data.
 mod profile;
 mod queue;
 mod random;
 mod running;
-mod session;
 /// The two clocks.
 mod time;
 
@@ -40,7 +39,7 @@ use gantry_core::driver::{Device, Driver, Found};
 pub use card::Meter;
 use device::ModelDevice;
 pub use faults::{FaultPlan, Faults, Injected};
-pub use profile::{Absurd, Completion, PROFILES, Power, Profile, Rate};
+pub use profile::{Completion, InvalidProfile, PROFILES, Power, Profile, Rate};
 pub use time::Time;
 
 /// Discovers one modelled device.
@@ -49,29 +48,29 @@ pub struct ModelDriver {
 }
 
 impl ModelDriver {
-    /// A device of this profile, which computes what `reference` computes.
+    /// Creates a device with this profile, and the results of `reference`.
     ///
     /// # Errors
-    /// A profile that no engine can have, or with an algorithm that the reference does not run directly.
-    pub fn new(profile: Profile, reference: Arc<dyn Device>, time: Time) -> Result<Self, Absurd> {
+    /// The profile is impossible, or names an algorithm that the reference does not run directly.
+    pub fn new(profile: Profile, reference: Arc<dyn Device>, time: Time) -> Result<Self, InvalidProfile> {
         Self::with_faults(profile, reference, time, Faults::default())
     }
 
-    /// The same; `faults` says what goes wrong, from now on and later. They happen to cards: the software of a board
-    /// ([`Profile::direct`]) has none.
+    /// Like [`new`](Self::new), with faults, which can be set now and later. They only affect cards, not the software of a
+    /// board ([`Profile::direct`]).
     ///
     /// # Errors
-    /// As of [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn with_faults(
         profile: Profile,
         reference: Arc<dyn Device>,
         time: Time,
         faults: Faults,
-    ) -> Result<Self, Absurd> {
+    ) -> Result<Self, InvalidProfile> {
         Ok(Self { device: Arc::new(ModelDevice::new(profile, reference, time, faults)?) })
     }
 
-    /// What the device has done so far.
+    /// Returns the work that the device has done so far.
     pub fn meter(&self) -> Meter {
         self.device.meter()
     }

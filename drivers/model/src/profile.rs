@@ -4,93 +4,94 @@ use gantry_core::Algorithm;
 
 /// An engine as a row of data.
 ///
-/// One request takes `submit_ns` of the CPU, then `setup_ns` of the first unit that is free and the time that its bytes need
-/// at the algorithm's bandwidth, then `complete_ns` of the CPU.
+/// A request takes `submit_ns` of the CPU. Then it takes the first free unit for `setup_ns`, plus the time of its bytes at the
+/// algorithm's bandwidth. Its completion takes `complete_ns` of the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The device is called `model:` and this.
+    /// The name of the device without the prefix `model:`.
     pub name: Cow<'static, str>,
-    /// For people.
+    /// Description for people.
     pub description: Cow<'static, str>,
-    /// What it can, and how fast.
+    /// Its algorithms with their speeds.
     pub rates: Cow<'static, [Rate]>,
-    /// Requests that are in the device at once, of all queues together.
+    /// Most requests in the device at once, of all queues together.
     pub ring: usize,
-    /// Requests that are worked on at once, each at its full bandwidth.
+    /// Number of requests processed at once, each at full bandwidth.
     pub units: usize,
-    /// What the units cannot exceed together, in megabits per second.
+    /// The limit of all units together, in megabits per second.
     pub cap_megabits: Option<u64>,
-    /// Whether requests come back in the order in which they were submitted.
+    /// True if requests complete in the order of submission.
     pub in_order: bool,
-    /// How the device says that it is done.
+    /// How the device reports completions.
     pub completion: Completion,
-    /// Not a card, but the software of a board: it works in the calling thread, and everything above but rates has no meaning.
+    /// True for the software of a board instead of a card: it works in the calling thread, and only its rates and `power`
+    /// matter.
     pub direct: bool,
-    /// What submitting one request costs the CPU, in nanoseconds.
+    /// CPU time to submit a request, in nanoseconds.
     pub submit_ns: u64,
-    /// What the completion of one request costs the CPU, in nanoseconds.
+    /// CPU time to complete a request, in nanoseconds.
     pub complete_ns: u64,
-    /// How much longer than modelled a request may take, at random, in percent.
+    /// Maximum random delay of a request, in percent of its modelled time.
     pub jitter_percent: u32,
-    /// Where randomness starts from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// What it draws, where that is known; of software, its board.
+    /// Its power, if known; for software, that of the board.
     pub power: Option<Power>,
 }
 
-/// What one algorithm costs a unit.
+/// The cost of one algorithm on a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Nanoseconds that each request takes, however small.
+    /// Fixed nanoseconds of each request.
     pub setup_ns: u64,
-    /// Megabits per second that come on top.
+    /// Bandwidth for the request's bytes, in megabits per second.
     pub megabits: u64,
 }
 
-/// How a device says that it is done.
+/// How a device reports completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// It interrupts, and can wake who waits for it.
+    /// It interrupts, and can wake waiting threads.
     Interrupt,
-    /// Somebody has to look.
+    /// A thread has to poll it.
     Polled,
 }
 
-/// Watts.
+/// Power in watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Power {
-    /// With nothing to do.
+    /// Power when idle.
     pub idle_watts: f64,
-    /// With all units at work.
+    /// Power when all units work.
     pub loaded_watts: f64,
 }
 
 impl Power {
-    /// With work during this share of the time, 0 to 1.
+    /// Returns the average power for a load of `busy`, 0 to 1.
     pub fn watts(&self, busy: f64) -> f64 {
         self.idle_watts + (self.loaded_watts - self.idle_watts) * busy
     }
 }
 
-/// Why a profile describes no engine.
+/// The reason why a profile is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Absurd(String);
+pub struct InvalidProfile(String);
 
-impl std::fmt::Display for Absurd {
+impl std::fmt::Display for InvalidProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Absurd {}
+impl std::error::Error for InvalidProfile {}
 
 const fn rate(algorithm: Algorithm, setup_ns: u64, megabits: u64) -> Rate {
     Rate { algorithm, setup_ns, megabits }
 }
 
-/// A card on its own: one unit, in order, with interrupts.
+/// The defaults of a card: one unit, in order, with interrupts.
 const CARD: Profile = Profile {
     name: Cow::Borrowed(""),
     description: Cow::Borrowed(""),
@@ -108,15 +109,15 @@ const CARD: Profile = Profile {
     power: None,
 };
 
-/// The cards of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003). Their CPU costs are those of its Table 1 on
-/// a Pentium 4 of 1.8 GHz (dispatch 115 ns; done 2295 ns and callback 341 ns), measured there with the BCM5822. Setup
-/// and bandwidth are fitted to its Tables 5 and 6; the CPU costs and the 13.8 µs that the rest of a `cryptotest` request
-/// takes there (172.4 µs in Table 5 less the 158.6 µs in Table 1, 3DES with 8192 bytes) are not part of the setup.
+/// The cards of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003). The CPU costs are those of its Table 1 on a
+/// Pentium 4 of 1.8 GHz, measured with the BCM5822: dispatch 115 ns, done 2295 ns, callback 341 ns. Setup and bandwidth are
+/// fitted to its Tables 5 and 6. The setup excludes the CPU costs, and the 13.8 µs of the rest of a `cryptotest` request. These
+/// are the 172.4 µs of Table 5 less the 158.6 µs of Table 1, for 3DES with 8192 bytes.
 const OCF: Profile = Profile { submit_ns: 115, complete_ns: 2636, ..CARD };
 
-/// Every profile that is built in.
+/// The built-in profiles.
 pub static PROFILES: &[Profile] = &[
-    // The ring is that of the FreeBSD driver (HIFN_D_CMD_RSIZE, 24 command descriptors).
+    // The FreeBSD driver has a ring of this size (HIFN_D_CMD_RSIZE, 24 command descriptors).
     Profile {
         name: Cow::Borrowed("hifn7951"),
         description: Cow::Borrowed("model of a Hifn 7951 card of 2003"),
@@ -139,9 +140,8 @@ pub static PROFILES: &[Profile] = &[
         ring: 24,
         ..OCF
     },
-    // The queue is that of OpenBSD's driver (UBS_MAX_NQUEUE). SHA-1 leans towards one cell that is out of line with its
-    // neighbours (Table 6, 16 bytes: 2.2 Mb/s between 1.5 at 8 bytes and 5.3 at 32), so that this too is within 20 %;
-    // without that cell its setup would be 5.5 µs, as for MD5.
+    // The queue is that of OpenBSD's driver (UBS_MAX_NQUEUE). The setup of SHA-1 is raised to fit an outlier of Table 6 within
+    // 20 %: 2.2 Mb/s at 16 bytes, between 1.5 at 8 bytes and 5.3 at 32. Without it, the setup would be 5.5 µs, as for MD5.
     Profile {
         name: Cow::Borrowed("bcm5822"),
         description: Cow::Borrowed("model of a Broadcom BCM5822 card of 2003"),
@@ -154,7 +154,8 @@ pub static PROFILES: &[Profile] = &[
         ..OCF
     },
     // `openssl speed` through /dev/crypto: 28426, 27653, 19935, 13646 and 2742 operations per second with 16, 64, 256, 1024 and
-    // 8192 bytes; the line is within 10 %. At most 0.08 s of CPU in the 3 s with 28426 a second make 0.94 µs a request.
+    // 8192 bytes; the fit is within 10 %. At most 0.08 s of CPU time in 3 s, at 28426 requests per second, is 0.94 µs per
+    // request.
     Profile {
         name: Cow::Borrowed("kirkwood"),
         description: Cow::Borrowed("model of the CESA engine of a Marvell Kirkwood, 1.2 GHz"),
@@ -164,8 +165,8 @@ pub static PROFILES: &[Profile] = &[
         complete_ns: 470,
         ..CARD
     },
-    // Software of the same board: 623355, 172025, 44158, 11114 and 1390 a second. The line is within 1 %. Watts of the whole
-    // board.
+    // Software of the same board: 623355, 172025, 44158, 11114 and 1390 operations per second. The fit is within 1 %. Watts are
+    // those of the whole board.
     Profile {
         name: Cow::Borrowed("kirkwood-cpu"),
         description: Cow::Borrowed("model of the software of a Marvell Kirkwood, 1.2 GHz"),
@@ -174,9 +175,9 @@ pub static PROFILES: &[Profile] = &[
         power: Some(Power { idle_watts: 2.3, loaded_watts: 7.0 }),
         ..CARD
     },
-    // 1551, 6126, 21528, 55995, 95027 and 99937 kB/s with 16, 64, 256, 1024, 8192 and 16384 bytes; the line is within 8 %. 5.1 s
-    // of system time for the 1.05 million requests of 6 runs of 3 s make 4.9 µs a request, of which nobody says how much
-    // is before and how much after the engine.
+    // 1551, 6126, 21528, 55995, 95027 and 99937 kB/s with 16, 64, 256, 1024, 8192 and 16384 bytes; the fit is within 8 %. The
+    // 5.1 s of system time for 1.05 million requests in 6 runs of 3 s are 4.9 µs per request. The split before and after the
+    // engine is unknown, so it is halved.
     Profile {
         name: Cow::Borrowed("cortex-a9"),
         description: Cow::Borrowed("model of the CESA engine of a Marvell board with Cortex-A9"),
@@ -186,7 +187,7 @@ pub static PROFILES: &[Profile] = &[
         complete_ns: 2_450,
         ..CARD
     },
-    // Software of the same board: 39603, 47420, 50270, 51003, 51249 and 51233 kB/s. The line is within 1 %.
+    // Software of the same board: 39603, 47420, 50270, 51003, 51249 and 51233 kB/s. The fit is within 1 %.
     Profile {
         name: Cow::Borrowed("cortex-a9-cpu"),
         description: Cow::Borrowed("model of the software of a Cortex-A9"),
@@ -194,7 +195,7 @@ pub static PROFILES: &[Profile] = &[
         direct: true,
         ..CARD
     },
-    // A file of 680 MB through AF_ALG: SHA-256 in 4.45 s, SHA-1 in 4.7 s. Nobody published what a small request costs: setup and
+    // A file of 680 MB through AF_ALG: SHA-256 in 4.45 s, SHA-1 in 4.7 s. The cost of small requests is unpublished: setup and
     // CPU costs are guesses between those of the two boards above.
     Profile {
         name: Cow::Borrowed("amd-ccp"),
@@ -213,9 +214,9 @@ pub static PROFILES: &[Profile] = &[
         direct: true,
         ..CARD
     },
-    // The report on the P4080 has shapes and no numbers: offload pays off above some size, throughput rises with threads until
-    // the engine is saturated, large frames meet its bandwidth. The numbers here are chosen to have these shapes: four
-    // units, of which three saturate it.
+    // The report on the P4080 has curves without numbers: offloading pays off above some size, throughput rises with threads
+    // until the engine is saturated, and large frames reach its bandwidth. The numbers here are chosen to match: four units,
+    // three of which saturate the engine.
     Profile {
         name: Cow::Borrowed("freescale-sec"),
         description: Cow::Borrowed("model in the shape of the SEC of a Freescale P4080; its numbers are chosen"),
@@ -234,7 +235,7 @@ pub static PROFILES: &[Profile] = &[
         complete_ns: 2_000,
         ..CARD
     },
-    // Chosen too: some 25 cycles a byte at 1.5 GHz.
+    // Chosen too: about 25 cycles per byte at 1.5 GHz.
     Profile {
         name: Cow::Borrowed("e500mc-cpu"),
         description: Cow::Borrowed("model in the shape of the software of an e500mc, 1.5 GHz; its numbers are chosen"),
@@ -242,8 +243,9 @@ pub static PROFILES: &[Profile] = &[
         direct: true,
         ..CARD
     },
-    // "Data Compression Accelerator on IBM POWER9 and z15 Processors" (ISCA 2020): 280 GB/s of the 20 accelerators of the largest z15, each
-    // of which is twice as fast as that of a POWER9. Nobody published what a small request costs: setup and CPU costs are guesses.
+    // "Data Compression Accelerator on IBM POWER9 and z15 Processors" (ISCA 2020): 280 GB/s for the 20 accelerators of the
+    // largest z15, each twice as fast as a POWER9's. The cost of small requests is unpublished: setup and CPU costs are
+    // guesses.
     Profile {
         name: Cow::Borrowed("power9-nx"),
         description: Cow::Borrowed("model of the gzip engine of an IBM POWER9; small requests are a guess"),
@@ -258,10 +260,10 @@ pub static PROFILES: &[Profile] = &[
         complete_ns: 500,
         ..CARD
     },
-    // No real engine: for tests of what happens when one goes wrong.
+    // Not a real engine: for tests of faults.
     Profile {
         name: Cow::Borrowed("faulty"),
-        description: Cow::Borrowed("a card that goes wrong on demand"),
+        description: Cow::Borrowed("a card that fails on demand"),
         rates: Cow::Borrowed(&[
             rate(Algorithm::Aes128Cbc, 2_000, 4_000),
             rate(Algorithm::Aes128Gcm, 2_000, 4_000),
@@ -280,88 +282,88 @@ pub static PROFILES: &[Profile] = &[
     },
 ];
 
-/// Ten seconds: no engine takes longer to begin.
+/// The longest setup allowed: 10 s.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 impl Profile {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     pub fn named(name: &str) -> Option<&'static Profile> {
         PROFILES.iter().find(|profile| profile.name == name)
     }
 
-    /// Nanoseconds that a unit works on a request.
+    /// Returns the nanoseconds of a unit's work on a request.
     pub(crate) fn unit_ns(rate: &Rate, bytes: usize) -> u64 {
         rate.setup_ns.saturating_add(transfer_ns(bytes, rate.megabits))
     }
 
-    /// Whether there could be such an engine.
-    pub(crate) fn check(&self) -> Result<(), Absurd> {
-        let wrong = |problem: &str| Err(self.absurd(problem));
-        let right = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-        if self.name.is_empty() || self.name.len() > 64 || !self.name.bytes().all(right) {
-            return wrong("a name has lower-case letters, digits, '-' and '_', 64 at most");
+    /// Checks that such an engine is possible.
+    pub(crate) fn check(&self) -> Result<(), InvalidProfile> {
+        let invalid_because = |problem: &str| Err(self.invalid(problem));
+        let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.bytes().all(is_allowed) {
+            return invalid_because("the name must have 1 to 64 characters: a-z, 0-9, '-' and '_'");
         }
         if self.rates.is_empty() {
-            return wrong("it has no algorithm");
+            return invalid_because("no algorithm is given");
         }
         for (index, rate) in self.rates.iter().enumerate() {
             if self.rates[..index].iter().any(|other| other.algorithm == rate.algorithm) {
-                return wrong(&format!("{} is there twice", rate.algorithm));
+                return invalid_because(&format!("{} is given twice", rate.algorithm));
             }
             if rate.megabits == 0 {
-                return wrong(&format!("{} has no bandwidth", rate.algorithm));
+                return invalid_because(&format!("the bandwidth of {} is 0", rate.algorithm));
             }
             if rate.setup_ns > LONGEST_NS {
-                return wrong(&format!("{} takes more than 10 s to begin", rate.algorithm));
+                return invalid_because(&format!("the setup of {} takes more than 10 s", rate.algorithm));
             }
         }
         if !(1..=65_536).contains(&self.ring) {
-            return wrong("a ring has 1 to 65536 places");
+            return invalid_because("the ring must have 1 to 65536 places");
         }
         if !(1..=1_024).contains(&self.units) {
-            return wrong("an engine has 1 to 1024 units");
+            return invalid_because("an engine must have 1 to 1024 units");
         }
         if self.cap_megabits == Some(0) {
-            return wrong("the cap leaves no bandwidth");
+            return invalid_because("the cap must be more than 0");
         }
         if self.submit_ns > LONGEST_NS || self.complete_ns > LONGEST_NS {
-            return wrong("a request costs the CPU more than 10 s");
+            return invalid_because("submission or completion takes more than 10 s");
         }
         if self.jitter_percent > 1_000 {
-            return wrong("jitter is 1000 % at most");
+            return invalid_because("the jitter must be at most 1000 %");
         }
         if let Some(Power { idle_watts, loaded_watts }) = self.power
             && !(0.0 <= idle_watts && idle_watts <= loaded_watts && loaded_watts.is_finite())
         {
-            return wrong("power is 0 or more, and under load not less than in idle");
+            return invalid_because("the idle power must be at least 0, and at most the power under load");
         }
         Ok(())
     }
 
-    pub(crate) fn absurd(&self, problem: impl std::fmt::Display) -> Absurd {
-        Absurd(format!("the model '{}': {problem}", self.name))
+    pub(crate) fn invalid(&self, problem: impl std::fmt::Display) -> InvalidProfile {
+        InvalidProfile(format!("the model '{}': {problem}", self.name))
     }
 
-    /// A profile as it stands in a configuration: `like=hifn7951,ring=8,sha256=2000+400`, where an algorithm has its setup in
-    /// nanoseconds and its bandwidth in megabits per second.
+    /// Parses a profile of a configuration: `like=hifn7951,ring=8,sha256=2000+400`. An algorithm has its setup in nanoseconds
+    /// and its bandwidth in megabits per second.
     ///
     /// # Errors
-    /// A field that does not exist, a value that it cannot have, or a profile that no engine can have.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Absurd> {
+    /// A field does not exist or has an invalid value, or the profile is impossible.
+    pub fn parse(name: &str, text: &str) -> Result<Self, InvalidProfile> {
         let mut profile = Profile { description: "model from the configuration".into(), ..CARD };
-        let (own, like): (Vec<_>, Vec<_>) =
+        let (changes, bases): (Vec<_>, Vec<_>) =
             text.split(',').map(str::trim).partition(|field| !field.starts_with("like="));
-        for field in like {
+        for field in bases {
             let model = &field["like=".len()..];
             profile = Profile::named(model)
-                .ok_or_else(|| Absurd(format!("the model '{name}': there is no model '{model}' to be like")))?
+                .ok_or_else(|| InvalidProfile(format!("the model '{name}': there is no model '{model}' for 'like'")))?
                 .clone();
         }
         profile.name = name.to_owned().into();
-        for field in own {
+        for field in changes {
             let set = field.split_once('=').map(|(key, value)| profile.set(key, value));
             if set != Some(true) {
-                return Err(profile.absurd(format!("'{field}' is no field of a profile: {FIELDS}")));
+                return Err(profile.invalid(format!("'{field}' is not a valid field; the fields are {FIELDS}")));
             }
         }
         profile.check()?;
@@ -409,97 +411,10 @@ impl Profile {
 const FIELDS: &str = "like=MODEL, ring=N, units=N, cap=MBIT, order=kept|any, completion=interrupt|polled, submit=NS, \
                       complete=NS, jitter=PERCENT, seed=N, power=IDLE-LOADED or ALGORITHM=SETUP_NS+MBIT";
 
-/// Nanoseconds that `bytes` take at `megabits` per second.
+/// Returns the nanoseconds of `bytes` at `megabits` per second.
 pub(crate) fn transfer_ns(bytes: usize, megabits: u64) -> u64 {
     u64::try_from(bytes as u128 * 8_000 / u128::from(megabits)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_profiles_that_are_built_in_could_be_engines_and_have_names_of_their_own() {
-        for (index, profile) in PROFILES.iter().enumerate() {
-            assert_eq!(profile.check(), Ok(()));
-            assert!(PROFILES[..index].iter().all(|other| other.name != profile.name), "{}", profile.name);
-            assert!(!profile.description.is_empty());
-        }
-    }
-
-    #[test]
-    fn time_is_setup_and_bytes_by_bandwidth_and_does_not_overflow() {
-        let rate = rate(Algorithm::Sha256, 500, 80);
-        assert_eq!(Profile::unit_ns(&rate, 1000), 500 + 100_000);
-        assert_eq!(Profile::unit_ns(&rate, 0), 500);
-        assert_eq!(Profile::unit_ns(&Rate { megabits: 1, ..rate }, usize::MAX), u64::MAX);
-    }
-
-    #[test]
-    fn absurd_profiles_say_what_is_absurd() {
-        let good = Profile::named("kirkwood").unwrap();
-        let rates = |rates: &[Rate]| Profile { rates: rates.to_vec().into(), ..good.clone() };
-        let aes = good.rates[0];
-        for (profile, says) in [
-            (Profile { ring: 0, ..good.clone() }, "a ring has 1 to 65536 places"),
-            (Profile { ring: usize::MAX, ..good.clone() }, "a ring has 1 to 65536 places"),
-            (Profile { units: 0, ..good.clone() }, "1 to 1024 units"),
-            (Profile { cap_megabits: Some(0), ..good.clone() }, "the cap leaves no bandwidth"),
-            (Profile { submit_ns: u64::MAX, ..good.clone() }, "costs the CPU more than 10 s"),
-            (Profile { complete_ns: u64::MAX, ..good.clone() }, "costs the CPU more than 10 s"),
-            (Profile { jitter_percent: u32::MAX, ..good.clone() }, "jitter"),
-            (Profile { name: "".into(), ..good.clone() }, "a name has"),
-            (Profile { name: "a b".into(), ..good.clone() }, "a name has"),
-            (rates(&[]), "it has no algorithm"),
-            (rates(&[aes, aes]), "aes-128-cbc is there twice"),
-            (rates(&[Rate { megabits: 0, ..aes }]), "aes-128-cbc has no bandwidth"),
-            (rates(&[Rate { setup_ns: u64::MAX, ..aes }]), "aes-128-cbc takes more than 10 s to begin"),
-        ] {
-            let problem = profile.check().unwrap_err().to_string();
-            assert!(problem.contains(says), "{problem}");
-        }
-        assert!((Power { idle_watts: 2.0, loaded_watts: 6.0 }.watts(0.25) - 3.0).abs() < 1e-9);
-        for (idle_watts, loaded_watts) in [(-1.0, 2.0), (3.0, 2.0), (f64::NAN, 2.0), (1.0, f64::INFINITY)] {
-            let power = Some(Power { idle_watts, loaded_watts });
-            assert!(Profile { power, ..good.clone() }.check().is_err());
-        }
-    }
-
-    #[test]
-    fn a_profile_of_a_configuration_is_like_another_one_with_changes() {
-        let text = "ring=8, like=hifn7951, order=any,completion=polled,sha256=2000+400,md5=1+2,cap=90,power=1.5-2";
-        let parsed = Profile::parse("mine", text).unwrap();
-        let hifn = Profile::named("hifn7951").unwrap();
-        let expected = Profile {
-            name: "mine".into(),
-            ring: 8,
-            in_order: false,
-            completion: Completion::Polled,
-            cap_megabits: Some(90),
-            power: Some(Power { idle_watts: 1.5, loaded_watts: 2.0 }),
-            rates: vec![hifn.rates[0], hifn.rates[2], rate(Algorithm::Sha256, 2000, 400), rate(Algorithm::Md5, 1, 2)]
-                .into(),
-            ..hifn.clone()
-        };
-        assert_eq!(parsed, expected);
-    }
-
-    #[test]
-    fn a_profile_of_a_configuration_says_what_is_wrong_with_it() {
-        for (text, says) in [
-            ("like=hifn", "there is no model 'hifn' to be like"),
-            ("ring=8", "it has no algorithm"),
-            ("", "'' is no field of a profile: like=MODEL"),
-            ("like=kirkwood,ring=-1", "'ring=-1' is no field"),
-            ("like=kirkwood,order=maybe", "'order=maybe' is no field"),
-            ("like=kirkwood,sha257=1+1", "'sha257=1+1' is no field"),
-            ("like=kirkwood,sha256=1", "'sha256=1' is no field"),
-            ("like=kirkwood,power=3", "'power=3' is no field"),
-            ("like=kirkwood,sha256=1+0", "sha256 has no bandwidth"),
-            ("like=kirkwood,ring=99999999999999999999999", "is no field"),
-        ] {
-            let problem = Profile::parse("mine", text).unwrap_err().to_string();
-            assert!(problem.starts_with("the model 'mine': ") && problem.contains(says), "{problem}");
-        }
-    }
-}
+mod tests;

@@ -3,16 +3,16 @@ use std::task::Waker;
 
 use gantry_core::driver::{Batch, Completions, QueuePair};
 
-use crate::running::Running;
+use crate::running::RunningCard;
 
-/// A queue's share of a card.
+/// A queue pair of a card.
 pub(crate) struct ModelQueue {
-    card: Arc<Running>,
+    card: Arc<RunningCard>,
     id: u64,
 }
 
 impl ModelQueue {
-    pub(crate) fn new(card: Arc<Running>) -> Self {
+    pub(crate) fn new(card: Arc<RunningCard>) -> Self {
         Self { id: card.new_queue(), card }
     }
 }
@@ -33,6 +33,6 @@ impl QueuePair for ModelQueue {
 
 impl Drop for ModelQueue {
     fn drop(&mut self) {
-        self.card.take_back(self.id);
+        self.card.drop_jobs(self.id);
     }
 }

@@ -20,7 +20,7 @@ impl Random {
         self.next() % end
     }
 
-    /// True once in so many times; never for `None`.
+    /// Returns true once in `times` calls on average, never for `None`.
     pub(crate) fn one_in(&mut self, times: Option<NonZero<u32>>) -> bool {
         times.is_some_and(|times| self.below(u64::from(times.get())) == 0)
     }

@@ -6,14 +6,14 @@ use gantry_core::Fault;
 
 use crate::card::Card;
 
-/// A card with its thread, which ends when the device and all of its queues are gone.
-pub(crate) struct Running {
+/// A card with its thread, which ends once the device and all of its queues are dropped.
+pub(crate) struct RunningCard {
     pub(crate) card: Arc<Card>,
-    /// Where time is real, from the first queue on.
+    /// Started with the first queue, in real time only.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Running {
+impl RunningCard {
     pub(crate) fn new(card: Arc<Card>) -> Self {
         Self { card, thread: Mutex::default() }
     }
@@ -24,13 +24,14 @@ impl Running {
             let card = self.card.clone();
             let name = format!("model:{}", self.card.profile.name);
             let spawned = std::thread::Builder::new().name(name).spawn(move || card.work());
-            *thread = Some(spawned.map_err(|error| Fault::failed(format!("no thread for the model: {error}")))?);
+            *thread =
+                Some(spawned.map_err(|error| Fault::failed(format!("cannot start the thread of the model: {error}")))?);
         }
         Ok(())
     }
 }
 
-impl Deref for Running {
+impl Deref for RunningCard {
     type Target = Card;
 
     fn deref(&self) -> &Card {
@@ -38,11 +39,11 @@ impl Deref for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCard {
     fn drop(&mut self) {
         self.card.stop();
         if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // It panics only where the reference does, and then it has said so.
+            // It panics only if the reference does, and that panic was already reported.
             let _ = thread.join();
         }
     }

@@ -2,17 +2,17 @@ use std::sync::Arc;
 
 use gantry_core::{Clock, RealClock, VirtualClock};
 
-/// The clock of a modelled device. The framework that uses the device must have the same one.
+/// The clock of a modelled device. The framework that uses the device must have the same clock.
 #[derive(Clone, Debug)]
 pub enum Time {
-    /// The machine's.
+    /// The machine's clock.
     Real(Arc<RealClock>),
-    /// Simulated: on one thread, the same calls take the same time at every run.
+    /// A simulated clock: on one thread, the same calls take the same time in every run.
     Virtual(Arc<VirtualClock>),
 }
 
 impl Time {
-    /// The machine's time.
+    /// Returns the machine's clock.
     pub fn real() -> Self {
         Time::Real(Arc::default())
     }
@@ -21,13 +21,13 @@ impl Time {
         self.clock().now()
     }
 
-    /// Lets a modelled cost pass, less what has really passed since `start`.
+    /// Waits for a modelled duration, less the time that has passed since `start`.
     pub(crate) fn spend(&self, ns: u64, start: u64) {
         let clock = self.clock();
         clock.spend(ns.saturating_sub(clock.now() - start));
     }
 
-    /// Tells the virtual clock that something happens at `time`.
+    /// Tells the virtual clock that an event happens at `time`.
     pub(crate) fn announce(&self, time: u64) {
         if let Time::Virtual(clock) = self {
             clock.at(time);

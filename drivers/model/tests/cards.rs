@@ -1,4 +1,4 @@
-//! Modelled cards under core, on both clocks. The reference is the NULL cipher, so that every wrong byte shows.
+//! Tests modelled cards under core, on both clocks. The reference is the NULL cipher, so that every wrong byte shows.
 
 use std::sync::Arc;
 use std::task::Wake;
@@ -14,12 +14,12 @@ use gantry_core::{
 };
 use gantry_driver_model::{Completion, FaultPlan, Faults, Injected, Meter, ModelDriver, PROFILES, Profile, Rate, Time};
 
-/// A reference that copies.
-struct Copies(DeviceInfo);
+/// A reference device that copies data.
+struct CopyDevice(DeviceInfo);
 
-impl Copies {
+impl CopyDevice {
     fn device() -> Arc<dyn Device> {
-        Arc::new(Copies(DeviceInfo {
+        Arc::new(CopyDevice(DeviceInfo {
             description: "the NULL cipher".into(),
             version: "1".into(),
             capabilities: vec![Capability::new(Algorithm::Null)],
@@ -28,19 +28,19 @@ impl Copies {
     }
 }
 
-impl Device for Copies {
+impl Device for CopyDevice {
     fn info(&self) -> &DeviceInfo {
         &self.0
     }
 
     fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        Ok(Arc::new(Copy))
+        Ok(Arc::new(CopySession))
     }
 }
 
-struct Copy;
+struct CopySession;
 
-impl DeviceSession for Copy {
+impl DeviceSession for CopySession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Cipher { data: Buffers::Separate { input, output }, .. } => output.copy_from_slice(input),
@@ -51,17 +51,17 @@ impl DeviceSession for Copy {
     }
 }
 
-impl Driver for Copies {
+impl Driver for CopyDevice {
     fn name(&self) -> &'static str {
         "copies"
     }
 
     fn discover(&self) -> Vec<Found> {
-        vec![Found::Device(Copies::device())]
+        vec![Found::Device(CopyDevice::device())]
     }
 }
 
-/// 1 µs to begin, 8 bytes in a nanosecond... which is 64 Gb/s; 100 ns to submit, 200 ns to complete; 4 places.
+/// 1 µs setup, 8 bytes per nanosecond (64 Gb/s); 100 ns to submit, 200 ns to complete; 4 places.
 fn profile() -> Profile {
     Profile {
         name: "test".into(),
@@ -81,16 +81,16 @@ struct Bench {
 }
 
 impl Bench {
-    /// The card alone, on the virtual clock, after its known-answer test.
+    /// Creates a framework with only the card, on the virtual clock, after its known-answer test.
     fn alone(profile: Profile) -> Self {
-        Self::built(profile, Gantry::builder())
+        Self::with_builder(profile, Gantry::builder())
     }
 
-    fn built(profile: Profile, builder: GantryBuilder) -> Self {
+    fn with_builder(profile: Profile, builder: GantryBuilder) -> Self {
         let (clock, faults) = (Arc::new(VirtualClock::default()), Faults::default());
         let name = format!("model:{}", profile.name);
         let time = Time::Virtual(clock.clone());
-        let driver = ModelDriver::with_faults(profile, Copies::device(), time, faults.clone()).unwrap();
+        let driver = ModelDriver::with_faults(profile, CopyDevice::device(), time, faults.clone()).unwrap();
         let gantry = builder.driver(&driver).policy(Pin { device: name.clone() }).clock(clock.clone()).build();
         gantry.device(&name).unwrap().admit(Algorithm::Null).unwrap();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
@@ -102,7 +102,7 @@ impl Bench {
         self.session.gantry().queue(options).unwrap()
     }
 
-    /// Nanoseconds that `requests` requests of `bytes` each take together, and how many bytes came out right.
+    /// Returns the nanoseconds that `requests` requests of `bytes` bytes each take together, and the number of correct bytes.
     fn batch(&self, requests: usize, bytes: usize) -> (u64, Result<usize, Error>) {
         let before = self.clock.now();
         let input: Vec<u8> = (0..bytes).map(|byte| byte as u8 | 1).collect();
@@ -111,8 +111,8 @@ impl Bench {
             outputs.iter_mut().map(|output| Request::encrypt(&[], (&input[..], &mut output[..]))).collect();
         let result = self.session.process(&mut batch);
         drop(batch);
-        let right = outputs.iter().flatten().zip(input.iter().cycle()).filter(|(one, other)| one == other).count();
-        (self.clock.now() - before, result.map(|()| right))
+        let correct = outputs.iter().flatten().zip(input.iter().cycle()).filter(|(one, other)| one == other).count();
+        (self.clock.now() - before, result.map(|()| correct))
     }
 
     fn state(&self) -> DeviceState {
@@ -121,39 +121,39 @@ impl Bench {
 }
 
 #[test]
-fn a_request_takes_what_its_profile_says() {
+fn a_request_takes_the_time_of_its_profile() {
     let bench = Bench::alone(profile());
     let before = (bench.driver.meter(), bench.clock.spent());
     assert_eq!(bench.batch(1, 8_000), (100 + 1_000 + 1_000 + 200, Ok(8_000)));
     let Meter { requests, bytes, busy_ns, .. } = bench.driver.meter();
     assert_eq!((requests, bytes, busy_ns), (before.0.requests + 1, before.0.bytes + 8_000, before.0.busy_ns + 2_000));
-    assert_eq!(bench.clock.spent() - before.1, 300, "of the CPU, only what the driver costs");
+    assert_eq!(bench.clock.spent() - before.1, 300, "only the driver uses the CPU");
 }
 
 #[test]
-fn a_ring_that_is_full_takes_the_rest_later_and_loses_nothing() {
+fn a_full_ring_loses_no_request() {
     let bench = Bench::alone(profile());
-    let (ns, right) = bench.batch(64, 800);
-    assert_eq!(right, Ok(64 * 800));
+    let (ns, correct) = bench.batch(64, 800);
+    assert_eq!(correct, Ok(64 * 800));
     assert!(bench.driver.meter().full > 0);
-    // The unit never rests: 64 times 1.1 µs, and the driver's work before the first and after the last.
+    // The unit never idles: 64 times 1.1 µs, plus the driver's work before the first and after the last.
     assert!((64 * 1_100..64 * 1_100 + 2_000).contains(&ns), "{ns}");
 }
 
 #[test]
-fn units_work_side_by_side_up_to_the_cap_of_all() {
+fn units_run_in_parallel_up_to_the_cap() {
     let batch = |units, cap_megabits| {
         let profile = Profile { units, cap_megabits, ring: 64, submit_ns: 0, complete_ns: 0, ..profile() };
         Bench::alone(profile).batch(32, 8_000).0
     };
     assert_eq!(batch(1, None), 32 * 2_000);
     assert_eq!(batch(4, None), 32 * 2_000 / 4);
-    // All bytes go through one way, on which each request takes 1 µs.
+    // All bytes share one path, on which each request takes 1 µs.
     assert_eq!(batch(4, Some(64_000)), 1_000 + 32 * 1_000);
 }
 
 #[test]
-fn software_of_a_board_costs_the_calling_thread_all_of_its_time() {
+fn software_of_a_board_uses_the_time_of_its_caller() {
     let bench = Bench::alone(Profile { direct: true, ..profile() });
     let spent = bench.clock.spent();
     assert_eq!(bench.batch(3, 8_000), (3 * 2_000, Ok(3 * 8_000)));
@@ -165,7 +165,7 @@ fn software_of_a_board_costs_the_calling_thread_all_of_its_time() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_schedule_and_another_one_another() {
+fn the_seed_determines_the_schedule() {
     let run = |seed| {
         let profile = Profile { units: 3, in_order: false, jitter_percent: 80, seed, ..profile() };
         let bench = Bench::alone(profile);
@@ -175,21 +175,22 @@ fn the_same_seed_makes_the_same_schedule_and_another_one_another() {
     assert_ne!(run(5), run(6));
 }
 
-/// With somebody to step in, the caller sees right bytes or an honest error whatever happens.
+/// With another device as a substitute, the caller always gets correct bytes or an honest error.
 #[test]
-fn what_is_injected_happens() {
-    let helped = || Bench::built(profile(), Gantry::builder().driver(&Copies(Copies::device().info().clone())));
-    for (what, state, right) in [
+fn injected_faults_take_effect() {
+    let with_substitute =
+        || Bench::with_builder(profile(), Gantry::builder().driver(&CopyDevice(CopyDevice::device().info().clone())));
+    for (what, state, correct) in [
         (Injected::Error, DeviceState::Quarantined, 8_000),
         (Injected::Wrong, DeviceState::Ready, 7_999),
         (Injected::Late, DeviceState::Ready, 8_000),
         (Injected::Full, DeviceState::Ready, 8_000),
     ] {
-        let bench = helped();
+        let bench = with_substitute();
         bench.batch(1, 10).1.unwrap();
         bench.faults.inject(what, 1);
         let (ns, happened) = bench.batch(10, 800);
-        assert_eq!(happened, Ok(right), "{what:?}");
+        assert_eq!(happened, Ok(correct), "{what:?}");
         if what != Injected::Full {
             assert_eq!(bench.state(), state, "{what:?}");
         }
@@ -216,7 +217,7 @@ fn a_device_that_is_gone_fails_every_call() {
 }
 
 #[test]
-fn in_place_data_are_as_they_were_when_a_fault_is_reported() {
+fn a_fault_leaves_data_in_place_unchanged() {
     let bench = Bench::alone(profile());
     bench.faults.inject(Injected::Error, 1);
     let mut data = [9; 40];
@@ -225,26 +226,26 @@ fn in_place_data_are_as_they_were_when_a_fault_is_reported() {
 }
 
 #[test]
-fn a_reference_that_cannot_do_the_work_is_an_error() {
+fn an_algorithm_that_the_reference_lacks_is_an_error() {
     let hifn = Profile::named("hifn7951").unwrap().clone();
-    let error = ModelDriver::new(hifn, Copies::device(), Time::real()).err().unwrap();
+    let error = ModelDriver::new(hifn, CopyDevice::device(), Time::real()).err().unwrap();
     assert_eq!(error.to_string(), "the model 'hifn7951': the reference does not run des-ede3-cbc");
-    let absurd = Profile { ring: 0, ..profile() };
-    assert!(ModelDriver::new(absurd, Copies::device(), Time::real()).is_err());
+    let invalid = Profile { ring: 0, ..profile() };
+    assert!(ModelDriver::new(invalid, CopyDevice::device(), Time::real()).is_err());
 }
 
 #[test]
-fn in_real_time_the_card_works_beside_the_caller() {
+fn a_card_works_in_real_time() {
     for completion in [Completion::Interrupt, Completion::Polled] {
         let profile = Profile { units: 2, in_order: false, jitter_percent: 30, completion, ring: 64, ..profile() };
-        let driver = ModelDriver::new(profile, Copies::device(), Time::real()).unwrap();
+        let driver = ModelDriver::new(profile, CopyDevice::device(), Time::real()).unwrap();
         let gantry = Gantry::builder().driver(&driver).build();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let session = &session;
                 scope.spawn(move || {
-                    // Fewer than those from which core learns when a card is late: the machine may stand still for a moment.
+                    // Fewer requests than core needs to learn when a card is late: the machine may stall for a moment.
                     for round in 0..25 {
                         let input = [thread * 25 + round; 300];
                         let mut outputs = [[0; 300]; 9];
@@ -270,7 +271,7 @@ fn every_profile_has_a_name_for_the_configuration() {
     }
 }
 
-/// The numbers of a long and a short request in the order in which they come back.
+/// Returns the numbers of a long and a short request in the order of completion.
 fn order(profile: Profile) -> Vec<u64> {
     let bench = Bench::alone(profile);
     let mut queue = bench.queue();
@@ -292,21 +293,21 @@ fn units_overtake_each_other_unless_the_device_keeps_order() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_takes_back_what_is_in_the_card() {
+fn a_dropped_queue_frees_its_places_in_the_ring() {
     let bench = Bench::alone(Profile { ring: 1, ..profile() });
     bench.faults.inject(Injected::Stall, 1);
     let mut queue = bench.queue();
     queue.submit(&bench.session, Submission::encrypt(&[], vec![1; 100])).unwrap();
     assert_eq!(queue.complete(|_| ()), 0, "it stalls");
     drop(queue);
-    assert_eq!(bench.batch(2, 100).1, Ok(200), "the ring has its place again");
+    assert_eq!(bench.batch(2, 100).1, Ok(200), "the place in the ring is free again");
 }
 
-/// In real time the card's thread may be reading a request at the moment in which it is taken back.
+/// In real time, the card's thread may be reading a request while it is taken back.
 #[test]
 fn queues_are_dropped_while_the_card_works() {
     let profile = Profile { ring: 64, ..profile() };
-    let driver = ModelDriver::new(profile, Copies::device(), Time::real()).unwrap();
+    let driver = ModelDriver::new(profile, CopyDevice::device(), Time::real()).unwrap();
     let gantry = Gantry::builder().driver(&driver).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     for round in 0..200 {
@@ -320,7 +321,7 @@ fn queues_are_dropped_while_the_card_works() {
 }
 
 #[test]
-fn an_interrupt_wakes_who_waits_and_a_polled_card_does_not() {
+fn only_interrupts_wake_a_waiting_thread() {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -330,12 +331,12 @@ fn an_interrupt_wakes_who_waits_and_a_polled_card_does_not() {
     for completion in [Completion::Interrupt, Completion::Polled] {
         let rates = vec![Rate { algorithm: Algorithm::Null, setup_ns: 2_000_000, megabits: 64_000 }].into();
         let profile = Profile { completion, rates, ..profile() };
-        let driver = ModelDriver::new(profile, Copies::device(), Time::real()).unwrap();
+        let driver = ModelDriver::new(profile, CopyDevice::device(), Time::real()).unwrap();
         let gantry = Gantry::builder().driver(&driver).build();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
         session.encrypt(&[], &mut [1]).unwrap();
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
-        // Where the machine stands still for two milliseconds between the two, the request is done.
+        // If the machine stalls for 2 ms between the two, the request is already done.
         let armed = (0..20).any(|_| {
             while queue.in_flight() > 0 {
                 queue.complete(|_| ());

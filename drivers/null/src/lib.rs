@@ -1,7 +1,7 @@
-//! The null device: the NULL cipher of RFC 2410, whose ciphertext is the plaintext.
+//! The null device: the NULL cipher of RFC 2410, which returns the plaintext as ciphertext.
 //!
-//! It does no work, so a request to it costs what dispatch costs. And it is the example for driver writers: a complete
-//! driver in one file, with all that the contract in [`gantry_core::driver`] asks for.
+//! It does no work, so the time of a request is the overhead of dispatch. It is also the example for driver authors: a complete
+//! driver in one file, with everything that the contract in [`gantry_core::driver`] requires.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use gantry_core::driver::{
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 // ANCHOR: driver
-/// Discovers the one null device that every machine has.
+/// Discovers the null device, which every machine has.
 #[derive(Debug, Default)]
 pub struct NullDriver;
 
@@ -45,7 +45,7 @@ impl Device for NullDevice {
         &self.info
     }
 
-    // Core asks only for what the capabilities offer, and has checked the parameters. There are no keys to prepare.
+    // Core has checked the parameters against the capabilities. There are no keys to prepare.
     fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         Ok(Arc::new(NullSession))
     }
@@ -60,7 +60,7 @@ impl DeviceSession for NullSession {
                 copy(data);
                 Ok(Outcome::Done)
             }
-            _ => Err(Fault::failed("the null device knows ciphers only")),
+            _ => Err(Fault::failed("the null device supports only ciphers")),
         }
     }
 
@@ -95,7 +95,7 @@ mod tests {
     use gantry_core::{Gantry, Request};
 
     #[test]
-    fn ciphertext_is_plaintext_on_every_way_in() {
+    fn ciphertext_equals_plaintext_through_every_api() {
         let gantry = Gantry::builder().driver(&NullDriver).build();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
 

@@ -1,5 +1,5 @@
-//! What a direct request through Gantry costs over the same work asked of AWS-LC itself: nanoseconds, and the ratio of the speeds, medians of
-//! paired rounds on one thread. `cargo bench -p gantry-driver-software`.
+//! Compares a direct request through Gantry with the same call of AWS-LC: nanoseconds, and the ratio of the speeds. Values are
+//! medians of paired rounds on one thread. `cargo bench -p gantry-driver-software`.
 
 use std::ffi::{c_int, c_uint};
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 const ROUNDS: usize = 301;
-/// Calls of a timing, of what takes long and of what does not.
+/// Calls per timing, of slow and of fast operations.
 const FEW: u32 = 20;
 const MANY: u32 = 2000;
 
@@ -31,17 +31,17 @@ fn compare(name: &str, bytes: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut
     println!("{name:<24} {bytes:>6} {raw:>10.1} {ours:>10.1} {:>10.1} {:>7.3}", ours - raw, ratios[ROUNDS / 2]);
 }
 
-/// ML-KEM-768 to a peer whose key just came, and ML-DSA-65 of a message of 32 bytes.
+/// Measures ML-KEM-768 with a new peer key, and ML-DSA-65 over a message of 32 bytes.
 fn post_quantum(gantry: &Gantry) {
     let seed: Vec<u8> = (0..64).collect();
-    let kem = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).direction(Direction::Encrypt)).unwrap();
+    let kem = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).with_direction(Direction::Encrypt)).unwrap();
     let (mut private, mut peer) = ([0; 64], [0; 1184]);
     kem.key_gen(&mut private, &mut peer).unwrap();
     let (mut ciphertext, mut secret, mut lengths) = ([0; 1088], [0; 32], (1088, 32));
     compare(
         "ml-kem-768 encapsulate",
         peer.len(),
-        // SAFETY: a public key with its length, and room for both results.
+        // SAFETY: a public key with its length, and buffers for both results.
         &mut || unsafe {
             let key = lc::EVP_PKEY_kem_new_raw_public_key(lc::NID_MLKEM768, peer.as_ptr(), peer.len());
             let context = lc::EVP_PKEY_CTX_new(key, ptr::null_mut());
@@ -61,7 +61,7 @@ fn post_quantum(gantry: &Gantry) {
     compare(
         "ml-dsa-65 sign",
         32,
-        // SAFETY: a key, a message and room for a signature with their lengths.
+        // SAFETY: a key, a message and a buffer for a signature, with their lengths.
         &mut || unsafe {
             let context = lc::EVP_MD_CTX_new();
             lc::EVP_DigestSignInit(context, ptr::null_mut(), ptr::null(), ptr::null_mut(), key);
@@ -89,7 +89,7 @@ fn main() {
         compare(
             "sha256",
             bytes,
-            // SAFETY: buffers of the lengths that are said.
+            // SAFETY: buffers of the given lengths.
             &mut || unsafe {
                 lc::SHA256(input.as_ptr(), input.len(), black_box(&mut digest).as_mut_ptr());
             },
@@ -97,14 +97,14 @@ fn main() {
         );
 
         let hmac = session(Algorithm::HmacSha256, &key[..32]);
-        // SAFETY: all zeros are an empty context; the key is as long as it says.
+        // SAFETY: all zeros are an empty context.
         let mut raw_hmac = unsafe { std::mem::zeroed::<lc::HMAC_CTX>() };
-        // SAFETY: an empty context, and a key as long as it says.
+        // SAFETY: an empty context, and a key of the given length.
         unsafe { lc::HMAC_Init_ex(&raw mut raw_hmac, key.as_ptr().cast(), 32, lc::EVP_sha256(), ptr::null_mut()) };
         compare(
             "hmac-sha256",
             bytes,
-            // SAFETY: a context with its key, and buffers of the lengths that are said.
+            // SAFETY: a context with its key, and buffers of the given lengths.
             &mut || unsafe {
                 lc::HMAC_Init_ex(&raw mut raw_hmac, ptr::null(), 0, ptr::null(), ptr::null_mut());
                 lc::HMAC_Update(&raw mut raw_hmac, input.as_ptr(), input.len());
@@ -120,7 +120,7 @@ fn main() {
         compare(
             "aes-128-gcm",
             bytes,
-            // SAFETY: a context with its key, and buffers of the lengths that are said.
+            // SAFETY: a context with its key, and buffers of the given lengths.
             &mut || unsafe {
                 let data = black_box(&mut one).as_mut_ptr();
                 lc::EVP_AEAD_CTX_seal_scatter(
@@ -143,14 +143,14 @@ fn main() {
         );
 
         let cbc = session(Algorithm::Aes128Cbc, &key[..16]);
-        // SAFETY: all zeros are a value, and the key has 128 bits.
+        // SAFETY: all zeros are a value.
         let mut raw_key = unsafe { std::mem::zeroed::<lc::AES_KEY>() };
         // SAFETY: a key of 128 bits.
         unsafe { lc::AES_set_encrypt_key(key.as_ptr(), 128 as c_uint, &raw mut raw_key) };
         compare(
             "aes-128-cbc",
             bytes,
-            // SAFETY: a key, an IV, and buffers of the length that is said.
+            // SAFETY: a key, an IV, and buffers of the given length.
             &mut || unsafe {
                 let data = black_box(&mut one).as_mut_ptr();
                 lc::AES_cbc_encrypt(data, data, bytes, &raw const raw_key, iv.clone().as_mut_ptr(), lc::AES_ENCRYPT);
@@ -169,7 +169,7 @@ fn main() {
         compare(
             "aes-256-xts",
             bytes,
-            // SAFETY: a context with its keys, and buffers of the length that is said.
+            // SAFETY: a context with its keys, and buffers of the given length.
             &mut || unsafe {
                 let data = black_box(&mut one).as_mut_ptr();
                 lc::EVP_CipherInit_ex(raw_xts, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1);

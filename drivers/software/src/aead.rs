@@ -1,7 +1,7 @@
 //! Authenticated encryption.
 //!
-//! `EVP_AEAD_CTX` is a key that any number of threads use at once. AWS-LC has no CCM of that kind but for Bluetooth's and
-//! Matter's lengths, so CCM takes an `EVP_CIPHER_CTX` from a pool.
+//! An `EVP_AEAD_CTX` is a key that any number of threads may use at once. AWS-LC has such CCM contexts only for the lengths of
+//! Bluetooth and Matter, so CCM takes an `EVP_CIPHER_CTX` from a pool.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -13,19 +13,19 @@ use gantry_core::driver::{AeadStream, Buffers, DeviceSession, Operands, Unsuppor
 use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{Opened, Span, failed, out_of_memory, refused, wrong_kind};
+use crate::session::{SessionResult, Span, failed, out_of_memory, refused, wrong_kind};
 
 // ---- EVP_AEAD
 
-pub(crate) fn open(params: &SessionParams) -> Opened {
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(AeadSession(Key::new(params)?)))
 }
 
-/// With streams, which are `EVP_CIPHER_CTX`s. Who has whole messages seldom has pieces, so what either needs is made when it is first
-/// asked for.
-pub(crate) fn open_streaming(params: &SessionParams) -> Opened {
+/// Opens a session with streams, which are `EVP_CIPHER_CTX`s. Programs rarely use both whole messages and streams, so the state of either is made at its first
+/// use.
+pub(crate) fn open_streaming(params: &SessionParams) -> SessionResult {
     let info = params.algorithm().info();
-    if !info.key.allows(params.key().len()) || params.tag_length() == 0 || !info.tag.allows(params.tag_length()) {
+    if !info.key.allows(params.key().len()) || params.tag_len() == 0 || !info.tag.allows(params.tag_len()) {
         return Err(Unsupported::because("the key or the tag has a wrong length"));
     }
     Ok(Arc::new(StreamingSession { whole: OnceLock::new(), params: params.clone() }))
@@ -43,20 +43,20 @@ impl DeviceSession for AeadSession {
     }
 }
 
-/// A key for an AEAD of AWS-LC, and the length of its tags.
+/// A key for an AEAD of AWS-LC, with the length of its tags.
 pub(crate) struct Key {
     context: NonNull<lc::EVP_AEAD_CTX>,
     tag_len: usize,
 }
 
-// SAFETY: a context on the heap that belongs to no thread.
+// SAFETY: a context on the heap that is not tied to a thread.
 unsafe impl Send for Key {}
 // SAFETY: sealing and opening take the context as a constant ("These functions may be called concurrently on the same
 // EVP_AEAD_CTX", aead.h), and nothing else is done with it before it is dropped.
 unsafe impl Sync for Key {}
 
 impl Key {
-    /// Also of GMAC, which is GCM without data.
+    /// Creates the key of an AEAD or of GMAC, which is GCM without data.
     pub(crate) fn new(params: &SessionParams) -> Result<Self, Unsupported> {
         let aead = match params.algorithm() {
             A::Aes128Gcm | A::Aes128Gmac => lc::EVP_aead_aes_128_gcm,
@@ -66,12 +66,12 @@ impl Key {
             A::XChaCha20Poly1305 => lc::EVP_aead_xchacha20_poly1305,
             _ => return Err(Unsupported::because("not an AEAD of AWS-LC")),
         };
-        let (key, tag_len) = (params.key(), params.tag_length());
-        // 0 means the default length there, which would not be the length that is said here.
+        let (key, tag_len) = (params.key(), params.tag_len());
+        // AWS-LC takes 0 as its default length.
         if tag_len == 0 {
             return Err(Unsupported::because("the tag has a wrong length"));
         }
-        // SAFETY: the key is as long as it says, and AWS-LC refuses one or a tag of another length than the algorithm has.
+        // SAFETY: the key has the given length, and AWS-LC refuses keys and tags of a length that the algorithm does not have.
         let context = unsafe { lc::EVP_AEAD_CTX_new(aead(), key.as_ptr(), key.len(), tag_len) };
         let context = NonNull::new(context).ok_or_else(|| refused("EVP_AEAD_CTX_new"))?;
         Ok(Self { context, tag_len })
@@ -84,7 +84,7 @@ impl Key {
             return Err(Fault::failed("the tag has a wrong length"));
         }
         let mut written = 0;
-        // SAFETY: buffers as `Span` promises, apart from the tag, all as long as they say.
+        // SAFETY: buffers as `Span` guarantees; the tag is apart from them, and all have the given lengths.
         let good = unsafe {
             lc::EVP_AEAD_CTX_seal_scatter(
                 self.context.as_ptr(),
@@ -102,14 +102,15 @@ impl Key {
                 aad.len(),
             ) == 1
         };
-        // Only lengths can be wrong, and core has checked them: this never zeroes data in place that another device needs.
+        // Only wrong lengths could fail, and core has checked them. So AWS-LC never zeroes data in place that another device
+        // needs.
         if good { Ok(Outcome::Done) } else { Err(failed("EVP_AEAD_CTX_seal_scatter")) }
     }
 
     #[inline]
     fn open(&self, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: &[u8]) -> Result<Outcome, Fault> {
         let data = Span::new(data)?;
-        // SAFETY: buffers as `Span` promises, all as long as they say.
+        // SAFETY: buffers as `Span` guarantees, all with the given lengths.
         let good = unsafe {
             lc::EVP_AEAD_CTX_open_gather(
                 self.context.as_ptr(),
@@ -127,9 +128,9 @@ impl Key {
         if good {
             return Ok(Outcome::Done);
         }
-        // SAFETY: reads the queue of this thread.
+        // SAFETY: reads the error queue of this thread.
         let bad_tag = lc::ERR_GET_REASON(unsafe { lc::ERR_peek_last_error() }) == lc::CIPHER_R_BAD_DECRYPT;
-        // The output is zeros already.
+        // AWS-LC has already zeroed the output.
         let fault = failed("EVP_AEAD_CTX_open_gather");
         if bad_tag { Ok(Outcome::BadTag) } else { Err(fault) }
     }
@@ -137,7 +138,7 @@ impl Key {
 
 impl Drop for Key {
     fn drop(&mut self) {
-        // SAFETY: it is ours. OPENSSL_free overwrites it.
+        // SAFETY: the context is owned here. OPENSSL_free overwrites it.
         unsafe { lc::EVP_AEAD_CTX_free(self.context.as_ptr()) }
     }
 }
@@ -145,7 +146,7 @@ impl Drop for Key {
 // ---- in pieces
 
 struct StreamingSession {
-    /// For whole messages; `None` when memory ran out.
+    /// For whole messages; `None` if memory was exhausted.
     whole: OnceLock<Option<AeadSession>>,
     params: SessionParams,
 }
@@ -163,44 +164,45 @@ impl DeviceSession for StreamingSession {
             A::Aes192Gcm => lc::EVP_aes_192_gcm,
             A::Aes256Gcm => lc::EVP_aes_256_gcm,
             A::ChaCha20Poly1305 => lc::EVP_chacha20_poly1305,
-            _ => return Err(Unsupported::because("no streams")),
+            _ => return Err(Unsupported::because("the algorithm has no streams")),
         };
-        let tag_len = self.params.tag_length();
+        let tag_len = self.params.tag_len();
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
         let (key, enc) = (self.params.key().as_ptr(), c_int::from(operation == Operation::Seal));
-        // SAFETY: a new context, and a key of the cipher's length, as `open_streaming` has seen.
+        // SAFETY: a new context, and a key of the cipher's length, which `open_streaming` has checked.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher(), ptr::null_mut(), key, ptr::null(), enc) == 1
         };
         if good {
-            Ok(Box::new(PiecesStream { context, tag_len, iv_len: 0 }))
+            Ok(Box::new(EvpCipherStream { context, tag_len, iv_len: 0 }))
         } else {
             Err(refused("EVP_CipherInit_ex of an AEAD"))
         }
     }
 }
 
-struct PiecesStream {
+struct EvpCipherStream {
     context: Context<lc::EVP_CIPHER_CTX>,
     tag_len: usize,
-    /// The length of nonces that the context knows, or 0.
+    /// The length of nonces that the context is set to, or 0.
     iv_len: c_int,
 }
 
-/// Most bytes in one call: AWS-LC counts them in an `int`. A multiple of every block.
+/// Most bytes in one call, because AWS-LC counts them in an `int`. A multiple of every block length.
 const PIECE: usize = 1 << 30;
 
-impl PiecesStream {
-    /// `output` is null for associated data, otherwise at the same distance from the input all along.
+impl EvpCipherStream {
+    /// Feeds bytes to the context. `output` is null for associated data; otherwise its distance to the input stays the same.
     ///
     /// # Safety
     ///
-    /// `len` bytes can be read at `input` and, if it is not null, written at `output`, which is `input` or apart from it.
+    /// `len` bytes can be read at `input` and, if `output` is not null, written at `output`. `output` is `input` or does not
+    /// overlap it.
     unsafe fn feed(&mut self, output: *mut u8, input: *const u8, len: usize) -> Result<(), Fault> {
         let context = self.context.as_mut_ptr();
         for at in (0..len).step_by(PIECE) {
             let to = if output.is_null() { output } else { output.wrapping_add(at) };
-            // SAFETY: the context has its key and nonce, and the buffers are as the caller promises.
+            // SAFETY: the context has its key and nonce, and the buffers are as the caller guarantees.
             if unsafe { lc::EVP_Cipher(context, to, input.wrapping_add(at), (len - at).min(PIECE)) } < 0 {
                 return Err(failed("EVP_Cipher of an AEAD"));
             }
@@ -209,12 +211,12 @@ impl PiecesStream {
     }
 }
 
-impl AeadStream for PiecesStream {
+impl AeadStream for EvpCipherStream {
     fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault> {
         let context = self.context.as_mut_ptr();
         let length = c_int::try_from(iv.len()).map_err(|_| Fault::failed("the IV has a wrong length"))?;
         let known = mem::replace(&mut self.iv_len, length) == length;
-        // SAFETY: a context with its key, whose nonce is made to have the length of this one; `-1` keeps the direction.
+        // SAFETY: a context with its key, set to the length of this nonce; `-1` keeps the direction.
         let good = unsafe {
             (known || lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_IVLEN, length, ptr::null_mut()) == 1)
                 && lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1) == 1
@@ -229,7 +231,7 @@ impl AeadStream for PiecesStream {
 
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
         let data = Span::new(data)?;
-        // SAFETY: buffers as `Span` promises.
+        // SAFETY: buffers as `Span` guarantees.
         unsafe { self.feed(data.output, data.input, data.len) }
     }
 
@@ -238,7 +240,7 @@ impl AeadStream for PiecesStream {
             return Err(Fault::failed("the tag has a wrong length"));
         }
         let context = self.context.as_mut_ptr();
-        // SAFETY: a context with its key, and a tag as long as is said, which is no more than 16.
+        // SAFETY: a context with its key, and a tag of the given length, at most 16.
         let good = unsafe {
             lc::EVP_Cipher(context, ptr::null_mut(), ptr::null(), 0) >= 0
                 && lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_GET_TAG, int(tag.len()), tag.as_mut_ptr().cast())
@@ -253,18 +255,18 @@ impl AeadStream for PiecesStream {
         }
         let context = self.context.as_mut_ptr();
         let at = tag.as_ptr().cast_mut().cast::<c_void>();
-        // SAFETY: a context with its key, and a tag as long as is said, which is no more than 16 and only read.
+        // SAFETY: a context with its key, and a tag of the given length, at most 16, which is only read.
         if unsafe { lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_TAG, int(tag.len()), at) } != 1 {
             return Err(failed("EVP_CIPHER_CTX_ctrl of an AEAD"));
         }
-        // SAFETY: as above. With key and nonce there, the tag is all that can be wrong.
+        // SAFETY: as above. Key and nonce are set, so only the tag can be wrong.
         let good = unsafe { lc::EVP_Cipher(context, ptr::null_mut(), ptr::null(), 0) } >= 0;
         Ok(if good { Outcome::Done } else { Outcome::BadTag })
     }
 
     fn duplicate(&self) -> Box<dyn AeadStream> {
         let context = self.context.duplicate().unwrap_or_else(|| out_of_memory());
-        Box::new(PiecesStream { context, tag_len: self.tag_len, iv_len: self.iv_len })
+        Box::new(EvpCipherStream { context, tag_len: self.tag_len, iv_len: self.iv_len })
     }
 }
 
@@ -273,7 +275,7 @@ impl AeadStream for PiecesStream {
 /// Most bytes of data or of associated data in one request: AWS-LC counts them in an `int`.
 pub(crate) const CCM_MAX: usize = c_int::MAX as usize;
 
-pub(crate) fn open_ccm(params: &SessionParams) -> Opened {
+pub(crate) fn open_ccm(params: &SessionParams) -> SessionResult {
     let cipher = match params.algorithm() {
         A::Aes128Ccm => lc::EVP_aes_128_ccm,
         A::Aes192Ccm => lc::EVP_aes_192_ccm,
@@ -281,7 +283,7 @@ pub(crate) fn open_ccm(params: &SessionParams) -> Opened {
         _ => return Err(Unsupported::because("not CCM")),
     };
     let info = params.algorithm().info();
-    if !info.key.allows(params.key().len()) || !info.tag.allows(params.tag_length()) {
+    if !info.key.allows(params.key().len()) || !info.tag.allows(params.tag_len()) {
         return Err(Unsupported::because("the key or the tag has a wrong length"));
     }
     let mut session = CcmSession { cipher, params: params.clone(), pool: Pool::new(None) };
@@ -299,13 +301,13 @@ impl DeviceSession for CcmSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Seal { iv, aad, data, tag } => {
-                if tag.len() != self.params.tag_length() {
+                if tag.len() != self.params.tag_len() {
                     return Err(Fault::failed("the tag has a wrong length"));
                 }
                 self.ccm(lc::AES_ENCRYPT, iv, aad, data, tag.as_mut_ptr())
             }
             Operands::Open { iv, aad, data, tag } => {
-                if tag.len() != self.params.tag_length() {
+                if tag.len() != self.params.tag_len() {
                     return Ok(Outcome::BadTag);
                 }
                 self.ccm(lc::AES_DECRYPT, iv, aad, data, tag.as_ptr().cast_mut())
@@ -316,13 +318,13 @@ impl DeviceSession for CcmSession {
 }
 
 impl CcmSession {
-    /// Has its key; `None` when memory ran out.
+    /// Creates a context with the key; `None` if memory is exhausted.
     fn context(&self) -> Option<Context<lc::EVP_CIPHER_CTX>> {
-        let (key, tag_len) = (self.params.key(), int(self.params.tag_length()));
+        let (key, tag_len) = (self.params.key(), int(self.params.tag_len()));
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
         let at = context.as_mut_ptr();
-        // SAFETY: a new context, and a key as long as the cipher's, as `open_ccm` has seen. The length of tags has to be known
-        // before there is a key.
+        // SAFETY: a new context, and a key of the cipher's length, which `open_ccm` has checked. The length of tags must be set
+        // before the key.
         let good = unsafe {
             lc::EVP_CipherInit_ex(at, (self.cipher)(), ptr::null_mut(), ptr::null(), ptr::null(), lc::AES_ENCRYPT) == 1
                 && lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, tag_len, ptr::null_mut()) == 1
@@ -331,24 +333,23 @@ impl CcmSession {
         good.then_some(context)
     }
 
-    /// `tag` has the length of the session's tags; it is written with [`lc::AES_ENCRYPT`] only.
+    /// Runs CCM. `tag` has the length of the session's tags; it is written with [`lc::AES_ENCRYPT`] only.
     fn ccm(&self, enc: c_int, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: *mut u8) -> Result<Outcome, Fault> {
         let data = Span::new(data)?;
         if !(7..=13).contains(&iv.len()) {
             return Err(Fault::failed("the IV has a wrong length"));
         }
-        // RFC 3610: the length of the data is written into the 15 - N bytes that the nonce leaves.
+        // RFC 3610: the length of the data is encoded in the 15 - N bytes that the nonce leaves.
         let longest = if iv.len() > 11 { (1 << (8 * (15 - iv.len()))) - 1 } else { CCM_MAX };
         if data.len > longest || aad.len() > CCM_MAX {
             return Ok(Outcome::BadLength);
         }
         let opening = enc == lc::AES_DECRYPT;
-        let (iv_len, tag_len, tag) = (int(iv.len()), int(self.params.tag_length()), tag.cast::<c_void>());
+        let (iv_len, tag_len, tag) = (int(iv.len()), int(self.params.tag_len()), tag.cast::<c_void>());
         let mut context = self.pool.take(|| self.context())?;
         let at = context.as_mut_ptr();
-        // The order is AWS-LC's: lengths, nonce, tag, length of the data, associated data, data. Telling the associated data
-        // even when there is none makes a beginning of it, whatever the last request left behind.
-        // SAFETY: a context with its key; buffers as `Span` promises, and all as long as they say.
+        // AWS-LC demands this order: lengths, nonce, tag, length of the data, associated data, data. Passing the associated data, even if empty,
+        // begins a new message after any previous state. SAFETY: a context with its key; buffers as `Span` promises, with the lengths they say.
         let ready = unsafe {
             lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_IVLEN, iv_len, ptr::null_mut()) == 1
                 && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), enc) == 1
@@ -366,14 +367,14 @@ impl CcmSession {
         };
         match (good, opening) {
             (true, _) => Ok(Outcome::Done),
-            // All else was checked above. The output is zeros already.
+            // Only the tag can be wrong: the rest was checked above. AWS-LC has already zeroed the output.
             (false, true) => Ok(Outcome::BadTag),
             (false, false) => Err(failed("EVP_Cipher of CCM")),
         }
     }
 }
 
-/// The length of a nonce or a tag, which is no more than 16.
+/// Converts the length of a nonce or a tag, at most 16.
 fn int(len: usize) -> c_int {
     c_int::from(len as u8)
 }

@@ -1,5 +1,5 @@
-//! Ciphers whose functions take their keys as constants. A session is the keys; a request, or a stream, has a state of its
-//! own: where the chain or the key stream stands.
+//! Ciphers whose functions take their keys as constants. A session is the keys. Each request or stream has its own state: the
+//! position in the chain or key stream.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use aws_lc_sys as lc;
 use gantry_core::driver::{Buffers, CipherStream, DeviceSession, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
-use crate::session::{Opened, Plain, Secret, Span, iv, wrong_kind};
+use crate::session::{Plain, Secret, SessionResult, Span, iv, wrong_kind};
 
 /// A cipher with its keys.
 pub(crate) trait Cipher: Send + Sync + Sized + 'static {
-    /// What one piece of the data leaves for the next one. Overwritten when dropped.
+    /// The state between two pieces of the data. Overwritten when dropped.
     type State: Clone + Send + 'static;
 
-    /// Where data begins.
+    /// Returns the state at the beginning of the data.
     fn start(&self, iv: &[u8]) -> Result<Self::State, Fault>;
 
-    /// The next piece. Any outcome but `Done` leaves the output as it was.
+    /// Processes the next piece. Any outcome but `Done` leaves the output unchanged.
     fn run(&self, operation: Operation, state: &mut Self::State, data: Span<'_>) -> Result<Outcome, Fault>;
 
     fn session(self) -> Arc<dyn DeviceSession> {
@@ -60,7 +60,7 @@ impl<C: Cipher> CipherStream for Stream<C> {
     }
 }
 
-/// AWS-LC's word for a direction.
+/// Returns AWS-LC's constant for a direction.
 pub(crate) fn direction(operation: Operation) -> c_int {
     if operation == Operation::Encrypt { lc::AES_ENCRYPT } else { lc::AES_DECRYPT }
 }
@@ -68,23 +68,23 @@ pub(crate) fn direction(operation: Operation) -> c_int {
 // ---- AES. These functions are the ones that AWS-LC's `EVP_CIPHER`s call, so they are no slower; ECB goes block by block
 // there, too.
 
-pub(crate) fn open_ecb(params: &SessionParams) -> Opened {
+pub(crate) fn open_ecb(params: &SessionParams) -> SessionResult {
     Ok(AesEcb(BlockKeys::new(params.key())?).session())
 }
 
-pub(crate) fn open_cbc(params: &SessionParams) -> Opened {
+pub(crate) fn open_cbc(params: &SessionParams) -> SessionResult {
     Ok(AesCbc::new(params.key())?.session())
 }
 
-pub(crate) fn open_ctr(params: &SessionParams) -> Opened {
+pub(crate) fn open_ctr(params: &SessionParams) -> SessionResult {
     Ok(AesStream::new(StreamMode::Ctr, params.key())?.session())
 }
 
-pub(crate) fn open_ofb(params: &SessionParams) -> Opened {
+pub(crate) fn open_ofb(params: &SessionParams) -> SessionResult {
     Ok(AesStream::new(StreamMode::Ofb, params.key())?.session())
 }
 
-pub(crate) fn open_cfb(params: &SessionParams) -> Opened {
+pub(crate) fn open_cfb(params: &SessionParams) -> SessionResult {
     Ok(AesStream::new(StreamMode::Cfb, params.key())?.session())
 }
 
@@ -94,14 +94,14 @@ type SetKey = unsafe extern "C" fn(*const u8, c_uint, *mut lc::AES_KEY) -> c_int
 
 fn round_keys(set: SetKey, key: &[u8]) -> Result<RoundKeys, Unsupported> {
     let mut keys = Secret::<lc::AES_KEY>::boxed();
-    // 16, 24 and 32 bytes are what AWS-LC takes; `c_uint::MAX` bits it refuses as it does any other number.
+    // AWS-LC takes 16, 24 and 32 bytes, and refuses `c_uint::MAX` bits as any other number.
     let bits = c_uint::try_from(8 * key.len()).unwrap_or(c_uint::MAX);
-    // SAFETY: the key has that many bits, and the round keys go into a structure that is ours.
+    // SAFETY: the key has `bits` bits, and the round keys go into an owned structure.
     let good = unsafe { set(key.as_ptr(), bits, &raw mut **keys) } == 0;
     if good { Ok(keys) } else { Err(Unsupported::because("the key has a wrong length")) }
 }
 
-/// Modes that run the cipher itself backwards to decrypt.
+/// Keys of modes that decrypt with the inverse cipher.
 struct BlockKeys {
     encrypt: RoundKeys,
     decrypt: RoundKeys,
@@ -114,7 +114,7 @@ impl BlockKeys {
     }
 
     #[inline]
-    fn of(&self, operation: Operation) -> *const lc::AES_KEY {
+    fn for_operation(&self, operation: Operation) -> *const lc::AES_KEY {
         let keys = if operation == Operation::Encrypt { &self.encrypt } else { &self.decrypt };
         &raw const ***keys
     }
@@ -134,9 +134,9 @@ impl Cipher for AesEcb {
         if !len.is_multiple_of(16) {
             return Ok(Outcome::BadLength);
         }
-        let (keys, enc) = (self.0.of(operation), direction(operation));
+        let (keys, enc) = (self.0.for_operation(operation), direction(operation));
         for block in (0..len).step_by(16) {
-            // SAFETY: buffers as `Span` promises, whole blocks, and round keys of this direction.
+            // SAFETY: buffers as `Span` guarantees, whole blocks, and round keys of this direction.
             unsafe { lc::AES_ecb_encrypt(input.add(block), output.add(block), keys, enc) }
         }
         Ok(Outcome::Done)
@@ -152,7 +152,7 @@ impl AesCbc {
 }
 
 impl Cipher for AesCbc {
-    /// The IV of the next block, which is the last block of ciphertext and no secret.
+    /// The IV of the next block: the last block of ciphertext, which is not secret.
     type State = [u8; 16];
 
     #[inline]
@@ -166,9 +166,16 @@ impl Cipher for AesCbc {
         if !len.is_multiple_of(16) {
             return Ok(Outcome::BadLength);
         }
-        // SAFETY: buffers as `Span` promises, whole blocks, round keys of this direction, and an IV of 16 bytes.
+        // SAFETY: buffers as `Span` guarantees, whole blocks, round keys of this direction, and an IV of 16 bytes.
         unsafe {
-            lc::AES_cbc_encrypt(input, output, len, self.0.of(operation), state.as_mut_ptr(), direction(operation));
+            lc::AES_cbc_encrypt(
+                input,
+                output,
+                len,
+                self.0.for_operation(operation),
+                state.as_mut_ptr(),
+                direction(operation),
+            );
         }
         Ok(Outcome::Done)
     }
@@ -181,7 +188,7 @@ pub(crate) enum StreamMode {
     Cfb,
 }
 
-/// Modes that make a key stream, with the cipher run forwards both ways.
+/// Modes that generate a key stream, with the forward cipher in both directions.
 pub(crate) struct AesStream {
     mode: StreamMode,
     keys: RoundKeys,
@@ -193,12 +200,12 @@ impl AesStream {
     }
 }
 
-/// The IV of the next block, and of CTR the rest of the last block of key stream.
+/// The IV of the next block, and for CTR the rest of the last block of key stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Chain {
     iv: [u8; 16],
     key_stream: [u8; 16],
-    /// Bytes of the last block that are used up.
+    /// Bytes used of the last block.
     used: c_uint,
 }
 
@@ -221,8 +228,8 @@ impl Cipher for AesStream {
         let keys = &raw const **self.keys;
         let Chain { iv, key_stream, used } = &mut **state;
         let (iv, used) = (iv.as_mut_ptr(), &raw mut *used);
-        // SAFETY: buffers as `Span` promises, round keys, and an IV of 16 bytes. `used` is below 16, because it was 0 at first
-        // and these functions keep it there; OFB and CFB call the same number an `int`.
+        // SAFETY: buffers as `Span` guarantees, round keys, and an IV of 16 bytes. `used` is below 16: it starts at 0, and
+        // these functions keep it there. OFB and CFB take the same number as an `int`.
         unsafe {
             match self.mode {
                 StreamMode::Ctr => lc::AES_ctr128_encrypt(input, output, len, keys, iv, key_stream.as_mut_ptr(), used),
@@ -238,7 +245,7 @@ impl Cipher for AesStream {
 
 // ---- triple DES
 
-pub(crate) fn open_des_ede3_cbc(params: &SessionParams) -> Opened {
+pub(crate) fn open_des_ede3_cbc(params: &SessionParams) -> SessionResult {
     let mut keys = Secret::<[lc::DES_key_schedule; 3]>::boxed();
     let (parts, []) = params.key().as_chunks::<8>() else {
         return Err(Unsupported::because("the key has a wrong length"));
@@ -247,7 +254,7 @@ pub(crate) fn open_des_ede3_cbc(params: &SessionParams) -> Opened {
         return Err(Unsupported::because("the key has a wrong length"));
     }
     for (part, schedule) in parts.iter().zip(keys.iter_mut()) {
-        // SAFETY: a `DES_cblock` is 8 bytes without alignment; the schedule is ours.
+        // SAFETY: a `DES_cblock` is 8 bytes without alignment; the schedule is owned here.
         unsafe { lc::DES_set_key_unchecked(part.as_ptr().cast(), schedule) };
     }
     Ok(DesEde3Cbc(keys).session())
@@ -256,7 +263,7 @@ pub(crate) fn open_des_ede3_cbc(params: &SessionParams) -> Opened {
 struct DesEde3Cbc(Box<Secret<[lc::DES_key_schedule; 3]>>);
 
 impl Cipher for DesEde3Cbc {
-    /// The IV of the next block, which is the last block of ciphertext and no secret.
+    /// The IV of the next block: the last block of ciphertext, which is not secret.
     type State = [u8; 8];
 
     fn start(&self, bytes: &[u8]) -> Result<Self::State, Fault> {
@@ -269,7 +276,7 @@ impl Cipher for DesEde3Cbc {
         }
         let [one, two, three] = &**self.0;
         let iv = state.as_mut_ptr().cast();
-        // SAFETY: buffers as `Span` promises, whole blocks, three schedules that are set, and an IV of 8 bytes.
+        // SAFETY: buffers as `Span` guarantees, whole blocks, three initialised schedules, and an IV of 8 bytes.
         unsafe {
             lc::DES_ede3_cbc_encrypt(data.input, data.output, data.len, one, two, three, iv, direction(operation));
         }
@@ -279,7 +286,7 @@ impl Cipher for DesEde3Cbc {
 
 // ---- ChaCha20
 
-pub(crate) fn open_chacha20(params: &SessionParams) -> Opened {
+pub(crate) fn open_chacha20(params: &SessionParams) -> SessionResult {
     let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let mut secret = Secret::<[u8; 32]>::boxed();
     secret.copy_from_slice(key);
@@ -290,24 +297,24 @@ struct ChaCha20(Box<Secret<[u8; 32]>>);
 
 const CHACHA20_BLOCK: u64 = 64;
 
-/// Where the key stream stands: no secret, and no rest of a block.
+/// The position in the key stream: not secret, and without the rest of a block.
 #[derive(Clone)]
 struct Position {
     nonce: [u8; 12],
-    /// Bytes from block 0 on.
+    /// Offset in bytes from block 0.
     byte: u64,
 }
 
 impl ChaCha20 {
-    /// Runs from the beginning of a block on.
+    /// Processes data from the beginning of a block.
     ///
     /// # Safety
     ///
-    /// `input` and `output` have `len` bytes, and are the same or apart.
+    /// `input` and `output` have `len` bytes, and are equal or do not overlap.
     unsafe fn blocks(&self, at: &Position, input: *const u8, output: *mut u8, len: usize) {
-        // The caller has checked that the last block still has a number of 32 bits.
+        // The caller has checked that the number of the last block fits 32 bits.
         let counter = (at.byte / CHACHA20_BLOCK) as u32;
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { lc::CRYPTO_chacha_20(output, input, len, self.0.as_ptr(), at.nonce.as_ptr(), counter) }
     }
 }
@@ -320,8 +327,8 @@ impl Cipher for ChaCha20 {
         Ok(Position { nonce, byte: CHACHA20_BLOCK * u64::from(u32::from_le_bytes([c0, c1, c2, c3])) })
     }
 
-    /// A block counter that would wrap is a [`BadLength`](Outcome::BadLength). OpenSSL carries into the nonce there, which is
-    /// the key stream of another nonce.
+    /// A block counter that would wrap is a [`BadLength`](Outcome::BadLength). OpenSSL carries into the nonce instead, and so
+    /// uses the key stream of another nonce.
     fn run(&self, _: Operation, at: &mut Self::State, mut data: Span<'_>) -> Result<Outcome, Fault> {
         let end = at.byte.checked_add(data.len as u64);
         let Some(end) = end.filter(|end| *end <= CHACHA20_BLOCK << 32) else { return Ok(Outcome::BadLength) };
@@ -329,17 +336,17 @@ impl Cipher for ChaCha20 {
         if used > 0 {
             let now = data.len.min(CHACHA20_BLOCK as usize - used);
             let mut block = Secret::<[u8; 64]>::zeroed();
-            // SAFETY: `block` has the length of a block, which is encrypted where it is.
+            // SAFETY: `block` has the length of a block, and is encrypted in place.
             unsafe { self.blocks(at, block.as_ptr(), block.as_mut_ptr(), block.len()) };
             for (index, key) in block[used..][..now].iter().enumerate() {
-                // SAFETY: `index` is below `now`, which is no more than `len`.
+                // SAFETY: `index` is below `now`, which is at most `len`.
                 unsafe { *data.output.add(index) = *data.input.add(index) ^ key };
             }
             at.byte += now as u64;
             data = data.skip(now);
         }
         if data.len > 0 {
-            // SAFETY: buffers as `Span` promises.
+            // SAFETY: buffers as `Span` guarantees.
             unsafe { self.blocks(at, data.input, data.output, data.len) };
         }
         at.byte = end;

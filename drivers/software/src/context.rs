@@ -1,4 +1,4 @@
-//! AWS-LC's contexts: opaque, changed by every use, and copied with their keys.
+//! AWS-LC's contexts: opaque objects that every use changes, and that are copied with their keys.
 
 use std::ffi::c_int;
 use std::mem::{self, ManuallyDrop};
@@ -12,12 +12,12 @@ use once_cell::race::OnceBox;
 
 use crate::session::failed;
 
-/// A type of context, with its three functions.
+/// A type of context, with its functions.
 ///
 /// # Safety
 ///
-/// `NEW` gives a context or null; `COPY` reads its second argument and makes the first one equal to it; `FREE` overwrites
-/// and releases. A context is not tied to the thread that made it.
+/// `NEW` returns a context or null. `COPY` reads its second argument and makes the first one equal to it. `FREE` overwrites and
+/// releases. A context is not tied to the thread that made it.
 pub(crate) unsafe trait Object {
     const NEW: unsafe extern "C" fn() -> *mut Self;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int;
@@ -45,7 +45,7 @@ unsafe impl Object for lc::CMAC_CTX {
     const FREE: unsafe extern "C" fn(*mut Self) = lc::CMAC_CTX_free;
 }
 
-/// A context of our own.
+/// An owned context.
 pub(crate) struct Context<T: Object>(NonNull<T>);
 
 // SAFETY: `Object` promises that contexts can change threads.
@@ -54,16 +54,16 @@ unsafe impl<T: Object> Send for Context<T> {}
 unsafe impl<T: Object> Sync for Context<T> {}
 
 impl<T: Object> Context<T> {
-    /// Nothing in it yet; `None` when memory ran out.
+    /// Creates an empty context; `None` if memory is exhausted.
     pub(crate) fn new() -> Option<Self> {
-        // SAFETY: without conditions.
+        // SAFETY: the function has no preconditions.
         NonNull::new(unsafe { T::NEW() }).map(Self)
     }
 
-    /// A second one that stands where this one does; `None` when memory ran out.
+    /// Copies the context with its state; `None` if memory is exhausted.
     pub(crate) fn duplicate(&self) -> Option<Self> {
         let copy = Self::new()?;
-        // SAFETY: both are alive, and the copy is nobody else's.
+        // SAFETY: both are alive, and nothing else has the copy.
         (unsafe { T::COPY(copy.0.as_ptr(), self.0.as_ptr()) } == 1).then_some(copy)
     }
 
@@ -78,84 +78,86 @@ impl<T: Object> Context<T> {
 
 impl<T: Object> Drop for Context<T> {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody uses it after this.
+        // SAFETY: the object is owned, and not used after this.
         unsafe { T::FREE(self.0.as_ptr()) }
     }
 }
 
-/// Contexts that threads borrow for one request each. Nobody waits for a context: where all are in use, one more is made, and
-/// where all places are taken when it comes back, it is dropped.
+/// Contexts that threads borrow for one request each. No thread waits for a context: if all are in use, another one is made. It is dropped later if the pool is
+/// full.
 pub(crate) struct Pool<T: Object> {
-    /// Most sessions are one thread's, and it is all that they need.
-    own: Own<T>,
-    /// For the threads that come after that one.
-    first: Slot<T>,
-    /// For all of them, from the first time on that two contexts were in use: threads that write to one cache line wait for it.
-    others: OnceBox<[Padded<T>; 16]>,
+    /// The first thread's context. Most sessions have one thread, and need no other.
+    owner: OwnerSlot<T>,
+    /// One context for further threads.
+    spare: Slot<T>,
+    /// Used by all threads once two contexts were in use at a time, because threads contend for a shared cache line.
+    shared: OnceBox<[Padded<T>; 16]>,
 }
 
-/// On a cache line of its own, because each thread has its favourite.
+/// A slot on its own cache line, because each thread starts at a different one.
 #[repr(align(64))]
 struct Padded<T: Object>(Slot<T>);
 
 impl<T: Object> Pool<T> {
-    /// Of one context, if there is one already.
+    /// Makes a pool, with one context if there is one already.
     pub(crate) fn new(context: Option<Context<T>>) -> Self {
-        Self { own: Own::new(context), first: Slot::new(None), others: OnceBox::new() }
+        Self { owner: OwnerSlot::new(context), spare: Slot::new(None), shared: OnceBox::new() }
     }
 
-    /// A context that nobody else has: a new one, or one that stands where the last one who had it left it.
+    /// Takes a context: a new one, or one in the state in which its last user left it.
     #[inline]
     pub(crate) fn take(&self, make: impl FnOnce() -> Option<Context<T>>) -> Result<Lease<'_, T>, Fault> {
-        let me = this_thread();
-        if self.others.get().is_none()
-            && let Some(context) = self.own.take(me)
+        let thread = this_thread();
+        if self.shared.get().is_none()
+            && let Some(context) = self.owner.take(thread)
         {
-            return Ok(self.lease(context, Some(me)));
+            return Ok(self.lease(context, Some(thread)));
         }
-        self.take_another(me, make)
+        self.take_slow(thread, make)
     }
 
-    fn take_another(&self, me: usize, make: impl FnOnce() -> Option<Context<T>>) -> Result<Lease<'_, T>, Fault> {
-        if self.own.claim() {
-            let Some(context) = self.own.get_or_make(make) else {
-                self.own.give(NOBODY); // the next one may have more luck
+    fn take_slow(&self, thread: usize, make: impl FnOnce() -> Option<Context<T>>) -> Result<Lease<'_, T>, Fault> {
+        if self.owner.claim() {
+            let Some(context) = self.owner.get_or_create(make) else {
+                self.owner.release(UNOWNED); // a later request may succeed
                 return Err(failed("out of memory"));
             };
-            return Ok(self.lease(context, Some(me)));
+            return Ok(self.lease(context, Some(thread)));
         }
-        let free =
-            self.others.get().and_then(|others| in_turn(others).find_map(Slot::take).or_else(|| self.own.leave(me)));
-        let context = free.or_else(|| self.first.take()).or_else(make).ok_or_else(|| failed("out of memory"))?;
+        let free = self
+            .shared
+            .get()
+            .and_then(|shared| rotated(shared).find_map(Slot::take).or_else(|| self.owner.remove(thread)));
+        let context = free.or_else(|| self.spare.take()).or_else(make).ok_or_else(|| failed("out of memory"))?;
         Ok(self.lease(context, None))
     }
 
     #[inline]
-    fn lease(&self, context: Context<T>, own: Option<usize>) -> Lease<'_, T> {
-        Lease { pool: self, context: ManuallyDrop::new(context), own }
+    fn lease(&self, context: Context<T>, owner: Option<usize>) -> Lease<'_, T> {
+        Lease { pool: self, context: ManuallyDrop::new(context), owner }
     }
 
     fn put(&self, context: Context<T>) {
-        let alone = self.others.get().is_none() && !self.own.is_lent();
-        let left = if alone { self.first.put(context) } else { Err(context) };
+        let alone = self.shared.get().is_none() && !self.owner.is_in_use();
+        let left = if alone { self.spare.put(context) } else { Err(context) };
         if let Err(context) = left {
-            self.put_among_others(context);
+            self.put_shared(context);
         }
     }
 
-    fn put_among_others(&self, context: Context<T>) {
-        let others = self.others.get_or_init(|| Box::new(std::array::from_fn(|_| Padded(Slot::new(None)))));
-        // Who finds no place is dropped at the end.
-        let _ = in_turn(others).try_fold(context, |context, slot| match slot.put(context) {
+    fn put_shared(&self, context: Context<T>) {
+        let shared = self.shared.get_or_init(|| Box::new(std::array::from_fn(|_| Padded(Slot::new(None)))));
+        // A context without a free slot is dropped at the end.
+        let _ = rotated(shared).try_fold(context, |context, slot| match slot.put(context) {
             Ok(()) => ControlFlow::Break(()),
             Err(context) => ControlFlow::Continue(context),
         });
     }
 }
 
-/// All slots, each thread from one of its own on, so that threads seldom meet.
+/// Returns all slots, starting at a different one for each thread, so that threads rarely contend.
 #[inline]
-fn in_turn<T: Object>(slots: &[Padded<T>; 16]) -> impl Iterator<Item = &Slot<T>> {
+fn rotated<T: Object>(slots: &[Padded<T>; 16]) -> impl Iterator<Item = &Slot<T>> {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static FIRST: usize = THREADS.fetch_add(1, Ordering::Relaxed);
@@ -164,56 +166,56 @@ fn in_turn<T: Object>(slots: &[Padded<T>; 16]) -> impl Iterator<Item = &Slot<T>>
     (0..slots.len()).map(move |index| &slots[(first + index) % slots.len()].0)
 }
 
-/// An address that no other thread has while this one lives.
+/// Returns an address that no other thread has while this one lives.
 #[inline]
 fn this_thread() -> usize {
     thread_local! {
-        static HERE: u8 = const { 0 };
+        static MARKER: u8 = const { 0 };
     }
-    HERE.with(|here| ptr::from_ref(here).addr())
+    MARKER.with(|marker| ptr::from_ref(marker).addr())
 }
 
-/// What is no address of a [thread](this_thread): the context has not been used.
-const NOBODY: usize = 0;
+/// A value that is not the address of a [thread](this_thread): the context has not been used.
+const UNOWNED: usize = 0;
 /// The context is in use.
-const LENT: usize = usize::MAX;
+const IN_USE: usize = usize::MAX;
 
-/// A context of the first thread that takes it. Nobody but that thread takes it from then on, so that this needs no locked
-/// instruction.
-struct Own<T: Object> {
-    /// The thread, by its address, [`NOBODY`] or [`LENT`]. A thread that has ended may leave its address to another one, and
-    /// the context with it: whoever hands out memory again (libc, the kernel) sees to it that the one ends before the other begins.
+/// A context of the first thread that takes it. No other thread takes it later, so this needs no locked instruction.
+struct OwnerSlot<T: Object> {
+    /// The thread, by its address, [`UNOWNED`] or [`IN_USE`]. A later thread may get the address of an ended one, and the context with it. The allocator
+    /// (libc, the kernel) reuses memory only after the first thread has ended.
     thread: AtomicUsize,
-    /// Null until there is one. It stays here while it is lent.
+    /// Null until it is made. It stays here while it is in use.
     context: AtomicPtr<T>,
 }
 
-impl<T: Object> Own<T> {
+impl<T: Object> OwnerSlot<T> {
     fn new(context: Option<Context<T>>) -> Self {
         Self {
-            thread: AtomicUsize::new(NOBODY),
+            thread: AtomicUsize::new(UNOWNED),
             context: AtomicPtr::new(context.map_or(ptr::null_mut(), Context::into_raw)),
         }
     }
 
-    /// For the thread that it belongs to. `Acquire` here and `Release` in `give`, because a lease may end in another thread.
+    /// Returns the context to its owner. `Acquire` here pairs with `Release` in `release`, because a lease may end in another
+    /// thread.
     #[inline]
-    fn take(&self, me: usize) -> Option<Context<T>> {
-        if self.thread.load(Ordering::Acquire) != me {
+    fn take(&self, thread: usize) -> Option<Context<T>> {
+        if self.thread.load(Ordering::Acquire) != thread {
             return None;
         }
-        self.thread.store(LENT, Ordering::Relaxed);
+        self.thread.store(IN_USE, Ordering::Relaxed);
         NonNull::new(self.context.load(Ordering::Relaxed)).map(Context)
     }
 
-    /// Lends it to whoever is the first. Later on this writes nothing.
+    /// Claims the context for the first thread that asks. Writes nothing later.
     fn claim(&self) -> bool {
-        self.thread.load(Ordering::Relaxed) == NOBODY
-            && self.thread.compare_exchange(NOBODY, LENT, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.thread.load(Ordering::Relaxed) == UNOWNED
+            && self.thread.compare_exchange(UNOWNED, IN_USE, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// For the one who has claimed it.
-    fn get_or_make(&self, make: impl FnOnce() -> Option<Context<T>>) -> Option<Context<T>> {
+    /// Returns the context to the thread that has claimed it.
+    fn get_or_create(&self, make: impl FnOnce() -> Option<Context<T>>) -> Option<Context<T>> {
         if let Some(context) = NonNull::new(self.context.load(Ordering::Relaxed)) {
             return Some(Context(context));
         }
@@ -222,32 +224,32 @@ impl<T: Object> Own<T> {
         Some(context)
     }
 
-    fn is_lent(&self) -> bool {
-        self.thread.load(Ordering::Relaxed) == LENT
+    fn is_in_use(&self) -> bool {
+        self.thread.load(Ordering::Relaxed) == IN_USE
     }
 
-    /// The thread that it belongs to takes it for good. It then counts as lent, with nothing left to lend.
-    fn leave(&self, me: usize) -> Option<Context<T>> {
-        let context = self.take(me)?;
+    /// Removes the context if `thread` is its owner. The slot then stays in use, without a context.
+    fn remove(&self, thread: usize) -> Option<Context<T>> {
+        let context = self.take(thread)?;
         self.context.store(ptr::null_mut(), Ordering::Relaxed);
         Some(context)
     }
 
-    /// From now on it belongs to `thread`.
+    /// Ends the loan, and makes `thread` the owner.
     #[inline]
-    fn give(&self, thread: usize) {
+    fn release(&self, thread: usize) {
         self.thread.store(thread, Ordering::Release);
     }
 }
 
-impl<T: Object> Drop for Own<T> {
+impl<T: Object> Drop for OwnerSlot<T> {
     fn drop(&mut self) {
-        // Nobody borrows it any more.
+        // No thread borrows it any more.
         drop(NonNull::new(*self.context.get_mut()).map(Context));
     }
 }
 
-/// A place for one context, or null.
+/// A place for one context; null while it is empty.
 struct Slot<T: Object>(AtomicPtr<T>);
 
 impl<T: Object> Slot<T> {
@@ -255,13 +257,13 @@ impl<T: Object> Slot<T> {
         Self(AtomicPtr::new(context.map_or(ptr::null_mut(), Context::into_raw)))
     }
 
-    /// `Acquire` here and `Release` in `put` hand over what the last thread wrote into the context.
+    /// `Acquire` here and `Release` in `put` make the last thread's writes to the context visible.
     #[inline]
     fn take(&self) -> Option<Context<T>> {
         NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Acquire)).map(Context)
     }
 
-    /// Gives it back where there is one already.
+    /// Puts a context in, or returns it if the place is taken.
     #[inline]
     fn put(&self, context: Context<T>) -> Result<(), Context<T>> {
         let at = context.0.as_ptr();
@@ -281,12 +283,12 @@ impl<T: Object> Drop for Slot<T> {
     }
 }
 
-/// A context out of the pool, which goes back when this is dropped.
+/// A context borrowed from a pool; dropping the lease returns it.
 pub(crate) struct Lease<'p, T: Object> {
     pool: &'p Pool<T>,
     context: ManuallyDrop<Context<T>>,
-    /// The thread that it belongs to, if it is [`Pool::own`], where it still is.
-    own: Option<usize>,
+    /// The owning thread, if the context is that of [`Pool::owner`], which still holds it.
+    owner: Option<usize>,
 }
 
 impl<T: Object> Lease<'_, T> {
@@ -299,8 +301,8 @@ impl<T: Object> Lease<'_, T> {
 impl<T: Object> Drop for Lease<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        match self.own {
-            Some(thread) => self.pool.own.give(thread),
+        match self.owner {
+            Some(thread) => self.pool.owner.release(thread),
             // SAFETY: `context` is not used after this.
             None => self.pool.put(unsafe { ManuallyDrop::take(&mut self.context) }),
         }
@@ -316,15 +318,15 @@ mod tests {
 
     use super::{Context, Object, Pool};
 
-    /// Counts its uses without a lock, so that two users at a time show. One `N` for each test.
+    /// Counts its uses without synchronisation, so that concurrent users show. Each test has its own `N`.
     struct Counter<const N: usize>(usize);
 
-    /// How many there are.
+    /// Number of counters alive.
     static ALIVE: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
-    /// How often those have been used that are no more.
+    /// Uses of all freed counters.
     static USES: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 
-    // SAFETY: what `new` gives, `free` takes; nothing is copied.
+    // SAFETY: `free` takes the result of `new`; nothing is copied.
     unsafe impl<const N: usize> Object for Counter<N> {
         const NEW: unsafe extern "C" fn() -> *mut Self = new::<N>;
         const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = never::<N>;
@@ -342,7 +344,7 @@ mod tests {
 
     unsafe extern "C" fn free<const N: usize>(counter: *mut Counter<N>) {
         ALIVE[N].fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: from `new`, and given up.
+        // SAFETY: the counter is from `new`, and not used after this.
         let counter = unsafe { Box::from_raw(counter) };
         USES[N].fetch_add(counter.0, Ordering::Relaxed);
     }
@@ -351,11 +353,11 @@ mod tests {
         ALIVE[N].load(Ordering::Relaxed)
     }
 
-    /// Uses a context once, with something else in between, and returns how often it has been used.
+    /// Uses a context once, calls `meanwhile` during the use, and returns the number of its uses.
     fn use_with<const N: usize>(pool: &Pool<Counter<N>>, meanwhile: impl Fn()) -> usize {
         let mut lease = pool.take(Context::new).unwrap();
         let counter = lease.as_mut_ptr();
-        // SAFETY: the lease is the only way to the context, which is what these tests are about.
+        // SAFETY: the lease has exclusive access to the context, which these tests verify.
         let uses = unsafe { (*counter).0 } + 1;
         meanwhile();
         // SAFETY: as above.
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_its_context_to_itself_and_another_thread_has_another_one() {
+    fn each_thread_uses_its_own_context() {
         let pool = Pool::<Counter<0>>::new(Context::new());
         for uses in 1..=3 {
             assert_eq!(use_one(&pool), uses);
@@ -377,7 +379,7 @@ mod tests {
         assert_eq!(there, (1, 2));
         assert_eq!((use_one(&pool), alive::<0>()), (4, 2));
         let both = (pool.take(Context::new).unwrap(), pool.take(Context::new).unwrap());
-        assert!(both.0.context.0 != both.1.context.0, "one context was lent twice");
+        assert!(both.0.context.0 != both.1.context.0, "one context is in use twice");
         drop(both);
         drop(pool);
         assert_eq!(alive::<0>(), 0);
@@ -394,8 +396,8 @@ mod tests {
                 // SAFETY: as in `use_with`.
                 unsafe { (*lease.as_mut_ptr()).0 += 1 };
             });
-            // It comes back by itself, before anybody joins that thread.
-            while pool.own.is_lent() {
+            // The lease ends before that thread is joined.
+            while pool.owner.is_in_use() {
                 thread::yield_now();
             }
             assert_eq!((use_one(&pool), alive::<1>()), (3, 1));
@@ -405,13 +407,13 @@ mod tests {
     }
 
     #[test]
-    fn where_contexts_are_shared_the_first_thread_shares_its_own() {
+    fn the_owner_gives_up_its_context_once_contexts_are_shared() {
         let pool = Pool::<Counter<4>>::new(None);
-        let [own, another] = [(); 2].map(|()| pool.take(Context::new).unwrap());
-        drop(another); // there are others from here on
-        drop(own);
-        let both = [(); 2].map(|()| pool.take(|| unreachable!("there are two")).unwrap());
-        assert!(both.iter().all(|lease| lease.own.is_none()));
+        let [owner, another] = [(); 2].map(|()| pool.take(Context::new).unwrap());
+        drop(another); // creates `shared`
+        drop(owner);
+        let both = [(); 2].map(|()| pool.take(|| unreachable!("the pool has two contexts")).unwrap());
+        assert!(both.iter().all(|lease| lease.owner.is_none()));
         drop(both);
         drop(pool);
         assert_eq!(alive::<4>(), 0);
@@ -419,11 +421,11 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "the failure goes through AWS-LC")]
-    fn who_finds_no_memory_leaves_the_pool_to_the_next_one() {
+    fn the_pool_works_after_a_failed_allocation() {
         let pool = Pool::<Counter<2>>::new(None);
         assert!(pool.take(|| None).is_err());
         assert_eq!((use_one(&pool), use_one(&pool)), (1, 2));
-        assert!(pool.others.get().is_none(), "it became this thread's own");
+        assert!(pool.shared.get().is_none(), "the context belongs to this thread");
         let held = pool.take(Context::new).unwrap();
         assert!(pool.take(|| None).is_err());
         drop(held);
@@ -446,7 +448,7 @@ mod tests {
                 });
             }
         });
-        // Nobody overwrote what another one had counted.
+        // No thread overwrote the count of another one.
         drop(pool);
         assert_eq!((alive::<3>(), USES[3].load(Ordering::Relaxed)), (0, THREADS * uses));
     }

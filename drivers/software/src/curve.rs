@@ -6,40 +6,40 @@ use aws_lc_sys as lc;
 use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
-use crate::session::{Opened, Secret, failed, wrong_kind};
+use crate::session::{Secret, SessionResult, failed, wrong_kind};
 
 /// Bytes of private keys, public keys and secrets.
 const SIZE: usize = 32;
 const SIGNATURE: usize = 64;
 
-/// RFC 8032. With the public key alone, sessions verify.
-pub(crate) fn open_ed25519(params: &SessionParams) -> Opened {
-    let key = key(params)?;
+/// Opens a session of Ed25519 (RFC 8032). With only the public key, it verifies.
+pub(crate) fn open_ed25519(params: &SessionParams) -> SessionResult {
+    let key = read_key(params)?;
     if !params.allows(Operation::Sign) {
         return Ok(Arc::new(Ed25519 { public: *key, private: None }));
     }
     let mut session = Ed25519 { public: [0; SIZE], private: Some(Secret::boxed()) };
     if let Some(private) = &mut session.private {
-        // SAFETY: all three have the size that the function writes or reads: 32, 64 and 32 bytes.
+        // SAFETY: all three have the sizes that the function writes or reads: 32, 64 and 32 bytes.
         unsafe { lc::ED25519_keypair_from_seed(session.public.as_mut_ptr(), private.as_mut_ptr(), key.as_ptr()) };
     }
     Ok(Arc::new(session))
 }
 
-/// RFC 7748.
-pub(crate) fn open_x25519(params: &SessionParams) -> Opened {
+/// Opens a session of X25519 (RFC 7748).
+pub(crate) fn open_x25519(params: &SessionParams) -> SessionResult {
     let mut private = Secret::<[u8; SIZE]>::boxed();
-    private.copy_from_slice(key(params)?);
+    private.copy_from_slice(read_key(params)?);
     Ok(Arc::new(X25519 { private }))
 }
 
-fn key(params: &SessionParams) -> Result<&[u8; SIZE], Unsupported> {
-    params.key().try_into().map_err(|_| Unsupported::because("a key of another length"))
+fn read_key(params: &SessionParams) -> Result<&[u8; SIZE], Unsupported> {
+    params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))
 }
 
 struct Ed25519 {
     public: [u8; SIZE],
-    /// As AWS-LC has it: the seed, and the public key behind it.
+    /// In AWS-LC's form: the seed, then the public key.
     private: Option<Box<Secret<[u8; SIGNATURE]>>>,
 }
 
@@ -50,7 +50,7 @@ impl DeviceSession for Ed25519 {
                 let (Some(private), Ok(output)) = (&self.private, <&mut [u8; SIGNATURE]>::try_from(output)) else {
                     return wrong_kind();
                 };
-                // SAFETY: a message with its length, 64 bytes of room, and a private key of 64 bytes.
+                // SAFETY: a message with its length, space for 64 bytes, and a private key of 64 bytes.
                 let signed =
                     unsafe { lc::ED25519_sign(output.as_mut_ptr(), input.as_ptr(), input.len(), private.as_ptr()) };
                 if signed == 1 { Ok(Outcome::Done) } else { Err(failed("ED25519_sign")) }
@@ -62,7 +62,7 @@ impl DeviceSession for Ed25519 {
                     lc::ED25519_verify(input.as_ptr(), input.len(), signature.as_ptr(), self.public.as_ptr())
                 };
                 if good != 1 {
-                    // A signature that is none leaves an error on the queue.
+                    // An invalid signature leaves an error in the queue.
                     let _ = failed("ED25519_verify");
                     return Ok(Outcome::BadTag);
                 }
@@ -86,7 +86,7 @@ impl DeviceSession for X25519 {
         // SAFETY: three times 32 bytes.
         let shared = unsafe { lc::X25519(output.as_mut_ptr(), self.private.as_ptr(), peer.as_ptr()) };
         if shared != 1 {
-            // The secret is all zeros, and in the output.
+            // The secret in the output is all zeros.
             let _ = failed("X25519");
             output.fill(0);
             return Ok(Outcome::BadKey);

@@ -1,4 +1,4 @@
-//! DEFLATE, and the two formats around it, by libdeflate: whole buffers, with a checksum where the format has one.
+//! DEFLATE, zlib and gzip, by libdeflate: whole buffers, with a checksum if the format has one.
 
 use std::sync::Arc;
 
@@ -6,33 +6,34 @@ use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 use libdeflate_sys as ld;
 
+use crate::free_list::FreeList;
 use crate::owned::Owned;
-use crate::session::{Opened, failed, wrong_kind};
-use crate::spare::Spare;
+use crate::session::{SessionResult, failed, wrong_kind};
 
-/// Raw, zlib's or gzip's.
-pub(crate) fn open(params: &SessionParams) -> Opened {
+/// Opens a session of raw DEFLATE, zlib or gzip.
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let format = match params.algorithm() {
         Algorithm::Deflate => &RAW,
         Algorithm::Zlib => &ZLIB,
         Algorithm::Gzip => &GZIP,
-        _ => return Err(Unsupported::because("no format of DEFLATE")),
+        _ => return Err(Unsupported::because("not a format of DEFLATE")),
     };
-    let level = i32::try_from(params.compression_level()).map_err(|_| Unsupported::because("no level of DEFLATE"))?;
-    Ok(Arc::new(Deflate { format, level, compressors: Spare::new(), decompressors: Spare::new() }))
+    let level =
+        i32::try_from(params.level()).map_err(|_| Unsupported::because("invalid compression level for DEFLATE"))?;
+    Ok(Arc::new(Deflate { format, level, compressors: FreeList::new(), decompressors: FreeList::new() }))
 }
 
-/// What libdeflate has of a format: a function for each way, and whether several may follow one another.
+/// libdeflate's functions for a format, and whether several streams may follow one another.
 struct Format {
     compress: Compress,
     decompress: Decompress,
     has_members: bool,
 }
 
-/// Context, input with its length, output with its length; the answer is the length of the result, or 0 where there is no room.
+/// Takes context, input with its length, output with its length. Returns the length of the result, or 0 if there is no room.
 type Compress = unsafe extern "C" fn(*mut ld::libdeflate_compressor, *const Void, usize, *mut Void, usize) -> usize;
 
-/// Context, input with its length, output with its length; where the bytes of both that were used are written.
+/// Takes context, input and output with their lengths, and pointers for the bytes used of both.
 type Decompress = unsafe extern "C" fn(
     *mut ld::libdeflate_decompressor,
     *const Void,
@@ -61,35 +62,35 @@ static GZIP: Format =
 struct Deflate {
     format: &'static Format,
     level: i32,
-    compressors: Spare<Owned<ld::libdeflate_compressor>>,
-    decompressors: Spare<Owned<ld::libdeflate_decompressor>>,
+    compressors: FreeList<Owned<ld::libdeflate_compressor>>,
+    decompressors: FreeList<Owned<ld::libdeflate_decompressor>>,
 }
 
 impl Deflate {
-    /// The length of the result; `None` where there is no room.
+    /// Returns the length of the result; `None` if there is no room.
     fn compress(&self, input: &[u8], output: &mut [u8]) -> Result<Option<usize>, Fault> {
-        // SAFETY: the context is a new one.
+        // SAFETY: the context is new.
         let make =
             || unsafe { Owned::new(ld::libdeflate_alloc_compressor(self.level), ld::libdeflate_free_compressor) };
         let length = self.compressors.with(make, |context| {
             let (from, to) = (input.as_ptr().cast(), output.as_mut_ptr().cast());
-            // SAFETY: nobody else has the context, and both buffers have their lengths.
+            // SAFETY: access to the context is exclusive, and both buffers have their lengths.
             unsafe { (self.format.compress)(context.as_ptr(), from, input.len(), to, output.len()) }
         });
         let length = length.ok_or_else(|| failed("libdeflate_alloc_compressor"))?;
         Ok((length > 0).then_some(length))
     }
 
-    /// All of the input, which is one stream or several members. Returns how it ended, and the length of the result.
+    /// Decompresses all of the input, one stream or several members. Returns the outcome and the length of the result.
     fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(Outcome, usize), Fault> {
-        // SAFETY: the context is a new one.
+        // SAFETY: the context is new.
         let make = || unsafe { Owned::new(ld::libdeflate_alloc_decompressor(), ld::libdeflate_free_decompressor) };
         let ended = self.decompressors.with(make, |context| {
             let (mut read, mut written) = (0, 0);
             loop {
                 let (from, to) = (&input[read..], &mut output[written..]);
                 let (mut used, mut made) = (0, 0);
-                // SAFETY: nobody else has the context, both buffers have their lengths, and there is room for two numbers.
+                // SAFETY: access to the context is exclusive, both buffers have their lengths, and there is room for two numbers.
                 let result = unsafe {
                     (self.format.decompress)(
                         context.as_ptr(),

@@ -1,4 +1,6 @@
-//! The device, and the table of what it offers.
+//! The device, and the table of its capabilities.
+
+mod esp;
 
 use std::sync::Arc;
 
@@ -8,28 +10,26 @@ use gantry_core::{Algorithm as A, SessionParams};
 use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 
-use crate::session::Opened;
-use crate::{
-    aead, cipher, curve, deflate, digest, esp, eta, kem, mac, mldsa, p256, rsa, rsaes, slhdsa, turbo, xts, zstd,
-};
+use crate::session::SessionResult;
+use crate::{aead, cipher, curve, deflate, digest, eta, kem, mac, mldsa, p256, rsa, rsaes, slhdsa, turbo, xts, zstd};
 
 /// The algorithms that this device does not serve, and why.
-pub const LACKS: &[(A, &str)] = &[
+pub const UNSERVED: &[(A, &str)] = &[
     (A::Null, "not a cryptographic algorithm; the null device serves it"),
     (A::HmacRipemd160, "AWS-LC's HMAC does not take RIPEMD-160"),
     (A::Aes128Xts, "AWS-LC has XTS with two keys of 256 bits only"),
 ];
 
-/// What the device offers for one algorithm.
+/// The capability of the device for one algorithm.
 struct Offer {
     algorithm: A,
-    open: fn(&SessionParams) -> Opened,
+    open: fn(&SessionParams) -> SessionResult,
     streaming: bool,
     deterministic: bool,
     max_bytes: usize,
 }
 
-const fn row(algorithm: A, open: fn(&SessionParams) -> Opened) -> Offer {
+const fn row(algorithm: A, open: fn(&SessionParams) -> SessionResult) -> Offer {
     Offer { algorithm, open, streaming: false, deterministic: false, max_bytes: usize::MAX }
 }
 
@@ -215,10 +215,10 @@ impl Device for SoftwareDevice {
     }
 }
 
-/// A session of an algorithm that is offered.
-pub(crate) fn open(params: &SessionParams) -> Opened {
+/// Opens a session of an offered algorithm.
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let offer = OFFERS.iter().find(|offer| offer.algorithm == params.algorithm());
-    (offer.ok_or(Unsupported::because("the device does not offer it"))?.open)(params)
+    (offer.ok_or(Unsupported::because("the device does not offer the algorithm"))?.open)(params)
 }
 
 #[cfg(test)]
@@ -226,11 +226,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_is_offered_once_or_lacking_with_a_reason() {
+    fn every_algorithm_is_either_offered_or_listed_as_unserved() {
         for algorithm in A::ALL {
             let offers = OFFERS.iter().filter(|offer| offer.algorithm == *algorithm).count();
-            let lacks = LACKS.iter().filter(|(lacking, _)| lacking == algorithm).count();
-            assert_eq!(offers + lacks, 1, "{algorithm}: {offers} offers, {lacks} times lacking");
+            let unserved = UNSERVED.iter().filter(|(unserved, _)| unserved == algorithm).count();
+            assert_eq!(offers + unserved, 1, "{algorithm}: {offers} offers, {unserved} times unserved");
         }
     }
 

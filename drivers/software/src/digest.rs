@@ -1,4 +1,4 @@
-//! Digests: AWS-LC's one-call functions where it has them, otherwise contexts from a pool; streams are contexts.
+//! Digests, by AWS-LC's one-call functions if there are any, otherwise by contexts from a pool. Streams are contexts.
 
 use std::ptr;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
 use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{Opened, failed, out_of_memory, refused, wrong_kind};
+use crate::session::{SessionResult, failed, out_of_memory, refused, wrong_kind};
 
-/// One of AWS-LC's digests: a pointer to a static table, never null.
+/// An AWS-LC digest: a pointer to a static table, never null.
 #[derive(Clone, Copy)]
 pub(crate) struct Md(*const lc::EVP_MD);
 
@@ -39,7 +39,7 @@ impl Md {
             A::Blake2b256 => lc::EVP_blake2b256,
             _ => return None,
         };
-        // SAFETY: without conditions.
+        // SAFETY: the function has no preconditions.
         Some(Md(unsafe { table() }))
     }
 
@@ -47,13 +47,13 @@ impl Md {
         self.0
     }
 
-    /// Bytes of the digest, where it has but one length.
+    /// Returns the bytes of the digest, if its length is fixed.
     pub(crate) fn size(self) -> usize {
         // SAFETY: a table of AWS-LC.
         unsafe { lc::EVP_MD_size(self.0) }
     }
 
-    /// Whether its digest may have any length.
+    /// Returns whether its digest may have any length.
     fn is_xof(self) -> bool {
         // SAFETY: a table of AWS-LC.
         unsafe { lc::EVP_MD_flags(self.0) & lc::EVP_MD_FLAG_XOF as u32 != 0 }
@@ -65,7 +65,7 @@ impl Md {
     }
 }
 
-/// From message to digest, with the state on the stack, where it is overwritten.
+/// Hashes a message in one call. The state is on the stack, and overwritten.
 type OneCall = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
 
 fn one_call(algorithm: A) -> Option<OneCall> {
@@ -82,22 +82,22 @@ fn one_call(algorithm: A) -> Option<OneCall> {
     })
 }
 
-pub(crate) fn open(params: &SessionParams) -> Opened {
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let algorithm = params.algorithm();
     let md = Md::of(algorithm).ok_or(Unsupported::because("not a digest of AWS-LC"))?;
-    let way = match one_call(algorithm) {
-        Some(function) => Way::OneCall(function),
-        None => Way::Context(Pool::new(Some(begin(md).ok_or_else(|| refused("EVP_DigestInit_ex"))?))),
+    let method = match one_call(algorithm) {
+        Some(function) => Method::OneCall(function),
+        None => Method::Context(Pool::new(Some(begin(md).ok_or_else(|| refused("EVP_DigestInit_ex"))?))),
     };
-    Ok(Arc::new(DigestSession { md, way }))
+    Ok(Arc::new(DigestSession { md, method }))
 }
 
 struct DigestSession {
     md: Md,
-    way: Way,
+    method: Method,
 }
 
-enum Way {
+enum Method {
     OneCall(OneCall),
     Context(Pool<lc::EVP_MD_CTX>),
 }
@@ -106,14 +106,14 @@ impl DeviceSession for DigestSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Digest { input, output } = operands else { return wrong_kind() };
         self.md.admits(output)?;
-        match &self.way {
-            Way::OneCall(function) => {
-                // SAFETY: `input` as long as it says, and `output` as long as the digest.
+        match &self.method {
+            Method::OneCall(function) => {
+                // SAFETY: `input` has the given length, and `output` that of the digest.
                 unsafe { function(input.as_ptr(), input.len(), output.as_mut_ptr()) };
             }
-            Way::Context(pool) => {
+            Method::Context(pool) => {
                 let mut context = pool.take(|| begin(self.md))?;
-                // SAFETY: the context is initialised, as `begin` and `finish` leave it.
+                // SAFETY: the context is initialised by `begin` or `finish`.
                 unsafe {
                     update(context.as_mut_ptr(), input)?;
                     finish(context.as_mut_ptr(), self.md, output)?;
@@ -140,13 +140,13 @@ impl DigestStream for Stream {
     }
 
     fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
-        // SAFETY: the context is initialised, as `begin` and `finish` leave it.
+        // SAFETY: the context is initialised by `begin` or `finish`.
         unsafe { update(self.context.as_mut_ptr(), input) }
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
         self.md.admits(output)?;
-        // SAFETY: the context is initialised, as `begin` and `finish` leave it.
+        // SAFETY: the context is initialised by `begin` or `finish`.
         unsafe { finish(self.context.as_mut_ptr(), self.md, output) }
     }
 
@@ -156,7 +156,7 @@ impl DigestStream for Stream {
     }
 }
 
-/// A context at the beginning of a message; `None` when memory ran out.
+/// Returns a context at the beginning of a message; `None` if memory is exhausted.
 fn begin(md: Md) -> Option<Context<lc::EVP_MD_CTX>> {
     let mut context = Context::new()?;
     // SAFETY: a context, and a table of AWS-LC.
@@ -165,24 +165,24 @@ fn begin(md: Md) -> Option<Context<lc::EVP_MD_CTX>> {
 
 /// # Safety
 ///
-/// The context is initialised.
+/// The context must be initialised.
 unsafe fn update(context: *mut lc::EVP_MD_CTX, input: &[u8]) -> Result<(), Fault> {
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     let good = unsafe { lc::EVP_DigestUpdate(context, input.as_ptr().cast(), input.len()) } == 1;
     if good { Ok(()) } else { Err(failed("EVP_DigestUpdate")) }
 }
 
-/// Leaves the context at the beginning of the next message, and without the last one.
+/// Writes the digest, and leaves the context at the beginning of the next message without traces of the last one.
 ///
 /// # Safety
 ///
-/// The context is initialised for `md`, which admits `output`.
+/// The context must be initialised for `md`, which must allow the length of `output`.
 unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Result<(), Fault> {
     if md.is_xof() {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         return unsafe { squeeze(context, md, output) };
     }
-    // SAFETY: as the caller promises. Initialising for the same digest again keeps the memory.
+    // SAFETY: as the caller guarantees.
     let good = unsafe {
         lc::EVP_DigestFinal_ex(context, output.as_mut_ptr(), ptr::null_mut()) == 1
             && lc::EVP_DigestInit_ex(context, md.0, ptr::null_mut()) == 1
@@ -190,17 +190,17 @@ unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Res
     if good { Ok(()) } else { Err(failed("EVP_DigestFinal_ex")) }
 }
 
-/// The same of a digest of any length. Not by `EVP_DigestFinalXOF`, which releases the memory of the context: it would be allocated
-/// again for each message.
+/// Writes a digest of any length. `EVP_DigestFinalXOF` is not used, because it releases the memory of the context, which would be allocated again for each
+/// message.
 ///
 /// # Safety
 ///
-/// The context is initialised for `md`.
+/// The context must be initialised for `md`.
 unsafe fn squeeze(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Result<(), Fault> {
-    // All but the last byte of a block, which is the padding's: they stay in the buffer where the end of the message was.
+    // Zeros for all but the last byte of a block, which holds padding: they overwrite the end of the message in the buffer.
     let zeros = [0; SHAKE128_BLOCK - 1];
-    // SAFETY: as the caller promises; there are fewer zeros than a block has bytes, of either function. Initialising overwrites the
-    // state, and not the buffer.
+    // SAFETY: as the caller guarantees; there are fewer zeros than a block of either function has bytes. Initialising
+    // overwrites the state, but not the buffer.
     let good = unsafe {
         let zeros = &zeros[..lc::EVP_MD_block_size(md.0) - 1];
         lc::EVP_DigestSqueeze(context, output.as_mut_ptr(), output.len()) == 1
@@ -211,5 +211,5 @@ unsafe fn squeeze(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Re
     if good { Ok(()) } else { Err(failed("EVP_DigestSqueeze")) }
 }
 
-/// Bytes of a block of SHAKE128, the longest.
+/// Bytes of a block of SHAKE128, the longest block.
 const SHAKE128_BLOCK: usize = 168;

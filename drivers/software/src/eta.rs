@@ -7,9 +7,9 @@ use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams, tags_equa
 
 use crate::cipher::{AesCbc, AesStream, Cipher, StreamMode};
 use crate::mac::{Hmac, LONGEST_HMAC};
-use crate::session::{Opened, Secret, Span, wrong_kind};
+use crate::session::{Secret, SessionResult, Span, wrong_kind};
 
-pub(crate) fn open(params: &SessionParams) -> Opened {
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     match params.algorithm().info().cipher {
         Some(Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc) => {
             session(params, AesCbc::new(params.key())?)
@@ -21,13 +21,13 @@ pub(crate) fn open(params: &SessionParams) -> Opened {
     }
 }
 
-fn session(params: &SessionParams, cipher: impl Cipher) -> Opened {
+fn session(params: &SessionParams, cipher: impl Cipher) -> SessionResult {
     let info = params.algorithm().info();
-    if !info.tag.allows(params.tag_length()) {
+    if !info.tag.allows(params.tag_len()) {
         return Err(Unsupported::because("the tag has a wrong length"));
     }
-    let hmac = Hmac::new(info.digest, params.second_key())?;
-    Ok(Arc::new(EtaSession { cipher, hmac, block: info.block, tag_len: params.tag_length() }))
+    let hmac = Hmac::new(info.digest, params.mac_key())?;
+    Ok(Arc::new(EtaSession { cipher, hmac, block: info.block, tag_len: params.tag_len() }))
 }
 
 struct EtaSession<C> {
@@ -46,7 +46,7 @@ impl<C: Cipher> DeviceSession for EtaSession<C> {
                     return Err(Fault::failed("the tag has a wrong length"));
                 }
                 let mut state = self.cipher.start(iv)?;
-                let outcome = self.cipher.run(Operation::Encrypt, &mut state, data.again())?;
+                let outcome = self.cipher.run(Operation::Encrypt, &mut state, data.reborrow())?;
                 if outcome == Outcome::Done {
                     self.hmac.mac(&[aad, iv, data.output()], tag)?;
                 }

@@ -8,18 +8,18 @@ use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 use crate::owned::Owned;
-use crate::session::{Opened, Secret, failed, refused, wrong_kind};
+use crate::session::{Secret, SessionResult, failed, refused, wrong_kind};
 
-/// FIPS 203. Without a key of their own, sessions make keys and encapsulate.
-pub(crate) fn open(params: &SessionParams) -> Opened {
-    let set = Set::of(params.algorithm()).ok_or(Unsupported::because("no parameter set of ML-KEM"))?;
-    let key = params.allows(Operation::Decapsulate).then(|| set.private(params.key())).transpose()?;
+/// Opens a session of FIPS 203. Without a key of its own, it generates keys and encapsulates.
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
+    let set = Set::of(params.algorithm()).ok_or(Unsupported::because("not a parameter set of ML-KEM"))?;
+    let key = params.allows(Operation::Decapsulate).then(|| set.read_private_key(params.key())).transpose()?;
     Ok(Arc::new(Kem { set, key }))
 }
 
-/// Bytes of what private keys are made from, d ‖ z.
+/// Bytes of the seed of private keys, d ‖ z.
 const SEED: usize = 64;
-/// Bytes of what secrets are made from, and of secrets.
+/// Bytes of the random input of secrets, and of secrets.
 const SIZE: usize = 32;
 /// Bytes of the longest ciphertext.
 const LONGEST: usize = 1568;
@@ -34,7 +34,7 @@ struct Set {
 }
 
 impl Set {
-    /// FIPS 203, table 3.
+    /// Returns the parameter set of an algorithm (FIPS 203, table 3).
     fn of(algorithm: Algorithm) -> Option<Self> {
         let (nid, private, public, ciphertext) = match algorithm {
             Algorithm::MlKem512 => (lc::NID_MLKEM512, 1632, 800, 768),
@@ -45,9 +45,9 @@ impl Set {
         Some(Self { nid, private, public, ciphertext })
     }
 
-    /// The keys that a seed makes.
-    fn keys(self, seed: &[u8; SEED]) -> Option<Owned<lc::EVP_PKEY>> {
-        // SAFETY: the context and the key are new ones, and the seed has the length that it is said to have.
+    /// Derives the keys from a seed.
+    fn derive_keys(self, seed: &[u8; SEED]) -> Option<Owned<lc::EVP_PKEY>> {
+        // SAFETY: context and key are new, and the seed has its length.
         unsafe {
             let context = lc::EVP_PKEY_CTX_new_id(lc::EVP_PKEY_KEM, ptr::null_mut());
             let context = Owned::new(context, lc::EVP_PKEY_CTX_free)?;
@@ -60,38 +60,38 @@ impl Set {
         }
     }
 
-    /// A private key, as a seed or written out.
-    fn private(self, bytes: &[u8]) -> Result<Owned<lc::EVP_PKEY>, Unsupported> {
+    /// Reads a private key from its seed or its expanded form.
+    fn read_private_key(self, bytes: &[u8]) -> Result<Owned<lc::EVP_PKEY>, Unsupported> {
         if let Ok(seed) = bytes.try_into() {
-            return self.keys(seed).ok_or_else(|| refused("no memory for a key"));
+            return self.derive_keys(seed).ok_or_else(|| refused("out of memory for a key"));
         }
         if bytes.len() != self.private {
-            return Err(Unsupported::because("a key of another length"));
+            return Err(Unsupported::because("the key has a wrong length"));
         }
-        // SAFETY: bytes with their length, which are copied; the key is a new one.
+        // SAFETY: bytes with their length, which are copied; the key is new.
         let key = unsafe {
             let key = lc::EVP_PKEY_kem_new_raw_secret_key(self.nid, bytes.as_ptr(), bytes.len());
             Owned::new(key, lc::EVP_PKEY_free)
         };
-        // FIPS 203, 7.3, the hash check: AWS-LC makes it with each ciphertext, and any will do.
+        // AWS-LC makes the hash check (FIPS 203, 7.3) at each decapsulation, so try one with any ciphertext.
         let mut secret = Secret::zeroed();
         key.filter(|key| decapsulate(key, &[0; LONGEST][..self.ciphertext], &mut secret))
-            .ok_or_else(|| refused("no decapsulation key of ML-KEM"))
+            .ok_or_else(|| refused("invalid decapsulation key for ML-KEM"))
     }
 
     fn key_gen(self, seed: &[u8], private: &mut [u8], public: &mut [u8]) -> Result<Outcome, Fault> {
-        let mut drawn = Secret::<[u8; SEED]>::zeroed();
+        let mut buffer = Secret::<[u8; SEED]>::zeroed();
         let seed = match seed.len() {
-            0 => random(&mut drawn)?,
-            SEED => seed.try_into().expect("its length was looked at"),
+            0 => random(&mut buffer)?,
+            SEED => seed.try_into().expect("the length was checked"),
             _ => return wrong_kind(),
         };
         if public.len() != self.public || !matches!(private.len(), SEED) && private.len() != self.private {
             return wrong_kind();
         }
-        let key = self.keys(seed).ok_or_else(|| failed("EVP_PKEY_keygen_deterministic"))?;
+        let key = self.derive_keys(seed).ok_or_else(|| failed("EVP_PKEY_keygen_deterministic"))?;
         let mut length = public.len();
-        // SAFETY: room with its length.
+        // SAFETY: a buffer with its length.
         let mut good = unsafe {
             lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut length) == 1
                 && length == public.len()
@@ -100,7 +100,7 @@ impl Set {
             private.copy_from_slice(seed);
         } else {
             length = private.len();
-            // SAFETY: room with its length.
+            // SAFETY: a buffer with its length.
             good &= unsafe {
                 lc::EVP_PKEY_get_raw_private_key(key.as_ptr(), private.as_mut_ptr(), &raw mut length) == 1
                     && length == private.len()
@@ -119,21 +119,21 @@ impl Set {
         if peer.len() != self.public || ciphertext.len() != self.ciphertext {
             return wrong_kind();
         }
-        let mut drawn = Secret::<[u8; SIZE]>::zeroed();
+        let mut buffer = Secret::<[u8; SIZE]>::zeroed();
         let seed: &[u8; SIZE] = match seed.len() {
-            0 => random(&mut drawn)?,
-            SIZE => seed.try_into().expect("its length was looked at"),
+            0 => random(&mut buffer)?,
+            SIZE => seed.try_into().expect("the length was checked"),
             _ => return wrong_kind(),
         };
-        // SAFETY: bytes with their lengths; key and context are new ones.
-        let made = unsafe {
+        // SAFETY: bytes with their lengths; key and context are new.
+        let context = unsafe {
             let key = lc::EVP_PKEY_kem_new_raw_public_key(self.nid, peer.as_ptr(), peer.len());
             let key = Owned::new(key, lc::EVP_PKEY_free);
             key.and_then(|key| context(&key))
         };
-        let Some(context) = made else { return Err(failed("EVP_PKEY_kem_new_raw_public_key")) };
+        let Some(context) = context else { return Err(failed("EVP_PKEY_kem_new_raw_public_key")) };
         let (mut long, mut short, mut random) = (ciphertext.len(), SIZE, SIZE);
-        // SAFETY: room for both results, and the random bytes, with their lengths.
+        // SAFETY: buffers for both results and the random bytes, with their lengths.
         let good = unsafe {
             lc::EVP_PKEY_encapsulate_deterministic(
                 context.as_ptr(),
@@ -148,7 +148,7 @@ impl Set {
         if good == 1 {
             return Ok(Outcome::Done);
         }
-        // FIPS 203, 7.2, the modulus check: all else was looked at.
+        // Only the modulus check (FIPS 203, 7.2) can fail: everything else was checked.
         let _ = failed("EVP_PKEY_encapsulate_deterministic");
         ciphertext.fill(0);
         secret.fill(0);
@@ -158,22 +158,22 @@ impl Set {
 
 /// Fills `bytes` from AWS-LC's generator, which the operating system seeds.
 fn random<const N: usize>(bytes: &mut [u8; N]) -> Result<&[u8; N], Fault> {
-    // SAFETY: room with its length.
+    // SAFETY: a buffer with its length.
     if unsafe { lc::RAND_bytes(bytes.as_mut_ptr(), N) } == 1 { Ok(bytes) } else { Err(failed("RAND_bytes")) }
 }
 
-/// What a request needs beside a key.
+/// Makes the context that a request needs beside a key.
 fn context(key: &Owned<lc::EVP_PKEY>) -> Option<Owned<lc::EVP_PKEY_CTX>> {
-    // SAFETY: a key, which the context holds; the context is a new one.
+    // SAFETY: a key, which the context keeps; the context is new.
     unsafe { Owned::new(lc::EVP_PKEY_CTX_new(key.as_ptr(), ptr::null_mut()), lc::EVP_PKEY_CTX_free) }
 }
 
-/// The ciphertext has the length of the key's parameter set.
+/// Decapsulates a ciphertext, whose length must be that of the key's parameter set.
 fn decapsulate(key: &Owned<lc::EVP_PKEY>, ciphertext: &[u8], secret: &mut [u8; SIZE]) -> bool {
     let Some(context) = context(key) else { return false };
     let mut length = SIZE;
     let (from, to) = (ciphertext.as_ptr(), secret.as_mut_ptr());
-    // SAFETY: room for a secret, and a ciphertext, with their lengths.
+    // SAFETY: a buffer for the secret, and a ciphertext, with their lengths.
     unsafe { lc::EVP_PKEY_decapsulate(context.as_ptr(), to, &raw mut length, from, ciphertext.len()) == 1 }
 }
 

@@ -1,7 +1,7 @@
 //! Authentication codes.
 //!
-//! The prepared states of HMAC and Poly1305 are flat, so a request works on a copy on its stack. CMAC's is a context from a
-//! pool. GMAC is AES-GCM over associated data only.
+//! The prepared states of HMAC and Poly1305 are flat, so a request works on a copy on its stack. CMAC takes a context from a
+//! pool. GMAC is AES-GCM with associated data only.
 
 use std::ptr;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 use crate::aead::Key;
 use crate::context::{Context, Pool};
 use crate::digest::Md;
-use crate::session::{Opened, Plain, Secret, failed, out_of_memory, refused, wrong_kind};
+use crate::session::{Plain, Secret, SessionResult, failed, out_of_memory, refused, wrong_kind};
 
 // ---- HMAC
 
-/// HMAC with its key: the state after the inner and the outer key block, to be copied for each message.
+/// HMAC with its key: the states after the inner and the outer key block, copied for each message.
 #[derive(Clone)]
 pub(crate) struct Hmac {
     context: Box<Secret<lc::HMAC_CTX>>,
@@ -31,14 +31,14 @@ impl Hmac {
     pub(crate) fn new(digest: Option<A>, key: &[u8]) -> Result<Self, Unsupported> {
         let md = digest.and_then(Md::of).ok_or(Unsupported::because("not a digest of AWS-LC"))?;
         let mut context = Secret::<lc::HMAC_CTX>::boxed();
-        // SAFETY: a zeroed context is an empty one (hmac.h), the key is as long as it says, and `md` is one of AWS-LC's.
+        // SAFETY: a zeroed context is an empty one (hmac.h), the key has the given length, and `md` is a table of AWS-LC.
         let good = unsafe {
             lc::HMAC_Init_ex(&raw mut **context, key.as_ptr().cast(), key.len(), md.as_ptr(), ptr::null_mut()) == 1
         };
         if good { Ok(Self { context, size: md.size() }) } else { Err(refused("HMAC_Init_ex")) }
     }
 
-    /// The MAC of the pieces one after the other, cut to the length of `output`.
+    /// Writes the MAC of the concatenated pieces, truncated to the length of `output`.
     #[inline]
     pub(crate) fn mac(&self, pieces: &[&[u8]], output: &mut [u8]) -> Result<(), Fault> {
         let mut state = Secret::clone(&self.context);
@@ -49,7 +49,7 @@ impl Hmac {
     }
 
     fn update(state: &mut Secret<lc::HMAC_CTX>, input: &[u8]) -> Result<(), Fault> {
-        // SAFETY: a copy of a context that has its key.
+        // SAFETY: a copy of a context with its key.
         let good = unsafe { lc::HMAC_Update(&raw mut **state, input.as_ptr(), input.len()) } == 1;
         if good { Ok(()) } else { Err(failed("HMAC_Update")) }
     }
@@ -60,7 +60,7 @@ impl Hmac {
         }
         let mut whole = Secret::<[u8; LONGEST_HMAC]>::zeroed();
         let place = if output.len() == self.size { output.as_mut_ptr() } else { whole.as_mut_ptr() };
-        // SAFETY: a copy of a context that has its key, and a place as long as the whole MAC.
+        // SAFETY: a copy of a context with its key, and a buffer as long as the whole MAC.
         let good = unsafe { lc::HMAC_Final(&raw mut **state, place, ptr::null_mut()) } == 1;
         if output.len() < self.size {
             output.copy_from_slice(&whole[..output.len()]);
@@ -69,7 +69,7 @@ impl Hmac {
     }
 }
 
-pub(crate) fn open_hmac(params: &SessionParams) -> Opened {
+pub(crate) fn open_hmac(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(HmacSession(Hmac::new(params.algorithm().info().digest, params.key())?)))
 }
 
@@ -113,9 +113,9 @@ impl DigestStream for HmacStream {
 
 // ---- CMAC
 
-pub(crate) fn open_cmac(params: &SessionParams) -> Opened {
+pub(crate) fn open_cmac(params: &SessionParams) -> SessionResult {
     let key = params.key();
-    // SAFETY: without conditions; they give pointers to static tables.
+    // SAFETY: the functions have no preconditions, and return pointers to static tables.
     let cipher = unsafe {
         match key.len() {
             16 => lc::EVP_aes_128_cbc(),
@@ -124,24 +124,24 @@ pub(crate) fn open_cmac(params: &SessionParams) -> Opened {
         }
     };
     let mut context = Context::<lc::CMAC_CTX>::new().ok_or_else(|| refused("CMAC_CTX_new"))?;
-    // SAFETY: a new context, a key as long as it says, and AWS-LC refuses one that does not fit the cipher.
+    // SAFETY: a new context, a key of the given length, and AWS-LC refuses a key that does not fit the cipher.
     let good =
         unsafe { lc::CMAC_Init(context.as_mut_ptr(), key.as_ptr().cast(), key.len(), cipher, ptr::null_mut()) == 1 };
-    if good { Ok(Arc::new(CmacSession { begun: context, pool: Pool::new(None) })) } else { Err(refused("CMAC_Init")) }
+    if good { Ok(Arc::new(CmacSession { initial: context, pool: Pool::new(None) })) } else { Err(refused("CMAC_Init")) }
 }
 
 struct CmacSession {
-    /// After the key, to be copied.
-    begun: Context<lc::CMAC_CTX>,
+    /// The context after the key, to be copied.
+    initial: Context<lc::CMAC_CTX>,
     pool: Pool<lc::CMAC_CTX>,
 }
 
 impl DeviceSession for CmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
-        let mut context = self.pool.take(|| self.begun.duplicate())?;
-        // SAFETY: contexts in the pool have their key, and stand at the beginning of a message: `cmac_finish` leaves them
-        // there, and `cmac_update` does not fail.
+        let mut context = self.pool.take(|| self.initial.duplicate())?;
+        // SAFETY: contexts in the pool have their key and are at the beginning of a message: `cmac_finish` leaves them there,
+        // and `cmac_update` does not fail.
         unsafe {
             cmac_update(context.as_mut_ptr(), input)?;
             cmac_finish(context.as_mut_ptr(), output)?;
@@ -150,7 +150,7 @@ impl DeviceSession for CmacSession {
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        let context = self.begun.duplicate().ok_or_else(|| refused("CMAC_CTX_copy"))?;
+        let context = self.initial.duplicate().ok_or_else(|| refused("CMAC_CTX_copy"))?;
         Ok(Box::new(CmacStream(context)))
     }
 }
@@ -163,12 +163,12 @@ impl DigestStream for CmacStream {
     }
 
     fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
-        // SAFETY: a copy of a context that has its key.
+        // SAFETY: a copy of a context with its key.
         unsafe { cmac_update(self.0.as_mut_ptr(), input) }
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        // SAFETY: a copy of a context that has its key.
+        // SAFETY: a copy of a context with its key.
         unsafe { cmac_finish(self.0.as_mut_ptr(), output) }
     }
 
@@ -179,24 +179,24 @@ impl DigestStream for CmacStream {
 
 /// # Safety
 ///
-/// The context has its key.
+/// The context must have its key.
 unsafe fn cmac_update(context: *mut lc::CMAC_CTX, input: &[u8]) -> Result<(), Fault> {
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     let good = unsafe { lc::CMAC_Update(context, input.as_ptr(), input.len()) } == 1;
     if good { Ok(()) } else { Err(failed("CMAC_Update")) }
 }
 
-/// Leaves the context at the beginning of the next message.
+/// Writes the MAC, and leaves the context at the beginning of the next message.
 ///
 /// # Safety
 ///
-/// The context has its key.
+/// The context must have its key.
 unsafe fn cmac_finish(context: *mut lc::CMAC_CTX, output: &mut [u8]) -> Result<(), Fault> {
     let (mut whole, mut len) = (Secret::<[u8; 16]>::zeroed(), 0);
     if output.len() > whole.len() {
         return Err(Fault::failed("the MAC has a wrong length"));
     }
-    // SAFETY: as the caller promises, and `whole` is as long as a block of AES.
+    // SAFETY: as the caller guarantees, and `whole` is as long as an AES block.
     let good =
         unsafe { lc::CMAC_Final(context, whole.as_mut_ptr(), &raw mut len) == 1 && lc::CMAC_Reset(context) == 1 };
     output.copy_from_slice(&whole[..output.len()]);
@@ -205,7 +205,7 @@ unsafe fn cmac_finish(context: *mut lc::CMAC_CTX, output: &mut [u8]) -> Result<(
 
 // ---- GMAC
 
-pub(crate) fn open_gmac(params: &SessionParams) -> Opened {
+pub(crate) fn open_gmac(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(GmacSession(Key::new(params)?)))
 }
 
@@ -220,42 +220,42 @@ impl DeviceSession for GmacSession {
 
 // ---- Poly1305
 
-/// AWS-LC looks for the place in its state that is a multiple of 64, so a copy works only at such a distance.
+/// AWS-LC's state starts at the first multiple of 64 in this memory, so a copy must have the same alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Poly1305State(lc::poly1305_state);
 
-// SAFETY: numbers only (poly1305.c), and a copy lies as far from a multiple of 64 as the original does, namely on one.
+// SAFETY: numbers only (poly1305.c), and both original and copy start at a multiple of 64.
 unsafe impl Plain for Poly1305State {}
 
-pub(crate) fn open_poly1305(params: &SessionParams) -> Opened {
+pub(crate) fn open_poly1305(params: &SessionParams) -> SessionResult {
     let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let mut state = Secret::<Poly1305State>::boxed();
     // SAFETY: a state, and a key of 32 bytes.
     unsafe { lc::CRYPTO_poly1305_init(&raw mut state.0, key.as_ptr()) };
-    Ok(Arc::new(Poly1305Session { begun: state }))
+    Ok(Arc::new(Poly1305Session { initial: state }))
 }
 
 struct Poly1305Session {
-    /// The state after the key, to be copied for each message.
-    begun: Box<Secret<Poly1305State>>,
+    /// The state after the key, copied for each message.
+    initial: Box<Secret<Poly1305State>>,
 }
 
 impl DeviceSession for Poly1305Session {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
-        let mut state = Secret::clone(&self.begun);
+        let mut state = Secret::clone(&self.initial);
         poly1305_update(&mut state, input);
         poly1305_finish(&mut state, output).map(|()| Outcome::Done)
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        Ok(Box::new(Poly1305Stream { begun: self.begun.clone(), state: self.begun.clone() }))
+        Ok(Box::new(Poly1305Stream { initial: self.initial.clone(), state: self.initial.clone() }))
     }
 }
 
 struct Poly1305Stream {
-    begun: Box<Secret<Poly1305State>>,
+    initial: Box<Secret<Poly1305State>>,
     state: Box<Secret<Poly1305State>>,
 }
 
@@ -271,23 +271,23 @@ impl DigestStream for Poly1305Stream {
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
         poly1305_finish(&mut self.state, output)?;
-        self.state.clone_from(&self.begun);
+        self.state.clone_from(&self.initial);
         Ok(())
     }
 
     fn duplicate(&self) -> Box<dyn DigestStream> {
-        Box::new(Poly1305Stream { begun: self.begun.clone(), state: self.state.clone() })
+        Box::new(Poly1305Stream { initial: self.initial.clone(), state: self.state.clone() })
     }
 }
 
 fn poly1305_update(state: &mut Secret<Poly1305State>, input: &[u8]) {
-    // SAFETY: a copy of a state that has its key.
+    // SAFETY: a copy of a state with its key.
     unsafe { lc::CRYPTO_poly1305_update(&raw mut state.0, input.as_ptr(), input.len()) }
 }
 
 fn poly1305_finish(state: &mut Secret<Poly1305State>, output: &mut [u8]) -> Result<(), Fault> {
     let output: &mut [u8; 16] = output.try_into().map_err(|_| Fault::failed("the MAC has a wrong length"))?;
-    // SAFETY: a copy of a state that has its key, and 16 bytes for the MAC.
+    // SAFETY: a copy of a state with its key, and 16 bytes for the MAC.
     unsafe { lc::CRYPTO_poly1305_finish(&raw mut state.0, output.as_mut_ptr()) };
     Ok(())
 }

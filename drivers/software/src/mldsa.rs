@@ -1,4 +1,4 @@
-//! Signatures of ML-DSA.
+//! ML-DSA signatures.
 
 use std::ptr;
 use std::sync::Arc;
@@ -9,50 +9,50 @@ use gantry_core::{Algorithm, Fault, Operation, Outcome, Prehash, SessionParams};
 
 use crate::owned::Owned;
 use crate::prehash::{Function, LONGEST};
-use crate::session::{Opened, failed, refused, wrong_kind};
+use crate::session::{SessionResult, failed, refused, wrong_kind};
 
-/// FIPS 204. With the public key alone, sessions verify. Each signature is made with a random number (the hedged variant): AWS-LC has no
-/// other.
-pub(crate) fn open(params: &SessionParams) -> Opened {
+/// Opens a session of FIPS 204. With only the public key, it verifies. Each signature uses a random number (the hedged
+/// variant), because AWS-LC supports no other.
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let nid = match params.algorithm() {
         Algorithm::MlDsa44 => lc::NID_MLDSA44,
         Algorithm::MlDsa65 => lc::NID_MLDSA65,
         Algorithm::MlDsa87 => lc::NID_MLDSA87,
-        _ => return Err(Unsupported::because("no parameter set of ML-DSA")),
+        _ => return Err(Unsupported::because("not a parameter set of ML-DSA")),
     };
     let (bytes, signs) = (params.key(), params.allows(Operation::Sign));
     let make = if signs { lc::EVP_PKEY_pqdsa_new_raw_private_key } else { lc::EVP_PKEY_pqdsa_new_raw_public_key };
-    // SAFETY: bytes with their length, which are copied; the key is a new one.
+    // SAFETY: bytes with their length, which are copied; the key is new.
     let key = unsafe { Owned::new(make(nid, bytes.as_ptr(), bytes.len()), lc::EVP_PKEY_free) };
-    let key = key.ok_or_else(|| refused("no key of ML-DSA"))?;
-    let message = match params.prehashed() {
-        Prehash::Pure => Message::Pure(params.context_string().into()),
+    let key = key.ok_or_else(|| refused("invalid key for ML-DSA"))?;
+    let message = match params.prehash() {
+        Prehash::Pure => Message::Pure(params.context().into()),
         Prehash::Mu => Message::Mu,
-        prehash => Message::Hash(Hash::new(prehash, params.context_string(), &key)?),
+        prehash => Message::Hash(Hash::new(prehash, params.context(), &key)?),
     };
-    Ok(Arc::new(MlDsa { key, signs, size: params.tag_length(), message }))
+    Ok(Arc::new(MlDsa { key, signs, size: params.tag_len(), message }))
 }
 
-/// Bytes of the representative of a message, and of the hash of a public key.
+/// Bytes of a message representative, and of the hash of a public key.
 const MU: usize = LONGEST;
 /// Bytes of the longest public key.
 const LONGEST_KEY: usize = 2592;
 
-/// What is signed.
+/// The input of signatures.
 enum Message {
-    /// What comes, with this context.
+    /// The message, with this context.
     Pure(Box<[u8]>),
-    /// What comes is the representative.
+    /// The representative, which the caller has made.
     Mu,
-    /// The representative of a digest of what comes.
+    /// The representative of the message's digest.
     Hash(Hash),
 }
 
-/// How the representative of a digest is made (FIPS 204, algorithms 4 and 7).
+/// The computation of a digest's representative (FIPS 204, algorithms 4 and 7).
 struct Hash {
     function: Function,
-    /// The hash of the public key, then all of the message that stands before the digest.
-    before: Box<[u8]>,
+    /// The hash of the public key, followed by the prefix of the digest in the message.
+    prefix: Box<[u8]>,
 }
 
 impl Hash {
@@ -61,20 +61,20 @@ impl Hash {
         let (Some(function), Some(identifier), Ok(length)) =
             (function, prehash.identifier(), u8::try_from(context.len()))
         else {
-            return Err(Unsupported::because("no function that the device hashes with before it signs"));
+            return Err(Unsupported::because("the device does not support the hash function for signatures"));
         };
         let (mut public, mut bytes) = ([0; LONGEST_KEY], LONGEST_KEY);
-        // SAFETY: a key, and room for a public key with its length.
+        // SAFETY: a key, and a buffer for a public key with its length.
         let known = unsafe { lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut bytes) };
         let hash = || shake256()?.digest(&[public.get(..bytes)?]);
         let hash = if known == 1 { hash() } else { None };
         let hash = hash.ok_or_else(|| refused("EVP_PKEY_get_raw_public_key"))?;
-        Ok(Self { function, before: [&hash[..], &[1, length], context, &identifier].concat().into() })
+        Ok(Self { function, prefix: [&hash[..], &[1, length], context, &identifier].concat().into() })
     }
 
     fn representative(&self, message: &[u8]) -> Option<[u8; MU]> {
         let digest = self.function.digest(&[message])?;
-        shake256()?.digest(&[&self.before, &digest[..self.function.bytes()]])
+        shake256()?.digest(&[&self.prefix, &digest[..self.function.bytes()]])
     }
 }
 
@@ -85,46 +85,46 @@ fn shake256() -> Option<Function> {
 struct MlDsa {
     key: Owned<lc::EVP_PKEY>,
     signs: bool,
-    /// Bytes of a signature.
+    /// Length of a signature in bytes.
     size: usize,
     message: Message,
 }
 
-/// Either direction of a signature.
+/// A signature to make or to verify.
 enum Signature<'a> {
     Make(&'a mut [u8]),
     Verify(&'a [u8]),
 }
 
 impl MlDsa {
-    /// Whether the signature was made, or is that of the message; `None` when memory ran out.
+    /// Makes or verifies a signature. Returns whether it was made or is valid; `None` if memory ran out.
     fn apply(&self, message: &[u8], signature: Signature<'_>) -> Option<bool> {
         match &self.message {
-            Message::Pure(context) => self.pure(message, context, signature),
-            Message::Mu => self.of_representative(message, signature),
-            Message::Hash(hash) => self.of_representative(&hash.representative(message)?, signature),
+            Message::Pure(context) => self.apply_to_message(message, context, signature),
+            Message::Mu => self.apply_to_representative(message, signature),
+            Message::Hash(hash) => self.apply_to_representative(&hash.representative(message)?, signature),
         }
     }
 
-    fn pure(&self, message: &[u8], string: &[u8], signature: Signature<'_>) -> Option<bool> {
-        // SAFETY: the context is a new one, which holds the key; what belongs to the key is the context's. A message, a string and
-        // a signature with their lengths.
+    fn apply_to_message(&self, message: &[u8], string: &[u8], signature: Signature<'_>) -> Option<bool> {
+        // SAFETY: the context is new and holds the key; the objects of the key belong to the context. The message, the string and the signature have
+        // their lengths.
         unsafe {
             let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
-            let (context, mut of_key, key) = (context.as_ptr(), ptr::null_mut(), self.key.as_ptr());
+            let (context, mut key_context, key) = (context.as_ptr(), ptr::null_mut(), self.key.as_ptr());
             let init =
                 if let Signature::Make(_) = signature { lc::EVP_DigestSignInit } else { lc::EVP_DigestVerifyInit };
-            let ready = init(context, &raw mut of_key, ptr::null(), ptr::null_mut(), key) == 1
+            let ready = init(context, &raw mut key_context, ptr::null(), ptr::null_mut(), key) == 1
                 && (string.is_empty()
-                    || lc::EVP_PKEY_CTX_set_signature_context(of_key, string.as_ptr(), string.len()) == 1);
+                    || lc::EVP_PKEY_CTX_set_signature_context(key_context, string.as_ptr(), string.len()) == 1);
             if !ready {
                 return None;
             }
             let (data, bytes) = (message.as_ptr(), message.len());
             Some(match signature {
-                Signature::Make(room) => {
-                    let mut written = room.len();
-                    lc::EVP_DigestSign(context, room.as_mut_ptr(), &raw mut written, data, bytes) == 1
+                Signature::Make(output) => {
+                    let mut written = output.len();
+                    lc::EVP_DigestSign(context, output.as_mut_ptr(), &raw mut written, data, bytes) == 1
                         && written == self.size
                 }
                 Signature::Verify(made) => lc::EVP_DigestVerify(context, made.as_ptr(), made.len(), data, bytes) == 1,
@@ -132,17 +132,17 @@ impl MlDsa {
         }
     }
 
-    fn of_representative(&self, mu: &[u8], signature: Signature<'_>) -> Option<bool> {
-        // SAFETY: the context is a new one, which holds the key. A representative and a signature with their lengths.
+    fn apply_to_representative(&self, mu: &[u8], signature: Signature<'_>) -> Option<bool> {
+        // SAFETY: the context is new and keeps the key. Representative and signature have their lengths.
         unsafe {
             let context = lc::EVP_PKEY_CTX_new(self.key.as_ptr(), ptr::null_mut());
             let context = Owned::new(context, lc::EVP_PKEY_CTX_free)?;
             let (context, data, bytes) = (context.as_ptr(), mu.as_ptr(), mu.len());
             Some(match signature {
-                Signature::Make(room) => {
-                    let mut written = room.len();
+                Signature::Make(output) => {
+                    let mut written = output.len();
                     lc::EVP_PKEY_sign_init(context) == 1
-                        && lc::EVP_PKEY_sign(context, room.as_mut_ptr(), &raw mut written, data, bytes) == 1
+                        && lc::EVP_PKEY_sign(context, output.as_mut_ptr(), &raw mut written, data, bytes) == 1
                         && written == self.size
                 }
                 Signature::Verify(made) => {
@@ -166,7 +166,7 @@ impl DeviceSession for MlDsa {
             Operands::Verify { input, signature } => match self.apply(input, Signature::Verify(signature)) {
                 Some(true) => Ok(Outcome::Done),
                 Some(false) => {
-                    // A signature that is none leaves an error on the queue.
+                    // An invalid signature leaves an error in the queue.
                     let _ = failed("EVP_DigestVerify");
                     Ok(Outcome::BadTag)
                 }

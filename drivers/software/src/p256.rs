@@ -7,39 +7,39 @@ use aws_lc_sys as lc;
 use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
-use crate::owned::{Owned, number};
-use crate::session::{Opened, failed, refused, wrong_kind};
+use crate::owned::{Owned, bignum};
+use crate::session::{SessionResult, failed, refused, wrong_kind};
 
-/// Bytes of private keys, coordinates, secrets, and of either half of a signature.
+/// Bytes of private keys, coordinates, secrets, and of each half of a signature.
 const SIZE: usize = 32;
 
-/// FIPS 186-5, of digests. With the public key alone, sessions verify.
-pub(crate) fn open_ecdsa(params: &SessionParams) -> Opened {
+/// Opens a session of ECDSA over digests (FIPS 186-5). With only the public key, it verifies.
+pub(crate) fn open_ecdsa(params: &SessionParams) -> SessionResult {
     let key = if params.allows(Operation::Sign) {
-        private(params.key(), params.allows(Operation::Verify))?
+        read_private_key(params.key(), params.allows(Operation::Verify))?
     } else {
-        public(params.key())?
+        read_public_key(params.key())?
     };
     Ok(Arc::new(Ecdsa { key, signs: params.allows(Operation::Sign) }))
 }
 
-/// SP 800-56A, 5.7.1.2: the secret is x.
-pub(crate) fn open_ecdh(params: &SessionParams) -> Opened {
-    Ok(Arc::new(Ecdh { key: private(params.key(), false)? }))
+/// Opens a session of ECDH (SP 800-56A, 5.7.1.2): the secret is x.
+pub(crate) fn open_ecdh(params: &SessionParams) -> SessionResult {
+    Ok(Arc::new(Ecdh { key: read_private_key(params.key(), false)? }))
 }
 
-/// Nothing is known of it yet.
-fn point() -> Option<Owned<lc::EC_POINT>> {
-    // SAFETY: the group is a constant; the point is a new one.
+/// Creates a point without a value.
+fn new_point() -> Option<Owned<lc::EC_POINT>> {
+    // SAFETY: the group is a constant; the point is new.
     unsafe { Owned::new(lc::EC_POINT_new(lc::EC_group_p256()), lc::EC_POINT_free) }
 }
 
-/// A point of the curve, from 4 ‖ x ‖ y; `None` when it is none.
-fn point_of(bytes: &[u8]) -> Option<Owned<lc::EC_POINT>> {
+/// Reads a point of the curve from 4 ‖ x ‖ y; `None` if it is not on the curve.
+fn read_point(bytes: &[u8]) -> Option<Owned<lc::EC_POINT>> {
     if bytes.len() != 1 + 2 * SIZE {
         return None;
     }
-    let point = point()?;
+    let point = new_point()?;
     // SAFETY: a point of the group, and bytes with their length.
     let good = unsafe {
         lc::EC_POINT_oct2point(lc::EC_group_p256(), point.as_ptr(), bytes.as_ptr(), bytes.len(), ptr::null_mut())
@@ -48,22 +48,23 @@ fn point_of(bytes: &[u8]) -> Option<Owned<lc::EC_POINT>> {
 }
 
 fn empty_key() -> Option<Owned<lc::EC_KEY>> {
-    // SAFETY: the key is a new one; the group is a constant.
+    // SAFETY: the key is new; the group is a constant.
     unsafe {
         let key = Owned::new(lc::EC_KEY_new(), lc::EC_KEY_free)?;
         (lc::EC_KEY_set_group(key.as_ptr(), lc::EC_group_p256()) == 1).then_some(key)
     }
 }
 
-/// A private key, and the public one if it is to verify, too.
-fn private(bytes: &[u8], verifies: bool) -> Result<Owned<lc::EC_KEY>, Unsupported> {
+/// Reads a private key, and computes the public one if the session verifies too.
+fn read_private_key(bytes: &[u8], verifies: bool) -> Result<Owned<lc::EC_KEY>, Unsupported> {
     let make = || {
-        let (key, number) = (empty_key()?, number(bytes)?);
+        let (key, number) = (empty_key()?, bignum(bytes)?);
         // SAFETY: a key with its group, and a number.
         let mut good = unsafe { lc::EC_KEY_set_private_key(key.as_ptr(), number.as_ptr()) } == 1;
         if good && verifies {
-            let (point, none) = (point()?, ptr::null());
-            // SAFETY: point, number and key are of the same group; without another point only the generator is multiplied.
+            let (point, none) = (new_point()?, ptr::null());
+            // SAFETY: point, number and key are of the same group; without another point, the function multiplies only the
+            // generator.
             good = unsafe {
                 lc::EC_POINT_mul(
                     lc::EC_group_p256(),
@@ -79,18 +80,18 @@ fn private(bytes: &[u8], verifies: bool) -> Result<Owned<lc::EC_KEY>, Unsupporte
         good.then_some(key)
     };
     if bytes.len() != SIZE {
-        return Err(Unsupported::because("a key of another length"));
+        return Err(Unsupported::because("the key has a wrong length"));
     }
-    make().ok_or_else(|| refused("no private key of P-256"))
+    make().ok_or_else(|| refused("invalid private key for P-256"))
 }
 
-fn public(bytes: &[u8]) -> Result<Owned<lc::EC_KEY>, Unsupported> {
+fn read_public_key(bytes: &[u8]) -> Result<Owned<lc::EC_KEY>, Unsupported> {
     let make = || {
-        let (key, point) = (empty_key()?, point_of(bytes)?);
+        let (key, point) = (empty_key()?, read_point(bytes)?);
         // SAFETY: both are of the same group.
         (unsafe { lc::EC_KEY_set_public_key(key.as_ptr(), point.as_ptr()) } == 1).then_some(key)
     };
-    make().ok_or_else(|| refused("no public key of P-256"))
+    make().ok_or_else(|| refused("invalid public key for P-256"))
 }
 
 struct Ecdsa {
@@ -100,8 +101,8 @@ struct Ecdsa {
 
 impl Ecdsa {
     fn sign(&self, digest: &[u8], output: &mut [u8; 2 * SIZE]) -> bool {
-        // SAFETY: a digest with its length, and a private key; the signature is a new one. Its numbers live as long as it does,
-        // and each is given room for as many bytes as it may have.
+        // SAFETY: a digest with its length, and a private key; the signature is new. Its numbers live as long as it, and each
+        // is written to a buffer of its maximum length.
         unsafe {
             let signature = lc::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr());
             let Some(signature) = Owned::new(signature, lc::ECDSA_SIG_free) else { return false };
@@ -111,13 +112,13 @@ impl Ecdsa {
         }
     }
 
-    /// `None` when memory ran out.
+    /// Verifies a signature; `None` if memory is exhausted.
     fn verify(&self, digest: &[u8], signature: &[u8; 2 * SIZE]) -> Option<bool> {
         let (r, s) = signature.split_at(SIZE);
-        // SAFETY: the signature is a new one, and takes the two numbers; a digest with its length, and a public key.
+        // SAFETY: the signature is new and takes the two numbers; a digest with its length, and a public key.
         unsafe {
             let both = Owned::new(lc::ECDSA_SIG_new(), lc::ECDSA_SIG_free)?;
-            let (r, s) = (number(r)?, number(s)?);
+            let (r, s) = (bignum(r)?, bignum(s)?);
             if lc::ECDSA_SIG_set0(both.as_ptr(), r.as_ptr(), s.as_ptr()) != 1 {
                 return None;
             }
@@ -139,7 +140,7 @@ impl DeviceSession for Ecdsa {
                 match self.verify(input, signature) {
                     Some(true) => Ok(Outcome::Done),
                     Some(false) => {
-                        // A signature that is none leaves an error on the queue.
+                        // An invalid signature leaves an error in the queue.
                         let _ = failed("ECDSA_do_verify");
                         Ok(Outcome::BadTag)
                     }
@@ -162,11 +163,11 @@ impl DeviceSession for Ecdh {
         if input.len() != 1 + 2 * SIZE {
             return wrong_kind();
         }
-        let Some(peer) = point_of(input) else {
+        let Some(peer) = read_point(input) else {
             let _ = failed("EC_POINT_oct2point");
             return Ok(Outcome::BadKey);
         };
-        // SAFETY: room for the secret, and a point and a private key of the same group.
+        // SAFETY: a buffer for the secret, and a point and a private key of the same group.
         let written =
             unsafe { lc::ECDH_compute_key(output.as_mut_ptr().cast(), SIZE, peer.as_ptr(), self.key.as_ptr(), None) };
         if usize::try_from(written) == Ok(SIZE) { Ok(Outcome::Done) } else { Err(failed("ECDH_compute_key")) }

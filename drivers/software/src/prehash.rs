@@ -1,4 +1,4 @@
-//! Hash functions of messages that are hashed before they are signed (FIPS 204, 5.4; FIPS 205, 10.2.2).
+//! Hash functions for messages that are hashed before they are signed (FIPS 204, 5.4; FIPS 205, 10.2.2).
 
 use std::ptr;
 
@@ -10,7 +10,7 @@ use crate::owned::Owned;
 /// Bytes of the longest digest.
 pub(crate) const LONGEST: usize = 64;
 
-/// A function of AWS-LC's, with the bytes that it gives.
+/// An AWS-LC hash function, with the length of its digest in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Function {
     table: *const lc::EVP_MD,
@@ -44,15 +44,15 @@ impl Function {
         Some(Self { table, bytes })
     }
 
-    /// Bytes of a digest.
+    /// Returns the length of a digest in bytes.
     pub(crate) fn bytes(self) -> usize {
         self.bytes
     }
 
-    /// The digest of the parts, one behind the other, in the first bytes.
+    /// Hashes the concatenated parts. The digest is in the first bytes of the result.
     pub(crate) fn digest(self, parts: &[&[u8]]) -> Option<[u8; LONGEST]> {
         let mut digest = [0; LONGEST];
-        // SAFETY: the context is a new one; parts with their lengths, and room for as many bytes as the function gives.
+        // SAFETY: the context is new; the parts have their lengths, and the buffer holds the digest of any function.
         unsafe {
             let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
             let context = context.as_ptr();

@@ -1,4 +1,4 @@
-//! Keys of RSA, and its signatures.
+//! RSA keys and signatures.
 
 use std::ptr;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use aws_lc_sys as lc;
 use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams, rsa};
 
-use crate::owned::{Owned, number};
-use crate::session::{Opened, failed, refused, wrong_kind};
+use crate::owned::{Owned, bignum};
+use crate::session::{SessionResult, failed, refused, wrong_kind};
 
-/// RFC 8017, 8.2.
-pub(crate) fn open_pkcs1(params: &SessionParams) -> Opened {
+/// Opens a session of PKCS #1 v1.5 signatures (RFC 8017, 8.2).
+pub(crate) fn open_pkcs1(params: &SessionParams) -> SessionResult {
     open(params, Padding::Pkcs1)
 }
 
-/// RFC 8017, 8.1.
-pub(crate) fn open_pss(params: &SessionParams) -> Opened {
+/// Opens a session of PSS signatures (RFC 8017, 8.1).
+pub(crate) fn open_pss(params: &SessionParams) -> SessionResult {
     open(params, Padding::Pss)
 }
 
@@ -26,38 +26,38 @@ enum Padding {
     Pss,
 }
 
-/// With the public key alone, sessions verify.
-fn open(params: &SessionParams, padding: Padding) -> Opened {
-    let (size, signs) = (params.tag_length(), params.allows(Operation::Sign));
-    Ok(Arc::new(Rsa { key: key(params, signs)?, size, signs, padding }))
+/// Opens a session. With only the public key, it verifies.
+fn open(params: &SessionParams, padding: Padding) -> SessionResult {
+    let (size, signs) = (params.tag_len(), params.allows(Operation::Sign));
+    Ok(Arc::new(Rsa { key: read_key(params, signs)?, size, signs, padding }))
 }
 
-/// The private or the public key of a session, with a modulus as long as its tags.
-pub(crate) fn key(params: &SessionParams, is_private: bool) -> Result<Owned<lc::RSA>, Unsupported> {
-    let size = params.tag_length();
-    let key = if is_private { private(params.key(), size) } else { public(params.key(), size) };
+/// Reads the key of a session, with a modulus as long as its tags.
+pub(crate) fn read_key(params: &SessionParams, is_private: bool) -> Result<Owned<lc::RSA>, Unsupported> {
+    let size = params.tag_len();
+    let key = if is_private { read_private_key(params.key(), size) } else { read_public_key(params.key(), size) };
     // SAFETY: a key.
-    let sound = |key: &Owned<lc::RSA>| usize::try_from(unsafe { lc::RSA_bits(key.as_ptr()) }) == Ok(8 * size);
-    key.filter(sound).ok_or_else(|| refused("no key of RSA, or of another size"))
+    let has_size = |key: &Owned<lc::RSA>| usize::try_from(unsafe { lc::RSA_bits(key.as_ptr()) }) == Ok(8 * size);
+    key.filter(has_size).ok_or_else(|| refused("invalid RSA key, or a key of another size"))
 }
 
-/// The first `length` bytes of a key, as a number.
-fn take(key: &mut &[u8], length: usize) -> Option<Owned<lc::BIGNUM>> {
-    let (number_of, rest) = key.split_at_checked(length)?;
+/// Splits the first `length` bytes off a key, as a number.
+fn take_number(key: &mut &[u8], length: usize) -> Option<Owned<lc::BIGNUM>> {
+    let (number, rest) = key.split_at_checked(length)?;
     *key = rest;
-    number(number_of)
+    bignum(number)
 }
 
-/// As [`rsa`] has it, with a modulus of `size` bytes. AWS-LC looks whether the numbers belong together.
-fn private(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
+/// Reads a private key in the format of [`rsa`], with a modulus of `size` bytes. AWS-LC checks that its numbers are consistent.
+fn read_private_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
     if key.len() != rsa::private_length(size) {
         return None;
     }
-    let (n, e, d) = (take(&mut key, size)?, take(&mut key, rsa::EXPONENT)?, take(&mut key, size)?);
+    let (n, e, d) = (take_number(&mut key, size)?, take_number(&mut key, rsa::EXPONENT)?, take_number(&mut key, size)?);
     let half = size / 2;
-    let (p, q) = (take(&mut key, half)?, take(&mut key, half)?);
-    let (dp, dq, inverse) = (take(&mut key, half)?, take(&mut key, half)?, take(&mut key, half)?);
-    // SAFETY: numbers, of which it makes copies; the key is a new one.
+    let (p, q) = (take_number(&mut key, half)?, take_number(&mut key, half)?);
+    let (dp, dq, inverse) = (take_number(&mut key, half)?, take_number(&mut key, half)?, take_number(&mut key, half)?);
+    // SAFETY: numbers, which AWS-LC copies; the key is new.
     unsafe {
         let key = lc::RSA_new_private_key(
             n.as_ptr(),
@@ -73,24 +73,24 @@ fn private(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
     }
 }
 
-fn public(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
+fn read_public_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
     if key.len() != rsa::public_length(size) {
         return None;
     }
-    let (n, e) = (take(&mut key, size)?, take(&mut key, rsa::EXPONENT)?);
-    // SAFETY: numbers, of which it makes copies; the key is a new one.
+    let (n, e) = (take_number(&mut key, size)?, take_number(&mut key, rsa::EXPONENT)?);
+    // SAFETY: numbers, which AWS-LC copies; the key is new.
     unsafe { Owned::new(lc::RSA_new_public_key(n.as_ptr(), e.as_ptr()), lc::RSA_free) }
 }
 
 struct Rsa {
     key: Owned<lc::RSA>,
-    /// Bytes of the modulus, and of signatures.
+    /// Length of the modulus and of signatures in bytes.
     size: usize,
     signs: bool,
     padding: Padding,
 }
 
-/// The function that makes digests of so many bytes: OpenSSL's number for it, and AWS-LC's table.
+/// Returns the function whose digests have `bytes` bytes: OpenSSL's number for it, and AWS-LC's table.
 fn function(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
     // SAFETY: these are constants.
     unsafe {
@@ -103,16 +103,17 @@ fn function(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
     }
 }
 
-/// The salt is as long as the digest.
+/// Makes the salt as long as the digest.
 const AS_DIGEST: i32 = -1;
 
 impl Rsa {
-    /// The output has as many bytes as the modulus. AWS-LC verifies the result of the private key with the public one before it gives a
-    /// signature, against faults (`rsa_default_private_transform` of its `crypto/fipsmodule/rsa/rsa_impl.c`); keys here have both.
+    /// Signs a digest; the output must be as long as the modulus. Against faults, AWS-LC verifies the result with the public
+    /// key before it returns a signature (`rsa_default_private_transform` of its `crypto/fipsmodule/rsa/rsa_impl.c`). Private
+    /// keys here contain the public one.
     fn sign(&self, digest: &[u8], output: &mut [u8]) -> bool {
         let Some((number, function)) = function(digest.len()) else { return false };
         let (key, length) = (self.key.as_ptr(), digest.len());
-        // SAFETY: a digest with its length, a private key, which AWS-LC locks where it changes it, and room for a signature under it.
+        // SAFETY: a digest with its length, a private key, which AWS-LC locks when it changes it, and a buffer for a signature.
         unsafe {
             match self.padding {
                 Padding::Pkcs1 => {
@@ -172,7 +173,7 @@ impl DeviceSession for Rsa {
                 if self.verify(input, signature) {
                     return Ok(Outcome::Done);
                 }
-                // A signature that is none leaves an error on the queue.
+                // An invalid signature leaves an error in the queue.
                 let _ = failed("RSA_verify");
                 Ok(Outcome::BadTag)
             }
@@ -187,23 +188,23 @@ mod tests {
 
     use super::*;
 
-    /// Whether a session opens with a key in which `change` was made.
+    /// Returns whether a session opens with a key after `change`.
     fn opens(algorithm: Algorithm, change: impl Fn(&mut Vec<u8>)) -> bool {
-        let mut key = gantry_core::sample_key(algorithm).expect("there is one of each RSA").to_vec();
+        let mut key = gantry_core::sample_key(algorithm).expect("a sample key of the algorithm").to_vec();
         change(&mut key);
         let good = open_pkcs1(&SessionParams::new(algorithm, &key)).is_ok();
-        // SAFETY: reads the queue of this thread.
+        // SAFETY: reads the error queue of this thread.
         assert_eq!(unsafe { lc::ERR_peek_error() }, 0);
         good
     }
 
     #[test]
-    fn only_numbers_that_belong_together_are_a_private_key() {
+    fn inconsistent_private_keys_are_refused() {
         for (algorithm, size) in
             [(Algorithm::Rsa2048Pkcs1, 256), (Algorithm::Rsa3072Pkcs1, 384), (Algorithm::Rsa4096Pkcs1, 512)]
         {
             assert!(opens(algorithm, |_| {}));
-            // The lowest byte of each number.
+            // Change the lowest byte of each number.
             let half = size / 2;
             let mut end = 0;
             for length in [size, rsa::EXPONENT, size, half, half, half, half, half] {
@@ -221,21 +222,22 @@ mod tests {
     #[test]
     fn a_public_key_has_the_size_of_its_algorithm_and_an_odd_exponent() {
         let opens = |algorithm: Algorithm, key: &[u8]| {
-            let params = SessionParams::new(algorithm, key).direction(gantry_core::Direction::Decrypt);
+            let params = SessionParams::new(algorithm, key).with_direction(gantry_core::Direction::Decrypt);
             open_pss(&params).is_ok()
         };
         let algorithm = Algorithm::Rsa2048Pss;
-        let key = &gantry_core::sample_key(algorithm).expect("there is one of each RSA")[..rsa::public_length(256)];
+        let key =
+            &gantry_core::sample_key(algorithm).expect("a sample key of the algorithm")[..rsa::public_length(256)];
         assert!(opens(algorithm, key));
         let with = |place: usize, value: u8| {
             let mut key = key.to_vec();
             key[place] = value;
             key
         };
-        // A modulus of a bit less, and an even one; exponents that are even, and 1.
+        // A modulus that is too short, and an even one; exponents that are even, and 1.
         assert!(!opens(algorithm, &with(0, 0x7f)) && !opens(algorithm, &with(255, 0)));
         assert!(!opens(algorithm, &with(259, 0)) && !opens(algorithm, &with(257, 0)));
-        // A key of another size with zeros before it.
+        // A shorter key with leading zeros.
         let mut long = vec![0; 128];
         long.extend_from_slice(key);
         assert!(!opens(Algorithm::Rsa3072Pss, &long));

@@ -1,6 +1,6 @@
-//! What sessions of every kind share.
+//! Parts of sessions of every kind.
 //!
-//! They check the lengths of buffers once more, although core lets no wrong one through: memory stays safe whoever calls.
+//! They check the lengths of buffers again, although core passes no wrong one, so that memory stays safe with any caller.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use aws_lc_sys as lc;
 use gantry_core::driver::{Buffers, DeviceSession, Unsupported};
 use gantry_core::{Fault, Outcome};
 
-/// What opening a session gives.
-pub(crate) type Opened = Result<Arc<dyn DeviceSession>, Unsupported>;
+/// The result of opening a session.
+pub(crate) type SessionResult = Result<Arc<dyn DeviceSession>, Unsupported>;
 
 /// AWS-LC's structures that are plain memory.
 ///
 /// # Safety
 ///
-/// All zeros are a value of the type, a copy of its bytes is a second value that works as the first one does, and nothing
-/// but its bytes has to be released. It may be used from any thread, and shared ones are only read.
+/// All zeros are a value of the type. A copy of its bytes is a second value that works like the first. Nothing besides its bytes has to be released. Any thread
+/// may use it, and shared ones are only read.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: round keys and their number.
@@ -33,20 +33,20 @@ unsafe impl<const N: usize> Plain for [u8; N] {}
 /// Plain memory that is overwritten when it is dropped.
 pub(crate) struct Secret<T: Plain>(T);
 
-// SAFETY: `Plain` promises it.
+// SAFETY: `Plain` guarantees it.
 unsafe impl<T: Plain> Send for Secret<T> {}
-// SAFETY: `Plain` promises it.
+// SAFETY: `Plain` guarantees it.
 unsafe impl<T: Plain> Sync for Secret<T> {}
 
 impl<T: Plain> Secret<T> {
-    /// Zeros, on the heap: a key that is then written in place leaves no copies where it was moved from.
+    /// Returns zeros on the heap. A key that is written in place leaves no copies elsewhere, because it is never moved.
     pub(crate) fn boxed() -> Box<Self> {
         let zeros = Box::<Self>::new_zeroed();
-        // SAFETY: `Secret` is a wrapper around `T`, of which `Plain` promises that all zeros are a value.
+        // SAFETY: `Secret` wraps `T`, for which all zeros are a value (`Plain`).
         unsafe { zeros.assume_init() }
     }
 
-    /// Zeros, on the stack.
+    /// Returns zeros on the stack.
     #[inline]
     pub(crate) fn zeroed() -> Self {
         // SAFETY: as in `boxed`.
@@ -85,7 +85,7 @@ impl<T: Plain> Drop for Secret<T> {
     }
 }
 
-/// Buffers as AWS-LC takes them: `input` and `output` are the same or do not overlap, and both have `len` bytes.
+/// Buffers for AWS-LC: `input` and `output` are equal or do not overlap, and both have `len` bytes.
 pub(crate) struct Span<'a> {
     pub(crate) input: *const u8,
     pub(crate) output: *mut u8,
@@ -109,27 +109,27 @@ impl<'a> Span<'a> {
         Ok(Self { input, output, len, buffers: std::marker::PhantomData })
     }
 
-    /// The same buffers for another time.
+    /// Returns the same buffers for another lifetime.
     #[inline]
-    pub(crate) fn again(&mut self) -> Span<'_> {
+    pub(crate) fn reborrow(&mut self) -> Span<'_> {
         Span { buffers: std::marker::PhantomData, ..*self }
     }
 
-    /// The input, to be read before anything is written.
+    /// Returns the input. Read it before anything is written.
     #[inline]
     pub(crate) fn input(&self) -> &[u8] {
         // SAFETY: `len` bytes that are borrowed by `self`, and written through `&mut self` only.
         unsafe { std::slice::from_raw_parts(self.input, self.len) }
     }
 
-    /// The output, to be read after it was written.
+    /// Returns the output. Read it after it was written.
     #[inline]
     pub(crate) fn output(&mut self) -> &mut [u8] {
         // SAFETY: `len` bytes that are borrowed by `self`, exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.output, self.len) }
     }
 
-    /// What is left after the first `len` bytes, of which there are that many.
+    /// Returns the remainder after the first `len` bytes, which must exist.
     #[inline]
     pub(crate) fn skip(self, len: usize) -> Self {
         debug_assert!(len <= self.len);
@@ -137,19 +137,19 @@ impl<'a> Span<'a> {
     }
 }
 
-/// The IV as an array. Core has checked its length.
+/// Returns the IV as an array. Core has checked its length.
 #[inline]
 pub(crate) fn iv<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
     iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
-/// The answer to a request of another kind than its session, which core lets nobody make.
+/// Answers the session does not support the operation, which core prevents.
 #[cold]
 pub(crate) fn wrong_kind() -> Result<Outcome, Fault> {
-    Err(Fault::failed("a request of another kind than its session"))
+    Err(Fault::failed("the session does not support the operation"))
 }
 
-/// A call into AWS-LC that failed. Its error queue is emptied, so that the host program never meets what it did not cause.
+/// Reports a failed call of AWS-LC. Empties its error queue, so that the host program never sees errors that it did not cause.
 #[cold]
 pub(crate) fn failed(call: &'static str) -> Fault {
     // SAFETY: touches the queue of this thread only.
@@ -157,14 +157,14 @@ pub(crate) fn failed(call: &'static str) -> Fault {
     Fault::failed(call)
 }
 
-/// The same while a session is opened.
+/// Reports a failure while a session is opened.
 #[cold]
 pub(crate) fn refused(call: &'static str) -> Unsupported {
-    let Fault::Failed(reason) = failed(call) else { unreachable!("what failed() makes") };
+    let Fault::Failed(reason) = failed(call) else { unreachable!("failed() returns Fault::Failed") };
     Unsupported(reason)
 }
 
-/// Memory ran out where the contract knows no failure. Rust's own containers end the process then, too.
+/// Ends the process when memory is exhausted where the contract allows no failure, as Rust's containers do.
 #[cold]
 pub(crate) fn out_of_memory() -> ! {
     std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1024]>())

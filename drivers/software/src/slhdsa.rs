@@ -1,4 +1,4 @@
-//! Signatures of SLH-DSA, by `gantry-slh-dsa`: AWS-LC has none.
+//! SLH-DSA signatures, by `gantry-slh-dsa`, because AWS-LC has none.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use gantry_core::{Algorithm, Fault, Operation, Outcome, Prehash, SessionParams};
 use gantry_slh_dsa::{Error, ParameterSet, PreHash, PrivateKey, PublicKey};
 
 use crate::prehash::Function;
-use crate::session::{Opened, failed, wrong_kind};
+use crate::session::{SessionResult, failed, wrong_kind};
 
-/// FIPS 205. With the public key alone, sessions verify. Signatures are hedged by a random number, or deterministic if the session is.
-pub(crate) fn open(params: &SessionParams) -> Opened {
+/// Opens a session of FIPS 205. With only the public key, it verifies. Signatures are hedged by a random number, unless the
+/// session is deterministic.
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let set = ParameterSet::ALL.into_iter().find(|set| set.name().eq_ignore_ascii_case(params.algorithm().name()));
-    let set = set.ok_or(Unsupported::because("no parameter set of SLH-DSA"))?;
+    let set = set.ok_or(Unsupported::because("not a parameter set of SLH-DSA"))?;
     let bytes = params.key();
     let key = if !params.allows(Operation::Sign) {
         PublicKey::from_bytes(set, bytes).map(Key::Public)
@@ -22,17 +23,17 @@ pub(crate) fn open(params: &SessionParams) -> Opened {
     } else {
         PrivateKey::from_bytes(set, bytes).map(Key::Private)
     };
-    let key = key.map_err(|_| Unsupported::because("no key of SLH-DSA"))?;
-    let hash = match params.prehashed() {
+    let key = key.map_err(|_| Unsupported::because("invalid key for SLH-DSA"))?;
+    let hash = match params.prehash() {
         Prehash::Pure => None,
         Prehash::Hash(algorithm) => Some(hash(algorithm)?),
         _ => return Err(Unsupported::because("SLH-DSA signs messages and their digests")),
     };
-    let context = params.context_string().into();
+    let context = params.context().into();
     Ok(Arc::new(SlhDsa { key, hash, context, deterministic: params.is_deterministic() }))
 }
 
-/// The function that a message is hashed with, and what signatures call it.
+/// Returns the function that hashes a message, and its name in signatures.
 fn hash(algorithm: Algorithm) -> Result<(Function, PreHash), Unsupported> {
     let name = match algorithm {
         Algorithm::Sha224 => PreHash::Sha224,
@@ -46,9 +47,10 @@ fn hash(algorithm: Algorithm) -> Result<(Function, PreHash), Unsupported> {
         Algorithm::Sha3_512 => PreHash::Sha3_512,
         Algorithm::Shake128 => PreHash::Shake128,
         Algorithm::Shake256 => PreHash::Shake256,
-        _ => return Err(Unsupported::because("no function that messages are hashed with")),
+        _ => return Err(Unsupported::because("not a hash function for signatures")),
     };
-    let function = Function::of(algorithm).ok_or(Unsupported::because("the device lacks the function"))?;
+    let function =
+        Function::of(algorithm).ok_or(Unsupported::because("the device does not support the hash function"))?;
     Ok((function, name))
 }
 
@@ -68,7 +70,7 @@ impl SlhDsa {
     fn sign(&self, key: &PrivateKey, message: &[u8], output: &mut [u8]) -> Result<(), Fault> {
         let mut random = [0; 32];
         let n = key.public_key().parameter_set().n();
-        // SAFETY: room for as many bytes.
+        // SAFETY: the buffer has at least `n` bytes.
         if !self.deterministic && unsafe { lc::RAND_bytes(random.as_mut_ptr(), n) } != 1 {
             return Err(failed("RAND_bytes"));
         }

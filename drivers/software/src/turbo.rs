@@ -1,4 +1,4 @@
-//! TurboSHAKE and KT128, which AWS-LC does not have: those of RustCrypto.
+//! TurboSHAKE and KT128 by RustCrypto, because AWS-LC has none.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams};
 use turboshake::digest::{ExtendableOutputReset, Update};
 
-use crate::session::{Opened, wrong_kind};
+use crate::session::{SessionResult, wrong_kind};
 
-/// One of the functions, as its state, which is overwritten when it is dropped.
+/// The state of one of the functions, overwritten when dropped.
 pub(crate) trait Function: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static {}
 
 impl<T: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static> Function for T {}
 
-#[allow(clippy::unnecessary_wraps, reason = "what a row of the device's table calls")]
-pub(crate) fn open<F: Function>(_: &SessionParams) -> Opened {
+#[allow(clippy::unnecessary_wraps, reason = "the table of the device needs this signature")]
+pub(crate) fn open<F: Function>(_: &SessionParams) -> SessionResult {
     Ok(Arc::new(Session::<F>(PhantomData)))
 }
 

@@ -9,16 +9,16 @@ use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
 use crate::cipher::direction;
 use crate::context::{Context, Lease, Pool};
-use crate::session::{Opened, Secret, Span, failed, iv, refused, wrong_kind};
+use crate::session::{Secret, SessionResult, Span, failed, iv, refused, wrong_kind};
 
-pub(crate) fn open(params: &SessionParams) -> Opened {
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let mut session =
         Arc::new(XtsSession { key: Secret::zeroed(), encrypt: Pool::new(None), decrypt: Pool::new(None) });
     if let Some(session) = Arc::get_mut(&mut session) {
-        // In its place: a key that is moved leaves a copy behind.
+        // Write the key in place: moving it would leave a copy behind.
         *session.key = *key;
-        // Whether the keys are such as XTS can have is known when there is a context.
+        // AWS-LC checks the keys for XTS when the context is made.
         let first = if params.allows(Operation::Encrypt) { Operation::Encrypt } else { Operation::Decrypt };
         let context = session.context(first).ok_or_else(|| refused("EVP_CipherInit_ex"))?;
         let pool = if first == Operation::Encrypt { &mut session.encrypt } else { &mut session.decrypt };
@@ -27,7 +27,7 @@ pub(crate) fn open(params: &SessionParams) -> Opened {
     Ok(session)
 }
 
-/// The round keys differ between the directions, of which most sessions use one.
+/// A session with a pool for each direction, because their round keys differ. Most sessions use one direction.
 struct XtsSession {
     key: Secret<[u8; 64]>,
     encrypt: Pool<lc::EVP_CIPHER_CTX>,
@@ -43,7 +43,7 @@ impl XtsSession {
     fn context(&self, operation: Operation) -> Option<Context<lc::EVP_CIPHER_CTX>> {
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
         let (at, key, enc) = (context.as_mut_ptr(), self.key.as_ptr(), direction(operation));
-        // SAFETY: a new context, and a key of the 64 bytes that this cipher has.
+        // SAFETY: a new context, and a key of this cipher's 64 bytes.
         let good =
             unsafe { lc::EVP_CipherInit_ex(at, lc::EVP_aes_256_xts(), ptr::null_mut(), key, ptr::null(), enc) == 1 };
         good.then_some(context)
@@ -56,8 +56,8 @@ impl DeviceSession for XtsSession {
         let (tweak, data) = (iv::<16>(tweak)?, Span::new(data)?);
         let mut context = self.lease(operation)?;
         let context = context.as_mut_ptr();
-        // SAFETY: a context with its keys, to which a new IV brings a new data unit; buffers as `Span` promises. A length that
-        // XTS cannot have is refused here, if core has not refused it.
+        // SAFETY: a context with its keys, and a new IV that starts a new data unit; buffers as `Span` guarantees. AWS-LC
+        // refuses lengths that XTS does not allow, if core has not.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), tweak.as_ptr(), -1) == 1
                 && lc::EVP_Cipher(context, data.output, data.input, data.len) == 1

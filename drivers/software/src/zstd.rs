@@ -1,4 +1,4 @@
-//! Zstandard, by its own library. Frames have a checksum, as those of the command `zstd` do.
+//! Zstandard, by its own library. Frames have a checksum, like those of the command `zstd`.
 
 use std::sync::Arc;
 
@@ -7,18 +7,19 @@ use gantry_core::{Fault, Operation, Outcome, SessionParams};
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, ErrorCode, get_error_name};
 
-use crate::session::{Opened, wrong_kind};
-use crate::spare::Spare;
+use crate::free_list::FreeList;
+use crate::session::{SessionResult, wrong_kind};
 
-pub(crate) fn open(params: &SessionParams) -> Opened {
-    let level = i32::try_from(params.compression_level()).map_err(|_| Unsupported::because("no level of zstd"))?;
-    Ok(Arc::new(Zstd { level, compressors: Spare::new(), decompressors: Spare::new() }))
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
+    let level =
+        i32::try_from(params.level()).map_err(|_| Unsupported::because("invalid compression level for zstd"))?;
+    Ok(Arc::new(Zstd { level, compressors: FreeList::new(), decompressors: FreeList::new() }))
 }
 
 struct Zstd {
     level: i32,
-    compressors: Spare<CCtx<'static>>,
-    decompressors: Spare<DCtx<'static>>,
+    compressors: FreeList<CCtx<'static>>,
+    decompressors: FreeList<DCtx<'static>>,
 }
 
 impl Zstd {
@@ -30,7 +31,7 @@ impl Zstd {
     }
 }
 
-/// Whether the code is this error.
+/// Returns whether the code is this error.
 fn is(code: ErrorCode, error: ZSTD_ErrorCode) -> bool {
     code == (error as ErrorCode).wrapping_neg()
 }
@@ -42,7 +43,7 @@ impl DeviceSession for Zstd {
             Operation::Compress => {
                 self.compressors.with(|| self.compressor(), |context| context.compress2(output, input))
             }
-            // No frame is not the frame of nothing.
+            // Empty input is not a valid frame.
             Operation::Decompress if input.is_empty() => return Ok(Outcome::Malformed),
             Operation::Decompress => {
                 self.decompressors.with(DCtx::try_create, |context| context.decompress(output, input))
@@ -62,7 +63,7 @@ impl DeviceSession for Zstd {
                 Err(Fault::failed(get_error_name(code)))
             }
             Some(Err(_)) => Ok(Outcome::Malformed),
-            None => Err(Fault::failed("no memory for a context of zstd")),
+            None => Err(Fault::failed("out of memory for a context of zstd")),
         }
     }
 }

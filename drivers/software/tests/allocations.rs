@@ -1,4 +1,5 @@
-//! A request allocates nothing: neither in Rust, nor in AWS-LC. Alone in its process, whose allocators it replaces.
+//! Checks that a request allocates nothing, neither in Rust nor in AWS-LC. Needs its own process, because it replaces the
+//! allocators.
 
 mod common;
 
@@ -11,7 +12,7 @@ use common::{Case, offered, params, software};
 use gantry_core::{Algorithm, Operation};
 
 thread_local! {
-    /// Of this thread: what the test harness does beside it in another one is not the requests'.
+    /// Counts this thread only, because the test harness allocates in others.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -21,16 +22,16 @@ fn count() {
 
 struct Counting;
 
-// SAFETY: the system's allocator, and a count in a thread-local without a destructor, which allocates nothing itself.
+// SAFETY: the system's allocator, and a count in a thread-local without a destructor, which does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -46,7 +47,7 @@ unsafe extern "C" {
 
 unsafe extern "C" fn counted_malloc(bytes: usize, _: *const c_char, _: c_int) -> *mut c_void {
     count();
-    // SAFETY: without conditions.
+    // SAFETY: the function has no preconditions.
     unsafe { malloc(bytes) }
 }
 
@@ -63,13 +64,13 @@ unsafe extern "C" fn counted_free(pointer: *mut c_void, _: *const c_char, _: c_i
 
 #[test]
 fn direct_requests_allocate_nothing_after_the_first() {
-    // SAFETY: AWS-LC has not allocated yet in this process, and the three fit together.
+    // SAFETY: AWS-LC has not allocated in this process yet, and the three functions fit together.
     let counting =
         unsafe { lc::CRYPTO_set_mem_functions(Some(counted_malloc), Some(counted_realloc), Some(counted_free)) == 1 };
     assert!(counting);
     let gantry = software();
     let before = ALLOCATIONS.get();
-    // AWS-LC allocates the numbers and points with which it computes on P-256 and in RSA.
+    // AWS-LC allocates numbers and points for P-256 and RSA.
     let numbers = |algorithm: Algorithm| {
         [Algorithm::EcdsaP256, Algorithm::EcdhP256].contains(&algorithm) || gantry_core::sample_key(algorithm).is_some()
     };
@@ -91,5 +92,5 @@ fn direct_requests_allocate_nothing_after_the_first() {
         (0..3).for_each(|_| round());
         assert_eq!(ALLOCATIONS.get() - warm, 0, "{algorithm}");
     }
-    assert!(ALLOCATIONS.get() > before + 100, "the count counts");
+    assert!(ALLOCATIONS.get() > before + 100, "allocations are counted");
 }

@@ -4,13 +4,13 @@ use gantry_core::{Algorithm, Error, Gantry, Outcome, Request, Session, SessionPa
 use gantry_driver_software::SoftwareDriver;
 
 #[test]
-fn requests_of_any_sessions_run_side_by_side_and_a_mistake_is_its_own_request_s() {
+fn batches_mix_sessions_and_a_mistake_affects_only_its_request() {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
     let session = |algorithm, key: &[u8]| gantry.session(SessionParams::new(algorithm, key)).unwrap();
     let (aead, digest) = (session(Algorithm::Aes128Gcm, &[7; 16]), session(Algorithm::Sha256, &[]));
     let other = session(Algorithm::Aes128Gcm, &[9; 16]);
     let (mut data, mut tags, mut digests) = ([[7; 32]; 4], [[0; 16]; 4], [[0; 32]; 2]);
-    let [sealed, theirs, wrong, forged] = &mut data;
+    let [sealed, other_data, wrong, forged] = &mut data;
     let [first, second, third, fourth] = &mut tags;
     let [one, two] = &mut digests;
     let sessions = [&aead, &digest, &other, &aead, &aead, &digest, &aead];
@@ -18,11 +18,11 @@ fn requests_of_any_sessions_run_side_by_side_and_a_mistake_is_its_own_request_s(
     let mut requests = [
         Request::seal(&[1; 12], &[], sealed, first),
         Request::digest(b"abc", one),
-        Request::seal(&[1; 12], &[], theirs, second),
+        Request::seal(&[1; 12], &[], other_data, second),
         Request::seal(&[1; 0], &[], wrong, third),
         Request::open(&[1; 12], &[], forged, fourth),
         Request::digest(b"abc", two),
-        // No operation of this session.
+        // An operation that this session does not have.
         Request::decompress(&[], &mut [], &mut sum),
     ];
     Session::process_each(&sessions, &mut requests).unwrap();

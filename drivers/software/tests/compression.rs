@@ -1,4 +1,4 @@
-//! What is compressed here is read by the programs that everybody has, and the other way round; and bombs stay in their buffers.
+//! Checks that common programs read our compressed data and we read theirs, and that decompression bombs stay in their buffers.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{bytes, software};
 use gantry_core::{Algorithm, AlgorithmInfo, Error, Outcome, Session, SessionParams};
 
 fn session(algorithm: Algorithm, level: usize) -> Session {
-    software().session(SessionParams::new(algorithm, &[]).level(level)).unwrap()
+    software().session(SessionParams::new(algorithm, &[]).with_level(level)).unwrap()
 }
 
 fn compress(session: &Session, data: &[u8]) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn compress(session: &Session, data: &[u8]) -> Vec<u8> {
     compressed
 }
 
-/// What a program writes that reads `input`.
+/// Returns the output of a program for `input`.
 fn program(command: &[&str], input: &[u8]) -> Vec<u8> {
     let mut child =
         Command::new(command[0]).args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -32,42 +32,42 @@ fn program(command: &[&str], input: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// Few letters, noise, and what came long before.
+/// Returns a few distinct letters, noise, and a distant repetition.
 fn data() -> Vec<u8> {
     let letters: Vec<u8> = bytes(200_000, 3).into_iter().map(|byte| b'a' + byte % 7).collect();
     [&letters[..], &bytes(5000, 4), &letters[..70_000]].concat()
 }
 
 #[test]
-fn gzip_and_zstd_read_what_is_written_here_and_the_other_way_round() {
+fn gzip_and_zstd_are_compatible_in_both_directions() {
     let data = data();
     for (algorithm, name, levels) in [(Algorithm::Gzip, "gzip", [1, 6, 9]), (Algorithm::Zstd, "zstd", [1, 3, 19])] {
         if Command::new(name).arg("--version").output().is_err() {
-            // gzip is part of every system.
+            // Every system has gzip.
             gantry_lab::skip(name);
             continue;
         }
         let mut lengths = Vec::new();
         for level in levels {
             let session = session(algorithm, level);
-            let ours = compress(&session, &data);
-            assert_eq!(program(&[name, "-dc"], &ours), data, "{name} {level}");
-            let theirs = program(&[name, "-c", &format!("-{level}")], &data);
+            let compressed = compress(&session, &data);
+            assert_eq!(program(&[name, "-dc"], &compressed), data, "{name} {level}");
+            let program_output = program(&[name, "-c", &format!("-{level}")], &data);
             let mut back = vec![0; data.len()];
-            assert_eq!(session.decompress(&theirs, &mut back), Ok(data.len()));
+            assert_eq!(session.decompress(&program_output, &mut back), Ok(data.len()));
             assert_eq!(back, data, "{name} {level}");
-            lengths.push(ours.len());
+            lengths.push(compressed.len());
         }
         assert!(lengths[2] < lengths[0], "{name}: levels {levels:?} leave {lengths:?} bytes");
-        // Members and frames one after another are files, too.
+        // Concatenated members or frames are valid files too.
         let two = [compress(&session(algorithm, 1), b"one, "), compress(&session(algorithm, 9), b"two")].concat();
         assert_eq!(program(&[name, "-dc"], &two), b"one, two");
     }
 }
 
-/// A megabyte of zeros is a thousand bytes; what comes out is as long as the buffer, or nothing.
+/// A megabyte of zeros compresses to about a thousand bytes. Decompression fills at most the buffer.
 #[test]
-fn a_bomb_ends_where_its_buffer_does() {
+fn a_decompression_bomb_stays_in_its_buffer() {
     for algorithm in [Algorithm::Deflate, Algorithm::Zlib, Algorithm::Gzip, Algorithm::Zstd] {
         let session = session(algorithm, 9);
         let bomb = compress(&session, &vec![0; 1 << 20]);
@@ -80,7 +80,7 @@ fn a_bomb_ends_where_its_buffer_does() {
 }
 
 #[test]
-fn a_result_that_has_no_room_is_no_fault() {
+fn a_result_that_does_not_fit_is_an_outcome() {
     let gantry = software();
     for algorithm in [Algorithm::Deflate, Algorithm::Zlib, Algorithm::Gzip, Algorithm::Zstd] {
         let session = gantry.session(SessionParams::new(algorithm, &[])).unwrap();

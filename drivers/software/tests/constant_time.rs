@@ -1,4 +1,4 @@
-//! Where a tag is wrong decides nothing. Run by `scripts/constant-time`, in valgrind.
+//! Checks that the position of a wrong byte in a tag affects no branch. Run by `scripts/constant-time`, in valgrind.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -11,13 +11,13 @@ use memcheck::{decisions, is_secret, public, secret, self_test};
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn a_decision_by_a_secret_is_seen() {
+fn detects_a_branch_on_a_secret() {
     self_test();
 }
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn comparing_tags_decides_nothing() {
+fn comparing_tags_does_not_branch_on_secrets() {
     for length in [0, 1, 12, 16, 20, 32, 64] {
         let (mut one, mut other) = (bytes(length, 1), bytes(length, 2));
         secret(&mut one);
@@ -28,10 +28,10 @@ fn comparing_tags_decides_nothing() {
     }
 }
 
-/// With SK.seed as the secret: SK.prf decides which keys sign, and a signature tells everybody.
+/// Treats only SK.seed as secret: SK.prf decides the keys that sign, and a signature reveals these.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn signing_with_slh_dsa_decides_nothing_by_the_secret_seed() {
+fn signing_with_slh_dsa_does_not_branch_on_the_secret_seed() {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
     let device = &gantry.devices()[0];
     for algorithm in [Algorithm::SlhDsaSha2_128f, Algorithm::SlhDsaSha2_192f, Algorithm::SlhDsaShake128f] {
@@ -39,20 +39,19 @@ fn signing_with_slh_dsa_decides_nothing_by_the_secret_seed() {
         let mut key = bytes(algorithm.info().key.max, 3);
         let seed = key.len() / 4;
         secret(&mut key[..seed]);
-        let params = SessionParams::new(algorithm, &key).direction(Direction::Encrypt).deterministic();
-        let mut signature = vec![0; params.tag_length()];
-        let decided = decisions(|| gantry.session(params).unwrap().sign(b"a message", &mut signature).unwrap());
-        assert_eq!(decided, 0, "{algorithm}");
-        // But for the randomizer at its beginning.
+        let params = SessionParams::new(algorithm, &key).with_direction(Direction::Encrypt).deterministic();
+        let mut signature = vec![0; params.tag_len()];
+        let branches = decisions(|| gantry.session(params).unwrap().sign(b"a message", &mut signature).unwrap());
+        assert_eq!(branches, 0, "{algorithm}");
+        // Everything but the randomizer at its beginning.
         assert!(is_secret(&signature[seed..]), "{algorithm}");
     }
 }
 
-/// With secret keys: a device looks at the tag as a whole, and then decides once. Were it to go from byte to byte, it would decide
-/// once for each.
+/// With secret keys, a device must compare the whole tag and branch once. A comparison byte by byte would branch once for each.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn where_a_tag_is_wrong_decides_nothing() {
+fn the_position_of_a_wrong_byte_in_a_tag_affects_no_branch() {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
     let device = &gantry.devices()[0];
     let mut tested = 0;
@@ -63,10 +62,10 @@ fn where_a_tag_is_wrong_decides_nothing() {
         secret(&mut key);
         secret(&mut mac_key);
         let params = SessionParams::new(algorithm, &key);
-        let params = if info.cipher.is_some() { params.mac_key(&mac_key) } else { params };
+        let params = if info.cipher.is_some() { params.with_mac_key(&mac_key) } else { params };
         let session = gantry.session(params).unwrap();
         let (iv, aad) = (bytes(info.iv.min, 5), bytes(20, 6));
-        let (mut data, mut tag) = (bytes(64, 7), vec![0; session.params().tag_length()]);
+        let (mut data, mut tag) = (bytes(64, 7), vec![0; session.params().tag_len()]);
         session.seal(&iv, &aad, &mut data, &mut tag).unwrap();
         assert!(is_secret(&tag), "{algorithm}");
         public(&mut data);
@@ -87,7 +86,7 @@ fn where_a_tag_is_wrong_decides_nothing() {
     assert!(tested > 0);
 }
 
-/// Bytes that are no pattern.
+/// Returns bytes without a simple pattern.
 fn bytes(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|i| (((i + seed) * 167) >> 3) as u8).collect()
 }

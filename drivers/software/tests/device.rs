@@ -1,5 +1,5 @@
-//! The software device through core, as programs reach it. The conformance suite judges its answers by vectors; here its
-//! ways in are compared with each other, and its refusals are looked at.
+//! Tests the software device through core, as programs use it. The conformance suite checks its results with vectors; these
+//! tests compare its call paths and check its refusals.
 
 mod common;
 
@@ -11,7 +11,7 @@ use gantry_driver_software::SoftwareDriver;
 
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 1000, 4101];
 
-/// What the forward operation makes of a case, in place and directly.
+/// Returns the result of the forward operation, run directly and in place.
 fn answer(session: &Session, case: &Case) -> (Vec<u8>, Vec<u8>) {
     let operation = session.params().algorithm().kind().operations()[0];
     let (mut output, mut tag) = case.buffers(session);
@@ -19,13 +19,13 @@ fn answer(session: &Session, case: &Case) -> (Vec<u8>, Vec<u8>) {
     (output, tag)
 }
 
-/// A signature that is another one each time is good if it can be verified.
+/// Returns true if the results are equal, or if a randomized signature verifies.
 fn same(session: &Session, case: &Case, got: &[u8], expected: &[u8]) -> bool {
     let randomized = session.params().algorithm().info().randomized;
     if randomized { session.verify(&case.input, got).is_ok() } else { got == expected }
 }
 
-/// From one buffer to another.
+/// Returns a request from one buffer to another.
 fn request<'a>(
     case: &'a Case,
     operation: Operation,
@@ -48,12 +48,12 @@ fn request<'a>(
     }
 }
 
-/// What cannot be measured is left out by the policies that learn, as soon as others are known.
+/// Learning policies leave operations without measurements out as soon as they know others.
 #[test]
 fn every_operation_can_be_measured() {
     let gantry = software();
     let device = &gantry.devices()[0];
-    // A signature of most sets of SLH-DSA takes longer than all the rest.
+    // A signature of most SLH-DSA sets takes longer than everything else.
     let is_long = |algorithm: A| algorithm.is_slh_dsa() && algorithm != A::SlhDsaSha2_128f;
     for capability in device.capabilities().iter().filter(|capability| !is_long(capability.algorithm)) {
         for &operation in capability.operations {
@@ -73,14 +73,14 @@ fn every_algorithm_is_admitted_by_its_known_answers() {
 }
 
 #[test]
-fn a_batch_of_all_lengths_gives_what_direct_requests_give_and_goes_back_again() {
+fn batches_of_all_lengths_equal_direct_requests() {
     let gantry = software();
     for algorithm in offered(&gantry) {
         let session = gantry.session(params(algorithm)).unwrap();
         let cases = LENGTHS.map(|len| Case::new(algorithm, len));
         let answers: Vec<_> = cases.iter().map(|case| answer(&session, case)).collect();
         for operation in algorithm.kind().operations() {
-            let back = operation.is_back();
+            let back = operation.is_inverse();
             let mut buffers: Vec<_> = (cases.iter().zip(&answers))
                 .map(|(case, (output, tag))| {
                     let (_, fresh_tag) = case.buffers(&session);
@@ -110,7 +110,7 @@ fn a_batch_of_all_lengths_gives_what_direct_requests_give_and_goes_back_again() 
 }
 
 #[test]
-fn streams_of_any_pieces_give_what_one_request_gives() {
+fn streams_equal_single_requests() {
     let gantry = software();
     let streaming = gantry.devices()[0].capabilities().iter().filter(|capability| capability.streaming);
     for algorithm in streaming.map(|capability| capability.algorithm) {
@@ -184,11 +184,11 @@ fn a_truncated_tag_is_the_beginning_of_the_whole_one() {
     for algorithm in offered(&gantry).filter(|algorithm| !algorithm.info().randomized) {
         let tags = algorithm.info().tag;
         let case = Case::new(algorithm, 77);
-        // Of digests of any length, a few blocks.
+        // A few blocks, if the digest may have any length.
         let most = tags.max.min(600);
-        let whole = answer(&gantry.session(params(algorithm).tag_len(most)).unwrap(), &case);
+        let whole = answer(&gantry.session(params(algorithm).with_tag_len(most)).unwrap(), &case);
         for tag_len in (tags.min.max(1)..=most).step_by(tags.step) {
-            let session = gantry.session(params(algorithm).tag_len(tag_len)).unwrap();
+            let session = gantry.session(params(algorithm).with_tag_len(tag_len)).unwrap();
             let (output, tag) = answer(&session, &case);
             match algorithm {
                 // CCM authenticates the length of its tag (RFC 3610, 2.2).
@@ -205,7 +205,7 @@ fn a_truncated_tag_is_the_beginning_of_the_whole_one() {
 }
 
 #[test]
-fn what_was_changed_does_not_open_and_leaves_no_plaintext() {
+fn forgeries_are_refused_and_leave_no_plaintext() {
     let gantry = software();
     for algorithm in offered(&gantry).filter(|algorithm| algorithm.kind() == Kind::Aead) {
         let session = gantry.session(params(algorithm)).unwrap();
@@ -233,11 +233,11 @@ fn what_was_changed_does_not_open_and_leaves_no_plaintext() {
             let untouched = output.iter().all(|byte| *byte == 0x55);
             assert!(untouched || output.iter().all(|byte| *byte == 0), "{algorithm}, forgery {number}, apart");
         }
-        // Nothing of them is left behind for the next request, or for the program around it.
+        // The failures leave no state behind, neither for the next request nor for the host program.
         let mut data = sealed.clone();
         assert_eq!(session.open(&case.iv, &case.aad, &mut data, &tag), Ok(()), "{algorithm}");
         assert_eq!(data, case.input);
-        // SAFETY: reads the queue of this thread.
+        // SAFETY: reads the error queue of this thread.
         assert_eq!(unsafe { lc::ERR_peek_error() }, 0, "{algorithm}");
     }
 }
@@ -246,10 +246,10 @@ fn what_was_changed_does_not_open_and_leaves_no_plaintext() {
 fn gcm_and_ccm_take_every_length_of_nonce() {
     let gantry = software();
     for algorithm in [A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm, A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm] {
-        let session = gantry.session(params(algorithm)).unwrap();
-        let ivs = algorithm.info().iv;
+        let session = gantry.session(params(algorithm).with_any_nonce()).unwrap();
+        let ivs = session.params().iv_lengths();
         let mut tags = Vec::new();
-        // Up and down again, so that no length profits from the one before.
+        // Lengths go up and down, so that none benefits from the one before.
         for len in (ivs.min..=ivs.max.min(140)).chain([1000, 7]).filter(|len| ivs.allows(*len)) {
             let case = Case { iv: bytes(len, 3), aad: Vec::new(), input: bytes(50, 4) };
             let (mut data, tag) = answer(&session, &case);
@@ -263,7 +263,7 @@ fn gcm_and_ccm_take_every_length_of_nonce() {
 }
 
 #[test]
-fn a_length_that_cannot_be_is_refused_and_nothing_is_written() {
+fn invalid_lengths_are_refused_and_nothing_is_written() {
     let gantry = software();
     for (algorithm, iv, len) in [
         (A::Aes128Ecb, 0, 15),
@@ -286,7 +286,7 @@ fn a_length_that_cannot_be_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn chacha20_runs_up_to_its_last_block_and_not_around() {
+fn chacha20_does_not_wrap_its_block_counter() {
     let gantry = software();
     let session = gantry.session(params(A::ChaCha20)).unwrap();
     let mut iv = bytes(16, 1);
@@ -301,7 +301,7 @@ fn chacha20_runs_up_to_its_last_block_and_not_around() {
     stream.update(&mut data[..100]).unwrap();
     stream.update(&mut data[100..]).unwrap();
     assert_eq!(data, bytes(128, 2));
-    let refused = Fault::failed("the algorithm has no data of this length");
+    let refused = Fault::failed("the algorithm does not accept data of this length");
     assert_eq!(stream.update(&mut [0]), Err(Error::Device { algorithm: A::ChaCha20, last: refused }));
 }
 
@@ -324,7 +324,7 @@ fn sixteen_threads_share_a_session() {
                         let Some(back) = algorithm.kind().operations().get(1) else { continue };
                         let (mut data, mut tag) = expected.clone();
                         case.direct(session, *back, &mut data, &mut tag).unwrap();
-                        // Of a signature, the verdict is all.
+                        // Verification has no result but the outcome.
                         assert!(*back == Operation::Verify || data == case.input, "{algorithm}");
                     }
                 });
@@ -333,9 +333,9 @@ fn sixteen_threads_share_a_session() {
     }
 }
 
-/// Core checks lengths; a caller of the driver itself who does not must still not reach memory that is not his.
+/// Core checks lengths. A caller of the driver itself that does not must still not access memory outside of its buffers.
 #[test]
-fn wrong_lengths_past_core_are_faults() {
+fn wrong_lengths_without_the_checks_of_core_are_faults() {
     let found = SoftwareDriver.discover().remove(0);
     let Found::Device(device) = found else { panic!("the software device is never excluded") };
     for capability in &device.info().capabilities {
@@ -351,7 +351,7 @@ fn wrong_lengths_past_core_are_faults() {
         let data = || Buffers::Separate { input: &case.input, output: &mut [] };
         let (iv, tag_len) = (&case.iv[..], info.tag.max);
         let wrong = match algorithm.kind() {
-            // All lengths are right.
+            // Every length is valid.
             Kind::Digest if info.xof.is_some() => {
                 vec![session.run(Operands::Mac { iv, input: &case.input, output: &mut long })]
             }
@@ -415,7 +415,7 @@ fn wrong_lengths_past_core_are_faults() {
                     let (packet, payload, next_header) = (&mut long[..length], &mut payload, &mut 4);
                     session.run(Operands::Packet { operation, number: 1, packet, payload, next_header })
                 };
-                // A payload that has not this packet, and none at all.
+                // Payloads that do not fit the packet, and other operations.
                 vec![
                     wrong(Operation::Protect, 65, 7),
                     wrong(Operation::Protect, 3, 0),
@@ -447,7 +447,7 @@ fn wrong_lengths_past_core_are_faults() {
                     session.run(Operands::Sign { input, output: &mut bytes(tag_len, 1) }),
                 ]
             }
-            other => panic!("{algorithm}: nothing wrong is known of a {other}"),
+            other => panic!("{algorithm}: no wrong request is defined for {other}"),
         };
         for result in wrong {
             assert!(matches!(result, Err(Fault::Failed(_))), "{algorithm}: {result:?}");

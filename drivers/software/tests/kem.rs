@@ -1,4 +1,4 @@
-//! ML-KEM on the software device, through sessions, batches and queues.
+//! Tests ML-KEM on the software device, through sessions, batches and queues.
 
 use gantry_core::driver::Operands;
 use gantry_core::{
@@ -11,12 +11,12 @@ fn software() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// Bytes that are no pattern.
+/// Returns bytes without a simple pattern.
 fn bytes(count: usize, seed: usize) -> Vec<u8> {
     (0..count).map(|at| (((at + 7) * (at + seed) * 37) >> 3) as u8).collect()
 }
 
-/// Algorithm, bytes of a private key that is written out, of a public key, and of a ciphertext (FIPS 203, table 3).
+/// Algorithm, and the bytes of an expanded private key, a public key and a ciphertext (FIPS 203, table 3).
 const SETS: [(Algorithm, usize, usize, usize); 3] = [
     (Algorithm::MlKem512, 1632, 800, 768),
     (Algorithm::MlKem768, 2400, 1184, 1088),
@@ -24,37 +24,37 @@ const SETS: [(Algorithm, usize, usize, usize); 3] = [
 ];
 
 fn keyless(algorithm: Algorithm) -> Session {
-    software().session(SessionParams::new(algorithm, &[]).direction(Direction::Encrypt)).unwrap()
+    software().session(SessionParams::new(algorithm, &[]).with_direction(Direction::Encrypt)).unwrap()
 }
 
 #[test]
-fn who_has_the_private_key_gets_the_secret_whichever_way_it_is_written() {
+fn decapsulation_accepts_both_forms_of_the_private_key() {
     for (algorithm, private, public, ciphertext) in SETS {
         let (peer, seed) = (keyless(algorithm), bytes(64, 1));
         let mut written = [vec![0; 64], vec![0; private]];
         for private in &mut written {
             let mut of_seed = vec![0; public];
             peer.run(Operands::KeyGen { seed: &seed, private, public: &mut of_seed }).unwrap().ok().unwrap();
-            let (mut sent, mut theirs) = (vec![0; ciphertext], [0; 32]);
-            peer.encapsulate(&of_seed, &mut sent, &mut theirs).unwrap();
-            let ours = software().session(SessionParams::new(algorithm, private)).unwrap();
+            let (mut sent, mut peer_secret) = (vec![0; ciphertext], [0; 32]);
+            peer.encapsulate(&of_seed, &mut sent, &mut peer_secret).unwrap();
+            let receiver = software().session(SessionParams::new(algorithm, private)).unwrap();
             let mut secret = [0; 32];
-            ours.decapsulate(&sent, &mut secret).unwrap();
-            assert_eq!(secret, theirs, "{algorithm}");
-            // One that was changed has a secret of its own, the same each time.
+            receiver.decapsulate(&sent, &mut secret).unwrap();
+            assert_eq!(secret, peer_secret, "{algorithm}");
+            // A modified ciphertext yields another secret, the same each time.
             sent[7] ^= 1;
             let mut others = [[0; 32]; 2];
             for other in &mut others {
-                ours.decapsulate(&sent, other).unwrap();
+                receiver.decapsulate(&sent, other).unwrap();
             }
-            assert!(others[0] == others[1] && others[0] != theirs && others[0] != [0; 32], "{algorithm}");
+            assert!(others[0] == others[1] && others[0] != peer_secret && others[0] != [0; 32], "{algorithm}");
         }
         assert_eq!(written[0], seed, "the short private key is the seed");
     }
 }
 
 #[test]
-fn without_random_bytes_the_device_draws_its_own() {
+fn the_device_draws_missing_random_bytes() {
     for (algorithm, private, public, ciphertext) in SETS {
         let session = keyless(algorithm);
         let keys = || {
@@ -76,7 +76,7 @@ fn without_random_bytes_the_device_draws_its_own() {
 
 /// FIPS 203, 7.2: the modulus check, and the type check.
 #[test]
-fn what_is_no_encapsulation_key_is_refused() {
+fn invalid_encapsulation_keys_are_refused() {
     for (algorithm, _, public, ciphertext) in SETS {
         let session = keyless(algorithm);
         let (mut sent, mut secret) = (vec![9; ciphertext], [9; 32]);
@@ -87,7 +87,7 @@ fn what_is_no_encapsulation_key_is_refused() {
             }
             other => panic!("{algorithm}: {other:?}"),
         };
-        // The number 3329 in the first place, in the last one, and all ones.
+        // The number 3329 in the first and in the last place, and all ones.
         let mut first = vec![0; public];
         (first[0], first[1]) = (0x01, 0x0d);
         let mut last = vec![0; public];
@@ -103,7 +103,7 @@ fn what_is_no_encapsulation_key_is_refused() {
 
 /// FIPS 203, 7.3: the hash check.
 #[test]
-fn what_is_no_decapsulation_key_opens_no_session() {
+fn invalid_decapsulation_keys_open_no_session() {
     for (algorithm, private, public, ciphertext) in SETS {
         let (mut key, mut peer) = (vec![0; private], vec![0; public]);
         keyless(algorithm).key_gen(&mut key, &mut peer).unwrap();
@@ -112,7 +112,7 @@ fn what_is_no_decapsulation_key_opens_no_session() {
             session.decapsulate(&vec![0; ciphertext], &mut [0; 32])
         };
         assert!(decapsulate(&key).is_ok());
-        // A bit of the public key inside, and of its hash.
+        // Flip a bit of the public key in the private one, and of its hash.
         for place in [private - 64 - 7, private - 64 + 7] {
             let mut wrong = key.clone();
             wrong[place] ^= 1;
@@ -124,7 +124,7 @@ fn what_is_no_decapsulation_key_opens_no_session() {
 }
 
 #[test]
-fn lengths_and_directions_that_are_not_right_are_misuse() {
+fn wrong_lengths_and_directions_are_misuse() {
     let (algorithm, private, public, ciphertext) = SETS[1];
     let session = keyless(algorithm);
     let misuse = |operands: Operands<'_>| match session.run(operands) {
@@ -144,13 +144,13 @@ fn lengths_and_directions_that_are_not_right_are_misuse() {
     assert!(matches!(misuse(short), Misuse::SeedLength { got: 31, takes: 32, .. }));
     let other = Operands::Decapsulate { input: &sent, output: &mut secret };
     assert!(matches!(misuse(other), Misuse::Operation { .. }), "it has no private key");
-    let params = SessionParams::new(algorithm, &[1; 64]).direction(Direction::Decrypt);
+    let params = SessionParams::new(algorithm, &[1; 64]).with_direction(Direction::Decrypt);
     let decapsulates = software().session(params).unwrap();
     assert!(matches!(decapsulates.key_gen(&mut key, &mut peer), Err(Error::Misuse(Misuse::Operation { .. }))));
     assert!(matches!(decapsulates.decapsulate(&sent[1..], &mut secret), Err(Error::Refused(Outcome::BadLength))));
 }
 
-/// A submission that is done.
+/// Runs a submission and returns it.
 fn done(queue: &mut Queue, session: &Session, submission: Submission) -> Submission {
     queue.submit(session, submission).unwrap();
     let mut done = None;
@@ -164,7 +164,7 @@ fn done(queue: &mut Queue, session: &Session, submission: Submission) -> Submiss
 }
 
 #[test]
-fn batches_and_queues_give_what_single_requests_give() {
+fn batches_and_queues_equal_single_requests() {
     let (algorithm, private, public, ciphertext) = SETS[1];
     let (session, seeds) = (keyless(algorithm), [bytes(64, 1), bytes(64, 2)]);
     let mut keys = seeds.each_ref().map(|_| (vec![0; private], vec![0; public]));
@@ -189,7 +189,7 @@ fn batches_and_queues_give_what_single_requests_give() {
 }
 
 #[test]
-fn a_queue_refuses_keys_of_what_makes_none() {
+fn a_queue_refuses_key_generation_for_other_algorithms() {
     let session = software().session(SessionParams::new(Algorithm::HmacSha256, &[1; 32])).unwrap();
     let mut queue = session.gantry().queue(QueueOptions::default()).unwrap();
     let refused = queue.submit(&session, Submission::key_gen(Algorithm::HmacSha256, &[]));

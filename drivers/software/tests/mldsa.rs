@@ -1,4 +1,4 @@
-//! ML-DSA on the software device: what a session signs of a message, and under which key.
+//! Tests ML-DSA on the software device: the message representations and the keys of sessions.
 
 use gantry_core::{Algorithm, Direction, Error, Gantry, Outcome, Prehash, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
@@ -7,14 +7,14 @@ fn software() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// A key of NIST's: the seed, and the public key.
+/// A key from NIST: the seed, and the public key.
 struct Key {
     algorithm: Algorithm,
     seed: Vec<u8>,
     public: Vec<u8>,
 }
 
-/// The first of each parameter set, of `scripts/acvp.py`.
+/// Returns the first key of each parameter set, from the vectors of `scripts/acvp.py`.
 fn keys() -> Vec<Key> {
     let text = include_str!("../../../conformance/vectors/ml-dsa.txt");
     let sections = text.split("\n[").skip(1);
@@ -38,13 +38,13 @@ impl Key {
     }
 
     fn verifies(&self, change: impl Fn(SessionParams) -> SessionParams) -> Session {
-        let params = SessionParams::new(self.algorithm, &self.public).direction(Direction::Decrypt);
+        let params = SessionParams::new(self.algorithm, &self.public).with_direction(Direction::Decrypt);
         software().session(change(params)).unwrap()
     }
 }
 
 fn signature(session: &Session, message: &[u8]) -> Vec<u8> {
-    let mut signature = vec![0; session.params().tag_length()];
+    let mut signature = vec![0; session.params().tag_len()];
     session.sign(message, &mut signature).unwrap();
     signature
 }
@@ -54,31 +54,31 @@ fn bad(result: &Result<(), Error>) -> bool {
 }
 
 #[test]
-fn a_signature_is_for_its_context_and_for_what_was_signed_of_the_message() {
+fn a_signature_is_bound_to_its_context_and_prehash() {
     type Change = fn(SessionParams) -> SessionParams;
-    let ways: [Change; 6] = [
+    let variants: [Change; 6] = [
         |params| params,
-        |params| params.context(b"one"),
-        |params| params.context(b"another"),
-        |params| params.prehash(Prehash::Hash(Algorithm::Sha512)),
-        |params| params.prehash(Prehash::Hash(Algorithm::Shake256)),
-        |params| params.prehash(Prehash::Hash(Algorithm::Sha512)).context(b"one"),
+        |params| params.with_context(b"one"),
+        |params| params.with_context(b"another"),
+        |params| params.with_prehash(Prehash::Hash(Algorithm::Sha512)),
+        |params| params.with_prehash(Prehash::Hash(Algorithm::Shake256)),
+        |params| params.with_prehash(Prehash::Hash(Algorithm::Sha512)).with_context(b"one"),
     ];
     for key in keys() {
-        for (made, sign) in ways.iter().enumerate() {
+        for (made, sign) in variants.iter().enumerate() {
             let (signer, message) = (key.signs(sign), b"a message");
-            let made_of_it = signature(&signer, message);
-            signer.verify(message, &made_of_it).unwrap();
-            assert_ne!(signature(&signer, message), made_of_it, "{}: a random number goes into it", key.algorithm);
-            for (read, verify) in ways.iter().enumerate() {
-                let verdict = key.verifies(verify).verify(message, &made_of_it);
+            let signed = signature(&signer, message);
+            signer.verify(message, &signed).unwrap();
+            assert_ne!(signature(&signer, message), signed, "{}: a random number goes into it", key.algorithm);
+            for (read, verify) in variants.iter().enumerate() {
+                let verdict = key.verifies(verify).verify(message, &signed);
                 assert!(
                     if made == read { verdict.is_ok() } else { bad(&verdict) },
                     "{}: {made}, {read}",
                     key.algorithm
                 );
             }
-            assert!(bad(&key.verifies(sign).verify(b"a massage", &made_of_it)));
+            assert!(bad(&key.verifies(sign).verify(b"a massage", &signed)));
         }
     }
 }
@@ -86,7 +86,7 @@ fn a_signature_is_for_its_context_and_for_what_was_signed_of_the_message() {
 /// FIPS 204, algorithms 2 and 7: μ = H(H(pk, 64) ‖ 0 ‖ |ctx| ‖ ctx ‖ M, 64).
 #[test]
 fn the_representative_may_be_computed_elsewhere() {
-    let shake = software().session(SessionParams::new(Algorithm::Shake256, &[]).tag_len(64)).unwrap();
+    let shake = software().session(SessionParams::new(Algorithm::Shake256, &[]).with_tag_len(64)).unwrap();
     let hash = |message: &[u8]| {
         let mut digest = [0; 64];
         shake.digest(message, &mut digest).unwrap();
@@ -95,28 +95,28 @@ fn the_representative_may_be_computed_elsewhere() {
     for key in keys() {
         let (context, message) = (b"context", b"a message");
         let mu = hash(&[&hash(&key.public)[..], &[0, 7], context, message].concat());
-        let of_message = signature(&key.signs(|params| params.context(context)), message);
-        let of_mu = signature(&key.signs(|params| params.prehash(Prehash::Mu)), &mu);
-        key.verifies(|params| params.prehash(Prehash::Mu)).verify(&mu, &of_message).unwrap();
-        key.verifies(|params| params.context(context)).verify(message, &of_mu).unwrap();
-        let short = key.verifies(|params| params.prehash(Prehash::Mu)).verify(&mu[1..], &of_mu);
+        let of_message = signature(&key.signs(|params| params.with_context(context)), message);
+        let of_mu = signature(&key.signs(|params| params.with_prehash(Prehash::Mu)), &mu);
+        key.verifies(|params| params.with_prehash(Prehash::Mu)).verify(&mu, &of_message).unwrap();
+        key.verifies(|params| params.with_context(context)).verify(message, &of_mu).unwrap();
+        let short = key.verifies(|params| params.with_prehash(Prehash::Mu)).verify(&mu[1..], &of_mu);
         assert!(matches!(short, Err(Error::Refused(Outcome::BadLength))), "{short:?}");
     }
 }
 
 #[test]
-fn what_a_device_cannot_do_it_says() {
+fn unsupported_options_and_wrong_keys_are_refused() {
     for key in keys() {
         let session = key.signs(SessionParams::deterministic);
-        let error = session.sign(b"a message", &mut vec![0; session.params().tag_length()]).unwrap_err().to_string();
-        assert!(error.contains("it signs with a random number"), "{error}");
-        // A private key that is written out belongs to a public one.
+        let error = session.sign(b"a message", &mut vec![0; session.params().tag_len()]).unwrap_err().to_string();
+        assert!(error.contains("its signatures are randomized"), "{error}");
+        // An expanded private key must match its public key.
         let wrong = vec![0xff; key.algorithm.info().key.max];
         let session = software().session(SessionParams::new(key.algorithm, &wrong)).unwrap();
-        let refused = session.sign(b"", &mut vec![0; session.params().tag_length()]);
+        let refused = session.sign(b"", &mut vec![0; session.params().tag_len()]);
         assert!(matches!(refused, Err(Error::Unserved { .. })), "{refused:?}");
     }
-    // Whose signatures are always alike may be asked for it.
+    // Algorithms with deterministic signatures accept the option.
     let plain = software().session(SessionParams::new(Algorithm::Ed25519, &[7; 32]).deterministic()).unwrap();
     plain.sign(b"a message", &mut [0; 64]).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Key pairs of the software device: keys and points that are none, and signatures that OpenSSL takes.
+//! Tests key pairs on the software device: invalid keys and points, and signatures that OpenSSL verifies.
 
 mod common;
 
@@ -17,10 +17,10 @@ fn a_public_key_alone_verifies_and_does_not_sign() {
     let private = hex("c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7");
     let public = hex("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025");
     let mut signature = [0; 64];
-    let signing = gantry.session(SessionParams::new(A::Ed25519, &private).direction(Direction::Encrypt)).unwrap();
+    let signing = gantry.session(SessionParams::new(A::Ed25519, &private).with_direction(Direction::Encrypt)).unwrap();
     signing.sign(&[0xaf, 0x82], &mut signature).unwrap();
     assert!(matches!(signing.verify(&[0xaf, 0x82], &signature), Err(Error::Misuse(_))));
-    let verifying = gantry.session(SessionParams::new(A::Ed25519, &public).direction(Direction::Decrypt)).unwrap();
+    let verifying = gantry.session(SessionParams::new(A::Ed25519, &public).with_direction(Direction::Decrypt)).unwrap();
     verifying.verify(&[0xaf, 0x82], &signature).unwrap();
     assert_eq!(verifying.verify(&[0xaf, 0x83], &signature), Err(Error::Refused(Outcome::BadTag)));
     assert_eq!(verifying.verify(&[0xaf, 0x82], &signature[..63]), Err(Error::Refused(Outcome::BadTag)));
@@ -28,11 +28,11 @@ fn a_public_key_alone_verifies_and_does_not_sign() {
 }
 
 #[test]
-fn keys_that_are_none_open_no_session() {
+fn invalid_keys_open_no_session() {
     let Found::Device(device) = SoftwareDriver.discover().remove(0) else { panic!("it is never excluded") };
     let order = hex("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
     let opens = |algorithm, key: &[u8], direction| {
-        device.open(&SessionParams::new(algorithm, key).direction(direction)).is_ok()
+        device.open(&SessionParams::new(algorithm, key).with_direction(direction)).is_ok()
     };
     for algorithm in [A::EcdsaP256, A::EcdhP256] {
         for (key, good) in
@@ -51,7 +51,7 @@ fn keys_that_are_none_open_no_session() {
 }
 
 #[test]
-fn a_peer_that_is_no_point_makes_no_secret() {
+fn an_invalid_peer_point_gives_no_secret() {
     let session = software().session(params(A::EcdhP256)).unwrap();
     let mut secret = [7; 32];
     let generator = A::EcdhP256.info().generator;
@@ -65,12 +65,12 @@ fn a_peer_that_is_no_point_makes_no_secret() {
         assert_eq!(secret, [7; 32]);
     }
     assert_eq!(session.derive(&generator[..33], &mut secret), Err(Error::Refused(Outcome::BadLength)));
-    // SAFETY: reads the queue of this thread.
+    // SAFETY: reads the error queue of this thread.
     assert_eq!(unsafe { lc::ERR_peek_error() }, 0);
 }
 
 #[test]
-fn no_two_signatures_of_a_digest_are_alike() {
+fn signatures_of_one_digest_differ() {
     let session = software().session(params(A::EcdsaP256)).unwrap();
     let mut signatures = [[0; 64]; 8];
     for signature in &mut signatures {
@@ -81,7 +81,7 @@ fn no_two_signatures_of_a_digest_are_alike() {
     // Only the first 32 bytes of a digest count.
     session.verify(&[1; 64], &signatures[0]).unwrap();
     assert!(session.verify(&[1; 31], &signatures[0]).is_err());
-    // Zero, the order, and what is larger, in either half.
+    // Zero, the order, and a larger number, in either half.
     let order = hex("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
     for wrong in [vec![0; 32], order, vec![0xff; 32]] {
         for half in [0, 32] {
@@ -93,16 +93,16 @@ fn no_two_signatures_of_a_digest_are_alike() {
 }
 
 #[test]
-fn signatures_of_rsa_are_what_openssl_takes_them_for() {
+fn openssl_verifies_rsa_signatures() {
     let folder = std::env::temp_dir().join(format!("gantry-software-rsa-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let gantry = software();
     for (pkcs1, pss) in
         [(A::Rsa2048Pkcs1, A::Rsa2048Pss), (A::Rsa3072Pkcs1, A::Rsa3072Pss), (A::Rsa4096Pkcs1, A::Rsa4096Pss)]
     {
-        let key = gantry_core::sample_key(pkcs1).expect("there is one of each RSA");
+        let key = gantry_core::sample_key(pkcs1).expect("a sample key of the algorithm");
         let public = &key[..pkcs1.info().public_key.max];
-        // RSAPublicKey (RFC 8017, A.1.1): both numbers have two bytes of length, or one.
+        // RSAPublicKey (RFC 8017, A.1.1): the modulus has two length bytes, the exponent one.
         let (modulus, exponent) = public.split_at(pkcs1.info().tag.max);
         let exponent = &exponent[1..];
         let number = |digits: &[u8], header: &[u8]| [&[2], header, digits].concat();
@@ -117,7 +117,7 @@ fn signatures_of_rsa_are_what_openssl_takes_them_for() {
         for (algorithm, padding) in [(pkcs1, "pkcs1"), (pss, "pss")] {
             let signing = gantry.session(SessionParams::new(algorithm, key)).unwrap();
             let verifying =
-                gantry.session(SessionParams::new(algorithm, public).direction(Direction::Decrypt)).unwrap();
+                gantry.session(SessionParams::new(algorithm, public).with_direction(Direction::Decrypt)).unwrap();
             for (digest, length) in [("sha256", 32), ("sha384", 48), ("sha512", 64)] {
                 let input = bytes(length, 5);
                 let mut signatures = [(); 2].map(|()| vec![0; algorithm.info().tag.max]);
@@ -149,7 +149,7 @@ fn signatures_of_rsa_are_what_openssl_takes_them_for() {
 }
 
 #[test]
-fn a_public_key_of_small_order_makes_no_secret() {
+fn a_public_key_of_small_order_gives_no_secret() {
     let session = software().session(params(A::X25519)).unwrap();
     for peer in [[0; 32], {
         let mut one = [0; 32];

@@ -1,4 +1,5 @@
-//! Random numbers of signatures and encapsulated secrets, in a process and in its children: one nonce of ECDSA for two digests gives away the key.
+//! Checks that a process and its children draw different random numbers for signatures and secrets. Two digests signed with one
+//! ECDSA nonce reveal the key.
 
 mod common;
 
@@ -19,7 +20,7 @@ impl Sessions {
     fn new() -> Self {
         let gantry = software();
         let signs = gantry.session(params(Algorithm::EcdsaP256)).unwrap();
-        let kem = SessionParams::new(Algorithm::MlKem512, &[]).direction(Direction::Encrypt);
+        let kem = SessionParams::new(Algorithm::MlKem512, &[]).with_direction(Direction::Encrypt);
         let encapsulates = gantry.session(kem).unwrap();
         let (mut private, mut public) = ([0; 64], vec![0; 800]);
         let key_gen = Operands::KeyGen { seed: &bytes(64, 1), private: &mut private, public: &mut public };
@@ -27,7 +28,7 @@ impl Sessions {
         Self { signs, encapsulates, public }
     }
 
-    /// A signature and a secret, of one digest and for one key each time.
+    /// Returns a signature and a secret, for the same digest and key each time.
     fn draw(&self) -> [Vec<u8>; 2] {
         let (mut signature, mut ciphertext, mut secret) = (vec![0; 64], [0; 768], vec![0; 32]);
         self.signs.sign(&[7; 32], &mut signature).unwrap();
@@ -41,34 +42,34 @@ fn fork() -> libc::pid_t {
     unsafe { libc::fork() }
 }
 
-/// A child of which the C library knows nothing.
+/// Creates a child without the C library's knowledge.
 fn clone() -> libc::pid_t {
-    // SAFETY: as `fork`; memory is not shared.
+    // SAFETY: as in `fork`; memory is not shared.
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
 }
 
 #[test]
-fn a_child_draws_no_number_of_its_parent() {
+fn a_child_process_draws_other_random_numbers() {
     let sessions = Sessions::new();
-    // The generator has its state now.
+    // The first draw initialises the generator.
     let mut drawn = vec![sessions.draw()];
     for make in [fork, clone, fork] {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         let child = make();
         if child == 0 {
             writer.write_all(&sessions.draw().concat()).unwrap();
-            // SAFETY: ends the child without running what the test harness wants to do at exit.
+            // SAFETY: ends the child without the exit handlers of the test harness.
             unsafe { libc::_exit(0) };
         }
         drop(writer);
         let (mut signature, mut secret) = (vec![0; 64], vec![0; 32]);
         reader.read_exact(&mut signature).unwrap();
         reader.read_exact(&mut secret).unwrap();
-        // SAFETY: waits for the child that was just made.
+        // SAFETY: waits for the child created above.
         assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
         drawn.extend([[signature, secret], sessions.draw()]);
     }
-    // Of a signature, the half that its random number makes.
+    // The half of the signature that depends only on its random number.
     let numbers: BTreeSet<&[u8]> = drawn.iter().flat_map(|[signature, secret]| [&signature[..32], secret]).collect();
     assert_eq!(numbers.len(), 2 * drawn.len());
 }

@@ -1,4 +1,5 @@
-//! SLH-DSA on the software device: what a session signs of a message, and under which key. The vectors are conformance's.
+//! Tests SLH-DSA on the software device: the message representations and the keys of sessions. The conformance suite has the
+//! vectors.
 
 use gantry_core::{Algorithm, Direction, Error, Gantry, Kind, Outcome, Prehash, Request, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
@@ -7,7 +8,7 @@ fn software() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// The fast sets: a signature of another one takes long in a program that was not optimized.
+/// Returns the fast sets: signatures of others take long in unoptimized builds.
 fn sets() -> impl Iterator<Item = Algorithm> {
     let all = Algorithm::ALL.iter().copied().filter(|algorithm| algorithm.is_slh_dsa());
     all.filter(|algorithm| algorithm.name().ends_with("8f") || algorithm.name().contains("sha2-192f"))
@@ -18,7 +19,7 @@ fn seeds(algorithm: Algorithm) -> Vec<u8> {
 }
 
 fn signature(session: &Session, message: &[u8]) -> Vec<u8> {
-    let mut signature = vec![0; session.params().tag_length()];
+    let mut signature = vec![0; session.params().tag_len()];
     session.sign(message, &mut signature).unwrap();
     signature
 }
@@ -28,7 +29,7 @@ fn bad(result: &Result<(), Error>) -> bool {
 }
 
 #[test]
-fn every_parameter_set_is_there_and_admitted_by_known_answers() {
+fn every_parameter_set_is_served_and_admitted() {
     let gantry = software();
     let device = gantry.device("software").unwrap();
     let served = Algorithm::ALL.iter().filter(|algorithm| algorithm.is_slh_dsa());
@@ -42,32 +43,32 @@ fn every_parameter_set_is_there_and_admitted_by_known_answers() {
 }
 
 #[test]
-fn a_signature_is_for_its_context_and_for_what_was_signed_of_the_message() {
+fn a_signature_is_bound_to_its_context_and_prehash() {
     type Change = fn(SessionParams) -> SessionParams;
-    let ways: [Change; 5] = [
+    let variants: [Change; 5] = [
         |params| params,
-        |params| params.context(b"one"),
-        |params| params.context(b"another"),
-        |params| params.prehash(Prehash::Hash(Algorithm::Sha512)),
-        |params| params.prehash(Prehash::Hash(Algorithm::Shake128)).context(b"one"),
+        |params| params.with_context(b"one"),
+        |params| params.with_context(b"another"),
+        |params| params.with_prehash(Prehash::Hash(Algorithm::Sha512)),
+        |params| params.with_prehash(Prehash::Hash(Algorithm::Shake128)).with_context(b"one"),
     ];
     let gantry = software();
     for algorithm in sets() {
         let seeds = seeds(algorithm);
-        let sessions = ways.map(|way| gantry.session(way(SessionParams::new(algorithm, &seeds))).unwrap());
+        let sessions = variants.map(|variant| gantry.session(variant(SessionParams::new(algorithm, &seeds))).unwrap());
         for (made, signer) in sessions.iter().enumerate() {
-            let made_of_it = signature(signer, b"a message");
+            let signed = signature(signer, b"a message");
             for (read, session) in sessions.iter().enumerate() {
-                let verdict = session.verify(b"a message", &made_of_it);
+                let verdict = session.verify(b"a message", &signed);
                 assert!(if made == read { verdict.is_ok() } else { bad(&verdict) }, "{algorithm}: {made}, {read}");
             }
-            assert!(bad(&signer.verify(b"a massage", &made_of_it)), "{algorithm}");
+            assert!(bad(&signer.verify(b"a massage", &signed)), "{algorithm}");
         }
     }
 }
 
 #[test]
-fn hedged_signatures_differ_and_deterministic_ones_are_alike() {
+fn hedged_signatures_differ_and_deterministic_ones_repeat() {
     let gantry = software();
     for algorithm in sets() {
         let seeds = seeds(algorithm);
@@ -80,9 +81,9 @@ fn hedged_signatures_differ_and_deterministic_ones_are_alike() {
     }
 }
 
-/// Out of the seeds of a key, or written out; and with the public key alone, which signs nothing.
+/// From the seeds of a key, from its expanded form, and from the public key alone, which only verifies.
 #[test]
-fn a_key_is_the_same_in_each_of_its_forms() {
+fn all_forms_of_a_key_are_equivalent() {
     let gantry = software();
     for algorithm in sets() {
         let seeds = seeds(algorithm);
@@ -90,7 +91,7 @@ fn a_key_is_the_same_in_each_of_its_forms() {
             gantry_slh_dsa::ParameterSet::ALL.into_iter().find(|set| set.name().to_lowercase() == algorithm.name());
         let key = gantry_slh_dsa::PrivateKey::generate(set.unwrap(), &seeds).unwrap();
         let session = |bytes: &[u8], direction| {
-            gantry.session(SessionParams::new(algorithm, bytes).direction(direction).deterministic()).unwrap()
+            gantry.session(SessionParams::new(algorithm, bytes).with_direction(direction).deterministic()).unwrap()
         };
         let short = signature(&session(&seeds, Direction::Encrypt), b"a message");
         let long = signature(&session(&key.to_bytes(), Direction::Encrypt), b"a message");

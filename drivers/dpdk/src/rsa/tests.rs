@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use gantry_core::{DeviceState, Direction, Gantry, QueueOptions, Region, Request as Asked, Submission};
+use gantry_core::{DeviceState, Direction, Gantry, QueueOptions, Region, Request as CoreRequest, Submission};
 
 use super::*;
 use crate::tests::{engine, framework};
 
 const DIGESTS: [usize; 3] = [32, 48, 64];
 
-/// `None`, and a word about it, where the PMD has no RSA.
+/// Returns `None` and prints the reason if the PMD has no RSA.
 fn with_rsa(device: &str) -> Option<Gantry> {
     let gantry = framework(&[device], 4);
     let has_rsa = engine(device).cryptodev.has_rsa(256);
@@ -18,11 +18,11 @@ fn with_rsa(device: &str) -> Option<Gantry> {
 }
 
 fn key(algorithm: Algorithm) -> &'static [u8] {
-    gantry_core::sample_key(algorithm).expect("there is one of each RSA")
+    gantry_core::sample_key(algorithm).expect("a sample key for each RSA algorithm")
 }
 
 #[test]
-fn a_digest_is_padded_as_pkcs1_says() {
+fn pads_a_digest_with_pkcs1_v1_5() {
     let mut number = [0; 256];
     pad(&[7; 32], &mut number).unwrap();
     assert_eq!((number[..2].to_vec(), number[204]), (vec![0, 1], 0));
@@ -35,13 +35,13 @@ fn a_digest_is_padded_as_pkcs1_says() {
     assert_eq!((&number[205..224], &number[224..]), (&info[..], &[7; 32][..]));
     for length in DIGESTS {
         pad(&vec![7; length], &mut number).unwrap();
-        assert_eq!(usize::from(number[255 - length]), length, "the length stands in front");
+        assert_eq!(usize::from(number[255 - length]), length, "the digest's length precedes it");
     }
     assert!(pad(&[7; 20], &mut number).is_err());
 }
 
 #[test]
-fn a_key_whose_primes_do_not_make_its_modulus_is_none() {
+fn rejects_a_key_whose_primes_do_not_multiply_to_its_modulus() {
     for (algorithm, size) in ALGORITHMS {
         let numbers = |key: &'_ [u8]| {
             let (modulus, primes) = (key[..size].to_vec(), key[2 * size + rsa::EXPONENT..].to_vec());
@@ -53,7 +53,8 @@ fn a_key_whose_primes_do_not_make_its_modulus_is_none() {
         let primes = 2 * size + rsa::EXPONENT;
         for wrong in [0, 1, size - 1, primes, primes + size / 2 - 1, primes + size - 1] {
             let mut key = right.to_vec();
-            // The first bit, so that the modulus is short; and the last one, so that it is even.
+            // Clear the first bit (the modulus is too short), or flip a last bit (the modulus is even or differs from the
+            // product).
             key[wrong] ^= if wrong == 0 { 0x80 } else { 1 };
             assert!(!numbers(&key), "{algorithm}, byte {wrong}");
         }
@@ -62,28 +63,31 @@ fn a_key_whose_primes_do_not_make_its_modulus_is_none() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn signatures_lead_back_to_their_digest_and_to_no_other() {
+fn signatures_verify_with_their_digest_only() {
     let Some(gantry) = with_rsa("crypto_openssl_rsa") else { return };
     for (algorithm, size) in ALGORITHMS {
         let signing = gantry.session(SessionParams::new(algorithm, key(algorithm))).unwrap();
         let public = SessionParams::new(algorithm, &key(algorithm)[..rsa::public_length(size)]);
-        let verifying = gantry.session(public.direction(Direction::Decrypt)).unwrap();
+        let verifying = gantry.session(public.with_direction(Direction::Decrypt)).unwrap();
         for length in DIGESTS {
             let (digest, other) = (vec![7; length], vec![8; length]);
-            // As many as do not fit into a burst.
+            // More than a burst holds.
             let mut signatures = vec![vec![0; size]; 40];
-            let sign = |signature| Asked::sign(&digest, signature);
-            let mut requests: Vec<Asked<'_>> =
+            let sign = |signature| CoreRequest::sign(&digest, signature);
+            let mut requests: Vec<CoreRequest<'_>> =
                 signatures.iter_mut().map(|signature| sign(&mut signature[..])).collect();
             signing.process(&mut requests).unwrap();
-            let ended = |request: &Asked<'_>| (request.outcome(), request.route().unwrap().device);
+            let ended = |request: &CoreRequest<'_>| (request.outcome(), request.route().unwrap().device);
             assert!(
                 requests.iter().all(|request| ended(request) == (Some(Outcome::Done), 0)),
                 "{:?}",
                 ended(&requests[0])
             );
             drop(requests);
-            assert!(signatures.iter().all(|other| *other == signatures[0]), "no part of it is random");
+            assert!(
+                signatures.iter().all(|other| *other == signatures[0]),
+                "PKCS #1 v1.5 signatures are deterministic"
+            );
 
             let too_large = key(algorithm)[..size].to_vec();
             for session in [&signing, &verifying] {
@@ -95,7 +99,7 @@ fn signatures_lead_back_to_their_digest_and_to_no_other() {
                     (&digest, &vec![0; size], Outcome::BadTag),
                 ];
                 let mut requests: Vec<_> =
-                    cases.iter().map(|(digest, signature, _)| Asked::verify(digest, signature)).collect();
+                    cases.iter().map(|(digest, signature, _)| CoreRequest::verify(digest, signature)).collect();
                 session.process(&mut requests).unwrap();
                 for (request, (_, _, expected)) in requests.iter().zip(&cases) {
                     assert_eq!(ended(request), (Some(*expected), 0), "{algorithm}");
@@ -107,7 +111,7 @@ fn signatures_lead_back_to_their_digest_and_to_no_other() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn who_brings_a_key_whose_numbers_do_not_belong_together_takes_the_device_from_nobody() {
+fn an_inconsistent_key_does_not_quarantine_the_device() {
     let Some(gantry) = with_rsa("crypto_openssl_rsa_wrong") else { return };
     let algorithm = Algorithm::Rsa2048Pkcs1;
     let good = gantry.session(SessionParams::new(algorithm, key(algorithm))).unwrap();
@@ -152,13 +156,13 @@ fn a_digest_in_a_region_is_signed_and_verified() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn threads_with_a_queue_pair_each_sign_with_one_session() {
+fn threads_with_their_own_queue_pairs_share_an_rsa_session() {
     let Some(gantry) = with_rsa("crypto_openssl_rsa_threads") else { return };
     let session = gantry.session(SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1))).unwrap();
     let sign = || {
         let mut signatures = vec![vec![0; 256]; 60];
         let mut requests: Vec<_> =
-            signatures.iter_mut().map(|signature| Asked::sign(&[9; 32], &mut signature[..])).collect();
+            signatures.iter_mut().map(|signature| CoreRequest::sign(&[9; 32], &mut signature[..])).collect();
         session.process(&mut requests).unwrap();
         assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
         drop(requests);
@@ -175,7 +179,7 @@ fn threads_with_a_queue_pair_each_sign_with_one_session() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_device_that_is_stopped_between_signing_and_checking_leaves_its_requests_to_another() {
+fn requests_fail_over_if_the_device_stops_between_signing_and_checking() {
     let names = ["crypto_openssl_rsa_stop", "crypto_openssl_rsa_beside"];
     let Some(_one) = with_rsa(names[0]) else { return };
     let gantry = framework(&names, 4);
@@ -187,7 +191,7 @@ fn a_device_that_is_stopped_between_signing_and_checking_leaves_its_requests_to_
     for _ in 0..20 {
         queue.submit(&session, Submission::sign(vec![9; 32])).unwrap();
     }
-    // Signatures come back, and are to be checked.
+    // Signatures come back, and their checks start.
     queue.complete(|_| {});
     stopped.cryptodev.stop();
     let mut done = Vec::new();
@@ -200,44 +204,48 @@ fn a_device_that_is_stopped_between_signing_and_checking_leaves_its_requests_to_
     }
     drop((done, queue, session, gantry));
     assert!(stopped.cryptodev.run());
-    let ring = stopped.take().unwrap().expect("nobody has all");
-    assert_eq!((stopped.abandoned(), stopped.waiting()), (0, 0));
+    let ring = stopped.take().unwrap().expect("a free queue pair");
+    assert_eq!((stopped.abandoned(), stopped.sessions_to_free()), (0, 0));
     stopped.put(ring);
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_signature_that_does_not_lead_back_never_leaves() {
+fn a_faulty_signature_is_never_returned() {
     let device = "crypto_openssl_rsa_faulty";
     let Some(_gantry) = with_rsa(device) else { return };
     let engine = engine(device);
     let params = SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1));
     let session = RsaSession::new(&engine, &params, 256).unwrap();
     for faulty in [false, true] {
-        let mut ring = engine.take().unwrap().expect("nobody has all");
+        let mut ring = engine.take().unwrap().expect("a free queue pair");
         let number = ring.pair.number;
         let pair = &mut ring.pair;
         let mut slot = ring.free.pop().unwrap();
         let (input, mut output) = ([9; 32], [0xee; 256]);
         let operands = Operands::Sign { input: &input, output: &mut output };
-        let (power, step) = session.prepare(&operands, &input, number, &mut pair.room(&slot)).unwrap();
+        let (power, step) = session.prepare(&operands, &input, number, &mut pair.memory(&slot)).unwrap();
         assert_eq!(step, Step::Sign);
         slot = run(pair, Request::power(slot, power, true, 256));
-        // One bit, as a fault in one of the two halves of the computation may turn.
-        pair.room(&slot).buffer[DATA + 256 + 200] ^= u8::from(faulty);
-        let power = session.check(number, &mut pair.room(&slot)).unwrap();
+        // Flip one bit, as a fault in half of the computation could.
+        pair.memory(&slot).buffer[DATA + 256 + 200] ^= u8::from(faulty);
+        let power = session.prepare_check(number, &mut pair.memory(&slot)).unwrap();
         slot = run(pair, Request::power(slot, power, false, 256));
-        let result = session.finish(operands, &mut pair.room(&slot));
+        let result = session.finish(operands, &mut pair.memory(&slot));
         assert_eq!(result == Ok(Outcome::Done), !faulty, "{result:?}");
-        assert_eq!(matches!(result, Err(Fault::Declined(_))), faulty, "a caller's key may be to blame: {result:?}");
-        assert_eq!(output == [0xee; 256], faulty, "nothing of it is written");
+        assert_eq!(
+            matches!(result, Err(Fault::Declined(_))),
+            faulty,
+            "an inconsistent key also causes this: {result:?}"
+        );
+        assert_eq!(output == [0xee; 256], faulty, "a faulty signature is not written");
         session.wipe(pair, &slot);
         ring.free.push(slot);
         engine.put(ring);
     }
 }
 
-/// Has a device compute, and waits.
+/// Has a device compute a request, and waits for it.
 fn run(pair: &mut Pair, request: Request) -> Slot {
     let mut requests = vec![request];
     pair.enqueue(&mut requests).unwrap();

@@ -4,17 +4,17 @@ use gantry_core::Process;
 
 static STARTED_IN: OnceLock<Process> = OnceLock::new();
 
-/// Whether this process is a child of the one that started DPDK. Costs no system call.
+/// Returns whether this process is a child of the one that started DPDK. Costs no system call.
 pub(crate) fn forked() -> bool {
     STARTED_IN.get().is_some_and(|process| !process.is_current())
 }
 
-/// To be called before DPDK starts.
-pub(crate) fn starts_here() {
+/// Records the process that starts DPDK. Call it before DPDK starts.
+pub(crate) fn record_process() {
     STARTED_IN.get_or_init(Process::current);
 }
 
-/// What `check` says in a child of this process. It must not allocate: another thread may have held that lock.
+/// Returns the result of `check` in a child of this process. It must not allocate: another thread may have held that lock.
 #[cfg(test)]
 pub(crate) fn in_child(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `check` and ends without unwinding or exit handlers.

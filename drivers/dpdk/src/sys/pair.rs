@@ -1,4 +1,4 @@
-//! Queue pairs and their slots, and what a request looks like there.
+//! Queue pairs and their slots, and the layout of requests in them.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -7,45 +7,45 @@ use gantry_core::driver::Segment;
 
 use super::{Cryptodev, DATA, IV, MOST_DATA, MOST_TAG, Memory, ROOM, Session, Shim};
 
-/// Kinds of requests of RSA.
+/// Kinds of RSA requests.
 const RSA_PRIVATE: u32 = 5;
 const RSA_PUBLIC: u32 = 6;
-/// Completions that are taken from the device at a time.
+/// Most completions taken from the device at a time.
 const BURST: usize = 64;
 
 /// A queue pair with its slots, for one thread at a time.
 pub(crate) struct Pair {
     shim: Shim,
-    /// Counted from 0, in its device.
+    /// Its index in the device, from 0.
     pub(crate) number: u32,
     queue: NonNull<c_void>,
     memory: Vec<Memory>,
-    /// By slot: the device has it.
-    inside: Vec<bool>,
-    /// By slot: the memory outside of it that its request points to (rule 5).
-    lent: Vec<Option<Lent>>,
+    /// True for slots in the device, by slot.
+    in_device: Vec<bool>,
+    /// Memory outside of the slot that its request points to, by slot (rule 5).
+    lent_memory: Vec<Option<LentMemory>>,
 }
 
-// SAFETY: DPDK lets one thread at a time use a queue pair, whichever it is; the memory of the slots is only reached through
-// the pair and the slots.
+// SAFETY: DPDK allows one thread at a time, any thread, to use a queue pair. The slots' memory is reachable only through the
+// pair and the slots.
 unsafe impl Send for Pair {}
 
-/// Memory of a caller's that a request reads and writes where it lies.
-pub(crate) struct Lent {
+/// A caller's memory that a request uses in place.
+pub(crate) struct LentMemory {
     input: Segment,
-    /// `None` where the result goes into the slot.
+    /// `None` if the result goes into the slot.
     output: Option<Segment>,
     /// The request no longer points here.
     redirected: bool,
 }
 
-impl Lent {
-    /// Segments of one length. They do not overlap: what reads and what writes are not the same memory.
+impl LentMemory {
+    /// Makes lent memory of segments of equal length. They do not overlap: input and output are different memory.
     pub(crate) fn new(input: &Segment, output: Option<&Segment>) -> Self {
         Self { input: input.clone(), output: output.cloned(), redirected: false }
     }
 
-    /// Whether the result is where it belongs.
+    /// Returns whether the result goes to its destination directly.
     pub(crate) fn takes_result(&self) -> bool {
         self.output.is_some()
     }
@@ -57,20 +57,20 @@ impl Lent {
         let mut done = 0;
         while done < output.len() {
             let some = ZEROS.len().min(output.len() - done);
-            output.region().write(output.offset() + done, &ZEROS[..some]).expect("a segment lies in its region");
+            output.region().write(output.offset() + done, &ZEROS[..some]).expect("a segment is within its region");
             done += some;
         }
     }
 }
 
 impl Cryptodev {
-    /// The queue pair of this number, with memory for so many requests: `None` when memory ran out. Once for each number.
+    /// Returns the queue pair of this number, with memory for `slots` requests; `None` if memory ran out. Call it once for each number.
     pub(crate) fn pair(&self, number: u32, slots: u32) -> Option<(Pair, Vec<Slot>)> {
         let mut memory = vec![Memory { data: null_mut(), iv: null_mut() }; slots as usize];
-        // SAFETY: room for the addresses of so many slots; the number is of a pair that `configure` made.
+        // SAFETY: there is room for the addresses of all slots; the number is that of a pair that `configure` made.
         let queue = NonNull::new(unsafe { (self.shim.0.queue_new)(self.id, number, slots, memory.as_mut_ptr()) })?;
-        let (inside, lent) = (vec![false; memory.len()], memory.iter().map(|_| None).collect());
-        Some((Pair { shim: self.shim, number, queue, memory, inside, lent }, (0..slots).map(Slot).collect()))
+        let (in_device, lent_memory) = (vec![false; memory.len()], memory.iter().map(|_| None).collect());
+        Some((Pair { shim: self.shim, number, queue, memory, in_device, lent_memory }, (0..slots).map(Slot).collect()))
     }
 }
 
@@ -86,102 +86,102 @@ impl Slot {
 }
 
 /// The memory of a slot.
-pub(crate) struct Room<'a> {
-    /// [`DATA`] says where data begin.
+pub(crate) struct SlotMemory<'a> {
+    /// The data begin at [`DATA`].
     pub(crate) buffer: &'a mut [u8],
     pub(crate) iv: &'a mut [u8; IV],
 }
 
-/// How a device answered.
+/// The result of a request in the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Done,
     BadTag,
-    /// In words.
+    /// With the reason.
     Failed(&'static str),
 }
 
-/// Why a queue pair does not move.
+/// Why a queue pair makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocked {
-    /// The device refuses the first of the requests for good.
+pub(crate) enum QueueError {
+    /// The device permanently refuses the first of the requests.
     Refused,
     /// The device was stopped.
     Stopped,
 }
 
 impl Pair {
-    pub(crate) fn room(&mut self, slot: &Slot) -> Room<'_> {
+    pub(crate) fn memory(&mut self, slot: &Slot) -> SlotMemory<'_> {
         let memory = self.memory[slot.index()];
-        // SAFETY: the shim gave these addresses for the slot, with so many bytes behind them that it had zeroed or somebody has
-        // written since; the device does not have it (rule 2), and `self` is borrowed for as long as the room.
-        unsafe { Room { buffer: std::slice::from_raw_parts_mut(memory.data, ROOM), iv: &mut *memory.iv.cast() } }
+        // SAFETY: the shim returned these addresses for the slot, with this many bytes, which were zeroed or written since. The device does not have the slot
+        // (rule 2), and `self` is borrowed as long as the slot memory.
+        unsafe { SlotMemory { buffer: std::slice::from_raw_parts_mut(memory.data, ROOM), iv: &mut *memory.iv.cast() } }
     }
 
-    /// Lets a request read its data outside of its slot, and write its result there where the memory says so.
-    pub(crate) fn lend(&mut self, request: &mut Request, lent: Lent) {
-        let length = lent.input.len();
+    /// Has a request read its data outside of its slot, and write its result there if `lent_memory` has an output.
+    pub(crate) fn lend(&mut self, request: &mut Request, lent_memory: LentMemory) {
+        let length = lent_memory.input.len();
         let is_whole = request.packet as usize == DATA && request.data() == length;
         assert!(
-            is_whole && lent.output.as_ref().is_none_or(|output| output.len() == length),
-            "all of the data, and nothing else"
+            is_whole && lent_memory.output.as_ref().is_none_or(|output| output.len() == length),
+            "a lent segment must be all of the request's data"
         );
-        request.input = lent.input.address().as_ptr();
-        request.output = lent.output.as_ref().map_or(null_mut(), |output| output.address().as_ptr());
-        self.lent[request.slot.index()] = Some(lent);
+        request.input = lent_memory.input.address().as_ptr();
+        request.output = lent_memory.output.as_ref().map_or(null_mut(), |output| output.address().as_ptr());
+        self.lent_memory[request.slot.index()] = Some(lent_memory);
     }
 
-    /// The slot of a request that the device did not take. The result in lent memory is zeros: a PMD may have begun with what it
-    /// then refuses.
+    /// Returns the slot of a request that the device refused. The result in lent memory becomes zero, because a PMD may have begun a request that it
+    /// refuses.
     pub(crate) fn withdraw(&mut self, request: Request) -> Slot {
-        if let Some(lent) = self.lent[request.slot.index()].take() {
-            lent.wipe();
+        if let Some(lent_memory) = self.lent_memory[request.slot.index()].take() {
+            lent_memory.wipe();
         }
         request.slot
     }
 
-    /// Ends the use of lent memory by requests in the device whose jobs are about to be given up: what they wrote is zeros, and
-    /// the device writes into their slots if it goes on. The memory is kept until they come back: a PMD may have begun.
+    /// Ends the use of lent memory by requests in the device whose jobs are about to be dropped. Their results become zero, and the device writes further ones
+    /// into their slots. The memory is kept until they return, because a PMD may have begun.
     pub(crate) fn redirect(&mut self) {
-        for (slot, lent) in self.lent.iter_mut().enumerate().filter(|(slot, _)| self.inside[*slot]) {
-            if let Some(lent) = lent.as_mut().filter(|lent| !lent.redirected) {
-                // SAFETY: a slot of this pair, which the device has. It reads its request in calls for this pair only, of which none
-                // runs while `self` is borrowed (`Cryptodev::lends`).
+        for (slot, lent_memory) in self.lent_memory.iter_mut().enumerate().filter(|(slot, _)| self.in_device[*slot]) {
+            if let Some(lent_memory) = lent_memory.as_mut().filter(|lent_memory| !lent_memory.redirected) {
+                // SAFETY: a slot of this pair, which the device has. The PMD reads its request only in calls for this pair, and
+                // none runs while `self` is borrowed (`Cryptodev::supports_lending`).
                 unsafe { (self.shim.0.redirect)(self.queue.as_ptr(), slot as u32) };
-                lent.redirected = true;
-                lent.wipe();
+                lent_memory.redirected = true;
+                lent_memory.wipe();
             }
         }
     }
 
-    /// Hands requests to the device, as many as it has room for, from the front.
-    pub(crate) fn enqueue(&mut self, requests: &mut Vec<Request>) -> Result<(), Blocked> {
-        // SAFETY: so many requests whose slots are ours to give (rule 2), whose offsets are within them (`Request::new`)
-        // and whose other addresses are of memory that `lent` keeps (rule 5).
+    /// Hands the first requests to the device, as many as it has room for.
+    pub(crate) fn enqueue(&mut self, requests: &mut Vec<Request>) -> Result<(), QueueError> {
+        // SAFETY: the slots of these requests are owned (rule 2), their offsets are within them (`Request::new`), and `lent_memory` keeps
+        // the memory of their other addresses (rule 5).
         let taken = unsafe { (self.shim.0.enqueue)(self.queue.as_ptr(), requests.as_ptr(), requests.len() as u32) };
         match usize::try_from(taken) {
             Ok(taken) => {
-                requests.drain(..taken).for_each(|request| self.inside[request.slot.index()] = true);
+                requests.drain(..taken).for_each(|request| self.in_device[request.slot.index()] = true);
                 Ok(())
             }
-            Err(_) if taken == -libc::ENOTSUP => Err(Blocked::Stopped),
-            Err(_) => Err(Blocked::Refused),
+            Err(_) if taken == -libc::ENOTSUP => Err(QueueError::Stopped),
+            Err(_) => Err(QueueError::Refused),
         }
     }
 
-    /// Takes back what the device is done with, up to a burst, and says how many that were.
+    /// Takes finished requests back from the device, at most a burst, and returns their number.
     pub(crate) fn dequeue(
         &mut self,
-        mut each: impl FnMut(&mut Self, Slot, Status, Option<Lent>),
-    ) -> Result<usize, Blocked> {
+        mut on_completion: impl FnMut(&mut Self, Slot, Status, Option<LentMemory>),
+    ) -> Result<usize, QueueError> {
         let mut done = [Completion::default(); BURST];
-        // SAFETY: room for so many; the pair is this thread's as long as it is borrowed.
+        // SAFETY: there is room for a burst; the pair is borrowed, so no other thread uses it.
         let count = unsafe { (self.shim.0.dequeue)(self.queue.as_ptr(), done.as_mut_ptr(), BURST as u32) };
-        let count = usize::try_from(count).map_err(|_| Blocked::Stopped)?;
+        let count = usize::try_from(count).map_err(|_| QueueError::Stopped)?;
         for Completion { slot, status } in done.into_iter().take(count) {
-            // Rule 2 hangs on this: a slot must not come back twice.
-            let inside = self.inside.get_mut(slot as usize).is_some_and(std::mem::take);
-            assert!(inside, "DPDK gave back a request that it did not have");
+            // Rule 2 depends on this: a slot must not come back twice.
+            let in_device = self.in_device.get_mut(slot as usize).is_some_and(std::mem::take);
+            assert!(in_device, "DPDK returned a request that it did not have");
             let status = match status {
                 0 => Status::Done,
                 1 => Status::BadTag,
@@ -189,8 +189,8 @@ impl Pair {
                 3 => Status::Failed("DPDK: the arguments are invalid"),
                 _ => Status::Failed("DPDK: the device reports an error"),
             };
-            let lent = self.lent[slot as usize].take();
-            each(self, Slot(slot), status, lent);
+            let lent_memory = self.lent_memory[slot as usize].take();
+            on_completion(self, Slot(slot), status, lent_memory);
         }
         Ok(count)
     }
@@ -214,27 +214,27 @@ pub(crate) struct Request {
     output: *mut u8,
 }
 
-// SAFETY: the session may be used by any thread (rule 3 keeps it), as may memory of regions (rule 5); the rest are numbers.
+// SAFETY: any thread may use the session (rule 3 keeps it) and memory of regions (rule 5); the rest are numbers.
 unsafe impl Send for Request {}
 
-/// Where the parts of a request lie. Offsets count from the start of the slot's buffer.
+/// The offsets of a request's parts, from the start of the slot's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) kind: u32,
-    /// Where the packet begins that the device sees. It ends with the tag.
+    /// Start of the packet that the device sees. The packet ends with the tag.
     pub(crate) packet: usize,
-    /// Bytes of data, which begin at [`DATA`].
+    /// Length of the data, which begin at [`DATA`].
     pub(crate) data: usize,
-    /// Bytes of the tag behind the data.
+    /// Length of the tag, which follows the data.
     pub(crate) tag: usize,
-    /// Where associated data begin, of AEADs.
+    /// Start of the associated data, for AEADs.
     pub(crate) aad: usize,
 }
 
 impl Request {
     pub(crate) fn new(slot: Slot, session: &Session, layout: &Layout) -> Self {
         let Layout { kind, packet, data, tag, aad } = *layout;
-        assert!(packet <= DATA && aad <= DATA && data <= MOST_DATA && tag <= MOST_TAG, "a request within its slot");
+        assert!(packet <= DATA && aad <= DATA && data <= MOST_DATA && tag <= MOST_TAG, "a request must fit its slot");
         let front = (DATA - packet) as u32;
         Self {
             session: session.pointer,
@@ -253,9 +253,9 @@ impl Request {
         }
     }
 
-    /// A power of a number that lies at [`DATA`], with a session of RSA. The result lies behind it, and has its length.
+    /// Computes a power of the number at [`DATA`] in an RSA session. The result follows the number, and has its length.
     pub(crate) fn power(slot: Slot, session: &Session, private: bool, bytes: usize) -> Self {
-        assert!(session.rsa && bytes <= MOST_DATA / 2, "a number within its slot");
+        assert!(session.rsa && bytes <= MOST_DATA / 2, "a number must fit its slot");
         let kind = if private { RSA_PRIVATE } else { RSA_PUBLIC };
         Self::new(slot, session, &Layout { kind, packet: DATA, data: bytes, tag: 0, aad: DATA })
     }
@@ -264,7 +264,7 @@ impl Request {
         &self.slot
     }
 
-    /// Bytes of data.
+    /// Returns the length of the data in bytes.
     fn data(&self) -> usize {
         self.cipher_length as usize
     }

@@ -6,7 +6,7 @@ use gantry_core::driver::Region;
 use super::*;
 
 #[test]
-fn ranges_are_read_as_dpdk_means_them() {
+fn ranges_follow_dpdks_semantics() {
     let range = |min, max, step| Range { min, max, step, spare: 0 };
     assert!(range(16, 16, 0).allows(16) && !range(16, 16, 0).allows(17));
     assert!(range(16, 32, 8).allows(24) && !range(16, 32, 8).allows(20) && !range(16, 32, 8).allows(40));
@@ -16,7 +16,7 @@ fn ranges_are_read_as_dpdk_means_them() {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn structures_are_those_of_the_shim() {
+fn structures_have_the_sizes_in_the_shim() {
     let sizes = [
         size_of::<Offer>(),
         size_of::<DeviceRecord>(),
@@ -31,9 +31,9 @@ fn structures_are_those_of_the_shim() {
     assert_eq!(sizes, [40, 152, 56, 32, 16, 64, 8, 144]);
 }
 
-/// A region that others may write, of memory that the caller keeps as well.
-pub(crate) fn foreign(memory: &Arc<Vec<AtomicU8>>) -> Region {
+/// Creates a region that others may write, of memory that the caller keeps as well.
+pub(crate) fn foreign_region(memory: &Arc<Vec<AtomicU8>>) -> Region {
     let start = NonNull::from(memory.as_slice()).cast();
-    // SAFETY: the bytes are the owner's, and are used through atomics only.
+    // SAFETY: the clone of `memory` keeps the bytes, and they are only used through atomics.
     unsafe { Region::foreign(start, memory.len(), memory.clone()) }
 }

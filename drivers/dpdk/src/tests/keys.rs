@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::framework;
 
-/// Says that this process is the one that has the key.
+/// Variable that marks the child process, which has the key.
 const MARK: &str = "GANTRY_TEST_HAS_KEY";
 
 #[test]
@@ -32,7 +32,7 @@ fn a_key_is_gone_when_its_session_is_closed() {
         copies
     };
     for algorithm in ALGORITHMS {
-        assert!(copies_when("open") > 0, "{algorithm}: the key is nowhere while it is used");
+        assert!(copies_when("open") > 0, "{algorithm}: no copy of the key found while it is used");
         assert_eq!(copies_when("closed"), 0, "{algorithm}");
     }
     assert!(child.wait().unwrap().success());
@@ -42,7 +42,7 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::Aes256Cbc, Algorithm::Aes256Gcm, 
 
 fn use_key() {
     let gantry = framework(&["crypto_openssl_keys"], 1);
-    // What is made once is made.
+    // Makes all objects that are made once.
     run(&gantry, Algorithm::Aes256Cbc, &[1; 32], || ());
     let pause = |state| {
         println!("\n{state}");
@@ -54,7 +54,7 @@ fn use_key() {
     }
 }
 
-/// A batch on the device, with an event while its session is open.
+/// Runs a batch on the device, and calls `meanwhile` while its session is open.
 fn run(gantry: &Gantry, algorithm: Algorithm, key: &[u8], meanwhile: impl FnOnce()) {
     let session = gantry.session(SessionParams::new(algorithm, key)).unwrap();
     let (mut data, mut tag) = ([7; 64], [0; 32]);
@@ -64,6 +64,6 @@ fn run(gantry: &Gantry, algorithm: Algorithm, key: &[u8], meanwhile: impl FnOnce
         _ => Request::mac(&data, &mut tag),
     }];
     session.process(&mut requests).unwrap();
-    assert_eq!(requests[0].route().unwrap().device, 0, "{algorithm}: on the device");
+    assert_eq!(requests[0].route().unwrap().device, 0, "{algorithm} did not run on the device");
     meanwhile();
 }

@@ -5,14 +5,14 @@ use gantry_core::{Completion, Gantry, Outcome, QueueOptions, Submission};
 
 use super::{TEXT, engine, framework, session};
 
-/// Requests of each thread.
+/// Requests per thread.
 const REQUESTS: usize = 40;
 
-/// So many threads that submit, wait until all have, and then collect: how many requests each device did, and how many queue pairs
-/// of the first were in use while all requests were out.
-fn at_once(gantry: &Gantry, device: &str, threads: usize) -> (Vec<usize>, usize) {
+/// Runs threads that submit, wait until all have, and then collect. Returns the number of requests that each device did, and the number of queue pairs of the
+/// first device that were in use while all requests were in flight.
+fn run_threads(gantry: &Gantry, device: &str, threads: usize) -> (Vec<usize>, usize) {
     let engine = engine(device);
-    let (all_out, seen) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
+    let (all_submitted, counted) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
     let session = session(gantry);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -24,8 +24,8 @@ fn at_once(gantry: &Gantry, device: &str, threads: usize) -> (Vec<usize>, usize)
                         let submission = Submission::seal(&[3; 16], b"header".to_vec(), TEXT[..992].to_vec(), 16);
                         queue.submit(&session, submission).unwrap();
                     }
-                    all_out.wait();
-                    seen.wait();
+                    all_submitted.wait();
+                    counted.wait();
                     let mut done: Vec<Completion> = Vec::new();
                     while done.len() < REQUESTS {
                         queue.wait(|completion| done.push(completion));
@@ -38,9 +38,9 @@ fn at_once(gantry: &Gantry, device: &str, threads: usize) -> (Vec<usize>, usize)
                 })
             })
             .collect();
-        all_out.wait();
+        all_submitted.wait();
         let in_use = engine.in_use();
-        seen.wait();
+        counted.wait();
         let mut by_device = vec![0; 2];
         for worker in workers {
             let [first, second] = worker.join().unwrap();
@@ -53,19 +53,19 @@ fn at_once(gantry: &Gantry, device: &str, threads: usize) -> (Vec<usize>, usize)
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn threads_at_once_have_a_queue_pair_each() {
+fn concurrent_threads_use_separate_queue_pairs() {
     for name in ["crypto_openssl_each", "crypto_aesni_mb_each"] {
         let gantry = framework(&[name], 5);
-        assert_eq!(at_once(&gantry, name, 4), (vec![4 * REQUESTS, 0], 4), "{name}");
+        assert_eq!(run_threads(&gantry, name, 4), (vec![4 * REQUESTS, 0], 4), "{name}");
     }
 }
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn threads_beyond_the_queue_pairs_share_them_or_are_served_elsewhere() {
+fn threads_without_a_queue_pair_share_one_or_use_another_device() {
     for name in ["crypto_openssl_few", "crypto_aesni_mb_few"] {
         let gantry = framework(&[name, "crypto_openssl_rest"], 2);
-        let (by_device, in_use) = at_once(&gantry, name, 6);
+        let (by_device, in_use) = run_threads(&gantry, name, 6);
         assert_eq!((by_device.iter().sum::<usize>(), in_use), (6 * REQUESTS, 2), "{name}: {by_device:?}");
         assert!(by_device[0] > 0, "{name}: {by_device:?}");
     }
@@ -73,11 +73,11 @@ fn threads_beyond_the_queue_pairs_share_them_or_are_served_elsewhere() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn queue_pairs_of_threads_that_have_ended_are_used_again() {
+fn queue_pairs_of_finished_threads_are_reused() {
     let name = "crypto_openssl_ended";
     let gantry = framework(&[name], 3);
     for _ in 0..20 {
-        assert_eq!(at_once(&gantry, name, 2), (vec![2 * REQUESTS, 0], 2));
+        assert_eq!(run_threads(&gantry, name, 2), (vec![2 * REQUESTS, 0], 2));
     }
     drop(gantry);
     assert_eq!(engine(name).in_use(), 0);
@@ -85,12 +85,12 @@ fn queue_pairs_of_threads_that_have_ended_are_used_again() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn the_queue_pair_that_was_idle_for_longest_is_handed_out_first() {
+fn the_longest_idle_queue_pair_is_reused_first() {
     let name = "crypto_null_turns";
     framework(&[name], 3);
     let engine = engine(name);
-    // Each has memory of its own, by which it is known.
-    let place = |ring: &mut crate::engine::Ring| ring.pair.room(&ring.free[0]).buffer.as_ptr().addr();
+    // Each queue pair has its own memory, which identifies it.
+    let place = |ring: &mut crate::engine::Ring| ring.pair.memory(&ring.free[0]).buffer.as_ptr().addr();
     let mut three: Vec<_> = (0..3).map(|_| engine.take().unwrap().expect("there are three")).collect();
     let places: Vec<usize> = three.iter_mut().map(place).collect();
     assert!(engine.take().unwrap().is_none());

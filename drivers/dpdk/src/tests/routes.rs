@@ -8,35 +8,36 @@ const FAST: &str = "crypto_aesni_mb_route";
 const BATCHES: usize = 400;
 const MOST: usize = 32;
 
-/// DPDK's scheduler sends messages from 128 bytes on to one worker, whichever is faster at them.
+/// DPDK's scheduler sends messages from 128 bytes on to a fixed worker, even if the other one is faster.
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_learned_route_sends_messages_of_one_or_two_kilobytes_to_the_fast_device() {
+fn a_learned_route_sends_messages_of_1_to_2_kib_to_the_faster_device() {
     for policy in [Learned::Latency, Learned::Throughput] {
-        // The slow one first, so that no tie decides for the other.
+        // The slow one comes first, so that a tie does not favour the fast one.
         let gantry = Gantry::builder().driver(&driver(&[SLOW, FAST], 4)).policy(policy).build();
         for (algorithm, operation) in
             [(Algorithm::Aes128Cbc, Operation::Encrypt), (Algorithm::Aes128Gcm, Operation::Seal)]
         {
             let session = gantry.session(SessionParams::new(algorithm, &[1; 16])).unwrap();
-            // Known answers come first.
-            by_slow(&gantry, &session, algorithm, 1024, 1);
+            // Known-answer tests run first.
+            count_on_slow(&gantry, &session, algorithm, 1024, 1);
             gantry.calibrate(algorithm, operation, false);
             for bytes in [1024, 1504, 2048] {
-                let slow = (0..BATCHES).map(|batch| by_slow(&gantry, &session, algorithm, bytes, 1 + batch % MOST));
+                let slow =
+                    (0..BATCHES).map(|batch| count_on_slow(&gantry, &session, algorithm, bytes, 1 + batch % MOST));
                 let (slow, all) = (slow.sum::<usize>(), (0..BATCHES).map(|batch| 1 + batch % MOST).sum::<usize>());
-                // One in a hundred may be a trial: whether the slow one is slow still.
+                // One in a hundred may probe the slow device again.
                 assert!(
                     slow * 100 <= all,
-                    "{policy:?}, {algorithm}, {bytes} bytes: {slow} of {all} went to the slow one"
+                    "{policy:?}, {algorithm}, {bytes} bytes: {slow} of {all} went to the slow device"
                 );
             }
         }
     }
 }
 
-/// Runs a batch, and counts what the slow device did of it.
-fn by_slow(gantry: &Gantry, session: &Session, algorithm: Algorithm, bytes: usize, count: usize) -> usize {
+/// Runs a batch, and returns the number of requests that the slow device did.
+fn count_on_slow(gantry: &Gantry, session: &Session, algorithm: Algorithm, bytes: usize, count: usize) -> usize {
     let (mut data, mut tags) = (vec![vec![7; bytes]; count], vec![[0; 16]; count]);
     let mut requests: Vec<Request<'_>> = data
         .iter_mut()

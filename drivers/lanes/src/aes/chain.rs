@@ -1,23 +1,23 @@
-//! Cipher block chaining (SP 800-38A): encryption, where each block waits for the one before, so that only other chains can
-//! fill the pipeline of the AES instructions; and the chain alone, for CMAC.
+//! Cipher block chaining (SP 800-38A). Encryption of a block waits for the block before, so only other chains can fill the pipeline
+//! of the AES instructions. CMAC uses the chain alone.
 
 #[cfg(target_arch = "x86_64")]
-use gantry_digest::{LevelName, wipe::overwrite};
+use gantry_digest::{LevelName, internal::wipe::overwrite};
 
-use super::keys::{Keys, OfLanes, Shared};
+use super::keys::{Keys, PerLane, Shared};
 use super::register::*;
 use super::{Aes, BLOCK, RoundKeys};
 
 /// Advances chains over `blocks` blocks of their data: `chain = AES(chain xor block)`, for each lane and block in turn.
 ///
 /// `chains` holds one block for each lane. `from` and `to` hold one pointer per lane; `Encrypt` functions write each new
-/// chaining value to `to`, which may be the same memory as `from`; `Absorb` functions do not look at `to`. `keys` holds the
-/// round keys one after the other: one block each where all lanes share a key, one block for each lane where they do not.
+/// chaining value to `to`, which may be the same memory as `from`; `Absorb` functions ignore `to`. `keys` holds the
+/// round keys in order: one block each if all lanes share a key, otherwise one block for each lane.
 ///
 /// # Safety
-/// The CPU has the instructions for which it was compiled; `chains`, `from` and, to encrypt, `to` are valid for all lanes;
-/// each pointer in `from` is readable, and in `to` writable, for `blocks` blocks; `keys` are of as many rounds as it was
-/// compiled for.
+/// The CPU has the instructions for which the function was compiled. `chains` and `from` are valid for all lanes, and so is `to` in an
+/// `Encrypt` function. Each pointer in `from` is readable, and each in `to` writable, for `blocks` blocks. `keys` has the number of
+/// rounds for which the function was compiled.
 pub(crate) type Chain = unsafe fn(
     chains: *mut [u8; BLOCK],
     from: *const *const u8,
@@ -26,11 +26,11 @@ pub(crate) type Chain = unsafe fn(
     keys: *const [u8; BLOCK],
 );
 
-/// The body of all [`Chain`] functions: `REGISTERS * R::BLOCKS` lanes. With `SHORT` a block is added to the next one's data by the
-/// last round, which is there a second time for that: one instruction less to wait for, and one more in all.
+/// The body of all [`Chain`] functions, for `REGISTERS * R::BLOCKS` lanes. With `SHORT` the last round runs twice, the second time with
+/// the next block added to its key. This takes one more instruction per block, but the chain's latency is one instruction shorter.
 ///
 /// # Safety
-/// That of [`Chain`], and the CPU has the instructions of `R`.
+/// As for [`Chain`]; the CPU has the instructions of `R`.
 #[inline(always)]
 unsafe fn chain<
     R: Register,
@@ -53,11 +53,11 @@ unsafe fn chain<
         for (r, x) in x.iter_mut().enumerate() {
             *x = R::load(chains.add(r * R::BLOCKS));
         }
-        // All lanes are read before any is written: idle lanes shadow a busy one, perhaps in place.
+        // All lanes are read before any is written: idle lanes repeat a busy one, perhaps in place.
         let mut block = 0;
-        // Where a register has blocks of several lanes, four of each lane take a fourth of the loads and stores of single ones, and
-        // fewer instructions to bring together and to part. Each line of the cache is needed once, even if the others have its place
-        // meanwhile: those of messages that begin on pages fight for the same sets.
+        // A register that holds blocks of several lanes takes four blocks of each lane at once: a fourth of the loads and stores, and
+        // fewer shuffles. Each cache line is then needed only once, even if it is evicted meanwhile: messages that begin on page
+        // boundaries compete for the same sets.
         while R::BLOCKS > 1 && blocks - block >= 4 {
             let mut data = [x; 4];
             for r in 0..REGISTERS {
@@ -67,11 +67,11 @@ unsafe fn chain<
                 }
             }
             let [first, second, third, fourth] = data;
-            let first = added::<R, K, REGISTERS>(x, first, keys.afresh());
-            let (first, second) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(first, Some(second), keys.afresh());
-            let (second, third) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(second, Some(third), keys.afresh());
-            let (third, fourth) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(third, Some(fourth), keys.afresh());
-            (x, _) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(fourth, None, keys.afresh());
+            let first = start_first_round::<R, K, REGISTERS>(x, first, keys.reload());
+            let (first, second) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(first, Some(second), keys.reload());
+            let (second, third) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(second, Some(third), keys.reload());
+            let (third, fourth) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(third, Some(fourth), keys.reload());
+            (x, _) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(fourth, None, keys.reload());
             if ENCRYPT {
                 for (r, first) in first.into_iter().enumerate() {
                     let four = [first, second[r], third[r], x[r]];
@@ -85,8 +85,8 @@ unsafe fn chain<
             for (r, data) in data.iter_mut().enumerate() {
                 *data = R::gather(from.add(r * R::BLOCKS), block * BLOCK);
             }
-            let data = added::<R, K, REGISTERS>(x, data, keys.afresh());
-            (x, _) = encrypted::<R, K, REGISTERS, ROUNDS, SHORT>(data, None, keys.afresh());
+            let data = start_first_round::<R, K, REGISTERS>(x, data, keys.reload());
+            (x, _) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(data, None, keys.reload());
             if ENCRYPT {
                 for (r, x) in x.iter().enumerate() {
                     x.scatter(to.add(r * R::BLOCKS), block * BLOCK);
@@ -100,12 +100,12 @@ unsafe fn chain<
     }
 }
 
-/// What the first round begins with: the data and the first round key, added to the chaining values.
+/// Starts the first round: adds the data and the first round key to the chaining values.
 ///
 /// # Safety
-/// That of [`Chain`], and the CPU has the instructions of `R`.
+/// As for [`Chain`]; the CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn added<R: Register, K: Keys<R>, const REGISTERS: usize>(
+unsafe fn start_first_round<R: Register, K: Keys<R>, const REGISTERS: usize>(
     mut x: [R; REGISTERS],
     data: [R; REGISTERS],
     keys: K,
@@ -117,13 +117,13 @@ unsafe fn added<R: Register, K: Keys<R>, const REGISTERS: usize>(
     x
 }
 
-/// The chaining values that these blocks of all lanes become, and what the next ones begin with; without `next` data that means nothing.
+/// Returns the next chaining values of all lanes, and the state with which their `next` blocks begin. Without `next`, the state is unused.
 ///
 /// # Safety
-/// That of [`Chain`], and the CPU has the instructions of `R`.
+/// As for [`Chain`]; the CPU has the instructions of `R`.
 #[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "an index says it best: the same lane of two arrays and the keys")]
-unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const SHORT: bool>(
+#[allow(clippy::needless_range_loop, reason = "the index refers to two arrays and the keys")]
+unsafe fn encrypt_blocks<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const SHORT: bool>(
     mut x: [R; REGISTERS],
     next: Option<[R; REGISTERS]>,
     keys: K,
@@ -135,7 +135,7 @@ unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUND
                 x[r] = x[r].round(keys.get(round, r));
             }
         });
-        let (before, mut begun) = (x, x);
+        let (before, mut started) = (x, x);
         for r in 0..REGISTERS {
             x[r] = x[r].last_round(keys.get(ROUNDS, r));
         }
@@ -143,46 +143,46 @@ unsafe fn encrypted<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUND
             None => {}
             Some(next) if SHORT => {
                 for r in 0..REGISTERS {
-                    begun[r] = before[r].last_round(next[r].xor(keys.get(0, r)).xor(keys.get(ROUNDS, r)));
+                    started[r] = before[r].last_round(next[r].xor(keys.get(0, r)).xor(keys.get(ROUNDS, r)));
                 }
             }
-            Some(next) => begun = added::<R, K, REGISTERS>(x, next, keys),
+            Some(next) => started = start_first_round::<R, K, REGISTERS>(x, next, keys),
         }
-        (x, begun)
+        (x, started)
     }
 }
 
-/// The functions of one CPU level and key length. Only [`Aes::chains`] makes it, so that whoever holds one may call
-/// its functions on this CPU.
+/// The functions of one CPU level and key length. Only [`Aes::chains`] returns one, so a value proves that this CPU has the
+/// instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     pub(crate) mode: Mode,
-    /// For as many chains as it has lanes, and fewer.
-    pub(crate) usual: SideBySide,
-    /// For more.
-    pub(crate) most: SideBySide,
+    /// For at most as many chains as it has lanes.
+    pub(crate) narrow: LaneKernels,
+    /// For more chains.
+    pub(crate) wide: LaneKernels,
     /// For a single chain.
     pub(crate) single: Chain,
 }
 
 impl Kernels {
-    /// Those for so many chains.
-    pub(crate) fn side_by_side(&self, chains: usize) -> SideBySide {
-        if chains <= self.usual.lanes { self.usual } else { self.most }
+    /// Returns the functions for `chains` chains.
+    pub(crate) fn for_chains(&self, chains: usize) -> LaneKernels {
+        if chains <= self.narrow.lanes { self.narrow } else { self.wide }
     }
 }
 
-/// The functions for so many chains.
+/// The functions for a number of lanes.
 #[derive(Clone, Copy)]
-pub(crate) struct SideBySide {
+pub(crate) struct LaneKernels {
     pub(crate) lanes: usize,
-    /// All with one key.
+    /// All lanes share one key.
     pub(crate) shared: Chain,
-    /// Each with a key of its own.
-    pub(crate) own: Chain,
+    /// Each lane has its own key.
+    pub(crate) per_lane: Chain,
 }
 
-/// Whether the chaining values are output.
+/// Selects whether the chaining values are output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// CBC encryption: every chaining value is a block of ciphertext.
@@ -192,13 +192,13 @@ pub(crate) enum Mode {
 }
 
 impl Aes {
-    /// The most lanes. Two chains in them are never slower than one after the other: the other lanes cost nothing.
+    /// Returns the largest number of lanes. Two chains in them are never slower than one after the other: idle lanes cost nothing.
     pub(crate) fn lanes(self) -> usize {
-        self.chains(&RoundKeys::none(), Mode::Encrypt).most.lanes
+        self.chains(&RoundKeys::zeroed(), Mode::Encrypt).wide.lanes
     }
 
-    /// The chains for keys of one length.
-    #[allow(clippy::unused_self, reason = "the proof")]
+    /// Returns the functions for keys of one length.
+    #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
     pub(crate) fn chains(self, keys: &RoundKeys, mode: Mode) -> Kernels {
         /// Picks the function compiled for the rounds and the mode.
         macro_rules! pick {
@@ -214,18 +214,18 @@ impl Aes {
             };
         }
         macro_rules! kernels {
-            ($usual:ident $lanes:literal, $most:ident $most_lanes:literal, $single:ident) => {
+            ($narrow:ident $lanes:literal, $wide:ident $wide_lanes:literal, $single:ident) => {
                 Kernels {
                     mode,
-                    usual: SideBySide { lanes: $lanes, shared: pick!($usual true), own: pick!($usual false) },
-                    most: SideBySide { lanes: $most_lanes, shared: pick!($most true), own: pick!($most false) },
+                    narrow: LaneKernels { lanes: $lanes, shared: pick!($narrow true), per_lane: pick!($narrow false) },
+                    wide: LaneKernels { lanes: $wide_lanes, shared: pick!($wide true), per_lane: pick!($wide false) },
                     single: pick!($single true),
                 }
             };
         }
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
-            // Sixteen are not enough to begin two AES instructions in each cycle.
+            // 16 lanes are too few to start two AES instructions in each cycle.
             LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => {
                 kernels!(sixteen_short 16, thirty_two 32, one_avx2)
             }
@@ -234,8 +234,8 @@ impl Aes {
             LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2 8, eight_avx2 8, one_avx2),
             LevelName::Base => kernels!(eight 8, eight 8, one),
         }
-        // Twelve would not be faster by llvm-mca's models of a Cortex-A55, A72, Neoverse N1 and V2 (0 to 1 %, and with keys of their own up
-        // to 6 % slower).
+        // 12 lanes would not be faster according to llvm-mca's models of Cortex-A55, A72, Neoverse N1 and V2: 0 to 1 %, and up to 6 % slower
+        // with a key per lane.
         #[cfg(target_arch = "aarch64")]
         kernels!(eight 8, eight 8, one)
     }
@@ -245,7 +245,7 @@ impl Aes {
 macro_rules! compiled {
     ($name:ident, $features:literal, $register:ty, $count:literal, short $short:literal) => {
         /// # Safety
-        /// That of [`Chain`].
+        /// As for [`Chain`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const ENCRYPT: bool, const SHARED: bool>(
             chains: *mut [u8; BLOCK],
@@ -261,7 +261,7 @@ macro_rules! compiled {
                         chains, from, to, blocks, keys,
                     );
                 } else {
-                    chain::<$register, OfLanes<$count>, $count, ROUNDS, ENCRYPT, $short>(
+                    chain::<$register, PerLane<$count>, $count, ROUNDS, ENCRYPT, $short>(
                         chains, from, to, blocks, keys,
                     );
                 }
@@ -291,14 +291,14 @@ compiled!(eight, "aes,neon", Block, 8, short false);
 #[cfg(target_arch = "aarch64")]
 compiled!(one, "aes,neon", Block, 1, short false);
 
-/// Bytes of stack on which [`sixteen_spilled`] has what there are not registers enough for: blocks of the lanes with keys added.
+/// Bytes of stack to which [`sixteen_spilled`] spills registers: blocks of the lanes with keys added.
 #[cfg(target_arch = "x86_64")]
 const SPILLED: usize = 2 << 10;
 
-/// [`sixteen_spilled`], with nothing left behind.
+/// Runs [`sixteen_spilled`] and wipes the stack that it used.
 ///
 /// # Safety
-/// That of [`Chain`].
+/// As for [`Chain`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn sixteen_vaes<const ROUNDS: usize, const ENCRYPT: bool, const SHARED: bool>(
     chains: *mut [u8; BLOCK],

@@ -1,16 +1,16 @@
-//! Where the data of a request are.
+//! The buffers of a request.
 
 use core::marker::PhantomData;
 
 use gantry_core::driver::Buffers;
 
-/// As many bytes behind both pointers, which are the same or lie apart. They are lent until this is gone.
+/// Two pointers to `bytes` bytes each, which are equal or do not overlap. The buffers are borrowed for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Data<'a> {
     pub(crate) from: *const u8,
     pub(crate) to: *mut u8,
     pub(crate) bytes: usize,
-    lent: PhantomData<&'a mut [u8]>,
+    borrow: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> From<Buffers<'a>> for Data<'a> {
@@ -23,14 +23,14 @@ impl<'a> From<Buffers<'a>> for Data<'a> {
             }
             Buffers::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr(), input.len().min(output.len())),
         };
-        Data { from, to, bytes, lent: PhantomData }
+        Data { from, to, bytes, borrow: PhantomData }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 impl Data<'_> {
     /// # Safety
-    /// There are so many.
+    /// At least `bytes` bytes remain.
     #[inline(always)]
     pub(super) unsafe fn skip(&mut self, bytes: usize) {
         // SAFETY: the caller's promise.

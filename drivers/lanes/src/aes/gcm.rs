@@ -1,8 +1,8 @@
-//! GCM (SP 800-38D), both ways, with two or four blocks to a register.
+//! GCM (SP 800-38D), encryption and decryption, with two or four blocks per register.
 //!
-//! Blocks do not wait for each other: one message fills the pipelines by itself, with the AES of eight registers beside the
-//! multiplications of the eight before (`eights.rs`). It can be interrupted after any byte (`update.rs`). What is before and behind the
-//! data is in `ends.rs`. A short message is all of that at once (`short.rs`).
+//! Blocks are independent, so one message fills the pipelines: the AES rounds of eight registers are interleaved with the GHASH
+//! multiplications of the previous eight (`eights.rs`). A message may be split after any byte (`update.rs`). `ends.rs` handles the
+//! associated data, the first counter and the tag. `short.rs` handles a short message in one step.
 
 mod eights;
 mod ends;
@@ -24,69 +24,76 @@ use super::{Aes, BLOCK, RoundKeys};
 /// Bytes of the widest register.
 const WIDEST: usize = 64;
 
-/// The counters behind a nonce of 12 bytes: of the block that masks the tag, and of the first of the data.
-const FIRST: u32 = 1;
-const FIRST_OF_DATA: u32 = 2;
+/// The counters after a 12-byte nonce: for the block that masks the tag, and for the first block of data.
+const TAG_COUNTER: u32 = 1;
+const DATA_COUNTER: u32 = 2;
 
-/// Most bytes of data under one nonce (SP 800-38D, 5.2.1.1).
-const MOST: u64 = (1 << 36) - 32;
+/// Maximum bytes of data under one nonce (SP 800-38D, 5.2.1.1).
+const MAX_BYTES: u64 = (1 << 36) - 32;
 
-/// A key, and what follows from it.
+/// A key, expanded: round keys, powers of the hash key, and the functions for its length.
 pub(crate) struct GcmKey {
     powers: Powers,
     keys: RoundKeys,
     kernels: &'static Kernels,
 }
 
-/// A message between two pieces.
+/// The state of a message between two pieces.
 #[derive(Clone)]
 pub(crate) struct Message {
-    /// Where a piece ended within a line of data, as much as fills a register: the ciphertext of that line, which is not in the hash yet,
-    /// and zeros behind it.
-    waiting: [u128; WIDEST / BLOCK],
-    /// The hash of what was before, what it is masked with in the end, and the next block to be encrypted: their bytes turned around.
+    /// The ciphertext of a line (one register) that is incomplete so far, padded with zeros. It is not in the hash yet.
+    partial: [u128; WIDEST / BLOCK],
+    /// The hash so far, the mask of the tag, and the next counter block; all with reversed bytes.
     hash: u128,
     mask: u128,
     counter: u128,
-    /// Bytes of associated data and of data.
+    /// Bytes of associated data and of data so far.
     associated: u64,
     bytes: u64,
-    /// The nonce has 12 bytes, so that the lowest bits of counters follow from the number of bytes before. (Of other nonces they follow
-    /// from the hash key, too, and nothing is decided by them.)
-    is_usual: bool,
+    /// The nonce has 12 bytes, so the lowest bits of a counter depend only on the byte offset. With any other nonce they also depend on
+    /// the hash key, so no branch may use them.
+    has_standard_nonce: bool,
 }
 
 impl Message {
-    /// None: one that has to [begin](GcmKey::begin) first.
-    pub(crate) fn none() -> Self {
-        Message { waiting: [0; WIDEST / BLOCK], hash: 0, mask: 0, counter: 0, associated: 0, bytes: 0, is_usual: false }
+    /// Returns an empty state, which [`GcmKey::begin`] must initialise.
+    pub(crate) fn empty() -> Self {
+        Message {
+            partial: [0; WIDEST / BLOCK],
+            hash: 0,
+            mask: 0,
+            counter: 0,
+            associated: 0,
+            bytes: 0,
+            has_standard_nonce: false,
+        }
     }
 
-    /// Goes on as behind so many bytes.
+    /// Sets the number of bytes processed so far.
     #[cfg(test)]
-    pub(crate) fn pretend(&mut self, bytes: u64) {
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
         self.bytes = bytes;
     }
 
-    /// What must not be left behind: the hash of the associated data, what masks the tag, and where counters begin that the hash key has a
-    /// part in.
+    /// Returns the values that must be wiped: the hash of the associated data, the mask of the tag, and the first counter if it
+    /// depends on the hash key.
     #[cfg(test)]
     pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
-        let counter = if self.is_usual { self.mask } else { self.counter };
+        let counter = if self.has_standard_nonce { self.mask } else { self.counter };
         [self.hash, self.mask, counter]
             .iter()
             .flat_map(|block| [block.to_le_bytes().into(), block.to_be_bytes().into()])
             .collect()
     }
 
-    /// Encrypts the next block, the first one, with this counter.
+    /// Sets the counter of the first block.
     #[cfg(test)]
-    pub(crate) fn count_from(&mut self, counter: u32) {
+    pub(crate) fn set_counter(&mut self, counter: u32) {
         self.counter = self.counter >> 32 << 32 | u128::from(counter);
-        self.is_usual = counter % (REGISTERS * WIDEST / BLOCK) as u32 == FIRST_OF_DATA;
+        self.has_standard_nonce = counter % (REGISTERS * WIDEST / BLOCK) as u32 == DATA_COUNTER;
     }
 
-    /// Bytes that wait.
+    /// Returns the number of bytes in `partial`.
     fn used<R: Wide>(&self) -> usize {
         self.bytes as usize % R::LINE
     }
@@ -94,22 +101,22 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        // Ciphertext is no secret. A counter that was made with the hash key says something about it.
+        // `partial` holds ciphertext, which is not secret. A counter derived from the hash key would leak information about that key.
         self.hash.zeroize();
         self.mask.zeroize();
         self.counter.zeroize();
     }
 }
 
-/// More data than a nonce is good for.
+/// The error for more data than one nonce allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// The functions of one CPU level and key length. Only [`Aes::gcm`] makes it, so that whoever holds one may call its functions on this
-/// CPU.
+/// The functions of one CPU level and key length. Only [`Aes::gcm`] returns one, so a reference to it proves that this CPU has the
+/// instructions.
 struct Kernels {
     /// Bytes of a register.
-    line: usize,
+    line_bytes: usize,
     powers: unsafe fn(&mut GcmKey),
     begin: unsafe fn(&GcmKey, &mut Message, nonce: &[u8], associated: &[u8]),
     seal: Direction,
@@ -117,31 +124,33 @@ struct Kernels {
     tag: unsafe fn(&Powers, &Message, &mut [u8; BLOCK]),
 }
 
-/// Those that encrypt or decrypt data.
+/// The functions for one direction: encryption or decryption.
 struct Direction {
     update: Update,
-    /// As many times eight lines as there are, of which the first has the remainder of a message's first.
+    /// Processes all whole groups of eight lines. The counter of the first line equals that of a message's first line, modulo the
+    /// number of blocks in eight lines.
     eights: Update,
-    /// A whole message with a nonce of 12 bytes, of [so many](short::LINES) lines at most and a part of one, and with associated data of
-    /// less than a line.
+    /// Processes a whole message with a 12-byte nonce, at most [`short::MAX_LINES`] lines and a partial one, and less than a line of
+    /// associated data.
     short: Short,
 }
 
 /// Encrypts or decrypts data.
 ///
 /// # Safety
-/// The CPU has the instructions for which it was compiled. The data can be read and written; input and output are the same or lie apart.
+/// The CPU has the instructions for which the function was compiled. The input is readable and the output writable; they are identical
+/// or do not overlap.
 type Update = unsafe fn(&GcmKey, &mut Message, Data<'_>);
 
-/// The same of a whole message. Writes its tag.
+/// Encrypts or decrypts a whole message and writes its tag.
 ///
 /// # Safety
-/// That of [`Update`].
+/// As for [`Update`].
 type Short = unsafe fn(&GcmKey, nonce: &[u8; 12], associated: &[u8], Data<'_>, tag: &mut [u8; BLOCK]);
 
 impl Aes {
-    /// The functions for keys of so many bytes. `None` for no length that AES has, and for a CPU that does not have the instructions:
-    /// without them plain software is faster.
+    /// Returns the functions for keys of `bytes` bytes. `None` if AES has no such key length, or if the CPU lacks VAES or VPCLMULQDQ:
+    /// without these, plain software is faster.
     fn gcm(self, bytes: usize) -> Option<&'static Kernels> {
         macro_rules! kernels {
             ($level:ident) => {
@@ -161,15 +170,15 @@ impl Aes {
     }
 }
 
-/// [`Kernels`] compiled for one set of CPU features, with so many round keys in registers all the time.
+/// [`Kernels`] compiled for one set of CPU features, with `$cached` round keys kept in registers.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, kept $kept:literal) => {
+    ($name:ident, $features:literal, $register:ty, cached $cached:literal) => {
         mod $name {
             use super::*;
 
             pub(super) const fn kernels<const ROUNDS: usize>() -> Kernels {
                 Kernels {
-                    line: <$register>::LINE,
+                    line_bytes: <$register>::LINE,
                     powers: powers::<ROUNDS>,
                     begin: begin::<ROUNDS>,
                     seal: direction::<ROUNDS, false>(),
@@ -199,7 +208,7 @@ macro_rules! compiled {
             }
 
             /// # Safety
-            /// That of [`Update`].
+            /// As for [`Update`].
             #[target_feature(enable = $features)]
             unsafe fn update<const ROUNDS: usize, const DECRYPT: bool>(
                 key: &GcmKey,
@@ -211,7 +220,7 @@ macro_rules! compiled {
             }
 
             /// # Safety
-            /// That of [`Update`], for eight lines at least.
+            /// As for [`Update`], with at least eight lines.
             #[target_feature(enable = $features)]
             unsafe fn eights<const ROUNDS: usize, const DECRYPT: bool>(
                 key: &GcmKey,
@@ -219,11 +228,11 @@ macro_rules! compiled {
                 data: Data<'_>,
             ) {
                 // SAFETY: as above, and the caller's promise.
-                unsafe { eights::eights::<$register, Shared<$register, $kept>, ROUNDS, DECRYPT>(key, message, data) }
+                unsafe { eights::eights::<$register, Shared<$register, $cached>, ROUNDS, DECRYPT>(key, message, data) }
             }
 
             /// # Safety
-            /// That of [`Short`].
+            /// As for [`Short`].
             #[target_feature(enable = $features)]
             unsafe fn short<const DECRYPT: bool>(
                 key: &GcmKey,
@@ -245,29 +254,29 @@ macro_rules! compiled {
     };
 }
 
-compiled!(avx512, "avx512f,avx512bw,vaes,vpclmulqdq", Zmm, kept 10);
-compiled!(vaes, "avx2,vaes,vpclmulqdq", Ymm, kept 0);
+compiled!(avx512, "avx512f,avx512bw,vaes,vpclmulqdq", Zmm, cached 10);
+compiled!(vaes, "avx2,vaes,vpclmulqdq", Ymm, cached 0);
 
 impl GcmKey {
-    /// `None` where [`Aes::gcm`] has none. Whoever holds one may call its functions on this CPU.
+    /// Expands a key. `None` where [`Aes::gcm`] returns `None`. A key proves that this CPU has the instructions of its functions.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Arc<Self>> {
         let kernels = aes.gcm(key.len())?;
-        let mut place = Arc::new(GcmKey { powers: Powers::none(), keys: RoundKeys::none(), kernels });
+        let mut place = Arc::new(GcmKey { powers: Powers::zeroed(), keys: RoundKeys::zeroed(), kernels });
         Arc::get_mut(&mut place)?.set(aes, key);
         Some(place)
     }
 
-    /// Another key of the same length. Computed where it stays: a value that moves leaves copies behind.
+    /// Replaces the key by another one of the same length. Computes it in place: moving a value leaves copies behind.
     pub(crate) fn set(&mut self, aes: Aes, key: &[u8]) {
         self.keys.expand(aes, key);
         // SAFETY: the CPU has the instructions because `self` exists.
         unsafe { (self.kernels.powers)(self) }
     }
 
-    /// Begins a message, whatever became of the last one.
+    /// Begins a message, overwriting any state of a previous one.
     pub(crate) fn begin(&self, message: &mut Message, nonce: &[u8], associated: &[u8]) {
         (message.associated, message.bytes, message.hash) = (associated.len() as u64, 0, 0);
-        message.is_usual = nonce.len() == 12;
+        message.has_standard_nonce = nonce.len() == 12;
         // SAFETY: the CPU has the instructions because `self` exists.
         unsafe { (self.kernels.begin)(self, message, nonce, associated) }
     }
@@ -275,10 +284,10 @@ impl GcmKey {
     /// Encrypts or decrypts the next piece, of any length.
     pub(crate) fn update(&self, message: &mut Message, decrypt: bool, data: Buffers<'_>) -> Result<(), TooLong> {
         let data = Data::from(data);
-        if message.bytes.saturating_add(data.bytes as u64) > MOST {
+        if message.bytes.saturating_add(data.bytes as u64) > MAX_BYTES {
             return Err(TooLong);
         }
-        // SAFETY: as above; the data are lent.
+        // SAFETY: as above; `data` borrows the buffers.
         unsafe { (self.direction(decrypt).update)(self, message, data) }
         Ok(())
     }
@@ -289,30 +298,30 @@ impl GcmKey {
 
     /// Encrypts or decrypts a whole message. Returns its tag.
     #[inline]
-    pub(crate) fn whole(
+    pub(crate) fn crypt_message(
         &self,
         decrypt: bool,
         nonce: &[u8],
         associated: &[u8],
         data: Buffers<'_>,
     ) -> Result<[u8; BLOCK], TooLong> {
-        let line = self.kernels.line;
+        let line = self.kernels.line_bytes;
         if let Some(nonce) = nonce.as_array()
             && associated.len() < line
-            && data.len() < (short::LINES + 1) * line
+            && data.len() < (short::MAX_LINES + 1) * line
         {
             let mut tag = [0; BLOCK];
-            // SAFETY: as above; the data are lent.
+            // SAFETY: as above; `data` borrows the buffers.
             unsafe { (self.direction(decrypt).short)(self, nonce, associated, Data::from(data), &mut tag) }
             return Ok(tag);
         }
-        let mut message = Message::none();
+        let mut message = Message::empty();
         self.begin(&mut message, nonce, associated);
         self.update(&mut message, decrypt, data)?;
         Ok(self.tag(&message))
     }
 
-    /// The tag of what went by. The message is over.
+    /// Returns the tag. The message is complete.
     pub(crate) fn tag(&self, message: &Message) -> [u8; BLOCK] {
         let mut tag = [0; BLOCK];
         // SAFETY: as above.
@@ -326,36 +335,36 @@ impl GcmKey {
         blocks.map(|block| block.to_vec()).collect()
     }
 
-    /// What counters become that begin with these 12 bytes: the first round key is added.
+    /// Returns the first 12 bytes of this nonce's counter blocks after the first round key is added.
     #[cfg(test)]
-    pub(crate) fn secret_of(&self, nonce: &[u8; 12]) -> Vec<u8> {
+    pub(crate) fn masked_nonce(&self, nonce: &[u8; 12]) -> Vec<u8> {
         nonce.iter().zip(self.keys.as_blocks()[0]).map(|(nonce, key)| nonce ^ key).collect()
     }
 }
 
-/// A whole block, as it was stored: what is put together of parts is waited for.
+/// Loads a whole block with one instruction, as it was stored: a value assembled from parts would wait for their stores.
 ///
 /// # Safety
 /// The CPU has AES instructions.
 #[inline(always)]
 unsafe fn block(from: &u128) -> Xmm {
-    // SAFETY: as above; a block.
+    // SAFETY: as above; `from` is one block long.
     unsafe { Xmm::load(core::ptr::from_ref(from).cast()) }
 }
 
 #[inline(always)]
 fn set(to: &mut u128, block: Xmm) {
-    // SAFETY: a block.
+    // SAFETY: `to` is one block long.
     unsafe { block.store(core::ptr::from_mut(to).cast()) }
 }
 
-/// Blocks, encrypted. The rounds are those of the keys; where they are a constant, the loop is none.
+/// Encrypts blocks. `rounds` is the number of rounds of `keys`; a constant lets the compiler unroll the loop.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn encrypted<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKeys, rounds: usize) -> [R; N] {
-    // SAFETY: as above, and the keys are there.
+unsafe fn encrypt_blocks<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKeys, rounds: usize) -> [R; N] {
+    // SAFETY: as above, and `keys` has all round keys.
     unsafe {
         let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
         let first = keys.get(0, 0);
@@ -376,12 +385,12 @@ unsafe fn encrypted<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKeys, ro
     x
 }
 
-/// The hash of so many more blocks. What is behind them does not matter.
+/// Hashes `blocks` more blocks. Blocks of `lines` past these are multiplied by zero.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`, and VPCLMULQDQ.
 #[inline(always)]
-unsafe fn hashed<R: Wide, const N: usize>(hash: Xmm, mut lines: [R; N], powers: &Powers, blocks: usize) -> Xmm {
+unsafe fn hash_blocks<R: Wide, const N: usize>(hash: Xmm, mut lines: [R; N], powers: &Powers, blocks: usize) -> Xmm {
     // SAFETY: as above.
     unsafe {
         lines[0] = lines[0].xor(R::from_first(hash));

@@ -1,38 +1,38 @@
 //! GHASH (SP 800-38D, 6.4) by carry-less multiplication, several blocks to a register.
 //!
-//! A block stands for a polynomial whose lowest coefficient is the highest bit of the first byte. Here its bytes are turned around, so
-//! that the bits of a whole block are in reversed order. The product of two such blocks lacks a factor of x; the powers of the hash key
-//! have it already.
+//! A block represents a polynomial whose lowest coefficient is the highest bit of the first byte. Here its bytes are reversed, so that
+//! all bits of a block are in reversed order. The product of two such blocks lacks a factor of x, which the powers of the hash key
+//! already contain.
 
 use zeroize::Zeroize;
 
 use super::BLOCK;
-use super::keys::another;
+use super::keys::hide_from_optimizer;
 use super::register::{Register, Wide, Xmm};
 
-/// Registers that are hashed at once.
+/// Number of registers that are hashed at once.
 pub(super) const REGISTERS: usize = 8;
 
-/// Blocks of so many registers, of the widest.
+/// Number of blocks in `REGISTERS` registers of the widest kind.
 const MOST: usize = 32;
-/// Zeros behind the powers, for the blocks of a register that are behind the last one of a sum.
+/// Number of zeros after the powers, for the blocks of a register past the end of a sum.
 const ZEROS: usize = 3;
 
-/// The powers of a hash key, times x, the highest first: as many as blocks are hashed at once, and zeros behind them.
+/// The powers of a hash key, times x, the highest first: one for each block that is hashed at once, followed by zeros.
 #[repr(C, align(64))]
 pub(super) struct Powers {
     powers: [u128; MOST + ZEROS],
-    /// Of each the sum of its halves, twice.
+    /// For each power the sum of its halves, in both halves.
     sums: [u128; MOST + ZEROS],
 }
 
 impl Powers {
-    /// Those of no key.
-    pub(super) fn none() -> Self {
+    /// Returns powers that are all zero.
+    pub(super) fn zeroed() -> Self {
         Powers { powers: [0; MOST + ZEROS], sums: [0; MOST + ZEROS] }
     }
 
-    /// Computes those of a hash key, with its bytes turned around.
+    /// Computes the powers of a hash key with reversed bytes.
     ///
     /// # Safety
     /// The CPU has the instructions of `R`, and VPCLMULQDQ.
@@ -41,7 +41,7 @@ impl Powers {
         const { assert!(REGISTERS * R::BLOCKS <= MOST && R::BLOCKS <= ZEROS + 1) };
         let places = MOST - REGISTERS * R::BLOCKS..MOST;
         let (all, sums) = (&mut self.powers[places.clone()], &mut self.sums[places]);
-        // SAFETY: the caller promises the instructions. A block is written to a place, and a register where there are places for it.
+        // SAFETY: the caller promises the instructions. A block is stored to an element, and a register where enough elements remain.
         unsafe {
             let first = R::from_first(key.times_x(POLYNOMIAL));
             let mut power = first;
@@ -61,21 +61,21 @@ impl Powers {
             let lines = all.chunks_exact_mut(R::BLOCKS).zip(sums.chunks_exact_mut(R::BLOCKS)).rev();
             for ((line, sums), register) in lines.zip(registers) {
                 register.store(line.as_mut_ptr().cast());
-                register.xor(register.swapped()).store(sums.as_mut_ptr().cast());
+                register.xor(register.swap_halves()).store(sums.as_mut_ptr().cast());
             }
         }
     }
 
-    /// This power and those below it, or zeros where there are none: what the blocks of a register are multiplied with that have so
-    /// many to come, itself among them; and their sums.
+    /// Returns the factors for the blocks of a register, and their sums: this power and those below it, then zeros. `power` counts the
+    /// remaining blocks, including the first of the register.
     ///
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
-    unsafe fn from<R: Wide>(&self, power: usize) -> (R, R) {
+    unsafe fn factors<R: Wide>(&self, power: usize) -> (R, R) {
         let place = MOST - power;
         let (powers, sums) = (&self.powers[place..][..R::BLOCKS], &self.sums[place..][..R::BLOCKS]);
-        // SAFETY: the caller promises the instructions; there are as many.
+        // SAFETY: the caller promises the instructions; both slices have `R::BLOCKS` elements.
         unsafe { (R::load(powers.as_ptr().cast()), R::load(sums.as_ptr().cast())) }
     }
 
@@ -92,7 +92,7 @@ impl Drop for Powers {
     }
 }
 
-/// A sum of products that is not reduced yet: coefficients from x^0 on, from x^64 on, less the two others, and from x^128 on.
+/// A sum of products before reduction: coefficients from x^0, from x^64 (without the other two parts), and from x^128 on.
 pub(super) struct Sum<'a, R> {
     powers: &'a Powers,
     low: R,
@@ -105,25 +105,25 @@ impl<'a, R: Wide> Sum<'a, R> {
     /// The CPU has the instructions of `R`, and VPCLMULQDQ.
     #[inline(always)]
     pub(super) unsafe fn new(powers: &'a Powers) -> Self {
-        // SAFETY: the caller's promise, and the same powers. (What it has read of them, the compiler would keep on the stack for others.)
-        let (powers, zero) = unsafe { (&*another(powers), R::zero()) };
+        // SAFETY: the caller's promise, and the same powers. (Otherwise the compiler would keep the values it has read on the stack.)
+        let (powers, zero) = unsafe { (&*hide_from_optimizer(powers), R::zero()) };
         Sum { powers, low: zero, middle: zero, high: zero }
     }
 
-    /// Adds a register of blocks, whose first has still so many to come in the sum, itself among them. By Karatsuba's method: the
-    /// multiplications are what is scarce.
+    /// Adds a register of blocks. `remaining_blocks` counts the blocks that the sum still gets, including the first of this register. Uses
+    /// Karatsuba's method, because multiplications are the bottleneck.
     #[inline(always)]
-    pub(super) fn add(&mut self, blocks: R, to_come: usize) {
-        // SAFETY: a value of this type exists, so there are the instructions.
+    pub(super) fn add(&mut self, blocks: R, remaining_blocks: usize) {
+        // SAFETY: a value of this type exists, so the CPU has the instructions.
         unsafe {
-            let (power, sum) = self.powers.from::<R>(to_come);
-            self.low = self.low.xor(blocks.product::<0x00>(power)).in_order();
-            self.high = self.high.xor(blocks.product::<0x11>(power)).in_order();
-            self.middle = self.middle.xor(blocks.xor(blocks.swapped()).product::<0x00>(sum)).in_order();
+            let (power, sum) = self.powers.factors::<R>(remaining_blocks);
+            self.low = self.low.xor(blocks.product::<0x00>(power)).keep_order();
+            self.high = self.high.xor(blocks.product::<0x11>(power)).keep_order();
+            self.middle = self.middle.xor(blocks.xor(blocks.swap_halves()).product::<0x00>(sum)).keep_order();
         }
     }
 
-    /// The sum of all blocks, reduced.
+    /// Returns the reduced sum of all blocks.
     #[inline(always)]
     pub(super) fn reduced(self) -> Xmm {
         let middle = self.middle.xor(self.low).xor(self.high);
@@ -132,7 +132,7 @@ impl<'a, R: Wide> Sum<'a, R> {
     }
 }
 
-/// Products of blocks, with a factor x too many.
+/// Multiplies blocks; the products have one factor of x too many.
 ///
 /// # Safety
 /// The CPU has VPCLMULQDQ.
@@ -145,13 +145,13 @@ unsafe fn product<R: Wide>(a: R, b: R) -> R {
     }
 }
 
-/// The polynomial modulo which is multiplied, 1 + x + x^2 + x^7 + x^128, but for its x^128: bits in reversed order.
+/// The modulus 1 + x + x^2 + x^7 + x^128 without x^128, bits in reversed order.
 const POLYNOMIAL: u64 = 0xc2 << 56;
-/// The same, as a block.
+/// [`POLYNOMIAL`] as a block.
 const POLYNOMIAL_BLOCK: [u8; BLOCK] = (POLYNOMIAL as u128).to_le_bytes();
 
-/// Products modulo the polynomial. What is in the lower half, whose bits stand for the higher coefficients of the reversed product, is
-/// folded away in two steps of 64 bits.
+/// Reduces products modulo the polynomial. The lower half, whose bits are the higher coefficients of the reversed product, is
+/// folded into the upper one in two steps of 64 bits.
 ///
 /// # Safety
 /// The CPU has VPCLMULQDQ.
@@ -160,7 +160,7 @@ unsafe fn reduce<R: Wide>(low: R, middle: R, high: R) -> R {
     // SAFETY: as above, and values of the type exist; a block.
     unsafe {
         let polynomial = R::broadcast(&POLYNOMIAL_BLOCK);
-        let middle = middle.xor(low.swapped()).xor(polynomial.product::<0x00>(low));
-        high.xor(middle.swapped()).xor(polynomial.product::<0x00>(middle))
+        let middle = middle.xor(low.swap_halves()).xor(polynomial.product::<0x00>(low));
+        high.xor(middle.swap_halves()).xor(polynomial.product::<0x00>(middle))
     }
 }

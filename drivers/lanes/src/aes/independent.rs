@@ -1,5 +1,5 @@
-//! Counter mode and CBC decryption (SP 800-38A, 6.5 and 6.2): no block waits for the one before, so one message fills the pipeline of
-//! the AES instructions by itself.
+//! Counter mode and CBC decryption (SP 800-38A, 6.5 and 6.2). Blocks are independent, so one message fills the pipeline of the AES
+//! instructions.
 
 use gantry_core::driver::Buffers;
 
@@ -13,35 +13,35 @@ use gantry_digest::LevelName;
 /// A message or a piece of one.
 pub(crate) struct Message<'a> {
     keys: &'a RoundKeys,
-    /// The first counter, or what the first block is chained to.
+    /// The first counter in counter mode; the ciphertext before the first block in CBC.
     iv: [u8; BLOCK],
     data: Data<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// To decrypt CBC, the keys are those of the inverse cipher, and the data are whole blocks.
+    /// Returns a message. CBC requires the keys of the inverse cipher and whole blocks of data.
     #[inline(always)]
     pub(crate) fn new(keys: &'a RoundKeys, iv: [u8; BLOCK], data: Buffers<'a>) -> Self {
         Message { keys, iv, data: data.into() }
     }
 }
 
-/// Encrypts or decrypts messages, once each.
+/// Encrypts or decrypts each message once.
 ///
 /// # Safety
-/// The CPU has the instructions for which it was compiled; the keys are of as many rounds.
+/// The CPU has the instructions for which the function was compiled. The keys have the number of rounds for which it was compiled.
 type Messages = unsafe fn(messages: &[Message<'_>]);
 
-/// The function of one CPU level, mode and key length. Only [`Aes::independent`] makes it, so that whoever holds one may call it on this
-/// CPU.
+/// The function of one CPU level, mode and key length. Only [`Aes::independent`] returns one, so a value proves that this CPU has the
+/// instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel(Messages);
 
 impl Kernel {
-    /// Encrypts or decrypts messages whose keys are of the length for which this function is.
+    /// Encrypts or decrypts messages. Their keys have the length for which this function was compiled.
     pub(crate) fn run(self, messages: &mut [Message<'_>]) {
-        // SAFETY: the CPU has the instructions because `self` exists. A key of fewer rounds has zeros behind its own: all fifteen are
-        // there whatever the length.
+        // SAFETY: the CPU has the instructions because `self` exists. `RoundKeys` always holds fifteen round keys, padded with zeros, so
+        // a key of the wrong length is still readable.
         unsafe { (self.0)(messages) }
     }
 }
@@ -56,8 +56,8 @@ pub(crate) enum Mode {
 }
 
 impl Aes {
-    /// The function for keys of the length of these.
-    #[allow(clippy::unused_self, reason = "the proof")]
+    /// Returns the function for keys as long as `keys`.
+    #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
     pub(crate) fn independent(self, mode: Mode, keys: &RoundKeys) -> Kernel {
         macro_rules! kernel {
             ($function:ident) => {
@@ -85,134 +85,135 @@ impl Aes {
 
 /// [`messages`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal and $fewer:literal, kept $kept:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal and $few:literal, cached $cached:literal) => {
         /// # Safety
-        /// That of [`Messages`].
+        /// As for [`Messages`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const CBC: bool>(all: &[Message<'_>]) {
             // SAFETY: the features of the register are on here; the rest is the caller's promise.
-            unsafe { messages::<$register, Shared<$register, $kept>, $count, $fewer, ROUNDS, CBC>(all) }
+            unsafe { messages::<$register, Shared<$register, $cached>, $count, $few, ROUNDS, CBC>(all) }
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 8 and 4, kept 8);
+compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 8 and 4, cached 8);
 #[cfg(target_arch = "x86_64")]
-compiled!(vaes, "avx2,vaes,aes", Ymm, 12 and 4, kept 0);
+compiled!(vaes, "avx2,vaes,aes", Ymm, 12 and 4, cached 0);
 #[cfg(target_arch = "x86_64")]
-compiled!(avx2, "avx2,aes", Xmm, 8 and 4, kept 0);
+compiled!(avx2, "avx2,aes", Xmm, 8 and 4, cached 0);
 #[cfg(target_arch = "x86_64")]
-compiled!(base, "aes", Xmm, 8 and 4, kept 0);
+compiled!(base, "aes", Xmm, 8 and 4, cached 0);
 #[cfg(target_arch = "aarch64")]
-compiled!(base, "aes,neon", Block, 8 and 4, kept 0);
+compiled!(base, "aes,neon", Block, 8 and 4, cached 0);
 
-/// The body of all [`Messages`] functions, with so many registers side by side, fewer where there are no more data, and at the end one.
+/// The body of all [`Messages`] functions. Processes `REGISTERS` registers side by side, then `FEW`, then one.
 ///
 /// # Safety
-/// That of [`Messages`], and the CPU has the instructions of `R`.
+/// As for [`Messages`], and the CPU has the instructions of `R`.
 #[inline(always)]
 unsafe fn messages<
     R: Successive,
     K: Keys<R>,
     const REGISTERS: usize,
-    const FEWER: usize,
+    const FEW: usize,
     const ROUNDS: usize,
     const CBC: bool,
 >(
     messages: &[Message<'_>],
 ) {
     for message in messages {
-        // SAFETY: the caller promises the instructions and the rounds; the message has lent its data, which `rest` counts off.
+        // SAFETY: the caller promises the instructions and the rounds. The message borrows its data; `rest` tracks the bytes that remain.
         unsafe {
-            let mut rest = Rest::<R, CBC>::of(message);
+            let mut rest = Remainder::<R, CBC>::new(message);
             rest.run::<K, REGISTERS, ROUNDS>(message.keys);
-            rest.run::<Shared<R, 0>, FEWER, ROUNDS>(message.keys);
+            rest.run::<Shared<R, 0>, FEW, ROUNDS>(message.keys);
             rest.run::<Shared<R, 0>, 1, ROUNDS>(message.keys);
             if rest.bytes > 0 {
-                rest.part::<ROUNDS>(message.keys);
+                rest.process_partial::<ROUNDS>(message.keys);
             }
         }
     }
 }
 
-/// What is left of a message, and what comes with its first block.
-struct Rest<R, const CBC: bool> {
+/// The remainder of a message, with the counter or the ciphertext block that its next block needs.
+struct Remainder<R, const CBC: bool> {
     from: *const [u8; BLOCK],
     to: *mut [u8; BLOCK],
     bytes: usize,
     /// In counter mode.
     counter: u128,
-    /// In CBC: its last block is the ciphertext in front.
-    before: R,
+    /// In CBC: a register whose last block is the preceding ciphertext.
+    previous: R,
 }
 
-/// A register's part of the data that is not a whole one, on one line of the cache.
+/// A buffer for a partial register of data, on one cache line.
 #[repr(align(64))]
-struct Part([[u8; BLOCK]; 4]);
+struct PartialRegister([[u8; BLOCK]; 4]);
 
-impl<R: Successive, const CBC: bool> Rest<R, CBC> {
+impl<R: Successive, const CBC: bool> Remainder<R, CBC> {
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
-    unsafe fn of(message: &Message<'_>) -> Self {
+    unsafe fn new(message: &Message<'_>) -> Self {
         let Data { from, to, bytes, .. } = message.data;
-        Rest {
+        Remainder {
             from: from.cast(),
             to: to.cast(),
             bytes,
             counter: u128::from_be_bytes(message.iv),
             // SAFETY: the caller's promise.
-            before: unsafe { R::broadcast(&raw const message.iv) },
+            previous: unsafe { R::broadcast(&raw const message.iv) },
         }
     }
 
-    /// As much as fills `N` registers, again and again.
+    /// Processes `N` registers at a time, as long as the data fill them.
     ///
     /// # Safety
-    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the bytes, the same or apart; the keys are of so many
-    /// rounds.
+    /// The CPU has the instructions of `R`. `from` is readable and `to` writable for `bytes` bytes; they are identical or do not overlap.
+    /// The keys have `ROUNDS` rounds.
     #[inline(always)]
     unsafe fn run<K: Keys<R>, const N: usize, const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
         let blocks = N * R::BLOCKS;
         if self.bytes < blocks * BLOCK {
             return;
         }
-        // SAFETY: all fifteen keys are there, whatever their length. There are so many data.
+        // SAFETY: `keys` always holds fifteen round keys, and the loop condition checks the remaining bytes.
         unsafe {
             let keys = K::new(keys.as_blocks().as_ptr());
             while self.bytes >= blocks * BLOCK {
-                self.crypt::<K, N, ROUNDS>(self.from, self.to, keys.afresh());
+                self.crypt::<K, N, ROUNDS>(self.from, self.to, keys.reload());
                 (self.from, self.to) = (self.from.add(blocks), self.to.add(blocks));
                 self.bytes -= blocks * BLOCK;
             }
         }
     }
 
-    /// The last bytes, which do not fill a register.
+    /// Processes the last bytes, which do not fill a register.
     ///
     /// # Safety
-    /// That of [`run`](Self::run).
+    /// As for [`run`](Self::run).
     #[inline(always)]
-    unsafe fn part<const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
-        let mut part = Part([[0; BLOCK]; 4]);
+    unsafe fn process_partial<const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
+        let mut part = PartialRegister([[0; BLOCK]; 4]);
         let at = part.0.as_mut_ptr();
-        // SAFETY: as above; the part is longer than what is left, and as long as a register.
+        // SAFETY: as above; `part` is at least as long as a register, and therefore longer than the remaining bytes.
         unsafe {
             at.cast::<u8>().copy_from_nonoverlapping(self.from.cast(), self.bytes);
             let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
             self.crypt::<_, 1, ROUNDS>(at, at, keys);
             self.to.cast::<u8>().copy_from_nonoverlapping(at.cast(), self.bytes);
         }
-        // Behind the data there is key stream. Who has the address may read what is there, so the compiler leaves the zeros in.
-        part = Part([[0; BLOCK]; 4]);
+        // `part` also holds unused key stream. `black_box` takes its address, so the compiler must keep the zeros.
+        part = PartialRegister([[0; BLOCK]; 4]);
         core::hint::black_box(&part);
     }
 
-    /// `N` registers side by side.
+    /// Processes `N` registers side by side.
     ///
     /// # Safety
-    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the registers, the same or apart; the keys are there.
+    /// The CPU has the instructions of `R`. `from` is readable and `to` writable for `N` registers; they are identical or do not overlap.
+    /// `keys` has at least `ROUNDS + 1` round keys.
     #[inline(always)]
     unsafe fn crypt<K: Keys<R>, const N: usize, const ROUNDS: usize>(
         &mut self,
@@ -222,7 +223,7 @@ impl<R: Successive, const CBC: bool> Rest<R, CBC> {
     ) {
         // SAFETY: the caller's promises.
         unsafe {
-            let mut x = [self.before; N];
+            let mut x = [self.previous; N];
             if CBC {
                 for (r, x) in x.iter_mut().enumerate() {
                     *x = R::load(from.add(r * R::BLOCKS));
@@ -241,13 +242,13 @@ impl<R: Successive, const CBC: bool> Rest<R, CBC> {
                     *x = if CBC { x.inverse_round(key) } else { x.round(key) };
                 }
             });
-            // The last round ends with its key: what is added to that is added to its result.
+            // The last round ends by adding its key, so data added to that key are added to the result.
             let last = keys.get(ROUNDS, 0);
             for (r, x) in x.into_iter().enumerate() {
-                // Read once more where it is, and only then written: it may be the same place.
+                // Read again before the result is written: `from` and `to` may be identical.
                 let data = R::load(from.add(r * R::BLOCKS));
                 let result = if CBC {
-                    let chained = data.behind(core::mem::replace(&mut self.before, data));
+                    let chained = data.preceded_by(core::mem::replace(&mut self.previous, data));
                     x.last_inverse_round(last.xor(chained))
                 } else {
                     x.last_round(last.xor(data))

@@ -1,5 +1,5 @@
-//! Where the kernels have their round keys: in registers where there are enough for all of them, or else in the session's own memory.
-//! Copies on the stack would be left there.
+//! Round keys for the kernels: in registers if there are enough for all of them, otherwise in the session's own memory.
+//! Kernels make no copies on the stack, because these would remain there.
 
 use core::arch::asm;
 
@@ -9,64 +9,63 @@ use super::register::Register;
 /// The round keys of the registers of a kernel.
 pub(super) trait Keys<R: Register>: Copy {
     /// # Safety
-    /// The CPU has the instructions of `R`. `keys` are readable for as long as the result is used: fifteen, or as many as
-    /// [`get`](Self::get) is asked for.
+    /// The CPU has the instructions of `R`. `keys` are readable while the result is used: fifteen, or as many as the calls of
+    /// [`get`](Self::get) need.
     unsafe fn new(keys: *const [u8; BLOCK]) -> Self;
-    /// What is added in a round to a register.
+    /// Returns the key that a round adds to a register.
     ///
     /// # Safety
-    /// That of [`new`](Self::new).
+    /// As for [`new`](Self::new).
     unsafe fn get(self, round: usize, register: usize) -> R;
-    /// The same keys, to be read again: those that it has read, the compiler would keep on the stack for the next block.
+    /// Returns the same keys, to be read from memory again: otherwise the compiler would keep them on the stack for the next block.
     #[must_use]
-    fn afresh(self) -> Self;
+    fn reload(self) -> Self;
 }
 
-/// All blocks share a key: those of the first `KEPT` rounds are in registers, and the others in memory.
+/// One key for all blocks: the first `CACHED` round keys are in registers, the others in memory.
 #[derive(Clone, Copy)]
-pub(super) struct Shared<R, const KEPT: usize> {
-    kept: [R; KEPT],
+pub(super) struct Shared<R, const CACHED: usize> {
+    cached: [R; CACHED],
     all: *const [u8; BLOCK],
 }
 
-impl<R: Register, const KEPT: usize> Keys<R> for Shared<R, KEPT> {
+impl<R: Register, const CACHED: usize> Keys<R> for Shared<R, CACHED> {
     #[inline(always)]
     unsafe fn new(all: *const [u8; BLOCK]) -> Self {
-        // SAFETY: the caller's promise; all fifteen are there, whatever the length of the key. (A closure would not have the
-        // instructions.)
+        // SAFETY: the caller's promise; all fifteen exist for every key length. (A closure would not have the instructions.)
         unsafe {
-            let all = another(all);
-            let mut kept = [R::broadcast(all); KEPT];
-            for (round, register) in kept.iter_mut().enumerate() {
+            let all = hide_from_optimizer(all);
+            let mut cached = [R::broadcast(all); CACHED];
+            for (round, register) in cached.iter_mut().enumerate() {
                 *register = R::broadcast(all.add(round));
             }
-            Shared { kept, all }
+            Shared { cached, all }
         }
     }
 
     #[inline(always)]
     unsafe fn get(self, round: usize, _register: usize) -> R {
-        if round < KEPT {
-            return self.kept[round];
+        if round < CACHED {
+            return self.cached[round];
         }
         // SAFETY: the caller's promise.
         unsafe { R::broadcast(self.all.add(round)) }
     }
 
     #[inline(always)]
-    fn afresh(self) -> Self {
-        Shared { all: another(self.all), ..self }
+    fn reload(self) -> Self {
+        Shared { all: hide_from_optimizer(self.all), ..self }
     }
 }
 
-/// In memory, for each round a block for each lane of `N` registers: each lane has a key of its own.
+/// Keys in memory, one block per round and lane of `N` registers: each lane has its own key.
 #[derive(Clone, Copy)]
-pub(super) struct OfLanes<const N: usize>(*const [u8; BLOCK]);
+pub(super) struct PerLane<const N: usize>(*const [u8; BLOCK]);
 
-impl<R: Register, const N: usize> Keys<R> for OfLanes<N> {
+impl<R: Register, const N: usize> Keys<R> for PerLane<N> {
     #[inline(always)]
     unsafe fn new(keys: *const [u8; BLOCK]) -> Self {
-        OfLanes(keys)
+        PerLane(keys)
     }
 
     #[inline(always)]
@@ -76,16 +75,16 @@ impl<R: Register, const N: usize> Keys<R> for OfLanes<N> {
     }
 
     #[inline(always)]
-    fn afresh(self) -> Self {
-        OfLanes(another(self.0))
+    fn reload(self) -> Self {
+        PerLane(hide_from_optimizer(self.0))
     }
 }
 
-/// The same address, of which the compiler does not know that it is the same.
+/// Returns the same address, but hides from the compiler that it is the same.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written")]
-pub(super) fn another<T>(mut address: *const T) -> *const T {
-    // SAFETY: there is no instruction.
+pub(super) fn hide_from_optimizer<T>(mut address: *const T) -> *const T {
+    // SAFETY: the assembly contains no instruction.
     unsafe { asm!("/* {0} */", inout(reg) address, options(nomem, nostack, preserves_flags)) }
     address
 }

@@ -1,6 +1,6 @@
 //! Registers of AES blocks: one implementation for each width.
 //!
-//! As with [`Vector`](gantry_digest::vector::Vector), a value can only come from an unsafe function, whose caller promises that the CPU
+//! As with [`Vector`](gantry_digest::internal::vector::Vector), a value can only come from an unsafe function, whose caller promises that the CPU
 //! has the instructions of the type.
 
 mod independent;
@@ -37,22 +37,22 @@ pub(super) trait Register: Copy {
     /// # Safety
     /// `to` is writable for a register.
     unsafe fn store(self, to: *mut [u8; BLOCK]);
-    /// The same block everywhere.
+    /// Repeats one block.
     ///
     /// # Safety
     /// `from` is readable for a block.
     unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self;
-    /// One block from behind each pointer.
+    /// Loads one block from each pointer.
     ///
     /// # Safety
-    /// `from` holds `BLOCKS` pointers, each readable for a block behind `offset` bytes.
+    /// `from` holds `BLOCKS` pointers, each readable for a block at `offset` bytes.
     unsafe fn gather(from: *const *const u8, offset: usize) -> Self;
-    /// One block to behind each pointer.
+    /// Stores one block to each pointer.
     ///
     /// # Safety
-    /// `to` holds `BLOCKS` pointers, each writable for a block behind `offset` bytes.
+    /// `to` holds `BLOCKS` pointers, each writable for a block at `offset` bytes.
     unsafe fn scatter(self, to: *const *mut u8, offset: usize);
-    /// Four successive blocks from behind each pointer: what four times `gather` gives, with each line of the cache read once.
+    /// Loads four successive blocks from each pointer. Equivalent to four calls of `gather`, but may read each cache line only once.
     ///
     /// # Safety
     /// As `gather`, for four blocks.
@@ -64,7 +64,7 @@ pub(super) trait Register: Copy {
             [block(0), block(1), block(2), block(3)]
         }
     }
-    /// Four successive blocks to behind each pointer: what four times `scatter` does.
+    /// Stores four successive blocks to each pointer. Equivalent to four calls of `scatter`.
     ///
     /// # Safety
     /// As `scatter`, for four blocks.
@@ -76,18 +76,18 @@ pub(super) trait Register: Copy {
         }
     }
     fn xor(self, other: Self) -> Self;
-    /// A round but the last: SubBytes, ShiftRows, MixColumns, AddRoundKey.
+    /// Computes any round except the last: SubBytes, ShiftRows, MixColumns, AddRoundKey.
     fn round(self, key: Self) -> Self;
-    /// The last round: without MixColumns.
+    /// Computes the last round, which has no MixColumns.
     fn last_round(self, key: Self) -> Self;
-    /// A round but the last of the equivalent inverse cipher: InvSubBytes, InvShiftRows, InvMixColumns, AddRoundKey.
+    /// Computes any round of the equivalent inverse cipher except the last: InvSubBytes, InvShiftRows, InvMixColumns, AddRoundKey.
     fn inverse_round(self, key: Self) -> Self;
-    /// The last round of the equivalent inverse cipher: without InvMixColumns.
+    /// Computes the last round of the equivalent inverse cipher, which has no InvMixColumns.
     fn last_inverse_round(self, key: Self) -> Self;
-    /// Every block times x^[`BLOCKS`](Self::BLOCKS) in GF(2^128), as IEEE 1619 writes it: the lowest bit of the first byte is that
-    /// of x^0.
+    /// Multiplies every block by x^[`BLOCKS`](Self::BLOCKS) in GF(2^128). Bit order of IEEE 1619: the lowest bit of the first byte is the
+    /// coefficient of x^0.
     fn next(self) -> Self;
-    /// `N` registers, each of which is the [`next`](Self::next) of the one before.
+    /// Returns `N` registers, each the [`next`](Self::next) of its predecessor.
     #[inline(always)]
     fn successive<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
@@ -96,7 +96,7 @@ pub(super) trait Register: Copy {
         }
         registers
     }
-    /// The blocks behind those of `N` registers, each of which is the [`next`](Self::next) of the one before.
+    /// Returns the `N` registers that follow `registers`, each the [`next`](Self::next) of its predecessor.
     #[inline(always)]
     fn following<const N: usize>(mut registers: [Self; N]) -> [Self; N] {
         let mut last = registers[N - 1];
@@ -106,11 +106,11 @@ pub(super) trait Register: Copy {
         }
         registers
     }
-    /// A block, that times x, that times x^2, and so on.
+    /// Returns `first` times x^0, x^1, x^2 and so on.
     ///
     /// # Safety
     /// The CPU has the instructions of this type.
-    unsafe fn ascending(first: Self::One) -> Self;
-    /// The first block.
+    unsafe fn times_powers_of_x(first: Self::One) -> Self;
+    /// Returns the first block.
     fn first(self) -> Self::One;
 }

@@ -1,7 +1,7 @@
-//! XTS (IEEE 1619, SP 800-38E), both ways, with ciphertext stealing.
+//! XTS (IEEE 1619, SP 800-38E): encryption and decryption, with ciphertext stealing.
 //!
-//! Blocks do not wait for each other: one data unit fills the pipeline of the AES instructions by itself. What has to be waited for
-//! is its tweak, which is encrypted before anything else; so that of the next unit is encrypted beside the data of this one.
+//! Blocks do not depend on each other, so one data unit fills the pipeline of the AES instructions. Only the tweak must be encrypted
+//! first; the tweak of the next unit is encrypted during the data of the current one.
 
 use gantry_core::driver::Buffers;
 
@@ -12,18 +12,18 @@ use super::{Aes, BLOCK, RoundKeys};
 #[cfg(target_arch = "x86_64")]
 use gantry_digest::LevelName;
 
-/// A data unit: one request, of at least a block.
+/// A data unit: one request of at least one block.
 pub(crate) struct Unit<'a> {
-    /// For the tweak: those that encrypt, whatever the direction.
+    /// Encryption keys for the tweak, in both directions.
     tweak_keys: &'a RoundKeys,
-    /// For the data, in the direction of the function.
+    /// Keys for the data, in the direction of the function.
     keys: &'a RoundKeys,
     tweak: &'a [u8; BLOCK],
     data: Data<'a>,
 }
 
 impl<'a> Unit<'a> {
-    /// `None` for data that is shorter than a block.
+    /// Returns `None` for data shorter than a block.
     #[inline(always)]
     pub(crate) fn new(
         tweak_keys: &'a RoundKeys,
@@ -36,14 +36,14 @@ impl<'a> Unit<'a> {
     }
 }
 
-/// Encrypts or decrypts data units, once each.
+/// Encrypts or decrypts each data unit once.
 ///
 /// # Safety
-/// The CPU has the instructions for which it was compiled.
+/// The CPU has the instructions for which the function was compiled.
 type Units = unsafe fn(units: &[Unit<'_>]);
 
-/// The functions of one CPU level and key length. Only [`Aes::xts`] makes it, so that whoever holds one may call its functions on
-/// this CPU.
+/// The functions of one CPU level and key length. Only [`Aes::xts`] returns one, so a value proves that this CPU has the
+/// instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     encrypt: Units,
@@ -51,7 +51,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// Encrypts or decrypts data units whose keys are for that, and of the length for which these functions are.
+    /// Encrypts or decrypts data units. Their keys must match the direction, and the key length of these functions.
     pub(crate) fn run(&self, decrypt: bool, units: &mut [Unit<'_>]) {
         let function = if decrypt { self.decrypt } else { self.encrypt };
         // SAFETY: the CPU has the instructions because `self` exists.
@@ -60,8 +60,8 @@ impl Kernels {
 }
 
 impl Aes {
-    /// The functions for keys of the length of this one. XTS has none of 24 bytes.
-    #[allow(clippy::unused_self, reason = "the proof")]
+    /// Returns the functions for keys of the same length as `keys`. XTS has no keys of 24 bytes.
+    #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
     pub(crate) fn xts(self, keys: &RoundKeys) -> Kernels {
         macro_rules! kernels {
             ($function:ident) => {
@@ -85,29 +85,29 @@ impl Aes {
 
 /// [`units`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal, kept $kept:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal, cached $cached:literal) => {
         /// # Safety
-        /// That of [`Units`].
+        /// As for [`Units`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const DECRYPT: bool>(data: &[Unit<'_>]) {
             // SAFETY: the features of the register are on here; the rest is the caller's promise.
-            unsafe { units::<$register, Shared<$register, $kept>, $count, ROUNDS, DECRYPT>(data) }
+            unsafe { units::<$register, Shared<$register, $cached>, $count, ROUNDS, DECRYPT>(data) }
         }
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 4, kept 8);
+compiled!(avx512, "avx512f,avx512bw,avx512vbmi,vaes,aes", Zmm, 4, cached 8);
 #[cfg(target_arch = "x86_64")]
-compiled!(vaes, "avx2,vaes,aes", Ymm, 8, kept 0);
+compiled!(vaes, "avx2,vaes,aes", Ymm, 8, cached 0);
 #[cfg(target_arch = "x86_64")]
-compiled!(avx2, "avx2,aes", Xmm, 8, kept 0);
+compiled!(avx2, "avx2,aes", Xmm, 8, cached 0);
 #[cfg(target_arch = "x86_64")]
-compiled!(base, "aes", Xmm, 8, kept 0);
+compiled!(base, "aes", Xmm, 8, cached 0);
 #[cfg(target_arch = "aarch64")]
-compiled!(base, "aes,neon", Block, 8, kept 0);
+compiled!(base, "aes,neon", Block, 8, cached 0);
 
-/// The body of all [`Units`] functions, with so many registers in flight.
+/// The body of all [`Units`] functions, with `REGISTERS` registers in flight.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
@@ -119,90 +119,102 @@ unsafe fn units<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: u
     unsafe {
         let mut units = units.iter();
         let Some(mut unit) = units.next() else { return };
-        let mut tweak = encrypted_tweak::<R::One, ROUNDS>(unit);
+        let mut tweak = encrypt_tweak::<R::One, ROUNDS>(unit);
         loop {
             let next = units.next();
             let next_tweak = match next {
-                Some(next) => encrypted_tweak::<R::One, ROUNDS>(next),
+                Some(next) => encrypt_tweak::<R::One, ROUNDS>(next),
                 None => tweak,
             };
-            whole::<R, K, REGISTERS, ROUNDS, DECRYPT>(unit, tweak);
+            crypt_unit::<R, K, REGISTERS, ROUNDS, DECRYPT>(unit, tweak);
             let Some(next) = next else { return };
             (unit, tweak) = (next, next_tweak);
         }
     }
 }
 
-/// What the first block of a unit is masked with.
+/// Returns the mask of a unit's first block: the encrypted tweak.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`, a register of one block.
 #[inline(always)]
-unsafe fn encrypted_tweak<R: Register, const ROUNDS: usize>(unit: &Unit<'_>) -> R {
+unsafe fn encrypt_tweak<R: Register, const ROUNDS: usize>(unit: &Unit<'_>) -> R {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let mut x = [R::load(unit.tweak)];
-        rounds::<R, Shared<R, 0>, 1, ROUNDS, false>(&mut x, &[R::load(&[0; BLOCK])], in_place::<R>(unit.tweak_keys));
+        rounds::<R, Shared<R, 0>, 1, ROUNDS, false>(
+            &mut x,
+            &[R::load(&[0; BLOCK])],
+            uncached_keys::<R>(unit.tweak_keys),
+        );
         x[0]
     }
 }
 
-/// One unit. `tweak`: what its first block is masked with.
+/// Encrypts or decrypts one unit. `tweak` is the mask of its first block.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn whole<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn crypt_unit<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
     unit: &Unit<'_>,
     mut tweak: R::One,
 ) {
     let Data { from, to, bytes, .. } = unit.data;
     let part = bytes % BLOCK;
-    // A block that is not whole takes what it lacks from the one before.
+    // An incomplete last block takes the missing bytes from the block before it.
     let blocks = bytes / BLOCK - usize::from(part > 0);
-    let mut left = Left { from: from.cast(), to: to.cast(), blocks };
-    // SAFETY: the caller promises the instructions; the unit has lent its data, of which `left` counts off the blocks. What is left
-    // then is a whole block and a part of one, or nothing. They are read before they are written: the memory may be the same.
+    let mut remaining = RemainingBlocks { from: from.cast(), to: to.cast(), blocks };
+    // SAFETY: the caller promises the instructions. The unit has borrowed its data, and `remaining` counts the blocks that remain. In the end
+    // a whole and an incomplete block remain, or nothing. They are read before they are written: the memory may be the same.
     unsafe {
         if blocks >= R::BLOCKS {
-            let mut mask = R::ascending(tweak);
-            left.run::<R, K, REGISTERS, ROUNDS, DECRYPT>(&mut mask, unit.keys);
-            left.run::<R, Shared<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            let mut mask = R::times_powers_of_x(tweak);
+            remaining.run::<R, K, REGISTERS, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            remaining.run::<R, Shared<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
             tweak = mask.first();
         }
-        if left.blocks == 0 && part == 0 {
+        if remaining.blocks == 0 && part == 0 {
             return;
         }
-        left.run::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
+        remaining.run::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
         if part > 0 {
             // The last whole block was encrypted last, so it is decrypted first.
             let masks = if DECRYPT { [tweak.next(), tweak] } else { [tweak, tweak.next()] };
             let mut stolen = [0; BLOCK];
-            let mut x = [R::One::load(left.from)];
-            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[0]], in_place::<R::One>(unit.keys));
+            let mut x = [R::One::load(remaining.from)];
+            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(
+                &mut x,
+                &[masks[0]],
+                uncached_keys::<R::One>(unit.keys),
+            );
             x[0].store(&raw mut stolen);
             let mut last = stolen;
-            left.from.add(1).cast::<u8>().copy_to_nonoverlapping(last.as_mut_ptr(), part);
-            left.to.add(1).cast::<u8>().copy_from_nonoverlapping(stolen.as_ptr(), part);
+            remaining.from.add(1).cast::<u8>().copy_to_nonoverlapping(last.as_mut_ptr(), part);
+            remaining.to.add(1).cast::<u8>().copy_from_nonoverlapping(stolen.as_ptr(), part);
             x = [R::One::load(&raw const last)];
-            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut x, &[masks[1]], in_place::<R::One>(unit.keys));
-            x[0].store(left.to);
+            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(
+                &mut x,
+                &[masks[1]],
+                uncached_keys::<R::One>(unit.keys),
+            );
+            x[0].store(remaining.to);
         }
     }
 }
 
-/// Whole blocks that are left.
-struct Left {
+/// The remaining whole blocks.
+struct RemainingBlocks {
     from: *const [u8; BLOCK],
     to: *mut [u8; BLOCK],
     blocks: usize,
 }
 
-impl Left {
-    /// As many blocks as fill `N` registers, again and again. `mask`: what the first are masked with, and after that, the next.
+impl RemainingBlocks {
+    /// Processes blocks while they fill `N` registers. `mask` is the mask of the first blocks, and afterwards of the next ones.
     ///
     /// # Safety
-    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for the blocks, the same or apart.
+    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for `blocks` blocks; both are equal or do not overlap.
     #[inline(always)]
     unsafe fn run<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
         &mut self,
@@ -213,17 +225,17 @@ impl Left {
             return;
         }
         let mut masks = R::successive(*mask);
-        // SAFETY: the caller promises the instructions, and all fifteen keys are there, whatever their length.
+        // SAFETY: the caller promises the instructions, and all fifteen keys exist for every key length.
         let keys = unsafe { K::new(keys.as_blocks().as_ptr()) };
         while self.blocks >= N * R::BLOCKS {
             let following = R::following(masks);
             let mut x = masks;
-            // SAFETY: there are so many blocks; all of them are read before any is written.
+            // SAFETY: `N * R::BLOCKS` blocks remain; all of them are read before any is written.
             unsafe {
                 for (r, x) in x.iter_mut().enumerate() {
                     *x = R::load(self.from.add(r * R::BLOCKS));
                 }
-                rounds::<R, K, N, ROUNDS, DECRYPT>(&mut x, &masks, keys.afresh());
+                rounds::<R, K, N, ROUNDS, DECRYPT>(&mut x, &masks, keys.reload());
                 for (r, x) in x.iter().enumerate() {
                     x.store(self.to.add(r * R::BLOCKS));
                 }
@@ -237,22 +249,22 @@ impl Left {
     }
 }
 
-/// Keys for a few blocks.
+/// Returns keys that stay in memory, for a few blocks.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn in_place<R: Register>(keys: &RoundKeys) -> Shared<R, 0> {
-    // SAFETY: as above; all fifteen are there, whatever their length.
+unsafe fn uncached_keys<R: Register>(keys: &RoundKeys) -> Shared<R, 0> {
+    // SAFETY: as above; all fifteen keys exist for every key length.
     unsafe { Shared::new(keys.as_blocks().as_ptr()) }
 }
 
-/// AES of registers side by side; the masks are added before and after.
+/// Encrypts or decrypts several registers, and adds the masks before and after.
 ///
 /// # Safety
-/// The CPU has the instructions of `R`, and the keys are there.
+/// The CPU has the instructions of `R`, and `keys` has all round keys.
 #[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "an index says it best: the same block of two arrays")]
+#[allow(clippy::needless_range_loop, reason = "the index refers to two arrays")]
 unsafe fn rounds<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
     x: &mut [R; N],
     masks: &[R; N],
@@ -270,7 +282,7 @@ unsafe fn rounds<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, c
                 *x = if DECRYPT { x.inverse_round(key) } else { x.round(key) };
             }
         });
-        // The last round ends with its key: what is added to that is added to its result.
+        // The last round adds its key last, so the mask can be added to the key.
         let last = keys.get(ROUNDS, 0);
         for r in 0..N {
             let key = last.xor(masks[r]);

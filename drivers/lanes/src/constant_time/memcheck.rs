@@ -1,13 +1,13 @@
-//! Asks valgrind's memcheck whether a program decides anything by a secret (after an idea of Adam Langley, `ctgrind`).
+//! Detects decisions that depend on a secret, with valgrind's memcheck (after an idea of Adam Langley, `ctgrind`).
 //!
-//! Memcheck follows every bit that was never written, and reports the branch or the address that depends on one. Here secrets are
-//! declared to be such bits. The tests of the software driver use this file, too.
+//! Memcheck tracks every uninitialised bit, and reports branches and addresses that depend on one. These tests declare secrets as
+//! uninitialised. The tests of the software driver also use this file.
 
 use core::arch::asm;
 
-/// How many decisions `work` takes by a secret: branches and addresses.
+/// Returns the number of branches and addresses in `work` that depend on a secret.
 pub(crate) fn decisions(work: impl FnOnce()) -> usize {
-    assert!(request(RUNNING_ON_VALGRIND, &mut []) > 0, "not in valgrind: scripts/constant-time runs this");
+    assert!(request(RUNNING_ON_VALGRIND, &mut []) > 0, "not in valgrind: run scripts/constant-time");
     let before = request(COUNT_ERRORS, &mut []);
     work();
     request(COUNT_ERRORS, &mut []) - before
@@ -18,12 +18,12 @@ pub(crate) fn secret(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, bytes);
 }
 
-/// Declares that the bytes, such as a ciphertext, may be looked at.
+/// Declares that the bytes, such as a ciphertext, are public.
 pub(crate) fn public(bytes: &mut [u8]) {
     request(MAKE_MEM_DEFINED, bytes);
 }
 
-/// Whether a decision by the first of the bytes would be one by a secret.
+/// Returns true if the first byte is secret.
 pub(crate) fn is_secret(bytes: &[u8]) -> bool {
     decisions(|| branch(bytes)) > 0
 }
@@ -34,21 +34,21 @@ fn branch(bytes: &[u8]) {
     }
 }
 
-/// A branch by a secret is seen, a look-up by a secret is seen, and what depends on no secret is not.
+/// Tests that branches and look-ups by a secret are detected, and that nothing else is.
 pub(crate) fn self_test() {
     static TABLE: [u8; 256] = [7; 256];
     let mut key = [0x5a; 16];
     let look_up = |key: &[u8]| {
         core::hint::black_box(core::hint::black_box(&TABLE)[usize::from(core::hint::black_box(key[3]))]);
     };
-    let neither = |key: &[u8]| {
+    let no_decision = |key: &[u8]| {
         core::hint::black_box(core::hint::black_box(key[3]) & key[7]);
     };
-    assert_eq!(decisions(|| [branch, look_up, neither].iter().for_each(|work| work(&key))), 0, "nothing is secret");
+    assert_eq!(decisions(|| [branch, look_up, no_decision].iter().for_each(|work| work(&key))), 0, "nothing is secret");
     secret(&mut key);
     assert_eq!(decisions(|| branch(&key)), 1, "a branch");
     assert_eq!(decisions(|| look_up(&key)), 1, "a look-up");
-    assert_eq!(decisions(|| neither(&key)), 0, "no decision");
+    assert_eq!(decisions(|| no_decision(&key)), 0, "no decision");
     public(&mut key);
     assert_eq!(decisions(|| branch(&key)), 0, "no secret any more");
 }
@@ -59,12 +59,12 @@ const COUNT_ERRORS: usize = 0x1201;
 const MAKE_MEM_UNDEFINED: usize = 0x4d43_0001;
 const MAKE_MEM_DEFINED: usize = 0x4d43_0002;
 
-/// Nothing happens, and the answer is 0, outside of valgrind: the instructions rotate a register once around.
+/// Sends a request to valgrind. Without valgrind it does nothing and returns 0: the instructions rotate a register by 128 bits.
 fn request(code: usize, bytes: &mut [u8]) -> usize {
     let arguments = [code, bytes.as_mut_ptr().addr(), bytes.len(), 0, 0, 0];
     let mut answer = 0;
-    // SAFETY: the registers are left as they were but for the answer. Valgrind reads six arguments; of the bytes it changes only
-    // what it knows about them.
+    // SAFETY: no register changes except that of the answer. Valgrind reads six arguments. It does not change the bytes, only its own
+    // record of their state.
     unsafe {
         asm!(
             "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",

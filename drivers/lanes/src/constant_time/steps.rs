@@ -1,31 +1,33 @@
-//! Runs a kernel one instruction after the other (ptrace(2)) with other secrets in the same memory, and looks at the registers that
-//! branches and addresses are made of: general ones and flags. Where these are the same before every instruction, nothing was decided by
-//! a secret. For instructions that valgrind does not have.
+//! Detects decisions that depend on a secret, for instructions that valgrind does not support.
+//!
+//! Single-steps a kernel (ptrace(2)) twice, with different secrets in the same memory, and records the registers that determine
+//! branches and addresses: general registers and flags. If they are equal before every instruction, no decision depends on a secret.
 
 use core::arch::asm;
 use std::cell::Cell;
 use std::{hint, ptr};
 
-/// What has run of a program: before each instruction its address, the general registers, and the flags.
+/// The instructions that a program executed: the address of each, with the general registers and the flags before it.
 type Trace = Vec<[u64; 18]>;
 
-/// `prepare` puts the secrets of run 0 or 1 in their place; `work` is traced.
+/// Returns the traces of `work` with the secrets of run 0 and of run 1. `prepare` stores the secrets of a run.
 pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> [Trace; 2] {
-    // SAFETY: the child of a process with threads uses what they may have locked in no way but for the memory that `prepare` and `work`
-    // allocate, which the C library makes good for it.
+    // SAFETY: another thread of the parent may hold a lock during the fork. The child takes none except that of the allocator, in
+    // `prepare` and `work`, and the C library resets that lock in the child.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
         let end = End;
-        // SAFETY: calls without pointers that are followed.
+        // SAFETY: these calls do not dereference their pointers.
         unsafe {
             if libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<u8>(), ptr::null_mut::<u8>()) != 0 {
                 drop(end);
             }
-            // What is only done at first is done in a run that is not looked at. The number of the run is in no register meanwhile.
+            // The first of three runs is not compared: it performs all one-time initialisation. `black_box` keeps the number of the run
+            // out of the registers during `work`.
             let run = Cell::new(0);
             while hint::black_box(&run).get() < 3 {
-                unseen(&mut prepare, 1 - run.get() % 2);
+                prepare_and_clear_registers(&mut prepare, 1 - run.get() % 2);
                 libc::raise(libc::SIGSTOP);
                 work();
                 libc::raise(libc::SIGSTOP);
@@ -34,12 +36,12 @@ pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> 
             libc::_exit(0);
         }
     }
-    let mut stop = stopped(child);
-    assert_eq!(stop, libc::SIGSTOP, "programs may not trace each other here (ptrace)");
-    // SAFETY: the child is ours, and has stopped. It is not to outlive a test that fails.
+    let mut stop = wait_for_stop(child);
+    assert_eq!(stop, libc::SIGSTOP, "ptrace is not permitted here");
+    // SAFETY: the child is ours, and has stopped. The option kills it if the test fails.
     unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, ptr::null_mut::<u8>(), libc::PTRACE_O_EXITKILL) };
     let mut all = [(); 3].map(|()| {
-        // Before the work; at its end the child stops itself again.
+        // The child has stopped before `work`; it stops itself again afterwards.
         assert_eq!(stop, libc::SIGSTOP);
         let mut trace = Trace::new();
         while resume(child, libc::PTRACE_SINGLESTEP) == libc::SIGTRAP {
@@ -52,7 +54,7 @@ pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> 
     [std::mem::take(&mut all[1]), std::mem::take(&mut all[2])]
 }
 
-/// Ends a child before it goes on as the test that it is a copy of: when it panics, too.
+/// Ends the child on any exit, including a panic, so that it does not continue as a copy of the test.
 struct End;
 
 impl Drop for End {
@@ -62,9 +64,9 @@ impl Drop for End {
     }
 }
 
-/// Leaves nothing of it in the registers.
+/// Calls `prepare`, and clears the registers it may have left secrets in.
 #[inline(never)]
-fn unseen(prepare: &mut impl FnMut(usize), run: usize) {
+fn prepare_and_clear_registers(prepare: &mut impl FnMut(usize), run: usize) {
     prepare(run);
     // SAFETY: the registers are declared, and nothing else is changed.
     unsafe {
@@ -77,16 +79,16 @@ fn unseen(prepare: &mut impl FnMut(usize), run: usize) {
     }
 }
 
-/// Lets the child go on from where it has stopped, to its next stop.
+/// Resumes the child until its next stop.
 fn resume(child: libc::pid_t, how: libc::c_uint) -> libc::c_int {
     // SAFETY: the child is ours, and has stopped.
     let resumed = unsafe { libc::ptrace(how, child, ptr::null_mut::<u8>(), ptr::null_mut::<u8>()) };
     assert_eq!(resumed, 0, "{}", std::io::Error::last_os_error());
-    stopped(child)
+    wait_for_stop(child)
 }
 
-/// Waits for the child, and returns the signal that has stopped it, or 0 when it has ended.
-fn stopped(child: libc::pid_t) -> libc::c_int {
+/// Waits for the child. Returns the signal that stopped it, or 0 if it ended.
+fn wait_for_stop(child: libc::pid_t) -> libc::c_int {
     let mut status = 0;
     // SAFETY: the child is ours.
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
@@ -95,7 +97,7 @@ fn stopped(child: libc::pid_t) -> libc::c_int {
 }
 
 fn registers(child: libc::pid_t) -> [u64; 18] {
-    // SAFETY: a structure of numbers; the child has stopped.
+    // SAFETY: the structure holds only integers, so zeros are valid; the child has stopped.
     let r = unsafe {
         let mut registers: libc::user_regs_struct = std::mem::zeroed();
         assert_eq!(libc::ptrace(libc::PTRACE_GETREGS, child, ptr::null_mut::<u8>(), &raw mut registers), 0);

@@ -1,9 +1,9 @@
-//! Sessions of CCM: the tags of many messages side by side, and the data of one after the other.
+//! CCM sessions: compute the tags of many messages side by side, and encrypt the data of one message at a time.
 
 use gantry_core::Outcome;
 use gantry_core::driver::Buffers;
 
-use super::aead::{Aead, Message, Opening, Sealing, Tags};
+use super::aead::{Aead, Message, OpenMessage, SealMessage, Tags};
 use crate::aes::BLOCK;
 use crate::ccm::{CcmKey, Nonce, TagJob};
 
@@ -15,7 +15,7 @@ pub(super) struct CcmWork {
 }
 
 fn nonce_of(iv: &[u8]) -> Nonce {
-    Nonce::new(iv).expect("a message has a nonce that is allowed")
+    Nonce::new(iv).expect("the length of the nonce was checked")
 }
 
 impl Aead for CcmWork {
@@ -27,9 +27,9 @@ impl Aead for CcmWork {
         tag == self.tag && Nonce::new(iv).is_some_and(|nonce| nonce.allows(data))
     }
 
-    fn seal(&self, messages: &mut [Sealing<'_, Self>]) {
-        let mut tags = Tags::none();
-        // Before the data are encrypted, perhaps in place.
+    fn seal(&self, messages: &mut [SealMessage<'_, Self>]) {
+        let mut tags = Tags::zeroed();
+        // Must precede encryption, which may be in place.
         self.authenticate(messages, |data| data.input(), &mut tags);
         for (message, tag) in messages.iter_mut().zip(&tags.0) {
             let bytes = message.tag.len();
@@ -38,10 +38,10 @@ impl Aead for CcmWork {
         self.crypt(messages);
     }
 
-    fn open(&self, messages: &mut [Opening<'_, Self>]) {
-        // What is authenticated is the plaintext.
+    fn open(&self, messages: &mut [OpenMessage<'_, Self>]) {
+        // The tag authenticates the plaintext.
         self.crypt(messages);
-        let mut tags = Tags::none();
+        let mut tags = Tags::zeroed();
         self.authenticate(messages, |data| data.output(), &mut tags);
         tags.compare(messages);
         for forged in messages.iter_mut().filter(|message| message.outcome != Outcome::Done) {
@@ -56,7 +56,7 @@ impl CcmWork {
         self.key.crypt(data.map(|message| message.work.key.data(nonce_of(message.iv), message.data.reborrow())));
     }
 
-    /// The tags of messages with this plaintext.
+    /// Computes the tags of messages. `plain` returns the plaintext of a message.
     fn authenticate<T>(
         &self,
         messages: &mut [Message<'_, Self, T>],

@@ -1,4 +1,4 @@
-//! Sessions of what is a chain of blocks: CMAC and CBC encryption.
+//! Sessions of algorithms that chain blocks: CMAC and CBC encryption.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use gantry_core::driver::{Buffers, CipherStream, Offer, Operands};
 use gantry_core::{Fault, Operation, Outcome, Unsupported};
 
 use super::digest::Digester;
-use super::{Exceptions, Work, block, converted, of_one_length, wrong_operation};
+use super::{Exceptions, Work, block, converted, require_equal_lengths, wrong_operation};
 use crate::aes::BLOCK;
 use crate::cbc::{CbcJob, CbcKey};
 use crate::cmac::{CmacJob, CmacKey, CmacStream};
@@ -64,28 +64,28 @@ impl CbcWork {
 }
 
 impl Work for CbcWork {
-    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.job(operands)?.run();
         Ok(Outcome::Done)
     }
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
-        let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
+    fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
+        let admit = |work: &Self| require_equal_lengths(self.0.runs_with(&work.0));
         self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
         if operation != Operation::Encrypt {
-            return Err(Unsupported::because("CBC decryption needs no lanes: its blocks do not wait for each other"));
+            return Err(Unsupported::because("lanes do not decrypt CBC, because its blocks are independent"));
         }
-        let chain = iv.try_into().map_err(|_| Unsupported::because("an IV has 16 bytes"))?;
+        let chain = iv.try_into().map_err(|_| Unsupported::because("the IV must have 16 bytes"))?;
         Ok(Box::new(LanesCbcStream { key: self.0.clone(), chain }))
     }
 }
 
 struct LanesCbcStream {
     key: Arc<CbcKey>,
-    /// The last block of ciphertext, or the IV: nothing secret.
+    /// The last block of ciphertext, or the IV. Not secret.
     chain: [u8; BLOCK],
 }
 

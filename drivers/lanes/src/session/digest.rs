@@ -1,14 +1,14 @@
-//! Sessions of digests and MACs, whatever computes them: whole messages, and messages in pieces.
+//! Digest and MAC sessions of all families: whole messages, and messages in pieces.
 
 use std::any::Any;
 use std::sync::Arc;
 
-use gantry_core::driver::{DigestStream, Offer, Operands};
+use gantry_core::driver::{DeviceSession, DigestStream, Offer, Operands};
 use gantry_core::{Fault, Operation, Outcome, Unsupported};
 
-use super::{Exceptions, Work, converted, of_one_length, wrong_operation};
+use super::{Exceptions, LanesSession, Work, converted, require_equal_lengths, wrong_operation};
 
-/// What computes digests or MACs, with its key.
+/// An implementation of a digest or a MAC, with its key.
 pub(super) trait Digester: Send + Sync + Sized + 'static {
     /// A message that arrives in pieces.
     type Stream: Clone + Send;
@@ -19,10 +19,10 @@ pub(super) trait Digester: Send + Sync + Sized + 'static {
     /// [`Operation::Digest`] or [`Operation::Mac`].
     fn operation(&self) -> Operation;
 
-    /// The beginning of a message.
+    /// Returns a stream at the beginning of a message.
     fn stream(&self) -> Self::Stream;
 
-    /// `input` is the next piece of `stream`, or the whole message where there is no stream. With an `output` the message ends here.
+    /// Returns a request. `input` is the next piece of `stream`, or the whole message without a stream. An `output` ends the message.
     fn job<'a>(
         &'a self,
         stream: Option<&'a mut Self::Stream>,
@@ -33,10 +33,10 @@ pub(super) trait Digester: Send + Sync + Sized + 'static {
     /// Runs one job.
     fn run_one(&self, job: Self::Job<'_>);
 
-    /// Runs so many jobs or fewer side by side, each of its own digester.
+    /// Runs `jobs` side by side, at most `count` of them, each with its own digester.
     fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = Self::Job<'a>>);
 
-    /// Whether [`run`](Self::run) takes jobs of that one, too.
+    /// Returns true if [`run`](Self::run) also accepts jobs of `other`.
     fn runs_with(&self, _other: &Self) -> bool {
         true
     }
@@ -46,8 +46,8 @@ pub(super) trait Digester: Send + Sync + Sized + 'static {
 pub(super) struct DigestWork<D>(Arc<D>);
 
 impl<D: Digester> DigestWork<D> {
-    pub(super) fn boxed(digester: D) -> Box<dyn Work> {
-        Box::new(DigestWork(Arc::new(digester)))
+    pub(super) fn session(digester: D) -> Arc<dyn DeviceSession> {
+        LanesSession::shared(DigestWork(Arc::new(digester)))
     }
 
     #[inline(always)]
@@ -63,20 +63,20 @@ impl<D: Digester> DigestWork<D> {
     }
 }
 
-/// Core sends streams of this device alone.
+/// Returns the stream as one of this device. Core sends no others.
 fn stream_of<D: Digester>(stream: &mut dyn DigestStream) -> Result<&mut LanesStream<D>, Fault> {
     let stream: &mut dyn Any = stream;
-    stream.downcast_mut().ok_or_else(|| Fault::failed("a stream of another session"))
+    stream.downcast_mut().ok_or_else(|| Fault::failed("the stream belongs to another session"))
 }
 
 impl<D: Digester> Work for DigestWork<D> {
-    fn one(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
+    fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.0.run_one(self.job(operands)?);
         Ok(Outcome::Done)
     }
 
-    fn batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
-        let admit = |work: &Self| of_one_length(self.0.runs_with(&work.0));
+    fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
+        let admit = |work: &Self| require_equal_lengths(self.0.runs_with(&work.0));
         self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
     }
 

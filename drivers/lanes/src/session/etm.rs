@@ -1,27 +1,29 @@
-//! Sessions of encrypt-then-authenticate: the data of many messages go through the lanes of the cipher, and what they are authenticated by,
-//! `aad ‖ iv ‖ ciphertext`, through those of HMAC.
+//! Encrypt-then-authenticate sessions. The data of many messages go through the lanes of the cipher; `aad ‖ iv ‖ ciphertext` of each goes
+//! through those of HMAC.
 
-use gantry_core::driver::Buffers;
+use std::sync::Arc;
+
+use gantry_core::driver::{Buffers, DeviceSession};
 use gantry_core::{Algorithm, Outcome, SessionParams};
 use gantry_digest::Level;
-use gantry_digest::hash::{self, Job, Start, Stream};
-use gantry_digest::kernel::sha1::{self, Sha1};
-use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
-use gantry_digest::kernel::{Hash, Kernels};
-use gantry_digest::wipe::{below, overwrite};
+use gantry_digest::internal::dispatch::{Hash, Kernels};
+use gantry_digest::internal::hash::{self, Job, Start, Stream};
+use gantry_digest::internal::kernel::sha1::{self, Sha1};
+use gantry_digest::internal::kernel::sha2::{self, Sha256, Sha512};
+use gantry_digest::internal::wipe::{in_own_frame, overwrite};
 
-use super::Work;
-use super::aead::{Aead, Opening, Sealing, Tags};
+use super::LanesSession;
+use super::aead::{Aead, OpenMessage, SealMessage, Tags};
 use crate::aes::{Aes, BLOCK};
 use crate::cbc::{CbcJob, CbcKey};
-use crate::groups::AT_ONCE;
+use crate::groups::MAX_GROUP;
 use crate::independent::IndependentKey;
 
-/// Bytes of the stack that HMAC of [`AT_ONCE`] messages may use, which copies its keys into lanes: the most is that of one message of
-/// SHA-512 with words made ahead, 40 KiB.
-const AUTHENTICATING: usize = 48 << 10;
+/// Bytes of stack that HMAC of [`MAX_GROUP`] messages may use; it copies its keys into lanes. The maximum is 40 KiB, for one message of
+/// SHA-512 with precomputed words.
+const AUTHENTICATION_STACK: usize = 48 << 10;
 
-/// Most bytes of a tag (SHA-512).
+/// Maximum bytes of a tag (SHA-512).
 const LONGEST_TAG: usize = 64;
 
 /// A cipher, and HMAC.
@@ -33,8 +35,8 @@ struct EtmWork<C, H: Hash> {
     tag: usize,
 }
 
-/// The work of such an algorithm. `None` for another one, and for a key that is not as long as the cipher's.
-pub(super) fn boxed(level: Level, aes: Aes, params: &SessionParams) -> Option<Box<dyn Work>> {
+/// Opens a session of an encrypt-then-authenticate algorithm. `None` for any other algorithm, and for a key of the wrong length.
+pub(super) fn session(level: Level, aes: Aes, params: &SessionParams) -> Option<Arc<dyn DeviceSession>> {
     match params.algorithm().info().cipher? {
         Algorithm::Aes128Cbc | Algorithm::Aes192Cbc | Algorithm::Aes256Cbc => {
             with_hmac(level, Cbc::new(aes, params.key())?, params)
@@ -46,43 +48,43 @@ pub(super) fn boxed(level: Level, aes: Aes, params: &SessionParams) -> Option<Bo
     }
 }
 
-fn with_hmac<C: Cipher>(level: Level, cipher: C, params: &SessionParams) -> Option<Box<dyn Work>> {
-    fn over<C: Cipher, H: Hash>(
+fn with_hmac<C: Cipher>(level: Level, cipher: C, params: &SessionParams) -> Option<Arc<dyn DeviceSession>> {
+    fn session_with<C: Cipher, H: Hash>(
         level: Level,
         cipher: C,
         params: &SessionParams,
         initial: [H::Word; 8],
         digest: usize,
-    ) -> Box<dyn Work> {
+    ) -> Arc<dyn DeviceSession> {
         let kernels = H::kernels(level);
-        let start = Start::hmac(kernels, initial, digest, params.second_key());
-        Box::new(EtmWork { cipher, kernels, start, tag: params.tag_length().min(digest) })
+        let start = Start::hmac(kernels, initial, digest, params.mac_key());
+        LanesSession::shared(EtmWork { cipher, kernels, start, tag: params.tag_len().min(digest) })
     }
     Some(match params.algorithm().info().digest? {
-        Algorithm::Sha1 => over::<C, Sha1>(level, cipher, params, sha1::INITIAL, 20),
-        Algorithm::Sha256 => over::<C, Sha256>(level, cipher, params, sha2::INITIAL_256, 32),
-        Algorithm::Sha384 => over::<C, Sha512>(level, cipher, params, sha2::INITIAL_384, 48),
-        Algorithm::Sha512 => over::<C, Sha512>(level, cipher, params, sha2::INITIAL_512, 64),
+        Algorithm::Sha1 => session_with::<C, Sha1>(level, cipher, params, sha1::INITIAL, 20),
+        Algorithm::Sha256 => session_with::<C, Sha256>(level, cipher, params, sha2::INITIAL_256, 32),
+        Algorithm::Sha384 => session_with::<C, Sha512>(level, cipher, params, sha2::INITIAL_384, 48),
+        Algorithm::Sha512 => session_with::<C, Sha512>(level, cipher, params, sha2::INITIAL_512, 64),
         _ => return None,
     })
 }
 
 /// A message for a cipher: its key, the IV, and the data.
-type Ciphering<'a, C> = (&'a C, [u8; BLOCK], Buffers<'a>);
+type CipherMessage<'a, C> = (&'a C, [u8; BLOCK], Buffers<'a>);
 
-/// The cipher, with a key.
+/// A cipher, with a key.
 trait Cipher: Send + Sync + Sized + 'static {
-    /// Data are a multiple of so many bytes.
+    /// The length of data is a multiple of this number of bytes.
     const BLOCK: usize;
 
-    /// Whether messages under that key, too, may be among those under this one.
+    /// Returns true if messages under `other` may share a batch with those under this key.
     fn runs_with(&self, other: &Self) -> bool;
 
-    /// Encrypts so many messages or fewer.
-    fn encrypt<'a>(&'a self, count: usize, messages: impl Iterator<Item = Ciphering<'a, Self>>);
+    /// Encrypts messages, at most `count` of them.
+    fn encrypt<'a>(&'a self, count: usize, messages: impl Iterator<Item = CipherMessage<'a, Self>>);
 
     /// Decrypts messages.
-    fn decrypt<'a>(&'a self, messages: impl Iterator<Item = Ciphering<'a, Self>>);
+    fn decrypt<'a>(&'a self, messages: impl Iterator<Item = CipherMessage<'a, Self>>);
 }
 
 struct Cbc {
@@ -103,11 +105,11 @@ impl Cipher for Cbc {
         self.encrypt.runs_with(&other.encrypt)
     }
 
-    fn encrypt<'a>(&'a self, count: usize, messages: impl Iterator<Item = Ciphering<'a, Self>>) {
+    fn encrypt<'a>(&'a self, count: usize, messages: impl Iterator<Item = CipherMessage<'a, Self>>) {
         self.encrypt.run(count, messages.map(|(key, iv, data)| CbcJob { key: &key.encrypt, iv, data }));
     }
 
-    fn decrypt<'a>(&'a self, messages: impl Iterator<Item = Ciphering<'a, Self>>) {
+    fn decrypt<'a>(&'a self, messages: impl Iterator<Item = CipherMessage<'a, Self>>) {
         self.decrypt.run(messages.map(|(key, iv, data)| key.decrypt.message(iv, data)));
     }
 }
@@ -121,11 +123,11 @@ impl Cipher for Ctr {
         self.0.runs_with(&other.0)
     }
 
-    fn encrypt<'a>(&'a self, _count: usize, messages: impl Iterator<Item = Ciphering<'a, Self>>) {
+    fn encrypt<'a>(&'a self, _count: usize, messages: impl Iterator<Item = CipherMessage<'a, Self>>) {
         self.decrypt(messages);
     }
 
-    fn decrypt<'a>(&'a self, messages: impl Iterator<Item = Ciphering<'a, Self>>) {
+    fn decrypt<'a>(&'a self, messages: impl Iterator<Item = CipherMessage<'a, Self>>) {
         self.0.run(messages.map(|(key, iv, data)| key.0.message(iv, data)));
     }
 }
@@ -139,41 +141,41 @@ impl<C: Cipher, H: Hash> Aead for EtmWork<C, H> {
         iv.len() == BLOCK && data.is_multiple_of(C::BLOCK) && tag == self.tag
     }
 
-    fn seal(&self, messages: &mut [Sealing<'_, Self>]) {
+    fn seal(&self, messages: &mut [SealMessage<'_, Self>]) {
         let count = messages.len();
         let data =
             messages.iter_mut().map(|message| (&message.work.cipher, iv_of(message.iv), message.data.reborrow()));
         self.cipher.encrypt(count, data);
-        self.authenticate(messages.iter_mut().map(|message| Authenticated {
+        self.authenticate(messages.iter_mut().map(|message| MacInput {
             start: &message.work.start,
             parts: [message.aad, message.iv, message.data.output()],
             tag: message.tag,
         }));
     }
 
-    fn open(&self, messages: &mut [Opening<'_, Self>]) {
-        let mut computed = Tags::<LONGEST_TAG>::none();
-        self.authenticate(messages.iter().zip(&mut computed.0).map(|(message, computed)| Authenticated {
+    fn open(&self, messages: &mut [OpenMessage<'_, Self>]) {
+        let mut computed = Tags::<LONGEST_TAG>::zeroed();
+        self.authenticate(messages.iter().zip(&mut computed.0).map(|(message, computed)| MacInput {
             start: &message.work.start,
             parts: [message.aad, message.iv, message.data.input()],
             tag: &mut computed[..message.work.tag],
         }));
         computed.compare(messages);
-        // Of the others nothing is written.
+        // Messages with a wrong tag are not decrypted.
         let genuine = messages.iter_mut().filter(|message| message.outcome == Outcome::Done);
         self.cipher.decrypt(genuine.map(|message| (&message.work.cipher, iv_of(message.iv), message.data.reborrow())));
     }
 }
 
 fn iv_of(iv: &[u8]) -> [u8; BLOCK] {
-    *iv.as_array().expect("a message has an IV that is allowed")
+    *iv.as_array().expect("the length of the IV was checked")
 }
 
-/// The place of the data among the parts of a message.
+/// The index of the data among the parts of a message.
 const DATA: usize = 2;
 
-/// A message that is authenticated.
-struct Authenticated<'a, H: Hash> {
+/// A message to be authenticated.
+struct MacInput<'a, H: Hash> {
     start: &'a Start<H>,
     /// Associated data, IV, and the data.
     parts: [&'a [u8]; 3],
@@ -181,18 +183,19 @@ struct Authenticated<'a, H: Hash> {
 }
 
 impl<C: Cipher, H: Hash> EtmWork<C, H> {
-    /// The tags of messages side by side, at most [`AT_ONCE`], each with its own key. Leaves nothing behind.
-    fn authenticate<'a>(&self, messages: impl Iterator<Item = Authenticated<'a, H>>) {
-        below(|| self.in_lanes(messages));
-        overwrite::<AUTHENTICATING>();
+    /// Computes the tags of at most [`MAX_GROUP`] messages side by side, each with its own key. Wipes the stack it used.
+    fn authenticate<'a>(&self, messages: impl Iterator<Item = MacInput<'a, H>>) {
+        in_own_frame(|| self.compute_tags(messages));
+        overwrite::<AUTHENTICATION_STACK>();
     }
 
-    fn in_lanes<'a>(&self, messages: impl Iterator<Item = Authenticated<'a, H>>) {
-        let mut all = [const { None }; AT_ONCE];
+    fn compute_tags<'a>(&self, messages: impl Iterator<Item = MacInput<'a, H>>) {
+        let mut all = [const { None }; MAX_GROUP];
         let mut long = false;
         for (place, mut message) in all.iter_mut().zip(messages) {
             let mut stream = Stream::new(message.start);
-            // What is in front of the data is mostly less than a block. They stay where they are, and need not begin with one.
+            // Associated data and IV are mostly shorter than a block. The stream then buffers them, and the data need not be copied to
+            // begin at a block boundary.
             if message.parts[..DATA].iter().map(|part| part.len()).sum::<usize>() < H::BLOCK {
                 for part in &mut message.parts[..DATA] {
                     stream.begin_with(core::mem::take(part));

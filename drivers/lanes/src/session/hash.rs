@@ -1,11 +1,13 @@
 //! Hash functions of the MD4 family, and HMAC over them.
 
-use gantry_core::Operation;
-use gantry_digest::Level;
-use gantry_digest::hash::{self, Job, Start, Stream};
-use gantry_digest::kernel::{Hash, Kernels};
+use std::sync::Arc;
 
-use super::Work;
+use gantry_core::Operation;
+use gantry_core::driver::DeviceSession;
+use gantry_digest::Level;
+use gantry_digest::internal::dispatch::{Hash, Kernels};
+use gantry_digest::internal::hash::{self, Job, Start, Stream};
+
 use super::digest::{DigestWork, Digester};
 
 struct Hasher<H: Hash> {
@@ -14,18 +16,18 @@ struct Hasher<H: Hash> {
     operation: Operation,
 }
 
-pub(super) fn boxed<H: Hash>(
+pub(super) fn session<H: Hash>(
     level: Level,
     initial: &[H::Word; 8],
     digest: usize,
     hmac: Option<&[u8]>,
-) -> Box<dyn Work> {
+) -> Arc<dyn DeviceSession> {
     let kernels = H::kernels(level);
     let (start, operation) = match hmac {
         Some(key) => (Start::hmac(kernels, *initial, digest, key), Operation::Mac),
         None => (Start::digest(*initial, digest), Operation::Digest),
     };
-    DigestWork::boxed(Hasher { kernels, start, operation })
+    DigestWork::session(Hasher { kernels, start, operation })
 }
 
 impl<H: Hash> Digester for Hasher<H> {

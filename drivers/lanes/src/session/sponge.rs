@@ -1,12 +1,15 @@
 //! SHA-3, HMAC over it, SHAKE and TurboSHAKE, and BLAKE2b.
 
-use gantry_core::Operation;
-use gantry_digest::Level;
-use gantry_digest::kernel::keccak::{self, Keccak};
-use gantry_digest::kernel::wide::Kernels;
-use gantry_digest::sponge::{self, Function, Job, Start, Stream};
+use std::sync::Arc;
 
-use super::Work;
+use gantry_core::Operation;
+use gantry_core::driver::DeviceSession;
+use gantry_digest::Level;
+use gantry_digest::internal::dispatch::sponge::{Function, Kernels};
+use gantry_digest::internal::kernel::absorb::WORDS;
+use gantry_digest::internal::kernel::keccak::{self, Keccak};
+use gantry_digest::internal::sponge::{self, Job, Start, Stream};
+
 use super::digest::{DigestWork, Digester};
 
 struct Sponge<F: Function> {
@@ -16,10 +19,10 @@ struct Sponge<F: Function> {
 }
 
 /// SHAKE, or TurboSHAKE: functions of Keccak whose digests have any length, `digest` bytes in this session.
-pub(super) fn xof(level: Level, rate: usize, rounds: usize, digest: usize) -> Box<dyn Work> {
-    fn of<F: Function>(level: Level, digest: usize) -> Box<dyn Work> {
+pub(super) fn xof(level: Level, rate: usize, rounds: usize, digest: usize) -> Arc<dyn DeviceSession> {
+    fn of<F: Function>(level: Level, digest: usize) -> Arc<dyn DeviceSession> {
         let start = Start::<F>::xof(digest, 0, keccak::SHAKE);
-        DigestWork::boxed(Sponge { kernels: F::kernels(level), start, operation: Operation::Digest })
+        DigestWork::session(Sponge { kernels: F::kernels(level), start, operation: Operation::Digest })
     }
     match (rate, rounds) {
         (168, 24) => of::<Keccak<168>>(level, digest),
@@ -29,18 +32,18 @@ pub(super) fn xof(level: Level, rate: usize, rounds: usize, digest: usize) -> Bo
     }
 }
 
-pub(super) fn boxed<F: Function>(
+pub(super) fn session<F: Function>(
     level: Level,
-    initial: [u64; keccak::WORDS],
+    initial: [u64; WORDS],
     digest: usize,
     hmac: Option<&[u8]>,
-) -> Box<dyn Work> {
+) -> Arc<dyn DeviceSession> {
     let kernels = F::kernels(level);
     let (start, operation) = match hmac {
         Some(key) => (Start::<F>::hmac(kernels, initial, digest, key), Operation::Mac),
         None => (Start::<F>::digest(initial, digest), Operation::Digest),
     };
-    DigestWork::boxed(Sponge { kernels, start, operation })
+    DigestWork::session(Sponge { kernels, start, operation })
 }
 
 impl<F: Function> Digester for Sponge<F> {

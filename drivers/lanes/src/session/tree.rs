@@ -1,18 +1,19 @@
 //! KT128.
 
-use gantry_core::Operation;
-use gantry_digest::Level;
-use gantry_digest::kernel::wide::Kernels;
-use gantry_digest::sponge::Function;
-use gantry_digest::tree::{self, Job, Tree, Turbo};
+use std::sync::Arc;
 
-use super::Work;
+use gantry_core::Operation;
+use gantry_core::driver::DeviceSession;
+use gantry_digest::Level;
+use gantry_digest::internal::dispatch::sponge::{Function, Kernels};
+use gantry_digest::internal::tree::{self, Job, Tree, TurboShake128};
+
 use super::digest::{DigestWork, Digester};
 
 struct Kt128(Kernels);
 
-pub(super) fn boxed(level: Level) -> Box<dyn Work> {
-    DigestWork::boxed(Kt128(Turbo::kernels(level)))
+pub(super) fn session(level: Level) -> Arc<dyn DeviceSession> {
+    DigestWork::session(Kt128(TurboShake128::kernels(level)))
 }
 
 impl Digester for Kt128 {

@@ -1,11 +1,12 @@
-//! What counter mode, CBC decryption, CCM and encrypt-then-authenticate leave on the stack.
+//! Tests that counter mode, CBC decryption, CCM and encrypt-then-authenticate leave no secret on the stack.
 
 use gantry_core::driver::Buffers;
 use gantry_core::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
-use gantry_digest::kernel::Hash;
-use gantry_digest::kernel::sha1::{self, Sha1};
-use gantry_digest::kernel::sha2::{self, Sha256, Sha512};
-use gantry_digest::{Level, every_level};
+use gantry_digest::Level;
+use gantry_digest::internal::dispatch::Hash;
+use gantry_digest::internal::every_level;
+use gantry_digest::internal::kernel::sha1::{self, Sha1};
+use gantry_digest::internal::kernel::sha2::{self, Sha256, Sha512};
 
 use super::tests::secrets_of_hmac;
 use crate::aes::{Aes, every_aes};
@@ -13,13 +14,13 @@ use crate::cbc::CbcKey;
 use crate::cmac::CmacKey;
 use crate::independent::{IndependentKey, Position};
 use crate::random::Random;
-use crate::stack::{holds, left_behind};
+use crate::stack::{holds, stack_after};
 use crate::{LanesDriver, NAME};
 
-/// Messages with one key and with several; key stream is a secret, too.
+/// Runs messages with one key and with several. Key stream is secret too.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
-fn blocks_that_do_not_wait_leave_nothing_of_a_key_on_the_stack() {
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+fn ctr_and_cbc_decryption_leave_no_secret_on_the_stack() {
     let random = Random::new(0x6374_7277);
     let iv = [9; 16];
     for aes in every_aes() {
@@ -29,26 +30,26 @@ fn blocks_that_do_not_wait_leave_nothing_of_a_key_on_the_stack() {
                 let keys: Vec<IndependentKey> = secret.iter().map(|key| new(aes, key).unwrap()).collect();
                 let data: Vec<Vec<u8>> =
                     (0..40).map(|i| random.bytes(if cbc { 16 * (1 + i * 3) } else { 1 + i * 37 })).collect();
-                for (of_them, count) in [(1, 1), (1, 40), (3, 40), (1, 3), (2, 6)] {
+                for (key_count, count) in [(1, 1), (1, 40), (3, 40), (1, 3), (2, 6)] {
                     let mut output = data.clone();
-                    let stack = left_behind(|| {
-                        let jobs = keys[..of_them].iter().cycle().zip(&mut output[..count]);
+                    let stack = stack_after(|| {
+                        let jobs = keys[..key_count].iter().cycle().zip(&mut output[..count]);
                         keys[0].run(jobs.map(|(key, data)| key.message(iv, Buffers::InPlace(data))));
                     });
                     let mut secrets: Vec<Vec<u8>> = keys.iter().flat_map(IndependentKey::secrets).collect();
                     if !cbc {
                         let xor = |(a, b): (&Vec<u8>, &Vec<u8>)| a.iter().zip(b).map(|(a, b)| a ^ b).collect();
                         secrets.extend(data.iter().zip(&output).map(xor).filter(|stream: &Vec<u8>| stream[0] != 0));
-                        // What is behind the last byte.
-                        let mut behind = vec![0; data[39].len().next_multiple_of(16)];
-                        keys[0].run(core::iter::once(keys[0].message(iv, Buffers::InPlace(&mut behind))));
-                        secrets.push(behind);
+                        // The unused key stream after the last byte.
+                        let mut unused = vec![0; data[39].len().next_multiple_of(16)];
+                        keys[0].run(core::iter::once(keys[0].message(iv, Buffers::InPlace(&mut unused))));
+                        secrets.push(unused);
                     }
-                    assert!(!holds(&stack, &secrets), "{aes:?}, CBC {cbc}, {bytes} bytes, {of_them} keys, {count}");
+                    assert!(!holds(&stack, &secrets), "{aes:?}, CBC {cbc}, {bytes} bytes, {key_count} keys, {count}");
                 }
                 if !cbc {
                     let mut output = data[39].clone();
-                    let stack = left_behind(|| {
+                    let stack = stack_after(|| {
                         let mut position = Position::new(iv);
                         for piece in output.chunks_mut(77) {
                             position.run(&keys[0], piece.into());
@@ -63,7 +64,7 @@ fn blocks_that_do_not_wait_leave_nothing_of_a_key_on_the_stack() {
     }
 }
 
-/// The keys of a session.
+/// Returns the expanded keys of a session.
 fn secrets_of(level: Level, algorithm: Algorithm, key: &[u8], mac_key: &[u8]) -> Vec<Vec<u8>> {
     fn hmac<H: Hash>(level: Level, initial: [H::Word; 8], digest: usize, key: &[u8]) -> Vec<Vec<u8>> {
         secrets_of_hmac(H::kernels(level), initial, digest, key)
@@ -75,7 +76,7 @@ fn secrets_of(level: Level, algorithm: Algorithm, key: &[u8], mac_key: &[u8]) ->
         Some(Algorithm::Sha512) => hmac::<Sha512>(level, sha2::INITIAL_512, 64, mac_key),
         _ => CmacKey::new(aes, key).unwrap().secrets(&[]),
     };
-    // SHA-1's chaining value is shorter than the room for it, and a byte with zeros behind it may be anything.
+    // SHA-1's chaining value is shorter than its buffer. Trailing zeros are removed, because the stack may differ there.
     for secret in &mut hmac {
         secret.truncate(secret.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
     }
@@ -85,13 +86,13 @@ fn secrets_of(level: Level, algorithm: Algorithm, key: &[u8], mac_key: &[u8]) ->
 
 fn params_of(algorithm: Algorithm, key: &[u8], mac_key: &[u8]) -> SessionParams {
     let params = SessionParams::new(algorithm, key);
-    if algorithm.info().digest.is_some() { params.mac_key(mac_key) } else { params }
+    if algorithm.info().digest.is_some() { params.with_mac_key(mac_key) } else { params }
 }
 
-/// Batches and single messages that are sealed and opened, under one key and under several.
+/// Seals and opens batches and single messages, under one key and under several.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
-fn what_seals_and_opens_leaves_nothing_of_a_key_on_the_stack() {
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+fn sealing_and_opening_leave_no_secret_on_the_stack() {
     let random = Random::new(0x7365_616c);
     for level in every_level() {
         let gantry = Gantry::builder().driver(&LanesDriver::new(level)).build();
@@ -116,15 +117,15 @@ fn what_seals_and_opens_leaves_nothing_of_a_key_on_the_stack() {
                 secrets.extend(secrets_of(level, algorithm, key, mac_key));
             }
             let iv = random.bytes(algorithm.info().iv.max);
-            for (count, of_them) in [(1, 1), (3, 1), (40, 1), (40, 3)] {
-                let sessions: Vec<Session> = (0..count).map(|i| sessions[i % of_them].clone()).collect();
+            for (count, key_count) in [(1, 1), (3, 1), (40, 1), (40, 3)] {
+                let sessions: Vec<Session> = (0..count).map(|i| sessions[i % key_count].clone()).collect();
                 let mut data: Vec<Vec<u8>> = (0..count).map(|i| random.bytes(16 * (i * 5 % 30))).collect();
                 let aads: Vec<Vec<u8>> = (0..count).map(|i| random.bytes([12, 8, 0, 300][i % 4])).collect();
                 let mut tags = vec![vec![0; algorithm.info().tag.max]; count];
                 let check = |work: &mut (dyn FnMut() + Send), what: &str| {
                     assert!(
-                        !holds(&left_behind(work), &secrets),
-                        "{level:?} {algorithm}, {count}, {of_them} keys: {what}"
+                        !holds(&stack_after(work), &secrets),
+                        "{level:?} {algorithm}, {count}, {key_count} keys: {what}"
                     );
                 };
                 check(

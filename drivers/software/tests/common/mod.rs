@@ -1,4 +1,4 @@
-//! What the tests share: a framework with the software device only, and requests for any algorithm.
+//! Shared by the tests: a framework with only the software device, and requests for any algorithm.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -9,16 +9,16 @@ pub(crate) fn software() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// Every algorithm that the device offers, but for key encapsulation, compression, packets and encipherment, which have tests of their
-/// own.
+/// Returns every offered algorithm, except for key encapsulation, compression, packets and encipherment, which have their own
+/// tests.
 pub(crate) fn offered(gantry: &Gantry) -> impl Iterator<Item = Algorithm> {
     let algorithms = gantry.devices()[0].capabilities().iter().map(|capability| capability.algorithm);
     let other = |kind| matches!(kind, Kind::Kem | Kind::Compression | Kind::Packet | Kind::Encipherment);
-    // Of SLH-DSA, whose requests take long, `slhdsa.rs` has what is asked here.
+    // `slhdsa.rs` tests SLH-DSA, because its requests take long.
     algorithms.filter(move |algorithm| !other(algorithm.kind()) && !algorithm.is_slh_dsa())
 }
 
-/// Bytes that are no pattern, and the same each time.
+/// Returns bytes without a simple pattern, the same each time.
 pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678;
     let next = || {
@@ -28,18 +28,18 @@ pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Keys of the usual length.
+/// Returns parameters with a key of the usual length.
 pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     let usual = |lengths: gantry_core::Lengths| if lengths.max == usize::MAX { 20 } else { lengths.min };
     let any = bytes(usual(info.key), algorithm as u64);
     let key = gantry_core::sample_key(algorithm).unwrap_or(&any);
     let mac_key = bytes(usual(info.mac_key), 1000 + algorithm as u64);
-    let params = SessionParams::new(algorithm, key).mac_key(&mac_key);
-    if info.kind == Kind::Packet { params.esp(Esp { spi: 256, extended: false }) } else { params }
+    let params = SessionParams::new(algorithm, key).with_mac_key(&mac_key);
+    if info.kind == Kind::Packet { params.with_esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
-/// A request's operands, apart from what it writes.
+/// The operands of a request that it only reads.
 pub(crate) struct Case {
     pub(crate) iv: Vec<u8>,
     pub(crate) aad: Vec<u8>,
@@ -47,7 +47,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// About `len` bytes of data: as many as the algorithm can have.
+    /// Creates a case with about `len` bytes of data, as far as the algorithm allows.
     pub(crate) fn new(algorithm: Algorithm, len: usize) -> Self {
         let info = algorithm.info();
         let len = info.data_length(len);
@@ -56,9 +56,9 @@ impl Case {
         Self { iv, aad: bytes(len % 37, 8), input }
     }
 
-    /// Buffers for what it writes: digest, MAC or data, and tag.
+    /// Returns the buffers that it writes: digest, MAC or data, and tag.
     pub(crate) fn buffers(&self, session: &Session) -> (Vec<u8>, Vec<u8>) {
-        let size = session.params().tag_length();
+        let size = session.params().tag_len();
         match session.params().algorithm().kind() {
             Kind::Cipher | Kind::Aead => (self.input.clone(), vec![0; size]),
             _ => (vec![0; size], Vec::new()),

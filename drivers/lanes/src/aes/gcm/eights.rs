@@ -1,28 +1,28 @@
-//! Eight lines after the other.
+//! The main loop: eight lines at a time.
 
 use super::*;
 
-/// Eight lines after the other, with the GHASH of eight beside the AES of eight: the same ones where they are decrypted, otherwise
-/// those before.
+/// Encrypts or decrypts eight lines at a time, with their AES rounds and GHASH interleaved. Decryption hashes the lines it decrypts;
+/// encryption hashes the previous eight.
 ///
 /// # Safety
-/// The CPU has the instructions of `R`, and VPCLMULQDQ. There are eight lines, which can be read and written, and the counter of the first
-/// has the remainder of a message's first.
+/// The CPU has the instructions of `R`, and VPCLMULQDQ. `data` has at least eight lines, which can be read and written. The counter of
+/// the first line equals that of a message's first line, modulo the number of blocks in eight lines.
 #[inline(always)]
 pub(super) unsafe fn eights<R: Wide, K: Keys<R>, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
     message: &mut Message,
     mut data: Data<'_>,
 ) {
-    // SAFETY: the instructions are there, and the rest is the caller's promise.
+    // SAFETY: the caller promises the instructions and the data.
     unsafe {
         let keys = K::new(key.keys.as_blocks().as_ptr());
         let counter = block(&message.counter);
-        let mut state = Eight {
+        let mut state = EightsState {
             keys,
             hash: block(&message.hash),
             base: R::zero(),
-            counter: R::repeat(counter.counted(FIRST_OF_DATA.wrapping_neg())),
+            counter: R::repeat(counter.advance_counter(DATA_COUNTER.wrapping_neg())),
             lines: [R::zero(); REGISTERS],
         };
         state.base = state.next_base();
@@ -39,60 +39,61 @@ pub(super) unsafe fn eights<R: Wide, K: Keys<R>, const ROUNDS: usize, const DECR
             state.step::<ROUNDS, DECRYPT, false, true>(&key.powers, &mut data);
         }
         set(&mut message.hash, state.hash);
-        set(&mut message.counter, counter.counted(blocks::<R>().wrapping_mul(rounds as u32)));
+        set(&mut message.counter, counter.advance_counter(blocks::<R>().wrapping_mul(rounds as u32)));
     }
 }
 
-/// The blocks of eight lines.
+/// Returns the number of blocks in eight lines.
 const fn blocks<R: Wide>() -> u32 {
     (REGISTERS * R::BLOCKS) as u32
 }
 
-/// What [`eights()`] has in registers.
-struct Eight<R, K> {
+/// The values that [`eights()`] keeps in registers.
+struct EightsState<R, K> {
     keys: K,
     hash: Xmm,
-    /// The counter whose lowest bits are zeros, below those of the eight lines at hand: everywhere the same, its first key added.
+    /// The first counter of the current eight lines minus [`DATA_COUNTER`], so that its lowest bits are zero. Repeated for each block,
+    /// with the first round key added.
     base: R,
-    /// The one after that, its bytes turned around.
+    /// The counter for the next `base`, with reversed bytes.
     counter: R,
-    /// Ciphertext that is to be hashed, its bytes turned around.
+    /// Ciphertext to be hashed, with reversed bytes.
     lines: [R; REGISTERS],
 }
 
-/// The lowest bits of the counters of eight lines of the widest registers, or of narrower ones.
+/// The lowest bits of the counters of eight lines, for registers of any width.
 #[repr(align(64))]
-struct Lowest([[u8; BLOCK]; REGISTERS * WIDEST / BLOCK]);
+struct LowestCounters([[u8; BLOCK]; REGISTERS * WIDEST / BLOCK]);
 
-impl Lowest {
-    const fn of(blocks: u32) -> Self {
+impl LowestCounters {
+    const fn new(blocks: u32) -> Self {
         let mut lowest = [[0; BLOCK]; REGISTERS * WIDEST / BLOCK];
         let mut i = 0;
         while i < blocks {
-            lowest[i as usize][BLOCK - 1] = ((FIRST_OF_DATA + i) % blocks) as u8;
+            lowest[i as usize][BLOCK - 1] = ((DATA_COUNTER + i) % blocks) as u8;
             i += 1;
         }
-        Lowest(lowest)
+        LowestCounters(lowest)
     }
 }
 
-const _: () = assert!(FIRST_OF_DATA == 2, "the last two blocks of eight lines have the next base");
+const _: () = assert!(DATA_COUNTER == 2, "the last two blocks of eight lines have the next base");
 
-impl<R: Wide, K: Keys<R>> Eight<R, K> {
+impl<R: Wide, K: Keys<R>> EightsState<R, K> {
     /// # Safety
-    /// That of [`eights()`].
+    /// As for [`eights()`].
     #[inline(always)]
     unsafe fn next_base(&mut self) -> R {
-        // SAFETY: the instructions are there, and the keys.
-        let base = unsafe { self.counter.turned().xor(self.keys.get(0, 0)) };
-        self.counter = self.counter.counted(blocks::<R>());
+        // SAFETY: the caller promises the instructions, and `keys` has all round keys.
+        let base = unsafe { self.counter.reverse_bytes().xor(self.keys.get(0, 0)) };
+        self.counter = self.counter.advance_counter(blocks::<R>());
         base
     }
 
     /// Encrypts or decrypts eight lines (`CRYPT`), and hashes eight (`HASH`).
     ///
     /// # Safety
-    /// That of [`eights()`]. To encrypt or decrypt, there are so many lines, which can be read and written.
+    /// As for [`eights()`]. With `CRYPT`, or with `HASH` and `DECRYPT`, `data` has at least eight lines.
     #[inline(always)]
     unsafe fn step<const ROUNDS: usize, const DECRYPT: bool, const CRYPT: bool, const HASH: bool>(
         &mut self,
@@ -104,27 +105,27 @@ impl<R: Wide, K: Keys<R>> Eight<R, K> {
             let mut x = [R::zero(); REGISTERS];
             if CRYPT {
                 let next = self.next_base();
-                let lowest = const { &Lowest::of(blocks::<R>()) };
+                let lowest = const { &LowestCounters::new(blocks::<R>()) };
                 for (r, x) in x.iter_mut().enumerate() {
                     let base = if r < REGISTERS - 1 { self.base } else { self.base.with_last_two(next) };
                     *x = base.xor(R::load(lowest.0.as_ptr().add(r * R::BLOCKS)));
                 }
                 self.base = next;
             }
-            self.keys = self.keys.afresh();
+            self.keys = self.keys.reload();
             let mut sum = Sum::new(powers);
-            // A loop of 13 would stay one, with all of its conditions.
+            // The compiler would not unroll a loop of 13 rounds and would keep its conditions.
             macro_rules! rounds {
                 ($($round:literal)*) => { $(
                     if CRYPT && $round < ROUNDS {
                         let key = self.keys.get($round, 0);
                         for x in &mut x {
-                            *x = x.round(key).in_order();
+                            *x = x.round(key).keep_order();
                         }
                     }
-                    if HASH && let Some(r) = hashed_beside($round, ROUNDS) {
+                    if HASH && let Some(r) = line_hashed_in_round($round, ROUNDS) {
                         let mut line =
-                            if DECRYPT { R::load(data.from.add(r * R::LINE).cast()).turned() } else { self.lines[r] };
+                            if DECRYPT { R::load(data.from.add(r * R::LINE).cast()).reverse_bytes() } else { self.lines[r] };
                         if r == 0 {
                             line = line.xor(R::from_first(self.hash));
                         }
@@ -146,7 +147,7 @@ impl<R: Wide, K: Keys<R>> Eight<R, K> {
                 for (r, x) in x.into_iter().enumerate() {
                     x.store(data.to.add(r * R::LINE).cast());
                     if !DECRYPT {
-                        self.lines[r] = x.turned();
+                        self.lines[r] = x.reverse_bytes();
                     }
                 }
                 data.skip(REGISTERS * R::LINE);
@@ -155,9 +156,8 @@ impl<R: Wide, K: Keys<R>> Eight<R, K> {
     }
 }
 
-/// Which of the eight lines is hashed beside a round of AES: from the second on, and last the first, which waits for the hash of those
-/// before.
-const fn hashed_beside(round: usize, rounds: usize) -> Option<usize> {
+/// Returns the line to hash during a round of AES. The first line comes last, because it depends on the previous hash.
+const fn line_hashed_in_round(round: usize, rounds: usize) -> Option<usize> {
     let mut place = 0;
     while place < REGISTERS {
         if place * (rounds - 1) / REGISTERS + 1 == round {

@@ -1,17 +1,17 @@
-//! A short message at once: all of its blocks are encrypted side by side, and one sum is its hash.
+//! A short message in one step: all of its blocks are encrypted side by side, and its hash needs only one reduction.
 //!
-//! The function is compiled for each CPU level by those that call it.
+//! The function is inlined into callers, which are compiled for each CPU level.
 
 use super::ends::first_counter;
 use super::*;
 
-/// Most lines of data that are whole.
-pub(super) const LINES: usize = 4;
+/// Maximum number of whole lines of data.
+pub(super) const MAX_LINES: usize = 4;
 
 /// The body of [`Short`].
 ///
 /// # Safety
-/// That of [`Short`]; the CPU has the instructions of `R`, and VPCLMULQDQ.
+/// As for [`Short`]. The CPU has the instructions of `R`, and VPCLMULQDQ.
 #[inline(always)]
 pub(super) unsafe fn short<R: Wide, const DECRYPT: bool>(
     key: &GcmKey,
@@ -20,25 +20,25 @@ pub(super) unsafe fn short<R: Wide, const DECRYPT: bool>(
     data: Data<'_>,
     tag: &mut [u8; BLOCK],
 ) {
-    const { assert!(LINES == 4) };
-    // SAFETY: the caller's promise; there are as many lines.
+    const { assert!(MAX_LINES == 4) };
+    // SAFETY: the caller's promise; `data` has the number of whole lines that each call requires.
     unsafe {
         match data.bytes / R::LINE {
-            0 => lines::<R, 2, DECRYPT>(key, nonce, associated, data, tag),
-            1 => lines::<R, 3, DECRYPT>(key, nonce, associated, data, tag),
-            2 => lines::<R, 4, DECRYPT>(key, nonce, associated, data, tag),
-            3 => lines::<R, 5, DECRYPT>(key, nonce, associated, data, tag),
-            _ => lines::<R, 6, DECRYPT>(key, nonce, associated, data, tag),
+            0 => process_lines::<R, 2, DECRYPT>(key, nonce, associated, data, tag),
+            1 => process_lines::<R, 3, DECRYPT>(key, nonce, associated, data, tag),
+            2 => process_lines::<R, 4, DECRYPT>(key, nonce, associated, data, tag),
+            3 => process_lines::<R, 5, DECRYPT>(key, nonce, associated, data, tag),
+            _ => process_lines::<R, 6, DECRYPT>(key, nonce, associated, data, tag),
         }
     }
 }
 
-/// A message of `N - 2` lines and less than another one.
+/// Processes a message of `N - 2` whole lines and a partial one, which may be empty.
 ///
 /// # Safety
-/// That of [`short()`].
+/// As for [`short()`].
 #[inline(always)]
-unsafe fn lines<R: Wide, const N: usize, const DECRYPT: bool>(
+unsafe fn process_lines<R: Wide, const N: usize, const DECRYPT: bool>(
     key: &GcmKey,
     nonce: &[u8; 12],
     associated: &[u8],
@@ -47,37 +47,40 @@ unsafe fn lines<R: Wide, const N: usize, const DECRYPT: bool>(
 ) {
     let [associated_bits, bits] = [associated.len(), data.bytes].map(|bytes| bytes as u128 * 8);
     let part = data.bytes % R::LINE;
-    let mut to_come = (N - 2) * R::BLOCKS + part.div_ceil(BLOCK) + 1;
+    let mut remaining_blocks = (N - 2) * R::BLOCKS + part.div_ceil(BLOCK) + 1;
     // SAFETY: the caller's promise.
     unsafe {
-        // The last one is the counter of the mask, and the others those of the data.
+        // The last register encrypts the counter of the mask, the others those of the data.
         let first = R::repeat(first_counter(nonce));
-        let mut x = [first.turned(); N];
+        let mut x = [first.reverse_bytes(); N];
         for (r, x) in x[..N - 1].iter_mut().enumerate() {
-            *x = first.numbered().counted(FIRST_OF_DATA - FIRST + (r * R::BLOCKS) as u32).turned();
+            *x = first
+                .add_block_indices()
+                .advance_counter(DATA_COUNTER - TAG_COUNTER + (r * R::BLOCKS) as u32)
+                .reverse_bytes();
         }
-        let x = encrypted(x, &key.keys, key.keys.rounds);
+        let x = encrypt_blocks(x, &key.keys, key.keys.rounds);
         let mut sum = Sum::new(&key.powers);
         if !associated.is_empty() {
             let line = R::load_part(associated.as_ptr(), associated.len());
-            sum.add(line.turned(), associated.len().div_ceil(BLOCK) + to_come);
+            sum.add(line.reverse_bytes(), associated.len().div_ceil(BLOCK) + remaining_blocks);
         }
         for stream in &x[..N - 2] {
             let input = R::load(data.from.cast());
             let output = input.xor(*stream);
             output.store(data.to.cast());
             data.skip(R::LINE);
-            sum.add(if DECRYPT { input } else { output }.turned(), to_come);
-            to_come -= R::BLOCKS;
+            sum.add(if DECRYPT { input } else { output }.reverse_bytes(), remaining_blocks);
+            remaining_blocks -= R::BLOCKS;
         }
         if part > 0 {
             let input = R::load_part(data.from, part);
             let output = input.xor(x[N - 2].first_bytes(part));
             output.store_part(data.to, part);
-            sum.add(if DECRYPT { input } else { output }.turned(), to_come);
+            sum.add(if DECRYPT { input } else { output }.reverse_bytes(), remaining_blocks);
         }
-        sum.add(R::from_first(Xmm::of(associated_bits << 64 | bits)), 1);
-        let masked = R::from_first(sum.reduced()).turned().xor(x[N - 1]);
+        sum.add(R::from_first(Xmm::from_u128(associated_bits << 64 | bits)), 1);
+        let masked = R::from_first(sum.reduced()).reverse_bytes().xor(x[N - 1]);
         masked.first().store(tag);
     }
 }

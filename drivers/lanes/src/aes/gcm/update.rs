@@ -1,19 +1,19 @@
 //! The data of a message, in pieces of any length.
 //!
-//! The functions are compiled for each CPU level by those that call them.
+//! The functions are inlined into callers, which are compiled for each CPU level.
 
-use gantry_digest::wipe::overwrite;
+use gantry_digest::internal::wipe::overwrite;
 use zeroize::Zeroize;
 
 use super::*;
 
-/// Bytes of the stack that `eights` uses, at most.
+/// Maximum bytes of stack that `eights` uses.
 const SPILLED: usize = 1 << 10;
 
 /// The body of [`GcmKey::update`].
 ///
 /// # Safety
-/// That of [`Update`]; the CPU has the instructions of `R`, and VPCLMULQDQ.
+/// As for [`Update`]. The CPU has the instructions of `R`, and VPCLMULQDQ.
 #[inline(always)]
 pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
@@ -21,46 +21,46 @@ pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     mut data: Data<'_>,
 ) {
     let (used, bytes) = (message.used::<R>(), data.bytes as u64);
-    // SAFETY: the instructions are there; every function is given data that are there, and counts off what it has done.
+    // SAFETY: the caller promises the instructions. Each call gets only data that exist, and advances `data` past those it processed.
     unsafe {
         if used > 0 {
-            go_on::<R, ROUNDS, DECRYPT>(key, message, used, &mut data);
+            continue_line::<R, ROUNDS, DECRYPT>(key, message, used, &mut data);
         }
-        // Eight lines begin where the lowest bits of the counter are those of a message's first.
+        // `eights` requires a counter whose lowest bits equal those of a message's first one.
         let lines_before = (message.bytes + bytes - data.bytes as u64) / R::LINE as u64;
-        let ahead = lines_before.wrapping_neg() as usize % REGISTERS;
-        if message.is_usual && data.bytes >= (ahead + REGISTERS) * R::LINE {
-            for _ in 0..ahead {
-                lines::<R, 1, ROUNDS, DECRYPT>(key, message, &mut data);
+        let until_aligned = lines_before.wrapping_neg() as usize % REGISTERS;
+        if message.has_standard_nonce && data.bytes >= (until_aligned + REGISTERS) * R::LINE {
+            for _ in 0..until_aligned {
+                process_lines::<R, 1, ROUNDS, DECRYPT>(key, message, &mut data);
             }
             (key.direction(DECRYPT).eights)(key, message, data);
             data.skip(data.bytes / (REGISTERS * R::LINE) * (REGISTERS * R::LINE));
-            // There are not registers enough for what the loop has: hashes and counters with a round key are on the stack meanwhile.
+            // The loop spills registers: the stack holds hashes, and counters with a round key added.
             overwrite::<SPILLED>();
         }
         while data.bytes >= 4 * R::LINE {
-            lines::<R, 4, ROUNDS, DECRYPT>(key, message, &mut data);
+            process_lines::<R, 4, ROUNDS, DECRYPT>(key, message, &mut data);
         }
         if data.bytes >= 2 * R::LINE {
-            lines::<R, 2, ROUNDS, DECRYPT>(key, message, &mut data);
+            process_lines::<R, 2, ROUNDS, DECRYPT>(key, message, &mut data);
         }
         if data.bytes >= R::LINE {
-            lines::<R, 1, ROUNDS, DECRYPT>(key, message, &mut data);
+            process_lines::<R, 1, ROUNDS, DECRYPT>(key, message, &mut data);
         }
         if data.bytes > 0 {
-            part::<R, ROUNDS, DECRYPT>(&key.keys, message, data);
+            process_partial_line::<R, ROUNDS, DECRYPT>(&key.keys, message, data);
         }
     }
     message.bytes += bytes;
 }
 
-/// The rest of a line of which `used` bytes are gone, or as much of it as there is. (What it is combined with is computed again: it
-/// would be one more secret to keep.)
+/// Continues a line of which `used` bytes are processed, up to its end or the end of the data. Computes the key stream again: keeping
+/// it would mean one more secret to wipe.
 ///
 /// # Safety
-/// That of [`update()`].
+/// As for [`update()`].
 #[inline(always)]
-unsafe fn go_on<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn continue_line<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
     message: &mut Message,
     used: usize,
@@ -68,10 +68,12 @@ unsafe fn go_on<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
 ) {
     let bytes = data.bytes.min(R::LINE - used);
     let mut place = [0u128; WIDEST / BLOCK];
-    // SAFETY: as above; `place` and what waits have a register, of which these bytes are behind those that are gone.
+    // SAFETY: as above; `place` and `partial` are as long as the widest register, and `used + bytes` is at most a line.
     unsafe {
-        let [stream] =
-            stream::<R, 1, ROUNDS>(&key.keys, block(&message.counter).counted((R::BLOCKS as u32).wrapping_neg()));
+        let [stream] = key_stream::<R, 1, ROUNDS>(
+            &key.keys,
+            block(&message.counter).advance_counter((R::BLOCKS as u32).wrapping_neg()),
+        );
         stream.store(place.as_mut_ptr().cast());
         let stream = R::load_part(place.as_ptr().cast::<u8>().add(used), bytes);
         place.zeroize();
@@ -80,87 +82,90 @@ unsafe fn go_on<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
         output.store_part(data.to, bytes);
         data.skip(bytes);
         let ciphertext = if DECRYPT { input } else { output };
-        ciphertext.store_part(message.waiting.as_mut_ptr().cast::<u8>().add(used), bytes);
+        ciphertext.store_part(message.partial.as_mut_ptr().cast::<u8>().add(used), bytes);
         if used + bytes == R::LINE {
-            let line = R::load(message.waiting.as_ptr().cast()).turned();
-            let hash = hashed(block(&message.hash), [line], &key.powers, R::BLOCKS);
+            let line = R::load(message.partial.as_ptr().cast()).reverse_bytes();
+            let hash = hash_blocks(block(&message.hash), [line], &key.powers, R::BLOCKS);
             set(&mut message.hash, hash);
         }
     }
 }
 
-/// Less than a line, the last of this piece, and at least a byte.
+/// Processes the partial line at the end of a piece: at least one byte, less than a line.
 ///
 /// # Safety
-/// That of [`update()`].
+/// As for [`update()`].
 #[inline(always)]
-unsafe fn part<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn process_partial_line<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     keys: &RoundKeys,
     message: &mut Message,
     data: Data<'_>,
 ) {
-    // SAFETY: as above; what waits has a register.
+    // SAFETY: as above; `partial` is as long as the widest register.
     unsafe {
-        let [stream] = next_stream::<R, 1, ROUNDS>(keys, message);
+        let [stream] = next_key_stream::<R, 1, ROUNDS>(keys, message);
         let input = R::load_part(data.from, data.bytes);
         let output = input.xor(stream.first_bytes(data.bytes));
         output.store_part(data.to, data.bytes);
-        (if DECRYPT { input } else { output }).store(message.waiting.as_mut_ptr().cast());
+        (if DECRYPT { input } else { output }).store(message.partial.as_mut_ptr().cast());
     }
 }
 
-/// What the next lines are combined with.
+/// Returns the key stream of the next `N` lines, and advances the counter.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn next_stream<R: Wide, const N: usize, const ROUNDS: usize>(keys: &RoundKeys, message: &mut Message) -> [R; N] {
+unsafe fn next_key_stream<R: Wide, const N: usize, const ROUNDS: usize>(
+    keys: &RoundKeys,
+    message: &mut Message,
+) -> [R; N] {
     // SAFETY: as above.
     unsafe {
         let counter = block(&message.counter);
-        set(&mut message.counter, counter.counted((R::BLOCKS * N) as u32));
-        stream::<R, N, ROUNDS>(keys, counter)
+        set(&mut message.counter, counter.advance_counter((R::BLOCKS * N) as u32));
+        key_stream::<R, N, ROUNDS>(keys, counter)
     }
 }
 
-/// What lines are combined with, from this counter on.
+/// Returns the key stream of `N` lines from this counter on.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn stream<R: Wide, const N: usize, const ROUNDS: usize>(keys: &RoundKeys, counter: Xmm) -> [R; N] {
+unsafe fn key_stream<R: Wide, const N: usize, const ROUNDS: usize>(keys: &RoundKeys, counter: Xmm) -> [R; N] {
     // SAFETY: as above.
     unsafe {
-        let first = R::repeat(counter).numbered();
+        let first = R::repeat(counter).add_block_indices();
         let mut x = [first; N];
         for (r, x) in x.iter_mut().enumerate() {
-            *x = first.counted((R::BLOCKS * r) as u32).turned();
+            *x = first.advance_counter((R::BLOCKS * r) as u32).reverse_bytes();
         }
-        encrypted(x, keys, ROUNDS)
+        encrypt_blocks(x, keys, ROUNDS)
     }
 }
 
-/// A few lines.
+/// Processes `N` whole lines.
 ///
 /// # Safety
-/// That of [`update()`], and there are so many.
+/// As for [`update()`], and `data` has at least `N` lines.
 #[inline(always)]
-unsafe fn lines<R: Wide, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn process_lines<R: Wide, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
     message: &mut Message,
     data: &mut Data<'_>,
 ) {
     // SAFETY: as above.
     unsafe {
-        let mut lines = next_stream::<R, N, ROUNDS>(&key.keys, message);
+        let mut lines = next_key_stream::<R, N, ROUNDS>(&key.keys, message);
         for (r, line) in lines.iter_mut().enumerate() {
             let input = R::load(data.from.add(r * R::LINE).cast());
             let output = input.xor(*line);
             output.store(data.to.add(r * R::LINE).cast());
-            *line = if DECRYPT { input } else { output }.turned();
+            *line = if DECRYPT { input } else { output }.reverse_bytes();
         }
         data.skip(N * R::LINE);
-        let hash = hashed(block(&message.hash), lines, &key.powers, N * R::BLOCKS);
+        let hash = hash_blocks(block(&message.hash), lines, &key.powers, N * R::BLOCKS);
         set(&mut message.hash, hash);
     }
 }

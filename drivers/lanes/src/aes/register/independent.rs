@@ -1,44 +1,44 @@
-//! What registers do for modes in which blocks do not wait for each other.
+//! Register operations for modes with independent blocks: counter mode and CBC decryption.
 
 use super::*;
 
-/// A register whose blocks are successive ones of a message.
+/// A register that holds successive blocks of a message.
 pub(in crate::aes) trait Successive: Register {
-    /// The last block of `before`, and behind it all of these blocks but the last.
-    fn behind(self, before: Self) -> Self;
+    /// Returns the last block of `before`, followed by all blocks of `self` except the last.
+    fn preceded_by(self, before: Self) -> Self;
 
-    /// `N` registers of successive counters, from `first` on: big-endian numbers of 128 bits.
+    /// Returns `N` registers of successive counters from `first` on, as 128-bit big-endian numbers.
     ///
     /// # Safety
     /// The CPU has the instructions of this type.
     #[inline(always)]
     unsafe fn counters<const N: usize>(first: u128) -> [Self; N] {
         // SAFETY: the caller's promise.
-        unsafe { by_number(first) }
+        unsafe { counters_one_by_one(first) }
     }
 }
 
-/// Counters one by one.
+/// Computes counters one by one.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn by_number<R: Register, const N: usize>(first: u128) -> [R; N] {
+unsafe fn counters_one_by_one<R: Register, const N: usize>(first: u128) -> [R; N] {
     // A function for one register, because a closure would not have the instructions.
     // SAFETY: the caller promises the instructions; no register has more than four blocks.
     unsafe {
-        let mut registers = [register_by_number(first); N];
+        let mut registers = [counter_register(first); N];
         for (r, register) in registers.iter_mut().enumerate().skip(1) {
-            *register = register_by_number(first.wrapping_add((r * R::BLOCKS) as u128));
+            *register = counter_register(first.wrapping_add((r * R::BLOCKS) as u128));
         }
         registers
     }
 }
 
 /// # Safety
-/// That of [`by_number`].
+/// As for [`counters_one_by_one`].
 #[inline(always)]
-unsafe fn register_by_number<R: Register>(first: u128) -> R {
+unsafe fn counter_register<R: Register>(first: u128) -> R {
     let mut blocks = [[0; BLOCK]; 4];
     for (i, block) in blocks[..R::BLOCKS].iter_mut().enumerate() {
         *block = first.wrapping_add(i as u128).to_be_bytes();
@@ -47,8 +47,8 @@ unsafe fn register_by_number<R: Register>(first: u128) -> R {
     unsafe { R::load(blocks.as_ptr()) }
 }
 
-/// The lower half of a counter and the upper one, if none of so many successive ones carries from the one to the other. Counters are no
-/// secrets.
+/// Returns the lower and the upper half of a counter, or `None` if adding `blocks` to it carries into the upper half. May branch:
+/// counters are not secret.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn halves(first: u128, blocks: usize) -> Option<(i64, i64)> {
@@ -65,7 +65,7 @@ mod x86 {
 
     impl Successive for Xmm {
         #[inline(always)]
-        fn behind(self, before: Self) -> Self {
+        fn preceded_by(self, before: Self) -> Self {
             before
         }
 
@@ -85,7 +85,7 @@ mod x86 {
 
     impl Successive for Ymm {
         #[inline(always)]
-        fn behind(self, before: Self) -> Self {
+        fn preceded_by(self, before: Self) -> Self {
             // SAFETY: a value of this type exists, so there is AVX2.
             Self(unsafe { _mm256_permute2x128_si256::<0x21>(before.0, self.0) })
         }
@@ -94,7 +94,7 @@ mod x86 {
         unsafe fn counters<const N: usize>(first: u128) -> [Self; N] {
             // SAFETY: the caller promises AVX2.
             unsafe {
-                let Some((lower, upper)) = halves(first, 2 * N) else { return by_number(first) };
+                let Some((lower, upper)) = halves(first, 2 * N) else { return counters_one_by_one(first) };
                 let reversed =
                     _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f));
                 let first =
@@ -112,7 +112,7 @@ mod x86 {
 
     impl Successive for Zmm {
         #[inline(always)]
-        fn behind(self, before: Self) -> Self {
+        fn preceded_by(self, before: Self) -> Self {
             // SAFETY: a value of this type exists, so there is AVX-512.
             Self(unsafe { _mm512_alignr_epi64::<6>(self.0, before.0) })
         }
@@ -121,7 +121,7 @@ mod x86 {
         unsafe fn counters<const N: usize>(first: u128) -> [Self; N] {
             // SAFETY: the caller promises AVX-512.
             unsafe {
-                let Some((lower, upper)) = halves(first, 4 * N) else { return by_number(first) };
+                let Some((lower, upper)) = halves(first, 4 * N) else { return counters_one_by_one(first) };
                 let reversed = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f));
                 let all = _mm512_broadcast_i32x4(_mm_set_epi64x(upper, lower));
                 let first = _mm512_add_epi64(all, _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0));
@@ -140,7 +140,7 @@ mod x86 {
 #[cfg(target_arch = "aarch64")]
 impl Successive for Block {
     #[inline(always)]
-    fn behind(self, before: Self) -> Self {
+    fn preceded_by(self, before: Self) -> Self {
         before
     }
 }

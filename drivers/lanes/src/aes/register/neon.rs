@@ -1,24 +1,24 @@
-//! One block.
+//! Registers of one block.
 
 use core::arch::aarch64::*;
 
 use super::{BLOCK, Register};
 
-/// SubWord of FIPS 197: with four times the same word, ShiftRows changes nothing.
+/// Computes SubWord of FIPS 197. The word is repeated four times, so ShiftRows changes nothing.
 #[target_feature(enable = "aes,neon")]
 pub(in crate::aes) fn substitute(word: u32) -> u32 {
     let words = vreinterpretq_u8_u32(vdupq_n_u32(word));
     vgetq_lane_u32::<0>(vreinterpretq_u32_u8(vaeseq_u8(words, vdupq_n_u8(0))))
 }
 
-/// InvMixColumns of FIPS 197.
+/// Computes InvMixColumns of FIPS 197.
 #[target_feature(enable = "aes,neon")]
 pub(in crate::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK]) {
     // SAFETY: reads and writes the block.
     unsafe { vst1q_u8(block.as_mut_ptr(), vaesimcq_u8(vld1q_u8(block.as_ptr()))) }
 }
 
-/// One block. The instructions of this architecture add the round key first: with zeros there, it can be added after.
+/// One block. The AES instructions of this architecture add the round key first, so these methods pass zeros and add the key afterwards.
 #[derive(Clone, Copy)]
 pub(in crate::aes) struct Block(uint8x16_t);
 
@@ -47,13 +47,13 @@ impl Register for Block {
 
     #[inline(always)]
     unsafe fn gather(from: *const *const u8, offset: usize) -> Self {
-        // SAFETY: the caller promises a pointer, and a readable block behind it.
+        // SAFETY: the caller promises a pointer with a readable block at `offset`.
         Self(unsafe { vld1q_u8((*from).add(offset)) })
     }
 
     #[inline(always)]
     unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
-        // SAFETY: the caller promises a pointer, and a writable block behind it.
+        // SAFETY: the caller promises a pointer with a writable block at `offset`.
         unsafe { vst1q_u8((*to).add(offset), self.0) }
     }
 
@@ -92,7 +92,7 @@ impl Register for Block {
         // SAFETY: NEON is part of the architecture.
         unsafe {
             let halves = vreinterpretq_s64_u8(self.0);
-            // The upper bit of each half, all over the other half.
+            // The upper bit of each half, repeated over the other half.
             let over = vshrq_n_s64::<63>(vextq_s64::<1>(halves, halves));
             let reduced = vandq_s64(over, vcombine_s64(vcreate_s64(0x87), vcreate_s64(1)));
             Self(vreinterpretq_u8_s64(veorq_s64(vaddq_s64(halves, halves), reduced)))
@@ -100,7 +100,7 @@ impl Register for Block {
     }
 
     #[inline(always)]
-    unsafe fn ascending(first: Self) -> Self {
+    unsafe fn times_powers_of_x(first: Self) -> Self {
         first
     }
 

@@ -1,108 +1,109 @@
-//! Several blocks to a register, with what GCM does besides AES: counters, carry-less multiplication, and parts of registers.
+//! Register operations for GCM besides AES: counters, carry-less multiplication, and partial registers.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::{BLOCK, Register, Xmm, Ymm, Zmm};
 
-/// A register of several blocks. Where blocks are counted, their bytes are turned around, so that a counter is the lowest 32 bits.
+/// A register of several blocks. Counter operations work on blocks with reversed bytes, in which the counter is the lowest 32 bits.
 pub(in crate::aes) trait Wide: Register<One = Xmm> {
-    /// Bytes of a register.
+    /// Bytes of a line: the data of one register.
     const LINE: usize = Self::BLOCKS * BLOCK;
 
     /// # Safety
     /// The CPU has the instructions of this type.
     unsafe fn zero() -> Self;
-    /// A block, with zeros behind it.
+    /// Returns a block followed by zeros.
     ///
     /// # Safety
     /// The CPU has the instructions of this type.
     unsafe fn from_first(block: Xmm) -> Self;
-    /// The same block everywhere.
+    /// Repeats one block.
     ///
     /// # Safety
     /// The CPU has the instructions of this type.
     unsafe fn repeat(block: Xmm) -> Self;
-    /// Fewer bytes than a register has, with zeros behind them. No other byte is read, and none passes through a general register.
+    /// Loads fewer bytes than a register has, padded with zeros. Reads no other byte, and uses no general register for the data.
     ///
     /// # Safety
-    /// The CPU has the instructions of this type, and `from` is readable for so many bytes.
+    /// The CPU has the instructions of this type, and `from` is readable for `bytes` bytes.
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self;
-    /// The first bytes, fewer than a register has. No other byte is written, and none passes through a general register.
+    /// Stores the first bytes, fewer than a register has. Writes no other byte, and uses no general register for the data.
     ///
     /// # Safety
-    /// `to` is writable for so many bytes.
+    /// `to` is writable for `bytes` bytes.
     unsafe fn store_part(self, to: *mut u8, bytes: usize);
-    /// The first bytes, fewer than a register has, with zeros behind them.
+    /// Keeps the first `bytes` bytes, fewer than a register has, and clears the others.
     fn first_bytes(self, bytes: usize) -> Self;
-    /// The bytes of each block in the other order.
-    fn turned(self) -> Self;
-    /// Every counter so many blocks further.
-    fn counted(self, blocks: u32) -> Self;
-    /// The first counter as it is, the second one block further, and so on.
-    fn numbered(self) -> Self;
-    /// Its last two blocks are those of `other`.
+    /// Reverses the bytes of each block.
+    fn reverse_bytes(self) -> Self;
+    /// Adds `blocks` to every counter.
+    fn advance_counter(self, blocks: u32) -> Self;
+    /// Adds 0 to the first counter, 1 to the second, and so on.
+    fn add_block_indices(self) -> Self;
+    /// Replaces the last two blocks by those of `other`.
     fn with_last_two(self, other: Self) -> Self;
-    /// The halves of each block, the one in the place of the other.
-    fn swapped(self) -> Self;
-    /// The product of a half of each block with one of `other`: the lower ones (`0x00`), the upper ones (`0x11`), this lower one with that
-    /// upper one (`0x10`), or this upper one with that lower one (`0x01`).
+    /// Swaps the halves of each block.
+    fn swap_halves(self) -> Self;
+    /// Multiplies a half of each block by a half of the same block of `other`. The low digit of `HALVES` selects the half of `self`, the
+    /// high digit that of `other`: 0 the lower, 1 the upper.
     ///
     /// # Safety
     /// The CPU has VPCLMULQDQ.
     unsafe fn product<const HALVES: i32>(self, other: Self) -> Self;
-    /// All blocks added up.
+    /// Returns the sum of all blocks.
     fn sum(self) -> Xmm;
-    /// The same register, computed in the order of the program with others of which the same is asked.
+    /// Returns `self`, and keeps the compiler from reordering this computation with others marked in this way.
     ///
-    /// The compiler likes to put all multiplications before all rounds of AES. Both are done by the same two units of the CPU, which have
-    /// more to do when it finds them side by side: 64 bytes take 17 cycles so, and 15.7 in turn (Zen 4, AES-128; 13 would be all of either).
-    fn in_order(self) -> Self;
+    /// Otherwise the compiler puts all multiplications before all AES rounds. Both use the same two units of the CPU, which stay busier if
+    /// multiplications and rounds alternate. On Zen 4 with AES-128, 64 bytes then take 15.7 cycles instead of 17. The limit set by the two
+    /// units is 13.
+    fn keep_order(self) -> Self;
 }
 
 impl Xmm {
-    /// A number, as the bytes of a block that are turned around.
+    /// Returns a number as a block with reversed bytes.
     ///
     /// # Safety
     /// The CPU has AES instructions.
     #[inline(always)]
-    pub(in crate::aes) unsafe fn of(number: u128) -> Self {
+    pub(in crate::aes) unsafe fn from_u128(number: u128) -> Self {
         // SAFETY: SSE2 is part of the architecture.
         Self(unsafe { _mm_set_epi64x(((number >> 64) as u64).cast_signed(), (number as u64).cast_signed()) })
     }
 
-    /// A counter so many blocks further.
+    /// Adds `blocks` to a counter.
     #[inline(always)]
-    pub(in crate::aes) fn counted(self, blocks: u32) -> Self {
+    pub(in crate::aes) fn advance_counter(self, blocks: u32) -> Self {
         // SAFETY: SSE2 is part of the architecture.
         Self(unsafe { _mm_add_epi32(self.0, _mm_cvtsi32_si128(blocks.cast_signed())) })
     }
 
-    /// A block times x, modulo GHASH's `polynomial`, which is given without its x^128 (see there).
+    /// Multiplies a block by x modulo GHASH's `polynomial`, which is passed without its x^128.
     #[inline(always)]
     pub(in crate::aes) fn times_x(self, polynomial: u64) -> Self {
         // SAFETY: SSE2 is part of the architecture.
         unsafe {
             let over = _mm_slli_si128::<8>(_mm_srli_epi64::<63>(self.0));
             let doubled = _mm_or_si128(_mm_slli_epi64::<1>(self.0), over);
-            // The coefficient that fell out, all over the block.
+            // The coefficient that was shifted out, repeated over the block.
             let over = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0xff>(self.0));
             Self(_mm_xor_si128(doubled, _mm_and_si128(over, _mm_set_epi64x(polynomial.cast_signed(), 1))))
         }
     }
 }
 
-/// Bytes in the other order.
-const TURN: [u8; BLOCK] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
-/// Places of the bytes of two blocks.
-const PLACES: [i8; 2 * BLOCK] = {
-    let mut places = [0; 2 * BLOCK];
+/// The shuffle that reverses the bytes of a block.
+const REVERSE: [u8; BLOCK] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+/// Indices of the bytes of two blocks.
+const INDICES: [i8; 2 * BLOCK] = {
+    let mut indices = [0; 2 * BLOCK];
     let mut i = 0;
-    while i < places.len() {
-        places[i] = i as i8;
+    while i < indices.len() {
+        indices[i] = i as i8;
         i += 1;
     }
-    places
+    indices
 };
 
 impl Wide for Ymm {
@@ -126,7 +127,7 @@ impl Wide for Ymm {
 
     #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-        // SAFETY: the caller promises AVX2, and so many bytes.
+        // SAFETY: the caller promises AVX2, and `bytes` readable bytes.
         unsafe {
             if bytes < BLOCK {
                 return Self::from_first(load_part(from, bytes));
@@ -138,7 +139,7 @@ impl Wide for Ymm {
 
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller promises so many bytes.
+        // SAFETY: the caller promises `bytes` writable bytes.
         unsafe {
             if bytes < BLOCK {
                 return store_part(self.first(), to, bytes);
@@ -150,28 +151,28 @@ impl Wide for Ymm {
 
     #[inline(always)]
     fn first_bytes(self, bytes: usize) -> Self {
-        // SAFETY: a value of this type exists, so there is AVX2; as many bytes as a register has.
+        // SAFETY: a value of this type exists, so there is AVX2; `INDICES` is as long as a register.
         unsafe {
-            let places = _mm256_loadu_si256(PLACES.as_ptr().cast());
-            Self(_mm256_and_si256(self.0, _mm256_cmpgt_epi8(_mm256_set1_epi8(bytes as i8), places)))
+            let indices = _mm256_loadu_si256(INDICES.as_ptr().cast());
+            Self(_mm256_and_si256(self.0, _mm256_cmpgt_epi8(_mm256_set1_epi8(bytes as i8), indices)))
         }
     }
 
     #[inline(always)]
-    fn turned(self) -> Self {
+    fn reverse_bytes(self) -> Self {
         // SAFETY: as above; a block.
-        Self(unsafe { _mm256_shuffle_epi8(self.0, Self::broadcast(&TURN).0) })
+        Self(unsafe { _mm256_shuffle_epi8(self.0, Self::broadcast(&REVERSE).0) })
     }
 
     #[inline(always)]
-    fn counted(self, blocks: u32) -> Self {
+    fn advance_counter(self, blocks: u32) -> Self {
         let blocks = blocks.cast_signed();
         // SAFETY: as above.
         Self(unsafe { _mm256_add_epi32(self.0, _mm256_set_epi32(0, 0, 0, blocks, 0, 0, 0, blocks)) })
     }
 
     #[inline(always)]
-    fn numbered(self) -> Self {
+    fn add_block_indices(self) -> Self {
         // SAFETY: as above.
         Self(unsafe { _mm256_add_epi32(self.0, _mm256_set_epi32(0, 0, 0, 1, 0, 0, 0, 0)) })
     }
@@ -182,7 +183,7 @@ impl Wide for Ymm {
     }
 
     #[inline(always)]
-    fn swapped(self) -> Self {
+    fn swap_halves(self) -> Self {
         // SAFETY: as above.
         Self(unsafe { _mm256_shuffle_epi32::<0x4e>(self.0) })
     }
@@ -200,11 +201,11 @@ impl Wide for Ymm {
     }
 
     #[inline(always)]
-    fn in_order(self) -> Self {
+    fn keep_order(self) -> Self {
         #[inline]
         #[target_feature(enable = "avx2")]
         fn fence(mut register: __m256i) -> __m256i {
-            // SAFETY: there is no instruction.
+            // SAFETY: the assembly is only a comment.
             unsafe { asm!("/* {0} */", inout(ymm_reg) register, options(nomem, nostack, preserves_flags)) }
             register
         }
@@ -234,13 +235,13 @@ impl Wide for Zmm {
 
     #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-        // SAFETY: the caller promises AVX-512, and so many bytes: no others are read.
+        // SAFETY: the caller promises AVX-512, and `bytes` readable bytes. The mask excludes all others.
         Self(unsafe { _mm512_maskz_loadu_epi8((1 << bytes) - 1, from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller promises so many bytes: no others are written.
+        // SAFETY: the caller promises `bytes` writable bytes. The mask excludes all others.
         unsafe { _mm512_mask_storeu_epi8(to.cast(), (1 << bytes) - 1, self.0) }
     }
 
@@ -251,20 +252,20 @@ impl Wide for Zmm {
     }
 
     #[inline(always)]
-    fn turned(self) -> Self {
+    fn reverse_bytes(self) -> Self {
         // SAFETY: as above; a block.
-        Self(unsafe { _mm512_shuffle_epi8(self.0, Self::broadcast(&TURN).0) })
+        Self(unsafe { _mm512_shuffle_epi8(self.0, Self::broadcast(&REVERSE).0) })
     }
 
     #[inline(always)]
-    fn counted(self, blocks: u32) -> Self {
+    fn advance_counter(self, blocks: u32) -> Self {
         let n = blocks.cast_signed();
         // SAFETY: as above.
         Self(unsafe { _mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, n, 0, 0, 0, n, 0, 0, 0, n, 0, 0, 0, n)) })
     }
 
     #[inline(always)]
-    fn numbered(self) -> Self {
+    fn add_block_indices(self) -> Self {
         // SAFETY: as above.
         Self(unsafe { _mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0)) })
     }
@@ -276,7 +277,7 @@ impl Wide for Zmm {
     }
 
     #[inline(always)]
-    fn swapped(self) -> Self {
+    fn swap_halves(self) -> Self {
         // SAFETY: as above.
         Self(unsafe { _mm512_shuffle_epi32::<0x4e>(self.0) })
     }
@@ -297,11 +298,11 @@ impl Wide for Zmm {
     }
 
     #[inline(always)]
-    fn in_order(self) -> Self {
+    fn keep_order(self) -> Self {
         #[inline]
         #[target_feature(enable = "avx512f")]
         fn fence(mut register: __m512i) -> __m512i {
-            // SAFETY: there is no instruction.
+            // SAFETY: the assembly is only a comment.
             unsafe { asm!("/* {0} */", inout(zmm_reg) register, options(nomem, nostack, preserves_flags)) }
             register
         }
@@ -310,11 +311,11 @@ impl Wide for Zmm {
     }
 }
 
-/// Fewer bytes than a block has, with zeros behind them: pieces of 8, 4, 2 and 1, of which each, the last one first, moves those behind it
-/// up. (By `asm!`: the compiler reads single bytes by way of general registers.)
+/// Loads fewer bytes than a block has, padded with zeros. Loads pieces of 1, 2, 4 and 8 bytes, from the last one to the first; each shifts
+/// the bytes loaded before it up. Uses `asm!` because the compiler would load single bytes through general registers.
 ///
 /// # Safety
-/// The CPU has AVX, and `from` is readable for so many bytes.
+/// The CPU has AVX, and `from` is readable for `bytes` bytes.
 #[inline(always)]
 unsafe fn load_part(from: *const u8, bytes: usize) -> Xmm {
     // SAFETY: as above.
@@ -340,10 +341,10 @@ unsafe fn load_part(from: *const u8, bytes: usize) -> Xmm {
     }
 }
 
-/// The first bytes of a block, fewer than all, in the same pieces.
+/// Stores the first `bytes` bytes of a block, fewer than all, in pieces as in [`load_part`].
 ///
 /// # Safety
-/// The CPU has AVX, and `to` is writable for so many bytes.
+/// The CPU has AVX, and `to` is writable for `bytes` bytes.
 #[inline(always)]
 unsafe fn store_part(block: Xmm, to: *mut u8, bytes: usize) {
     // SAFETY: as above.

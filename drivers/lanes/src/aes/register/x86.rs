@@ -1,8 +1,8 @@
-//! One block, and four.
+//! Registers of one block and of four.
 
 use core::arch::x86_64::*;
 
-use gantry_digest::vector::avx512::transpose_parts;
+use gantry_digest::internal::vector::avx512::transpose_parts;
 
 use super::{BLOCK, Register};
 
@@ -51,13 +51,13 @@ impl Register for Xmm {
 
     #[inline(always)]
     unsafe fn gather(from: *const *const u8, offset: usize) -> Self {
-        // SAFETY: the caller promises a pointer, and a readable block behind it.
+        // SAFETY: the caller promises a pointer with a readable block at `offset`.
         Self(unsafe { _mm_loadu_si128((*from).add(offset).cast()) })
     }
 
     #[inline(always)]
     unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
-        // SAFETY: the caller promises a pointer, and a writable block behind it.
+        // SAFETY: the caller promises a pointer with a writable block at `offset`.
         unsafe { _mm_storeu_si128((*to).add(offset).cast(), self.0) }
     }
 
@@ -96,14 +96,14 @@ impl Register for Xmm {
         // SAFETY: SSE2 is part of the architecture.
         unsafe {
             let doubled = _mm_add_epi64(self.0, self.0);
-            // The upper bit of each half, all over the other half.
+            // The upper bit of each half, repeated over the other half.
             let over = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0b00_01_00_11>(self.0));
             Self(_mm_xor_si128(doubled, _mm_and_si128(over, _mm_set_epi64x(1, 0x87))))
         }
     }
 
     #[inline(always)]
-    unsafe fn ascending(first: Self) -> Self {
+    unsafe fn times_powers_of_x(first: Self) -> Self {
         first
     }
 
@@ -113,11 +113,11 @@ impl Register for Xmm {
     }
 }
 
-/// Four blocks: AVX-512 with VBMI, and VAES.
+/// Four blocks. Requires AVX-512 with VBMI, and VAES.
 #[derive(Clone, Copy)]
 pub(in crate::aes) struct Zmm(pub(in crate::aes) __m512i);
 
-/// Four blocks on one line of the cache: a store across two lines is not forwarded to the loads behind it.
+/// Four blocks on one cache line: a store across two lines is not forwarded to later loads.
 #[repr(align(64))]
 struct Line([[u8; BLOCK]; 4]);
 
@@ -145,7 +145,7 @@ impl Register for Zmm {
 
     #[inline(always)]
     unsafe fn gather(from: *const *const u8, offset: usize) -> Self {
-        // SAFETY: the caller promises AVX-512 and four pointers, each with a readable block behind it.
+        // SAFETY: the caller promises AVX-512 and four pointers, each with a readable block at `offset`.
         unsafe {
             let block = |i: usize| _mm_loadu_si128((*from.add(i)).add(offset).cast());
             let x = _mm512_castsi128_si512(block(0));
@@ -157,10 +157,10 @@ impl Register for Zmm {
 
     #[inline(always)]
     unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
-        // SAFETY: the caller promises four pointers, each with a writable block behind it.
+        // SAFETY: the caller promises four pointers, each with a writable block at `offset`.
         unsafe {
-            // By way of memory: extracting from the register would compete with the AES rounds for their ports (16
-            // chains and 10 rounds: 72 cycles a block on Zen 4, against 57 this way).
+            // Goes through memory, because extracting from the register would compete with the AES rounds for their ports. With 16
+            // chains and 10 rounds a block takes 57 cycles instead of 72 (Zen 4).
             let mut line = Line([[0; BLOCK]; 4]);
             self.store(line.0.as_mut_ptr());
             for (i, block) in core::hint::black_box(&line).0.iter().enumerate() {
@@ -171,7 +171,7 @@ impl Register for Zmm {
 
     #[inline(always)]
     unsafe fn gather_four(from: *const *const u8, offset: usize) -> [Self; 4] {
-        // SAFETY: the caller promises AVX-512 and four pointers, each with four readable blocks behind it.
+        // SAFETY: the caller promises AVX-512 and four pointers, each with four readable blocks at `offset`.
         unsafe {
             let row = |i: usize| _mm512_loadu_si512((*from.add(i)).add(offset).cast());
             let [a, b, c, d] = transpose_parts(row(0), row(1), row(2), row(3));
@@ -181,7 +181,7 @@ impl Register for Zmm {
 
     #[inline(always)]
     unsafe fn scatter_four(four: [Self; 4], to: *const *mut u8, offset: usize) {
-        // SAFETY: the caller promises AVX-512 and four pointers, each with four writable blocks behind it.
+        // SAFETY: the caller promises AVX-512 and four pointers, each with four writable blocks at `offset`.
         unsafe {
             let rows = transpose_parts(four[0].0, four[1].0, four[2].0, four[3].0);
             for (i, row) in rows.into_iter().enumerate() {
@@ -230,7 +230,7 @@ impl Register for Zmm {
     fn successive<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
         for r in 1..N {
-            // Those two before, times x^8: whole bytes are simpler, and two go on side by side.
+            // Multiplies the register two before by x^8: shifting whole bytes is simpler, and two dependency chains run side by side.
             registers[r] = if r == 1 { first.next() } else { times_bytes::<1, 15>(registers[r - 2]) };
         }
         registers
@@ -246,7 +246,7 @@ impl Register for Zmm {
     }
 
     #[inline(always)]
-    unsafe fn ascending(first: Xmm) -> Self {
+    unsafe fn times_powers_of_x(first: Xmm) -> Self {
         // SAFETY: the caller promises AVX-512 and VBMI.
         unsafe { Self(times_powers::<0x3322_1100>(_mm512_broadcast_i32x4(first.0))) }
     }
@@ -258,12 +258,14 @@ impl Register for Zmm {
     }
 }
 
-// What a mask is multiplied with must not keep AES rounds from their ports. Intel's CPUs have one port for both these and shifts by
-// bits (`benches/peers/run openssl`, AES-256-XTS of 16 KiB on an Emerald Rapids: 1.91 of OpenSSL with them, 2.39 without); on AMD's it
-// is carry-less multiplication (AES-128-XTS of 16 KiB on a Zen 4: 12.0 cycles for four blocks with it, 11.0 with shifts). Shifts by
-// bytes, additions and VBMI's choice of bytes, which can rotate, are elsewhere on both.
+// The instructions that multiply a mask must not compete with AES rounds for a port.
+// - On Intel's CPUs bit shifts share a port with AES: AES-256-XTS of 16 KiB on an Emerald Rapids runs at 1.91 times OpenSSL with them,
+//   at 2.39 times without (`benches/peers/run openssl`).
+// - On AMD's CPUs carry-less multiplication does: AES-128-XTS of 16 KiB on a Zen 4 takes 12.0 cycles for four blocks with it, 11.0 with
+//   shifts.
+// Byte shifts, additions, and VBMI's multishift, which can rotate, use other ports on both.
 
-/// Blocks times x^(8 * `BYTES`) in GF(2^128). `REST`: what `BYTES` are less than 16.
+/// Multiplies blocks by x^(8 * `BYTES`) in GF(2^128). `REST` is `16 - BYTES`.
 #[inline(always)]
 fn times_bytes<const BYTES: i32, const REST: i32>(x: Zmm) -> Zmm {
     // SAFETY: a value of this type exists, so there are AVX-512 and VBMI.
@@ -274,14 +276,14 @@ fn times_bytes<const BYTES: i32, const REST: i32>(x: Zmm) -> Zmm {
     }
 }
 
-/// Blocks times powers of x in GF(2^128), of which `POWERS` has the exponent for each half of a block, at most 7, the first one in its
-/// lowest digit. The bits that are shifted out of a lower half belong into the upper one, and those of an upper half are reduced.
+/// Multiplies blocks by powers of x in GF(2^128). Each hexadecimal digit of `POWERS` is the exponent for a half of a block, at most 7; the
+/// lowest digit is for the first half. Bits shifted out of a lower half go to the upper one; those of an upper half are reduced.
 ///
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
 #[inline(always)]
 unsafe fn times_powers<const POWERS: u32>(blocks: __m512i) -> __m512i {
-    // SAFETY: as above; as many bits as a register has.
+    // SAFETY: as above; the transmuted array is as long as a register.
     unsafe {
         let shifted_out = core::mem::transmute::<[u64; 8], __m512i>(const { lowest_bits(POWERS) });
         let rotated = rotated::<POWERS>(blocks);
@@ -292,20 +294,21 @@ unsafe fn times_powers<const POWERS: u32>(blocks: __m512i) -> __m512i {
     }
 }
 
-/// Halves of blocks, each rotated to the left by as many bits as its digit says.
+/// Rotates each half of a block to the left by the bits in its digit.
 ///
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
 #[inline(always)]
 unsafe fn rotated<const DIGITS: u32>(halves: __m512i) -> __m512i {
-    // SAFETY: as above; as many bits as a register has.
+    // SAFETY: as above; the transmuted array is as long as a register.
     unsafe {
         let from = core::mem::transmute::<[u64; 8], __m512i>(const { rotation(DIGITS) });
         _mm512_multishift_epi64_epi8(from, halves)
     }
 }
 
-/// With which VBMI rotates each half to the left by its digit: byte `i` of the result is the bits from `8 * i - digit` on.
+/// Returns the multishift control that rotates each half to the left by its digit: byte `i` of the result is the bits from
+/// `8 * i - digit` on.
 const fn rotation(digits: u32) -> [u64; 8] {
     let mut from = [0; 8];
     let mut half = 0;
@@ -320,7 +323,7 @@ const fn rotation(digits: u32) -> [u64; 8] {
     from
 }
 
-/// As many bits of each half as its digit says.
+/// Returns a mask of the lowest bits of each half; its digit is their number.
 const fn lowest_bits(digits: u32) -> [u64; 8] {
     let mut bits = [0; 8];
     let mut half = 0;
@@ -335,7 +338,7 @@ const fn digit(digits: u32, place: usize) -> u64 {
     (digits >> (4 * place) & 15) as u64
 }
 
-/// At most 30 bits times x^7 + x^2 + x: with themselves, what they are times x^128.
+/// Multiplies at most 30 bits by x^7 + x^2 + x. Adding the bits themselves gives their product with x^128.
 ///
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
@@ -344,7 +347,7 @@ unsafe fn reduced(over: __m512i) -> __m512i {
     // SAFETY: as above.
     unsafe {
         let times_2 = _mm512_add_epi64(over, over);
-        // Of another width: the compiler would make one shift of both.
+        // The element width differs, because the compiler would otherwise merge both additions into one shift.
         let times_4 = _mm512_add_epi32(times_2, times_2);
         _mm512_xor_si512(_mm512_xor_si512(times_2, times_4), rotated::<0x7777_7777>(over))
     }

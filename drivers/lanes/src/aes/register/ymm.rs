@@ -1,14 +1,14 @@
-//! Two blocks: AVX2 and VAES.
+//! Registers of two blocks.
 
 use core::arch::x86_64::*;
 
 use super::{BLOCK, Register, Xmm};
 
-/// Two blocks: AVX2 and VAES.
+/// Two blocks. Requires AVX2 and VAES.
 #[derive(Clone, Copy)]
 pub(in crate::aes) struct Ymm(pub(super) __m256i);
 
-/// The lower, or the upper, blocks of two registers.
+/// Permutations that combine the lower, or the upper, blocks of two registers.
 const LOWER: i32 = 0x20;
 const UPPER: i32 = 0x31;
 
@@ -36,7 +36,7 @@ impl Register for Ymm {
 
     #[inline(always)]
     unsafe fn gather(from: *const *const u8, offset: usize) -> Self {
-        // SAFETY: the caller promises AVX2 and two pointers, each with a readable block behind it.
+        // SAFETY: the caller promises AVX2 and two pointers, each with a readable block at `offset`.
         unsafe {
             let block = |i: usize| _mm_loadu_si128((*from.add(i)).add(offset).cast());
             Self(_mm256_inserti128_si256::<1>(_mm256_castsi128_si256(block(0)), block(1)))
@@ -45,7 +45,7 @@ impl Register for Ymm {
 
     #[inline(always)]
     unsafe fn scatter(self, to: *const *mut u8, offset: usize) {
-        // SAFETY: the caller promises two pointers, each with a writable block behind it.
+        // SAFETY: the caller promises two pointers, each with a writable block at `offset`.
         unsafe {
             _mm_storeu_si128((*to).add(offset).cast(), _mm256_castsi256_si128(self.0));
             _mm_storeu_si128((*to.add(1)).add(offset).cast(), _mm256_extracti128_si256::<1>(self.0));
@@ -54,7 +54,7 @@ impl Register for Ymm {
 
     #[inline(always)]
     unsafe fn gather_four(from: *const *const u8, offset: usize) -> [Self; 4] {
-        // SAFETY: the caller promises AVX2 and two pointers, each with four readable blocks behind it.
+        // SAFETY: the caller promises AVX2 and two pointers, each with four readable blocks at `offset`.
         unsafe {
             let pair = |i: usize, at: usize| _mm256_loadu_si256((*from.add(i)).add(offset + at).cast());
             let [a, b] = [pair(0, 0), pair(1, 0)];
@@ -70,7 +70,7 @@ impl Register for Ymm {
 
     #[inline(always)]
     unsafe fn scatter_four(four: [Self; 4], to: *const *mut u8, offset: usize) {
-        // SAFETY: the caller promises AVX2 and two pointers, each with four writable blocks behind it.
+        // SAFETY: the caller promises AVX2 and two pointers, each with four writable blocks at `offset`.
         unsafe {
             for (at, [first, second]) in [(0, [four[0].0, four[1].0]), (2 * BLOCK, [four[2].0, four[3].0])] {
                 let rows = [
@@ -118,7 +118,7 @@ impl Register for Ymm {
     fn next(self) -> Self {
         // SAFETY: a value of this type exists, so there is AVX2.
         unsafe {
-            // What is shifted out of each half, in the lower bits of the other.
+            // The bits shifted out of each half, in the lower bits of the other.
             let over = _mm256_shuffle_epi32::<0b01_00_11_10>(_mm256_srli_epi64::<62>(self.0));
             let lower = _mm256_and_si256(over, _mm256_set_epi64x(0, -1, 0, -1));
             let shifted = _mm256_xor_si256(_mm256_slli_epi64::<2>(self.0), over);
@@ -130,7 +130,7 @@ impl Register for Ymm {
     fn successive<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
         for r in 1..N {
-            // Those four before, times x^8: whole bytes are simpler, and four go on side by side.
+            // Multiplies the register four before by x^8: shifting whole bytes is simpler, and four dependency chains run side by side.
             registers[r] = if r < 4 { registers[r - 1].next() } else { times_bytes::<1, 15>(registers[r - 4]) };
         }
         registers
@@ -146,7 +146,7 @@ impl Register for Ymm {
     }
 
     #[inline(always)]
-    unsafe fn ascending(first: Xmm) -> Self {
+    unsafe fn times_powers_of_x(first: Xmm) -> Self {
         // SAFETY: the caller promises AVX2.
         Self(unsafe { _mm256_set_m128i(first.next().0, first.0) })
     }
@@ -158,7 +158,7 @@ impl Register for Ymm {
     }
 }
 
-/// Blocks times x^(8 * `BYTES`) in GF(2^128). `REST`: what `BYTES` are less than 16.
+/// Multiplies blocks by x^(8 * `BYTES`) in GF(2^128). `REST` is `16 - BYTES`.
 #[inline(always)]
 fn times_bytes<const BYTES: i32, const REST: i32>(x: Ymm) -> Ymm {
     // SAFETY: a value of this type exists, so there is AVX2.
@@ -169,7 +169,7 @@ fn times_bytes<const BYTES: i32, const REST: i32>(x: Ymm) -> Ymm {
     }
 }
 
-/// At most 57 bits times x^7 + x^2 + x: with themselves, what they are times x^128.
+/// Multiplies at most 57 bits by x^7 + x^2 + x. Adding the bits themselves gives their product with x^128.
 ///
 /// # Safety
 /// The CPU has AVX2.

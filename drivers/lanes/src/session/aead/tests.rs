@@ -1,12 +1,12 @@
-//! Encrypt-then-authenticate and CCM in batches of many keys, against their definitions over what has vectors of its own.
+//! Compares encrypt-then-authenticate and CCM, in batches of many keys, with their definitions over primitives that have test vectors.
 
 use gantry_core::driver::Buffers;
 use gantry_core::{Algorithm, Gantry, Kind, Outcome, Request, Session, SessionParams};
-use gantry_digest::every_level;
+use gantry_digest::internal::every_level;
 
 use crate::aes::{Aes, BLOCK, every_aes};
 use crate::cbc::{self, CbcJob, CbcKey};
-use crate::groups::AT_ONCE;
+use crate::groups::MAX_GROUP;
 use crate::random::Random;
 use crate::session::Family;
 use crate::{LanesDriver, NAME};
@@ -19,8 +19,8 @@ struct Keys {
 
 /// A message, as it is defined.
 struct Message {
-    /// Of which session.
-    of: usize,
+    /// The index of the session.
+    session: usize,
     iv: Vec<u8>,
     aad: Vec<u8>,
     plain: Vec<u8>,
@@ -28,17 +28,17 @@ struct Message {
     tag: Vec<u8>,
 }
 
-/// One block in the plain cipher.
-fn encrypted(key: &CbcKey, mut block: [u8; BLOCK]) -> [u8; BLOCK] {
+/// Encrypts one block.
+fn encrypt_block(key: &CbcKey, mut block: [u8; BLOCK]) -> [u8; BLOCK] {
     CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(&mut block) }.run();
     block
 }
 
 /// Counter mode (SP 800-38A, 6.5).
-fn counted(key: &CbcKey, first: [u8; BLOCK], data: &mut [u8]) {
+fn ctr_crypt(key: &CbcKey, first: [u8; BLOCK], data: &mut [u8]) {
     for (i, chunk) in data.chunks_mut(BLOCK).enumerate() {
         let counter = u128::from_be_bytes(first).wrapping_add(i as u128).to_be_bytes();
-        chunk.iter_mut().zip(encrypted(key, counter)).for_each(|(byte, stream)| *byte ^= stream);
+        chunk.iter_mut().zip(encrypt_block(key, counter)).for_each(|(byte, stream)| *byte ^= stream);
     }
 }
 
@@ -66,9 +66,9 @@ fn ccm(aes: Aes, keys: &Keys, iv: &[u8], aad: &[u8], plain: &[u8], tag: usize) -
     input.extend(plain);
     input.resize(input.len().next_multiple_of(BLOCK), 0);
     let mut mac = CbcJob { key: &key, iv: [0; BLOCK], data: Buffers::InPlace(&mut input) }.run();
-    counted(&key, block(q - 1, 0), &mut mac);
+    ctr_crypt(&key, block(q - 1, 0), &mut mac);
     let mut sealed = plain.to_vec();
-    counted(&key, block(q - 1, 1), &mut sealed);
+    ctr_crypt(&key, block(q - 1, 1), &mut sealed);
     (sealed, mac[..tag].to_vec())
 }
 
@@ -88,7 +88,7 @@ fn etm(
     if info.block == BLOCK {
         CbcJob { key: &key, iv, data: Buffers::InPlace(&mut sealed) }.run();
     } else {
-        counted(&key, iv, &mut sealed);
+        ctr_crypt(&key, iv, &mut sealed);
     }
     let hmac = |of: &Algorithm| of.kind() == Kind::Mac && of.info().digest == info.digest;
     let hmac = Algorithm::ALL.iter().copied().find(hmac).unwrap();
@@ -98,7 +98,7 @@ fn etm(
     (sealed, tag)
 }
 
-/// Batches of fewer messages than there are lanes and of more than are done at a time, under one key and several, with forgeries among them.
+/// Runs batches smaller than the number of lanes and larger than a group, under one key and several, with forgeries among them.
 #[test]
 fn batches_of_many_keys_are_sealed_and_opened() {
     let random = Random::new(0x6165_6164);
@@ -112,13 +112,13 @@ fn batches_of_many_keys_are_sealed_and_opened() {
         for algorithm in all {
             device.admit(algorithm).unwrap();
             let info = algorithm.info();
-            for (of_them, count) in [(1, 1), (1, 5), (3, AT_ONCE), (7, 2 * AT_ONCE + 3)] {
+            for (key_count, count) in [(1, 1), (1, 5), (3, MAX_GROUP), (7, 2 * MAX_GROUP + 3)] {
                 // All lengths of tags and nonces, of each key its own; those of CCM are even.
                 let tag = || {
                     if info.digest.is_some() { 4 + random.below(info.tag.max - 3) } else { 4 + 2 * random.below(7) }
                 };
-                let tags: Vec<usize> = (0..of_them).map(|_| tag()).collect();
-                let keys: Vec<Keys> = (0..of_them)
+                let tags: Vec<usize> = (0..key_count).map(|_| tag()).collect();
+                let keys: Vec<Keys> = (0..key_count)
                     .map(|_| Keys {
                         key: random.bytes(info.key.max),
                         mac_key: random.bytes(random.below(1 + info.mac_key.max.min(149))),
@@ -128,13 +128,13 @@ fn batches_of_many_keys_are_sealed_and_opened() {
                     .iter()
                     .zip(&tags)
                     .map(|(Keys { key, mac_key }, tag)| {
-                        SessionParams::new(algorithm, key).mac_key(mac_key).tag_len(*tag)
+                        SessionParams::new(algorithm, key).with_mac_key(mac_key).with_tag_len(*tag)
                     })
                     .map(|params| gantry.session(params).unwrap())
                     .collect();
                 let messages: Vec<Message> = (0..count)
                     .map(|i| {
-                        let of = random.below(of_them);
+                        let session = random.below(key_count);
                         let iv = random.bytes(info.iv.min + random.below(info.iv.max - info.iv.min + 1));
                         let aad = random.bytes(match i % 16 {
                             0..12 => random.below(40),
@@ -143,14 +143,14 @@ fn batches_of_many_keys_are_sealed_and_opened() {
                         });
                         let plain = random.bytes(random.length() / info.block * info.block);
                         let (sealed, mut tag_of) = match info.digest {
-                            Some(_) => etm(&gantry, aes, algorithm, &keys[of], (&iv, &aad, &plain)),
-                            None => ccm(aes, &keys[of], &iv, &aad, &plain, tags[of]),
+                            Some(_) => etm(&gantry, aes, algorithm, &keys[session], (&iv, &aad, &plain)),
+                            None => ccm(aes, &keys[session], &iv, &aad, &plain, tags[session]),
                         };
-                        tag_of.truncate(tags[of]);
-                        Message { of, iv, aad, plain, sealed, tag: tag_of }
+                        tag_of.truncate(tags[session]);
+                        Message { session, iv, aad, plain, sealed, tag: tag_of }
                     })
                     .collect();
-                let sessions: Vec<Session> = messages.iter().map(|message| sessions[message.of].clone()).collect();
+                let sessions: Vec<Session> = messages.iter().map(|message| sessions[message.session].clone()).collect();
                 for in_place in [true, false] {
                     seal(&sessions, &messages, in_place);
                     open(&sessions, &messages, in_place, &random);
@@ -181,7 +181,7 @@ fn seal(sessions: &[Session], messages: &[Message], in_place: bool) {
     }
 }
 
-/// Some with a wrong bit in the tag, the nonce, the associated data or the data.
+/// Flips a bit in the tag, the nonce, the associated data or the data of some messages.
 fn open(sessions: &[Session], messages: &[Message], in_place: bool, random: &Random) {
     let forged = |bytes: &[u8], is: bool| {
         let mut bytes = bytes.to_vec();
@@ -191,9 +191,9 @@ fn open(sessions: &[Session], messages: &[Message], in_place: bool, random: &Ran
         }
         bytes
     };
-    // Which, and what of it; 0 to 3.
+    // The forged part of each message: 0 the tag, 1 the nonce, 2 the associated data, 3 the data; above 3 none.
     let forgeries: Vec<usize> = messages.iter().map(|_| random.below(8)).collect();
-    let taken: Vec<[Vec<u8>; 4]> = messages
+    let inputs: Vec<[Vec<u8>; 4]> = messages
         .iter()
         .zip(&forgeries)
         .map(|(m, which)| {
@@ -202,9 +202,9 @@ fn open(sessions: &[Session], messages: &[Message], in_place: bool, random: &Ran
         })
         .collect();
     let mut output: Vec<Vec<u8>> =
-        taken.iter().map(|[.., sealed]| if in_place { sealed.clone() } else { vec![0xee; sealed.len()] }).collect();
+        inputs.iter().map(|[.., sealed]| if in_place { sealed.clone() } else { vec![0xee; sealed.len()] }).collect();
     let before = output.clone();
-    let mut requests: Vec<Request<'_>> = taken
+    let mut requests: Vec<Request<'_>> = inputs
         .iter()
         .zip(&mut output)
         .map(|([tag, iv, aad, sealed], output)| Request::open(iv, aad, buffers(sealed, output, in_place), tag))
@@ -247,7 +247,7 @@ fn ccm_sp_800_38c() {
             ),
         ] {
             let sealed = cbc::tests::bytes(sealed);
-            let params = SessionParams::new(Algorithm::Aes128Ccm, &bytes(0x40, 16)).tag_len(sealed.len() - plain);
+            let params = SessionParams::new(Algorithm::Aes128Ccm, &bytes(0x40, 16)).with_tag_len(sealed.len() - plain);
             let session = gantry.session(params).unwrap();
             let (mut data, mut tag) = (bytes(0x20, plain), vec![0; sealed.len() - plain]);
             session.seal(&bytes(0x10, nonce), &aad, &mut data, &mut tag).unwrap();

@@ -12,14 +12,14 @@ use crate::sys;
 
 const KEY: [u8; 32] = [9; 32];
 const AAD: [u8; 20] = [4; 20];
-/// No byte of any message.
+/// A byte that no message contains.
 const OLD: u8 = 0xee;
 
 fn open(gantry: &Gantry, algorithm: Algorithm) -> (Session, Queue) {
     let key = &KEY[..algorithm.info().key.min.max(16)];
     let key = if algorithm == Algorithm::Sha256 { &[] } else { key };
     let params = SessionParams::new(algorithm, key);
-    let params = if algorithm == Algorithm::Aes128CbcHmacSha256 { params.mac_key(&KEY) } else { params };
+    let params = if algorithm == Algorithm::Aes128CbcHmacSha256 { params.with_mac_key(&KEY) } else { params };
     let options = QueueOptions { coalesce: Duration::ZERO, ..QueueOptions::default() };
     (gantry.session(params).unwrap(), gantry.queue(options).unwrap())
 }
@@ -37,16 +37,16 @@ fn run((session, queue): &mut (Session, Queue), submission: Submission) -> Compl
     finish(queue, 1).remove(0)
 }
 
-fn trusted() -> Region {
+fn owned_region() -> Region {
     Region::owned(vec![OLD; 40_000].into())
 }
 
-fn holding(segment: Segment, bytes: &[u8]) -> Segment {
+fn filled(segment: Segment, bytes: &[u8]) -> Segment {
     segment.region().write(segment.offset(), bytes).unwrap();
     segment
 }
 
-fn bytes_of(segment: &Segment) -> Vec<u8> {
+fn read_all(segment: &Segment) -> Vec<u8> {
     let mut bytes = vec![0; segment.len()];
     segment.region().read(segment.offset(), &mut bytes).unwrap();
     bytes
@@ -56,8 +56,8 @@ fn message(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 200) as u8).collect()
 }
 
-/// What seals or encrypts or computes, with data that are given.
-fn forward(algorithm: Algorithm, data: impl Into<gantry_core::Data>) -> Submission {
+/// Makes a submission that seals, encrypts or computes with these data.
+fn protect(algorithm: Algorithm, data: impl Into<gantry_core::Data>) -> Submission {
     match algorithm {
         Algorithm::Aes128Cbc | Algorithm::Aes128Ctr => Submission::encrypt(&[3; 16], data),
         Algorithm::Sha256 => Submission::digest(data),
@@ -67,7 +67,7 @@ fn forward(algorithm: Algorithm, data: impl Into<gantry_core::Data>) -> Submissi
     }
 }
 
-fn back(algorithm: Algorithm, data: impl Into<gantry_core::Data>, tag: &[u8]) -> Option<Submission> {
+fn unprotect(algorithm: Algorithm, data: impl Into<gantry_core::Data>, tag: &[u8]) -> Option<Submission> {
     match algorithm {
         Algorithm::Aes128Cbc | Algorithm::Aes128Ctr => Some(Submission::decrypt(&[3; 16], data)),
         Algorithm::Sha256 | Algorithm::HmacSha256 | Algorithm::Aes128Cmac => None,
@@ -76,14 +76,14 @@ fn back(algorithm: Algorithm, data: impl Into<gantry_core::Data>, tag: &[u8]) ->
     }
 }
 
-/// By which of the devices, the first of which does all it can.
-fn on(names: [&str; 2], algorithm: Algorithm) -> (Gantry, (Session, Queue)) {
+/// Creates a framework that prefers the first of the devices, with a session and a queue.
+fn open_on(names: [&str; 2], algorithm: Algorithm) -> (Gantry, (Session, Queue)) {
     let gantry = framework(&names, 4);
     let pair = open(&gantry, algorithm);
     (gantry, pair)
 }
 
-/// Two devices of the test's own: others would be counted with it.
+/// Two devices for one test only: other tests' bytes would count too.
 macro_rules! devices {
     ($test:literal) => {
         [concat!("crypto_openssl_", $test), concat!("crypto_aesni_mb_", $test)]
@@ -92,47 +92,47 @@ macro_rules! devices {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn data_in_regions_are_used_where_they_lie_and_give_the_same_bytes() {
+fn data_in_regions_is_used_in_place_with_the_same_results() {
     use Algorithm as A;
     let devices = devices!("lent");
     let copied = |device: &str| DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
     let algorithms = [A::Aes128Cbc, A::Aes128Ctr, A::Aes128Gcm, A::Aes128Ccm, A::Sha256, A::HmacSha256, A::Aes128Cmac];
     for algorithm in algorithms {
-        let (_reference_gantry, mut reference) = on(devices, algorithm);
+        let (_reference_gantry, mut reference) = open_on(devices, algorithm);
         for device in [devices, [devices[1], devices[0]]] {
-            let (_gantry, mut ours) = on(device, algorithm);
+            let (_gantry, mut ours) = open_on(device, algorithm);
             for length in [128, 144, 1008, 16384] {
                 let text = message(length);
-                let expected = run(&mut reference, forward(algorithm, text.clone())).submission;
-                let expected_back = back(algorithm, expected.data().to_vec(), expected.tag());
-                // Known-answer tests run with the first request.
-                for submission in [Some(forward(algorithm, text.clone())), expected_back].into_iter().flatten() {
+                let expected = run(&mut reference, protect(algorithm, text.clone())).submission;
+                let expected_back = unprotect(algorithm, expected.data().to_vec(), expected.tag());
+                // Known-answer tests run with the first request, so run it before counting.
+                for submission in [Some(protect(algorithm, text.clone())), expected_back].into_iter().flatten() {
                     assert_eq!(run(&mut ours, submission).result, Ok(Outcome::Done));
                 }
 
-                let (region, other) = (trusted(), trusted());
-                let input = holding(region.segment(3, length).unwrap(), &text);
+                let (region, other) = (owned_region(), owned_region());
+                let input = filled(region.segment(3, length).unwrap(), &text);
                 let output = other.segment(5001, length).unwrap();
                 let before = copied(device[0]);
-                let what = format!("{algorithm} on {}, {length} bytes", device[0]);
-                let done = run(&mut ours, forward(algorithm, input.clone()).into_output(output.clone()));
-                assert_eq!((&done.result, done.route.unwrap().device), (&Ok(Outcome::Done), 0), "{what}");
-                assert_eq!(done.submission.tag(), expected.tag(), "{what}");
-                assert_eq!(bytes_of(&input), text, "{what}: the input stays");
-                assert_eq!(copied(device[0]), before, "{what}");
-                let Some(opening) = back(algorithm, output.clone(), expected.tag()) else { continue };
-                assert_eq!(bytes_of(&output), expected.data(), "{what}");
-                let beside = [other.segment(4990, 11).unwrap(), other.segment(5001 + length, 64).unwrap()];
-                assert!(beside.iter().all(|piece| bytes_of(piece).iter().all(|byte| *byte == OLD)), "{what}");
+                let case = format!("{algorithm} on {}, {length} bytes", device[0]);
+                let done = run(&mut ours, protect(algorithm, input.clone()).into_output(output.clone()));
+                assert_eq!((&done.result, done.route.unwrap().device), (&Ok(Outcome::Done), 0), "{case}");
+                assert_eq!(done.submission.tag(), expected.tag(), "{case}");
+                assert_eq!(read_all(&input), text, "{case}: the input changed");
+                assert_eq!(copied(device[0]), before, "{case}");
+                let Some(reverse) = unprotect(algorithm, output.clone(), expected.tag()) else { continue };
+                assert_eq!(read_all(&output), expected.data(), "{case}");
+                let neighbours = [other.segment(4990, 11).unwrap(), other.segment(5001 + length, 64).unwrap()];
+                assert!(neighbours.iter().all(|piece| read_all(piece).iter().all(|byte| *byte == OLD)), "{case}");
 
                 let plain = region.segment(20_000, length).unwrap();
-                assert_eq!(run(&mut ours, opening.into_output(plain.clone())).result, Ok(Outcome::Done), "{what}");
-                assert_eq!((bytes_of(&plain), copied(device[0])), (text, before), "{what}");
+                assert_eq!(run(&mut ours, reverse.into_output(plain.clone())).result, Ok(Outcome::Done), "{case}");
+                assert_eq!((read_all(&plain), copied(device[0])), (text, before), "{case}");
 
-                let in_place = run(&mut ours, forward(algorithm, input.clone()));
-                assert_eq!(in_place.result, Ok(Outcome::Done), "{what}");
-                assert_eq!(bytes_of(&input), expected.data(), "{what}");
-                assert_eq!(copied(device[0]) - before, length as u64, "{what}: out of the slot, not into it");
+                let in_place = run(&mut ours, protect(algorithm, input.clone()));
+                assert_eq!(in_place.result, Ok(Outcome::Done), "{case}");
+                assert_eq!(read_all(&input), expected.data(), "{case}");
+                assert_eq!(copied(device[0]) - before, length as u64, "{case}: only the result is copied");
             }
         }
     }
@@ -140,22 +140,22 @@ fn data_in_regions_are_used_where_they_lie_and_give_the_same_bytes() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn data_for_which_lending_costs_more_are_copied_and_counted() {
+fn short_data_is_copied_and_counted() {
     for device in devices!("short") {
         let gantry = framework(&[device], 4);
         for algorithm in [Algorithm::Aes128Cbc, Algorithm::Aes128Gcm] {
             let mut ours = open(&gantry, algorithm);
-            run(&mut ours, forward(algorithm, message(112)));
+            run(&mut ours, protect(algorithm, message(112)));
             for (length, copies) in [(16, 2), (112, 2), (128, 0)] {
                 let text = message(length);
-                let expected = run(&mut ours, forward(algorithm, text.clone())).submission;
-                let region = trusted();
-                let input = holding(region.segment(1, length).unwrap(), &text);
+                let expected = run(&mut ours, protect(algorithm, text.clone())).submission;
+                let region = owned_region();
+                let input = filled(region.segment(1, length).unwrap(), &text);
                 let output = region.segment(2000, length).unwrap();
                 let before = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
-                let done = run(&mut ours, forward(algorithm, input).into_output(output.clone()));
+                let done = run(&mut ours, protect(algorithm, input).into_output(output.clone()));
                 assert_eq!((&done.result, done.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
-                assert_eq!(bytes_of(&output), expected.data(), "{algorithm} of {length} bytes on {device}");
+                assert_eq!(read_all(&output), expected.data(), "{algorithm} of {length} bytes on {device}");
                 let copied = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap() - before;
                 assert_eq!(copied, copies * length as u64, "{algorithm} of {length} bytes on {device}");
             }
@@ -165,7 +165,7 @@ fn data_for_which_lending_costs_more_are_copied_and_counted() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn what_is_authenticated_in_foreign_memory_or_by_a_chain_is_copied() {
+fn authenticated_foreign_memory_and_data_of_chains_are_copied() {
     for device in devices!("copied") {
         for (algorithm, is_foreign, lent) in [
             (Algorithm::Aes128Gcm, true, false),
@@ -175,15 +175,15 @@ fn what_is_authenticated_in_foreign_memory_or_by_a_chain_is_copied() {
             let gantry = framework(&[device], 4);
             let mut ours = open(&gantry, algorithm);
             let text = message(992);
-            let expected = run(&mut ours, forward(algorithm, text.clone())).submission;
+            let expected = run(&mut ours, protect(algorithm, text.clone())).submission;
             let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(OLD)).collect());
-            let region = if is_foreign { sys::foreign(&memory) } else { trusted() };
-            let input = holding(region.segment(1, 992).unwrap(), &text);
+            let region = if is_foreign { sys::foreign_region(&memory) } else { owned_region() };
+            let input = filled(region.segment(1, 992).unwrap(), &text);
             let output = region.segment(2000, 992).unwrap();
             let before = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
-            let done = run(&mut ours, forward(algorithm, input).into_output(output.clone()));
+            let done = run(&mut ours, protect(algorithm, input).into_output(output.clone()));
             assert_eq!((&done.result, done.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
-            assert_eq!(bytes_of(&output), expected.data(), "{algorithm}");
+            assert_eq!(read_all(&output), expected.data(), "{algorithm}");
             let copied = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap() - before;
             assert_eq!(copied == 0, lent, "{algorithm} on {device}: {copied}");
         }
@@ -197,19 +197,19 @@ fn a_bad_tag_leaves_no_plaintext_in_a_region() {
         for algorithm in [Algorithm::Aes128Gcm, Algorithm::Aes128Ccm, Algorithm::Aes128CbcHmacSha256] {
             let gantry = framework(&[device], 4);
             let mut ours = open(&gantry, algorithm);
-            let sealed = run(&mut ours, forward(algorithm, message(992))).submission;
+            let sealed = run(&mut ours, protect(algorithm, message(992))).submission;
             let mut tag = sealed.tag().to_vec();
             tag[5] ^= 1;
             let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(OLD)).collect());
-            for region in [trusted(), sys::foreign(&memory)] {
-                let input = holding(region.segment(0, 992).unwrap(), sealed.data());
+            for region in [owned_region(), sys::foreign_region(&memory)] {
+                let input = filled(region.segment(0, 992).unwrap(), sealed.data());
                 let output = region.segment(1000, 992).unwrap();
-                let apart = back(algorithm, input.clone(), &tag).unwrap().into_output(output.clone());
-                for submission in [apart, back(algorithm, input.clone(), &tag).unwrap()] {
+                let apart = unprotect(algorithm, input.clone(), &tag).unwrap().into_output(output.clone());
+                for submission in [apart, unprotect(algorithm, input.clone(), &tag).unwrap()] {
                     assert_eq!(run(&mut ours, submission).result, Ok(Outcome::BadTag));
-                    let left = bytes_of(&output);
+                    let left = read_all(&output);
                     assert!(left == [0; 992] || left == [OLD; 992], "{algorithm} on {device}: {:?}", &left[..32]);
-                    assert_eq!(bytes_of(&input), sealed.data(), "{algorithm} on {device}");
+                    assert_eq!(read_all(&input), sealed.data(), "{algorithm} on {device}");
                 }
             }
         }
@@ -218,41 +218,41 @@ fn a_bad_tag_leaves_no_plaintext_in_a_region() {
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
-fn a_stopped_device_keeps_regions_until_it_gives_them_back_and_writes_them_no_more() {
+fn a_stopped_device_keeps_its_regions_and_never_writes_to_them_again() {
     for names in [["crypto_openssl_keep", "crypto_openssl_after"], ["crypto_aesni_mb_keep", "crypto_openssl_after"]] {
-        let (gantry, mut ours) = on(names, Algorithm::Aes128Cbc);
+        let (gantry, mut ours) = open_on(names, Algorithm::Aes128Cbc);
         let stopped = engine(names[0]);
         let text = message(992);
-        let expected = run(&mut ours, forward(Algorithm::Aes128Cbc, text.clone())).submission.data().to_vec();
+        let expected = run(&mut ours, protect(Algorithm::Aes128Cbc, text.clone())).submission.data().to_vec();
         let (session, mut queue) = ours;
 
         let memory: Arc<Vec<AtomicU8>> = Arc::new((0..40_000).map(|_| AtomicU8::new(OLD)).collect());
-        let region = sys::foreign(&memory);
-        let input = holding(region.segment(0, 992).unwrap(), &text);
+        let region = sys::foreign_region(&memory);
+        let input = filled(region.segment(0, 992).unwrap(), &text);
         let outputs: Vec<Segment> = (1..=20).map(|at| region.segment(at * 1000, 992).unwrap()).collect();
         for output in &outputs {
-            let submission = forward(Algorithm::Aes128Cbc, input.clone()).into_output(output.clone());
+            let submission = protect(Algorithm::Aes128Cbc, input.clone()).into_output(output.clone());
             queue.submit(&session, submission).unwrap();
         }
-        // In place: another device needs the input as it was.
-        let own = holding(region.segment(30_000, 992).unwrap(), &text);
-        queue.submit(&session, forward(Algorithm::Aes128Cbc, own.clone())).unwrap();
+        // In place: another device needs the original input.
+        let own = filled(region.segment(30_000, 992).unwrap(), &text);
+        queue.submit(&session, protect(Algorithm::Aes128Cbc, own.clone())).unwrap();
         stopped.cryptodev.stop();
         let done = finish(&mut queue, 21);
         assert!(done.iter().all(|done| done.result == Ok(Outcome::Done) && done.route.unwrap().device == 1));
-        assert!(outputs.iter().chain([&own]).all(|output| bytes_of(output) == expected));
+        assert!(outputs.iter().chain([&own]).all(|output| read_all(output) == expected));
         assert_eq!(stopped.abandoned(), 21, "DPDK cannot cancel");
 
         for output in outputs {
-            holding(output, &[0x55; 992]);
+            filled(output, &[0x55; 992]);
         }
         drop((done, queue, session, gantry, input, own, region));
-        assert!(Arc::strong_count(&memory) > 1, "the device still has it");
+        assert!(Arc::strong_count(&memory) > 1, "the device still uses the memory");
         let left: Vec<u8> = memory.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
         assert!(stopped.cryptodev.run());
-        let ring = stopped.take().unwrap().expect("nobody has one");
+        let ring = stopped.take().unwrap().expect("a free queue pair");
         assert_eq!((stopped.abandoned(), Arc::strong_count(&memory)), (0, 1));
-        assert!(memory.iter().map(|byte| byte.load(Ordering::Relaxed)).eq(left), "it belongs to others by now");
+        assert!(memory.iter().map(|byte| byte.load(Ordering::Relaxed)).eq(left), "the device wrote to returned memory");
         stopped.put(ring);
     }
 }

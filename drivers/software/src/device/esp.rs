@@ -1,4 +1,4 @@
-//! Packets of ESP (RFC 4303), whole: header, padding and trailer around an AEAD.
+//! Whole ESP packets (RFC 4303): header, padding and trailer around an AEAD.
 
 use std::sync::Arc;
 
@@ -7,67 +7,66 @@ use gantry_core::driver::{Buffers, DeviceSession, Operands, Unsupported};
 use gantry_core::esp::{HEADER, TRAILER, read_trailer, write_trailer};
 use gantry_core::{Esp, Fault, Operation, Outcome, SessionParams};
 
-use crate::device;
-use crate::session::{Opened, Secret, failed, wrong_kind};
+use crate::session::{Secret, SessionResult, failed, wrong_kind};
 
 const SALT: usize = 4;
-/// Bytes of an IV that nobody may be able to tell before (RFC 3602, 3).
+/// Bytes of an IV that must be unpredictable (RFC 3602, 3).
 const BLOCK: usize = 16;
 
-pub(crate) fn open(params: &SessionParams) -> Opened {
+pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let info = params.algorithm().info();
-    let (Some(aead), Some(Esp { spi, extended })) = (info.aead, params.association()) else {
-        return Err(Unsupported::because("no packets of ESP"));
+    let (Some(aead), Some(Esp { spi, extended })) = (info.aead, params.esp()) else {
+        return Err(Unsupported::because("not an ESP algorithm, or the session has no ESP parameters"));
     };
-    let drawn = info.iv.max == BLOCK;
-    if drawn && extended {
-        return Err(Unsupported::because("the upper half of a number is behind what the MAC covers"));
+    let random_iv = info.iv.max == BLOCK;
+    if random_iv && extended {
+        return Err(Unsupported::because("extended sequence numbers are not supported with HMAC"));
     }
-    let salted = if drawn { 0 } else { SALT };
-    let Some((key, salt)) = params.key().split_at_checked(params.key().len().wrapping_sub(salted)) else {
-        return Err(Unsupported::because("a key of another length"));
+    let salt_length = if random_iv { 0 } else { SALT };
+    let Some((key, salt)) = params.key().split_at_checked(params.key().len().wrapping_sub(salt_length)) else {
+        return Err(Unsupported::because("the key has a wrong length"));
     };
-    let inner = SessionParams::new(aead, key).mac_key(params.second_key()).tag_len(params.tag_length());
-    let mut kept = Secret::<[u8; SALT]>::zeroed();
-    kept[..salt.len()].copy_from_slice(salt);
-    let (block, tag) = (info.block, params.tag_length());
-    Ok(Arc::new(Packets { inner: device::open(&inner)?, salt: kept, spi, extended, drawn, block, tag }))
+    let inner = SessionParams::new(aead, key).with_mac_key(params.mac_key()).with_tag_len(params.tag_len());
+    let mut stored_salt = Secret::<[u8; SALT]>::zeroed();
+    stored_salt[..salt.len()].copy_from_slice(salt);
+    let (block, tag) = (info.block, params.tag_len());
+    Ok(Arc::new(EspSession { inner: super::open(&inner)?, salt: stored_salt, spi, extended, random_iv, block, tag }))
 }
 
-struct Packets {
+struct EspSession {
     inner: Arc<dyn DeviceSession>,
     salt: Secret<[u8; SALT]>,
     spi: u32,
     extended: bool,
-    /// The IV in a packet is drawn, or is its number.
-    drawn: bool,
+    /// True if the IV in a packet is random; otherwise it is the packet's number.
+    random_iv: bool,
     block: usize,
     tag: usize,
 }
 
-/// The parts of a packet that an AEAD takes.
+/// A packet split into the operands of an AEAD.
 struct Parts<'p> {
-    /// The nonce: the IV of the packet, with the salt before it if it is the number.
+    /// The nonce: the IV of the packet, after the salt if the IV is the packet's number.
     nonce: [u8; BLOCK],
     nonce_length: usize,
-    /// What is authenticated beside the data.
+    /// The data that is authenticated but not encrypted.
     aad: [u8; 12],
     aad_length: usize,
     data: &'p mut [u8],
     tag: &'p mut [u8],
 }
 
-impl Packets {
+impl EspSession {
     fn start(&self) -> usize {
-        HEADER + if self.drawn { BLOCK } else { 8 }
+        HEADER + if self.random_iv { BLOCK } else { 8 }
     }
 
-    /// Of a packet whose header and IV are there.
+    /// Returns the parts of a packet that has its header and IV.
     fn parts<'p>(&self, number: u64, packet: &'p mut [u8]) -> Option<Parts<'p>> {
         let (head, rest) = packet.split_at_mut_checked(self.start())?;
         let (data, tag) = rest.split_at_mut_checked(rest.len().checked_sub(self.tag)?)?;
         let (mut nonce, mut nonce_length) = ([0; BLOCK], BLOCK);
-        if self.drawn {
+        if self.random_iv {
             nonce.copy_from_slice(&head[HEADER..]);
         } else {
             nonce[..SALT].copy_from_slice(&*self.salt);
@@ -77,7 +76,7 @@ impl Packets {
         let (mut aad, mut aad_length) = ([0; 12], HEADER);
         aad[..HEADER].copy_from_slice(&head[..HEADER]);
         if self.extended {
-            // In a packet the upper half is missing, between the two (RFC 4106, 5).
+            // The packet itself lacks the upper half, which belongs between the two (RFC 4106, 5).
             aad[4..].copy_from_slice(&number.to_be_bytes());
             aad_length = 12;
         }
@@ -95,9 +94,9 @@ impl Packets {
         }
         packet[..4].copy_from_slice(&self.spi.to_be_bytes());
         packet[4..HEADER].copy_from_slice(&(number as u32).to_be_bytes());
-        if !self.drawn {
+        if !self.random_iv {
             packet[HEADER..start].copy_from_slice(&number.to_be_bytes());
-        // SAFETY: room with its length.
+        // SAFETY: a buffer with its length.
         } else if unsafe { lc::RAND_bytes(packet[HEADER..].as_mut_ptr(), BLOCK) } != 1 {
             return Err(failed("RAND_bytes"));
         }
@@ -109,7 +108,7 @@ impl Packets {
         self.inner.run(Operands::Seal { iv, aad, data, tag })
     }
 
-    /// How it ended, the length of the payload, and the next header.
+    /// Returns the outcome, the length of the payload, and the next header.
     fn unprotect(&self, number: u64, packet: &mut [u8]) -> Result<(Outcome, usize, u8), Fault> {
         let header = packet.first_chunk::<HEADER>().map(|header| u64::from_be_bytes(*header));
         let expected = u64::from(self.spi) << 32 | number & u64::from(u32::MAX);
@@ -130,7 +129,7 @@ impl Packets {
     }
 }
 
-impl DeviceSession for Packets {
+impl DeviceSession for EspSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Packet { operation, number, packet, payload, next_header } = operands else {
             return wrong_kind();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use gantry_core::driver::{DeviceSession, Fields, Job, Operands};
 use gantry_core::{Fault, Kind, Outcome};
 
-use crate::card::Card;
+use super::Card;
 use crate::profile::Rate;
 
-/// A session of the reference, and what its requests cost here.
+/// A session of the reference, with the modelled cost of its requests.
 pub(crate) struct ModelSession {
     reference: Arc<dyn DeviceSession>,
     pub(crate) rate: Rate,
@@ -21,34 +21,34 @@ impl ModelSession {
 }
 
 impl DeviceSession for ModelSession {
-    /// The software of a modelled board. (Core does not call this of a card, which is not direct.)
+    /// Runs the software of a modelled board. Core does not call this on a card, which is not direct.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let bytes = operands.bytes();
         self.card.direct(&self.rate, bytes, || self.reference.run(operands))
     }
 }
 
-/// The results of a job, until the card hands it over. The job's own buffers are written only then: a request that is taken back before has its
-/// data as they were.
+/// The results of a job until the card completes it. They are written to the job's buffers only then, so a request that is
+/// taken back earlier has its original data.
 pub(crate) struct Answer {
     pub(crate) result: Result<Outcome, Fault>,
     data: Vec<u8>,
     tag: Vec<u8>,
-    /// The length of the result, or the payload of a packet.
+    /// The length of the result, or of the payload of a packet.
     written: usize,
     is_packet: bool,
 }
 
 impl Answer {
-    /// Asks the reference.
+    /// Computes the results with the reference.
     pub(crate) fn compute(job: &mut Job) -> Self {
         let (session, operands) = job.parts();
         let Some(session) = (session as &dyn Any).downcast_ref::<ModelSession>() else {
-            return Self::failed(Fault::failed("a session of another device"));
+            return Self::failed(Fault::failed("the session belongs to another device"));
         };
         let number = match operands {
             Operands::Update { .. } | Operands::Finish { .. } => {
-                return Self::failed(Fault::failed("models have no such operation"));
+                return Self::failed(Fault::failed("models do not support streams"));
             }
             Operands::Packet { number, .. } => number.to_be_bytes(),
             _ => [0; 8],
@@ -60,8 +60,8 @@ impl Answer {
         let iv = if is_packet { &number } else { view.iv };
         let input = (!is_packet).then_some(view.input);
         let fields = Fields { iv, aad: view.aad, input, output: &mut data, tag: &mut tag, written: &mut written };
-        let result = session.reference.run(Operands::of(row.operation, fields));
-        if row.tells_length {
+        let result = session.reference.run(Operands::from_fields(row.operation, fields));
+        if row.returns_length {
             data.truncate(written);
         }
         if row.reads_tag() {
@@ -74,16 +74,16 @@ impl Answer {
         Self { result: Err(fault), data: Vec::new(), tag: Vec::new(), written: 0, is_packet: false }
     }
 
-    /// Turns one bit of it over.
-    pub(crate) fn spoil(&mut self) {
-        // In the middle of a packet is its payload.
+    /// Flips one bit of the result.
+    pub(crate) fn flip_bit(&mut self) {
+        // The middle of a packet belongs to its payload.
         let at = if self.is_packet { self.data.len() / 2 } else { 0 };
         if let Some(byte) = self.data.get_mut(at).or(self.tag.first_mut()) {
             *byte ^= 1;
         }
     }
 
-    /// Writes it to the buffers of the job.
+    /// Writes the results to the buffers of the job.
     pub(crate) fn deliver(self, job: &mut Job) -> Result<Outcome, Fault> {
         if self.result == Ok(Outcome::Done) {
             let mut operands = job.operands();

@@ -1,0 +1,160 @@
+use gantry_core::{Algorithm, Kind};
+
+use crate::sys::Offer;
+
+/// Kinds of operations, and below the numbers of algorithms: those of `shim/gantry_dpdk.h`.
+pub(crate) const CIPHER: u32 = 1;
+pub(crate) const AUTH: u32 = 2;
+pub(crate) const AEAD: u32 = 3;
+pub(crate) const CHAIN: u32 = 4;
+
+const NULL: u32 = 1;
+const AES_CBC: u32 = 2;
+const AES_CTR: u32 = 3;
+const AES_ECB: u32 = 4;
+const DES3_CBC: u32 = 5;
+
+const HMAC_MD5: u32 = 11;
+const AES_CMAC: u32 = 21;
+const AES_GMAC: u32 = 22;
+
+const AES_GCM: u32 = 1;
+const AES_CCM: u32 = 2;
+const CHACHA20_POLY1305: u32 = 3;
+
+/// The cryptodev operation that computes an algorithm, by the numbers of the shim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CryptodevOp {
+    Cipher(u32),
+    /// Digests and MACs.
+    Auth(u32),
+    Aead(u32),
+    /// Encrypt, then authenticate, in one operation.
+    Chain {
+        cipher: u32,
+        auth: u32,
+    },
+}
+
+impl CryptodevOp {
+    /// Returns `None` for algorithms without a name in cryptodev, and for XTS: no PMD without hardware has it, so results for data of odd lengths could not be
+    /// verified.
+    pub(crate) fn for_algorithm(algorithm: Algorithm) -> Option<Self> {
+        use Algorithm as A;
+        let info = algorithm.info();
+        Some(match algorithm {
+            A::Null => Self::Cipher(NULL),
+            A::Aes128Ecb | A::Aes192Ecb | A::Aes256Ecb => Self::Cipher(AES_ECB),
+            A::Aes128Cbc | A::Aes192Cbc | A::Aes256Cbc => Self::Cipher(AES_CBC),
+            A::Aes128Ctr | A::Aes192Ctr | A::Aes256Ctr => Self::Cipher(AES_CTR),
+            A::DesEde3Cbc => Self::Cipher(DES3_CBC),
+            A::Aes128Cmac | A::Aes192Cmac | A::Aes256Cmac => Self::Auth(AES_CMAC),
+            A::Aes128Gmac | A::Aes192Gmac | A::Aes256Gmac => Self::Auth(AES_GMAC),
+            A::Aes128Gcm | A::Aes192Gcm | A::Aes256Gcm => Self::Aead(AES_GCM),
+            A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm => Self::Aead(AES_CCM),
+            A::ChaCha20Poly1305 => Self::Aead(CHACHA20_POLY1305),
+            _ => match (info.kind, info.cipher, info.digest) {
+                (Kind::Digest, ..) => Self::Auth(hash(algorithm)?.0),
+                (Kind::Mac, _, Some(digest)) => Self::Auth(hash(digest)?.1),
+                (Kind::Aead, Some(cipher), Some(digest)) => match Self::for_algorithm(cipher)? {
+                    Self::Cipher(cipher) => Self::Chain { cipher, auth: hash(digest)?.1 },
+                    _ => return None,
+                },
+                _ => return None,
+            },
+        })
+    }
+
+    pub(crate) fn uses_ctr(self) -> bool {
+        matches!(self, CryptodevOp::Cipher(AES_CTR) | CryptodevOp::Chain { cipher: AES_CTR, .. })
+    }
+
+    pub(crate) fn is_hmac(self) -> bool {
+        matches!(self, CryptodevOp::Auth(HMAC_MD5..AES_CMAC))
+    }
+
+    /// Returns whether this is CCM, which places nonce and associated data differently.
+    pub(crate) fn is_ccm(self) -> bool {
+        self == CryptodevOp::Aead(AES_CCM)
+    }
+}
+
+/// Returns the shim's numbers of a digest and of its HMAC.
+fn hash(digest: Algorithm) -> Option<(u32, u32)> {
+    const HASHES: [Algorithm; 10] = [
+        Algorithm::Md5,
+        Algorithm::Sha1,
+        Algorithm::Sha224,
+        Algorithm::Sha256,
+        Algorithm::Sha384,
+        Algorithm::Sha512,
+        Algorithm::Sha3_224,
+        Algorithm::Sha3_256,
+        Algorithm::Sha3_384,
+        Algorithm::Sha3_512,
+    ];
+    let index = HASHES.iter().position(|hash| *hash == digest)? as u32;
+    Some((1 + index, HMAC_MD5 + index))
+}
+
+/// A device's capability for one algorithm, with the lengths that it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AlgorithmSupport {
+    pub(crate) operation: CryptodevOp,
+    /// The main part; for a chain, the cipher.
+    pub(crate) main: Offer,
+    /// The MAC of a chain; otherwise the main part again.
+    pub(crate) auth: Offer,
+}
+
+impl AlgorithmSupport {
+    /// Returns the capability if the device has the necessary parameters of an algorithm: its key, its whole tag, and the usual nonce.
+    pub(crate) fn find(algorithm: Algorithm, offers: &[Offer], chains: bool) -> Option<Self> {
+        let info = algorithm.info();
+        let operation = CryptodevOp::for_algorithm(algorithm)?;
+        let find_offer = |kind, algorithm, fits: &dyn Fn(&Offer) -> bool| {
+            offers.iter().find(|offer| offer.kind == kind && offer.algorithm == algorithm && fits(offer)).copied()
+        };
+        let iv = if info.iv.min == info.iv.max { info.iv.min } else { 12 };
+        let cipher = |offer: &Offer| offer.key.allows(info.key.min) && offer.iv.allows(iv);
+        let auth = |offer: &Offer| offer.tag.allows(info.tag.max) && (info.iv.max == 0 || offer.iv.allows(iv));
+        let takes_key = |offer: &Offer| info.key.min == 0 || offer.key.allows(info.key.min);
+        let (main, auth) = match operation {
+            CryptodevOp::Cipher(number) => find_offer(CIPHER, number, &cipher).map(|offer| (offer, offer))?,
+            CryptodevOp::Auth(number) => {
+                find_offer(AUTH, number, &|offer| auth(offer) && takes_key(offer)).map(|offer| (offer, offer))?
+            }
+            CryptodevOp::Aead(number) => {
+                let fits = |offer: &Offer| cipher(offer) && offer.tag.allows(info.tag.max);
+                find_offer(AEAD, number, &fits).map(|offer| (offer, offer))?
+            }
+            CryptodevOp::Chain { cipher: number, auth } if chains => {
+                let tag = |offer: &Offer| offer.tag.allows(info.tag.max);
+                (find_offer(CIPHER, number, &cipher)?, find_offer(AUTH, auth, &tag)?)
+            }
+            CryptodevOp::Chain { .. } => return None,
+        };
+        Some(Self { operation, main, auth })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_have_the_numbers_of_the_shim() {
+        assert_eq!(CryptodevOp::for_algorithm(Algorithm::Aes192Cbc), Some(CryptodevOp::Cipher(AES_CBC)));
+        assert_eq!(CryptodevOp::for_algorithm(Algorithm::Sha256), Some(CryptodevOp::Auth(4)));
+        assert_eq!(CryptodevOp::for_algorithm(Algorithm::HmacSha1), Some(CryptodevOp::Auth(12)));
+        assert_eq!(CryptodevOp::for_algorithm(Algorithm::HmacSha3_512), Some(CryptodevOp::Auth(20)));
+        assert_eq!(
+            CryptodevOp::for_algorithm(Algorithm::Aes128CtrHmacSha512),
+            Some(CryptodevOp::Chain { cipher: AES_CTR, auth: 16 })
+        );
+        assert!(CryptodevOp::for_algorithm(Algorithm::Aes256Ccm).unwrap().is_ccm());
+        for none in [Algorithm::Aes256Xts, Algorithm::ChaCha20, Algorithm::Poly1305, Algorithm::EcdsaP256] {
+            assert_eq!(CryptodevOp::for_algorithm(none), None, "{none}");
+        }
+    }
+}
