@@ -1,9 +1,9 @@
-//! Nanoseconds a value of a column, on one core, beside one message after the other with the crate `sha2`.
+//! Measures nanoseconds per value of a column, on one core. The reference is one message at a time with the crate `sha2`.
 //!
 //!     cargo bench -p gantry-digest -- [BYTES [VALUES]]
 //!
-//! The values have 24 bytes, and are 1,000,000, unless it is said otherwise. Each row is the best of seven runs, after one that is not
-//! counted, by the clock: pin the process (`taskset -c 1`), and let nothing else run there.
+//! The default is 1,000,000 values of 24 bytes. Each row is the best of seven runs in wall-clock time, after a run to warm up. Pin the
+//! process to an idle core (`taskset -c 1`).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use gantry_digest::{Algorithm, Column, HmacKey, LevelName, Offsets, digest_colum
 use sha2::Digest;
 
 fn main() {
-    // Cargo adds an argument of its own.
+    // Cargo adds an argument, which is not a number.
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let (bytes, count): (usize, usize) = (numbers.next().unwrap_or(24), numbers.next().unwrap_or(1_000_000));
     let values: Vec<u8> = (0..bytes * count).map(|i| (i % 251) as u8).collect();
@@ -27,7 +27,7 @@ fn main() {
             run(black_box(&mut *output));
             begin.elapsed().as_secs_f64() * 1e9 / number
         });
-        // The first one meets memory that the system has not given yet.
+        // The first run takes page faults.
         println!("{name:28} {:8.1} ns a value of {bytes} bytes", nanoseconds.skip(1).fold(f64::INFINITY, f64::min));
     };
     for level in LevelName::ALL {

@@ -35,15 +35,17 @@ pub enum Algorithm {
     Blake2b256,
     /// BLAKE2b with 64 bytes (RFC 7693), without a key.
     Blake2b512,
+    /// Keccak-256 as in Ethereum: SHA3-256 with the padding of Keccak's submission.
+    Keccak256,
 }
 
 use Algorithm::{
-    Blake2b256, Blake2b512, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384, Sha512,
-    Sha512_256,
+    Blake2b256, Blake2b512, Keccak256, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384,
+    Sha512, Sha512_256,
 };
 
-/// Name, bytes of the digest, bytes of a block, in the order of [`Algorithm::ALL`].
-const TABLE: [(Algorithm, &str, usize, usize); 13] = [
+/// Name, bytes of the digest and bytes of a block, in the order of the variants.
+const TABLE: [(Algorithm, &str, usize, usize); 14] = [
     (Md5, "md5", 16, 64),
     (Sha1, "sha1", 20, 64),
     (Sha224, "sha224", 28, 64),
@@ -57,10 +59,11 @@ const TABLE: [(Algorithm, &str, usize, usize); 13] = [
     (Sha3_512, "sha3-512", 64, 72),
     (Blake2b256, "blake2b-256", 32, 128),
     (Blake2b512, "blake2b-512", 64, 128),
+    (Keccak256, "keccak-256", 32, 136),
 ];
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; TABLE.len()] = {
         let mut all = [Md5; TABLE.len()];
         let mut i = 0;
@@ -84,7 +87,7 @@ impl Algorithm {
         TABLE[self as usize].2
     }
 
-    /// Bytes of a block: to so many HMAC pads its key (RFC 2104), and fs-verity its salt.
+    /// Bytes of a block. HMAC pads its key to this length (RFC 2104), and fs-verity its salt.
     pub const fn block_size(self) -> usize {
         TABLE[self as usize].3
     }
@@ -96,7 +99,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// The text is no algorithm's name.
+/// The error of parsing a name of no known algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownAlgorithm;
 
@@ -125,13 +128,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_in_the_order_of_the_algorithms() {
+    fn table_rows_are_in_the_order_of_the_variants() {
         for (i, algorithm) in Algorithm::ALL.into_iter().enumerate() {
             assert_eq!(algorithm as usize, i);
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
             assert!(algorithm.digest_size() <= Algorithm::MAX_DIGEST);
         }
         let error = "SHA256".parse::<Algorithm>().unwrap_err();
-        assert!(error.to_string().ends_with("blake2b-256 blake2b-512)"), "{error}");
+        assert!(error.to_string().ends_with("blake2b-512 keccak-256)"), "{error}");
     }
 }

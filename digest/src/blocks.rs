@@ -4,26 +4,26 @@ use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::{Family, Piece, Work, check_output, plain};
 use crate::level::Level;
-use crate::many::{Messages, Starts, whole};
+use crate::messages::Messages;
 
-/// What is digested with each block.
+/// The salt digested with each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Salt<'a> {
-    /// In front of it: dm-verity's hash type 1; and fs-verity, which fills its salt up with zeros to a block of the hash function.
+    /// Before the block: dm-verity's hash type 1; and fs-verity, which pads its salt with zeros to a block of the hash function.
     Before(&'a [u8]),
-    /// Behind it: dm-verity's hash type 0.
-    Behind(&'a [u8]),
+    /// After the block: dm-verity's hash type 0.
+    After(&'a [u8]),
 }
 
 impl Salt<'_> {
-    /// None.
+    /// No salt.
     pub const NONE: Salt<'static> = Salt::Before(&[]);
 }
 
-/// Writes the digest of each block of `data` with its salt, one behind the other. A block has `block` bytes; the last one, if it is
-/// shorter, is filled up with zeros. (Data without any bytes have no blocks.)
+/// Writes the digests of the blocks of `data` with their salt, one after the other. A block has `block` bytes; the last one is
+/// padded with zeros. Empty data has no blocks.
 ///
-/// This is the lowest level of a tree, and its output, filled up with zeros to a block, the data of the next one.
+/// This is the lowest level of a tree. Its output, padded with zeros to a whole block, is the data of the next level.
 ///
 /// ```
 /// use gantry_digest::{Algorithm, Salt, tree_level};
@@ -49,10 +49,10 @@ pub fn tree_level(
     Ok(())
 }
 
-/// Blocks that go through the lanes at a time: so many streams are on the stack.
-const TOGETHER: usize = 64;
+/// Blocks hashed at a time; each has a stream on the stack.
+const BATCH: usize = 64;
 
-/// What a short block is filled up with, so many bytes at a time.
+/// Zeros that pad a short block, up to 256 at a time.
 const ZEROS: [u8; 256] = [0; 256];
 
 struct Blocks<'a> {
@@ -70,9 +70,9 @@ impl Work for Blocks<'_> {
         let Blocks { algorithm, salt, block, data, output } = self;
         let size = algorithm.digest_size();
         let level = Level::in_use();
-        let (before, behind) = match salt {
+        let (before, after) = match salt {
             Salt::Before(salt) => (salt, &[][..]),
-            Salt::Behind(salt) => (&[][..], salt),
+            Salt::After(salt) => (&[][..], salt),
         };
         let (data, last) = data.split_at(data.len() / block * block);
         let (output, output_of_last) = output.split_at_mut(data.len() / block * size);
@@ -92,38 +92,31 @@ impl Work for Blocks<'_> {
                 one(&mut stream, &ZEROS[..some], None);
                 zeros -= some;
             }
-            one(&mut stream, behind, Some(output_of_last));
+            one(&mut stream, after, Some(output_of_last));
         }
-        if before.is_empty() && behind.is_empty() {
-            let done = whole(level, algorithm, Starts::One(plain(algorithm)), &Whole { data, block }, output);
-            debug_assert!(done.is_ok(), "the output has a digest's bytes for each block");
-            return;
+        if after.is_empty() {
+            let prefix = if before.is_empty() { None } else { Some(&begin) };
+            return F::run_whole(level, start, prefix, &WholeBlocks { data, block }, output);
         }
-        let mut streams = [const { None::<F::Stream> }; TOGETHER];
-        for (blocks, outputs) in data.chunks(TOGETHER * block).zip(output.chunks_mut(TOGETHER * size)) {
+        let mut streams = [const { None::<F::Stream> }; BATCH];
+        for (blocks, outputs) in data.chunks(BATCH * block).zip(output.chunks_mut(BATCH * size)) {
             let streams = &mut streams[..blocks.len() / block];
             streams.fill(Some(begin.clone()));
             let blocks = streams.iter_mut().map(Option::as_mut).zip(blocks.chunks_exact(block));
-            let outputs = outputs.chunks_exact_mut(size).map(Some);
-            if behind.is_empty() {
-                let piece = |((stream, input), output)| Piece { start, stream, input, output };
-                F::run(level, false, &mut blocks.zip(outputs).map(piece));
-            } else {
-                F::run(level, false, &mut blocks.map(|(stream, input)| Piece { start, stream, input, output: None }));
-                let ends = streams.iter_mut().map(Option::as_mut).zip(outputs);
-                F::run(level, false, &mut ends.map(|(stream, output)| Piece { start, stream, input: behind, output }));
-            }
+            F::run(level, false, &mut blocks.map(|(stream, input)| Piece { start, stream, input, output: None }));
+            let ends = streams.iter_mut().map(Option::as_mut).zip(outputs.chunks_exact_mut(size).map(Some));
+            F::run(level, false, &mut ends.map(|(stream, output)| Piece { start, stream, input: after, output }));
         }
     }
 }
 
-/// Blocks none of which is short, as messages.
-struct Whole<'a> {
+/// The whole blocks, as messages.
+struct WholeBlocks<'a> {
     data: &'a [u8],
     block: usize,
 }
 
-impl Messages for Whole<'_> {
+impl Messages for WholeBlocks<'_> {
     fn count(&self) -> usize {
         self.data.len() / self.block
     }

@@ -1,23 +1,23 @@
-//! Columns of a table: values one behind the other in one buffer, as Arrow has them.
+//! Columns of a table: values back to back in one buffer, as in Arrow.
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::plain;
 use crate::hmac::HmacKey;
 use crate::level::Level;
-use crate::many::{Messages, Starts, hmac_of, whole};
+use crate::many::{Starts, hash_messages, hmac_messages};
+use crate::messages::Messages;
 
-/// Where the values of a column begin and end, in bytes: `n + 1` numbers for `n` values, none less than the one before. The first need
-/// not be 0.
+/// The bounds of a column's values, in bytes: `n + 1` numbers for `n` values, not decreasing. The first may be greater than 0.
 #[derive(Clone, Copy, Debug)]
 pub enum Offsets<'a> {
-    /// Those of Arrow's `Binary` and `Utf8`.
+    /// Offsets of Arrow's `Binary` and `Utf8`.
     Bits32(&'a [i32]),
-    /// Those of Arrow's `LargeBinary` and `LargeUtf8`.
+    /// Offsets of Arrow's `LargeBinary` and `LargeUtf8`.
     Bits64(&'a [i64]),
 }
 
-/// Which values are there: bit `offset + i`, the lowest of a byte first, is 1 if value `i` is.
+/// A validity bitmap: bit `offset + i`, counted from the lowest of a byte, is 1 if value `i` is present.
 #[derive(Clone, Copy, Debug)]
 pub struct Validity<'a> {
     /// The bitmap.
@@ -50,7 +50,8 @@ pub struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// Looks at every offset: the first that is wrong is the error. `validity` may be left out where no value is missing.
+    /// Creates a column. Checks every offset, and returns an error for the first wrong one. `validity` may be `None` if no value
+    /// is missing.
     pub fn new(values: &'a [u8], offsets: Offsets<'a>, validity: Option<Validity<'a>>) -> Result<Self, Error> {
         match offsets {
             Offsets::Bits32(offsets) => check(values.len(), offsets)?,
@@ -58,7 +59,7 @@ impl<'a> Column<'a> {
         }
         let column = Column { values, offsets, validity };
         if let Some(Validity { bits, offset }) = validity {
-            // Eight times the bytes of a slice may be more than `usize` counts.
+            // Eight times the bytes of a slice can overflow `usize`.
             let found = (bits.len() as u128 * 8).saturating_sub(offset as u128);
             if found < column.len() as u128 {
                 return Err(Error::ValidityLength { needed: column.len(), found: found as usize });
@@ -67,7 +68,7 @@ impl<'a> Column<'a> {
         Ok(column)
     }
 
-    /// How many values there are, with those that are missing.
+    /// Number of values, including missing ones.
     pub fn len(&self) -> usize {
         match self.offsets {
             Offsets::Bits32(offsets) => offsets.len() - 1,
@@ -75,15 +76,15 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Whether there are no values.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A value; `None` for one that is missing.
+    /// Returns a value, or `None` if it is missing.
     ///
     /// # Panics
-    /// If there are no more than `index` values.
+    /// If `index` is out of range.
     #[inline]
     pub fn value(&self, index: usize) -> Option<&'a [u8]> {
         if let Some(Validity { bits, offset }) = self.validity {
@@ -92,7 +93,7 @@ impl<'a> Column<'a> {
                 return None;
             }
         }
-        #[allow(clippy::cast_sign_loss, reason = "`new` has seen that no offset is negative")]
+        #[allow(clippy::cast_sign_loss, reason = "`new` has checked that no offset is negative")]
         let (begin, end) = match self.offsets {
             Offsets::Bits32(offsets) => (offsets[index] as usize, offsets[index + 1] as usize),
             Offsets::Bits64(offsets) => (offsets[index] as usize, offsets[index + 1] as usize),
@@ -101,15 +102,15 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Writes the digest of each value, one behind the other: `output` has [`digest_size`](Algorithm::digest_size) bytes for each. Those of
-/// missing values are zeros.
+/// Writes the digests of the values, one after the other. `output` must have [`digest_size`](Algorithm::digest_size) bytes for
+/// each. Missing values get zeros.
 pub fn digest_column(algorithm: Algorithm, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
-    whole(Level::in_use(), algorithm, Starts::One(plain(algorithm)), column, output)
+    hash_messages(Level::in_use(), algorithm, Starts::One(plain(algorithm)), column, output)
 }
 
-/// The same of HMACs under one key, in full length.
+/// Writes the full-length HMACs of the values under one key, as [`digest_column`] does.
 pub fn hmac_column(key: &HmacKey, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
-    hmac_of(key, column, output)
+    hmac_messages(key, column, output)
 }
 
 impl Messages for Column<'_> {
@@ -123,7 +124,7 @@ impl Messages for Column<'_> {
     }
 }
 
-/// The first offset that is wrong.
+/// Returns an error for the first wrong offset.
 fn check<T: Copy + Ord + Default + TryInto<usize>>(data: usize, offsets: &[T]) -> Result<(), Error> {
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Err(Error::NoOffsets) };
     let rises = offsets.is_sorted();
@@ -142,7 +143,7 @@ fn check<T: Copy + Ord + Default + TryInto<usize>>(data: usize, offsets: &[T]) -
             return Err(Error::OffsetBeyondData { index, data });
         }
     }
-    // There are no values, and still the one offset is beyond the data.
+    // There are no values, but the only offset is beyond the data.
     Err(Error::OffsetBeyondData { index: 0, data })
 }
 

@@ -1,8 +1,8 @@
-//! Errors, each with the number of the value that is wrong, from 0.
+//! Errors, with the index of the wrong value, from 0.
 
 use core::fmt;
 
-/// A mistake of the caller. Nothing has been written to the output then.
+/// A mistake of the caller. The output is left unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,54 +13,64 @@ pub enum Error {
         /// Bytes of the output.
         found: usize,
     },
-    /// All digests together would have more bytes than `usize` counts.
+    /// The digests together need more bytes than `usize` can count.
     TooMany,
-    /// There are no offsets: those of `n` values are `n + 1` numbers.
+    /// There are no offsets. A column of `n` values has `n + 1` of them.
     NoOffsets,
-    /// The offset behind this value lies before the one in front of it.
+    /// A value ends before it begins.
     OffsetsBackwards {
-        /// The number of the value.
+        /// The index of the value.
         index: usize,
     },
-    /// This value begins before the data.
+    /// A value begins before the data.
     OffsetNegative {
-        /// The number of the value.
+        /// The index of the value.
         index: usize,
     },
-    /// This value ends beyond the data.
+    /// A value ends beyond the data.
     OffsetBeyondData {
-        /// The number of the value.
+        /// The index of the value.
         index: usize,
         /// Bytes of the data.
         data: usize,
     },
-    /// The bitmap has `found` bits behind its offset, for `needed` values.
+    /// The bitmap has `found` bits after its offset, for `needed` values.
     ValidityLength {
-        /// How many values there are.
+        /// Number of values.
         needed: usize,
-        /// Bits behind the offset.
+        /// Bits after the offset.
         found: usize,
     },
-    /// There are so many keys for so many messages.
+    /// The number of keys differs from the number of messages.
     KeyCount {
-        /// How many messages there are.
+        /// Number of messages.
         messages: usize,
-        /// How many keys there are.
+        /// Number of keys.
         keys: usize,
     },
-    /// This key or hasher is of another algorithm than the first.
+    /// A key, hasher or derivation uses a different algorithm than the first.
     Mixed {
-        /// Its number.
+        /// Its index.
         index: usize,
     },
-    /// Blocks have no bytes.
+    /// The block size is 0.
     BlockSize,
-    /// A derivation has no iterations: the least is one.
+    /// The number of nodes is odd, so they are no pairs.
+    OddNodes {
+        /// Number of nodes.
+        nodes: usize,
+    },
+    /// The number of leaves is no power of two.
+    NotAPowerOfTwo {
+        /// Number of leaves.
+        nodes: usize,
+    },
+    /// The iteration count is 0.
     NoIterations,
-    /// A derived key has more bytes than the function gives.
+    /// A derived key is longer than the function allows.
     KeyLength {
-        /// The most bytes.
-        most: u64,
+        /// The longest key, in bytes.
+        max: u64,
     },
 }
 
@@ -68,21 +78,23 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Error::OutputLength { needed, found } => write!(f, "the output has {found} bytes instead of {needed}"),
-            Error::TooMany => f.write_str("the digests have more bytes together than there are addresses"),
-            Error::NoOffsets => f.write_str("there are no offsets: a column of n values has n + 1"),
+            Error::TooMany => f.write_str("the digests together would exceed the address space"),
+            Error::NoOffsets => f.write_str("there are no offsets; a column of n values has n + 1 of them"),
             Error::OffsetsBackwards { index } => write!(f, "value {index}: its offsets run backwards"),
             Error::OffsetNegative { index } => write!(f, "value {index}: its offset is negative"),
             Error::OffsetBeyondData { index, data } => {
-                write!(f, "value {index}: it ends beyond the data, which have {data} bytes")
+                write!(f, "value {index}: it ends beyond the data of {data} bytes")
             }
             Error::ValidityLength { needed, found } => {
                 write!(f, "the validity bitmap has {found} bits for {needed} values")
             }
             Error::KeyCount { messages, keys } => write!(f, "there are {keys} keys for {messages} messages"),
-            Error::Mixed { index } => write!(f, "number {index} is of another algorithm than the first"),
-            Error::BlockSize => f.write_str("a block has at least one byte"),
-            Error::NoIterations => f.write_str("a derivation has at least one iteration"),
-            Error::KeyLength { most } => write!(f, "a derived key has at most {most} bytes"),
+            Error::Mixed { index } => write!(f, "entry {index} uses a different algorithm than the first"),
+            Error::BlockSize => f.write_str("the block size must be at least one byte"),
+            Error::OddNodes { nodes } => write!(f, "{nodes} nodes are no pairs"),
+            Error::NotAPowerOfTwo { nodes } => write!(f, "{nodes} leaves are no power of two"),
+            Error::NoIterations => f.write_str("the iteration count must be at least one"),
+            Error::KeyLength { max } => write!(f, "a derived key may have at most {max} bytes"),
         }
     }
 }

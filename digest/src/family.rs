@@ -1,19 +1,21 @@
-//! One type for the starts of all hash functions, and one for their streams: which of them a call is about is found out once, and not for
+//! One type for the starts of all hash functions, and one for their streams. A call is dispatched to its function once, not for
 //! each message.
 
 use crate::algorithm::Algorithm;
+use crate::chain::Chain;
 use crate::error::Error;
-use crate::kernel::Hash;
-use crate::kernel::blake2b::Blake2b;
-use crate::kernel::keccak::{self, Keccak};
-use crate::kernel::md5::{self, Md5};
-use crate::kernel::sha1::{self, Sha1};
-use crate::kernel::sha2::{self, Sha256, Sha512};
+use crate::internal::dispatch::Hash;
+use crate::internal::dispatch::sponge::Function;
+use crate::internal::kernel::blake2b::Blake2b;
+use crate::internal::kernel::keccak::{self, Keccak};
+use crate::internal::kernel::md5::{self, Md5};
+use crate::internal::kernel::sha1::{self, Sha1};
+use crate::internal::kernel::sha2::{self, Sha256, Sha512};
+use crate::internal::{hash, sponge};
 use crate::level::Level;
-use crate::sponge::Function;
-use crate::{hash, sponge};
+use crate::messages::Messages;
 
-/// A piece of a message: the next one of `stream`, or the whole message where there is no stream. With an `output` the message ends here.
+/// A piece of a message: the next one of `stream`, or the whole message if there is no stream. With an `output` the message ends.
 pub(crate) struct Piece<'a, F: Family> {
     pub(crate) start: &'a F::Start,
     pub(crate) stream: Option<&'a mut F::Stream>,
@@ -21,48 +23,53 @@ pub(crate) struct Piece<'a, F: Family> {
     pub(crate) output: Option<&'a mut [u8]>,
 }
 
-/// A chain of HMACs, each over the one before.
-pub(crate) struct Chain<'a, F: Family> {
-    /// The key.
-    pub(crate) start: &'a F::Start,
-    /// The last one, of full length.
-    pub(crate) digest: &'a mut [u8],
-    /// All of them, added up bit by bit.
-    pub(crate) sum: &'a mut [u8],
-}
-
-/// What both kinds of hash functions have: those of `hash`, and those of `sponge`.
+/// The common interface of the hash functions in `hash` and `sponge`.
 pub(crate) trait Family: Sized + 'static {
     type Start: 'static;
     type Stream: Clone;
 
-    /// HMAC with a key of any length, over the function that starts as `plain`. Leaves copies of the key on the stack.
+    /// Prepares HMAC with a key of any length over the function that starts as `plain`. Leaves copies of the key on the stack.
     fn hmac(level: Level, plain: &Self::Start, key: &[u8]) -> Self::Start;
 
-    /// The beginning of a message.
+    /// Starts a message.
     fn stream(start: &Self::Start) -> Self::Stream;
 
-    /// Runs pieces side by side. Of `keyed` ones nothing is left in what lanes share. (The iterator is one by its table of functions, because
-    /// the engine is compiled for each that is not.)
+    /// Runs pieces side by side. If they are `keyed`, wipes the memory that lanes share. The iterator is `dyn` because the engine
+    /// would be compiled for each type.
     fn run(level: Level, keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>);
 
-    /// Runs whole messages side by side, that start in the same way; each with the place for its digest.
-    fn run_whole<'a>(level: Level, start: &'a Self::Start, messages: impl Iterator<Item = (&'a [u8], &'a mut [u8])>);
+    /// Runs whole messages with a common start side by side, each after the bytes in `prefix`, if there is one.
+    fn run_whole(
+        level: Level,
+        start: &Self::Start,
+        prefix: Option<&Self::Stream>,
+        messages: &dyn Messages,
+        output: &mut [u8],
+    );
 
-    /// Takes chains so many steps further, side by side. Leaves copies of what it works with on the stack.
-    fn iterate(level: Level, chains: &mut [Chain<'_, Self>], steps: u64);
+    /// Advances chains by `steps` steps, side by side. Leaves copies of keys and digests on the stack.
+    fn iterate(level: Level, chains: &mut [Chain<'_, Self::Start>], steps: u64);
 
     /// Runs one piece alone.
     fn run_one(level: Level, piece: Piece<'_, Self>);
 
-    /// The start, if it is this function's.
+    /// Appends a piece to a message. Takes the level only if it needs a kernel.
+    fn append(level: impl FnOnce() -> Level, start: &Self::Start, stream: &mut Self::Stream, input: &[u8]);
+
+    /// Writes the digest of the message in `stream`, which must be reset before it is used again.
+    fn digest(level: Level, start: &Self::Start, stream: &mut Self::Stream, output: &mut [u8]);
+
+    /// Returns the start if it belongs to this function.
     fn start_of(start: &Start) -> Option<&Self::Start>;
 
-    /// The stream, if it is this function's.
+    /// Returns the stream if it belongs to this function.
+    fn stream_in(stream: &Stream) -> Option<&Self::Stream>;
+
+    /// Returns the stream, mutable, if it belongs to this function.
     fn stream_of(stream: &mut Stream) -> Option<&mut Self::Stream>;
 }
 
-/// Work on whichever function it turns out to be.
+/// Work that is generic over the hash function.
 pub(crate) trait Work {
     type Output;
 
@@ -71,7 +78,7 @@ pub(crate) trait Work {
 
 macro_rules! functions {
     ($($variant:ident: $function:ty, $module:ident;)*) => {
-        /// Where every message of a function starts, with or without a key.
+        /// The starting state of every message of a function, with or without a key.
         pub(crate) enum Start {
             $($variant($module::Start<$function>),)*
         }
@@ -89,7 +96,7 @@ macro_rules! functions {
                 }
             }
 
-            /// The beginning of a message.
+            /// Starts a message.
             pub(crate) fn stream(&self) -> Stream {
                 match self {
                     $(Start::$variant(start) => Stream::$variant($module::Stream::new(start)),)*
@@ -119,20 +126,30 @@ macro_rules! functions {
                 hash::run(<$function as Hash>::kernels(level), pieces.map(hash_job));
             }
 
-            fn run_whole<'a>(
+            fn run_whole(
                 level: Level,
-                start: &'a Self::Start,
-                messages: impl Iterator<Item = (&'a [u8], &'a mut [u8])>,
+                start: &Self::Start,
+                prefix: Option<&Self::Stream>,
+                messages: &dyn Messages,
+                output: &mut [u8],
             ) {
-                hash::run_whole(<$function as Hash>::kernels(level), start, messages);
+                hash::run_whole(level, start, prefix, messages, output);
             }
 
-            fn iterate(level: Level, chains: &mut [Chain<'_, Self>], steps: u64) {
+            fn iterate(level: Level, chains: &mut [Chain<'_, Self::Start>], steps: u64) {
                 hash::iterate(level, chains, steps);
             }
 
             fn run_one(level: Level, piece: Piece<'_, Self>) {
                 hash::run_one(<$function as Hash>::kernels(level), hash_job(piece));
+            }
+
+            fn append(level: impl FnOnce() -> Level, _: &Self::Start, stream: &mut Self::Stream, input: &[u8]) {
+                stream.append(|| <$function as Hash>::kernels(level()), input);
+            }
+
+            fn digest(level: Level, start: &Self::Start, stream: &mut Self::Stream, output: &mut [u8]) {
+                stream.digest(<$function as Hash>::kernels(level), start, output);
             }
 
             functions!(@ hash, $variant);
@@ -144,28 +161,37 @@ macro_rules! functions {
             type Stream = sponge::Stream<$function>;
 
             fn hmac(level: Level, plain: &Self::Start, key: &[u8]) -> Self::Start {
-                sponge::Start::hmac(<$function as Function>::kernels(level), plain.initial(), plain.size(), key)
+                sponge::Start::hmac_over(<$function as Function>::kernels(level), plain, key)
             }
 
             fn run(level: Level, keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>) {
                 sponge::run(<$function as Function>::kernels(level), keyed, pieces.map(sponge_job));
             }
 
-            fn run_whole<'a>(
+            fn run_whole(
                 level: Level,
-                start: &'a Self::Start,
-                messages: impl Iterator<Item = (&'a [u8], &'a mut [u8])>,
+                start: &Self::Start,
+                prefix: Option<&Self::Stream>,
+                messages: &dyn Messages,
+                output: &mut [u8],
             ) {
-                let job = |(input, output)| sponge::Job { start, stream: None, input, output: Some(output) };
-                sponge::run(<$function as Function>::kernels(level), start.is_keyed(), messages.map(job));
+                sponge::run_whole(<$function as Function>::kernels(level), start, prefix, messages, output);
             }
 
-            fn iterate(level: Level, chains: &mut [Chain<'_, Self>], steps: u64) {
+            fn iterate(level: Level, chains: &mut [Chain<'_, Self::Start>], steps: u64) {
                 sponge::iterate(<$function as Function>::kernels(level), chains, steps);
             }
 
             fn run_one(level: Level, piece: Piece<'_, Self>) {
                 sponge::run_one(<$function as Function>::kernels(level), sponge_job(piece));
+            }
+
+            fn append(level: impl FnOnce() -> Level, start: &Self::Start, stream: &mut Self::Stream, input: &[u8]) {
+                Self::run_one(level(), Piece { start, stream: Some(stream), input, output: None });
+            }
+
+            fn digest(level: Level, start: &Self::Start, stream: &mut Self::Stream, output: &mut [u8]) {
+                Self::run_one(level, Piece { start, stream: Some(stream), input: &[], output: Some(output) });
             }
 
             functions!(@ sponge, $variant);
@@ -178,6 +204,10 @@ macro_rules! functions {
 
         fn start_of(start: &Start) -> Option<&Self::Start> {
             if let Start::$variant(start) = start { Some(start) } else { None }
+        }
+
+        fn stream_in(stream: &Stream) -> Option<&Self::Stream> {
+            if let Stream::$variant(stream) = stream { Some(stream) } else { None }
         }
 
         fn stream_of(stream: &mut Stream) -> Option<&mut Self::Stream> {
@@ -198,7 +228,7 @@ functions! {
     Blake2b: Blake2b, sponge;
 }
 
-/// Where messages start without a key.
+/// The starting state of messages without a key.
 pub(crate) fn plain(algorithm: Algorithm) -> &'static Start {
     macro_rules! start {
         ($variant:ident $module:ident, $initial:expr, $digest:literal) => {{
@@ -218,12 +248,16 @@ pub(crate) fn plain(algorithm: Algorithm) -> &'static Start {
         Algorithm::Sha3_256 => start!(Keccak136 sponge, keccak::INITIAL, 32),
         Algorithm::Sha3_384 => start!(Keccak104 sponge, keccak::INITIAL, 48),
         Algorithm::Sha3_512 => start!(Keccak72 sponge, keccak::INITIAL, 64),
+        Algorithm::Keccak256 => {
+            static START: Start = Start::Keccak136(sponge::Start::xof(32, 0, keccak::KECCAK));
+            &START
+        }
         Algorithm::Blake2b256 => start!(Blake2b sponge, Blake2b::initial(32), 32),
         Algorithm::Blake2b512 => start!(Blake2b sponge, Blake2b::initial(64), 64),
     }
 }
 
-/// Bytes of the digests of so many messages, if the output has as many.
+/// Checks that `output` has the length of the digests of `messages` messages.
 pub(crate) fn check_output(algorithm: Algorithm, messages: usize, output: &[u8]) -> Result<(), Error> {
     let needed = messages.checked_mul(algorithm.digest_size()).ok_or(Error::TooMany)?;
     if output.len() == needed { Ok(()) } else { Err(Error::OutputLength { needed, found: output.len() }) }

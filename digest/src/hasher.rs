@@ -10,7 +10,8 @@ use crate::level::Level;
 
 /// A message that arrives in pieces: a digest, or with a key ([`HmacKey::hasher`]) an HMAC.
 ///
-/// Alone it is as fast as one message is. Pieces of many messages go side by side with [`update_many`]; then 64 KiB a piece are enough.
+/// A single hasher runs at the speed of one message. [`update_many`] hashes pieces of many messages side by side; pieces of 64
+/// KiB are large enough for full speed.
 ///
 /// ```
 /// use gantry_digest::{Algorithm, Hasher, finish_many, update_many};
@@ -31,22 +32,22 @@ pub struct Hasher<'k> {
 }
 
 impl Hasher<'static> {
-    /// The beginning of a message, without a key.
+    /// Starts a message, without a key.
     pub fn new(algorithm: Algorithm) -> Self {
-        Self::under(algorithm, plain(algorithm))
+        Self::from_start(algorithm, plain(algorithm))
     }
 }
 
 impl HmacKey {
-    /// The beginning of a message under this key.
+    /// Starts a message under this key.
     pub fn hasher(&self) -> Hasher<'_> {
-        Hasher::under(self.algorithm(), self.start())
+        Hasher::from_start(self.algorithm(), self.start())
     }
 }
 
 impl<'k> Hasher<'k> {
-    /// The beginning of a message that starts so.
-    pub(crate) fn under(algorithm: Algorithm, start: &'k Start) -> Self {
+    /// Starts a message from `start`.
+    pub(crate) fn from_start(algorithm: Algorithm, start: &'k Start) -> Self {
         Hasher { algorithm, start, stream: start.stream() }
     }
 }
@@ -57,56 +58,56 @@ impl Hasher<'_> {
         self.algorithm
     }
 
-    /// Takes in the next piece.
+    /// Appends the next piece.
     pub fn update(&mut self, piece: &[u8]) {
-        self.start.with(One { stream: &mut self.stream, input: piece, output: None });
+        self.start.with(SinglePiece { stream: &mut self.stream, input: piece, output: None });
     }
 
-    /// Ends the message and writes its digest. The hasher is at the beginning of another message then.
+    /// Ends the message, writes its digest and starts another message.
     pub fn finish(&mut self, output: &mut [u8]) -> Result<(), Error> {
         check_output(self.algorithm, 1, output)?;
-        self.start.with(One { stream: &mut self.stream, input: &[], output: Some(output) });
+        self.start.with(SinglePiece { stream: &mut self.stream, input: &[], output: Some(output) });
         Ok(())
     }
 
-    /// Forgets what has come of the message.
+    /// Discards the message so far.
     pub fn reset(&mut self) {
         self.stream = self.start.stream();
     }
 }
 
 impl fmt::Debug for Hasher<'_> {
-    /// Without what it has taken in.
+    /// Omits the state.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hasher").field("algorithm", &self.algorithm).finish_non_exhaustive()
     }
 }
 
-/// Gives each hasher its next piece, side by side. All are of one algorithm; or nothing is done, and it is an error.
+/// Appends a piece to each hasher, side by side. Changes nothing and returns an error if the hashers differ in their algorithm.
 pub fn update_many(pieces: &mut [(&mut Hasher<'_>, &[u8])]) -> Result<(), Error> {
-    if let Some(algorithm) = of_one_algorithm(pieces.iter().map(|(hasher, _)| hasher.algorithm))? {
+    if let Some(algorithm) = common_algorithm(pieces.iter().map(|(hasher, _)| hasher.algorithm))? {
         let keyed = pieces.iter().any(|(hasher, _)| hasher.is_keyed());
         let pieces = pieces.iter_mut().map(|(hasher, input)| (&mut **hasher, *input, None));
-        plain(algorithm).with(Many { keyed, pieces });
+        plain(algorithm).with(Pieces { keyed, pieces });
     }
     Ok(())
 }
 
-/// Ends the message of each hasher and writes their digests, one behind the other. All are of one algorithm, and `output` has a digest's
-/// bytes for each; or nothing is done, and it is an error.
+/// Ends the message of each hasher and writes the digests, one after the other. Does nothing and returns an error if the hashers
+/// differ in their algorithm, or if `output` does not have the bytes of all digests.
 pub fn finish_many(hashers: &mut [&mut Hasher<'_>], output: &mut [u8]) -> Result<(), Error> {
-    let algorithm = of_one_algorithm(hashers.iter().map(|hasher| hasher.algorithm))?;
+    let algorithm = common_algorithm(hashers.iter().map(|hasher| hasher.algorithm))?;
     check_output(algorithm.unwrap_or(Algorithm::Md5), hashers.len(), output)?;
     if let Some(algorithm) = algorithm {
         let keyed = hashers.iter().any(|hasher| hasher.is_keyed());
         let outputs = output.chunks_exact_mut(algorithm.digest_size());
         let pieces = hashers.iter_mut().zip(outputs).map(|(hasher, output)| (&mut **hasher, &[][..], Some(output)));
-        plain(algorithm).with(Many { keyed, pieces });
+        plain(algorithm).with(Pieces { keyed, pieces });
     }
     Ok(())
 }
 
-fn of_one_algorithm(mut algorithms: impl Iterator<Item = Algorithm>) -> Result<Option<Algorithm>, Error> {
+fn common_algorithm(mut algorithms: impl Iterator<Item = Algorithm>) -> Result<Option<Algorithm>, Error> {
     let first = algorithms.next();
     match algorithms.position(|algorithm| Some(algorithm) != first) {
         Some(place) => Err(Error::Mixed { index: place + 1 }),
@@ -115,34 +116,39 @@ fn of_one_algorithm(mut algorithms: impl Iterator<Item = Algorithm>) -> Result<O
 }
 
 impl Hasher<'_> {
-    fn is_keyed(&self) -> bool {
+    /// The start, and the message so far.
+    pub(crate) fn parts(&self) -> (&Start, &Stream) {
+        (self.start, &self.stream)
+    }
+
+    pub(crate) fn is_keyed(&self) -> bool {
         !core::ptr::eq(self.start, plain(self.algorithm))
     }
 }
 
-struct One<'a> {
+struct SinglePiece<'a> {
     stream: &'a mut Stream,
     input: &'a [u8],
     output: Option<&'a mut [u8]>,
 }
 
-impl Work for One<'_> {
+impl Work for SinglePiece<'_> {
     type Output = ();
 
     fn with<F: Family>(self, start: &F::Start) {
-        let One { stream, input, output } = self;
+        let SinglePiece { stream, input, output } = self;
         let stream = F::stream_of(stream);
-        debug_assert!(stream.is_some(), "a hasher's stream is of its function");
+        debug_assert!(stream.is_some(), "the stream must be of the hasher's function");
         F::run_one(Level::in_use(), Piece { start, stream, input, output });
     }
 }
 
-struct Many<I> {
+struct Pieces<I> {
     keyed: bool,
     pieces: I,
 }
 
-impl<'a, 'k: 'a, I> Work for Many<I>
+impl<'a, 'k: 'a, I> Work for Pieces<I>
 where
     I: Iterator<Item = (&'a mut Hasher<'k>, &'a [u8], Option<&'a mut [u8]>)>,
 {

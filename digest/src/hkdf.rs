@@ -4,7 +4,7 @@ use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::{Start, check_output, plain};
 use crate::hasher::Hasher;
-use crate::hmac::after_keys;
+use crate::hmac::with_stack_wiped;
 use crate::level::Level;
 
 /// Derives a key of the length of `output` from a secret: [`hkdf_extract`], then [`hkdf_expand`].
@@ -19,7 +19,7 @@ use crate::level::Level;
 /// ```
 pub fn hkdf(algorithm: Algorithm, secret: &[u8], salt: &[u8], info: &[u8], output: &mut [u8]) -> Result<(), Error> {
     check_length(algorithm, output)?;
-    after_keys(|| {
+    with_stack_wiped(|| {
         let mut key = [0; Algorithm::MAX_DIGEST];
         let key = &mut key[..algorithm.digest_size()];
         extract(algorithm, secret, salt, key);
@@ -28,28 +28,28 @@ pub fn hkdf(algorithm: Algorithm, secret: &[u8], salt: &[u8], info: &[u8], outpu
     Ok(())
 }
 
-/// Extracts a pseudorandom key, of as many bytes as a digest, from a secret and a salt, which may be empty (RFC 5869, 2.2).
+/// Extracts a pseudorandom key of the length of a digest from a secret and a salt, which may be empty (RFC 5869, 2.2).
 pub fn hkdf_extract(algorithm: Algorithm, secret: &[u8], salt: &[u8], output: &mut [u8]) -> Result<(), Error> {
     check_output(algorithm, 1, output)?;
-    after_keys(|| extract(algorithm, secret, salt, output));
+    with_stack_wiped(|| extract(algorithm, secret, salt, output));
     Ok(())
 }
 
-/// Expands a pseudorandom key, of which each `info` gives another one of at most 255 digests (RFC 5869, 2.3).
+/// Expands a pseudorandom key to a key of at most 255 digests; each `info` gives an independent one (RFC 5869, 2.3).
 pub fn hkdf_expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) -> Result<(), Error> {
     check_length(algorithm, output)?;
-    after_keys(|| expand(algorithm, key, info, output));
+    with_stack_wiped(|| expand(algorithm, key, info, output));
     Ok(())
 }
 
 fn check_length(algorithm: Algorithm, output: &[u8]) -> Result<(), Error> {
-    let most = 255 * algorithm.digest_size();
-    if output.len() <= most { Ok(()) } else { Err(Error::KeyLength { most: most as u64 }) }
+    let max = 255 * algorithm.digest_size();
+    if output.len() <= max { Ok(()) } else { Err(Error::KeyLength { max: max as u64 }) }
 }
 
 fn extract(algorithm: Algorithm, secret: &[u8], salt: &[u8], output: &mut [u8]) {
     let start = keyed(algorithm, salt);
-    let mut hasher = Hasher::under(algorithm, &start);
+    let mut hasher = Hasher::from_start(algorithm, &start);
     hasher.update(secret);
     finish(&mut hasher, output);
 }
@@ -57,7 +57,7 @@ fn extract(algorithm: Algorithm, secret: &[u8], salt: &[u8], output: &mut [u8]) 
 fn expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) {
     let size = algorithm.digest_size();
     let start = keyed(algorithm, key);
-    let mut hasher = Hasher::under(algorithm, &start);
+    let mut hasher = Hasher::from_start(algorithm, &start);
     let mut last = [0; Algorithm::MAX_DIGEST];
     for (number, part) in (1..=u8::MAX).zip(output.chunks_mut(size)) {
         if number > 1 {
@@ -70,12 +70,12 @@ fn expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) {
     }
 }
 
-/// Where HMACs under a key start.
+/// The starting state of HMACs under a key.
 fn keyed(algorithm: Algorithm, key: &[u8]) -> Start {
     plain(algorithm).hmac(Level::in_use(), key)
 }
 
 fn finish(hasher: &mut Hasher<'_>, output: &mut [u8]) {
     let finished = hasher.finish(output);
-    debug_assert!(finished.is_ok(), "it has the length of a digest");
+    debug_assert!(finished.is_ok(), "the output must have the length of a digest");
 }

@@ -1,4 +1,4 @@
-//! What this CPU can do, found at run time.
+//! The features of this CPU, detected at run time.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 /// A set of instructions that kernels are compiled for, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LevelName {
-    /// What every CPU of the architecture has: SSE2 on x86-64, NEON on aarch64. (AES and SHA instructions are used where
-    /// they are found, on this level too.)
+    /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64. AES and SHA instructions are used on this level too, if
+    /// present.
     Base,
     /// AVX2, BMI1 and BMI2.
     Avx2,
@@ -25,7 +25,7 @@ impl LevelName {
     /// All levels, lowest first.
     pub const ALL: [LevelName; 4] = [LevelName::Base, LevelName::Avx2, LevelName::Vaes, LevelName::Avx512];
 
-    /// The name as it is written in `GANTRY_CPU`.
+    /// The name, as written in `GANTRY_CPU`.
     pub fn as_str(self) -> &'static str {
         match self {
             LevelName::Base => "base",
@@ -36,10 +36,11 @@ impl LevelName {
     }
 }
 
-/// The highest level that may be used, as its place in [`LevelName::ALL`].
+/// The highest level that may be used, as its index in [`LevelName::ALL`].
 static LIMIT: AtomicU8 = AtomicU8::new(LevelName::Avx512 as u8);
 
-/// From now on nothing in this process uses a level above this one. For measurements, and for a CPU whose instructions are not to be trusted.
+/// Restricts this process to this level and those below it, from now on. For measurements, and for a CPU whose instructions are
+/// not to be trusted.
 pub fn limit(level: LevelName) {
     LIMIT.store(level as u8, Ordering::Relaxed);
 }
@@ -50,7 +51,7 @@ impl fmt::Display for LevelName {
     }
 }
 
-/// The text is no level's name.
+/// The error of parsing a name of no known level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownLevel(pub String);
 
@@ -70,31 +71,31 @@ impl FromStr for LevelName {
     }
 }
 
-/// The level in use, and the single features beside it. Only detection makes a value, so holding one proves that the CPU
-/// has what it says.
+/// The level in use and individual CPU features. Only detection creates a value, so a value proves that the CPU has these
+/// features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "features of a CPU are independent of each other")]
 pub struct Level {
     name: LevelName,
-    found: LevelName,
+    detected: LevelName,
     aes: bool,
     vaes: bool,
     /// Carry-less multiplication of four pairs in an AVX-512 register.
     vpclmul: bool,
-    /// What the level [`Vaes`](LevelName::Vaes) has.
-    pairs: bool,
+    /// The CPU supports the level [`Vaes`](LevelName::Vaes).
+    vaes256: bool,
     sha: bool,
     sha512: bool,
     latency: u32,
 }
 
 impl Level {
-    /// The highest level of this CPU that is not above `limit`. A limit above what the CPU has changes nothing.
+    /// Returns the highest level of this CPU that is not above `limit`.
     pub fn detect_at_most(limit: Option<LevelName>) -> Level {
         let cpu = detect();
         let name = match limit.map_or(cpu.name, |limit| limit.min(cpu.name)) {
-            // A CPU with AVX-512 need not have what lies below it.
-            LevelName::Vaes if !cpu.pairs => LevelName::Avx2,
+            // A CPU with AVX-512 may lack VAES.
+            LevelName::Vaes if !cpu.vaes256 => LevelName::Avx2,
             name => name,
         };
         let wide = name == LevelName::Avx512;
@@ -102,14 +103,14 @@ impl Level {
         Level { name, vaes: cpu.vaes && wide, vpclmul: cpu.vpclmul && wide, latency, ..cpu }
     }
 
-    /// The level that the functions of this crate use now: the highest that [`limit`] allows.
+    /// Returns the highest level that [`limit`] allows; the functions of this crate use it.
     pub(crate) fn in_use() -> Level {
         let limit = LevelName::ALL[LIMIT.load(Ordering::Relaxed) as usize];
         #[cfg(not(feature = "std"))]
         return Level::detect_at_most(Some(limit));
         #[cfg(feature = "std")]
         {
-            // Kept, because asking a CPU whether it is one of Zen 5 takes microseconds in a guest.
+            // Cached: under a hypervisor, CPUID takes microseconds.
             static LEVELS: [std::sync::OnceLock<Level>; 4] = [const { std::sync::OnceLock::new() }; 4];
             *LEVELS[limit as usize].get_or_init(|| Level::detect_at_most(Some(limit)))
         }
@@ -120,9 +121,9 @@ impl Level {
         self.name
     }
 
-    /// The highest level of this CPU, whatever the limit was.
-    pub fn found(self) -> LevelName {
-        self.found
+    /// The highest level of this CPU, ignoring the limit.
+    pub fn detected(self) -> LevelName {
+        self.detected
     }
 
     /// AES instructions for one block.
@@ -130,7 +131,8 @@ impl Level {
         self.aes
     }
 
-    /// AES instructions for four blocks in an AVX-512 register, and VBMI for what XTS does beside them; only on that level.
+    /// AES instructions for four blocks in an AVX-512 register, together with the VBMI instructions that XTS needs. Only on the
+    /// level `Avx512`.
     pub fn vaes(self) -> bool {
         self.vaes
     }
@@ -140,7 +142,7 @@ impl Level {
         self.vaes || self.name == LevelName::Vaes
     }
 
-    /// Carry-less multiplication of as many pairs as there are AES instructions for blocks.
+    /// Carry-less multiplication with registers as wide as those of [`wide_aes`](Self::wide_aes).
     pub fn vpclmul(self) -> bool {
         self.vaes && self.vpclmul || self.name == LevelName::Vaes
     }
@@ -150,30 +152,25 @@ impl Level {
         self.sha
     }
 
-    /// SHA-512 instructions for one message that kernels use: those of ARM, where they come later than those for [`sha`](Self::sha).
+    /// SHA-512 instructions that have a kernel here: those of ARM, which fewer CPUs have than [`sha`](Self::sha).
     pub fn sha512(self) -> bool {
         self.sha512
     }
 
-    /// Cycles until the result of a simple AVX-512 instruction can be used. It is two on AMD's CPUs since Zen 5, where in turn four of
-    /// them, or two of AES, begin in each cycle, and which have six units for general registers; one on all others. Kernels are chosen by
-    /// it, and whichever is chosen gives the same.
+    /// Latency of a simple AVX-512 instruction, in cycles: 2 on AMD CPUs since Zen 5, otherwise 1. A Zen 5 starts four such
+    /// instructions per cycle, or two of AES, and has six integer units. The latency selects among kernels with equal results.
     pub fn latency(self) -> u32 {
         self.latency
     }
 }
 
-/// The lowest level, as a CPU has it that lacks AES instructions.
-///
-/// For tests of drivers.
+/// Returns the lowest level as of a CPU without AES instructions, for tests of drivers.
 #[doc(hidden)]
 pub fn base_without_aes() -> Level {
     Level { aes: false, ..Level::detect_at_most(Some(LevelName::Base)) }
 }
 
-/// Every level that this CPU has, each with and without the instructions beside it, and as that of a CPU with the other latency.
-///
-/// For tests of kernels.
+/// Returns every level of this CPU, also with single features masked and with the other latency, for tests of kernels.
 #[doc(hidden)]
 pub fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
@@ -195,7 +192,7 @@ pub fn every_level() -> Vec<Level> {
     levels
 }
 
-/// Without the standard library the CPU is not asked: it has what the program is compiled for.
+/// Without the standard library there is no detection: the features are those enabled at compile time.
 #[cfg(not(feature = "std"))]
 #[allow(unused_macros, reason = "there are architectures without kernels of their own")]
 macro_rules! has {
@@ -204,15 +201,15 @@ macro_rules! has {
     };
 }
 
-/// This CPU, without a limit.
+/// Detects this CPU, without a limit.
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Level {
     #[cfg(feature = "std")]
     use std::arch::is_x86_feature_detected as has;
     let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2");
     let avx512 = avx2 && has!("avx512f") && has!("avx512bw");
-    let pairs = avx2 && has!("aes") && has!("vaes") && has!("pclmulqdq") && has!("vpclmulqdq");
-    let name = match (avx512, pairs, avx2) {
+    let vaes256 = avx2 && has!("aes") && has!("vaes") && has!("pclmulqdq") && has!("vpclmulqdq");
+    let name = match (avx512, vaes256, avx2) {
         (true, ..) => LevelName::Avx512,
         (_, true, _) => LevelName::Vaes,
         (.., true) => LevelName::Avx2,
@@ -221,19 +218,19 @@ fn detect() -> Level {
     let sha = has!("sha") && has!("ssse3") && has!("sse4.1");
     Level {
         name,
-        found: name,
+        detected: name,
         aes: has!("aes"),
         // No CPU has the one without the other.
         vaes: avx512 && has!("vaes") && has!("avx512vbmi"),
         vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
-        pairs,
+        vaes256,
         sha,
         sha512: false,
         latency: if is_zen_5() { 2 } else { 1 },
     }
 }
 
-/// Whether this is a CPU of AMD of family 1Ah or later (AMD64 Architecture Programmer's Manual, volume 3, appendix E: CPUID
+/// Returns true on an AMD CPU of family 1Ah or later (AMD64 Architecture Programmer's Manual, volume 3, appendix E: CPUID
 /// functions 0 and 1).
 #[cfg(target_arch = "x86_64")]
 fn is_zen_5() -> bool {
@@ -245,7 +242,7 @@ fn is_zen_5() -> bool {
     name.as_flattened() == b"AuthenticAMD" && base == 0xf && base + extended >= 0x1a
 }
 
-/// This CPU: NEON is part of the architecture.
+/// Detects this CPU. NEON is part of the architecture.
 #[cfg(target_arch = "aarch64")]
 fn detect() -> Level {
     #[cfg(feature = "std")]
@@ -253,28 +250,28 @@ fn detect() -> Level {
     let name = LevelName::Base;
     Level {
         name,
-        found: name,
+        detected: name,
         aes: has!("aes"),
         vaes: false,
         vpclmul: false,
-        pairs: false,
-        // The feature "sha2" stands for SHA-1 and SHA-256, and "sha3" for SHA-512 beside SHA-3.
+        vaes256: false,
+        // The feature "sha2" covers SHA-1 and SHA-256, "sha3" covers SHA-512 and SHA-3.
         sha: has!("sha2"),
         sha512: has!("sha3"),
         latency: 1,
     }
 }
 
-/// No instructions of this architecture have kernels of their own.
+/// This architecture has no kernels with special instructions.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn detect() -> Level {
     Level {
         name: LevelName::Base,
-        found: LevelName::Base,
+        detected: LevelName::Base,
         aes: false,
         vaes: false,
         vpclmul: false,
-        pairs: false,
+        vaes256: false,
         sha: false,
         sha512: false,
         latency: 1,
@@ -285,7 +282,7 @@ fn detect() -> Level {
 mod tests {
     use super::*;
 
-    /// What there are kernels for, and whether a level has it.
+    /// An instruction set with kernels, and a test for its presence.
     type Instructions = (&'static str, fn(&Level) -> bool);
 
     #[cfg(target_arch = "x86_64")]
@@ -309,7 +306,8 @@ mod tests {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     const INSTRUCTIONS: [Instructions; 0] = [];
 
-    /// For `scripts/kernels`: the tests of kernels go through `every_level`, and are silent about what that has not.
+    /// Lists the instruction sets covered, for `scripts/kernels`: the kernel tests use `every_level` and skip the others
+    /// silently.
     #[test]
     fn instructions_that_the_tests_of_kernels_run() {
         let levels = every_level();
@@ -325,19 +323,19 @@ mod tests {
 
     #[test]
     fn a_limit_lowers_the_level_and_never_raises_it() {
-        let found = Level::detect_at_most(None);
-        assert_eq!(found.name(), found.found());
+        let cpu = Level::detect_at_most(None);
+        assert_eq!(cpu.name(), cpu.detected());
         for limit in LevelName::ALL {
             let level = Level::detect_at_most(Some(limit));
-            let lacks = limit == LevelName::Vaes && !found.pairs && found.name() > limit;
-            assert_eq!(level.name(), if lacks { LevelName::Avx2 } else { limit.min(found.name()) });
-            assert_eq!(level.found(), found.found());
+            let lacks = limit == LevelName::Vaes && !cpu.vaes256 && cpu.name() > limit;
+            assert_eq!(level.name(), if lacks { LevelName::Avx2 } else { limit.min(cpu.name()) });
+            assert_eq!(level.detected(), cpu.detected());
             assert!(!level.vaes() || level.name() == LevelName::Avx512);
         }
     }
 
     #[test]
-    fn names_are_read_back_and_others_are_refused_with_the_accepted_ones() {
+    fn level_names_round_trip_and_unknown_names_are_rejected() {
         for level in LevelName::ALL {
             assert_eq!(level.to_string().parse(), Ok(level));
         }

@@ -2,13 +2,15 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Family, Piece, Start, Work, check_output, plain};
-use crate::hmac::{HmacKey, after_keys};
+use crate::family::{Family, Piece, Start, Stream, Work, check_output, plain};
+use crate::hasher::Hasher;
+use crate::hmac::{HmacKey, with_stack_wiped};
 use crate::level::Level;
+use crate::messages::{Messages, Slices};
 
-/// Writes the digest of each message, one behind the other.
+/// Writes the digests of the messages, one after the other.
 ///
-/// `output` has [`digest_size`](Algorithm::digest_size) bytes for each message, or it is an error.
+/// `output` must have [`digest_size`](Algorithm::digest_size) bytes for each message.
 ///
 /// ```
 /// use gantry_digest::{Algorithm, digest_many};
@@ -19,15 +21,37 @@ use crate::level::Level;
 /// # Ok::<(), gantry_digest::Error>(())
 /// ```
 pub fn digest_many(algorithm: Algorithm, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
-    whole(Level::in_use(), algorithm, Starts::One(plain(algorithm)), &Slices(messages), output)
+    hash_messages(Level::in_use(), algorithm, Starts::One(plain(algorithm)), &Slices(messages), output)
 }
 
-/// Writes the HMAC (RFC 2104) of each message under one key, one behind the other, in full length.
+/// Writes the digests, or with a key the HMACs, of messages that each continue the message in `prefix`, one after the other.
+///
+/// Trees whose leaves and nodes have a byte of their own before them (RFC 6962) are hashed this way.
+///
+/// ```
+/// use gantry_digest::{Algorithm, Hasher, digest_many_after};
+///
+/// let mut leaf = Hasher::new(Algorithm::Sha256);
+/// leaf.update(&[0]);
+/// let mut digests = [0; 2 * 32];
+/// digest_many_after(&leaf, &["", "L123456"], &mut digests)?;
+/// assert_eq!(digests[..4], [0x6e, 0x34, 0x0b, 0x9c]);
+/// assert_eq!(digests[32..36], [0x39, 0x5a, 0xa0, 0x64]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+pub fn digest_many_after(prefix: &Hasher<'_>, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
+    let (start, stream) = prefix.parts();
+    let starts = Starts::After(start, stream);
+    let mut work = || hash_messages(Level::in_use(), prefix.algorithm(), starts, &Slices(messages), output);
+    if prefix.is_keyed() { with_stack_wiped(work) } else { work() }
+}
+
+/// Writes the full-length HMACs (RFC 2104) of the messages under one key, one after the other.
 pub fn hmac_many(key: &HmacKey, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
-    hmac_of(key, &Slices(messages), output)
+    hmac_messages(key, &Slices(messages), output)
 }
 
-/// The same with a key for each message; all are of one algorithm.
+/// Writes the full-length HMACs of the messages, each under its own key. All keys must be of one algorithm.
 pub fn hmac_each(keys: &[HmacKey], messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
     if keys.len() != messages.len() {
         return Err(Error::KeyCount { messages: messages.len(), keys: keys.len() });
@@ -36,45 +60,28 @@ pub fn hmac_each(keys: &[HmacKey], messages: &[impl AsRef<[u8]>], output: &mut [
     if let Some(index) = keys.iter().position(|key| key.algorithm() != first.algorithm()) {
         return Err(Error::Mixed { index });
     }
-    after_keys(|| whole(Level::in_use(), first.algorithm(), Starts::Each(keys), &Slices(messages), output))
+    with_stack_wiped(|| {
+        hash_messages(Level::in_use(), first.algorithm(), Starts::Each(keys), &Slices(messages), output)
+    })
 }
 
-/// The messages of one call.
-pub(crate) trait Messages {
-    fn count(&self) -> usize;
-
-    /// A message; `None` for one that is missing, whose digest is zeros.
-    fn message(&self, index: usize) -> Option<&[u8]>;
-}
-
-struct Slices<'a, T>(&'a [T]);
-
-impl<T: AsRef<[u8]>> Messages for Slices<'_, T> {
-    fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    #[inline]
-    fn message(&self, index: usize) -> Option<&[u8]> {
-        Some(self.0[index].as_ref())
-    }
-}
-
-/// Where messages start.
+/// Starting states of messages.
 #[derive(Clone, Copy)]
 pub(crate) enum Starts<'a> {
     One(&'a Start),
-    /// As many as there are messages, of one algorithm.
+    /// A start, and the bytes before each message.
+    After(&'a Start, &'a Stream),
+    /// One for each message, all of one algorithm.
     Each(&'a [HmacKey]),
 }
 
-/// HMACs of all messages under one key.
-pub(crate) fn hmac_of(key: &HmacKey, messages: &dyn Messages, output: &mut [u8]) -> Result<(), Error> {
-    after_keys(|| whole(Level::in_use(), key.algorithm(), Starts::One(key.start()), messages, output))
+/// Writes the HMACs of all messages under one key.
+pub(crate) fn hmac_messages(key: &HmacKey, messages: &dyn Messages, output: &mut [u8]) -> Result<(), Error> {
+    with_stack_wiped(|| hash_messages(Level::in_use(), key.algorithm(), Starts::One(key.start()), messages, output))
 }
 
 /// Runs whole messages.
-pub(crate) fn whole(
+pub(crate) fn hash_messages(
     level: Level,
     algorithm: Algorithm,
     starts: Starts<'_>,
@@ -83,15 +90,15 @@ pub(crate) fn whole(
 ) -> Result<(), Error> {
     check_output(algorithm, messages.count(), output)?;
     let first = match starts {
-        Starts::One(start) => start,
+        Starts::One(start) | Starts::After(start, _) => start,
         Starts::Each([first, ..]) => first.start(),
         Starts::Each([]) => return Ok(()),
     };
-    first.with(Whole { level, size: algorithm.digest_size(), starts, messages, output });
+    first.with(WholeMessages { level, size: algorithm.digest_size(), starts, messages, output });
     Ok(())
 }
 
-struct Whole<'a> {
+struct WholeMessages<'a> {
     level: Level,
     size: usize,
     starts: Starts<'a>,
@@ -99,23 +106,18 @@ struct Whole<'a> {
     output: &'a mut [u8],
 }
 
-impl Work for Whole<'_> {
+impl Work for WholeMessages<'_> {
     type Output = ();
 
     fn with<F: Family>(self, first: &F::Start) {
-        let Whole { level, size, starts, messages, output } = self;
-        let messages = output.chunks_exact_mut(size).enumerate().filter_map(|(index, output)| {
-            let message = messages.message(index);
-            if message.is_none() {
-                output.fill(0);
-            }
-            Some((index, message?, output))
-        });
+        let WholeMessages { level, size, starts, messages, output } = self;
         match starts {
-            Starts::One(_) => F::run_whole(level, first, messages.map(|(_, input, output)| (input, output))),
+            Starts::One(_) => F::run_whole(level, first, None, messages, output),
+            Starts::After(_, prefix) => F::run_whole(level, first, F::stream_in(prefix), messages, output),
             Starts::Each(keys) => {
-                let mut pieces = messages.filter_map(|(index, input, output)| {
-                    let start = F::start_of(keys[index].start())?;
+                let outputs = output.chunks_exact_mut(size);
+                let mut pieces = keys.iter().zip(outputs).enumerate().filter_map(|(index, (key, output))| {
+                    let (start, input) = (F::start_of(key.start())?, messages.message(index)?);
                     Some(Piece { start, stream: None, input, output: Some(output) })
                 });
                 F::run(level, true, &mut pieces);

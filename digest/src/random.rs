@@ -1,4 +1,4 @@
-//! Random numbers for tests, the same in every run.
+//! Reproducible random numbers for tests.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Random(core::cell::Cell<u64>);
@@ -21,7 +21,7 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// The length of a message: mostly a few blocks, now and then none or many.
+    /// The length of a message: mostly a few blocks, sometimes zero or many.
     pub(crate) fn length(&self) -> usize {
         match self.below(8) {
             0 => 0,

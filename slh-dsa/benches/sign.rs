@@ -1,9 +1,9 @@
-//! Milliseconds of CPU time that one caller takes to make a key, to sign and to verify, on each CPU level.
+//! Measures milliseconds of CPU time to make a key, to sign and to verify, with one caller on each CPU level.
 //!
 //!     cargo bench -p gantry-slh-dsa -- [SET...]
 //!
-//! `SET` is a name such as `SLH-DSA-SHA2-128s`, or the end of one; without any, all parameter sets are measured. Each number is the best of
-//! seven. `slh-dsa/tests/openssl.c` measures libcrypto in the same way.
+//! `SET` is a name such as `SLH-DSA-SHA2-128s`, or the end of a name. The default is all parameter sets. Each number is the best of seven
+//! runs. `slh-dsa/tests/openssl.c` measures libcrypto in the same way.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use gantry_digest::{LevelName, limit};
 use gantry_slh_dsa::{ParameterSet, PrivateKey};
 use nix::time::{ClockId, clock_gettime};
 
-/// The best of so many runs.
+/// Runs per number; the best one counts.
 const RUNS: usize = 7;
 
 fn main() {
-    // Cargo adds an argument of its own.
+    // Cargo adds the option `--bench`.
     let names: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let chosen = |set: &ParameterSet| names.is_empty() || names.iter().any(|name| set.name().ends_with(name.as_str()));
     println!("{:20} {:8} {:>10} {:>10} {:>10}", "milliseconds", "level", "key", "sign", "verify");
@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-/// Milliseconds of CPU time, of as many calls as take some.
+/// Returns milliseconds of CPU time per call. A run makes as many calls as take 20 ms, at most 1000.
 fn best(mut work: impl FnMut()) -> f64 {
     let mut run = |calls: u32| {
         let begin = cpu_time();
@@ -45,7 +45,7 @@ fn best(mut work: impl FnMut()) -> f64 {
     (0..RUNS).map(|_| run(calls)).fold(f64::INFINITY, f64::min)
 }
 
-/// Milliseconds that this process has used.
+/// Returns the CPU time of this process, in milliseconds.
 fn cpu_time() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux has this clock");
     Duration::from(time).as_secs_f64() * 1e3

@@ -1,6 +1,6 @@
-//! ADRS (FIPS 205, 4.2 and 11.2): where a hash is in the whole, so that no two of them have the same input.
+//! ADRS (FIPS 205, 4.2 and 11.2): the position of a hash in the scheme. It makes all inputs different.
 
-/// What is hashed (table 1).
+/// The type of an address (table 1).
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     WotsHash = 0,
@@ -12,14 +12,14 @@ pub(crate) enum Kind {
     ForsSecret = 6,
 }
 
-/// An address, but for what is hashed.
+/// An address without its type.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Address {
     /// The layer of the tree, 0 at the bottom.
     pub(crate) layer: u32,
     /// The tree in its layer.
     pub(crate) tree: u64,
-    /// The leaf whose key it is; 0 in a tree of the hypertree.
+    /// The leaf of the one-time or few-time key; 0 for a node of the hypertree.
     pub(crate) key_pair: u32,
     /// The chain, or the level of a node.
     pub(crate) row: u32,
@@ -27,12 +27,13 @@ pub(crate) struct Address {
     pub(crate) index: u32,
 }
 
-/// Bytes of an address with SHA-2, where it is compressed, and with SHAKE.
+/// Bytes of a compressed address, for SHA-2.
 pub(crate) const COMPRESSED: usize = 22;
+/// Bytes of an address for SHAKE.
 pub(crate) const FULL: usize = 32;
 
 impl Address {
-    /// Writes the address: compressed if there are as many bytes.
+    /// Writes the address, compressed if `bytes` has the length of a compressed one.
     pub(crate) fn write(&self, kind: Kind, bytes: &mut [u8]) {
         let (kind, rest) = if bytes.len() == COMPRESSED {
             bytes[0] = self.layer as u8;
@@ -40,7 +41,7 @@ impl Address {
             (kind as u8, &mut bytes[9..])
         } else {
             bytes[..4].copy_from_slice(&self.layer.to_be_bytes());
-            // The number of a tree has twelve bytes, and never more than eight that are not zero.
+            // The number of a tree has twelve bytes; the upper four are always zero.
             bytes[4..8].fill(0);
             bytes[8..16].copy_from_slice(&self.tree.to_be_bytes());
             bytes[16..19].fill(0);

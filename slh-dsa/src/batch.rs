@@ -1,10 +1,9 @@
-//! The hash functions (FIPS 205, 11.1 and 11.2), many calls at a time: F, H, T and PRF are one function of PK.seed, an address and a
-//! message, but for the hash function behind it.
+//! The hash functions F, H, T and PRF (FIPS 205, 11.1 and 11.2), many calls at a time. All hash PK.seed, an address and a message.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use gantry_digest::prefixed::{Messages, Prefix};
+use gantry_digest::internal::prefixed::{Messages, Prefix};
 
 use crate::address::{Address, COMPRESSED, FULL, Kind};
 use crate::parameters::Parameters;
@@ -12,9 +11,9 @@ use crate::parameters::Parameters;
 /// The hash functions of one public key.
 pub(crate) struct Hashes {
     pub(crate) set: &'static Parameters,
-    /// F and PRF.
+    /// The prefix of F and PRF.
     short: Prefix,
-    /// H and T.
+    /// The prefix of H and T.
     long: Prefix,
 }
 
@@ -30,13 +29,13 @@ impl Hashes {
         Hashes { set, short, long }
     }
 
-    /// So many calls of F or PRF.
-    pub(crate) fn of_one(&self, count: usize) -> Batch {
+    /// Prepares `count` calls of F or PRF.
+    pub(crate) fn short_batch(&self, count: usize) -> Batch {
         self.batch(&self.short, 1, count)
     }
 
-    /// So many calls of H or T with so many digests each.
-    pub(crate) fn of_many(&self, digests: usize, count: usize) -> Batch {
+    /// Prepares `count` calls of H or T, over `digests` digests each.
+    pub(crate) fn long_batch(&self, digests: usize, count: usize) -> Batch {
         self.batch(&self.long, digests, count)
     }
 
@@ -46,7 +45,7 @@ impl Hashes {
     }
 }
 
-/// Calls with messages of one length, which are zeroized when they are dropped.
+/// Calls with messages of equal length. The messages are zeroized on drop.
 pub(crate) struct Batch {
     messages: Messages,
     /// Bytes of an address.
@@ -61,8 +60,8 @@ impl Batch {
         address.write(kind, &mut self.messages.message_mut(call)[..length]);
     }
 
-    /// Sets the hash in its chain, which is less than 16, and nothing else of the addresses.
-    pub(crate) fn set_hash(&mut self, calls: Range<usize>, hash: u8) {
+    /// Sets the index of the hash in its chain, below 16. The rest of each address stays.
+    pub(crate) fn set_hash_index(&mut self, calls: Range<usize>, hash: u8) {
         let last = self.address - 1;
         calls.for_each(|call| self.messages.message_mut(call)[last] = hash);
     }
@@ -73,22 +72,22 @@ impl Batch {
         self.messages.message_mut(call)[address..].copy_from_slice(message);
     }
 
-    /// The message of a call, to be read.
+    /// Returns the message of a call.
     pub(crate) fn message(&self, call: usize) -> &[u8] {
         &self.messages.message(call)[self.address..]
     }
 
-    /// Makes the messages of calls the digests of themselves.
+    /// Replaces the messages of `calls` by their digests.
     pub(crate) fn hash_in_place(&mut self, calls: Range<usize>) {
         self.messages.digest_in_place(calls, self.address, self.n);
     }
 
-    /// Writes the digests of the first calls, as many as have a place.
+    /// Writes the digests of the first calls, until `output` is full.
     pub(crate) fn hash(&self, output: &mut [u8]) {
         self.messages.digest(self.n, output);
     }
 
-    /// The digest of the first call.
+    /// Returns the digest of the first call.
     pub(crate) fn hash_one(&self) -> Vec<u8> {
         let mut digest = alloc::vec![0; self.n];
         self.hash(&mut digest);

@@ -2,28 +2,28 @@
 
 use core::fmt;
 
-/// What is wrong with a call, or with a signature.
+/// An invalid argument or signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// A key, seeds, random numbers or the digest of a message have another length in bytes.
+    /// A key, the seeds, the random numbers or the digest of a message have a wrong length.
     Length {
-        /// What has the wrong length.
-        what: &'static str,
-        /// Bytes that it should have.
+        /// The name of the argument.
+        argument: &'static str,
+        /// The required length in bytes.
         needed: usize,
-        /// Bytes that it has.
+        /// The actual length in bytes.
         found: usize,
     },
     /// A context has more than 255 bytes.
     Context,
-    /// The signature is not one of this message, this context and this key, or has another length.
+    /// The signature is not valid for this message, context and key, or has a wrong length.
     Signature,
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Length { what, needed, found } => write!(f, "{what}: {found} bytes instead of {needed}"),
+            Error::Length { argument, needed, found } => write!(f, "{argument} must have {needed} bytes, not {found}"),
             Error::Context => f.write_str("the context has more than 255 bytes"),
             Error::Signature => f.write_str("the signature is not valid"),
         }
@@ -33,6 +33,6 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {}
 
 /// Checks the length of an operand.
-pub(crate) fn check_length(what: &'static str, bytes: &[u8], needed: usize) -> Result<(), Error> {
-    if bytes.len() == needed { Ok(()) } else { Err(Error::Length { what, needed, found: bytes.len() }) }
+pub(crate) fn check_length(argument: &'static str, bytes: &[u8], needed: usize) -> Result<(), Error> {
+    if bytes.len() == needed { Ok(()) } else { Err(Error::Length { argument, needed, found: bytes.len() }) }
 }

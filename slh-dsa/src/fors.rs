@@ -6,14 +6,14 @@ use crate::address::{Address, Kind};
 use crate::batch::Hashes;
 use crate::tree::{Leaf, climb, level_above};
 
-/// Leaves that are computed at a time.
-const TOGETHER: usize = 64;
+/// Leaves computed at a time.
+const LEAVES_PER_BATCH: usize = 64;
 
-/// Bytes of the leaves of trees that go side by side: they and what is hashed of them stay in the cache.
-const MOST_BYTES: usize = 256 << 10;
+/// Maximum bytes of leaves of the trees that are hashed side by side. The leaves and the messages made of them thus fit into the cache.
+const MAX_LEAF_BYTES: usize = 256 << 10;
 
-/// Signs a digest: appends the secret and the path of the leaf that each `a` bits of it name, and answers with the public key. `address` has
-/// the tree and the key pair.
+/// Signs a digest, and returns the public key. Every `a` bits of the digest select a leaf, whose secret and path are appended to `signature`.
+/// `address` has the tree and the key pair.
 pub(crate) fn sign(
     hashes: &Hashes,
     secret_seed: &[u8],
@@ -27,11 +27,11 @@ pub(crate) fn sign(
     let part = (a + 1) * n;
     let begin = signature.len();
     signature.resize(begin + set.fors_bytes(), 0);
-    let together = (MOST_BYTES / (n << a)).clamp(1, set.k);
+    let trees_per_batch = (MAX_LEAF_BYTES / (n << a)).clamp(1, set.k);
     let mut roots = Vec::with_capacity(set.k * n);
-    let parts = signature[begin..].chunks_mut(together * part);
-    for (trees, (parts, leaves)) in parts.zip(leaves.chunks(together)).enumerate() {
-        let first = ((trees * together) << a) as u32;
+    let parts = signature[begin..].chunks_mut(trees_per_batch * part);
+    for (trees, (parts, leaves)) in parts.zip(leaves.chunks(trees_per_batch)).enumerate() {
+        let first = ((trees * trees_per_batch) << a) as u32;
         let mut nodes = alloc::vec![0; (leaves.len() * n) << a];
         let chosen: Vec<usize> = leaves.iter().enumerate().map(|(tree, leaf)| (tree << a) + *leaf as usize).collect();
         secrets_and_leaves(hashes, secret_seed, Address { index: first, ..address }, &mut nodes, |index, secret| {
@@ -53,7 +53,7 @@ pub(crate) fn sign(
     public_key(hashes, address, &roots)
 }
 
-/// Computes as many leaves as have a place, from the one in the address on, and shows the secret of each with its number among them.
+/// Fills `leaves`, from the leaf in `address` on. Calls `secret` for each leaf with its position in `leaves` and its secret.
 fn secrets_and_leaves(
     hashes: &Hashes,
     secret_seed: &[u8],
@@ -62,32 +62,32 @@ fn secrets_and_leaves(
     mut secret: impl FnMut(usize, &[u8]),
 ) {
     let n = hashes.set.n;
-    let mut batch = hashes.of_one(TOGETHER);
-    for (i, leaves) in leaves.chunks_mut(TOGETHER * n).enumerate() {
-        let first = i * TOGETHER;
+    let mut batch = hashes.short_batch(LEAVES_PER_BATCH);
+    for (i, leaves) in leaves.chunks_mut(LEAVES_PER_BATCH * n).enumerate() {
+        let first = i * LEAVES_PER_BATCH;
         let all = 0..leaves.len() / n;
-        let of = |call: usize| Address { index: address.index + (first + call) as u32, ..address };
+        let address_of = |call: usize| Address { index: address.index + (first + call) as u32, ..address };
         for call in all.clone() {
-            batch.set_address(call, Kind::ForsSecret, &of(call));
+            batch.set_address(call, Kind::ForsSecret, &address_of(call));
             batch.set_message(call, secret_seed);
         }
         batch.hash_in_place(all.clone());
         for call in all {
             secret(first + call, batch.message(call));
-            batch.set_address(call, Kind::ForsTree, &of(call));
+            batch.set_address(call, Kind::ForsTree, &address_of(call));
         }
         batch.hash(leaves);
     }
 }
 
-/// The public key by a signature, which has as many bytes as there are for FORS.
-pub(crate) fn public_key_of(hashes: &Hashes, address: Address, digest: &[u8], signature: &[u8]) -> Vec<u8> {
+/// Computes the public key from a signature of [`fors_bytes`](crate::parameters::Parameters::fors_bytes) bytes.
+pub(crate) fn public_key_from_signature(hashes: &Hashes, address: Address, digest: &[u8], signature: &[u8]) -> Vec<u8> {
     let set = hashes.set;
     let (n, a) = (set.n, set.a);
     let leaf = |(tree, index)| Leaf { index, first: (tree << a) as u32 };
     let leaves: Vec<Leaf> = indices(digest, a, set.k).into_iter().enumerate().map(leaf).collect();
     let parts: Vec<&[u8]> = signature.chunks_exact((a + 1) * n).collect();
-    let mut batch = hashes.of_one(set.k);
+    let mut batch = hashes.short_batch(set.k);
     for (i, (leaf, part)) in leaves.iter().zip(&parts).enumerate() {
         batch.set_address(i, Kind::ForsTree, &Address { index: leaf.first + leaf.index, ..address });
         batch.set_message(i, &part[..n]);
@@ -98,15 +98,15 @@ pub(crate) fn public_key_of(hashes: &Hashes, address: Address, digest: &[u8], si
     public_key(hashes, address, &nodes)
 }
 
-/// The digest of all roots.
+/// Returns the public key, which is the digest of all roots.
 fn public_key(hashes: &Hashes, address: Address, roots: &[u8]) -> Vec<u8> {
-    let mut batch = hashes.of_many(hashes.set.k, 1);
+    let mut batch = hashes.long_batch(hashes.set.k, 1);
     batch.set_address(0, Kind::ForsRoots, &address);
     batch.set_message(0, roots);
     batch.hash_one()
 }
 
-/// Numbers of `bits` bits each (algorithm 4, base_2b).
+/// Splits a digest into numbers of `bits` bits each (algorithm 4, base_2b).
 fn indices(digest: &[u8], bits: usize, count: usize) -> Vec<u32> {
     let bit = |i: usize| u32::from(digest[i / 8] >> (7 - i % 8) & 1);
     (0..count).map(|i| (i * bits..(i + 1) * bits).fold(0, |number, i| number << 1 | bit(i))).collect()

@@ -1,9 +1,9 @@
-//! Keys, and what they do: sign and verify messages (FIPS 205, section 10).
+//! Keys, which sign and verify messages (FIPS 205, section 10).
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use gantry_digest::wipe::{below, overwrite};
+use gantry_digest::internal::wipe::{in_own_frame, overwrite};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, check_length};
@@ -11,11 +11,11 @@ use crate::parameters::ParameterSet;
 use crate::prehash::PreHash;
 use crate::scheme::{self, Secret};
 
-/// Bytes of the stack that signing may use: the most is that of SHA-512 with words made ahead, 40 KiB.
+/// Bytes of the stack to overwrite after signing. The most is used by SHA-512 with words made ahead: 40 KiB.
 const STACK: usize = 64 << 10;
 
-/// Bytes of a context at most.
-const MOST_CONTEXT: usize = 255;
+/// Maximum bytes of a context.
+const MAX_CONTEXT: usize = 255;
 
 /// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// The key in these bytes, PK.seed and PK.root: [`ParameterSet::public_key_bytes`].
+    /// Reads a key of [`ParameterSet::public_key_bytes`]: PK.seed and PK.root. Fails with [`Error::Length`] if `bytes` has another length.
     pub fn from_bytes(set: ParameterSet, bytes: &[u8]) -> Result<Self, Error> {
         check_length("a public key", bytes, set.public_key_bytes())?;
         Ok(PublicKey { set, bytes: bytes.to_vec() })
@@ -37,7 +37,7 @@ impl PublicKey {
         self.set
     }
 
-    /// PK.seed and PK.root.
+    /// Returns PK.seed and PK.root.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -47,14 +47,14 @@ impl PublicKey {
         self.verify_framed(&[&header(0, context)?, context, message], signature)
     }
 
-    /// Verifies a signature of a message that was hashed before: of its digest, with its context (algorithm 25, hash_slh_verify).
+    /// Verifies a signature of a prehashed message, by its digest and context (algorithm 25, hash_slh_verify).
     pub fn verify_digest(&self, hash: PreHash, digest: &[u8], context: &[u8], signature: &[u8]) -> Result<(), Error> {
         check_length("a digest", digest, hash.digest_bytes())?;
         self.verify_framed(&[&header(1, context)?, context, &hash.identifier(), digest], signature)
     }
 
-    /// Verifies a signature of a message as it is, in parts (algorithm 20, slh_verify_internal): for tests, and for callers that frame
-    /// messages themselves.
+    /// Verifies a signature of an already framed message, given in parts (algorithm 20, slh_verify_internal). For tests, and for callers that
+    /// frame messages themselves.
     pub fn verify_framed(&self, message: &[&[u8]], signature: &[u8]) -> Result<(), Error> {
         let valid = signature.len() == self.set.signature_bytes()
             && scheme::verify(self.set.parameters(), &self.bytes, message, signature);
@@ -62,7 +62,7 @@ impl PublicKey {
     }
 }
 
-/// A private key, with its public key. It is zeroized when it is dropped.
+/// A private key, with its public key. Zeroized on drop.
 #[derive(Clone)]
 pub struct PrivateKey {
     /// SK.seed and SK.prf.
@@ -71,25 +71,24 @@ pub struct PrivateKey {
 }
 
 impl PrivateKey {
-    /// Makes a key out of SK.seed, SK.prf and PK.seed, which are random numbers: [`ParameterSet::seed_bytes`] (algorithm 18,
-    /// slh_keygen_internal).
+    /// Makes a key from SK.seed, SK.prf and PK.seed: [`ParameterSet::seed_bytes`] random bytes (algorithm 18, slh_keygen_internal).
     pub fn generate(set: ParameterSet, seeds: &[u8]) -> Result<Self, Error> {
         check_length("the seeds of a key", seeds, set.seed_bytes())?;
         let (secret, public_seed) = seeds.split_at(2 * set.n());
-        let root = cleanly(|| scheme::root(set.parameters(), &secret[..set.n()], public_seed));
+        let root = with_stack_wiped(|| scheme::root(set.parameters(), &secret[..set.n()], public_seed));
         let public = PublicKey { set, bytes: [public_seed, &root].concat() };
         Ok(PrivateKey { secret: Zeroizing::new(secret.to_vec()), public })
     }
 
-    /// The key in these bytes, SK.seed, SK.prf, PK.seed and PK.root: [`ParameterSet::private_key_bytes`]. Whether PK.root is that of the seeds
-    /// is not checked: it takes as long as to make the key.
+    /// Reads a key of [`ParameterSet::private_key_bytes`]: SK.seed, SK.prf, PK.seed and PK.root. Does not check PK.root against the seeds,
+    /// because this takes as long as making the key.
     pub fn from_bytes(set: ParameterSet, bytes: &[u8]) -> Result<Self, Error> {
         check_length("a private key", bytes, set.private_key_bytes())?;
         let (secret, public) = bytes.split_at(2 * set.n());
         Ok(PrivateKey { secret: Zeroizing::new(secret.to_vec()), public: PublicKey { set, bytes: public.to_vec() } })
     }
 
-    /// SK.seed, SK.prf, PK.seed and PK.root.
+    /// Returns SK.seed, SK.prf, PK.seed and PK.root.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new([&self.secret[..], &self.public.bytes].concat())
     }
@@ -99,13 +98,13 @@ impl PrivateKey {
         &self.public
     }
 
-    /// Signs a message with a context of up to 255 bytes (algorithm 22, slh_sign). `randomness` is [`ParameterSet::n`] random bytes; without it
-    /// the signature is deterministic.
+    /// Signs a message with a context of at most 255 bytes (algorithm 22, slh_sign). `randomness` is [`ParameterSet::n`] random bytes; without
+    /// it the signature is deterministic.
     pub fn sign(&self, message: &[u8], context: &[u8], randomness: Option<&[u8]>) -> Result<Vec<u8>, Error> {
         self.sign_framed(&[&header(0, context)?, context, message], randomness)
     }
 
-    /// Signs a message that was hashed before: its digest, with a context (algorithm 23, hash_slh_sign).
+    /// Signs a prehashed message, by its digest and a context (algorithm 23, hash_slh_sign).
     pub fn sign_digest(
         &self,
         hash: PreHash,
@@ -117,31 +116,32 @@ impl PrivateKey {
         self.sign_framed(&[&header(1, context)?, context, &hash.identifier(), digest], randomness)
     }
 
-    /// Signs a message as it is, in parts (algorithm 19, slh_sign_internal): for tests, and for callers that frame messages themselves.
+    /// Signs an already framed message, given in parts (algorithm 19, slh_sign_internal). For tests, and for callers that frame messages
+    /// themselves.
     pub fn sign_framed(&self, message: &[&[u8]], randomness: Option<&[u8]>) -> Result<Vec<u8>, Error> {
         let PublicKey { set, bytes: public } = &self.public;
         let randomness = randomness.unwrap_or(&public[..set.n()]);
         check_length("random numbers", randomness, set.n())?;
         let (seed, prf) = self.secret.split_at(set.n());
-        Ok(cleanly(|| scheme::sign(set.parameters(), &Secret { seed, prf }, public, message, randomness)))
+        Ok(with_stack_wiped(|| scheme::sign(set.parameters(), &Secret { seed, prf }, public, message, randomness)))
     }
 }
 
 impl fmt::Debug for PrivateKey {
-    /// Without the secret.
+    /// Formats the key without its secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PrivateKey").field("public", &self.public).finish_non_exhaustive()
     }
 }
 
-/// What stands in front of a message: whether it was hashed before, and the length of the context.
+/// Returns the bytes before context and message: 1 for a prehashed message or 0, and the length of the context.
 fn header(hashed: u8, context: &[u8]) -> Result<[u8; 2], Error> {
-    if context.len() > MOST_CONTEXT { Err(Error::Context) } else { Ok([hashed, context.len() as u8]) }
+    if context.len() > MAX_CONTEXT { Err(Error::Context) } else { Ok([hashed, context.len() as u8]) }
 }
 
-/// Runs what works with a secret, and overwrites what it leaves on the stack.
-fn cleanly<T>(work: impl FnOnce() -> T) -> T {
-    let result = below(work);
+/// Runs `work`, and overwrites the secrets it left on the stack.
+fn with_stack_wiped<T>(work: impl FnOnce() -> T) -> T {
+    let result = in_own_frame(work);
     overwrite::<STACK>();
     result
 }

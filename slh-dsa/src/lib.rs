@@ -1,7 +1,7 @@
-//! SLH-DSA (FIPS 205), the stateless hash-based signature, with its hashes side by side in the SIMD registers of the CPU.
+//! SLH-DSA (FIPS 205), the stateless hash-based signature scheme, with its hashes computed side by side in the SIMD registers of the CPU.
 //!
-//! A signature is up to some millions of hashes of a block each, nearly all of which can be computed side by side: the chains of a leaf, leaves
-//! of a tree, nodes of a level. So one caller fills all lanes of [`gantry_digest`].
+//! A signature takes up to some millions of hashes of one block each. Nearly all can be computed side by side: the chains of a leaf, the
+//! leaves of a tree, the nodes of a level. So a single caller fills all lanes of [`gantry_digest`].
 //!
 //! ```
 //! use gantry_slh_dsa::{ParameterSet, PrivateKey};
@@ -17,19 +17,19 @@
 //!
 //! The crate takes random numbers as bytes and has no generator of its own.
 //!
-//! What is hashed, in which order, and which results are kept depends on lengths, on the message and on its digest, which the signature
-//! tells everybody, and on no secret. Keys and secret chain values are zeroized. What kernels left on the stack is overwritten.
+//! No branch and no address depends on a secret: control flow depends on lengths, the message, and its digest, which the signature
+//! reveals. Keys and secret chain values are zeroized, and the stack used by kernels is overwritten.
 //!
 //! | file | content |
 //! |---|---|
 //! | `parameters.rs` | the parameter sets |
 //! | `key.rs` | keys; sign and verify, pure and of digests |
-//! | `prehash.rs` | hash functions of messages that are hashed before |
-//! | `scheme.rs` | the internal functions: a message's digest, and what is signed with which key |
+//! | `prehash.rs` | hash functions for prehashed messages |
+//! | `scheme.rs` | the internal functions: the digest of a message, and the keys that sign it |
 //! | `wots.rs`, `fors.rs`, `tree.rs` | one-time signatures, few-time signatures, and trees over both |
 //! | `batch.rs` | the hash functions, many calls at a time |
-//! | `address.rs` | where a hash is in the whole |
-//! | `error.rs` | whose fault an error is |
+//! | `address.rs` | the position of a hash in the scheme |
+//! | `error.rs` | errors |
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]

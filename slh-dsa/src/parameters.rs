@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A parameter set: the hash function, the security in bits, and whether signatures are small (`s`) or made fast (`f`).
+/// A parameter set: the hash function, the security in bits, and small (`s`) or fast (`f`) signatures.
 #[allow(missing_docs, reason = "the names say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParameterSet {
@@ -20,16 +20,16 @@ pub enum ParameterSet {
     Shake256f,
 }
 
-/// The numbers of table 2.
+/// A row of table 2.
 #[derive(Clone, Copy)]
 pub(crate) struct Parameters {
     pub(crate) name: &'static str,
     pub(crate) shake: bool,
     /// Bytes of a digest.
     pub(crate) n: usize,
-    /// Levels of all trees of the hypertree together.
+    /// Levels of the hypertree, summed over its layers.
     pub(crate) h: usize,
-    /// Trees of the hypertree, one above the other.
+    /// Layers of the hypertree.
     pub(crate) d: usize,
     /// Levels of a tree of FORS.
     pub(crate) a: usize,
@@ -55,7 +55,7 @@ const TABLE: [Parameters; 12] = [
 ];
 
 impl ParameterSet {
-    /// All of them.
+    /// All parameter sets.
     pub const ALL: [ParameterSet; 12] = [
         ParameterSet::Sha2_128s,
         ParameterSet::Sha2_128f,
@@ -80,7 +80,7 @@ impl ParameterSet {
         self.parameters().name
     }
 
-    /// The security parameter `n`: bytes of each of a key's parts, and of the random numbers of a hedged signature.
+    /// The security parameter `n`: bytes of each part of a key, and of the randomness of a hedged signature.
     pub fn n(self) -> usize {
         self.parameters().n
     }
@@ -139,9 +139,9 @@ impl Parameters {
 mod tests {
     use super::*;
 
-    /// Of table 2.
+    /// The sizes are those of table 2.
     #[test]
-    fn sizes_are_those_of_the_standard() {
+    fn sizes_match_fips_205() {
         let sizes = [7856, 17088, 16224, 35664, 29792, 49856];
         for (set, size) in ParameterSet::ALL.into_iter().zip(sizes.into_iter().cycle()) {
             assert_eq!(set.signature_bytes(), size, "{set}");

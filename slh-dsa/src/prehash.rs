@@ -1,6 +1,6 @@
-//! The hash functions of messages that are hashed before (HashSLH-DSA, FIPS 205, 10.2.2).
+//! The hash functions for prehashed messages (HashSLH-DSA, FIPS 205, 10.2.2).
 
-/// The hash function that a message was digested with.
+/// The hash function of a prehashed message.
 #[allow(missing_docs, reason = "the names say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PreHash {
@@ -14,9 +14,9 @@ pub enum PreHash {
     Sha3_256,
     Sha3_384,
     Sha3_512,
-    /// 32 bytes of it.
+    /// The first 32 bytes of SHAKE128.
     Shake128,
-    /// 64 bytes of it.
+    /// The first 64 bytes of SHAKE256.
     Shake256,
 }
 
@@ -26,8 +26,8 @@ impl PreHash {
         [32, 48, 64, 28, 28, 32, 28, 32, 48, 64, 32, 64][self as usize]
     }
 
-    /// The object identifier in DER: 2.16.840.1.101.3.4.2, and a number for each function in the order of the variants (NIST's Computer
-    /// Security Objects Register).
+    /// The object identifier in DER: 2.16.840.1.101.3.4.2, followed by a number. The variants are in the order of these numbers (NIST's
+    /// Computer Security Objects Register).
     pub(crate) fn identifier(self) -> [u8; 11] {
         [0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, self as u8 + 1]
     }

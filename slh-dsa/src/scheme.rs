@@ -1,8 +1,8 @@
-//! The internal functions (FIPS 205, section 9): keys out of seeds, and signatures of messages that are framed already.
+//! The internal functions (FIPS 205, section 9): key generation from seeds, and signatures of framed messages.
 
 use alloc::vec::Vec;
 
-use gantry_digest::prefixed::shake256;
+use gantry_digest::internal::prefixed::shake256;
 use gantry_digest::{Algorithm, Hasher, HmacKey};
 
 use crate::address::Address;
@@ -10,19 +10,19 @@ use crate::batch::Hashes;
 use crate::parameters::Parameters;
 use crate::{fors, wots};
 
-/// The parts of a private key.
+/// The secret parts of a private key: SK.seed and SK.prf.
 pub(crate) struct Secret<'a> {
     pub(crate) seed: &'a [u8],
     pub(crate) prf: &'a [u8],
 }
 
-/// PK.root (algorithm 18).
+/// Computes PK.root (algorithm 18).
 pub(crate) fn root(set: &'static Parameters, secret_seed: &[u8], public_seed: &[u8]) -> Vec<u8> {
     let address = Address { layer: set.d as u32 - 1, ..Address::default() };
-    wots::tree(&Hashes::new(set, public_seed), secret_seed, address, None, &mut Vec::new())
+    wots::build_tree(&Hashes::new(set, public_seed), secret_seed, address, None, &mut Vec::new())
 }
 
-/// Signs (algorithm 19). `randomness` is `addrnd`, or PK.seed for a deterministic signature.
+/// Signs a framed message (algorithm 19). `randomness` is `addrnd`, or PK.seed for a deterministic signature.
 pub(crate) fn sign(
     set: &'static Parameters,
     secret: &Secret<'_>,
@@ -34,27 +34,27 @@ pub(crate) fn sign(
     let mut signature = Vec::with_capacity(set.n + set.fors_bytes() + set.d * set.layer_bytes());
     signature.extend_from_slice(&randomizer(set, secret.prf, randomness, message));
     let target = Target::new(set, &signature, public, message);
-    let mut node = fors::sign(&hashes, secret.seed, target.few_time(), &target.digest, &mut signature);
+    let mut node = fors::sign(&hashes, secret.seed, target.fors_address(), &target.digest, &mut signature);
     for (address, leaf) in target.layers(set) {
-        node = wots::tree(&hashes, secret.seed, address, Some((leaf, &node)), &mut signature);
+        node = wots::build_tree(&hashes, secret.seed, address, Some((leaf, &node)), &mut signature);
     }
     signature
 }
 
-/// Whether the signature, whose length is right, is that of the message (algorithm 20).
+/// Returns true if the signature is valid for the message (algorithm 20). The caller has checked its length.
 pub(crate) fn verify(set: &'static Parameters, public: &[u8], message: &[&[u8]], signature: &[u8]) -> bool {
     let hashes = Hashes::new(set, &public[..set.n]);
     let (randomizer, rest) = signature.split_at(set.n);
-    let (few_time, layers) = rest.split_at(set.fors_bytes());
+    let (fors_signature, layers) = rest.split_at(set.fors_bytes());
     let target = Target::new(set, randomizer, public, message);
-    let mut node = fors::public_key_of(&hashes, target.few_time(), &target.digest, few_time);
+    let mut node = fors::public_key_from_signature(&hashes, target.fors_address(), &target.digest, fors_signature);
     for ((address, leaf), signature) in target.layers(set).zip(layers.chunks_exact(set.layer_bytes())) {
-        node = wots::root_of(&hashes, address, leaf, &node, signature);
+        node = wots::root_from_signature(&hashes, address, leaf, &node, signature);
     }
     node == public[set.n..]
 }
 
-/// What a message is signed with: the digest that FORS signs, and which of its keys does.
+/// The digest that FORS signs, and the position of the FORS key.
 struct Target {
     digest: Vec<u8>,
     tree: u64,
@@ -62,7 +62,7 @@ struct Target {
 }
 
 impl Target {
-    /// Out of the digest of a message with its randomizer.
+    /// Derives the target from the digest of randomizer, public key and message.
     fn new(set: &Parameters, randomizer: &[u8], public: &[u8], message: &[&[u8]]) -> Self {
         let (height, digest) = (set.height(), (set.k * set.a).div_ceil(8));
         let tree = (set.h - height).div_ceil(8);
@@ -78,30 +78,30 @@ impl Target {
         Target { digest: bytes, tree, leaf }
     }
 
-    /// The address of the key of FORS.
-    fn few_time(&self) -> Address {
+    /// Returns the address of the FORS key.
+    fn fors_address(&self) -> Address {
         Address { tree: self.tree, key_pair: self.leaf, ..Address::default() }
     }
 
-    /// The tree of each layer, and the leaf in it, from the bottom up.
+    /// Yields the tree of each layer and the leaf in it, from the bottom up.
     fn layers(&self, set: &Parameters) -> impl Iterator<Item = (Address, u32)> {
         let height = set.height();
         let (mut tree, mut leaf) = (self.tree, self.leaf);
         (0..set.d as u32).map(move |layer| {
-            let this = (Address { layer, tree, ..Address::default() }, leaf);
+            let current = (Address { layer, tree, ..Address::default() }, leaf);
             leaf = (tree & ((1 << height) - 1)) as u32;
             tree >>= height;
-            this
+            current
         })
     }
 }
 
-/// The hash function for messages with SHA-2.
+/// Returns the hash function for messages in parameter sets with SHA-2.
 fn sha2(set: &Parameters) -> Algorithm {
     if set.n == 16 { Algorithm::Sha256 } else { Algorithm::Sha512 }
 }
 
-/// PRF_msg: what makes the digest of a message one that nobody can choose.
+/// PRF_msg: derives the randomizer, which makes the digest of a message unpredictable.
 fn randomizer(set: &Parameters, prf: &[u8], randomness: &[u8], message: &[&[u8]]) -> Vec<u8> {
     let mut output = alloc::vec![0; if set.shake { set.n } else { sha2(set).digest_size() }];
     if set.shake {
@@ -114,7 +114,7 @@ fn randomizer(set: &Parameters, prf: &[u8], randomness: &[u8], message: &[&[u8]]
     output
 }
 
-/// H_msg of the randomizer, the public key and the message, which are the parts.
+/// H_msg. `parts` are the randomizer, the public key, and the parts of the message.
 fn message_digest(set: &Parameters, parts: &[&[u8]], output: &mut [u8]) {
     if set.shake {
         return shake256(parts, output);
@@ -123,7 +123,7 @@ fn message_digest(set: &Parameters, parts: &[&[u8]], output: &mut [u8]) {
     let mut inner = [0; 64];
     let inner = &mut inner[..algorithm.digest_size()];
     finish(Hasher::new(algorithm), parts, inner);
-    // MGF1 (RFC 8017, B.2.1) over randomizer, PK.seed and digest. The second part is the public key: its first half is PK.seed.
+    // MGF1 (RFC 8017, B.2.1) over randomizer, PK.seed and digest. PK.seed is the first half of the public key.
     let mut block = [0; 64];
     let block = &mut block[..algorithm.digest_size()];
     for (counter, output) in (0u32..).zip(output.chunks_mut(block.len())) {
@@ -136,5 +136,5 @@ fn finish(mut hasher: Hasher<'_>, parts: &[&[u8]], digest: &mut [u8]) {
     for part in parts {
         hasher.update(part);
     }
-    hasher.finish(digest).expect("the place for the digest has its size");
+    hasher.finish(digest).expect("the output must have the length of the digest");
 }

@@ -1,4 +1,4 @@
-//! One-time signatures (WOTS+, FIPS 205, section 5), and the trees of them (XMSS, section 6): the chains of many leaves side by side.
+//! One-time signatures (WOTS+, FIPS 205, section 5), and trees over them (XMSS, section 6), with the chains of many leaves side by side.
 
 use alloc::vec::Vec;
 use core::hint::black_box;
@@ -11,11 +11,11 @@ use crate::tree::{Leaf, climb, level_above};
 const STEPS: u8 = 15;
 
 /// Leaves whose chains are computed at a time.
-const TOGETHER: usize = 16;
+const LEAVES_PER_BATCH: usize = 16;
 
-/// The root of a tree, and a signature of `message` with its path where there is something to sign: leaf and message. `address` has the
-/// layer and the tree.
-pub(crate) fn tree(
+/// Returns the root of a tree. With `sign`, a leaf and a message, also appends the one-time signature and its path to `signature`. `address`
+/// has the layer and the tree.
+pub(crate) fn build_tree(
     hashes: &Hashes,
     secret_seed: &[u8],
     address: Address,
@@ -26,10 +26,10 @@ pub(crate) fn tree(
     let (n, height) = (set.n, set.height());
     let mut nodes = alloc::vec![0; n << height];
     let lengths = sign.map(|(leaf, message)| (leaf as usize, lengths(message)));
-    let together = TOGETHER.min(1 << height);
-    for (i, nodes) in nodes.chunks_exact_mut(together * n).enumerate() {
-        let first = i * together;
-        let signed = lengths.as_ref().filter(|(leaf, _)| (first..first + together).contains(leaf));
+    let leaves_per_batch = LEAVES_PER_BATCH.min(1 << height);
+    for (i, nodes) in nodes.chunks_exact_mut(leaves_per_batch * n).enumerate() {
+        let first = i * leaves_per_batch;
+        let signed = lengths.as_ref().filter(|(leaf, _)| (first..first + leaves_per_batch).contains(leaf));
         let signed = signed.map(|(leaf, lengths)| (leaf - first, &lengths[..]));
         leaves(hashes, secret_seed, address, first as u32, nodes, signed, signature);
     }
@@ -42,8 +42,8 @@ pub(crate) fn tree(
     nodes
 }
 
-/// The leaves from `first` on: the public keys of one-time signatures. `sign` is one of these leaves, and how far each of its chains goes,
-/// for the signature.
+/// Fills `leaves` with the public keys of one-time signatures, from leaf `first` on. With `sign`, the position of a leaf in `leaves` and the
+/// lengths of its chains, also appends the one-time signature.
 fn leaves(
     hashes: &Hashes,
     secret_seed: &[u8],
@@ -56,15 +56,16 @@ fn leaves(
     let (n, chains) = (hashes.set.n, hashes.set.chains());
     let count = leaves.len() / n;
     let all = 0..count * chains;
-    let of = |call: usize| Address { key_pair: first + (call / chains) as u32, row: (call % chains) as u32, ..address };
-    let mut batch = hashes.of_one(all.end);
+    let address_of =
+        |call: usize| Address { key_pair: first + (call / chains) as u32, row: (call % chains) as u32, ..address };
+    let mut batch = hashes.short_batch(all.end);
     for call in all.clone() {
-        batch.set_address(call, Kind::WotsSecret, &of(call));
+        batch.set_address(call, Kind::WotsSecret, &address_of(call));
         batch.set_message(call, secret_seed);
     }
     batch.hash_in_place(all.clone());
     for call in all.clone() {
-        batch.set_address(call, Kind::WotsHash, &of(call));
+        batch.set_address(call, Kind::WotsHash, &address_of(call));
     }
     let begin = signature.len();
     if sign.is_some() {
@@ -72,21 +73,21 @@ fn leaves(
     }
     for step in 0..=STEPS {
         if let Some((leaf, lengths)) = sign {
-            // The lengths become public with the signature only: what is kept of a chain is chosen without a branch, which the compiler would
-            // make if it knew that a mask has two values.
+            // The lengths are secret until the signature is published, so a mask selects the value of each chain. `black_box` hides
+            // that a mask has only two values; otherwise the compiler might branch on it.
             let parts = signature[begin..].chunks_exact_mut(n).zip(lengths);
             for (chain, (part, length)) in parts.enumerate() {
                 let value = batch.message(leaf * chains + chain);
                 let mask = black_box(0u8.wrapping_sub((length ^ step).wrapping_sub(1) >> 7));
-                part.iter_mut().zip(value).for_each(|(kept, value)| *kept |= value & mask);
+                part.iter_mut().zip(value).for_each(|(byte, value)| *byte |= value & mask);
             }
         }
         if step < STEPS {
-            batch.set_hash(all.clone(), step);
+            batch.set_hash_index(all.clone(), step);
             batch.hash_in_place(all.clone());
         }
     }
-    let mut ends = hashes.of_many(chains, count);
+    let mut ends = hashes.long_batch(chains, count);
     let mut values = Vec::with_capacity(chains * n);
     for leaf in 0..count {
         values.clear();
@@ -97,30 +98,37 @@ fn leaves(
     ends.hash(leaves);
 }
 
-/// The root of the tree by a signature of `message` with its path, which has as many bytes as there are for a layer.
-pub(crate) fn root_of(hashes: &Hashes, address: Address, leaf: u32, message: &[u8], signature: &[u8]) -> Vec<u8> {
+/// Computes the root of a tree from a one-time signature of `message` and its path, which together have
+/// [`layer_bytes`](crate::parameters::Parameters::layer_bytes) bytes.
+pub(crate) fn root_from_signature(
+    hashes: &Hashes,
+    address: Address,
+    leaf: u32,
+    message: &[u8],
+    signature: &[u8],
+) -> Vec<u8> {
     let set = hashes.set;
     let (n, chains) = (set.n, set.chains());
     let (signature, path) = signature.split_at(chains * n);
     let lengths = lengths(message);
-    // Those with the most hashes left are the first calls: so those that go on are always the first ones.
+    // Chains with the most hashes left come first, so the active chains are always the first calls.
     let mut order: Vec<usize> = (0..chains).collect();
     order.sort_by_key(|&chain| lengths[chain]);
-    let mut batch = hashes.of_one(chains);
+    let mut batch = hashes.short_batch(chains);
     for (call, &chain) in order.iter().enumerate() {
         batch.set_address(call, Kind::WotsHash, &Address { key_pair: leaf, row: chain as u32, ..address });
         batch.set_message(call, &signature[chain * n..][..n]);
     }
     for step in 0..STEPS {
         let active = 0..order.partition_point(|&chain| lengths[chain] <= step);
-        batch.set_hash(active.clone(), step);
+        batch.set_hash_index(active.clone(), step);
         batch.hash_in_place(active);
     }
     let mut values = alloc::vec![0; chains * n];
     for (call, &chain) in order.iter().enumerate() {
         values[chain * n..][..n].copy_from_slice(batch.message(call));
     }
-    let mut ends = hashes.of_many(chains, 1);
+    let mut ends = hashes.long_batch(chains, 1);
     ends.set_address(0, Kind::WotsPublicKey, &Address { key_pair: leaf, ..address });
     ends.set_message(0, &values);
     let mut node = ends.hash_one();
@@ -128,7 +136,7 @@ pub(crate) fn root_of(hashes: &Hashes, address: Address, leaf: u32, message: &[u
     node
 }
 
-/// How far each chain goes: the digits of the message to the base 16, and three of their checksum (algorithm 7).
+/// Returns the length of each chain: the digits of the message in base 16, and three digits of their checksum (algorithm 7).
 fn lengths(message: &[u8]) -> Vec<u8> {
     let mut lengths: Vec<u8> = message.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();
     let sum: u16 = lengths.iter().map(|&length| u16::from(STEPS - length)).sum();

@@ -1,4 +1,4 @@
-//! Vectors of NIST's ACVP (`acvp.txt`): keys out of seeds, signatures by their SHA-256, and verdicts.
+//! Vectors of NIST's ACVP (`acvp.txt`): keys made from seeds, SHA-256 of signatures, and verdicts.
 
 use gantry_digest::{Algorithm, LevelName, digest_many, limit};
 use gantry_slh_dsa::{Error, ParameterSet, PrivateKey, PublicKey};
@@ -11,7 +11,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hexadecimal digits")).collect()
 }
 
-/// The vectors of each parameter set.
+/// Parses `acvp.txt` into the vectors of each parameter set.
 fn vectors() -> Vec<(ParameterSet, Vec<Vector>)> {
     let sections = VECTORS.split("\n[").skip(1).map(|section| section.split_once("]\n").expect("a name"));
     let vectors = |text: &'static str| {
@@ -29,7 +29,7 @@ fn sha256(bytes: &[u8]) -> Vec<u8> {
     digest
 }
 
-/// Checks what a vector says. Answers what it was about.
+/// Checks a vector, and returns its kind.
 fn check(set: ParameterSet, vector: &Vector) -> &'static str {
     let get = |name| vector.get(name).map(Vec::as_slice);
     if let Some(seeds) = get("seeds") {
@@ -61,12 +61,12 @@ fn check(set: ParameterSet, vector: &Vector) -> &'static str {
 }
 
 #[test]
-fn keys_and_signatures_are_those_of_acvp() {
+fn keys_and_signatures_match_acvp() {
     let vectors = vectors();
     assert_eq!(vectors.iter().map(|(set, _)| *set).collect::<Vec<_>>(), ParameterSet::ALL);
     for (set, vectors) in vectors {
         let about: Vec<&str> = vectors.iter().map(|vector| check(set, vector)).collect();
-        // Those of the smallest have verdicts.
+        // Only the smallest parameter sets have verdicts.
         let verdicts = if set.name().ends_with("128s") { [1, 6] } else { [0, 0] };
         for (what, count) in
             [("key", 1), ("message", 2), ("framed", 2), ("valid", verdicts[0]), ("invalid", verdicts[1])]
@@ -76,9 +76,9 @@ fn keys_and_signatures_are_those_of_acvp() {
     }
 }
 
-/// The fast parameter sets of each hash function: their kernels are those of the small ones.
+/// Tests only the fast parameter sets of each hash function: the small ones use the same kernels.
 #[test]
-fn signatures_are_those_of_acvp_on_every_cpu_level() {
+fn signatures_match_acvp_on_every_cpu_level() {
     for level in LevelName::ALL {
         limit(level);
         for (set, vectors) in vectors().into_iter().filter(|(set, _)| set.name().ends_with('f')) {

@@ -1,6 +1,8 @@
-//! No branch and no address in making a key or in signing depends on SK.seed. (SK.prf is public here: out of it comes the randomizer of a
-//! signature, which tells everybody the keys that sign. It goes into HMAC and SHAKE256 alone, whose tests are those of `gantry-digest`.) Run
-//! by `scripts/constant-time`, in valgrind, which has no AVX-512 and no SHA instructions.
+//! Key generation and signing have no branch and no address that depends on SK.seed. `scripts/constant-time` runs these tests in valgrind,
+//! which has no AVX-512 and no SHA instructions.
+//!
+//! SK.prf is public here: it yields the randomizer, which is part of the signature and selects the keys that sign. Only HMAC and SHAKE256
+//! read SK.prf; `gantry-digest` tests them.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -13,13 +15,13 @@ use memcheck::{decisions, is_secret, public, secret, self_test};
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn a_decision_by_a_secret_is_seen() {
+fn detects_a_branch_on_a_secret() {
     self_test();
 }
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn making_a_key_and_signing_decide_nothing_by_the_secret_seed() {
+fn key_generation_and_signing_do_not_branch_on_the_secret_seed() {
     for level in [LevelName::Base, LevelName::Avx2] {
         limit(level);
         for set in ParameterSet::ALL.into_iter().filter(|set| set.name().ends_with('f')) {
@@ -32,7 +34,7 @@ fn making_a_key_and_signing_decide_nothing_by_the_secret_seed() {
                 "{level} {set}: a key"
             );
             let mut bytes = made.take().expect("a key").to_bytes();
-            assert!(is_secret(&bytes[3 * set.n()..]), "{level} {set}: what a secret becomes is one");
+            assert!(is_secret(&bytes[3 * set.n()..]), "{level} {set}: an output computed from a secret must be secret");
             public(&mut bytes[3 * set.n()..]);
             let key = PrivateKey::from_bytes(set, &bytes).unwrap();
             let mut signature = Vec::new();

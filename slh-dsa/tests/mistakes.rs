@@ -1,4 +1,4 @@
-//! What is no signature, and what is no call.
+//! Invalid signatures and invalid arguments.
 
 use gantry_slh_dsa::{Error, ParameterSet, PreHash, PrivateKey, PublicKey};
 
@@ -17,14 +17,14 @@ fn key(set: ParameterSet) -> PrivateKey {
 }
 
 #[test]
-fn a_signature_with_one_bit_flipped_anywhere_is_not_valid() {
+fn rejects_a_signature_with_any_bit_flipped() {
     for set in FAST {
         let key = key(set);
         let signature = key.sign(b"message", b"context", None).unwrap();
         let verify = |signature: &[u8]| key.public_key().verify(b"message", b"context", signature);
         assert_eq!(verify(&signature), Ok(()), "{set}");
-        // Digests are n bytes: a step that has no factor with them meets the randomizer, secrets and paths of FORS, and chains and paths of
-        // every layer. The last byte is the end of the uppermost path.
+        // A digest has n bytes. A step coprime to n reaches all offsets in digests: in the randomizer, in secrets and paths of FORS, and in
+        // chains and paths of every layer. The last byte ends the uppermost path.
         let n = set.n();
         let places = (0..n).chain((0..signature.len()).step_by(7 * n + 1)).chain([signature.len() - 1]);
         for place in places {
@@ -36,7 +36,7 @@ fn a_signature_with_one_bit_flipped_anywhere_is_not_valid() {
 }
 
 #[test]
-fn a_signature_of_another_length_is_not_valid() {
+fn rejects_signatures_of_wrong_length() {
     for set in FAST {
         let key = key(set);
         let signature = key.sign(b"message", b"", None).unwrap();
@@ -54,13 +54,13 @@ fn a_signature_of_another_length_is_not_valid() {
 }
 
 #[test]
-fn a_signature_of_another_message_context_key_or_set_is_not_valid() {
+fn rejects_signatures_of_another_message_context_key_or_set() {
     let (sha2, shake) = (key(ParameterSet::Sha2_128f), key(ParameterSet::Shake128f));
     let signature = sha2.sign(b"message", b"context", None).unwrap();
     let public = sha2.public_key();
     assert_eq!(public.verify(b"massage", b"context", &signature), Err(Error::Signature));
     assert_eq!(public.verify(b"message", b"", &signature), Err(Error::Signature));
-    // The border between context and message counts.
+    // The border between context and message is signed, too.
     assert_eq!(public.verify(b"tmessage", b"contex", &signature), Err(Error::Signature));
     assert_eq!(shake.public_key().verify(b"message", b"context", &signature), Err(Error::Signature));
     for place in [0, 16, 31] {
@@ -84,31 +84,37 @@ fn a_context_has_at_most_255_bytes() {
 }
 
 #[test]
-fn operands_of_other_lengths_are_refused_with_both_lengths() {
+fn rejects_arguments_of_wrong_length() {
     for set in ParameterSet::ALL {
         let n = set.n();
-        let of = |what, needed, found| Some(Error::Length { what, needed, found });
+        let length_error = |argument, needed, found| Some(Error::Length { argument, needed, found });
         for found in [0, 3 * n - 1, 3 * n + 1, 4 * n] {
-            assert_eq!(PrivateKey::generate(set, &vec![0; found]).err(), of("the seeds of a key", 3 * n, found));
+            assert_eq!(
+                PrivateKey::generate(set, &vec![0; found]).err(),
+                length_error("the seeds of a key", 3 * n, found)
+            );
         }
         for found in [0, 2 * n, 4 * n - 1, 4 * n + 1] {
-            assert_eq!(PrivateKey::from_bytes(set, &vec![0; found]).err(), of("a private key", 4 * n, found));
+            assert_eq!(PrivateKey::from_bytes(set, &vec![0; found]).err(), length_error("a private key", 4 * n, found));
         }
         for found in [0, n, 2 * n - 1, 2 * n + 1] {
-            assert_eq!(PublicKey::from_bytes(set, &vec![0; found]).err(), of("a public key", 2 * n, found));
+            assert_eq!(PublicKey::from_bytes(set, &vec![0; found]).err(), length_error("a public key", 2 * n, found));
         }
         let key = PrivateKey::from_bytes(set, &vec![0; 4 * n]).unwrap();
         for found in [0, n - 1, n + 1] {
-            assert_eq!(key.sign(b"", b"", Some(&vec![0; found])).err(), of("random numbers", n, found));
+            assert_eq!(key.sign(b"", b"", Some(&vec![0; found])).err(), length_error("random numbers", n, found));
         }
-        assert_eq!(key.sign_digest(PreHash::Sha512, &[0; 32], b"", None).err(), of("a digest", 64, 32));
-        assert_eq!(key.public_key().verify_digest(PreHash::Shake128, &[0; 33], b"", &[]).err(), of("a digest", 32, 33));
+        assert_eq!(key.sign_digest(PreHash::Sha512, &[0; 32], b"", None).err(), length_error("a digest", 64, 32));
+        assert_eq!(
+            key.public_key().verify_digest(PreHash::Shake128, &[0; 33], b"", &[]).err(),
+            length_error("a digest", 32, 33)
+        );
     }
 }
 
-/// Algorithm 23, by hand: of SHA-512 and of SHAKE128, whose identifiers end with 3 and 11.
+/// Frames a message by hand as in algorithm 23. The identifiers of SHA-512 and SHAKE128 end with 3 and 11.
 #[test]
-fn a_message_that_was_hashed_before_is_framed_with_the_hash_function_s_identifier() {
+fn prehashed_messages_are_framed_with_the_identifier_of_the_hash() {
     let key = key(ParameterSet::Sha2_128f);
     let mut digest = [0; 64];
     gantry_digest::digest_many(gantry_digest::Algorithm::Sha512, &[b"message"], &mut digest).unwrap();
@@ -124,7 +130,7 @@ fn a_message_that_was_hashed_before_is_framed_with_the_hash_function_s_identifie
 }
 
 #[test]
-fn a_hedged_signature_is_another_one_for_other_random_numbers_and_all_are_valid() {
+fn hedged_signatures_depend_on_the_randomness_and_all_verify() {
     let key = key(ParameterSet::Shake128f);
     let signatures = [None, Some([1; 16]), Some([2; 16])].map(|random| {
         let random = random.as_ref().map(|random| &random[..]);
@@ -138,7 +144,7 @@ fn a_hedged_signature_is_another_one_for_other_random_numbers_and_all_are_valid(
 }
 
 #[test]
-fn debug_output_has_no_part_of_the_secret() {
+fn debug_output_omits_the_secret() {
     let set = ParameterSet::Sha2_128f;
     let key = PrivateKey::from_bytes(set, &[&[0xab; 32][..], &[0x11; 32]].concat()).unwrap();
     let text = format!("{key:?}");

@@ -1,11 +1,11 @@
-/* SLH-DSA of a libcrypto, for `openssl.rs` and for measurements beside `cargo bench -p gantry-slh-dsa`.
+/* SLH-DSA of a libcrypto, for `openssl.rs`, and for comparison with `cargo bench -p gantry-slh-dsa`.
  *
- *     openssl key SET SEEDS                             prints the private key that the seeds make
+ *     openssl key SET SEEDS                             prints the private key made from the seeds
  *     openssl sign SET PRIVATE MESSAGE CONTEXT [RANDOM] prints a signature; deterministic if there is no RANDOM
- *     openssl verify SET PUBLIC MESSAGE CONTEXT         reads a signature; "valid" or "invalid"
- *     openssl speed SET                                 milliseconds of CPU time of key, sign and verify: the best of seven
+ *     openssl verify SET PUBLIC MESSAGE CONTEXT         reads a signature; prints "valid" or "invalid"
+ *     openssl speed SET                                 prints milliseconds of CPU time of key, sign and verify: the best of seven
  *
- * Operands are hexadecimal, and so are signatures, in a line each; empty ones are "-". */
+ * Operands and signatures are hexadecimal; a signature is one line. Empty operands are "-". */
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
@@ -64,7 +64,7 @@ static EVP_PKEY *key_of(const char *set, const char *what, struct bytes *bytes) 
     return key;
 }
 
-/* A context for signatures under a key. */
+/* Returns a context for signing or verifying with a key. */
 static EVP_PKEY_CTX *ready(const char *set, EVP_PKEY *key, int sign, struct bytes *label, struct bytes *random) {
     int deterministic = random == NULL;
     OSSL_PARAM parameters[] = {
@@ -92,7 +92,7 @@ static double milliseconds(void) {
     return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
 }
 
-/* What `speed` does in a loop: 0 makes a key, 1 signs, 2 verifies. */
+/* Does one operation for `speed`: 0 makes a key, 1 signs, 2 verifies. */
 static void once(int what, const char *set, EVP_PKEY *key, struct bytes *seeds, struct bytes *signature) {
     static struct bytes none;
     EVP_PKEY_CTX *context = NULL;

@@ -1,5 +1,5 @@
-//! Beside OpenSSL 4.0: keys and signatures in both directions, and all vectors of ACVP that its tests have. The library is what
-//! `scripts/evp-test` builds, and `openssl.c` calls it.
+//! Comparison with OpenSSL 4.0: keys and signatures in both directions, and all ACVP vectors in its tests. `scripts/evp-test` builds the
+//! library, and `openssl.c` calls it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use gantry_slh_dsa::{ParameterSet, PrivateKey, PublicKey};
 
-/// The folder of OpenSSL 4.0's source, built.
+/// Returns the source folder of OpenSSL 4.0, which is built.
 fn source() -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/evp-test");
     let output = Command::new(script).arg("4.0").stderr(Stdio::inherit()).output().expect("a script");
@@ -17,7 +17,7 @@ fn source() -> PathBuf {
     PathBuf::from(String::from_utf8(output.stdout).expect("a path").trim())
 }
 
-/// The program over the library of that folder.
+/// The program `openssl.c`, linked with the library of that folder.
 struct Peer(PathBuf);
 
 impl Peer {
@@ -32,13 +32,13 @@ impl Peer {
         Peer(program)
     }
 
-    /// What the program prints for these arguments, with a line as its input.
+    /// Runs the program with a line as its input, and returns its output.
     fn run(&self, arguments: &[&str], input: &str) -> String {
         let mut command = Command::new(&self.0);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program was built");
         let mut stdin = child.stdin.take().expect("a pipe");
-        // A program that reads nothing may have ended by now.
+        // A program that reads no input may have ended by now.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         let output = child.wait_with_output().expect("it ends");
@@ -59,13 +59,13 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hexadecimal digits")).collect()
 }
 
-fn of_name(name: &str) -> ParameterSet {
+fn set_by_name(name: &str) -> ParameterSet {
     ParameterSet::ALL.into_iter().find(|set| set.name() == name).expect("a parameter set")
 }
 
 #[test]
 #[ignore = "builds OpenSSL 4.0: scripts/test-clients"]
-fn keys_and_signatures_are_those_of_openssl_in_both_directions() {
+fn keys_and_signatures_interoperate_with_openssl() {
     let peer = Peer::new();
     for set in ParameterSet::ALL {
         let (name, n) = (set.name(), set.n());
@@ -96,7 +96,7 @@ fn keys_and_signatures_are_those_of_openssl_in_both_directions() {
     }
 }
 
-/// Every paragraph of a file of test data, with its comment as "#".
+/// Parses the paragraphs of a file of test data. The key "#" holds the comment.
 fn records(file: &str) -> Vec<HashMap<String, String>> {
     let path = source().join("test/recipes/30-test_evp_data").join(file);
     let text = fs::read_to_string(path).expect("test data");
@@ -113,7 +113,7 @@ fn records(file: &str) -> Vec<HashMap<String, String>> {
 
 #[test]
 #[ignore = "builds OpenSSL 4.0: scripts/test-clients"]
-fn all_verdicts_and_signatures_of_acvp_are_ours() {
+fn verdicts_and_signatures_match_the_acvp_vectors_of_openssl() {
     let mut keys = HashMap::new();
     let mut count = HashMap::new();
     for file in ["evppkey_slh_dsa_sigver.txt", "evppkey_slh_dsa_siggen.txt"] {
@@ -127,7 +127,7 @@ fn all_verdicts_and_signatures_of_acvp_are_ours() {
             }
             let Some(what) = record.get("Verify-Message-Public").or(record.get("Sign-Message")) else { continue };
             let (name, label) = what.split_once(':').expect("a key");
-            let (set, key) = (of_name(name), &keys[label]);
+            let (set, key) = (set_by_name(name), &keys[label]);
             let (message, signature) = (get("Input").expect("a message"), get("Output").expect("a signature"));
             let context = get("hexcontext-string").unwrap_or_default();
             let framed = record["message-encoding"] == "0";

@@ -1,9 +1,9 @@
-//! Beside RustCrypto's crate `slh-dsa`: the same keys and signatures, and each verifies those of the other.
+//! Comparison with RustCrypto's crate `slh-dsa`: keys and signatures are equal, and each crate verifies the other's signatures.
 
 use gantry_slh_dsa::{ParameterSet, PrivateKey, PublicKey};
 use slh_dsa::{Signature, SigningKey, VerifyingKey};
 
-/// Numbers that look random, from a number (splitmix64).
+/// Returns `count` pseudorandom bytes (splitmix64).
 fn random(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = move || {
@@ -41,7 +41,7 @@ fn compare<P: slh_dsa::ParameterSet + slh_dsa::VerifyingKeyLen>(set: ParameterSe
 }
 
 #[test]
-fn keys_and_signatures_of_fast_sets_are_those_of_the_other_crate() {
+fn keys_and_signatures_of_fast_sets_match_rustcrypto() {
     let lengths = [(0, 0), (1, 255), (63, 1), (64, 20), (1000, 0), (136, 64)];
     compare::<slh_dsa::Sha2_128f>(ParameterSet::Sha2_128f, &lengths);
     compare::<slh_dsa::Sha2_192f>(ParameterSet::Sha2_192f, &lengths[..3]);
@@ -51,15 +51,15 @@ fn keys_and_signatures_of_fast_sets_are_those_of_the_other_crate() {
     compare::<slh_dsa::Shake256f>(ParameterSet::Shake256f, &lengths[..2]);
 }
 
-/// One of each: the other crate takes seconds for some.
+/// Makes one signature: the other crate takes seconds for some.
 #[test]
-fn keys_and_signatures_of_the_smallest_are_those_of_the_other_crate() {
+fn keys_and_signatures_of_the_smallest_set_match_rustcrypto() {
     compare::<slh_dsa::Sha2_128s>(ParameterSet::Sha2_128s, &[(100, 10)]);
 }
 
 #[test]
 #[ignore = "the other crate takes a minute for them: scripts/test-clients"]
-fn keys_and_signatures_of_small_sets_are_those_of_the_other_crate() {
+fn keys_and_signatures_of_small_sets_match_rustcrypto() {
     compare::<slh_dsa::Sha2_192s>(ParameterSet::Sha2_192s, &[(100, 10)]);
     compare::<slh_dsa::Sha2_256s>(ParameterSet::Sha2_256s, &[(100, 10)]);
     compare::<slh_dsa::Shake128s>(ParameterSet::Shake128s, &[(100, 10)]);

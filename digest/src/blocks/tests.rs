@@ -3,10 +3,10 @@
 use super::*;
 use crate::hasher::Hasher;
 use crate::random::Random;
-use crate::tests::{alone, on_every_level};
+use crate::tests::{hash_one, on_every_level};
 
 #[test]
-fn each_block_is_hashed_with_its_salt_and_the_last_one_is_filled_up() {
+fn tree_level_hashes_blocks_with_their_salt_and_pads_the_last() {
     let random = Random::new(0x626c_6f63);
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
@@ -15,16 +15,16 @@ fn each_block_is_hashed_with_its_salt_and_the_last_one_is_filled_up() {
                 let data = random.bytes(length);
                 // None, less than a block of the function, one, and more.
                 for salt in [0, 32, algorithm.block_size(), 256].map(|bytes| random.bytes(bytes)) {
-                    for behind in [false, true] {
+                    for after in [false, true] {
                         let mut output = vec![0xa5; length.div_ceil(block) * size];
-                        let of = if behind { Salt::Behind(&salt) } else { Salt::Before(&salt) };
-                        tree_level(algorithm, of, block, &data, &mut output).unwrap();
+                        let placed = if after { Salt::After(&salt) } else { Salt::Before(&salt) };
+                        tree_level(algorithm, placed, block, &data, &mut output).unwrap();
                         for (block_of_data, digest) in data.chunks(block).zip(output.chunks_exact(size)) {
                             let mut full = block_of_data.to_vec();
                             full.resize(block, 0);
-                            let parts = if behind { [&full[..], &salt] } else { [&salt, &full[..]] };
-                            let expected = alone(Hasher::new(algorithm), &parts.concat(), usize::MAX);
-                            assert_eq!(digest, expected, "{level} {algorithm}, blocks of {block}, {of:?}");
+                            let parts = if after { [&full[..], &salt] } else { [&salt, &full[..]] };
+                            let expected = hash_one(Hasher::new(algorithm), &parts.concat(), usize::MAX);
+                            assert_eq!(digest, expected, "{level} {algorithm}, blocks of {block}, {placed:?}");
                         }
                     }
                 }
@@ -34,7 +34,7 @@ fn each_block_is_hashed_with_its_salt_and_the_last_one_is_filled_up() {
 }
 
 #[test]
-fn a_level_without_bytes_in_its_blocks_or_with_another_output_is_an_error() {
+fn tree_level_rejects_empty_blocks_and_outputs_of_wrong_length() {
     let mut output = [0xa5; 64];
     assert_eq!(tree_level(Algorithm::Sha256, Salt::NONE, 0, &[1], &mut output), Err(Error::BlockSize));
     let short = tree_level(Algorithm::Sha256, Salt::NONE, 8, &[1; 17], &mut output);

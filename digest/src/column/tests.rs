@@ -1,12 +1,12 @@
-//! Columns: offsets of both widths, slices, nulls, and what is wrong with them.
+//! Columns: offsets of both widths, slices, nulls, and errors.
 
 use super::*;
 use crate::hasher::Hasher;
 use crate::random::Random;
-use crate::tests::{alone, on_every_level};
+use crate::tests::{hash_one, on_every_level};
 
 #[test]
-fn values_of_a_column_are_hashed_as_each_is_alone_and_missing_ones_are_zeros() {
+fn column_digests_equal_single_ones_and_missing_values_get_zeros() {
     let random = Random::new(0x636f_6c75);
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
@@ -39,7 +39,7 @@ fn values_of_a_column_are_hashed_as_each_is_alone_and_missing_ones_are_zeros() {
                             let is_there = validity.is_none() || bits[(i + shift) / 8] >> ((i + shift) % 8) & 1 == 1;
                             assert_eq!(column.value(i).is_some(), is_there);
                             let hasher = if hmac { key.hasher() } else { Hasher::new(algorithm) };
-                            let expected = column.value(i).map_or(vec![0; size], |value| alone(hasher, value, 50));
+                            let expected = column.value(i).map_or(vec![0; size], |value| hash_one(hasher, value, 50));
                             assert_eq!(digest, expected, "{level} {algorithm}, value {i} of {count}");
                         }
                     }
@@ -50,7 +50,7 @@ fn values_of_a_column_are_hashed_as_each_is_alone_and_missing_ones_are_zeros() {
 }
 
 #[test]
-fn offsets_that_are_wrong_are_refused_with_the_number_of_the_value() {
+fn invalid_offsets_are_rejected_with_the_index_of_the_value() {
     for (offsets, error) in [
         (&[][..], Error::NoOffsets),
         (&[0, 2, 1, 3], Error::OffsetsBackwards { index: 1 }),
@@ -112,7 +112,7 @@ mod large {
     }
 
     #[test]
-    fn so_many_values_that_32_bits_do_not_count_them_need_room_for_as_many_digests() {
+    fn two_to_the_31_values_need_an_output_for_all_digests() {
         let count = 1_usize << 31;
         let offsets = vec![0; count + 1];
         let column = Column::new(&[], Offsets::Bits32(&offsets), None).unwrap();

@@ -1,0 +1,19 @@
+//! The lanes: kernels, their dispatch, and the hashing of many messages of any lengths. `gantry-driver-lanes` and `gantry-slh-dsa` are built
+//! on them: a driver mixes the keys of many sessions in one batch, and fills lanes of AES with the same engine.
+//!
+//! Not part of the interface: any release may change or remove these items. So the crates of Gantry require exactly one version of this crate,
+//! which `scripts/crates` checks.
+
+pub mod dispatch;
+pub mod engine;
+pub mod hash;
+pub mod kernel;
+pub mod prefixed;
+pub mod sponge;
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(crate) mod stack;
+pub mod tree;
+pub mod vector;
+pub mod wipe;
+
+pub use crate::level::{base_without_aes, every_level};

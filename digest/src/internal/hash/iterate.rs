@@ -1,0 +1,116 @@
+//! Chains of HMACs, each over the one before: the loop of PBKDF2. A step is two compressions, after the inner and after the outer
+//! key block. The padding of their block is constant; only the digest in it changes.
+
+use super::Start;
+use super::lanes::Chains;
+use crate::chain::Chain;
+use crate::internal::dispatch::Hash;
+use crate::internal::kernel::iterate::{Iterate, Iteration};
+use crate::internal::kernel::{Compress, HASH_LANES, Outer, Segment};
+use crate::internal::vector::Word;
+use crate::level::Level;
+
+/// Advances each chain by `steps` steps, side by side.
+pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [Chain<'_, Start<H>>], steps: u64) {
+    let kernels = H::kernels(level);
+    while !chains.is_empty() {
+        let count = chains.len();
+        let in_registers = H::hmac_chain_kernel(level, count);
+        let (lanes, kernel) = match in_registers {
+            // The compiled kernel has more lanes than fit in registers, and enough chains to pay off.
+            _ if kernels.lanes > in_registers.map_or(1, |(lanes, _)| lanes) && count >= kernels.break_even => {
+                (kernels.lanes, Kernel::Compress(kernels.side_by_side))
+            }
+            Some((lanes, iterate)) => (lanes, Kernel::Iterate(iterate)),
+            None => (1, Kernel::Compress(kernels.single)),
+        };
+        let (some, others) = chains.split_at_mut(lanes.min(count));
+        // SAFETY: the kernel and its number of lanes come from the level, as do the CPU's instructions.
+        unsafe {
+            if lanes > 1 {
+                advance::<H, HASH_LANES>(&kernel, lanes, some, steps);
+            } else {
+                advance::<H, 1>(&kernel, lanes, some, steps);
+            }
+        }
+        chains = others;
+    }
+}
+
+/// The kernel that advances chains.
+enum Kernel<H: Hash> {
+    /// In registers.
+    Iterate(Iterate<H>),
+    /// By way of blocks in memory.
+    Compress(Compress<H>),
+}
+
+/// Advances at most `lanes` chains. Idle lanes repeat the first chain.
+///
+/// # Safety
+///
+/// The kernel has `lanes` lanes, and the CPU has its instructions. `N` is 1 for one lane, otherwise [`HASH_LANES`].
+unsafe fn advance<H: Hash, const N: usize>(
+    kernel: &Kernel<H>,
+    lanes: usize,
+    chains: &mut [Chain<'_, Start<H>>],
+    steps: u64,
+) {
+    let first = chains[0].start;
+    let Some(Outer { frame, digest, .. }) = &first.outer else { return };
+    let [mut inner, mut outer, mut digests, mut sums] = [(); 4].map(|()| Chains::<H, N>::new());
+    for lane in 0..lanes {
+        let chain = &chains[if lane < chains.len() { lane } else { 0 }];
+        inner.set(lane, &chain.start.chain);
+        if let Some(Outer { chain, .. }) = &chain.start.outer {
+            outer.set(lane, chain);
+        }
+        digests.set(lane, &words_of::<H>(chain.digest));
+        sums.set(lane, &words_of::<H>(chain.sum));
+    }
+    match kernel {
+        Kernel::Iterate(iterate) => {
+            let keys = [&mut inner, &mut outer].map(|rows| rows.rows().cast_const());
+            let (digests, sums) = (digests.rows(), sums.rows());
+            // SAFETY: the caller guarantees the instructions. There are eight rows of each, at least `WORDS`.
+            unsafe { iterate(&mut Iteration { keys, digests, sums, frame, digest: *digest }, steps) };
+        }
+        Kernel::Compress(compress) => {
+            let mut blocks = [*frame; N];
+            let shared = chains.iter().all(|chain| core::ptr::eq(chain.start, first));
+            let mut step = |state: &mut Chains<H, N>, from: &Chains<H, N>, outer: Option<&Outer<H>>| {
+                for (lane, block) in blocks[..lanes].iter_mut().enumerate() {
+                    from.write(lane, &mut block[..*digest]);
+                }
+                let messages = blocks.each_ref().map(|block| block.as_ptr());
+                let segment = Segment { messages: messages.as_ptr(), blocks: 1 };
+                // SAFETY: the caller guarantees the instructions. The state has eight rows, and each lane has a pointer to one
+                // block.
+                unsafe { compress(state.rows(), &[segment], outer) };
+            };
+            for _ in 0..steps {
+                let mut state = inner.clone();
+                if shared {
+                    step(&mut state, &digests, first.outer.as_ref());
+                    digests = state;
+                } else {
+                    step(&mut state, &digests, None);
+                    digests = outer.clone();
+                    step(&mut digests, &state, None);
+                }
+                sums.add(&digests);
+            }
+        }
+    }
+    for (lane, chain) in chains.iter_mut().enumerate() {
+        digests.write(lane, chain.digest);
+        sums.write(lane, chain.sum);
+    }
+}
+
+/// Converts a digest to words, the rest of which are zero.
+fn words_of<H: Hash>(digest: &[u8]) -> [H::Word; 8] {
+    let mut bytes = [0; 64];
+    bytes[..digest.len()].copy_from_slice(digest);
+    core::array::from_fn(|i| H::Word::read(&bytes[..8 * size_of::<H::Word>()], i, H::BIG_ENDIAN))
+}

@@ -1,0 +1,310 @@
+//! The messages in lanes: their stages, and how all lanes advance.
+
+use core::mem::MaybeUninit;
+
+use super::{Job, Start, Stream, TailBlocks, pad};
+use crate::internal::dispatch::{Hash, Kernels};
+use crate::internal::engine::{END, Lanes, MAX_FEW};
+use crate::internal::kernel::{HASH_LANES, MAX_BLOCK, Outer, Segment};
+use crate::internal::vector::Word;
+
+/// The next stage of a lane.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    /// The whole blocks of the input.
+    Body,
+    /// The padded tail; nothing for a stream that continues.
+    Tail,
+    /// HMAC's outer block over the digest.
+    Outer,
+    /// Write the digest.
+    Digest,
+}
+
+/// The request of a lane. Work that does not depend on the chaining value is done at the start, so that its stores have retired
+/// before the kernel reads them.
+struct Lane<'a, H: Hash> {
+    start: &'a Start<H>,
+    stream: Option<&'a mut Stream<H>>,
+    output: Option<&'a mut [u8]>,
+    stage: Stage,
+    /// The whole blocks of the input.
+    body: &'a [u8],
+    /// The remainder after `body`, less than a block.
+    rest: &'a [u8],
+    /// Blocks of the padded tail.
+    tail: usize,
+    /// Bytes of the message up to the end of the input, including HMAC's key block.
+    count: u64,
+}
+
+/// The chaining values of at most `N` lanes, word-major: word `i` of lane `l` at `[i][l]`.
+pub(super) struct Chains<H: Hash, const N: usize>([[H::Word; N]; 8]);
+
+impl<H: Hash, const N: usize> Chains<H, N> {
+    pub(super) fn new() -> Self {
+        Chains([[H::Word::default(); N]; 8])
+    }
+
+    /// XORs other chaining values into these.
+    #[inline(always)]
+    pub(super) fn add(&mut self, others: &Self) {
+        for (word, other) in self.0.as_flattened_mut().iter_mut().zip(others.0.as_flattened()) {
+            *word = word.xor(*other);
+        }
+    }
+
+    /// Sets all lanes to one chaining value.
+    pub(super) fn fill(&mut self, chain: &[H::Word; 8]) {
+        for (word, row) in chain[..H::WORDS].iter().zip(&mut self.0) {
+            row.fill(*word);
+        }
+    }
+
+    /// A pointer to the first row.
+    pub(super) fn rows(&mut self) -> *mut H::Word {
+        self.0.as_mut_ptr().cast()
+    }
+
+    #[inline(always)]
+    fn get(&self, lane: usize) -> [H::Word; 8] {
+        let mut chain = [H::Word::default(); 8];
+        for (word, row) in chain[..H::WORDS].iter_mut().zip(&self.0) {
+            *word = row[lane];
+        }
+        chain
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&mut self, lane: usize, chain: &[H::Word; 8]) {
+        for (word, row) in chain[..H::WORDS].iter().zip(&mut self.0) {
+            row[lane] = *word;
+        }
+    }
+
+    /// Writes the words of one lane as bytes, cut to the length of `output`.
+    #[inline(always)]
+    pub(super) fn write(&self, lane: usize, output: &mut [u8]) {
+        // Word by word, without an intermediate array: a wide load after narrow stores stalls (no store forwarding).
+        let size = size_of::<H::Word>();
+        let (whole, rest) = output.split_at_mut(output.len() / size * size);
+        for (part, row) in whole.chunks_exact_mut(size).zip(&self.0) {
+            row[lane].write(part, H::BIG_ENDIAN);
+        }
+        if let (1.., Some(row)) = (rest.len(), self.0.get(whole.len() / size)) {
+            let mut bytes = [0; 8];
+            row[lane].write(&mut bytes[..size], H::BIG_ENDIAN);
+            rest.copy_from_slice(&bytes[..rest.len()]);
+        }
+    }
+}
+
+impl<H: Hash, const N: usize> Clone for Chains<H, N> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        Chains(self.0)
+    }
+}
+
+/// Lanes of a hash function, of which those of the kernel are in use.
+pub(super) struct HashLanes<'a, H: Hash> {
+    kernels: Kernels<H>,
+    chains: Chains<H, HASH_LANES>,
+    /// The next address that each lane reads.
+    at: [*const u8; HASH_LANES],
+    lanes: [Option<Lane<'a, H>>; HASH_LANES],
+    tails: [TailBlocks; HASH_LANES],
+}
+
+impl<'a, H: Hash> HashLanes<'a, H> {
+    pub(super) fn new(kernels: Kernels<H>) -> Self {
+        HashLanes {
+            kernels,
+            chains: Chains::new(),
+            at: [core::ptr::null(); HASH_LANES],
+            lanes: [const { None }; HASH_LANES],
+            tails: [[MaybeUninit::uninit(); 2 * MAX_BLOCK]; HASH_LANES],
+        }
+    }
+
+    /// Returns the tail blocks and the outer hash if all lanes end the same way after their segments. Requests of one length and
+    /// one session do; the kernel then finishes them without returning.
+    #[inline(always)]
+    fn common_end(&self) -> Option<(usize, Option<&'a Outer<H>>)> {
+        let [Some(first), ..] = &self.lanes[..self.kernels.lanes] else { return None };
+        let like_first = |lane: &Option<Lane<'_, H>>| {
+            lane.as_ref().is_some_and(|lane| {
+                core::ptr::eq(lane.start, first.start) && (lane.stage, lane.tail) == (first.stage, first.tail)
+            })
+        };
+        let tail = match first.stage {
+            Stage::Tail if first.tail > 0 => first.tail,
+            Stage::Outer => 0,
+            _ => return None,
+        };
+        self.lanes[..self.kernels.lanes].iter().all(like_first).then_some((tail, first.start.outer.as_ref()))
+    }
+}
+
+impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
+    type Job = Job<'a, H>;
+
+    fn lanes(&self) -> usize {
+        self.kernels.lanes
+    }
+
+    fn break_even(&self) -> usize {
+        self.kernels.break_even
+    }
+
+    fn few(&self) -> usize {
+        self.kernels.few_lanes
+    }
+
+    #[inline(always)]
+    fn start(&mut self, lane: usize, job: Job<'a, H>) -> usize {
+        let Job { start, mut stream, input, output } = job;
+        debug_assert!(output.as_ref().is_none_or(|output| output.len() <= start.digest));
+        let (chain, before) = match &stream {
+            None => (&start.chain, start.absorbed),
+            Some(stream) => (&stream.chain, stream.count),
+        };
+        self.chains.set(lane, chain);
+        let count = before + input.len() as u64;
+        let (head, rest) = match &mut stream {
+            None => (END, input),
+            Some(stream) => stream.fill_up(input),
+        };
+        let (body, rest) = rest.split_at(rest.len() / H::BLOCK * H::BLOCK);
+        let mut tail = 0;
+        if output.is_some() {
+            let left = (count % H::BLOCK as u64) as usize;
+            let blocks = &mut self.tails[lane];
+            tail = pad::<H>(blocks, left, count);
+            // Either the rest of the input starts a block, or all of it went into the stream's buffer.
+            let source = match &stream {
+                Some(stream) if rest.len() < left => &stream.buffer.as_ref()[..left],
+                _ => rest,
+            };
+            if !source.is_empty() {
+                blocks[..source.len()].write_copy_of_slice(source);
+            }
+        }
+        let lane_of = |stage| Some(Lane { start, stream, output, stage, body, rest, tail, count });
+        let (stage, (at, blocks)) = match (head, body) {
+            ((_, 1..), _) => (Stage::Body, head),
+            (_, [_, ..]) => (Stage::Tail, (body.as_ptr(), body.len() / H::BLOCK)),
+            _ => {
+                self.lanes[lane] = lane_of(Stage::Tail);
+                return self.next(lane);
+            }
+        };
+        self.lanes[lane] = lane_of(stage);
+        self.at[lane] = at;
+        blocks
+    }
+
+    #[inline(never)]
+    fn next(&mut self, lane: usize) -> usize {
+        let Some(job) = &mut self.lanes[lane] else { return 0 };
+        let (at, blocks) = match job.stage {
+            Stage::Body if !job.body.is_empty() => {
+                job.stage = Stage::Tail;
+                (job.body.as_ptr(), job.body.len() / H::BLOCK)
+            }
+            Stage::Body | Stage::Tail if job.output.is_some() => {
+                job.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
+                (self.tails[lane].as_ptr().cast(), job.tail)
+            }
+            Stage::Body | Stage::Tail => {
+                if let Some(stream) = &mut job.stream {
+                    stream.buffer.as_mut()[..job.rest.len()].copy_from_slice(job.rest);
+                    stream.chain = self.chains.get(lane);
+                    stream.count = job.count;
+                }
+                END
+            }
+            Stage::Outer => {
+                job.stage = Stage::Digest;
+                let block = &mut self.tails[lane][..H::BLOCK];
+                if let Some(Outer { chain, frame, digest }) = &job.start.outer {
+                    block.write_copy_of_slice(&frame[..H::BLOCK]);
+                    // SAFETY: the whole block was just initialized.
+                    self.chains.write(lane, unsafe { block[..*digest].assume_init_mut() });
+                    self.chains.set(lane, chain);
+                }
+                (block.as_ptr().cast(), 1)
+            }
+            Stage::Digest => {
+                if let Some(output) = &mut job.output {
+                    self.chains.write(lane, output);
+                }
+                if let Some(stream) = &mut job.stream {
+                    stream.chain = job.start.chain;
+                    stream.count = job.start.absorbed;
+                    stream.clear();
+                }
+                END
+            }
+        };
+        self.at[lane] = at;
+        if blocks == 0 {
+            self.lanes[lane] = None;
+        }
+        blocks
+    }
+
+    fn shadow(&mut self, idle: usize, busy: usize) {
+        self.at[idle] = self.at[busy];
+    }
+
+    fn advance(&mut self, blocks: usize, end: bool) {
+        let tails = self.tails.each_ref().map(|tail| tail.as_ptr().cast());
+        let end = if end { self.common_end() } else { None };
+        let (tail, outer) = end.unwrap_or((0, None));
+        let segments =
+            [Segment { messages: self.at.as_ptr(), blocks }, Segment { messages: tails.as_ptr(), blocks: tail }];
+        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, at least `WORDS`, as long as those of the kernels. Every
+        // pointer in `at` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its stream's buffer or its tail, which are borrowed
+        // or owned by `self` and initialized. The engine never advances beyond the count that `start` or `next` returned. The pointer of an idle lane is a
+        // copy of a busy one's. Each tail has the number of blocks that its lane records.
+        unsafe { (self.kernels.side_by_side)(self.chains.0.as_mut_ptr().cast(), &segments, outer) };
+        for at in &mut self.at {
+            *at = at.wrapping_add(blocks * H::BLOCK);
+        }
+        if end.is_some() {
+            for lane in self.lanes.iter_mut().flatten() {
+                lane.stage = Stage::Digest;
+            }
+        }
+    }
+
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        if let [lane] = *lanes {
+            let mut chain = self.chains.get(lane);
+            let segment = Segment { messages: &raw const self.at[lane], blocks };
+            // SAFETY: as for `advance`, with one lane.
+            unsafe { (self.kernels.single)(chain.as_mut_ptr(), &[segment], None) };
+            self.chains.set(lane, &chain);
+        } else {
+            let few = self.kernels.few_lanes;
+            let mut chains = Chains::<H, HASH_LANES>::new();
+            let mut at = [core::ptr::null(); MAX_FEW];
+            // Unused lanes of `few` repeat the first lane.
+            for (i, at) in at[..few].iter_mut().enumerate() {
+                let lane = *lanes.get(i).unwrap_or(&lanes[0]);
+                *at = self.at[lane];
+                chains.set(i, &self.chains.get(lane));
+            }
+            let segment = Segment { messages: at.as_ptr(), blocks };
+            // SAFETY: as for `advance`, with `few` lanes.
+            unsafe { (self.kernels.few)(chains.0.as_mut_ptr().cast(), &[segment], None) };
+            for (i, &lane) in lanes.iter().enumerate() {
+                self.chains.set(lane, &chains.get(i));
+            }
+        }
+        for &lane in lanes {
+            self.at[lane] = self.at[lane].wrapping_add(blocks * H::BLOCK);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! BLAKE2b's compression function (RFC 7693), without a key.
+
+use super::absorb::{self, Absorption, States, row};
+use super::sha2::INITIAL_512;
+use crate::internal::vector::Pairs;
+
+/// Words of a lane: the chaining value, the counter of bytes, and the flag of the last block.
+const WORDS: usize = 10;
+const COUNTER: usize = 8;
+const FLAG: usize = 9;
+
+/// Bytes of a block.
+const BLOCK: usize = 128;
+
+/// BLAKE2b.
+pub struct Blake2b;
+
+impl Blake2b {
+    /// Returns the state before the first block, for a digest of `digest` bytes (RFC 7693, 2.5 and 3.3). The initial values are those of
+    /// SHA-512 (2.6).
+    pub const fn initial(digest: usize) -> [u64; absorb::WORDS] {
+        let mut state = [0; absorb::WORDS];
+        let mut i = 0;
+        while i < INITIAL_512.len() {
+            state[i] = INITIAL_512[i];
+            i += 1;
+        }
+        state[0] ^= 0x0101_0000 ^ digest as u64;
+        state
+    }
+}
+
+impl Absorption for Blake2b {
+    const BLOCK: usize = BLOCK;
+    const WORDS: usize = WORDS;
+    const ROUNDS: usize = 12;
+
+    /// The last block is flagged, even if it is full. So a full block waits until the message continues or ends.
+    fn whole_blocks(bytes: usize) -> usize {
+        bytes.saturating_sub(1) / BLOCK
+    }
+
+    /// The padding is zeros, which the block already holds.
+    fn pad(_: &mut [u8], _: usize, _: u8) {}
+
+    /// Sets the flag, and corrects the counter: the kernel counts the last block as full.
+    fn prepare_last<const N: usize>(states: &mut States<N>, lane: usize, left: usize) {
+        let counter = states.word(COUNTER, lane);
+        *counter = counter.wrapping_add(left as u64).wrapping_sub(BLOCK as u64);
+        *states.word(FLAG, lane) = u64::MAX;
+    }
+}
+
+/// Compresses blocks.
+///
+/// # Safety
+/// As for [`Advance`](super::absorb::Advance), and the CPU has the instructions of `V`.
+#[inline(always)]
+pub(crate) unsafe fn compress<V: Pairs>(
+    state: *mut u64,
+    messages: *const *const u8,
+    blocks: usize,
+    _: usize,
+    _: usize,
+) {
+    // SAFETY: the caller guarantees the preconditions of `load`, `splat`, `gather` and `store`.
+    unsafe {
+        let at = |i: usize| state.add(i * row(V::LANES));
+        let mut chain = [V::load(state); WORDS];
+        for (i, word) in chain.iter_mut().enumerate() {
+            *word = V::load(at(i));
+        }
+        for block in 0..blocks {
+            let words = V::gather(messages, block * BLOCK, false);
+            chain[COUNTER] = chain[COUNTER].add(V::splat(BLOCK as u64));
+            mix(&mut chain, &words);
+        }
+        for (i, word) in chain.iter().enumerate() {
+            word.store(at(i));
+        }
+    }
+}
+
+/// The function F (RFC 7693, 3.2). The high word of the counter is always zero: messages are shorter than 2^64 bytes.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn mix<V: Pairs>(chain: &mut [V; WORDS], m: &[V; 16]) {
+    // SAFETY: guaranteed by the caller.
+    let initial = INITIAL_512.map(|word| unsafe { V::splat(word) });
+    let mut v = [chain[0]; 16];
+    v[..8].copy_from_slice(&chain[..8]);
+    v[8..].copy_from_slice(&initial);
+    v[12] = v[12].xor(chain[COUNTER]);
+    v[14] = v[14].xor(chain[FLAG]);
+    // The function G (3.1). Rotations to the right by 32, 24, 16 and 63 bits are written as rotations to the left.
+    macro_rules! g {
+        ($a:literal $b:literal $c:literal $d:literal, $x:literal $y:literal) => {
+            v[$a] = v[$a].add(m[$x].add(v[$b]));
+            v[$d] = v[$d].xor(v[$a]).rotate_left::<32>();
+            v[$c] = v[$c].add(v[$d]);
+            v[$b] = v[$b].xor(v[$c]).rotate_left::<40>();
+            v[$a] = v[$a].add(m[$y].add(v[$b]));
+            v[$d] = v[$d].xor(v[$a]).rotate_left::<48>();
+            v[$c] = v[$c].add(v[$d]);
+            v[$b] = v[$b].xor(v[$c]).rotate_left::<1>();
+        };
+    }
+    // One round. The arguments are a row of SIGMA (2.7).
+    macro_rules! round {
+        ($s0:literal $s1:literal $s2:literal $s3:literal $s4:literal $s5:literal $s6:literal $s7:literal
+         $s8:literal $s9:literal $s10:literal $s11:literal $s12:literal $s13:literal $s14:literal $s15:literal) => {
+            g!(0 4 8 12, $s0 $s1);
+            g!(1 5 9 13, $s2 $s3);
+            g!(2 6 10 14, $s4 $s5);
+            g!(3 7 11 15, $s6 $s7);
+            g!(0 5 10 15, $s8 $s9);
+            g!(1 6 11 12, $s10 $s11);
+            g!(2 7 8 13, $s12 $s13);
+            g!(3 4 9 14, $s14 $s15);
+        };
+    }
+    round!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    round!(14 10 4 8 9 15 13 6 1 12 0 2 11 7 5 3);
+    round!(11 8 12 0 5 2 15 13 10 14 3 6 7 1 9 4);
+    round!(7 9 3 1 13 12 11 14 2 6 5 10 4 0 15 8);
+    round!(9 0 5 7 2 4 10 15 14 1 11 12 6 8 3 13);
+    round!(2 12 6 10 0 11 8 3 4 13 7 5 15 14 1 9);
+    round!(12 5 1 15 14 13 4 10 0 7 6 3 9 2 8 11);
+    round!(13 11 7 14 12 1 3 9 5 0 15 4 8 6 2 10);
+    round!(6 15 14 9 11 3 0 8 12 2 13 7 1 4 10 5);
+    round!(10 2 8 4 7 6 1 5 15 11 9 14 3 12 13 0);
+    // Rounds 10 and 11 use the first two rows again.
+    round!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    round!(14 10 4 8 9 15 13 6 1 12 0 2 11 7 5 3);
+    for i in 0..8 {
+        chain[i] = chain[i].xor3(v[i], v[i + 8]);
+    }
+}

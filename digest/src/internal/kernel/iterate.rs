@@ -1,0 +1,24 @@
+//! Chains of HMACs, each over the one before, that stay in registers for many steps.
+
+use super::{Compression, MAX_BLOCK};
+
+/// Chains side by side. Rows are those of [`Compress`](super::Compress): word `i` of lane `l` is at `i * row(lanes) + l`.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "no other CPU has such a kernel"))]
+pub struct Iteration<'a, H: Compression> {
+    /// The chaining values after the inner key block, and after the outer one.
+    pub(crate) keys: [*const H::Word; 2],
+    /// The latest HMAC of each chain; the kernel replaces it.
+    pub(crate) digests: *mut H::Word,
+    /// The XOR of all HMACs of each chain.
+    pub(crate) sums: *mut H::Word,
+    /// The padded block after a key block; the digest replaces its first bytes.
+    pub(crate) frame: &'a [u8; MAX_BLOCK],
+    /// Bytes of the digest.
+    pub(crate) digest: usize,
+}
+
+/// Advances chains by `steps` steps.
+///
+/// # Safety
+/// The CPU has the instructions the function was compiled for; rows are valid for `Compression::WORDS` words of each lane.
+pub type Iterate<H> = unsafe fn(iteration: &mut Iteration<'_, H>, steps: u64);

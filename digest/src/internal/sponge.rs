@@ -1,0 +1,452 @@
+//! SHA-3, HMAC over it, SHAKE, TurboSHAKE and BLAKE2b on lanes: messages, streams, padding.
+//!
+//! They differ from the hash functions of `hash`. Block sizes vary; the last block is always padded separately; there is no
+//! length field; and a digest may be longer than a block. Blocks of zeros are then absorbed, which only apply the permutation.
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use zeroize::Zeroize;
+
+use crate::algorithm::Algorithm;
+use crate::chain::Chain;
+use crate::internal::dispatch::sponge::{Function, Kernels};
+use crate::internal::engine::{self, Lanes};
+use crate::internal::kernel::absorb::{SPONGE_LANES, States, WORDS};
+use crate::internal::kernel::keccak;
+use crate::internal::wipe::{in_own_frame, overwrite};
+use crate::messages::Messages;
+
+/// Bytes of the longest block (SHAKE128).
+const MAX_BLOCK: usize = 168;
+
+/// Stack bytes that kernels and their callers use: at most three states of eight lanes.
+const STACK: usize = 8 << 10;
+
+/// The starting state of every message of a session, and its end. For HMAC this is the key: the states after the inner and the
+/// outer key block.
+pub struct Start<F> {
+    state: [u64; WORDS],
+    outer: Option<[u64; WORDS]>,
+    /// Bytes of the untruncated result.
+    digest: usize,
+    /// Zero bytes digested after the message, at most one.
+    zeros: usize,
+    /// The domain separation bits, with the first bit of the padding.
+    domain: u8,
+    function: PhantomData<F>,
+}
+
+impl<F: Function> Start<F> {
+    /// A plain digest of `digest` bytes.
+    pub const fn digest(initial: [u64; WORDS], digest: usize) -> Self {
+        Start { state: initial, outer: None, digest, zeros: 0, domain: keccak::SHA3, function: PhantomData }
+    }
+
+    /// A digest of any length, with its own domain bits and `zeros` zero bytes, at most one, after each message.
+    pub const fn xof(digest: usize, zeros: usize, domain: u8) -> Self {
+        Start { state: keccak::INITIAL, outer: None, digest, zeros, domain, function: PhantomData }
+    }
+
+    /// HMAC (RFC 2104) with a key of any length. Leaves copies of the key on the stack; the caller overwrites them.
+    pub fn hmac(kernels: Kernels, initial: [u64; WORDS], digest: usize, key: &[u8]) -> Self {
+        Self::hmac_over(kernels, &Start::digest(initial, digest), key)
+    }
+
+    /// HMAC over the function that starts as `plain`.
+    pub(crate) fn hmac_over(kernels: Kernels, plain: &Self, key: &[u8]) -> Self {
+        let Start { state: initial, digest, domain, .. } = *plain;
+        let mut block = [0; MAX_BLOCK];
+        if key.len() > F::BLOCK {
+            run_one(kernels, Job { start: plain, stream: None, input: key, output: Some(&mut block[..digest]) });
+        } else {
+            block[..key.len()].copy_from_slice(key);
+        }
+        let after_pad = |pad: u8| {
+            let mut state = initial;
+            let padded = block.map(|byte| byte ^ pad);
+            let message = padded.as_ptr();
+            // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, a state has all words of any
+            // function, and the buffer has the length of the longest block.
+            unsafe { (kernels.single)(state.as_mut_ptr(), &raw const message, 1, F::BLOCK, F::ROUNDS) };
+            state
+        };
+        let outer = Some(after_pad(0x5c));
+        Start { state: after_pad(0x36), outer, digest, zeros: 0, domain, function: PhantomData }
+    }
+
+    /// The state before the message.
+    pub fn initial(&self) -> [u64; WORDS] {
+        self.state
+    }
+
+    /// Bytes of the untruncated result.
+    pub fn size(&self) -> usize {
+        self.digest
+    }
+
+    /// Returns true if there is a key.
+    pub fn is_keyed(&self) -> bool {
+        self.outer.is_some()
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+impl<F: Function> Start<F> {
+    /// The secret states, as they are in memory.
+    pub fn secrets(&self) -> Vec<Vec<u8>> {
+        let states = [&self.state].into_iter().chain(self.outer.as_ref());
+        states.map(|state| state.iter().flat_map(|word| word.to_ne_bytes()).collect()).collect()
+    }
+}
+
+impl<F> Drop for Start<F> {
+    fn drop(&mut self) {
+        self.state.zeroize();
+        self.outer.zeroize();
+    }
+}
+
+/// A message that arrives in pieces.
+pub struct Stream<F> {
+    state: [u64; WORDS],
+    buffer: [u8; MAX_BLOCK],
+    /// Bytes in `buffer`, at most a block.
+    buffered: usize,
+    function: PhantomData<F>,
+}
+
+impl<F: Function> Stream<F> {
+    /// Starts a message.
+    pub fn new(start: &Start<F>) -> Self {
+        Stream { state: start.state, buffer: [0; MAX_BLOCK], buffered: 0, function: PhantomData }
+    }
+
+    /// Completes the buffered block from the start of `input`. Returns true if that block must be absorbed now, and the rest of
+    /// the input.
+    fn fill_up<'i>(&mut self, input: &'i [u8]) -> (bool, &'i [u8]) {
+        if self.buffered == 0 {
+            return (false, input);
+        }
+        let (piece, rest) = input.split_at(input.len().min(F::BLOCK - self.buffered));
+        self.buffer[self.buffered..][..piece.len()].copy_from_slice(piece);
+        let is_whole = F::whole_blocks(self.buffered + input.len()) > 0;
+        self.buffered = if is_whole { 0 } else { self.buffered + piece.len() };
+        (is_whole, rest)
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+impl<F> Stream<F> {
+    /// The state, as it is in memory.
+    pub fn secret(&self) -> Vec<u8> {
+        self.state.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+}
+
+impl<F> Clone for Stream<F> {
+    fn clone(&self) -> Self {
+        Stream { state: self.state, buffer: self.buffer, buffered: self.buffered, function: PhantomData }
+    }
+}
+
+impl<F> Drop for Stream<F> {
+    fn drop(&mut self) {
+        self.state.zeroize();
+        self.buffer.zeroize();
+    }
+}
+
+/// One request: `input` is the next piece of `stream`, or the whole message if there is no stream. With an `output` the message
+/// ends: its digest is written there, cut to the length of `output`, and the stream restarts.
+pub struct Job<'a, F> {
+    pub start: &'a Start<F>,
+    pub stream: Option<&'a mut Stream<F>>,
+    pub input: &'a [u8],
+    pub output: Option<&'a mut [u8]>,
+}
+
+/// Runs jobs side by side. With `keyed`, wipes the stack afterwards: Keccak can be inverted from any full state.
+pub fn run<'a, F: Function>(kernels: Kernels, keyed: bool, jobs: impl Iterator<Item = Job<'a, F>>) {
+    if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        // There is one lane.
+        return jobs.for_each(|job| run_one(kernels, job));
+    }
+    in_own_frame(|| {
+        engine::run::<SPONGE_LANES, _>(&mut SpongeLanes::<F, SPONGE_LANES>::new(kernels, kernels.lanes), jobs);
+    });
+    if keyed {
+        overwrite::<STACK>();
+    }
+}
+
+/// Runs one job with the kernel for a single message.
+pub fn run_one<F: Function>(kernels: Kernels, job: Job<'_, F>) {
+    let keyed = job.start.is_keyed();
+    in_own_frame(|| engine::run_one(&mut SpongeLanes::<F, 1>::new(kernels, 1), job));
+    if keyed {
+        overwrite::<STACK>();
+    }
+}
+
+/// Runs whole messages side by side, each after the bytes in `prefix`, if there is one. Writes their digests, one after the other.
+pub(crate) fn run_whole<F: Function>(
+    kernels: Kernels,
+    start: &Start<F>,
+    prefix: Option<&Stream<F>>,
+    messages: &dyn Messages,
+    output: &mut [u8],
+) {
+    let mut streams = [const { None }; SPONGE_LANES];
+    let mut first = 0;
+    // With a prefix, each message of a round has a copy of its state.
+    let round = if prefix.is_some() { SPONGE_LANES } else { messages.count().max(1) };
+    for outputs in output.chunks_mut(round * start.digest) {
+        streams.fill_with(|| prefix.cloned());
+        let mut streams = streams.iter_mut();
+        let mut jobs = outputs.chunks_exact_mut(start.digest).zip(first..).filter_map(|(output, index)| {
+            let stream = streams.next().and_then(Option::as_mut);
+            let Some(input) = messages.message(index) else {
+                output.fill(0);
+                return None;
+            };
+            Some(Job { start, stream, input, output: Some(output) })
+        });
+        if messages.count() == 1 {
+            jobs.for_each(|job| run_one(kernels, job));
+        } else {
+            run(kernels, start.is_keyed(), &mut jobs);
+        }
+        first += SPONGE_LANES;
+    }
+}
+
+/// Advances chains of HMACs by `steps` steps, side by side. Leaves copies of keys and digests on the stack.
+pub(crate) fn iterate<F: Function>(kernels: Kernels, chains: &mut [Chain<'_, Start<F>>], steps: u64) {
+    for chains in chains.chunks_mut(SPONGE_LANES) {
+        let mut before = [[0; Algorithm::MAX_DIGEST]; SPONGE_LANES];
+        for _ in 0..steps {
+            for (before, chain) in before.iter_mut().zip(&*chains) {
+                before[..chain.digest.len()].copy_from_slice(chain.digest);
+            }
+            let jobs = chains.iter_mut().zip(&before).map(|(Chain { start, digest, .. }, before)| {
+                let input = &before[..digest.len()];
+                Job { start: *start, stream: None, input, output: Some(&mut **digest) }
+            });
+            run(kernels, false, jobs);
+            for Chain { digest, sum, .. } in &mut *chains {
+                sum.iter_mut().zip(&**digest).for_each(|(sum, byte)| *sum ^= byte);
+            }
+        }
+    }
+}
+
+/// The next stage of a lane.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// The block that a stream has buffered.
+    Head,
+    /// The whole blocks of the input.
+    Body,
+    /// The padded block; nothing for a stream that continues.
+    Tail,
+    /// The padded block, if the zeros after the message have filled the block before it.
+    Padding,
+    /// HMAC's outer block, over the digest.
+    Outer,
+    /// Write the digest, or its next block.
+    Digest,
+}
+
+/// The request of a lane.
+struct Lane<'a, F> {
+    start: &'a Start<F>,
+    stream: Option<&'a mut Stream<F>>,
+    output: Option<&'a mut [u8]>,
+    stage: Stage,
+    /// The whole blocks of the input.
+    body: &'a [u8],
+    /// The remainder after `body`.
+    rest: &'a [u8],
+}
+
+/// The last block of a message. Only blocks that a lane reads are initialized.
+type Tail = [MaybeUninit<u8>; MAX_BLOCK];
+
+/// Fills a block with zeros.
+#[inline(always)]
+fn zeros(block: &mut [MaybeUninit<u8>]) -> &mut [u8] {
+    block.fill(MaybeUninit::new(0));
+    // SAFETY: every byte was just initialized.
+    unsafe { block.assume_init_mut() }
+}
+
+/// Lanes of a function: one, or [`SPONGE_LANES`], of which the first `count` are in use.
+struct SpongeLanes<'a, F: Function, const N: usize> {
+    kernels: Kernels,
+    count: usize,
+    states: States<N>,
+    /// The next address that each lane reads.
+    at: [*const u8; N],
+    lanes: [Option<Lane<'a, F>>; N],
+    tails: [Tail; N],
+}
+
+impl<F: Function, const N: usize> SpongeLanes<'_, F, N> {
+    fn new(kernels: Kernels, count: usize) -> Self {
+        SpongeLanes {
+            kernels,
+            count,
+            states: States([[0; N]; WORDS]),
+            at: [core::ptr::null(); N],
+            lanes: [const { None }; N],
+            tails: [[MaybeUninit::uninit(); MAX_BLOCK]; N],
+        }
+    }
+}
+
+impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
+    type Job = Job<'a, F>;
+
+    fn lanes(&self) -> usize {
+        self.count
+    }
+
+    fn break_even(&self) -> usize {
+        self.kernels.break_even
+    }
+
+    fn few(&self) -> usize {
+        1
+    }
+
+    fn start(&mut self, lane: usize, job: Job<'a, F>) -> usize {
+        let Job { start, mut stream, input, output } = job;
+        debug_assert!(output.as_ref().is_none_or(|output| output.len() <= start.digest));
+        self.states.set(F::WORDS, lane, stream.as_ref().map_or(&start.state, |stream| &stream.state));
+        let (head, rest) = match &mut stream {
+            None => (false, input),
+            Some(stream) => stream.fill_up(input),
+        };
+        let (body, rest) = rest.split_at(F::whole_blocks(rest.len()) * F::BLOCK);
+        let stage = if head { Stage::Head } else { Stage::Body };
+        self.lanes[lane] = Some(Lane { start, stream, output, stage, body, rest });
+        self.next(lane)
+    }
+
+    fn next(&mut self, lane: usize) -> usize {
+        let Some(job) = &mut self.lanes[lane] else { return 0 };
+        let tail = &mut self.tails[lane][..F::BLOCK];
+        let (at, blocks) = match (job.stage, &mut job.stream) {
+            (Stage::Head, Some(stream)) => {
+                job.stage = Stage::Body;
+                (stream.buffer.as_ptr(), 1)
+            }
+            (Stage::Head | Stage::Body, _) if !job.body.is_empty() => {
+                job.stage = Stage::Tail;
+                (job.body.as_ptr(), job.body.len() / F::BLOCK)
+            }
+            (Stage::Head | Stage::Body | Stage::Tail, stream) if job.output.is_some() => {
+                // Either the rest of the input starts a block, or all of it went into the stream's buffer.
+                let left = match stream {
+                    Some(stream) if stream.buffered > 0 => &stream.buffer[..stream.buffered],
+                    _ => job.rest,
+                };
+                let tail = zeros(tail);
+                tail[..left.len()].copy_from_slice(left);
+                let left = left.len() + job.start.zeros;
+                if job.start.zeros > 0 && left == F::BLOCK {
+                    job.stage = Stage::Padding;
+                } else {
+                    job.stage = if job.start.is_keyed() { Stage::Outer } else { Stage::Digest };
+                    F::pad(tail, left, job.start.domain);
+                    F::prepare_last(&mut self.states, lane, left);
+                }
+                (tail.as_ptr(), 1)
+            }
+            (Stage::Padding, _) => {
+                job.stage = Stage::Digest;
+                let tail = zeros(tail);
+                F::pad(tail, 0, job.start.domain);
+                (tail.as_ptr(), 1)
+            }
+            (Stage::Head | Stage::Body | Stage::Tail, stream) => {
+                if let Some(stream) = stream {
+                    if !job.rest.is_empty() {
+                        stream.buffer[..job.rest.len()].copy_from_slice(job.rest);
+                        stream.buffered = job.rest.len();
+                    }
+                    stream.state = self.states.get(lane);
+                }
+                (core::ptr::null(), 0)
+            }
+            (Stage::Outer, _) => {
+                job.stage = Stage::Digest;
+                let tail = zeros(tail);
+                let digest = job.start.digest;
+                self.states.write(lane, &mut tail[..digest]);
+                F::pad(tail, digest, job.start.domain);
+                if let Some(outer) = &job.start.outer {
+                    self.states.set(F::WORDS, lane, outer);
+                }
+                F::prepare_last(&mut self.states, lane, digest);
+                (tail.as_ptr(), 1)
+            }
+            (Stage::Digest, stream) => {
+                let output = job.output.take().unwrap_or_default();
+                let (block, rest) = output.split_at_mut(output.len().min(F::BLOCK));
+                self.states.write(lane, block);
+                if rest.is_empty() {
+                    if let Some(stream) = stream {
+                        stream.state = job.start.state;
+                        stream.buffer.zeroize();
+                        stream.buffered = 0;
+                    }
+                    (core::ptr::null(), 0)
+                } else {
+                    job.output = Some(rest);
+                    (zeros(tail).as_ptr(), 1)
+                }
+            }
+        };
+        self.at[lane] = at;
+        if blocks == 0 {
+            self.lanes[lane] = None;
+        }
+        blocks
+    }
+
+    fn shadow(&mut self, idle: usize, busy: usize) {
+        self.at[idle] = self.at[busy];
+    }
+
+    fn advance(&mut self, blocks: usize, _: bool) {
+        assert!(N == SPONGE_LANES && self.count == self.kernels.lanes);
+        // SAFETY: the CPU has the instructions because `kernels` exists. `states` has at least as many rows as the function has
+        // words, as long as those of the kernels. Every pointer in `at` is readable for `blocks` blocks. The pointer of a
+        // busy lane is into its input, its stream's buffer or its tail, all borrowed or owned by `self`. The engine never
+        // advances beyond the count that `next` returned. The pointer of an idle lane is a copy of a busy one's.
+        unsafe {
+            let (states, at) = (self.states.0.as_mut_ptr().cast(), self.at.as_ptr());
+            (self.kernels.side_by_side)(states, at, blocks, F::BLOCK, F::ROUNDS);
+        }
+        for at in &mut self.at {
+            *at = at.wrapping_add(blocks * F::BLOCK);
+        }
+    }
+
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        for &lane in lanes {
+            let at = &mut self.at[lane];
+            let mut state = self.states.get(lane);
+            // SAFETY: as for `advance`, with one lane.
+            unsafe { (self.kernels.single)(state.as_mut_ptr(), at, blocks, F::BLOCK, F::ROUNDS) };
+            self.states.set(F::WORDS, lane, &state);
+            state.zeroize();
+            *at = at.wrapping_add(blocks * F::BLOCK);
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,80 @@
+//! The operations that all registers of x86-64 have under different names.
+
+/// The operations of `Vector` that are one instruction each, for a register type around one of `core::arch`. A value of the type
+/// proves that the CPU has its instructions. Callers of `splat` and `load`, which create the first value, guarantee it.
+macro_rules! common {
+    ($word:ty, $lanes:literal, $set1:ident, $load:ident, $store:ident, $add:ident, $and:ident, $or:ident, $xor:ident) => {
+        type Word = $word;
+        const LANES: usize = $lanes;
+
+        #[inline(always)]
+        unsafe fn splat(word: $word) -> Self {
+            // SAFETY: the caller promises the instructions.
+            Self(unsafe { $set1(word.cast_signed()) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const $word) -> Self {
+            // SAFETY: the caller promises the instructions, and a readable range as wide as the register.
+            Self(unsafe { $load(from.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut $word) {
+            // SAFETY: a value of this type exists, so the CPU has the instructions; the caller promises a writable range as wide
+            // as the register.
+            unsafe { $store(to.cast(), self.0) }
+        }
+
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: a value of this type exists, so the CPU has the instructions.
+            Self(unsafe { $add(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn and(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $and(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn or(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $or(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $xor(self.0, other.0) })
+        }
+    };
+}
+
+/// The remaining operations before AVX-512, which adds rotations and three-operand logic.
+macro_rules! before_avx512 {
+    ($word:ty, $set1:ident, $shl:ident, $shr:ident, $or:ident, $xor:ident) => {
+        #[inline(always)]
+        fn not(self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $xor(self.0, $set1(-1)) })
+        }
+
+        #[inline(always)]
+        fn rotate_left<const N: u32>(self) -> Self {
+            // SAFETY: as for `add`. The counts are constant, so these compile to shifts with immediates.
+            Self(unsafe {
+                let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));
+                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
+                $or(left, right)
+            })
+        }
+
+        #[inline(always)]
+        fn shift_right<const N: u32>(self) -> Self {
+            // SAFETY: as for `add`.
+            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N.cast_signed())) })
+        }
+    };
+}

@@ -1,0 +1,73 @@
+//! Wipes keys off the stack.
+
+/// Runs `work` in its own frame, so that [`overwrite`] covers all of its stack.
+#[inline(never)]
+pub fn in_own_frame<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+/// Overwrites `DEPTH` bytes of the stack below the caller's frame.
+#[inline(never)]
+#[allow(clippy::large_stack_arrays, reason = "the array overwrites the stack")]
+pub fn overwrite<const DEPTH: usize>() {
+    // `black_box` keeps the compiler from removing the zeros. Not `&[0; DEPTH]`, which is static.
+    let mut zeros = [0u8; DEPTH];
+    core::hint::black_box(&mut zeros);
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use crate::internal::dispatch::sponge::Function;
+    use crate::internal::kernel::keccak::{INITIAL, Keccak};
+    use crate::internal::sponge;
+    use crate::internal::stack::{holds, stack_after};
+    use crate::level::every_level;
+    use crate::random::Random;
+
+    /// The key, HMAC's pads, and the states after them.
+    fn secrets_of<F: Function>(start: &sponge::Start<F>, key: &[u8]) -> Vec<Vec<u8>> {
+        let pad = |with: u8| key.iter().map(|byte| byte ^ with).collect();
+        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(start.secrets()).collect()
+    }
+
+    /// Messages and streams of HMAC over SHA-3. Given a known message, any state of it leads back to the keyed states, so all
+    /// states are secret.
+    #[test]
+    #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
+    fn hmac_over_sha3_leaves_no_key_or_state_on_the_stack() {
+        let random = Random::new(0x7368_6133);
+        for level in every_level() {
+            let kernels = <Keccak<136>>::kernels(level);
+            let key = random.bytes(32);
+            let start = sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key);
+            // Pieces, so that the stream holds the state after them.
+            let pieces = random.bytes(3 * 136 + 50);
+            let mut expected = sponge::Stream::new(&start);
+            let update = |stream: &mut sponge::Stream<Keccak<136>>, input: &[u8]| {
+                sponge::run_one(kernels, sponge::Job { start: &start, stream: Some(stream), input, output: None });
+            };
+            update(&mut expected, &pieces);
+            let mut secrets = secrets_of(&start, &key);
+            secrets.push(expected.secret());
+            // One by one and side by side.
+            for count in [1, 2, 5, 19] {
+                let mut streams: Vec<_> = (0..count).map(|_| sponge::Stream::new(&start)).collect();
+                let mut macs = vec![[0; 32]; count];
+                let stack = stack_after(|| {
+                    if count == 1 {
+                        update(&mut streams[0], &pieces);
+                    }
+                    let jobs = streams.iter_mut().map(|stream| (Some(stream), &pieces[..], None));
+                    let whole = macs.iter_mut().map(|mac| (None, &pieces[..], Some(&mut mac[..])));
+                    let jobs = jobs.chain(whole);
+                    sponge::run(
+                        kernels,
+                        true,
+                        jobs.map(|(stream, input, output)| sponge::Job { start: &start, stream, input, output }),
+                    );
+                });
+                assert!(!holds(&stack, &secrets), "{level:?}, {count}");
+            }
+        }
+    }
+}

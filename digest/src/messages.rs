@@ -1,0 +1,21 @@
+//! The messages of one call.
+
+pub(crate) trait Messages {
+    fn count(&self) -> usize;
+
+    /// A message, or `None` if it is missing; its digest is then zeros.
+    fn message(&self, index: usize) -> Option<&[u8]>;
+}
+
+pub(crate) struct Slices<'a, T>(pub(crate) &'a [T]);
+
+impl<T: AsRef<[u8]>> Messages for Slices<'_, T> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn message(&self, index: usize) -> Option<&[u8]> {
+        Some(self.0[index].as_ref())
+    }
+}

@@ -1,0 +1,181 @@
+//! Nodes of binary hash trees: digests of pairs of digests.
+
+use crate::algorithm::Algorithm;
+use crate::error::Error;
+use crate::family::{Family, Work, plain};
+use crate::internal::dispatch::node::Kernels;
+use crate::level::Level;
+use crate::messages::Messages;
+
+/// A digest of 32 bytes: a leaf or an inner node of a tree.
+pub type Node = [u8; 32];
+
+/// The hash function of a tree's inner nodes. A parent is the digest of its two children, 64 bytes, without a prefix.
+///
+/// Trees with a byte before each node (RFC 6962) use [`digest_many_after`](crate::digest_many_after).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeHash {
+    /// SHA-256, as in Ethereum's SSZ.
+    Sha256,
+    /// SHA-256 of the SHA-256, as in Bitcoin's blocks.
+    Sha256d,
+    /// Keccak-256, as in Ethereum's contracts.
+    Keccak256,
+    /// SHA3-256.
+    Sha3_256,
+    /// BLAKE2b with 32 bytes.
+    Blake2b256,
+}
+
+/// Writes the parents of `children`: parent `i` is the digest of children `2i` and `2i + 1`.
+///
+/// ```
+/// use gantry_digest::{NodeHash, hash_pairs};
+///
+/// let mut parent = [[0; 32]];
+/// hash_pairs(NodeHash::Sha256, &[[0; 32]; 2], &mut parent)?;
+/// assert_eq!(parent[0][..4], [0xf5, 0xa5, 0xfd, 0x42]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+pub fn hash_pairs(function: NodeHash, children: &[Node], parents: &mut [Node]) -> Result<(), Error> {
+    if !children.len().is_multiple_of(2) {
+        return Err(Error::OddNodes { nodes: children.len() });
+    }
+    if parents.len() != children.len() / 2 {
+        let (needed, found) = (size_of_val(children) / 2, size_of_val(parents));
+        return Err(Error::OutputLength { needed, found });
+    }
+    let (level, pairs) = (Level::in_use(), children.as_flattened());
+    match function.kernel() {
+        Kernel::Sha256 { twice } => {
+            let (from, to) = (pairs.as_ptr(), parents.as_mut_ptr().cast());
+            // SAFETY: there are twice as many children as parents, and the slices do not overlap.
+            unsafe { Kernels::new(level).run(from, to, parents.len(), twice) };
+        }
+        Kernel::Messages(algorithm) => {
+            plain(algorithm).with(Pairs { level, bytes: pairs, output: parents.as_flattened_mut() });
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the first half of the nodes by the parents of all. Returns the parents; the other half holds any bytes afterwards.
+pub fn hash_pairs_in_place(function: NodeHash, nodes: &mut [Node]) -> Result<&mut [Node], Error> {
+    if !nodes.len().is_multiple_of(2) {
+        return Err(Error::OddNodes { nodes: nodes.len() });
+    }
+    let (level, parents) = (Level::in_use(), nodes.len() / 2);
+    match function.kernel() {
+        Kernel::Sha256 { twice } => {
+            let nodes = nodes.as_mut_ptr().cast::<u8>();
+            // SAFETY: there are twice as many nodes as parents, at the same address.
+            unsafe { Kernels::new(level).run(nodes, nodes, parents, twice) };
+        }
+        Kernel::Messages(algorithm) => {
+            let mut done = 0;
+            while done < parents {
+                let count = BATCH.min(parents - done);
+                let mut copy = [[0; 32]; 2 * BATCH];
+                let copy = &mut copy[..2 * count];
+                copy.copy_from_slice(&nodes[2 * done..][..2 * count]);
+                let output = nodes[done..done + count].as_flattened_mut();
+                plain(algorithm).with(Pairs { level, bytes: copy.as_flattened(), output });
+                done += count;
+            }
+        }
+    }
+    Ok(&mut nodes[..parents])
+}
+
+/// Writes all inner nodes above the leaves, the lowest level first and the root last: one fewer than there are leaves. Their number must be a power
+/// of two; a tree of one leaf is this leaf, and has no inner nodes.
+pub fn merkle_tree(function: NodeHash, leaves: &[Node], nodes: &mut [Node]) -> Result<(), Error> {
+    if !leaves.len().is_power_of_two() {
+        return Err(Error::NotAPowerOfTwo { nodes: leaves.len() });
+    }
+    if nodes.len() != leaves.len() - 1 {
+        let (needed, found) = (size_of_val(leaves) - size_of::<Node>(), size_of_val(nodes));
+        return Err(Error::OutputLength { needed, found });
+    }
+    let (mut below, mut rest) = (leaves, nodes);
+    while below.len() > 1 {
+        let (level, above) = rest.split_at_mut(below.len() / 2);
+        hash_pairs(function, below, level)?;
+        (below, rest) = (level, above);
+    }
+    Ok(())
+}
+
+/// Returns the root of the tree over these leaves, whose number must be a power of two. The leaves are overwritten.
+///
+/// ```
+/// use gantry_digest::{NodeHash, merkle_root};
+///
+/// let mut leaves = vec![[0; 32]; 8];
+/// let root = merkle_root(NodeHash::Sha256, &mut leaves)?;
+/// assert_eq!(root[..4], [0xc7, 0x80, 0x09, 0xfd]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+pub fn merkle_root(function: NodeHash, leaves: &mut [Node]) -> Result<Node, Error> {
+    if !leaves.len().is_power_of_two() {
+        return Err(Error::NotAPowerOfTwo { nodes: leaves.len() });
+    }
+    let mut level = leaves;
+    while level.len() > 1 {
+        level = hash_pairs_in_place(function, level)?;
+    }
+    Ok(level[0])
+}
+
+/// Pairs copied at a time, in place.
+const BATCH: usize = 32;
+
+/// How a function digests pairs.
+enum Kernel {
+    /// Kernels for pairs.
+    Sha256 { twice: bool },
+    /// Each pair is a message of 64 bytes.
+    Messages(Algorithm),
+}
+
+impl NodeHash {
+    fn kernel(self) -> Kernel {
+        match self {
+            NodeHash::Sha256 => Kernel::Sha256 { twice: false },
+            NodeHash::Sha256d => Kernel::Sha256 { twice: true },
+            NodeHash::Keccak256 => Kernel::Messages(Algorithm::Keccak256),
+            NodeHash::Sha3_256 => Kernel::Messages(Algorithm::Sha3_256),
+            NodeHash::Blake2b256 => Kernel::Messages(Algorithm::Blake2b256),
+        }
+    }
+}
+
+struct Pairs<'a> {
+    level: Level,
+    bytes: &'a [u8],
+    output: &'a mut [u8],
+}
+
+impl Work for Pairs<'_> {
+    type Output = ();
+
+    fn with<F: Family>(self, start: &F::Start) {
+        F::run_whole(self.level, start, None, &PairMessages(self.bytes), self.output);
+    }
+}
+
+struct PairMessages<'a>(&'a [u8]);
+
+impl Messages for PairMessages<'_> {
+    fn count(&self) -> usize {
+        self.0.len() / 64
+    }
+
+    fn message(&self, index: usize) -> Option<&[u8]> {
+        Some(&self.0[64 * index..][..64])
+    }
+}
+
+#[cfg(test)]
+mod tests;
