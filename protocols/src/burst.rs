@@ -1,66 +1,66 @@
-//! The three steps of a burst, whatever the protocol: frame, crypt, finish.
+//! The three steps of a burst of any protocol: frame, crypt, finish.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
 use crate::crypt::{Keys, Task, Tasks, Work};
-use crate::packet::{Packet, Refused};
+use crate::packet::{Packet, PacketError};
 
-/// A packet that the first step has taken in hand.
-pub(crate) struct Begun<N> {
-    /// The part of the buffer that devices get.
-    pub(crate) lent: Range<usize>,
-    /// What the last step has to know.
-    pub(crate) notes: N,
+/// A packet that the first step has framed.
+pub(crate) struct FramedPacket<N> {
+    /// The part of the buffer that devices process.
+    pub(crate) device_range: Range<usize>,
+    /// Data for the last step.
+    pub(crate) state: N,
 }
 
-/// Leads a burst of packets, each with its end of an association, through three steps.
+/// Takes a burst of packets, each with its end of an association, through three steps.
 ///
-/// `begin` fills in the work on a packet. It changes nothing if it refuses the packet, and leaves out those for which it has `None`.
-/// `crypt` is what devices do with all others. `end` says where each lies then, from where its data lie in the part that was lent; what
-/// was refused, or is now, is discarded.
+/// `begin` describes the work on a packet. It returns `None` for a packet that needs no device, and leaves a refused packet unchanged.
+/// `crypt` runs the devices on all others. `end` maps the data's range within `device_range` to the packet's final range in the buffer.
+/// An error of `crypt` or `end` discards the packet.
 pub(crate) fn run<E, N>(
     burst: &mut [(&E, &mut Packet<'_>)],
     keys: impl Fn(&E) -> &Keys,
-    mut begin: impl FnMut(&E, &mut Packet<'_>, &mut Work) -> Result<Option<Begun<N>>, Refused>,
+    mut begin: impl FnMut(&E, &mut Packet<'_>, &mut Work) -> Result<Option<FramedPacket<N>>, PacketError>,
     crypt: impl FnOnce(&mut [Task<'_>]),
-    mut end: impl FnMut(&E, &mut Packet<'_>, N, Result<Range<usize>, Refused>) -> Result<Range<usize>, Refused>,
+    mut end: impl FnMut(&E, &mut Packet<'_>, N, Result<Range<usize>, PacketError>) -> Result<Range<usize>, PacketError>,
 ) {
-    // As many as a burst has in most programs need no memory from the heap.
+    // Most bursts fit without an allocation.
     let mut works = SmallVec::<[Work; 32]>::new();
-    let mut begun = SmallVec::<[Option<Begun<N>>; 32]>::new();
+    let mut framed = SmallVec::<[Option<FramedPacket<N>>; 32]>::new();
     works.extend(std::iter::repeat_with(Work::default).take(burst.len()));
     for ((association, packet), work) in burst.iter_mut().zip(&mut works) {
-        begun.push(begin(association, packet, work).unwrap_or_else(|why| {
-            packet.refuse(why);
+        framed.push(begin(association, packet, work).unwrap_or_else(|error| {
+            packet.refuse(error);
             None
         }));
     }
-    let lent = burst.iter_mut().zip(&mut works).zip(&begun);
-    let mut tasks: Tasks<'_> = lent
-        .filter_map(|(((association, packet), work), begun)| {
-            let packet = &mut packet.buffer()[begun.as_ref()?.lent.clone()];
+    let works_and_packets = burst.iter_mut().zip(&mut works).zip(&framed);
+    let mut tasks: Tasks<'_> = works_and_packets
+        .filter_map(|(((association, packet), work), framed)| {
+            let packet = &mut packet.buffer()[framed.as_ref()?.device_range.clone()];
             Some(Task { keys: keys(association), packet, work })
         })
         .collect();
     crypt(&mut tasks);
     drop(tasks);
-    for (((association, packet), work), begun) in burst.iter_mut().zip(works).zip(begun) {
-        let Some(Begun { notes, .. }) = begun else { continue };
-        match end(association, packet, notes, work.refused.map_or(Ok(work.data), Err)) {
-            Ok(range) => packet.is_in(range),
-            Err(why) => packet.discard(why),
+    for (((association, packet), work), framed) in burst.iter_mut().zip(works).zip(framed) {
+        let Some(FramedPacket { state, .. }) = framed else { continue };
+        match end(association, packet, state, work.refused.map_or(Ok(work.data), Err)) {
+            Ok(range) => packet.complete(range),
+            Err(error) => packet.discard(error),
         }
     }
 }
 
-/// The same for one packet, by the function that a protocol has for bursts.
+/// Runs a protocol's function for bursts on one packet.
 pub(crate) fn one<E>(
     end: &E,
     packet: &mut Packet<'_>,
     run: impl FnOnce(&mut [(&E, &mut Packet<'_>)]),
-) -> Result<(), Refused> {
+) -> Result<(), PacketError> {
     run(&mut [(end, packet)]);
     packet.verdict().map_err(Clone::clone)
 }

@@ -1,4 +1,4 @@
-//! The work of devices on a burst of packets, whatever the protocol: one batch for each step.
+//! The devices' work on a burst of packets, for every protocol: one batch per step.
 
 use std::ops::Range;
 
@@ -8,30 +8,30 @@ use gantry_core::{Buffers, Error, Operation, Outcome, Request, Session, tags_equ
 use smallvec::SmallVec;
 use zeroize::Zeroize;
 
-use crate::packet::Refused;
-use crate::whole::{self, Content};
+use crate::packet::PacketError;
+use crate::whole_packet::{self, PacketFields};
 
 /// The keys of one direction of an association.
 #[derive(Debug)]
 pub(crate) enum Keys {
     /// One operation encrypts and authenticates.
-    Joint(Session),
-    /// One encrypts, if any does, and another authenticates what came of it.
-    Apart {
+    Combined(Session),
+    /// One operation encrypts, unless the suite has no encryption; another authenticates the ciphertext.
+    Separate {
         /// Encrypts.
         cipher: Option<Session>,
         /// Authenticates.
         mac: Session,
     },
-    /// A device does the whole packet, where that takes less time than its parts.
-    Whole {
-        /// Does all of it.
-        whole: Session,
-        /// The parts, in one operation.
+    /// A device does the whole packet where that takes less time than the parts.
+    WholePacket {
+        /// Does the whole packet.
+        packet: Session,
+        /// The parts, as one operation.
         parts: Box<Keys>,
     },
-    /// One authenticates, and another encrypts the data with the MAC behind them.
-    Within {
+    /// One operation authenticates; another encrypts the data and the MAC behind them (MAC-then-encrypt).
+    MacThenEncrypt {
         /// Encrypts.
         cipher: Session,
         /// Authenticates.
@@ -43,32 +43,31 @@ impl Keys {
     /// Bytes of an integrity check value.
     pub(crate) fn tag(&self) -> usize {
         let session = match self {
-            Keys::Joint(session)
-            | Keys::Apart { mac: session, .. }
-            | Keys::Whole { whole: session, .. }
-            | Keys::Within { mac: session, .. } => session,
+            Keys::Combined(session)
+            | Keys::Separate { mac: session, .. }
+            | Keys::WholePacket { packet: session, .. }
+            | Keys::MacThenEncrypt { mac: session, .. } => session,
         };
-        session.params().tag_length()
+        session.params().tag_len()
     }
 }
 
-/// Bytes of the longest integrity check value: that of HMAC-SHA-384 in TLS.
-const LONGEST_TAG: usize = 48;
+/// Bytes of the longest integrity check value: HMAC-SHA-384's in TLS.
+const MAX_TAG: usize = 48;
 
-/// Bytes of an IV that nobody may be able to tell before: AES-CBC's.
+/// Bytes of an unpredictable IV: AES-CBC's.
 pub(crate) const RANDOM_IV: usize = 16;
 
-/// A few bytes.
+/// Up to 16 bytes.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Short {
+pub(crate) struct ShortBytes {
     bytes: [u8; 16],
     length: u8,
 }
 
-impl Short {
-    /// The bytes of two fields, and perhaps of a third. Their lengths are fixed, because to copy four bytes costs less than to ask how
-    /// many they are.
-    pub(crate) fn of<const N: usize>(first: [u8; 4], second: [u8; 8], third: [u8; N]) -> Self {
+impl ShortBytes {
+    /// Concatenates two or three fields. Their lengths are constant, because copying four bytes costs less than reading a length.
+    pub(crate) fn concat<const N: usize>(first: [u8; 4], second: [u8; 8], third: [u8; N]) -> Self {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&first);
         bytes[4..12].copy_from_slice(&second);
@@ -76,8 +75,8 @@ impl Short {
         Self { bytes, length: (12 + N) as u8 }
     }
 
-    /// One field, of a whole block at most.
-    pub(crate) fn field<const N: usize>(field: [u8; N]) -> Self {
+    /// One field of at most one block.
+    pub(crate) fn from_field<const N: usize>(field: [u8; N]) -> Self {
         let mut bytes = [0; 16];
         bytes[..N].copy_from_slice(&field);
         Self { bytes, length: N as u8 }
@@ -88,53 +87,53 @@ impl Short {
     }
 }
 
-/// What is authenticated beside the data.
+/// Additional authenticated data.
 #[derive(Clone)]
 pub(crate) enum Aad {
-    /// Bytes of the packet, before the data.
+    /// Bytes of the packet before the data.
     Packet(Range<usize>),
-    /// Bytes that are not in the packet as they are.
-    Other(Short),
+    /// Bytes that do not lie in the packet in this form.
+    Other(ShortBytes),
 }
 
 /// The work on one packet.
 pub(crate) struct Work {
     /// IV or nonce.
-    pub(crate) iv: Short,
-    /// Of joint keys.
+    pub(crate) iv: ShortBytes,
+    /// AAD of combined keys.
     pub(crate) aad: Aad,
-    /// Where the data lie that are encrypted.
+    /// Range of the encrypted data.
     pub(crate) data: Range<usize>,
-    /// What the MAC covers, of keys that have one. A MAC within comes behind it.
+    /// Range that the MAC covers, for keys with a separate MAC. With [`Keys::MacThenEncrypt`] the MAC follows it.
     pub(crate) covered: Range<usize>,
-    /// The integrity check value: made by [`seal`], checked by [`open`].
-    pub(crate) tag: [u8; LONGEST_TAG],
-    /// Of a packet that a device may do as a whole, what it is told, or tells.
-    pub(crate) content: Content,
-    /// Why nothing is done, or nothing more.
-    pub(crate) refused: Option<Refused>,
+    /// The integrity check value, computed by [`seal`], checked by [`open`].
+    pub(crate) tag: [u8; MAX_TAG],
+    /// Input or result of a device that may do the whole packet.
+    pub(crate) fields: PacketFields,
+    /// Why the packet is not processed (further).
+    pub(crate) refused: Option<PacketError>,
 }
 
 impl Default for Work {
     fn default() -> Self {
-        let (iv, aad) = (Short::default(), Aad::Packet(0..0));
-        let content = Content::default();
-        Self { iv, aad, data: 0..0, covered: 0..0, tag: [0; LONGEST_TAG], content, refused: None }
+        let (iv, aad) = (ShortBytes::default(), Aad::Packet(0..0));
+        let fields = PacketFields::default();
+        Self { iv, aad, data: 0..0, covered: 0..0, tag: [0; MAX_TAG], fields, refused: None }
     }
 }
 
 /// A packet with its work.
 pub(crate) struct Task<'p> {
     pub(crate) keys: &'p Keys,
-    /// The packet, with its integrity check value.
+    /// The packet, including its integrity check value.
     pub(crate) packet: &'p mut [u8],
     pub(crate) work: &'p mut Work,
 }
 
-/// The packets of a burst that have work. As many as a burst has in most programs need no memory from the heap.
+/// The packets of a burst that have work. Most bursts fit without an allocation.
 pub(crate) type Tasks<'p> = SmallVec<[Task<'p>; 32]>;
 
-/// What is done with a packet in one operation.
+/// One operation on a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Seal,
@@ -143,55 +142,55 @@ enum Step {
     Decrypt,
     Mac,
     /// The MAC that is encrypted with the data.
-    MacWithin,
-    /// All of it.
+    EncryptedMac,
+    /// Seals the whole packet.
     Protect,
-    /// All of it.
+    /// Opens the whole packet.
     Unprotect,
 }
 
-/// Lets devices do the whole of the packets of a burst where that takes less time than the parts.
-pub(crate) fn choose(tasks: &mut [Task<'_>], operation: Operation) {
+/// Replaces the keys of whole packets by those of the parts where devices need less time for the parts.
+pub(crate) fn choose_whole_or_parts(tasks: &mut [Task<'_>], operation: Operation) {
     let (mut requests, mut bytes) = (0, 0);
-    for task in tasks.iter().filter(|task| task.is_whole()) {
+    for task in tasks.iter().filter(|task| task.is_whole_packet()) {
         (requests, bytes) = (requests + 1, bytes + task.packet.len());
     }
     for task in tasks {
-        if let Keys::Whole { whole, parts } = task.keys
-            && let Keys::Joint(joint) = &**parts
-            && !whole::pays(whole, joint, operation, requests, bytes / requests)
+        if let Keys::WholePacket { packet: whole, parts } = task.keys
+            && let Keys::Combined(combined) = &**parts
+            && !whole_packet::is_faster(whole, combined, operation, requests, bytes / requests)
         {
             task.keys = parts;
         }
     }
 }
 
-/// Draws the IVs that nobody may be able to tell before: of the packets whose data have `header` bytes and such an IV before them.
+/// Draws unpredictable IVs for the packets that have room for one between `header` bytes and the data.
 pub(crate) fn randomize(tasks: &mut [Task<'_>], header: usize) {
-    let wants = |task: &&mut Task<'_>| task.work.data.start == header + RANDOM_IV && !task.is_whole();
-    let count = tasks.iter_mut().filter(wants).count();
+    let needs_iv = |task: &&mut Task<'_>| task.work.data.start == header + RANDOM_IV && !task.is_whole_packet();
+    let count = tasks.iter_mut().filter(needs_iv).count();
     if count == 0 {
         return;
     }
     let mut drawn = SmallVec::<[u8; 32 * RANDOM_IV]>::from_elem(0, count * RANDOM_IV);
     let result = getrandom::fill(&mut drawn);
-    for (task, iv) in tasks.iter_mut().filter(wants).zip(drawn.as_chunks::<RANDOM_IV>().0) {
+    for (task, iv) in tasks.iter_mut().filter(needs_iv).zip(drawn.as_chunks::<RANDOM_IV>().0) {
         if result.is_err() {
-            task.work.refused = Some(Refused::Entropy);
+            task.work.refused = Some(PacketError::Entropy);
         }
-        task.work.iv = Short::field(*iv);
-        // Of a MAC within, the place is not free yet.
-        if !task.is_within() {
+        task.work.iv = ShortBytes::from_field(*iv);
+        // With `Keys::MacThenEncrypt`, the pseudo-header still lies there.
+        if !task.is_mac_then_encrypt() {
             task.place_iv();
         }
     }
 }
 
-/// Encrypts the data of every packet, and writes the tags to their places.
+/// Encrypts the data of every packet, and writes the tags into the packets.
 pub(crate) fn seal(tasks: &mut [Task<'_>]) {
     run(tasks, Step::Protect);
-    run(tasks, Step::MacWithin);
-    for task in tasks.iter_mut().filter(|task| task.is_within()) {
+    run(tasks, Step::EncryptedMac);
+    for task in tasks.iter_mut().filter(|task| task.is_mac_then_encrypt()) {
         let (place, length) = (task.work.covered.end, task.keys.tag());
         task.packet[place..place + length].copy_from_slice(&task.work.tag[..length]);
         task.place_iv();
@@ -199,50 +198,55 @@ pub(crate) fn seal(tasks: &mut [Task<'_>]) {
     for step in [Step::Seal, Step::Encrypt, Step::Mac] {
         run(tasks, step);
     }
-    for Task { keys, packet, work } in tasks.iter_mut().filter(|task| !task.is_within() && !task.is_whole()) {
+    for Task { keys, packet, work } in
+        tasks.iter_mut().filter(|task| !task.is_mac_then_encrypt() && !task.is_whole_packet())
+    {
         let (length, place) = (keys.tag(), packet.len() - keys.tag());
         packet[place..].copy_from_slice(&work.tag[..length]);
     }
 }
 
-/// Checks every tag, and decrypts the data of the packets whose tag is right. A MAC within is not looked for: whoever has such keys
-/// does that next.
+/// Checks every tag, and decrypts the data of packets with a right tag. With [`Keys::MacThenEncrypt`] the MAC is not checked: the caller does
+/// that next.
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
     run(tasks, Step::Unprotect);
-    for task in tasks.iter_mut().filter(|task| task.is_whole() && task.work.refused.is_none()) {
-        // A device tells what it found, and need not leave the trailer there.
-        let Content { payload, next_header, .. } = task.work.content;
+    for task in tasks.iter_mut().filter(|task| task.is_whole_packet() && task.work.refused.is_none()) {
+        // The device returns length and next header, and need not leave the trailer in the packet.
+        let PacketFields { payload, next_header, .. } = task.work.fields;
         write_trailer(&mut task.packet[task.work.data.clone()], payload, next_header);
     }
     run(tasks, Step::Open);
-    if tasks.iter().all(|task| matches!(task.keys, Keys::Joint(_) | Keys::Whole { .. })) {
+    if tasks.iter().all(|task| matches!(task.keys, Keys::Combined(_) | Keys::WholePacket { .. })) {
         return;
     }
-    // The tag that came makes room for the one that it has to be.
-    let came: SmallVec<[_; 32]> = tasks.iter().map(|task| task.work.tag).collect();
+    // The computed tag overwrites the received one.
+    let received: SmallVec<[_; 32]> = tasks.iter().map(|task| task.work.tag).collect();
     run(tasks, Step::Mac);
-    for (task, came) in tasks.iter_mut().zip(came) {
+    for (task, received) in tasks.iter_mut().zip(received) {
         let length = task.keys.tag();
-        if task.is_apart() && task.work.refused.is_none() && !tags_equal(&task.work.tag[..length], &came[..length]) {
-            task.work.refused = Some(Refused::Forged);
+        if task.is_separate()
+            && task.work.refused.is_none()
+            && !tags_equal(&task.work.tag[..length], &received[..length])
+        {
+            task.work.refused = Some(PacketError::Forged);
         }
-        // The right one of a packet is nobody's to know who sent a wrong one.
+        // The right tag of a forged packet must not leak to its sender.
         task.work.tag.zeroize();
     }
     run(tasks, Step::Decrypt);
 }
 
 impl<'p> Task<'p> {
-    fn is_apart(&self) -> bool {
-        matches!(self.keys, Keys::Apart { .. })
+    fn is_separate(&self) -> bool {
+        matches!(self.keys, Keys::Separate { .. })
     }
 
-    fn is_whole(&self) -> bool {
-        matches!(self.keys, Keys::Whole { .. })
+    fn is_whole_packet(&self) -> bool {
+        matches!(self.keys, Keys::WholePacket { .. })
     }
 
-    fn is_within(&self) -> bool {
-        matches!(self.keys, Keys::Within { .. })
+    fn is_mac_then_encrypt(&self) -> bool {
+        matches!(self.keys, Keys::MacThenEncrypt { .. })
     }
 
     /// Writes the IV before the data.
@@ -251,7 +255,7 @@ impl<'p> Task<'p> {
         self.packet[end - iv.len()..end].copy_from_slice(iv);
     }
 
-    /// The IV, what is authenticated beside the data, the data, and the tag.
+    /// Returns the IV, the AAD, the data, and the tag.
     fn parts(&mut self) -> (&[u8], &[u8], &mut [u8], &mut [u8]) {
         let work = &mut *self.work;
         let (before, data) = self.packet.split_at_mut(work.data.start);
@@ -262,30 +266,32 @@ impl<'p> Task<'p> {
         (work.iv.bytes(), aad, &mut data[..work.data.len()], &mut work.tag[..self.keys.tag()])
     }
 
-    /// The session for a step, if it is one of these keys and the packet is not refused already.
+    /// Returns the session for a step if these keys have one and the packet is not refused.
     fn session(&self, step: Step) -> Option<&'p Session> {
         let session = match (self.keys, step) {
-            (Keys::Joint(session), Step::Seal | Step::Open) => Some(session),
-            (Keys::Whole { whole, .. }, Step::Protect | Step::Unprotect) => Some(whole),
-            (Keys::Apart { cipher, .. }, Step::Encrypt | Step::Decrypt) => cipher.as_ref(),
-            (Keys::Within { cipher, .. }, Step::Encrypt | Step::Decrypt) => Some(cipher),
-            (Keys::Apart { mac, .. }, Step::Mac) | (Keys::Within { mac, .. }, Step::MacWithin) => Some(mac),
+            (Keys::Combined(session), Step::Seal | Step::Open) => Some(session),
+            (Keys::WholePacket { packet: whole, .. }, Step::Protect | Step::Unprotect) => Some(whole),
+            (Keys::Separate { cipher, .. }, Step::Encrypt | Step::Decrypt) => cipher.as_ref(),
+            (Keys::MacThenEncrypt { cipher, .. }, Step::Encrypt | Step::Decrypt) => Some(cipher),
+            (Keys::Separate { mac, .. }, Step::Mac) | (Keys::MacThenEncrypt { mac, .. }, Step::EncryptedMac) => {
+                Some(mac)
+            }
             _ => None,
         };
-        // Nothing is encrypted in a packet of a header alone.
+        // A packet without payload has nothing to encrypt.
         let is_empty = matches!(step, Step::Encrypt | Step::Decrypt) && self.work.data.is_empty();
         session.filter(|_| self.work.refused.is_none() && !is_empty)
     }
 
     fn operands(&mut self, step: Step) -> Operands<'_> {
-        if matches!(step, Step::Mac | Step::MacWithin) {
+        if matches!(step, Step::Mac | Step::EncryptedMac) {
             let length = self.keys.tag();
             let Work { covered, tag, .. } = &mut *self.work;
             return Operands::Mac { iv: &[], input: &self.packet[covered.clone()], output: &mut tag[..length] };
         }
         if matches!(step, Step::Protect | Step::Unprotect) {
             let operation = if step == Step::Protect { Operation::Protect } else { Operation::Unprotect };
-            let Content { number, payload, next_header } = &mut self.work.content;
+            let PacketFields { number, payload, next_header } = &mut self.work.fields;
             return Operands::Packet { operation, number: *number, packet: self.packet, payload, next_header };
         }
         let (iv, aad, data, tag) = self.parts();
@@ -298,20 +304,20 @@ impl<'p> Task<'p> {
         }
     }
 
-    /// Notes how a step ended.
+    /// Records the result of a step.
     fn end(&mut self, result: Result<Outcome, Error>) {
         self.work.refused = match result {
             Ok(Outcome::Done) => return,
-            Ok(Outcome::BadTag) => Some(Refused::Forged),
-            Ok(Outcome::Malformed) => Some(Refused::Malformed("padding that is none")),
-            Ok(Outcome::BadLength) => Some(Refused::Malformed("a length that the cipher does not have")),
-            Ok(outcome) => Some(Refused::Device(Error::Refused(outcome))),
-            Err(error) => Some(Refused::Device(error)),
+            Ok(Outcome::BadTag) => Some(PacketError::Forged),
+            Ok(Outcome::Malformed) => Some(PacketError::Malformed("invalid padding")),
+            Ok(Outcome::BadLength) => Some(PacketError::Malformed("not a whole number of cipher blocks")),
+            Ok(outcome) => Some(PacketError::Device(Error::Refused(outcome))),
+            Err(error) => Some(PacketError::Device(error)),
         };
     }
 }
 
-/// Runs one step of all packets that have it, side by side.
+/// Runs one step of all packets that have it, as one batch.
 fn run(tasks: &mut [Task<'_>], step: Step) {
     if let [task] = tasks {
         if let Some(session) = task.session(step) {
@@ -324,14 +330,14 @@ fn run(tasks: &mut [Task<'_>], step: Step) {
     if sessions.is_empty() {
         return;
     }
-    let has_one = |task: &&mut Task<'_>| task.session(step).is_some();
+    let has_step = |task: &&mut Task<'_>| task.session(step).is_some();
     let mut requests = Vec::with_capacity(sessions.len());
-    requests.extend(tasks.iter_mut().filter(has_one).map(|task| Request::from(task.operands(step))));
-    // An error of the call is the result of each request, too.
+    requests.extend(tasks.iter_mut().filter(has_step).map(|task| Request::from(task.operands(step))));
+    // Each request has the error of the call as its result.
     let _ = Session::process_each(&sessions, &mut requests);
     let results: SmallVec<[_; 32]> = requests.iter_mut().map(Request::result).collect();
     drop(requests);
-    for (task, result) in tasks.iter_mut().filter(has_one).zip(results) {
+    for (task, result) in tasks.iter_mut().filter(has_step).zip(results) {
         task.end(result);
     }
 }

@@ -1,24 +1,23 @@
-//! The headers of IP around a protocol of IPsec, in transport mode, and within it, in a tunnel.
+//! IP headers: before an IPsec protocol in transport mode, and inside it in tunnel mode.
 
-use crate::packet::{Packet, Refused};
+use crate::packet::{Packet, PacketError};
 
-/// What is within ESP or IPComp, and what around it.
+/// Which data ESP or IPComp carries, and which headers stay outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A packet of IP becomes a packet of the protocol, and comes back. What carries it (an outer header of IP, UDP) is the caller's.
+    /// An IP packet is the payload. The caller adds and removes the outer headers (IP, UDP).
     #[default]
     Tunnel,
-    /// A packet of IP becomes a packet of IP whose payload is the protocol's.
+    /// An IP packet keeps its IP headers, and the protocol carries its payload.
     Transport,
-    /// Any payload becomes a packet of the protocol: its [next header](crate::Packet::next_header) is the caller's, or comes back to
-    /// the caller.
+    /// Any payload. The caller sets its [next header](crate::Packet::next_header) before sealing, and reads it after opening.
     Payload,
 }
 
 impl Mode {
-    /// Of a packet to send: the headers that stay before the protocol, and what is behind them.
-    pub(crate) fn around(self, packet: &Packet<'_>) -> Result<(Option<Headers>, u8), Refused> {
+    /// Returns the headers that stay before the protocol, and the next header of the payload, of a packet to send.
+    pub(crate) fn outgoing_headers(self, packet: &Packet<'_>) -> Result<(Option<Headers>, u8), PacketError> {
         let data = packet.data();
         Ok(match self {
             Mode::Payload => (None, packet.next_header),
@@ -30,22 +29,27 @@ impl Mode {
         })
     }
 
-    /// Of a packet that came: the headers before the protocol, which are refused as `other` where another one is behind them.
-    pub(crate) fn before(self, packet: &[u8], protocol: u8, other: &'static str) -> Result<Option<Headers>, Refused> {
+    /// Returns the headers before the protocol, of a received packet. Refuses the packet as `other` if they announce another protocol.
+    pub(crate) fn incoming_headers(
+        self,
+        packet: &[u8],
+        protocol: u8,
+        other: &'static str,
+    ) -> Result<Option<Headers>, PacketError> {
         let headers = if self == Mode::Transport { Some(Headers::read(packet)?) } else { None };
         let is_other = headers.is_some_and(|headers| headers.next != protocol);
-        if is_other { Err(Refused::Malformed(other)) } else { Ok(headers) }
+        if is_other { Err(PacketError::Malformed(other)) } else { Ok(headers) }
     }
 }
 
-/// The headers before the payload of an IP packet: before ESP (RFC 4303, 3.1.1) or IPComp (RFC 3173, 2), if there is any.
+/// The headers before the payload of an IP packet: before ESP (RFC 4303, 3.1.1) or IPComp (RFC 3173, 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
-    /// Bytes of them all.
+    /// Bytes of all headers.
     pub(crate) length: usize,
-    /// The protocol behind them.
+    /// The protocol after them.
     pub(crate) next: u8,
-    /// Where that is written.
+    /// Offset of the field that holds `next`.
     place: usize,
     is_v6: bool,
 }
@@ -57,74 +61,74 @@ const IPV6: u8 = 41;
 const V4: usize = 20;
 const V6: usize = 40;
 
-const SHORT: Refused = Refused::Malformed("headers of IP that are cut off");
-const FRAGMENT: Refused = Refused::Malformed("a fragment of an IP packet");
+const TRUNCATED: PacketError = PacketError::Malformed("truncated IP headers");
+const FRAGMENT: PacketError = PacketError::Malformed("a fragment of an IP packet");
 
 impl Headers {
-    /// Reads those of a whole packet, and nothing behind them.
-    pub(crate) fn read(packet: &[u8]) -> Result<Self, Refused> {
+    /// Reads the headers of a whole packet.
+    pub(crate) fn read(packet: &[u8]) -> Result<Self, PacketError> {
         match packet.first().map(|byte| byte >> 4) {
             Some(4) => Self::read_v4(packet),
             Some(6) => Self::read_v6(packet),
-            _ => Err(Refused::Malformed("no packet of IP")),
+            _ => Err(PacketError::Malformed("not an IP packet")),
         }
     }
 
-    fn read_v4(packet: &[u8]) -> Result<Self, Refused> {
-        let header: &[u8; V4] = packet.first_chunk().ok_or(SHORT)?;
+    fn read_v4(packet: &[u8]) -> Result<Self, PacketError> {
+        let header: &[u8; V4] = packet.first_chunk().ok_or(TRUNCATED)?;
         let length = usize::from(header[0] & 0xF) * 4;
         if length < V4 || length > packet.len() {
-            return Err(SHORT);
+            return Err(TRUNCATED);
         }
         if usize::from(u16::from_be_bytes([header[2], header[3]])) != packet.len() {
-            return Err(Refused::Malformed("a packet of IP whose length is another"));
+            return Err(PacketError::Malformed("the length in the IP header differs from the packet's"));
         }
-        // More fragments, or an offset. The transport mode has whole packets only (RFC 4303, 3.3.4; RFC 3173, 2).
+        // More fragments, or an offset. Transport mode needs whole packets (RFC 4303, 3.3.4; RFC 3173, 2).
         if u16::from_be_bytes([header[6], header[7]]) & 0x3FFF != 0 {
             return Err(FRAGMENT);
         }
         Ok(Self { length, next: header[9], place: 9, is_v6: false })
     }
 
-    /// The protocol stands behind the headers that routers on the way read.
-    fn read_v6(packet: &[u8]) -> Result<Self, Refused> {
+    /// The protocol follows the extension headers that routers on the path read.
+    fn read_v6(packet: &[u8]) -> Result<Self, PacketError> {
         const HOP_BY_HOP: u8 = 0;
         const ROUTING: u8 = 43;
         const FRAGMENTS: u8 = 44;
         const OPTIONS: u8 = 60;
-        let header: &[u8; V6] = packet.first_chunk().ok_or(SHORT)?;
+        let header: &[u8; V6] = packet.first_chunk().ok_or(TRUNCATED)?;
         if usize::from(u16::from_be_bytes([header[4], header[5]])) != packet.len() - V6 {
-            return Err(Refused::Malformed("a packet of IP whose length is another"));
+            return Err(PacketError::Malformed("the length in the IP header differs from the packet's"));
         }
         let mut headers = Self { length: V6, next: header[6], place: 6, is_v6: true };
         let mut behind = headers;
-        // Options belong to these headers only where a routing header follows.
+        // Destination options stay before the protocol only if a routing header follows.
         while matches!(behind.next, HOP_BY_HOP | ROUTING | OPTIONS) {
-            let &[next, words] = packet[behind.length..].first_chunk().ok_or(SHORT)?;
-            let was = behind.next;
+            let &[next, words] = packet[behind.length..].first_chunk().ok_or(TRUNCATED)?;
+            let current = behind.next;
             behind =
                 Self { length: behind.length + (usize::from(words) + 1) * 8, next, place: behind.length, ..behind };
             if behind.length > packet.len() {
-                return Err(SHORT);
+                return Err(TRUNCATED);
             }
-            if was != OPTIONS {
+            if current != OPTIONS {
                 headers = behind;
             }
         }
         if behind.next == FRAGMENTS { Err(FRAGMENT) } else { Ok(headers) }
     }
 
-    /// The most bytes of a packet with these headers.
-    pub(crate) fn most(self) -> usize {
+    /// Returns the most bytes of a packet with these headers.
+    pub(crate) fn max_length(self) -> usize {
         usize::from(u16::MAX) + if self.is_v6 { V6 } else { 0 }
     }
 
-    /// Whether a packet with these headers can have so many bytes.
-    pub(crate) fn fits(self, bytes: usize) -> Result<(), Refused> {
-        if bytes <= self.most() { Ok(()) } else { Err(Refused::Malformed("longer than a packet of IP can be")) }
+    /// Refuses `bytes` if a packet with these headers cannot be so long.
+    pub(crate) fn fits(self, bytes: usize) -> Result<(), PacketError> {
+        if bytes <= self.max_length() { Ok(()) } else { Err(PacketError::Malformed("longer than an IP packet can be")) }
     }
 
-    /// Writes the length of the packet, which [fits](Self::fits), and the protocol behind the headers. `packet` begins with them.
+    /// Writes the packet's length, which must [fit](Self::fits), and the protocol number. `packet` begins with the headers.
     pub(crate) fn write(self, packet: &mut [u8], next: u8) {
         let length = (if self.is_v6 { packet.len() - V6 } else { packet.len() }) as u16;
         packet[self.place] = next;
@@ -143,28 +147,28 @@ impl Headers {
 fn checksum(header: &[u8]) -> u16 {
     let (words, _) = header.as_chunks::<4>();
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
-    // Four times: once each for the halves of the sum and of its words, and for what is carried over.
+    // Four folds reduce the sum of up to 15 words of 32 bits to 16 bits, with all carries.
     let fold = |sum: u64| (sum & 0xFFFF) + (sum >> 16);
     !fold(fold(fold(fold(sum)))) as u16
 }
 
-/// What the next header of a packet of IP in a tunnel is.
-fn version(packet: &[u8]) -> Result<u8, Refused> {
+/// Returns the next header of an IP packet in a tunnel.
+fn version(packet: &[u8]) -> Result<u8, PacketError> {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= V4 => Ok(IPV4),
         Some(6) if packet.len() >= V6 => Ok(IPV6),
-        _ => Err(Refused::Malformed("no packet of IP")),
+        _ => Err(PacketError::Malformed("not an IP packet")),
     }
 }
 
-/// Bytes of a packet of IP from a tunnel. Behind it may be more, which in ESP hides how long it is (RFC 4303, 2.7).
-pub(crate) fn length(packet: &[u8], next: u8) -> Result<usize, Refused> {
+/// Returns the length of an IP packet from a tunnel. Padding after the packet may hide its length (RFC 4303, 2.7).
+pub(crate) fn length(packet: &[u8], next: u8) -> Result<usize, PacketError> {
     if version(packet)? != next {
-        return Err(Refused::Malformed("another version of IP than its next header says"));
+        return Err(PacketError::Malformed("the IP version differs from the next header"));
     }
     let at = |place| usize::from(u16::from_be_bytes([packet[place], packet[place + 1]]));
-    let (length, least) = if next == IPV4 { (at(2), V4) } else { (V6 + at(4), V6) };
-    if (least..=packet.len()).contains(&length) { Ok(length) } else { Err(SHORT) }
+    let (length, min_length) = if next == IPV4 { (at(2), V4) } else { (V6 + at(4), V6) };
+    if (min_length..=packet.len()).contains(&length) { Ok(length) } else { Err(TRUNCATED) }
 }
 
 #[cfg(test)]
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_that_of_rfc_1071() {
+    fn the_checksum_matches_rfc_1071() {
         // The example of section 3.
         assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
     }
@@ -207,24 +211,24 @@ mod tests {
     }
 
     #[test]
-    fn esp_stands_behind_the_extension_headers_that_routers_read() {
+    fn esp_follows_the_extension_headers_that_routers_read() {
         let options = [17, 0, 0, 0, 0, 0, 0, 0];
         let routing = [60, 0, 0, 0, 0, 0, 0, 0];
         let hop = [43, 0, 0, 0, 0, 0, 0, 0];
         let read = |packet: &[u8]| Headers::read(packet).map(|headers| (headers.length, headers.next, headers.place));
         assert_eq!(read(&v6(17, b"udp")), Ok((40, 17, 6)));
-        assert_eq!(read(&v6(60, &options)), Ok((40, 60, 6)), "for the destination");
+        assert_eq!(read(&v6(60, &options)), Ok((40, 60, 6)), "options for the destination");
         assert_eq!(read(&v6(0, &[hop, routing, options].concat())), Ok((56, 60, 48)));
         // Options before a routing header are for each of its hops.
-        let before = [43, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(read(&v6(60, &[before, [17, 0, 0, 0, 0, 0, 0, 0]].concat())), Ok((56, 17, 48)));
+        let incoming_headers = [43, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(read(&v6(60, &[incoming_headers, [17, 0, 0, 0, 0, 0, 0, 0]].concat())), Ok((56, 17, 48)));
         assert_eq!(read(&v6(44, &[17, 0, 0, 0, 0, 0, 0, 0])), Err(FRAGMENT));
-        assert_eq!(read(&v6(43, &[17, 1, 0, 0, 0, 0, 0, 0])), Err(SHORT));
-        assert_eq!(read(&v6(43, &[17])), Err(SHORT));
+        assert_eq!(read(&v6(43, &[17, 1, 0, 0, 0, 0, 0, 0])), Err(TRUNCATED));
+        assert_eq!(read(&v6(43, &[17])), Err(TRUNCATED));
     }
 
     #[test]
-    fn what_is_no_whole_packet_is_refused() {
+    fn refuses_truncated_and_fragmented_packets() {
         let good = v4(&[], b"data");
         for wrong in [&[][..], &good[..19], &[&good[..], &[0]].concat(), &[0x15; 40], &[&[0x4F], &good[1..]].concat()] {
             assert!(Headers::read(wrong).is_err(), "{wrong:?}");
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_the_length_in_a_tunnel_is_cut_off() {
+    fn cuts_off_traffic_flow_padding_in_a_tunnel() {
         let inner = v4(&[], b"data");
         assert_eq!(length(&[&inner[..], &[0; 30]].concat(), IPV4), Ok(24));
         assert_eq!(length(&v6(17, b"abc"), IPV6), Ok(43));

@@ -1,28 +1,28 @@
-//! Protocols whose packets go to the devices of [`gantry_core`]: a packet goes in, a packet comes out.
+//! Packet protocols over the sessions of [`gantry_core`]: ESP, IPComp, SRTP and TLS records.
 //!
-//! An association has keys and, for each direction, the state that its protocol asks for: the number of the next packet, and the
-//! numbers of those that have come. Its packets are changed in place, in a buffer with room before and behind them. A burst of
-//! packets of many associations is one batch for the devices, which fills their lanes.
+//! An association has keys and the state of each direction: the next packet number, and the numbers already received. Its packets
+//! are changed in place, in a buffer with room before and behind them. A burst of packets of many associations is one batch, which
+//! fills the devices' lanes.
 //!
-//! [`esp`] is RFC 4303, the packets of IPsec, and [`ipcomp`] RFC 3173, which compresses them before. [`srtp`] is RFC 3711, those of
-//! voice and video. [`tls`] is the records of TLS 1.2 and 1.3.
+//! [`esp`] is RFC 4303 (IPsec), and [`ipcomp`] RFC 3173, which compresses packets before ESP. [`srtp`] is RFC 3711 (voice and
+//! video). [`tls`] is the records of TLS 1.2 and 1.3.
 //!
 //! | file | content |
 //! |---|---|
 //! | `packet.rs` | a packet in its buffer |
 //! | `burst.rs` | the three steps of a burst: frame, crypt, finish |
-//! | `crypt.rs` | the second of them: what devices do |
-//! | `whole.rs` | devices that do a whole packet |
-//! | `window.rs` | which numbers have come (RFC 6479) |
-//! | `ip.rs` | headers of IP around a protocol, and within it |
+//! | `crypt.rs` | the second step: the devices' work |
+//! | `whole_packet.rs` | devices that process a whole packet |
+//! | `window.rs` | the anti-replay window (RFC 6479) |
+//! | `ip.rs` | IP headers around a protocol, and inside it |
 //! | `esp/` | suites and associations |
-//! | `ipcomp/` | associations without keys, and which packets are worth a trial |
-//! | `srtp/` | suites, contexts with their streams, and the keys that they derive |
-//! | `tls/` | suites, keys from one change to the next, and the search for a MAC under the encryption |
+//! | `ipcomp/` | associations without keys, and the choice of packets to try |
+//! | `srtp/` | suites, contexts with their streams, and key derivation |
+//! | `tls/` | suites, the keys between two key changes, and the search for a MAC under the encryption |
 
 #![forbid(unsafe_code)]
 
-// What tests have in common names the crate.
+// The shared test module names the crate.
 #[cfg(test)]
 extern crate self as gantry_protocols;
 
@@ -34,12 +34,12 @@ pub mod ipcomp;
 mod packet;
 pub mod srtp;
 pub mod tls;
-mod whole;
+mod whole_packet;
 mod window;
 
-pub use packet::{Packet, Refused};
+pub use packet::{Packet, PacketError};
 
-/// The page of the book whose Rust is compiled and run by `cargo test`.
+/// The guide, whose Rust code runs as doctests.
 #[cfg(doctest)]
 mod book {
     #[doc = include_str!("../../docs/src/guide-protocols.md")]

@@ -1,19 +1,20 @@
-//! A packet in its buffer, and why one is refused.
+//! A packet in its buffer, and the reasons to refuse one.
 
 use std::ops::Range;
 
-use crate::tls::content_type;
+/// The content type of application data in a record of TLS (RFC 8446, section 5.1).
+pub(crate) const APPLICATION_DATA: u8 = 23;
 
-/// A packet somewhere in a buffer. What a protocol adds goes into the room before and behind it.
+/// A packet somewhere in a buffer. Protocols add their bytes in the room before and behind it.
 #[derive(Debug)]
 pub struct Packet<'b> {
     buffer: &'b mut [u8],
     range: Range<usize>,
-    verdict: Result<(), Refused>,
-    /// Of [ESP](crate::esp), the protocol of the payload (IANA's numbers), where no header of IP says it. Of [IPComp](crate::ipcomp), that
-    /// of what the packet now has: its own, or the payload's.
+    verdict: Result<(), PacketError>,
+    /// For [ESP](crate::esp), the protocol of the payload (IANA's numbers), if no IP header states it. For [IPComp](crate::ipcomp), the
+    /// protocol of the packet's present contents: IPComp's own, or the payload's.
     pub next_header: u8,
-    /// Of [TLS](crate::tls), what a record holds: application data, unless it is [another type](crate::tls::content_type).
+    /// For [TLS](crate::tls), the content type of a record: application data, unless it is [another type](crate::tls::content_type).
     pub content_type: u8,
 }
 
@@ -21,112 +22,112 @@ impl<'b> Packet<'b> {
     /// The packet in `range` of the buffer.
     ///
     /// # Panics
-    /// The range is not in the buffer.
+    /// Panics if the range is not in the buffer.
     pub fn new(buffer: &'b mut [u8], range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= buffer.len(), "{range:?} of {} bytes", buffer.len());
-        Self { buffer, range, verdict: Ok(()), next_header: 0, content_type: content_type::APPLICATION_DATA }
+        Self { buffer, range, verdict: Ok(()), next_header: 0, content_type: APPLICATION_DATA }
     }
 
-    /// The bytes of the packet. None, if it was refused after its contents had been touched.
+    /// Returns the bytes of the packet: none if it was refused after its contents had been changed.
     pub fn data(&self) -> &[u8] {
         &self.buffer[self.range.clone()]
     }
 
-    /// Where it lies in the buffer.
+    /// Returns the packet's range in the buffer.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// What became of it the last time that it was sealed or opened.
-    pub fn verdict(&self) -> Result<(), &Refused> {
+    /// Returns the result of the last sealing or opening.
+    pub fn verdict(&self) -> Result<(), &PacketError> {
         self.verdict.as_ref().copied()
     }
 
-    /// Refuses it as it is.
-    pub(crate) fn refuse(&mut self, why: Refused) {
-        self.verdict = Err(why);
+    /// Refuses the packet and leaves it unchanged.
+    pub(crate) fn refuse(&mut self, error: PacketError) {
+        self.verdict = Err(error);
     }
 
-    /// Refuses it, and nothing of it is to be seen any more.
-    pub(crate) fn discard(&mut self, why: Refused) {
+    /// Refuses the packet and empties its range.
+    pub(crate) fn discard(&mut self, error: PacketError) {
         self.range = self.range.start..self.range.start;
-        self.verdict = Err(why);
+        self.verdict = Err(error);
     }
 
-    /// It was sealed or opened, and lies there from now on.
-    pub(crate) fn is_in(&mut self, range: Range<usize>) {
+    /// Records success, and the packet's new range.
+    pub(crate) fn complete(&mut self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.buffer.len());
         (self.range, self.verdict) = (range, Ok(()));
     }
 
-    /// Whether so many bytes can be added.
-    pub(crate) fn has_room(&self, head: usize, tail: usize) -> Result<(), Refused> {
+    /// Refuses unless `head` bytes before and `tail` bytes behind the packet are free.
+    pub(crate) fn has_room(&self, head: usize, tail: usize) -> Result<(), PacketError> {
         let (before, behind) = (self.range.start, self.buffer.len() - self.range.end);
-        if head <= before && tail <= behind { Ok(()) } else { Err(Refused::Room { head, tail, before, behind }) }
+        if head <= before && tail <= behind { Ok(()) } else { Err(PacketError::Room { head, tail, before, behind }) }
     }
 
-    /// The buffer, from which a protocol takes its part.
+    /// Returns the whole buffer.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         self.buffer
     }
 }
 
-/// Why a packet was not sealed or opened.
+/// The reason why a packet was not sealed or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum PacketError {
     /// The buffer has too little room around the packet.
-    #[error("{head} bytes are needed before the packet and {tail} behind it; there are {before} and {behind}")]
+    #[error("the packet needs {head} bytes before it and {tail} behind it, but the buffer has {before} and {behind}")]
     Room {
-        /// Bytes needed before it.
+        /// Bytes needed before the packet.
         head: usize,
-        /// Bytes needed behind it.
+        /// Bytes needed behind the packet.
         tail: usize,
-        /// Bytes that there are before it.
+        /// Free bytes before the packet.
         before: usize,
-        /// Bytes that there are behind it.
+        /// Free bytes behind the packet.
         behind: usize,
     },
-    /// Every number that may be used under the keys has been. New keys are needed.
-    #[error("every number that may be used under these keys has been")]
+    /// Every number has been used under these keys. New keys are needed.
+    #[error("sequence numbers exhausted; rekey")]
     Exhausted,
-    /// The keys were given to the process from which this one was forked, and both would use the same numbers under them.
-    #[error("the keys are another process's")]
+    /// The process was forked from the one that got the keys. Both would use the same numbers.
+    #[error("the keys belong to the parent process")]
     Forked,
-    /// Of TLS, a record before it failed, with which the connection ends.
+    /// TLS: an earlier record failed, which ends the connection.
     #[error("the connection has failed")]
     Broken,
-    /// Of TLS, another thread is opening records of the same connection, of which one is the next.
+    /// TLS: another thread is opening records of this connection.
     #[error("another thread is opening records of this connection")]
     Busy,
-    /// It is too short, too long, or a field says what cannot be.
+    /// The packet is too short or too long, or a field has an impossible value.
     #[error("not a packet of this association or connection: {0}")]
     Malformed(&'static str),
-    /// Of IPComp, it decompresses to more than there is room for.
-    #[error("it decompresses to more than the {most} bytes that there is room for")]
+    /// IPComp: the decompressed data do not fit.
+    #[error("the decompressed data exceed {max} bytes")]
     Expands {
-        /// The most bytes that it may become.
-        most: usize,
+        /// The most bytes that fit.
+        max: usize,
     },
-    /// A packet of this number has come before, or was sealed before, or the number is older than the window.
-    #[error("the number of the packet has been used before, or could have been")]
+    /// The packet's number was received or sealed before, or is older than the window.
+    #[error("replayed or too old")]
     Replayed,
-    /// The integrity check value is not that of the packet.
+    /// The integrity check value is wrong.
     #[error("the integrity check value is wrong")]
     Forged,
-    /// It is of a new stream, and the context has as many as it may.
-    #[error("a stream beyond the {most} of the context")]
+    /// The packet belongs to a new stream, and the context has its maximum of streams.
+    #[error("the context has its maximum of {max} streams")]
     Streams {
-        /// The most streams of the context.
-        most: usize,
+        /// The maximum number of streams of the context.
+        max: usize,
     },
-    /// A packet that is there to hide how many there are (RFC 4303, 2.6).
+    /// A dummy packet, which hides the amount of traffic (RFC 4303, 2.6).
     #[error("a dummy packet")]
     Dummy,
-    /// There were no random bytes for an IV.
+    /// The system has no random bytes for an IV.
     #[error("the system has no random bytes")]
     Entropy,
-    /// No device did it.
+    /// No device did the operation.
     #[error(transparent)]
     Device(#[from] gantry_core::Error),
 }

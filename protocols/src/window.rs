@@ -1,29 +1,29 @@
-//! Which numbers have come: the anti-replay window of RFC 6479, of any size.
+//! The anti-replay window of RFC 6479, of any size.
 
 /// The bits of a word.
 const WORD: u64 = u64::BITS as u64;
 
-/// A window that ends at the highest number that has come. Numbers before it are refused, and those within it once each.
+/// A window that ends at the highest number received. It refuses older numbers, and accepts each number within it once.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// A ring of bits, one word longer than the window: so the bits of numbers that fall out are cleared a word at a time.
+    /// A ring of bits with at least one word more than the window, so that old bits are cleared a word at a time.
     ring: Box<[u64]>,
     size: u64,
-    /// The highest number that has come; `None` before there was any.
+    /// The highest number received; `None` before the first.
     top: Option<u64>,
 }
 
 impl Window {
-    /// The largest one: a 64th of half of the numbers of 32 bits, which is more than any network reorders.
-    pub(crate) const MOST: u32 = 1 << 25;
+    /// The largest size: 2^31 / 64, more than any network reorders.
+    pub(crate) const MAX_SIZE: u32 = 1 << 25;
 
     pub(crate) fn new(size: u32) -> Self {
         let words = u64::from(size).div_ceil(WORD) + 1;
         Self { ring: vec![0; words.next_power_of_two() as usize].into(), size: size.into(), top: None }
     }
 
-    /// A window in which `number` was the highest that has come, and all before it have, as far as anybody knows.
-    pub(crate) fn behind(size: u32, number: u64) -> Self {
+    /// Returns a window whose highest number is `number`, and which counts all earlier numbers as received.
+    pub(crate) fn with_received(size: u32, number: u64) -> Self {
         let mut window = Self::new(size);
         window.ring.fill(u64::MAX);
         let place = window.place(number / WORD);
@@ -32,17 +32,17 @@ impl Window {
         window
     }
 
-    /// Numbers that it reaches back.
+    /// Returns the count of numbers that the window covers.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The highest number that has come.
+    /// Returns the highest number received.
     pub(crate) fn top(&self) -> Option<u64> {
         self.top
     }
 
-    /// Whether a number may come still.
+    /// Returns whether a number is new.
     pub(crate) fn admits(&self, number: u64) -> bool {
         match self.top {
             Some(top) if number <= top => {
@@ -52,8 +52,8 @@ impl Window {
         }
     }
 
-    /// Notes a number. Whether it was [admitted](Self::admits).
-    pub(crate) fn note(&mut self, number: u64) -> bool {
+    /// Marks a number as received. Returns whether it was [new](Self::admits).
+    pub(crate) fn mark_received(&mut self, number: u64) -> bool {
         if !self.admits(number) {
             return false;
         }
@@ -86,17 +86,17 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// The rule itself, without a ring.
+    /// A window without a ring, as the reference.
     #[derive(Default)]
     struct Plain {
-        seen: HashSet<u64>,
+        received: HashSet<u64>,
         top: Option<u64>,
     }
 
     impl Plain {
-        fn note(&mut self, number: u64, size: u64) -> bool {
+        fn mark_received(&mut self, number: u64, size: u64) -> bool {
             let in_window = self.top.is_none_or(|top| number > top || top - number < size);
-            let new = in_window && self.seen.insert(number);
+            let new = in_window && self.received.insert(number);
             if new {
                 self.top = self.top.max(Some(number));
             }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_comes_once_within_windows_of_any_size() {
+    fn accepts_every_number_once_in_windows_of_any_size() {
         let mut state = 1_u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -119,10 +119,14 @@ mod tests {
                     at = at.saturating_add(if random(100) == 0 { random(3 * u64::from(size)) } else { random(3) });
                     let number = at.saturating_sub(random(u64::from(size) + 70)).max(from);
                     assert_eq!(window.admits(number), {
-                        let before = plain.seen.contains(&number);
+                        let before = plain.received.contains(&number);
                         !before && plain.top.is_none_or(|top| number > top || top - number < u64::from(size))
                     });
-                    assert_eq!(window.note(number), plain.note(number, size.into()), "{number} of {size}");
+                    assert_eq!(
+                        window.mark_received(number),
+                        plain.mark_received(number, size.into()),
+                        "{number} of {size}"
+                    );
                     assert_eq!(window.top(), plain.top);
                 }
             }
@@ -130,30 +134,38 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_number_everything_before_it_has_come() {
+    fn with_received_counts_all_earlier_numbers_as_received() {
         for size in [1, 32, 64, 100, 1024] {
             for from in [1, 63, 64, 5000, (1 << 40) + 7, u64::MAX - 3] {
-                let mut window = Window::behind(size, from);
-                assert!((from.saturating_sub(2000)..=from).all(|number| !window.note(number)), "{from}");
-                assert!(window.note(from + 2) && window.note(from + 1) == (size > 1) && !window.note(from + 2));
+                let mut window = Window::with_received(size, from);
+                assert!((from.saturating_sub(2000)..=from).all(|number| !window.mark_received(number)), "{from}");
+                assert!(
+                    window.mark_received(from + 2)
+                        && window.mark_received(from + 1) == (size > 1)
+                        && !window.mark_received(from + 2)
+                );
             }
         }
     }
 
     #[test]
-    fn the_last_of_all_numbers_can_come() {
+    fn accepts_the_highest_number() {
         let mut window = Window::new(64);
-        assert!(window.note(u64::MAX - 1) && window.note(u64::MAX));
-        assert!(!window.note(u64::MAX) && window.note(u64::MAX - 63) && !window.note(u64::MAX - 64));
+        assert!(window.mark_received(u64::MAX - 1) && window.mark_received(u64::MAX));
+        assert!(
+            !window.mark_received(u64::MAX)
+                && window.mark_received(u64::MAX - 63)
+                && !window.mark_received(u64::MAX - 64)
+        );
     }
 
     #[test]
-    fn a_leap_over_the_whole_ring_leaves_nothing_of_before() {
+    fn a_jump_past_the_whole_ring_clears_it() {
         let mut window = Window::new(32);
-        assert!(window.note(5) && window.note(5 + (1 << 40)));
+        assert!(window.mark_received(5) && window.mark_received(5 + (1 << 40)));
         for number in (1 << 40) - 26..(1 << 40) + 5 {
-            assert!(window.note(number), "{number}");
+            assert!(window.mark_received(number), "{number}");
         }
-        assert!(!window.note(5));
+        assert!(!window.mark_received(5));
     }
 }

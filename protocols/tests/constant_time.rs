@@ -1,5 +1,5 @@
-//! In a record of TLS whose MAC lies under the encryption, neither the padding nor the MAC decides anything before all is known. Run
-//! by `scripts/constant-time`, in valgrind.
+//! Opening a TLS record with a MAC under the encryption branches neither on padding nor on MAC before the verdict. Run by
+//! `scripts/constant-time`, in valgrind.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -9,19 +9,19 @@ mod memcheck;
 use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_software::SoftwareDriver;
-use gantry_protocols::tls::{Epoch, Hmac, MacSearch, Order, Suite, without_padding};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::tls::{Epoch, Hmac, MacOrder, MacSearch, Suite, without_padding};
+use gantry_protocols::{Packet, PacketError};
 use memcheck::{decisions, is_secret, secret, self_test};
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn a_decision_by_a_secret_is_seen() {
+fn detects_branches_on_secrets() {
     self_test();
 }
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn the_search_for_a_mac_decides_nothing() {
+fn the_mac_search_has_no_branch_on_secrets() {
     for padding in [0, 1, 15, 200, 255] {
         let mut record = [&[7; 100][..], &[9; 20], &vec![padding; usize::from(padding) + 1]].concat();
         let mut computed = [9; 20];
@@ -42,10 +42,10 @@ fn the_search_for_a_mac_decides_nothing() {
     }
 }
 
-/// With secret keys: whatever is wrong, one decision is made, that it is wrong.
+/// With secret keys, whether padding or MAC is wrong: the only branch on a secret is the verdict.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
-fn what_is_wrong_with_a_record_decides_nothing() {
+fn opening_a_bad_record_branches_on_the_verdict_only() {
     let lanes = LanesDriver::default();
     let software = || Gantry::builder().driver(&SoftwareDriver);
     for gantry in [software().build(), software().driver(&lanes).build()] {
@@ -55,7 +55,7 @@ fn what_is_wrong_with_a_record_decides_nothing() {
         secret(&mut key);
         secret(&mut mac_key);
         assert!(is_secret(&key) && is_secret(&mac_key));
-        // All of one length: content, what is done to the MAC, and the padding.
+        // Records of equal length: content, change to the MAC, and padding.
         for (content, wrong, padding) in [
             (267, 1, vec![0]),
             (12, 1, vec![255; 256]),
@@ -74,13 +74,13 @@ fn what_is_wrong_with_a_record_decides_nothing() {
             cipher.encrypt(&iv, &mut data).unwrap();
             let length = 16 + data.len();
             let mut wire = [&[23, 3, 3][..], &(length as u16).to_be_bytes(), &iv, &data].concat();
-            let suite = Suite::Tls12Cbc(Hmac::Sha1, Order::MacThenEncrypt);
+            let suite = Suite::Tls12Cbc(Hmac::Sha1, MacOrder::MacThenEncrypt);
             let back = Epoch::new(suite, &key, &[]).mac_key(&mac_key).inbound(&gantry).unwrap();
             let length = wire.len();
             let mut packet = Packet::new(&mut wire, 0..length);
             let mut result = Ok(());
             let decided = decisions(|| result = back.open(&mut packet));
-            assert_eq!((result, decided), (Err(Refused::Forged), 1), "{} {wrong} {padding:?}", content.len());
+            assert_eq!((result, decided), (Err(PacketError::Forged), 1), "{} {wrong} {padding:?}", content.len());
         }
     }
 }

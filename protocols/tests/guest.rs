@@ -1,5 +1,4 @@
-//! ESP and IPComp with the Linux kernel at the other end: each opens what the other has sealed, and decompresses what the other has
-//! compressed. Tunnel and transport mode, every suite, and one protocol in the other.
+//! ESP and IPComp with the Linux kernel as the peer, in both directions: tunnel and transport mode, every suite, and IPComp inside ESP.
 
 mod common;
 
@@ -21,7 +20,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
-/// Commands of `ip`, a line each.
+/// Runs commands of `ip`, one per line.
 fn ip(commands: &str) {
     let mut ip = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().expect("ip of iproute2");
     ip.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
@@ -32,7 +31,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// What `ip xfrm state` calls a suite, with keys.
+/// Returns a suite's parameters for `ip xfrm state`, with keys.
 fn kernels(suite: Suite, key: &[u8], integrity_key: &[u8]) -> String {
     let (key, mac_key) = (hex(key), hex(integrity_key));
     let auth = |integrity| match integrity {
@@ -51,7 +50,7 @@ fn kernels(suite: Suite, key: &[u8], integrity_key: &[u8]) -> String {
     }
 }
 
-/// Both addresses are here, and what goes from one to the other is IPsec's.
+/// Adds both addresses to this machine, and applies IPsec to the traffic between them.
 fn set_up() {
     ip(&format!("link set lo up\naddress add {KERNEL}/32 dev lo\naddress add {OURS}/32 dev lo\n"));
     for (name, value) in
@@ -61,7 +60,7 @@ fn set_up() {
     }
 }
 
-/// All of a protocol that comes to our address.
+/// Returns a socket that receives all packets of a protocol sent to our address.
 fn raw(protocol: u8) -> Socket {
     let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(protocol)))).unwrap();
     raw.bind(&SocketAddr::from((OURS, 0)).into()).unwrap();
@@ -69,23 +68,23 @@ fn raw(protocol: u8) -> Socket {
     raw
 }
 
-/// The next packet, with its header.
+/// Receives the next packet, with its header.
 fn next(raw: &Socket) -> io::Result<Vec<u8>> {
     let mut buffer = vec![MaybeUninit::new(0); 1 << 16];
     let length = raw.recv(&mut buffer)?;
-    // SAFETY: they were all written when they were made.
+    // SAFETY: every byte of the buffer is initialized at its creation.
     Ok(buffer[..length].iter().map(|byte| unsafe { byte.assume_init() }).collect())
 }
 
-/// A packet of UDP from us to the kernel.
+/// Returns a UDP packet from us to the kernel.
 fn to_port(payload: &[u8]) -> Vec<u8> {
-    // A checksum of 0 is none.
+    // A checksum of 0 means none.
     let udp = [9001_u16, 9000, 8 + payload.len() as u16, 0].map(u16::to_be_bytes).concat();
-    from_us(17, &[&udp, payload].concat())
+    local_packet(17, &[&udp, payload].concat())
 }
 
-/// A packet of ours to the kernel.
-fn from_us(protocol: u8, payload: &[u8]) -> Vec<u8> {
+/// Returns an IP packet from us to the kernel.
+fn local_packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = ipv4(payload);
     packet[9..12].copy_from_slice(&[protocol, 0, 0]);
     packet[12..20].copy_from_slice(&[OURS.octets(), KERNEL.octets()].concat());
@@ -110,7 +109,7 @@ gantry_lab::in_guest! {
                     spi += 2;
                     let key = |seed: u8| (0..key).map(|at| at as u8 ^ seed).collect::<Vec<u8>>();
                     let mac_key = |seed: u8| (0..mac_key).map(|at| at as u8 ^ seed).collect::<Vec<u8>>();
-                    // What begins near the end of the lower half goes over it.
+                    // Starts near the end of the lower half, to cross it.
                     let last: u64 = if extended { 0x3_FFFF_FFFD } else { 7 };
                     let association = |spi, seed: u8| {
                         let made = Association::new(spi, suite, &key(seed), &mac_key(seed)).mode(mode).last_number(last);
@@ -135,10 +134,10 @@ gantry_lab::in_guest! {
                         udp.send_to(&payload, (OURS, 9001)).unwrap();
                         let mut whole = next(&raw).unwrap_or_else(|error| panic!("{suite:?} {name} {extended}: {error}"));
                         let length = whole.len();
-                        // A raw socket gives the header of IP, too, which in a tunnel is the caller's.
+                        // A raw socket also returns the IP header, which is the caller's in tunnel mode.
                         let start = if mode == Mode::Tunnel { 20 } else { 0 };
                         let mut packet = Packet::new(&mut whole, start..length);
-                        from_kernel.open(&mut packet).unwrap_or_else(|why| panic!("{suite:?} {name} {extended}: {why}"));
+                        from_kernel.open(&mut packet).unwrap_or_else(|reason| panic!("{suite:?} {name} {extended}: {reason}"));
                         let udp_header = [9000_u16, 9001, 8 + payload.len() as u16].map(u16::to_be_bytes).concat();
                         assert_eq!((&packet.data()[20..26], &packet.data()[28..]), (&udp_header[..], &payload[..]), "{suite:?} {name}");
 
@@ -146,16 +145,16 @@ gantry_lab::in_guest! {
                         let mut buffer = [&[0; 64][..], &ip_packet, &[0; 64]].concat();
                         let mut packet = Packet::new(&mut buffer, 64..64 + ip_packet.len());
                         to_kernel.seal(&mut packet).unwrap();
-                        // The socket writes the outer header, or one like ours.
+                        // The socket writes the outer header (tunnel), or one equal to ours (transport).
                         let esp = &packet.data()[if mode == Mode::Tunnel { 0 } else { 20 }..];
                         raw.send_to(esp, &SocketAddr::from((KERNEL, 0)).into()).unwrap();
-                        let mut came = [0; 2048];
+                        let mut received = [0; 2048];
                         let begin = Instant::now();
-                        let (length, from) = udp.recv_from(&mut came).unwrap_or_else(|error| {
+                        let (length, from) = udp.recv_from(&mut received).unwrap_or_else(|error| {
                             let stats = std::fs::read_to_string("/proc/net/xfrm_stat").unwrap_or_default();
                             panic!("{suite:?} {name} {extended}, after {:?}: {error}\n{stats}", begin.elapsed())
                         });
-                        assert_eq!((&came[..length], from), (&payload[..], SocketAddr::from((OURS, 9001))), "{suite:?} {name}");
+                        assert_eq!((&received[..length], from), (&payload[..], SocketAddr::from((OURS, 9001))), "{suite:?} {name}");
                     }
                 }
             }
@@ -172,14 +171,14 @@ gantry_lab::in_guest! {
         let udp = UdpSocket::bind((KERNEL, 9000)).unwrap();
         udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let gantry = Gantry::builder().driver(&SoftwareDriver).build();
-        let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(9)).unwrap();
+        let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).with_level(9)).unwrap();
         let noise = |length: usize| {
             let mut bytes = vec![0; length];
             std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
             bytes
         };
         let words = |length: usize| (0..length).map(|at| b"the words of a packet "[at * at % 97 % 22]).collect::<Vec<u8>>();
-        // What was written 9,000 bytes before: farther back than the window of 2,048 bytes with which the kernel compresses.
+        // Repeats after 9,000 bytes: beyond the window of 2,048 bytes with which the kernel compresses.
         let far = noise(9_000).repeat(3);
 
         for (mode, name) in [(Mode::Transport, "transport"), (Mode::Tunnel, "tunnel")] {
@@ -188,7 +187,7 @@ gantry_lab::in_guest! {
                 for (from, to, number, direction) in [(KERNEL, OURS, 0, "out"), (OURS, KERNEL, 1, "in")] {
                     let cpi = CPI + number;
                     commands.push(format!("xfrm state add src {from} dst {to} proto comp spi {cpi:#x} mode {name} comp deflate"));
-                    // What did not become shorter comes without.
+                    // `use`: packets that did not shrink arrive uncompressed.
                     let level = if direction == "in" { "level use" } else { "" };
                     let mut templates = vec![format!("tmpl src {from} dst {to} proto comp mode {name} {level}")];
                     if within {
@@ -201,7 +200,7 @@ gantry_lab::in_guest! {
                 ip(&commands.join("\n"));
                 let made = |cpi| ipcomp::Association::new(cpi, &session).mode(mode);
                 let (from_kernel, compress) = (made(CPI).inbound().unwrap(), made(CPI + 1).outbound().unwrap());
-                // The outer header, which we read and write here, stands before ESP, whose payload is IPComp's or the packet itself.
+                // We read and write the outer header here. ESP follows it; its payload is IPComp or the packet itself.
                 let esp_mode = if mode == Mode::Tunnel { Mode::Payload } else { mode };
                 let esp = |number: u16| Association::new(0x5000 + u32::from(number), Suite::AesGcm { icv: 16 }, &[number as u8; 20], &[]).mode(esp_mode);
                 let (open, seal) = (esp(0).inbound(&gantry).unwrap(), esp(1).outbound(&gantry).unwrap());
@@ -213,24 +212,24 @@ gantry_lab::in_guest! {
                 ] {
                     let case = format!("{} bytes, {name}, in ESP: {within}", payload.len());
                     udp.send_to(&payload, (OURS, 9001)).unwrap();
-                    let came = match (within, shorter, mode) {
+                    let received = match (within, shorter, mode) {
                         (true, _, _) => &sealed,
                         (false, true, _) if payload != far => &compressed,
                         (_, _, Mode::Tunnel) => &plain[1],
                         _ => &plain[0],
                     };
-                    let mut whole = next(came).unwrap_or_else(|error| panic!("{case}: {error}"));
+                    let mut whole = next(received).unwrap_or_else(|error| panic!("{case}: {error}"));
                     let (length, protocol) = (whole.len(), whole[9]);
                     whole.resize(1 << 16, 0);
                     let mut packet = Packet::new(&mut whole, outer..length);
                     packet.next_header = protocol;
                     if within {
-                        open.open(&mut packet).unwrap_or_else(|why| panic!("{case}: {why}"));
+                        open.open(&mut packet).unwrap_or_else(|reason| panic!("{case}: {reason}"));
                     }
                     let is_compressed = packet.next_header == ipcomp::PROTOCOL;
                     assert_eq!(is_compressed, shorter && payload != far, "{case}");
                     if is_compressed {
-                        from_kernel.decompress(&mut packet).unwrap_or_else(|why| panic!("{case}: {why}"));
+                        from_kernel.decompress(&mut packet).unwrap_or_else(|reason| panic!("{case}: {reason}"));
                     }
                     let udp_header = [9000_u16, 9001, 8 + payload.len() as u16].map(u16::to_be_bytes).concat();
                     assert!((&packet.data()[20..26], &packet.data()[28..]) == (&udp_header[..], &payload[..]), "{case}");
@@ -246,15 +245,15 @@ gantry_lab::in_guest! {
                         seal.seal(&mut packet).unwrap();
                         protocol = ESP;
                     }
-                    let whole = if mode == Mode::Tunnel { from_us(protocol, packet.data()) } else { packet.data().to_vec() };
+                    let whole = if mode == Mode::Tunnel { local_packet(protocol, packet.data()) } else { packet.data().to_vec() };
                     to_kernel.send_to(&whole, &SocketAddr::from((KERNEL, 0)).into()).unwrap();
-                    let mut came = vec![0; 1 << 16];
-                    let (length, from) = udp.recv_from(&mut came).unwrap_or_else(|error| {
+                    let mut received = vec![0; 1 << 16];
+                    let (length, from) = udp.recv_from(&mut received).unwrap_or_else(|error| {
                         let stats = std::fs::read_to_string("/proc/net/xfrm_stat").unwrap_or_default();
                         panic!("{case}: {error}\n{stats}")
                     });
-                    assert!(came[..length] == payload[..] && from == SocketAddr::from((OURS, 9001)), "{case}");
-                    // The kernel has had what it sent us, too, as it was before.
+                    assert!(received[..length] == payload[..] && from == SocketAddr::from((OURS, 9001)), "{case}");
+                    // The raw sockets also got copies of the packets we sent; drop them.
                     for raw in [&compressed, &sealed, &plain[0], &plain[1]] {
                         raw.set_nonblocking(true).unwrap();
                         while next(raw).is_ok() {}

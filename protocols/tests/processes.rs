@@ -1,4 +1,4 @@
-//! A number is used in one process: children have a copy of the memory that counts, however they are made and whatever PID they have.
+//! A packet number is used in one process only: a forked child, however created and of any PID, cannot seal with its copy of the counter.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -16,14 +16,14 @@ use gantry_core::Gantry;
 use gantry_protocols::esp::{self, Association, Mode};
 use gantry_protocols::srtp::{self, Context};
 use gantry_protocols::tls::{self, Aead, Epoch};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::{Packet, PacketError};
 
-/// The sending ends of every protocol, each with a number that is to be used.
+/// Sending ends of every protocol, each with unused numbers.
 struct Ends {
     esp: esp::Outbound,
     srtp: srtp::Outbound,
     tls: tls::Outbound,
-    /// One whose keys were replaced.
+    /// A TLS end whose keys were replaced.
     updated: tls::Outbound,
 }
 
@@ -38,9 +38,9 @@ impl Ends {
     }
 
     /// Seals the next packet of each.
-    fn seal(&self) -> [Result<(), Refused>; 5] {
+    fn seal(&self) -> [Result<(), PacketError>; 5] {
         let mut buffer = [0; 200];
-        let mut seal = |seal: &dyn Fn(&mut Packet<'_>) -> Result<(), Refused>| {
+        let mut seal = |seal: &dyn Fn(&mut Packet<'_>) -> Result<(), PacketError>| {
             buffer[64..68].copy_from_slice(&[0x80, 96, 0, 1]);
             seal(&mut Packet::new(&mut buffer, 64..100))
         };
@@ -54,22 +54,22 @@ impl Ends {
     }
 
     fn refuse(&self) -> bool {
-        self.seal().iter().all(|result| *result == Err(Refused::Forked))
+        self.seal().iter().all(|result| *result == Err(PacketError::Forked))
     }
 }
 
-/// Whether something holds in a child that `make` makes: it gives the child's PID, and 0 in the child. What is asked may call nothing that
-/// another thread may have locked.
-fn holds_in(make: impl FnOnce() -> libc::pid_t, what: impl FnOnce() -> bool) -> bool {
-    match make() {
+/// Returns whether `check` holds in a child process. `create` creates the child: it returns 0 in the child and the child's PID in the parent.
+/// `check` must not take locks, because another thread may hold them.
+fn holds_in(create: impl FnOnce() -> libc::pid_t, check: impl FnOnce() -> bool) -> bool {
+    match create() {
         0 => {
-            let holds = what();
-            // SAFETY: it ends the process.
+            let holds = check();
+            // SAFETY: `_exit` takes any status and ends the process.
             unsafe { libc::_exit(i32::from(!holds)) }
         }
         child => {
             let mut status = -1;
-            // SAFETY: the child is ours, and the status a number.
+            // SAFETY: the child is ours, and `status` is a valid place for a number.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
         }
@@ -77,17 +77,17 @@ fn holds_in(make: impl FnOnce() -> libc::pid_t, what: impl FnOnce() -> bool) -> 
 }
 
 fn fork() -> libc::pid_t {
-    // SAFETY: `holds_in`: the child calls what may be called there, and leaves at once.
+    // SAFETY: the child calls only functions that are safe after `fork` (see `holds_in`), and exits at once.
     unsafe { libc::fork() }
 }
 
-/// A child of which the C library knows nothing.
+/// Creates a child without the C library's knowledge.
 fn clone(flags: libc::c_int) -> libc::pid_t {
-    // SAFETY: as `fork`; memory is not shared.
+    // SAFETY: as in `fork`; memory is not shared.
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
 }
 
-/// The same with this PID.
+/// Creates such a child with this PID.
 fn clone_as(pid: libc::pid_t) -> libc::pid_t {
     let mut arguments = libc::clone_args {
         flags: 0,
@@ -102,11 +102,11 @@ fn clone_as(pid: libc::pid_t) -> libc::pid_t {
         set_tid_size: 1,
         cgroup: 0,
     };
-    // SAFETY: as `clone`; the arguments and the PID live until it returns.
+    // SAFETY: as in `clone`; the arguments and the PID live until the call returns.
     unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of_val(&arguments)) as libc::pid_t }
 }
 
-/// Runs a test once more as the first process of a PID namespace, in which it may do what root may. Whether this is that process.
+/// Runs a test again as the first process of a PID namespace, with root's rights there. Returns whether this is that process.
 fn is_first(test: &str) -> bool {
     const MARK: &str = "GANTRY_TEST_FIRST";
     if env::var_os(MARK).is_some() {
@@ -130,10 +130,10 @@ fn is_first(test: &str) -> bool {
 #[test]
 fn a_child_seals_nothing() {
     let ends = Ends::new(&gantry());
-    for make in [fork, || clone(0)] {
-        assert!(holds_in(make, || ends.refuse()));
-        // And a child of that, which may be the first to ask.
-        assert!(holds_in(make, || holds_in(make, || ends.refuse()) && ends.refuse()));
+    for create in [fork, || clone(0)] {
+        assert!(holds_in(create, || ends.refuse()));
+        // And in a grandchild, where the check may be the first.
+        assert!(holds_in(create, || holds_in(create, || ends.refuse()) && ends.refuse()));
     }
     assert_eq!(ends.seal(), [const { Ok(()) }; 5]);
 }
@@ -147,13 +147,13 @@ fn a_child_with_the_pid_of_its_parent_seals_nothing() {
     let ends = Ends::new(&gantry);
     let holds = || process::id() == 1 && ends.refuse() && Ends::new(&gantry).seal() == [const { Ok(()) }; 5];
     assert!(holds_in(|| clone(libc::CLONE_NEWPID), holds), "by clone");
-    // SAFETY: of this thread, which makes no other any more.
+    // SAFETY: affects later children of this thread only, which creates no other threads.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
     assert!(holds_in(fork, holds), "by fork");
     assert_eq!(ends.seal(), [const { Ok(()) }; 5]);
 }
 
-/// A process makes ends and ends itself. Of its child, another child gets its PID.
+/// A process creates ends and exits. Its child then creates a process with the same PID.
 #[test]
 fn a_later_process_with_the_same_pid_seals_nothing() {
     if !is_first("a_later_process_with_the_same_pid_seals_nothing") {
@@ -172,7 +172,7 @@ fn a_later_process_with_the_same_pid_seals_nothing() {
             let holds = holds_in(|| clone_as(pid), || process::id().cast_signed() == pid && ends.refuse());
             (&done).write_all(&[u8::from(holds)]).unwrap();
         }
-        // SAFETY: it ends the process.
+        // SAFETY: `_exit` takes any status and ends the process.
         unsafe { libc::_exit(0) }
     }
     drop(done);
@@ -184,27 +184,27 @@ fn a_later_process_with_the_same_pid_seals_nothing() {
     assert_eq!(holds, [1]);
 }
 
-/// As before Linux 4.14: children of a bare `clone` would go unseen.
+/// As before Linux 4.14, where children of a bare `clone` are not detected.
 #[test]
-fn nothing_is_sealed_where_the_kernel_wipes_no_page() {
-    if !filter::is_alone("nothing_is_sealed_where_the_kernel_wipes_no_page") || !filter::refuse_wiped_pages() {
+fn refuses_to_seal_on_kernels_without_wipe_on_fork() {
+    if !filter::is_alone("refuses_to_seal_on_kernels_without_wipe_on_fork") || !filter::refuse_wiped_pages() {
         return;
     }
     let gantry = gantry();
     let esp = || Association::new(0x1234, esp::Suite::AesGcm { icv: 16 }, &[7; 20], &[]);
     let srtp = || Context::new(srtp::Suite::AeadAes128Gcm, &[8; 16], &[9; 12]);
     let tls = || Epoch::new(tls::Suite::Tls13(Aead::AesGcm), &[3; 16], &[4; 12]);
-    assert_eq!(esp().outbound(&gantry).err(), Some(esp::Unfit::Children));
-    assert_eq!(srtp().outbound(&gantry).err(), Some(srtp::Unfit::Children));
-    assert_eq!(tls().outbound(&gantry).err(), Some(tls::Unfit::Children));
-    // What is received has its number already.
+    assert_eq!(esp().outbound(&gantry).err(), Some(esp::ParameterError::UndetectedFork));
+    assert_eq!(srtp().outbound(&gantry).err(), Some(srtp::ParameterError::UndetectedFork));
+    assert_eq!(tls().outbound(&gantry).err(), Some(tls::ParameterError::UndetectedFork));
+    // Received packets have their numbers already.
     assert!(esp().inbound(&gantry).is_ok() && srtp().inbound(&gantry).is_ok() && tls().inbound(&gantry).is_ok());
 }
 
-/// The end that is written, and the one that is read.
+/// Returns the write end and the read end of a pipe.
 fn pipe() -> (File, File) {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which nothing else owns.
+    // SAFETY: `ends` has room for two descriptors, which nothing else owns.
     unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         (File::from_raw_fd(ends[1]), File::from_raw_fd(ends[0]))

@@ -1,19 +1,23 @@
-//! What both ends of an association agree on.
+//! The parameters that both ends of an association share.
+
+mod inbound;
+mod outbound;
+
+pub use inbound::{Inbound, open};
+pub use outbound::{Outbound, seal};
 
 use std::fmt;
 
 use gantry_core::{Direction, Esp, Gantry, Process, Session, SessionParams};
 use zeroize::Zeroizing;
 
-use super::inbound::Inbound;
-use super::outbound::Outbound;
-use super::suite::{Suite, salted};
+use super::suite::{Suite, split_salt};
 use crate::crypt::Keys;
 use crate::ip::Mode;
-use crate::whole;
+use crate::whole_packet;
 use crate::window::Window;
 
-/// What an association is made from, as IKE or an operator says: one direction, under keys that no other one has.
+/// The parameters of an association, from IKE or an operator: one direction, under keys that no other association has.
 pub struct Association {
     pub(super) spi: u32,
     pub(super) suite: Suite,
@@ -25,126 +29,126 @@ pub struct Association {
     pub(super) last: u64,
 }
 
-/// Why there is no such association.
+/// Why an association cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unfit {
+pub enum ParameterError {
     /// The SPI is reserved (RFC 4303, 2.1).
-    #[error("an SPI of {0}; those below 256 are reserved")]
+    #[error("SPI {0} is reserved; use 256 or more")]
     Spi(u32),
-    /// The window is empty, or larger than one can be.
-    #[error("a window of {got}; it is 1 to {most}")]
+    /// The window is empty or too large.
+    #[error("window of {got} packets; allowed are 1 to {max}")]
     Window {
-        /// What was given.
+        /// The given size.
         got: u32,
-        /// The most that it can be.
-        most: u32,
+        /// The largest size.
+        max: u32,
     },
-    /// Something of the keys.
+    /// A key has a wrong length.
     #[error("the suite takes {0}")]
     Keys(&'static str),
-    /// The system does not tell every child of the process from it, and both would use the same numbers
+    /// The system cannot tell every child process from its parent, and both would use the same numbers
     /// ([`Process::certain`](gantry_core::Process::certain)).
-    #[error("a child of this process would use the same numbers unseen: that is known with Linux 4.14 and later")]
-    Children,
-    /// What a session says.
+    #[error("a forked child could reuse packet numbers undetected; Linux 4.14 or later is needed")]
+    UndetectedFork,
+    /// An error of a session.
     #[error(transparent)]
     Session(#[from] gantry_core::Error),
 }
 
 impl Association {
-    /// An association in tunnel mode, with sequence numbers of 32 bits and a window of 64 packets.
+    /// Creates an association in tunnel mode, with sequence numbers of 32 bits and a window of 64 packets.
     pub fn new(spi: u32, suite: Suite, key: &[u8], integrity_key: &[u8]) -> Self {
         let (key, integrity_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(integrity_key.to_vec()));
         Self { spi, suite, key, integrity_key, mode: Mode::Tunnel, extended: false, window: 64, last: 0 }
     }
 
-    /// What is within ESP, and what around it.
+    /// Sets the mode: which data ESP carries, and which headers stay outside.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Sequence numbers of 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
+    /// Uses sequence numbers of 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
     #[must_use]
     pub fn extended_numbers(mut self) -> Self {
         self.extended = true;
         self
     }
 
-    /// By how many packets one may be behind another that overtook it. Some implementations take 32 at least.
+    /// Sets how far a packet may lag behind the highest number received. Some implementations take at least 32.
     #[must_use]
     pub fn window(mut self, packets: u32) -> Self {
         self.window = packets;
         self
     }
 
-    /// The last number that was used, of an association that goes on from elsewhere: the next packet has the next one. For
-    /// an inbound one it is the highest that has come, and no packet before it is taken any more.
+    /// Sets the last number used, to continue an association from elsewhere: the next packet has the next number. An inbound end takes
+    /// it as the highest number received, and refuses all packets up to it.
     #[must_use]
     pub fn last_number(mut self, number: u64) -> Self {
         self.last = number;
         self
     }
 
-    /// The end that sends. It takes the association, because two that send under one key would use the same nonces.
+    /// Returns the sending end. Consumes the association, because two senders under one key would use the same nonces.
     ///
     /// # Errors
-    /// Keys that the suite does not take, a reserved SPI, or a system that does not tell children from their parents.
-    pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, Unfit> {
+    /// Fails for keys that the suite does not take, a reserved SPI, or a system that cannot tell a child process from its parent.
+    pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, ParameterError> {
         self.check()?;
-        let process = Process::certain().ok_or(Unfit::Children)?;
-        let (key, salt) = salted(self.suite, &self.key);
+        let process = Process::certain().ok_or(ParameterError::UndetectedFork)?;
+        let (key, salt) = split_salt(self.suite, &self.key);
         let keys = self.suite.keys(gantry, Direction::Encrypt, key, &self.integrity_key, self.extended)?;
-        let keys = self.or_whole(gantry, Direction::Encrypt, keys);
+        let keys = self.with_whole_packets(gantry, Direction::Encrypt, keys);
         Ok(Outbound::new(&self, keys, salt, process))
     }
 
-    /// The end that receives.
+    /// Returns the receiving end.
     ///
     /// # Errors
-    /// Keys that the suite does not take, a reserved SPI, or a window that cannot be.
-    pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, Unfit> {
+    /// Fails for keys that the suite does not take, a reserved SPI, or a window out of range.
+    pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, ParameterError> {
         self.check()?;
-        if !(1..=Window::MOST).contains(&self.window) {
-            return Err(Unfit::Window { got: self.window, most: Window::MOST });
+        if !(1..=Window::MAX_SIZE).contains(&self.window) {
+            return Err(ParameterError::Window { got: self.window, max: Window::MAX_SIZE });
         }
-        let (key, salt) = salted(self.suite, &self.key);
+        let (key, salt) = split_salt(self.suite, &self.key);
         let keys = self.suite.keys(gantry, Direction::Decrypt, key, &self.integrity_key, self.extended)?;
-        let keys = self.or_whole(gantry, Direction::Decrypt, keys);
+        let keys = self.with_whole_packets(gantry, Direction::Decrypt, keys);
         Ok(Inbound::new(&self, keys, salt))
     }
 
-    /// The keys, and beside them a session of whole packets where a device offers them.
-    fn or_whole(&self, gantry: &Gantry, direction: Direction, keys: Keys) -> Keys {
+    /// Adds a session of whole packets to the keys where a device offers them.
+    fn with_whole_packets(&self, gantry: &Gantry, direction: Direction, keys: Keys) -> Keys {
         match self.whole(gantry, direction) {
-            Some(whole) => Keys::Whole { whole, parts: Box::new(keys) },
+            Some(whole) => Keys::WholePacket { packet: whole, parts: Box::new(keys) },
             None => keys,
         }
     }
 
     fn whole(&self, gantry: &Gantry, direction: Direction) -> Option<Session> {
         let algorithm = self.suite.whole(self.key.len(), self.extended)?;
-        if !whole::is_there(gantry, algorithm) {
+        if !whole_packet::is_offered(gantry, algorithm) {
             return None;
         }
         let esp = Esp { spi: self.spi, extended: self.extended };
-        let params = SessionParams::new(algorithm, &self.key).mac_key(&self.integrity_key).esp(esp);
-        gantry.session(params.tag_len(self.suite.layout().icv).direction(direction)).ok()
+        let params = SessionParams::new(algorithm, &self.key).with_mac_key(&self.integrity_key).with_esp(esp);
+        gantry.session(params.with_tag_len(self.suite.layout().icv).with_direction(direction)).ok()
     }
 
-    fn check(&self) -> Result<(), Unfit> {
-        match self.suite.misfit(&self.key, &self.integrity_key) {
-            Some(takes) => Err(Unfit::Keys(takes)),
-            None if self.spi < 256 => Err(Unfit::Spi(self.spi)),
+    fn check(&self) -> Result<(), ParameterError> {
+        match self.suite.unmet_requirement(&self.key, &self.integrity_key) {
+            Some(takes) => Err(ParameterError::Keys(takes)),
+            None if self.spi < 256 => Err(ParameterError::Spi(self.spi)),
             None => Ok(()),
         }
     }
 }
 
 impl fmt::Debug for Association {
-    /// Shows no keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { spi, suite, mode, extended, window, last, .. } = self;
         write!(f, "ESP {spi:#010x} {suite:?} {mode:?}, extended {extended}, window {window}, from {last}")

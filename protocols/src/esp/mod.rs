@@ -19,20 +19,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A burst is a slice of associations and packets, for [`seal`] or [`open`]: what the packets have in common goes to the devices
+//! A burst is a slice of associations and packets, for [`seal`] or [`open`]. Packets with the same algorithm go to the devices
 //! together.
 
 mod association;
-mod inbound;
-mod outbound;
 mod suite;
 
 pub use crate::ip::Mode;
-pub use association::{Association, Unfit};
-pub use inbound::{Inbound, open};
-pub use outbound::{Outbound, seal};
+pub use association::{Association, Inbound, Outbound, ParameterError, open, seal};
 pub use suite::{Integrity, Suite};
 
-/// Next headers that are not the payload's own: ESP itself, and "none" (IANA).
+/// Next headers: ESP itself, and "no next header" (IANA).
 const ESP: u8 = 50;
 const NONE: u8 = 59;

@@ -1,31 +1,31 @@
-//! Which algorithms protect the packets of an association.
+//! The algorithms that protect the packets of an association.
 
 use gantry_core::Algorithm as A;
 use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::crypt::{Keys, RANDOM_IV, Short};
+use crate::crypt::{Keys, RANDOM_IV, ShortBytes};
 
-/// What encrypts and authenticates. The length of the key says how long AES's is.
+/// The algorithms for encryption and authentication. The key's length selects AES-128, 192 or 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Suite {
-    /// AES-GCM (RFC 4106); the key is AES's and four bytes of salt.
+    /// AES-GCM (RFC 4106). The key is AES's, followed by four bytes of salt.
     AesGcm {
         /// Bytes of the integrity check value: 16, 12 or 8.
         icv: u8,
     },
-    /// ChaCha20-Poly1305 (RFC 7634); the key is ChaCha20's and four bytes of salt.
+    /// ChaCha20-Poly1305 (RFC 7634). The key is ChaCha20's, followed by four bytes of salt.
     ChaCha20Poly1305,
     /// AES-CBC (RFC 3602).
     AesCbc(Integrity),
-    /// AES-CTR (RFC 3686); the key is AES's and four bytes of nonce.
+    /// AES-CTR (RFC 3686). The key is AES's, followed by four bytes of nonce.
     AesCtr(Integrity),
     /// No encryption (RFC 2410).
     Null(Integrity),
 }
 
-/// What authenticates, beside a cipher that does not. The key is as long as the digest.
+/// The authentication of a cipher that has none. The key is as long as the digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Integrity {
@@ -39,10 +39,10 @@ pub enum Integrity {
     HmacSha512,
 }
 
-/// The row of an [`Integrity`].
+/// The algorithms and lengths of an [`Integrity`].
 struct Hmac {
     mac: Algorithm,
-    /// AES-CBC of 128, 192 and 256 bits with it, where the MAC covers what is encrypted and nothing behind it.
+    /// AES-CBC of 128, 192 and 256 bits with this MAC over the ciphertext and nothing behind it.
     cbc: [Algorithm; 3],
     key: usize,
     icv: usize,
@@ -68,46 +68,46 @@ impl Integrity {
     }
 }
 
-/// How packets of a suite look.
+/// The layout of a suite's packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// Bytes of the salt, behind the key.
+    /// Bytes of the salt, which follows the key.
     pub(super) salt: usize,
-    /// Bytes of the IV in a packet: 8 that are its number, or 16 that nobody may be able to tell before (RFC 3602, 3).
+    /// Bytes of the IV in a packet: 8 for the packet's number, or 16 unpredictable ones (RFC 3602, 3).
     pub(super) iv: usize,
-    /// What the encrypted bytes are a multiple of.
+    /// The encrypted part is a multiple of this, in bytes.
     pub(super) align: usize,
     /// Bytes of the integrity check value.
     pub(super) icv: usize,
-    /// The cipher's IV ends in a counter of blocks, behind salt and IV.
-    pub(super) counts: bool,
+    /// True if the cipher's IV ends in a block counter, behind salt and IV.
+    pub(super) has_block_counter: bool,
 }
 
 impl Layout {
-    /// The IV of the cipher for the one in a packet.
-    pub(super) fn cipher_iv(&self, salt: [u8; 4], iv: &[u8]) -> Short {
+    /// Returns the cipher's IV for the one in a packet.
+    pub(super) fn cipher_iv(&self, salt: [u8; 4], iv: &[u8]) -> ShortBytes {
         match (iv.as_array(), iv.as_array::<RANDOM_IV>()) {
-            (Some(number), _) if self.counts => Short::of(salt, *number, [0, 0, 0, 1]),
-            (Some(number), _) => Short::of(salt, *number, []),
-            (_, Some(block)) => Short::field(*block),
-            _ => Short::default(),
+            (Some(number), _) if self.has_block_counter => ShortBytes::concat(salt, *number, [0, 0, 0, 1]),
+            (Some(number), _) => ShortBytes::concat(salt, *number, []),
+            (_, Some(block)) => ShortBytes::from_field(*block),
+            _ => ShortBytes::default(),
         }
     }
 }
 
 impl Suite {
     pub(super) fn layout(self) -> Layout {
-        let aead = |icv| Layout { salt: 4, iv: 8, align: 4, icv, counts: false };
+        let aead = |icv| Layout { salt: 4, iv: 8, align: 4, icv, has_block_counter: false };
         match self {
             Suite::AesGcm { icv } => aead(icv.into()),
             Suite::ChaCha20Poly1305 => aead(16),
             Suite::AesCbc(integrity) => Layout { salt: 0, iv: 16, align: 16, ..aead(integrity.hmac().icv) },
-            Suite::AesCtr(integrity) => Layout { counts: true, ..aead(integrity.hmac().icv) },
+            Suite::AesCtr(integrity) => Layout { has_block_counter: true, ..aead(integrity.hmac().icv) },
             Suite::Null(integrity) => Layout { salt: 0, iv: 0, ..aead(integrity.hmac().icv) },
         }
     }
 
-    /// The sessions of one direction. `extended`: the MAC covers four bytes more behind the packet (RFC 4303, 2.2.1).
+    /// Opens the sessions of one direction. `extended`: the MAC covers four more bytes behind the packet (RFC 4303, 2.2.1).
     pub(super) fn keys(
         self,
         gantry: &Gantry,
@@ -116,52 +116,52 @@ impl Suite {
         integrity_key: &[u8],
         extended: bool,
     ) -> gantry_core::Result<Keys> {
-        // The nearest algorithm says what is wrong with the length of a key.
+        // The session of the nearest algorithm reports a wrong key length.
         let size = |[small, middle, large]: [Algorithm; 3]| match key.len() {
             ..=16 => small,
             17..=24 => middle,
             _ => large,
         };
         let open = |algorithm, key: &[u8], mac_key: &[u8], tag: Option<usize>| {
-            let params = SessionParams::new(algorithm, key).mac_key(mac_key).direction(direction);
-            gantry.session(tag.into_iter().fold(params, SessionParams::tag_len))
+            let params = SessionParams::new(algorithm, key).with_mac_key(mac_key).with_direction(direction);
+            gantry.session(tag.into_iter().fold(params, SessionParams::with_tag_len))
         };
         let mac = |integrity: Integrity| {
             let Hmac { mac, icv, .. } = integrity.hmac();
             open(mac, integrity_key, &[], Some(icv))
         };
         Ok(match self {
-            Suite::AesGcm { icv } => Keys::Joint(open(
+            Suite::AesGcm { icv } => Keys::Combined(open(
                 size([A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]),
                 key,
                 integrity_key,
                 Some(icv.into()),
             )?),
-            Suite::ChaCha20Poly1305 => Keys::Joint(open(A::ChaCha20Poly1305, key, integrity_key, None)?),
+            Suite::ChaCha20Poly1305 => Keys::Combined(open(A::ChaCha20Poly1305, key, integrity_key, None)?),
             Suite::AesCbc(integrity) if !extended => {
                 let Hmac { cbc, icv, .. } = integrity.hmac();
-                Keys::Joint(open(size(cbc), key, integrity_key, Some(icv))?)
+                Keys::Combined(open(size(cbc), key, integrity_key, Some(icv))?)
             }
-            Suite::AesCbc(integrity) => Keys::Apart {
+            Suite::AesCbc(integrity) => Keys::Separate {
                 cipher: Some(open(size([A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc]), key, &[], None)?),
                 mac: mac(integrity)?,
             },
-            Suite::AesCtr(integrity) => Keys::Apart {
+            Suite::AesCtr(integrity) => Keys::Separate {
                 cipher: Some(open(size([A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr]), key, &[], None)?),
                 mac: mac(integrity)?,
             },
-            Suite::Null(integrity) => Keys::Apart { cipher: None, mac: mac(integrity)? },
+            Suite::Null(integrity) => Keys::Separate { cipher: None, mac: mac(integrity)? },
         })
     }
 
-    /// The algorithm of whole packets, if there is one: by the bytes of the key with its salt.
+    /// Returns the algorithm of whole packets, if there is one. `key` is the length of key and salt, in bytes.
     pub(super) fn whole(self, key: usize, extended: bool) -> Option<Algorithm> {
         Some(match (self, key) {
             (Suite::AesGcm { .. }, 20) => A::EspAes128Gcm,
             (Suite::AesGcm { .. }, 28) => A::EspAes192Gcm,
             (Suite::AesGcm { .. }, 36) => A::EspAes256Gcm,
             (Suite::ChaCha20Poly1305, 36) => A::EspChaCha20Poly1305,
-            // The MAC covers something that is not in the packet.
+            // The MAC covers bytes that are not in the packet.
             _ if extended => return None,
             (Suite::AesCbc(Integrity::HmacSha1), 16) => A::EspAes128CbcHmacSha1,
             (Suite::AesCbc(Integrity::HmacSha1), 32) => A::EspAes256CbcHmacSha1,
@@ -171,8 +171,8 @@ impl Suite {
         })
     }
 
-    /// Whether the keys have lengths that the suite does not take, which no session would find.
-    pub(super) fn misfit(self, key: &[u8], integrity_key: &[u8]) -> Option<&'static str> {
+    /// Returns the suite's requirement that the keys do not meet. No session would detect these.
+    pub(super) fn unmet_requirement(self, key: &[u8], integrity_key: &[u8]) -> Option<&'static str> {
         let Layout { salt, .. } = self.layout();
         match self {
             Suite::AesGcm { icv } if !matches!(icv, 8 | 12 | 16) => {
@@ -190,10 +190,10 @@ impl Suite {
     }
 }
 
-/// A key without its salt, and the salt.
-pub(super) fn salted(suite: Suite, key: &[u8]) -> (&[u8], Zeroizing<[u8; 4]>) {
+/// Splits a key into key and salt.
+pub(super) fn split_salt(suite: Suite, key: &[u8]) -> (&[u8], Zeroizing<[u8; 4]>) {
     let (key, salt) = key.split_at(key.len() - suite.layout().salt);
-    let mut kept = Zeroizing::new([0; 4]);
-    kept[..salt.len()].copy_from_slice(salt);
-    (key, kept)
+    let mut padded = Zeroizing::new([0; 4]);
+    padded[..salt.len()].copy_from_slice(salt);
+    (key, padded)
 }

@@ -1,12 +1,16 @@
-//! What both ends of an association agree on.
+//! The parameters that both ends of an association share.
+
+mod inbound;
+mod outbound;
+
+pub use inbound::{Inbound, decompress};
+pub use outbound::{Outbound, compress};
 
 use gantry_core::{Algorithm, Session};
 
-use super::inbound::Inbound;
-use super::outbound::Outbound;
 use crate::ip::Mode;
 
-/// What an association is made from, as IKE or an operator says: one direction, and how its packets are compressed.
+/// The parameters of an association, from IKE or an operator: one direction, and how its packets are compressed.
 #[derive(Clone, Debug)]
 pub struct Association {
     pub(super) cpi: u16,
@@ -15,64 +19,64 @@ pub struct Association {
     pub(super) threshold: usize,
 }
 
-/// Why there is no such association.
+/// Why an association cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unfit {
-    /// The CPI is reserved, or that of another algorithm (RFC 3173, 3.3).
-    #[error("a CPI of {0}; those below 256 are reserved, but for 2, which is DEFLATE without negotiation")]
+pub enum ParameterError {
+    /// The CPI is reserved, or stands for another algorithm (RFC 3173, 3.3).
+    #[error("CPI {0} is reserved; use 256 or more, or 2 for DEFLATE without negotiation")]
     Cpi(u16),
     /// The session has another algorithm.
-    #[error("a session of {0}; IPComp takes one of deflate")]
+    #[error("a session of {0}; IPComp needs one of deflate")]
     Algorithm(Algorithm),
 }
 
 impl Association {
-    /// The CPI of DEFLATE where nothing was negotiated.
+    /// The CPI of DEFLATE without negotiation.
     const WELL_KNOWN: u16 = 2;
 
-    /// An association in tunnel mode that leaves payloads of less than 90 bytes as they are, under the CPI that the receiver chose.
+    /// Creates an association in tunnel mode, under the CPI that the receiver chose. Payloads below 90 bytes are not compressed.
     ///
-    /// The session is one of [`Algorithm::Deflate`], with the level at which packets are compressed. Associations may share it.
+    /// The session's algorithm is [`Algorithm::Deflate`], and its level is the level of compression. Associations may share it.
     pub fn new(cpi: u16, session: &Session) -> Self {
         Self { cpi, session: session.clone(), mode: Mode::Tunnel, threshold: 90 }
     }
 
-    /// What is within IPComp, and what around it.
+    /// Sets the mode: which data IPComp carries, and which headers stay outside.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Bytes of the shortest payload that the sender tries to compress: short ones are likely to become longer (RFC 3173, 2.2).
+    /// Sets the bytes of the shortest payload to compress. Short payloads are likely to grow (RFC 3173, 2.2).
     #[must_use]
     pub fn threshold(mut self, bytes: usize) -> Self {
         self.threshold = bytes;
         self
     }
 
-    /// The end that sends.
+    /// Returns the sending end.
     ///
     /// # Errors
-    /// A reserved CPI, or a session of another algorithm.
-    pub fn outbound(self) -> Result<Outbound, Unfit> {
+    /// Fails for a reserved CPI, or a session of another algorithm.
+    pub fn outbound(self) -> Result<Outbound, ParameterError> {
         self.check().map(|()| Outbound::new(self))
     }
 
-    /// The end that receives.
+    /// Returns the receiving end.
     ///
     /// # Errors
-    /// As of [`outbound`](Self::outbound).
-    pub fn inbound(self) -> Result<Inbound, Unfit> {
+    /// Fails like [`outbound`](Self::outbound).
+    pub fn inbound(self) -> Result<Inbound, ParameterError> {
         self.check().map(|()| Inbound::new(self))
     }
 
-    fn check(&self) -> Result<(), Unfit> {
+    fn check(&self) -> Result<(), ParameterError> {
         match self.session.params().algorithm() {
-            Algorithm::Deflate if self.cpi < 256 && self.cpi != Self::WELL_KNOWN => Err(Unfit::Cpi(self.cpi)),
+            Algorithm::Deflate if self.cpi < 256 && self.cpi != Self::WELL_KNOWN => Err(ParameterError::Cpi(self.cpi)),
             Algorithm::Deflate => Ok(()),
-            other => Err(Unfit::Algorithm(other)),
+            other => Err(ParameterError::Algorithm(other)),
         }
     }
 }

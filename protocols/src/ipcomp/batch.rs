@@ -1,4 +1,4 @@
-//! What devices do for a burst of packets: one batch.
+//! The devices' work on a burst of packets: one batch.
 
 use gantry_core::driver::Operands;
 use gantry_core::{Error, Operation, Outcome, Request, Session};
@@ -11,31 +11,31 @@ pub(super) struct Task<'t> {
     pub(super) output: &'t mut [u8],
 }
 
-/// How a task ended, and how many bytes of its output are the result.
-pub(super) type Ended = Result<(Outcome, usize), Error>;
+/// The result of a task: its outcome, and the bytes written to its output.
+pub(super) type TaskResult = Result<(Outcome, usize), Error>;
 
-/// As many as a burst has in most programs need no memory from the heap.
-pub(super) type Each<T> = SmallVec<[T; 32]>;
+/// A value per packet. Most bursts fit without an allocation.
+pub(super) type PerPacket<T> = SmallVec<[T; 32]>;
 
-/// Compresses or decompresses for every task.
-pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> Each<Ended> {
-    // The lengths are a device's word.
+/// Compresses or decompresses every task's input.
+pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> PerPacket<TaskResult> {
+    // A device reports the lengths, so they are limited to the buffer's.
     if let [Task { session, input, output }] = tasks {
         let (room, mut written) = (output.len(), 0);
         let result = session.run(Operands::Compression { operation, input, output, written: &mut written });
         return smallvec![result.map(|outcome| (outcome, written.min(room)))];
     }
-    let sessions: Each<&Session> = tasks.iter().map(|task| task.session).collect();
-    let rooms: Each<usize> = tasks.iter().map(|task| task.output.len()).collect();
-    let mut written = Each::from_elem(0, tasks.len());
-    let lent = tasks.iter_mut().zip(&mut written);
-    let mut requests: Vec<Request<'_>> = lent
+    let sessions: PerPacket<&Session> = tasks.iter().map(|task| task.session).collect();
+    let rooms: PerPacket<usize> = tasks.iter().map(|task| task.output.len()).collect();
+    let mut written = PerPacket::from_elem(0, tasks.len());
+    let operands = tasks.iter_mut().zip(&mut written);
+    let mut requests: Vec<Request<'_>> = operands
         .map(|(Task { input, output, .. }, written)| Operands::Compression { operation, input, output, written }.into())
         .collect();
-    // An error of the call is the result of each request, too.
+    // Each request has the error of the call as its result.
     let _ = Session::process_each(&sessions, &mut requests);
-    let results: Each<_> = requests.iter_mut().map(Request::result).collect();
+    let results: PerPacket<_> = requests.iter_mut().map(Request::result).collect();
     drop(requests);
-    let ends = results.into_iter().zip(written).zip(rooms);
-    ends.map(|((result, written), room)| result.map(|outcome| (outcome, written.min(room)))).collect()
+    let results = results.into_iter().zip(written).zip(rooms);
+    results.map(|((result, written), room)| result.map(|outcome| (outcome, written.min(room)))).collect()
 }

@@ -1,4 +1,4 @@
-//! IPComp (RFC 3173): packets of IP whose payload is compressed, by DEFLATE (RFC 2394).
+//! IPComp (RFC 3173): IP packets whose payload is compressed with DEFLATE (RFC 2394).
 //!
 //! ```
 //! use gantry_core::{Algorithm, SessionParams};
@@ -7,7 +7,7 @@
 //!
 //! # fn send(gantry: &gantry_core::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // One session for all associations, because compression has no keys.
-//! let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(6))?;
+//! let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).with_level(6))?;
 //! let association = Association::new(0x1234, &session).mode(Mode::Tunnel);
 //! let (out, back) = (association.clone().outbound()?, association.inbound()?);
 //!
@@ -22,20 +22,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A burst is a slice of associations and packets, for [`compress`] or [`decompress`]: they are one batch of the devices.
+//! A burst is a slice of associations and packets, for [`compress`] or [`decompress`]; it is one batch.
 //!
-//! IPComp stands within ESP, because what is encrypted does not become shorter. A packet is compressed before it is sealed, and
-//! decompressed after it was opened.
+//! IPComp goes inside ESP, because encrypted data cannot be compressed: compress a packet before sealing it, and decompress it
+//! after opening it.
 
 mod association;
 mod batch;
-mod inbound;
-mod outbound;
 
 pub use crate::ip::Mode;
-pub use association::{Association, Unfit};
-pub use inbound::{Inbound, decompress};
-pub use outbound::{Outbound, compress};
+pub use association::{Association, Inbound, Outbound, ParameterError, compress, decompress};
 
 /// The number of IPComp as a protocol of IPv4, and as a next header of IPv6 and ESP (IANA).
 pub const PROTOCOL: u8 = 108;

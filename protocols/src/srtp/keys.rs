@@ -1,40 +1,40 @@
-//! Session keys from master keys (RFC 3711, 4.3), and the sessions under them.
+//! Session keys derived from master keys (RFC 3711, 4.3), and their sessions.
 
 use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
-use super::Kind;
+use super::Protocol;
 use super::suite::{Row, Suite};
 use crate::crypt::Keys;
 
 /// The keys of one protocol of a context.
 pub(super) struct SessionKeys {
     pub(super) key: Zeroizing<Vec<u8>>,
-    /// Empty where the cipher authenticates.
+    /// The MAC key; empty for an AEAD.
     pub(super) mac_key: Zeroizing<Vec<u8>>,
     pub(super) salt: Zeroizing<Vec<u8>>,
 }
 
-/// Where the label stands in the IV: before 48 bits of index, which are 0 without a key derivation rate, and 16 of counter.
+/// Offset of the label in the IV: before 48 bits of index, which are 0 without a key derivation rate, and 16 of counter.
 const LABEL: usize = 7;
 
 impl SessionKeys {
-    /// Derives them with AES-CM, on a device of the framework.
+    /// Derives the keys with AES-CM, on a device of the framework.
     pub(super) fn derive(
         gantry: &Gantry,
         suite: Suite,
-        kind: Kind,
+        protocol: Protocol,
         key: &[u8],
         salt: &[u8],
     ) -> gantry_core::Result<Self> {
         let row = suite.row();
-        let prf = gantry.session(SessionParams::new(row.derives, key).direction(Direction::Encrypt))?;
-        let first_label = match kind {
-            Kind::Media => 0,
-            Kind::Control => 3,
+        let prf = gantry.session(SessionParams::new(row.derives, key).with_direction(Direction::Encrypt))?;
+        let first_label = match protocol {
+            Protocol::Rtp => 0,
+            Protocol::Rtcp => 3,
         };
         let derive = |label: u8, length: usize| {
-            // A salt of 96 bits has 16 zero bits behind it (RFC 7714, 11).
+            // 16 zero bits follow a salt of 96 bits (RFC 7714, 11).
             let mut iv = Zeroizing::new([0; 16]);
             iv[..salt.len()].copy_from_slice(salt);
             iv[LABEL] ^= first_label + label;
@@ -47,20 +47,20 @@ impl SessionKeys {
         Ok(Self { key: derive(0, row.key)?, mac_key: derive(1, row.mac_key)?, salt: derive(2, row.salt)? })
     }
 
-    /// The sessions of one direction.
+    /// Opens the sessions of one direction.
     pub(super) fn sessions(
         &self,
         gantry: &Gantry,
         suite: Suite,
-        kind: Kind,
+        protocol: Protocol,
         direction: Direction,
     ) -> gantry_core::Result<Keys> {
         let row @ Row { cipher, mac_key, .. } = suite.row();
-        let params = SessionParams::new(cipher, &self.key).direction(direction);
+        let params = SessionParams::new(cipher, &self.key).with_direction(direction);
         if mac_key == 0 {
-            return gantry.session(params.tag_len(row.tag(kind))).map(Keys::Joint);
+            return gantry.session(params.with_tag_len(row.tag(protocol))).map(Keys::Combined);
         }
-        let mac = SessionParams::new(Algorithm::HmacSha1, &self.mac_key).tag_len(row.tag(kind));
-        Ok(Keys::Apart { cipher: Some(gantry.session(params)?), mac: gantry.session(mac)? })
+        let mac = SessionParams::new(Algorithm::HmacSha1, &self.mac_key).with_tag_len(row.tag(protocol));
+        Ok(Keys::Separate { cipher: Some(gantry.session(params)?), mac: gantry.session(mac)? })
     }
 }

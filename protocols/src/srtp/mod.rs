@@ -1,4 +1,4 @@
-//! SRTP and SRTCP (RFC 3711): the packets of voice and video, and the reports about them.
+//! SRTP and SRTCP (RFC 3711): packets of voice and video, and the reports about them.
 //!
 //! ```
 //! use gantry_protocols::Packet;
@@ -20,13 +20,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A context has one master key and as many streams as there are synchronization sources (SSRC). Each stream has its own rollover
-//! counter and replay window. A receiver adds a stream when the first packet of it is authentic.
+//! A context has one master key, and one stream per synchronization source (SSRC). Each stream has its own rollover counter and
+//! replay window. A receiver adds a stream when its first packet proves authentic.
 //!
-//! A burst is a slice of contexts and packets: of RTP for [`seal`] and [`open`], of RTCP for [`seal_control`] and [`open_control`].
+//! A burst is a slice of contexts and packets: RTP for [`seal`] and [`open`], RTCP for [`seal_control`] and [`open_control`].
 //!
-//! Session keys are derived once (a key derivation rate of 0). Two contexts under one master key, for the two directions, must have
-//! no SSRC in common (RFC 3711, 9.1).
+//! Session keys are derived once (a key derivation rate of 0). The two contexts of a connection's directions, if they have the same
+//! master key, must have no SSRC in common (RFC 3711, 9.1).
 
 mod channel;
 mod context;
@@ -38,16 +38,16 @@ mod suite;
 #[cfg(test)]
 mod vectors;
 
-pub use context::{Context, Unfit};
+pub use context::{Context, ParameterError};
 pub use inbound::{Inbound, open, open_control};
 pub use outbound::{Outbound, seal, seal_control};
 pub use suite::Suite;
 
 /// The two protocols of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Protocol {
     /// SRTP.
-    Media,
+    Rtp,
     /// SRTCP.
-    Control,
+    Rtcp,
 }

@@ -1,4 +1,4 @@
-//! The end that sends.
+//! The sending end.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,22 +7,22 @@ use gantry_core::Process;
 
 use super::Suite;
 use super::channel::{Channel, ENCRYPTED, WORD};
-use crate::burst::{self, Begun};
+use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Work};
-use crate::packet::{Packet, Refused};
+use crate::packet::{Packet, PacketError};
 
-/// The sending end of a [`Context`](super::Context). Threads may share it: no number of a stream is used twice.
+/// The sending end of a [`Context`](super::Context). Threads may share it: each number of a stream is used once.
 pub struct Outbound {
     suite: Suite,
     pub(super) media: Channel,
     pub(super) control: Channel,
-    /// Whether packets of RTCP are encrypted.
+    /// True if RTCP packets are encrypted.
     encrypts_control: bool,
-    /// The only process that has its numbers.
+    /// The only process that may use the numbers.
     process: Process,
 }
 
-/// Where a packet will lie, and its MKI.
+/// A packet's final range, and the offset of its MKI.
 struct Framed {
     whole: Range<usize>,
     mki: usize,
@@ -39,75 +39,75 @@ impl Outbound {
         Self { suite, media, control, encrypts_control, process }
     }
 
-    /// Most bytes that sealing adds before a packet, and behind it.
+    /// Returns the most bytes that sealing adds before a packet, and behind it.
     pub fn room(&self) -> (usize, usize) {
-        (0, self.control.places(0).end.max(self.media.places(0).end))
+        (0, self.control.offsets(0).end.max(self.media.offsets(0).end))
     }
 
-    /// The highest number of a stream of RTP: its rollover counter, and 16 bits of sequence number behind it.
+    /// Returns the highest number of an RTP stream: its rollover counter, and 16 bits of sequence number behind it.
     pub fn last_number(&self, ssrc: u32) -> Option<u64> {
         self.media.streams.last(ssrc)
     }
 
-    /// The number of the last packet of RTCP from a source.
+    /// Returns the number of a source's last RTCP packet.
     pub fn last_control_number(&self, ssrc: u32) -> Option<u32> {
         self.control.streams.last(ssrc).map(|number| number as u32)
     }
 
-    /// Makes a packet of SRTP from one of RTP, in place. Its number is used up even if no device then does it.
+    /// Encrypts an RTP packet to SRTP, in place. Its number is used up even if no device then does the work.
     ///
     /// # Errors
-    /// Why there is none. [`Refused::Replayed`] says that a packet with this sequence number was sealed before, or could have been.
-    /// Where no device was asked yet the packet is as it was; else nothing of it is left.
-    pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
+    /// Returns why the packet was refused: [`PacketError::Replayed`] if its sequence number was sealed before or is too old. The packet is
+    /// unchanged if no device was asked; otherwise its contents are lost.
+    pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, seal)
     }
 
-    /// Makes a packet of SRTCP from one of RTCP, or from several one behind the other, in place.
+    /// Seals an RTCP packet, or several in a row, in place.
     ///
     /// # Errors
-    /// As of [`seal`](Self::seal).
-    pub fn seal_control(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
+    /// Fails like [`seal`](Self::seal).
+    pub fn seal_control(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, seal_control)
     }
 }
 
-/// Writes all of the packet but what devices do and the MKI. Nothing is changed if there is an error.
+/// Writes all of the packet except the devices' part and the MKI. Changes nothing if it fails.
 fn frame(
     channel: &Channel,
     packet: &mut Packet<'_>,
     work: &mut Work,
     encrypted: bool,
-) -> Result<Begun<Framed>, Refused> {
+) -> Result<FramedPacket<Framed>, PacketError> {
     let header = channel.header(packet.data())?;
     let Range { start, end } = packet.range();
     let length = end - start;
-    let places = channel.places(length);
-    packet.has_room(0, places.end - length)?;
+    let offsets = channel.offsets(length);
+    packet.has_room(0, offsets.end - length)?;
     let number = channel.streams.take(header.ssrc, header.sequence)?;
-    let bytes = &mut packet.buffer()[start..start + places.end];
+    let bytes = &mut packet.buffer()[start..start + offsets.end];
     if channel.is_control() {
         let word = number as u32 | if encrypted { ENCRYPTED } else { 0 };
-        bytes[places.word..places.word + WORD].copy_from_slice(&word.to_be_bytes());
+        bytes[offsets.word..offsets.word + WORD].copy_from_slice(&word.to_be_bytes());
     }
     channel.plan(work, bytes, length, &header, number, encrypted);
-    let notes = Framed { whole: start..start + places.end, mki: start + places.mki };
-    Ok(Begun { lent: start..start + places.lent, notes })
+    let state = Framed { whole: start..start + offsets.end, mki: start + offsets.mki };
+    Ok(FramedPacket { device_range: start..start + offsets.device_range, state })
 }
 
-/// Seals packets of RTP, each under its context, as [`Outbound::seal`] does; the [verdict](Packet::verdict) is in each. All contexts are of
-/// one framework.
+/// Seals RTP packets, each under its context, as [`Outbound::seal`] does. Each packet has its own [verdict](Packet::verdict). All
+/// contexts must belong to one framework.
 pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
     seal_all(burst, |end| (&end.media, true));
 }
 
-/// Seals packets of RTCP, each under its context, as [`Outbound::seal_control`] does; the [verdict](Packet::verdict) is in each. All
-/// contexts are of one framework.
+/// Seals RTCP packets, each under its context, as [`Outbound::seal_control`] does. Each packet has its own [verdict](Packet::verdict).
+/// All contexts must belong to one framework.
 pub fn seal_control(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
     seal_all(burst, |end| (&end.control, end.encrypts_control));
 }
 
-/// `channel`: that of an end, and whether its packets are encrypted.
+/// Seals a burst. `channel` returns an end's channel, and whether its packets are encrypted.
 fn seal_all(burst: &mut [(&Outbound, &mut Packet<'_>)], channel: fn(&Outbound) -> (&Channel, bool)) {
     burst::run(
         burst,
@@ -115,7 +115,7 @@ fn seal_all(burst: &mut [(&Outbound, &mut Packet<'_>)], channel: fn(&Outbound) -
         |end, packet, work| {
             let (channel, encrypted) = channel(end);
             if !end.process.is_current() {
-                return Err(Refused::Forked);
+                return Err(PacketError::Forked);
             }
             frame(channel, packet, work, encrypted).map(Some)
         },
@@ -129,7 +129,7 @@ fn seal_all(burst: &mut [(&Outbound, &mut Packet<'_>)], channel: fn(&Outbound) -
 }
 
 impl fmt::Debug for Outbound {
-    /// Shows no keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SRTP {:?} out, {} streams", self.suite, self.media.streams.count())
     }

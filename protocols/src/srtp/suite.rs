@@ -1,11 +1,11 @@
-//! Which algorithms protect the packets of a context.
+//! The algorithms that protect the packets of a context.
 
 use gantry_core::Algorithm;
 use gantry_core::Algorithm as A;
 
-use super::Kind;
+use super::Protocol;
 
-/// What encrypts and authenticates, by the names of IANA's registries.
+/// The algorithms for encryption and authentication, by the names in IANA's registries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Suite {
@@ -23,14 +23,14 @@ pub enum Suite {
     AeadAes256Gcm,
 }
 
-/// The row of a [`Suite`]. Lengths are in bytes.
+/// The algorithms and lengths of a [`Suite`]. Lengths are in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
-    /// The length of the master key and of the session's.
+    /// The length of the master key and of the session key.
     pub(super) key: usize,
-    /// The length of the master salt and of the session's.
+    /// The length of the master salt and of the session salt.
     pub(super) salt: usize,
-    /// The length of the key of the MAC; 0 where the cipher authenticates.
+    /// The length of the MAC key; 0 for an AEAD.
     pub(super) mac_key: usize,
     /// The length of the tag of RTP.
     tag: usize,
@@ -52,17 +52,17 @@ impl Suite {
             Suite::AeadAes128Gcm => (16, 16, A::Aes128Gcm, A::Aes128Ctr),
             Suite::AeadAes256Gcm => (32, 16, A::Aes256Gcm, A::Aes256Ctr),
         };
-        // Forged control packets end calls, so RFC 3711, 5.2, and RFC 4568, 6.2, have 80 bits for all of them.
+        // RTCP always has 80 bits (RFC 3711, 5.2; RFC 4568, 6.2), because forged control packets end calls.
         let (salt, mac_key, control_tag) = if tag == 16 { (12, 0, 16) } else { (14, 20, 10) };
         Row { key, salt, mac_key, tag, control_tag, cipher, derives }
     }
 }
 
 impl Row {
-    pub(super) fn tag(&self, kind: Kind) -> usize {
-        match kind {
-            Kind::Media => self.tag,
-            Kind::Control => self.control_tag,
+    pub(super) fn tag(&self, protocol: Protocol) -> usize {
+        match protocol {
+            Protocol::Rtp => self.tag,
+            Protocol::Rtcp => self.control_tag,
         }
     }
 }

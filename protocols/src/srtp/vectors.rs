@@ -1,4 +1,4 @@
-//! Vectors of RFC 3711, RFC 6188 and RFC 7714, which begin with session keys or end with them.
+//! Vectors of RFC 3711, RFC 6188 and RFC 7714 that begin or end with session keys.
 
 use common::{devices, hex};
 use gantry_core::{Direction, Gantry, Process};
@@ -6,9 +6,9 @@ use zeroize::Zeroizing;
 
 use super::channel::Channel;
 use super::keys::SessionKeys;
-use super::streams::{Start, Streams};
-use super::{Inbound, Kind, Outbound, Suite};
-use crate::packet::{Packet, Refused};
+use super::streams::{StreamStart, Streams};
+use super::{Inbound, Outbound, Protocol, Suite};
+use crate::packet::{Packet, PacketError};
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
@@ -17,18 +17,18 @@ mod common;
 fn channel(
     gantry: &Gantry,
     suite: Suite,
-    kind: Kind,
+    protocol: Protocol,
     direction: Direction,
     keys: &[&[u8]; 3],
-    starts: &[(u32, Start)],
+    starts: &[(u32, StreamStart)],
 ) -> Channel {
     let [key, mac_key, salt] = keys.map(|key| Zeroizing::new(key.to_vec()));
     let keys = SessionKeys { key, mac_key, salt };
-    let sessions = keys.sessions(gantry, suite, kind, direction).unwrap();
-    Channel::new(kind, sessions, &keys.salt, &[], Streams::new(kind, 64, 10, starts))
+    let sessions = keys.sessions(gantry, suite, protocol, direction).unwrap();
+    Channel::new(protocol, sessions, &keys.salt, &[], Streams::new(protocol, 64, 10, starts))
 }
 
-/// Both ends under the same session keys for both protocols, of which the last packet of control from a source had a number.
+/// Returns both ends under the same session keys for both protocols. `last_control` is a source with the number of its last RTCP packet.
 fn ends(
     gantry: &Gantry,
     suite: Suite,
@@ -36,17 +36,18 @@ fn ends(
     encrypted: bool,
     last_control: (u32, u64),
 ) -> (Outbound, Inbound) {
-    let make = |kind, direction| {
-        let starts: &[_] = if kind == Kind::Control { &[(last_control.0, Start::After(last_control.1))] } else { &[] };
-        channel(gantry, suite, kind, direction, keys, starts)
+    let make = |protocol, direction| {
+        let starts: &[_] =
+            if protocol == Protocol::Rtcp { &[(last_control.0, StreamStart::After(last_control.1))] } else { &[] };
+        channel(gantry, suite, protocol, direction, keys, starts)
     };
-    let [media, control] = [Kind::Media, Kind::Control].map(|kind| make(kind, Direction::Encrypt));
+    let [media, control] = [Protocol::Rtp, Protocol::Rtcp].map(|protocol| make(protocol, Direction::Encrypt));
     let out = Outbound::new(suite, media, control, encrypted, Process::current());
-    let [media, control] = [Kind::Media, Kind::Control].map(|kind| make(kind, Direction::Decrypt));
+    let [media, control] = [Protocol::Rtp, Protocol::Rtcp].map(|protocol| make(protocol, Direction::Decrypt));
     (out, Inbound::new(suite, media, control))
 }
 
-fn run(data: &[u8], step: impl Fn(&mut Packet<'_>) -> Result<(), Refused>) -> Vec<u8> {
+fn run(data: &[u8], step: impl Fn(&mut Packet<'_>) -> Result<(), PacketError>) -> Vec<u8> {
     let mut buffer = [data, &[0; 40]].concat();
     let mut packet = Packet::new(&mut buffer, 0..data.len());
     step(&mut packet).unwrap();
@@ -60,7 +61,7 @@ fn the_keystream_of_aes_cm() {
     let (key, salt) = (hex("2B7E151628AED2A6ABF7158809CF4F3C"), hex("F0F1F2F3F4F5F6F7F8F9FAFBFCFD"));
     for gantry in devices() {
         let (out, _) = ends(&gantry, Suite::AesCm128HmacSha1_80, &[&key, &[0; 20], &salt], true, (0, 0));
-        // The packet 0 of source 0, all zeros behind its header.
+        // Packet 0 of source 0: all zeros behind its header.
         let mut rtp = vec![0; 12 + LENGTH];
         rtp[0] = 0x80;
         let wire = run(&rtp, |packet| out.seal(packet));
@@ -76,12 +77,12 @@ fn the_keystream_of_aes_cm() {
     }
 }
 
-/// RFC 3711, B.3, and RFC 6188, 7.2. Those of RTCP were computed with Python's `cryptography`.
+/// RFC 3711, B.3, and RFC 6188, 7.2. The vectors of RTCP were computed with Python's `cryptography`.
 #[test]
-fn keys_are_derived() {
+fn derives_session_keys() {
     struct Vector {
         suite: Suite,
-        kind: Kind,
+        protocol: Protocol,
         master: [&'static str; 2],
         derived: [&'static str; 3],
     }
@@ -89,7 +90,7 @@ fn keys_are_derived() {
     let vectors = [
         Vector {
             suite: Suite::AesCm128HmacSha1_80,
-            kind: Kind::Media,
+            protocol: Protocol::Rtp,
             master: short,
             derived: [
                 "C61E7A93744F39EE10734AFE3FF7A087",
@@ -99,7 +100,7 @@ fn keys_are_derived() {
         },
         Vector {
             suite: Suite::AesCm128HmacSha1_32,
-            kind: Kind::Control,
+            protocol: Protocol::Rtcp,
             master: short,
             derived: [
                 "4C1AA45A81F73D61C800BBB00FBB1EAA",
@@ -109,7 +110,7 @@ fn keys_are_derived() {
         },
         Vector {
             suite: Suite::AesCm256HmacSha1_80,
-            kind: Kind::Media,
+            protocol: Protocol::Rtp,
             master: [
                 "F0F04914B513F2763A1B1FA130F10E2998F6F6E43E4309D1E622A0E332B9F1B6",
                 "3B04803DE51EE7C96423AB5B78D2",
@@ -122,11 +123,11 @@ fn keys_are_derived() {
         },
     ];
     for gantry in devices() {
-        for Vector { suite, kind, master: [key, salt], derived } in &vectors {
-            let keys = SessionKeys::derive(&gantry, *suite, *kind, &hex(key), &hex(salt)).unwrap();
-            assert_eq!([&keys.key[..], &keys.mac_key, &keys.salt], derived.map(hex), "{suite:?} {kind:?}");
+        for Vector { suite, protocol, master: [key, salt], derived } in &vectors {
+            let keys = SessionKeys::derive(&gantry, *suite, *protocol, &hex(key), &hex(salt)).unwrap();
+            assert_eq!([&keys.key[..], &keys.mac_key, &keys.salt], derived.map(hex), "{suite:?} {protocol:?}");
         }
-        let keys = SessionKeys::derive(&gantry, Suite::AeadAes256Gcm, Kind::Media, &[1; 32], &[2; 12]).unwrap();
+        let keys = SessionKeys::derive(&gantry, Suite::AeadAes256Gcm, Protocol::Rtp, &[1; 32], &[2; 12]).unwrap();
         assert_eq!([keys.key.len(), keys.mac_key.len(), keys.salt.len()], [32, 0, 12]);
     }
 }

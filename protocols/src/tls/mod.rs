@@ -1,4 +1,4 @@
-//! Records of TLS 1.3 (RFC 8446, 5) and TLS 1.2 (RFC 5246, 6.2.3). Handshakes, and the keys that come of them, are the caller's.
+//! Records of TLS 1.3 (RFC 8446, 5) and TLS 1.2 (RFC 5246, 6.2.3). The caller does the handshake and derives the keys.
 //!
 //! ```
 //! use gantry_protocols::Packet;
@@ -24,33 +24,28 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A burst is a slice of connections and records, for [`seal`] or [`open`]. Records of one connection have their numbers in the order
-//! of the slice, and go onto the wire in that order.
+//! A burst is a slice of connections and records, for [`seal`] or [`open`]. The order of the slice gives the records of one connection
+//! their numbers; send them in that order.
 //!
-//! **What fails ends the connection**, as a fatal alert does: a record that is forged or malformed, or one that no device sealed or
-//! opened. Every record behind it is refused as [`Broken`](crate::Refused::Broken), in the same burst and in later ones.
+//! **A failure ends the connection**, as a fatal alert does: a forged or malformed record, or one that no device sealed or opened.
+//! Every later record is refused as [`Broken`](crate::PacketError::Broken), in the same burst and in later ones.
 //!
 //! | file | content |
 //! |---|---|
-//! | `suite.rs` | algorithms, how records look under them, and how many there may be |
-//! | `epoch.rs` | keys from one change to the next, of one direction |
-//! | `protection.rs` | nonces and authenticated bytes, of both directions |
+//! | `suite.rs` | algorithms, the layout of their records, and limits on their number |
+//! | `epoch.rs` | the keys of one direction between two key changes |
+//! | `epoch/protection.rs` | nonces and authenticated bytes, of both directions |
 //! | `record.rs` | headers, limits and types of records |
-//! | `outbound.rs`, `inbound.rs` | the two ends |
-//! | `search.rs`, `within.rs` | a MAC under the encryption: what its search may not tell, and the search in batches |
+//! | `epoch/outbound.rs`, `epoch/inbound.rs` | the two ends |
+//! | `search.rs`, `mac_then_encrypt.rs` | a MAC under the encryption: the constant-time search, and the search in batches |
 
 mod epoch;
-mod inbound;
-mod outbound;
-mod protection;
+mod mac_then_encrypt;
 mod record;
 mod search;
 mod suite;
-mod within;
 
-pub use epoch::{Epoch, Unfit};
-pub use inbound::{Inbound, open};
-pub use outbound::{Outbound, seal};
+pub use epoch::{Epoch, Inbound, Outbound, ParameterError, open, seal};
 pub use record::{Header, content_type};
 pub use search::{MacSearch, without_padding};
-pub use suite::{Aead, Hmac, Order, Suite};
+pub use suite::{Aead, Hmac, MacOrder, Suite};

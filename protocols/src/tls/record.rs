@@ -1,60 +1,60 @@
-//! What records look like, whatever protects them.
+//! The layout of records, independent of their protection.
 
-use crate::packet::Refused;
+use crate::packet::PacketError;
 
 /// Bytes of a record's header: type, version, length.
 pub(super) const HEADER: usize = 5;
 /// Most bytes of content (RFC 8446, 5.1; RFC 5246, 6.2.1).
-pub(super) const MOST: usize = 1 << 14;
+pub(super) const MAX_CONTENT: usize = 1 << 14;
 /// Most bytes that protection adds in TLS 1.3 (RFC 8446, 5.2), and in TLS 1.2 (RFC 5246, 6.2.3).
 pub(super) const EXPANSION_13: usize = 256;
 pub(super) const EXPANSION_12: usize = 2048;
-/// The version in the header of every protected record, of TLS 1.3 too.
+/// The version in the header of every protected record, in TLS 1.3 too.
 pub(super) const VERSION: [u8; 2] = [3, 3];
 
-/// What records hold (IANA's numbers).
+/// Content types of records (IANA's numbers).
 pub mod content_type {
-    /// TLS 1.2 only: in TLS 1.3 such records are not protected.
+    /// A change of cipher. TLS 1.2 only: in TLS 1.3 such records are not protected.
     pub const CHANGE_CIPHER_SPEC: u8 = 20;
     /// An alert.
     pub const ALERT: u8 = 21;
-    /// Messages of a handshake, or after it.
+    /// Messages during a handshake, or after it.
     pub const HANDSHAKE: u8 = 22;
-    /// What the connection is there for.
-    pub const APPLICATION_DATA: u8 = 23;
-    /// RFC 6520.
+    /// Data of the application.
+    pub const APPLICATION_DATA: u8 = crate::packet::APPLICATION_DATA;
+    /// A heartbeat (RFC 6520).
     pub const HEARTBEAT: u8 = 24;
 }
 
-/// The header of a record, for whoever takes records from a stream of bytes.
+/// The header of a record, to find records in a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// What the record says that it holds. Of protected records of TLS 1.3 it is always application data; others are to be kept from
-    /// [`Inbound::open`](super::Inbound::open), as a [`content_type::CHANGE_CIPHER_SPEC`] that comes for old middleboxes' sake.
+    /// The content type in the header. Protected records of TLS 1.3 always have application data. Keep other records from
+    /// [`Inbound::open`](super::Inbound::open), such as a [`content_type::CHANGE_CIPHER_SPEC`] for old middleboxes.
     pub content_type: u8,
-    /// Bytes of the whole record, with its header.
+    /// Bytes of the whole record, including the header.
     pub length: usize,
 }
 
 impl Header {
-    /// The header of the record that the bytes begin with; `None` while there are too few to tell.
+    /// Reads the header at the start of `bytes`. Returns `None` while there are too few.
     ///
     /// # Errors
-    /// They are not the beginning of a record: a type that there is not, a version before SSL 3 or after TLS 1, or a length that
-    /// no version allows. A caller who knows the version may be stricter; [`Inbound::open`](super::Inbound::open) is.
-    pub fn read(bytes: &[u8]) -> Result<Option<Self>, Refused> {
+    /// Fails if the bytes do not begin a record: an unknown type, a version before SSL 3 or after TLS 1, or a length that no version
+    /// allows. A caller that knows the version may be stricter; [`Inbound::open`](super::Inbound::open) is.
+    pub fn read(bytes: &[u8]) -> Result<Option<Self>, PacketError> {
         let known = content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT;
         if bytes.first().is_some_and(|content_type| !known.contains(content_type)) {
-            return Err(Refused::Malformed("a type that no record has"));
+            return Err(PacketError::Malformed("an unknown content type"));
         }
         if bytes.get(1).is_some_and(|major| *major != VERSION[0]) {
-            return Err(Refused::Malformed("a version that no record has"));
+            return Err(PacketError::Malformed("an unknown version of TLS"));
         }
         let &[content_type, _, _, high, low, ..] = bytes else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([high, low]));
-        if length > MOST + EXPANSION_12 {
-            return Err(Refused::Malformed("longer than a record can be"));
+        if length > MAX_CONTENT + EXPANSION_12 {
+            return Err(PacketError::Malformed("longer than a record may be"));
         }
         Ok(Some(Self { content_type, length: HEADER + length }))
     }
@@ -66,20 +66,20 @@ impl Header {
     }
 }
 
-/// Whether a record may hold so many bytes of a type (RFC 8446, 5.1 and 5.4; RFC 5246, 6.2.1).
-pub(super) fn check(content_type: u8, length: usize, is_13: bool) -> Result<(), Refused> {
-    let refused = |why| Err(Refused::Malformed(why));
+/// Refuses a record unless it may hold `length` bytes of a type (RFC 8446, 5.1 and 5.4; RFC 5246, 6.2.1).
+pub(super) fn check(content_type: u8, length: usize, is_13: bool) -> Result<(), PacketError> {
+    let refused = |error| Err(PacketError::Malformed(error));
     match content_type {
-        content_type::CHANGE_CIPHER_SPEC if is_13 => refused("a change of the cipher in TLS 1.3"),
-        content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT if length > MOST => {
-            refused("more content than a record can have")
+        content_type::CHANGE_CIPHER_SPEC if is_13 => refused("a change of cipher in TLS 1.3"),
+        content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT if length > MAX_CONTENT => {
+            refused("more content than a record may have")
         }
         content_type::APPLICATION_DATA => Ok(()),
         content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT if length == 0 => {
-            refused("a record of nothing, which is no application data")
+            refused("an empty record that is not application data")
         }
         content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT => Ok(()),
-        _ => refused("a type that no record has"),
+        _ => refused("an unknown content type"),
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_of_a_record_is_told_as_soon_as_it_can_be() {
+    fn five_bytes_give_the_length_of_a_record() {
         let bytes = [23, 3, 3, 0x40, 0x11, 9, 9];
         for count in 0..5 {
             assert_eq!(Header::read(&bytes[..count]), Ok(None));
@@ -98,8 +98,8 @@ mod tests {
             assert_eq!(Header::read(&bytes[..count]), Ok(Some(header)));
         }
         let longest = [22, 3, 1, 0x48, 0];
-        assert_eq!(Header::read(&longest).unwrap().unwrap().length, 5 + MOST + 2048);
-        let malformed = |bytes: &[u8]| matches!(Header::read(bytes), Err(Refused::Malformed(_)));
+        assert_eq!(Header::read(&longest).unwrap().unwrap().length, 5 + MAX_CONTENT + 2048);
+        let malformed = |bytes: &[u8]| matches!(Header::read(bytes), Err(PacketError::Malformed(_)));
         assert!(malformed(&[22, 3, 1, 0x48, 1]));
         for content_type in (0..20).chain(25..=255) {
             assert!(malformed(&[content_type]), "{content_type}");

@@ -1,40 +1,38 @@
-//! Opening a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory accesses
-//! tell how long the padding is, or whether the padding or the MAC was wrong: an attacker who can tell decrypts with it
-//! (Vaudenay; Lucky Thirteen).
+//! Opens a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory accesses reveal the
+//! length of the padding, or whether padding or MAC was wrong: an attacker could decrypt with that (Vaudenay; Lucky Thirteen).
 //!
-//! The MAC has 256 places at most where it can begin. It is computed for each of them, of the shortest message first: a copy
-//! of the message's state ends there, the message itself goes on by a byte. The length of the record alone decides how much is
-//! hashed and compared, with whatever device computes it. In the end one of the answers may be the right one, which is chosen
-//! without a branch. This costs two or three blocks of the hash for each place.
+//! The MAC can begin at up to 256 places. It is computed for each of them, from the shortest message on: a copy of the message's state
+//! is finished there, and the message continues by a byte. The bytes hashed and compared depend on the record's length only, on every
+//! device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks of the hash.
 
 use std::ops::Range;
 
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 
-/// The search for the MAC of a record that was decrypted.
+/// The search for the MAC of a decrypted record.
 ///
-/// The caller computes the MAC of the message that ends at each of the [places](Self::places), in any way that takes the same time
-/// for every record of this length, and [compares](Self::compare) all of them before it asks for the [message](Self::message).
+/// The caller computes the MAC of the message that ends at each of the [places](Self::places), in the same time for every record of
+/// this length. It [compares](Self::compare) all of them before it asks for the [message](Self::message).
 #[derive(Debug)]
 pub struct MacSearch {
     /// Bytes of the record.
     length: usize,
-    /// Of the MAC.
+    /// Bytes of the MAC.
     tag: usize,
-    /// Where the MAC may begin, which is where the message ends.
+    /// The offsets where the MAC may begin, and the message end.
     places: Range<usize>,
-    /// What the last byte says, and whether all the others say so, too. Both are secret.
+    /// Bytes of padding by the last byte, and whether the padding is valid. Both are secret.
     padding: u32,
     is_padded: Choice,
-    /// Whether the MAC was found, and how long the message before it is. The first is no secret any more when all places have
-    /// been tried, and the second when it was found.
+    /// A flag for the MAC being found, and the length of the message before it. The first is no longer secret once all places have been tried,
+    /// and the second once the MAC was found.
     found: Choice,
     message: u32,
 }
 
 impl MacSearch {
-    /// A record of a cipher with blocks of `block` bytes (1: it pads nothing), and a MAC of `tag` bytes. `None` when the record is
-    /// too short for any MAC.
+    /// Starts the search in a record of a cipher with blocks of `block` bytes (1: without padding), and a MAC of `tag` bytes. Returns
+    /// `None` if the record is too short for any MAC.
     pub fn new(record: &[u8], block: usize, tag: usize) -> Option<Self> {
         let (length, has_padding) = (record.len(), block > 1);
         let last = length.checked_sub(tag + usize::from(has_padding))?;
@@ -44,17 +42,17 @@ impl MacSearch {
         Some(Self { length, tag, places: first..last + 1, padding, is_padded, found, message })
     }
 
-    /// Where the MAC may begin.
+    /// Returns the offsets where the MAC may begin.
     pub fn places(&self) -> Range<usize> {
         self.places.clone()
     }
 
-    /// The length of the message, if the padding is what it says; otherwise any number. It is secret.
+    /// Returns the message's length if the padding's length byte is right, and any number otherwise. It is secret.
     pub fn claimed(&self) -> u32 {
         (self.length as u32).wrapping_sub(self.tag as u32).wrapping_sub(self.padding)
     }
 
-    /// The MAC of the message that ends at `place` is `computed`. `record` is what the search was made for.
+    /// Compares the `computed` MAC of the message that ends at `place`. `record` is the one of [`new`](Self::new).
     pub fn compare(&mut self, record: &[u8], place: usize, computed: &[u8]) {
         let is_equal = gantry_core::tags_equal(&record[place..place + self.tag], &computed[..self.tag]);
         let padding = (self.length - self.tag - place) as u32;
@@ -63,28 +61,28 @@ impl MacSearch {
         self.message.conditional_assign(&(place as u32), is_here);
     }
 
-    /// The length of the message; `None` when there is none with this MAC and right padding.
+    /// Returns the length of the message; `None` if the MAC or the padding is wrong.
     pub fn message(&self) -> Option<u32> {
         bool::from(self.found & self.is_padded).then_some(self.message)
     }
 }
 
-/// The length of a record's padding, with the byte that says so, and whether it is padding. A record has at least one byte.
+/// Returns the length of a record's padding, including the length byte, and whether it is valid. A record has at least one byte.
 fn padding(record: &[u8]) -> (u32, Choice) {
     let last = record[record.len() - 1];
     let padding = u32::from(last) + 1;
     let mut is_padded = !padding.ct_gt(&(record.len() as u32));
     for (place, byte) in (1..=256_u32).zip(record.iter().rev()) {
-        // Bytes before the padding may be anything.
+        // Bytes before the padding may have any value.
         is_padded &= byte.ct_eq(&last) | place.ct_gt(&padding);
     }
     (padding, is_padded)
 }
 
-/// The length of the data of a record that has no MAC: without its padding, if it is padding.
+/// Returns the length of the data of a record without MAC: without its padding if that is valid, else all.
 pub fn without_padding(record: &[u8]) -> usize {
     let (padding, is_padded) = padding(record);
-    // It is no longer than the record: so nothing has to be checked, which would be a decision.
+    // Valid padding is not longer than the record, so no check, which would branch on a secret, is needed.
     record.len().wrapping_sub(u32::conditional_select(&0, &padding, is_padded) as usize)
 }
 
@@ -92,7 +90,7 @@ pub fn without_padding(record: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// Whether a record with `MAC` behind its message is opened, and what its length is.
+    /// Opens a record with `MAC` behind its message. Returns the message's length.
     fn open(record: &[u8], block: usize) -> Option<u32> {
         let mut search = MacSearch::new(record, block, 3)?;
         for place in search.places() {
@@ -106,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_right_padding_is_found() {
+    fn finds_every_valid_padding() {
         for message in [0, 1, 300] {
             for bytes in 1..=256_usize {
                 let record = record(message, &vec![(bytes - 1) as u8; bytes]);
@@ -117,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_paddings_and_macs_are_not() {
+    fn refuses_wrong_paddings_and_macs() {
         assert_eq!(open(&record(20, &[3, 3, 2, 3]), 16), None);
         assert_eq!(open(&record(20, &[2, 3, 3, 3]), 16), None);
         assert_eq!(open(&record(20, &[2, 2]), 16), None, "one byte too few");

@@ -1,4 +1,4 @@
-//! Which algorithms protect records, and how records look under them.
+//! The algorithms that protect records, and the layout of their records.
 
 use gantry_core::Algorithm as A;
 use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
@@ -6,19 +6,19 @@ use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use super::record::{EXPANSION_12, EXPANSION_13};
 use crate::crypt::{Keys, RANDOM_IV};
 
-/// The version of TLS, and what encrypts and authenticates. The length of the key, 16 or 32 bytes, says which AES it is.
+/// The version of TLS, and the algorithms for encryption and authentication. The key's length, 16 or 32 bytes, selects AES-128 or 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Suite {
     /// TLS 1.3 (RFC 8446); the IV has 12 bytes.
     Tls13(Aead),
-    /// TLS 1.2 (RFC 5288, RFC 6655, RFC 7905); the IV has 4 bytes, and of ChaCha20-Poly1305 12.
+    /// TLS 1.2 (RFC 5288, RFC 6655, RFC 7905); the IV has 4 bytes, with ChaCha20-Poly1305 12.
     Tls12(Aead),
     /// AES-CBC with HMAC in TLS 1.2 (RFC 5246, 6.2.3.2); the connection has no IV.
-    Tls12Cbc(Hmac, Order),
+    Tls12Cbc(Hmac, MacOrder),
 }
 
-/// What encrypts and authenticates in one operation.
+/// Encryption and authentication in one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Aead {
@@ -32,7 +32,7 @@ pub enum Aead {
     ChaCha20Poly1305,
 }
 
-/// What authenticates, beside AES-CBC. The key is as long as the digest.
+/// The authentication beside AES-CBC. The key is as long as the digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hmac {
@@ -44,40 +44,40 @@ pub enum Hmac {
     Sha384,
 }
 
-/// What the MAC covers.
+/// The order of encryption and MAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// What was encrypted: peers that both have the extension (RFC 7366).
+pub enum MacOrder {
+    /// The MAC covers the ciphertext, if both peers have the extension (RFC 7366).
     EncryptThenMac,
-    /// The content, with which it is encrypted. To open a record takes up to 256 MACs, because nothing may tell where its own is.
+    /// The MAC covers the content, and is encrypted with it. Opening a record takes up to 256 MACs, because nothing may reveal its place.
     MacThenEncrypt,
 }
 
-/// How records of a suite look.
+/// The layout of a suite's records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// Whether the type is encrypted, behind the content.
+    /// True if the type is encrypted, behind the content.
     pub(super) is_13: bool,
     /// Bytes of the connection's IV.
     pub(super) iv: usize,
     /// Bytes of a record's own nonce or IV, before the data.
     pub(super) explicit: usize,
-    /// What the encrypted bytes are a multiple of.
+    /// The encrypted part is a multiple of this, in bytes.
     pub(super) block: usize,
-    /// Whether the tag is encrypted with the data.
-    pub(super) within: bool,
+    /// True if the tag is encrypted with the data.
+    pub(super) encrypts_tag: bool,
     /// Bytes of the tag.
     pub(super) tag: usize,
-    /// Most bytes that protection adds.
+    /// The most bytes that protection adds.
     pub(super) expansion: usize,
-    /// How many records may be sealed under one key.
-    pub(super) most: u64,
+    /// The most records that may be sealed under one key.
+    pub(super) max_records: u64,
 }
 
 /// Full records that a key of AES-GCM may seal in TLS 1.3: 2^24.5 (RFC 8446, 5.5).
-const MOST_GCM: u64 = 23_726_566;
-/// The same of AES-CCM: 2^23 (RFC 9147, 4.5.3, of which RFC 8446 says nothing).
-const MOST_CCM: u64 = 1 << 23;
+const MAX_RECORDS_GCM: u64 = 23_726_566;
+/// Records that a key of AES-CCM may seal in TLS 1.3: 2^23 (RFC 9147, 4.5.3; RFC 8446 has no limit for it).
+const MAX_RECORDS_CCM: u64 = 1 << 23;
 
 impl Suite {
     pub(super) fn layout(self) -> Layout {
@@ -87,31 +87,31 @@ impl Suite {
             iv: 0,
             explicit: 0,
             block: 1,
-            within: false,
+            encrypts_tag: false,
             tag: 16,
             expansion: EXPANSION_12,
-            // There is no key update in TLS 1.2. The last number is not used, so that none is said to come after it.
-            most: u64::MAX,
+            // TLS 1.2 has no key update. The last number stays unused, because `next` could not go beyond it.
+            max_records: u64::MAX,
         };
         match self {
             Suite::Tls13(aead) => {
-                let most = match aead {
-                    Aead::AesGcm => MOST_GCM,
-                    Aead::AesCcm | Aead::AesCcm8 => MOST_CCM,
+                let max_records = match aead {
+                    Aead::AesGcm => MAX_RECORDS_GCM,
+                    Aead::AesCcm | Aead::AesCcm8 => MAX_RECORDS_CCM,
                     Aead::ChaCha20Poly1305 => u64::MAX,
                 };
-                Layout { is_13: true, iv: 12, tag: tag(aead), expansion: EXPANSION_13, most, ..tls12 }
+                Layout { is_13: true, iv: 12, tag: tag(aead), expansion: EXPANSION_13, max_records, ..tls12 }
             }
             Suite::Tls12(Aead::ChaCha20Poly1305) => Layout { iv: 12, ..tls12 },
             Suite::Tls12(aead) => Layout { iv: 4, explicit: 8, tag: tag(aead), ..tls12 },
             Suite::Tls12Cbc(hmac, order) => {
-                let within = order == Order::MacThenEncrypt;
-                Layout { explicit: RANDOM_IV, block: 16, within, tag: hmac.length(), ..tls12 }
+                let encrypts_tag = order == MacOrder::MacThenEncrypt;
+                Layout { explicit: RANDOM_IV, block: 16, encrypts_tag, tag: hmac.length(), ..tls12 }
             }
         }
     }
 
-    /// The sessions of one direction, from keys that are none of the [`misfit`](Self::misfit)s.
+    /// Opens the sessions of one direction. The keys must have no [`unmet_requirement`](Self::unmet_requirement).
     pub(super) fn keys(
         self,
         gantry: &Gantry,
@@ -121,8 +121,8 @@ impl Suite {
     ) -> gantry_core::Result<Keys> {
         let size = |[small, large]: [Algorithm; 2]| if key.len() == 16 { small } else { large };
         let open = |algorithm, key: &[u8], mac_key: &[u8], tag: Option<usize>| {
-            let params = SessionParams::new(algorithm, key).mac_key(mac_key).direction(direction);
-            gantry.session(tag.into_iter().fold(params, SessionParams::tag_len))
+            let params = SessionParams::new(algorithm, key).with_mac_key(mac_key).with_direction(direction);
+            gantry.session(tag.into_iter().fold(params, SessionParams::with_tag_len))
         };
         let tag = Some(self.layout().tag);
         Ok(match self {
@@ -132,21 +132,21 @@ impl Suite {
                     Aead::AesCcm | Aead::AesCcm8 => size([A::Aes128Ccm, A::Aes256Ccm]),
                     Aead::ChaCha20Poly1305 => A::ChaCha20Poly1305,
                 };
-                Keys::Joint(open(algorithm, key, &[], tag)?)
+                Keys::Combined(open(algorithm, key, &[], tag)?)
             }
-            // The MAC of RFC 7366 covers what the algorithms of ESP authenticate: something before the IV, IV and ciphertext.
-            Suite::Tls12Cbc(hmac, Order::EncryptThenMac) => {
-                Keys::Joint(open(size(hmac.algorithms().1), key, mac_key, tag)?)
+            // The MAC of RFC 7366 covers the same parts as the ESP algorithms: bytes before the IV, the IV and the ciphertext.
+            Suite::Tls12Cbc(hmac, MacOrder::EncryptThenMac) => {
+                Keys::Combined(open(size(hmac.algorithms().1), key, mac_key, tag)?)
             }
-            Suite::Tls12Cbc(hmac, Order::MacThenEncrypt) => Keys::Within {
+            Suite::Tls12Cbc(hmac, MacOrder::MacThenEncrypt) => Keys::MacThenEncrypt {
                 cipher: open(size([A::Aes128Cbc, A::Aes256Cbc]), key, &[], None)?,
                 mac: open(hmac.algorithms().0, mac_key, &[], tag)?,
             },
         })
     }
 
-    /// What it takes, if it does not take these.
-    pub(super) fn misfit(self, key: &[u8], iv: &[u8], mac_key: &[u8]) -> Option<&'static str> {
+    /// Returns the suite's requirement that the keys do not meet.
+    pub(super) fn unmet_requirement(self, key: &[u8], iv: &[u8], mac_key: &[u8]) -> Option<&'static str> {
         let Layout { iv: length, .. } = self.layout();
         match self {
             Suite::Tls13(Aead::ChaCha20Poly1305) | Suite::Tls12(Aead::ChaCha20Poly1305) if key.len() != 32 => {
@@ -166,7 +166,7 @@ impl Suite {
 }
 
 impl Hmac {
-    /// Bytes of the key and of the MAC.
+    /// Returns the bytes of the key and of the MAC.
     fn length(self) -> usize {
         match self {
             Hmac::Sha1 => 20,
@@ -175,7 +175,7 @@ impl Hmac {
         }
     }
 
-    /// The MAC, and AES-CBC of 128 and 256 bits with it.
+    /// Returns the MAC, and AES-CBC of 128 and 256 bits with it.
     fn algorithms(self) -> (Algorithm, [Algorithm; 2]) {
         match self {
             Hmac::Sha1 => (A::HmacSha1, [A::Aes128CbcHmacSha1, A::Aes256CbcHmacSha1]),

@@ -12,12 +12,12 @@ use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::esp::{Integrity, Suite};
 
-/// Software alone.
+/// A framework with software only.
 pub(crate) fn gantry() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// Software alone, and with lanes of each level before it.
+/// Frameworks with software only, and with lanes of each level before it.
 pub(crate) fn devices() -> Vec<Gantry> {
     let lanes = LevelName::ALL.into_iter().map(|name| {
         let lanes = LanesDriver::new(Level::detect_at_most(Some(name)));
@@ -26,19 +26,19 @@ pub(crate) fn devices() -> Vec<Gantry> {
     std::iter::once(gantry()).chain(lanes).collect()
 }
 
-/// A card that has AES-128-GCM and goes wrong as `faults` say, and software behind it if asked for. One of `verify` requests is verified.
+/// A card with AES-128-GCM and the given faults, followed by software if wanted. Verifies one of `verify` requests.
 pub(crate) fn faulty(faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
     let mut profile = Profile::named("faulty").unwrap().clone();
     profile.rates.to_mut().retain(|rate| rate.algorithm.kind() != Kind::Packet);
     card(profile, faults, with_software, verify)
 }
 
-/// The same, and it does whole packets of ESP.
+/// A faulty card that also does whole packets of ESP.
 pub(crate) fn faulty_engine(faults: &Faults, verify: u32) -> (ModelDriver, Gantry) {
     card(Profile::named("faulty").unwrap().clone(), faults, true, verify)
 }
 
-/// An engine that does whole packets of ESP, whose policy is to have all that it can do, and software.
+/// A framework with software and an engine for whole packets of ESP, whose policy prefers the engine.
 pub(crate) fn engine() -> Gantry {
     let profile = Profile::named("freescale-sec").unwrap().clone();
     let engine = ModelDriver::new(profile, reference(), Time::real()).unwrap();
@@ -64,7 +64,7 @@ fn card(profile: Profile, faults: &Faults, with_software: bool, verify: u32) -> 
     (card, gantry)
 }
 
-/// A packet of IPv4 with such a payload, which is said to be UDP.
+/// Returns an IPv4 packet with this payload, marked as UDP.
 pub(crate) fn ipv4(payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     packet[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
@@ -74,13 +74,13 @@ pub(crate) fn ipv4(payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The sum of a header of IPv4: all ones, if its checksum is right.
+/// Returns the sum of an IPv4 header: all ones if its checksum is right.
 pub(crate) fn sum(header: &[u8]) -> u16 {
     let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     ((sum & 0xFFFF) + (sum >> 16)) as u16
 }
 
-/// A packet of IPv6 with such a payload, which is said to be UDP.
+/// Returns an IPv6 packet with this payload, marked as UDP.
 pub(crate) fn ipv6(payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
     packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());

@@ -1,12 +1,12 @@
-//! A closed association uses no number, and admits none.
+//! A closed association uses and accepts no number.
 
-use gantry_protocols::Refused;
+use gantry_protocols::PacketError;
 use gantry_protocols::esp::Mode;
 
-use super::{CBC, GCM, association, ends, gantry, opened, roomy, sealed, within};
+use super::{CBC, GCM, association, ends, gantry, opened, sealed, with_room, within};
 
 #[test]
-fn an_association_that_is_closed_says_its_last_number_and_uses_no_other() {
+fn closing_returns_the_last_number_and_uses_no_other() {
     let gantry = gantry();
     for (suite, extended, last) in [(GCM, false, 7), (CBC, false, 0), (GCM, true, 7), (CBC, true, (1 << 40) + 3)] {
         let make = || {
@@ -17,10 +17,10 @@ fn an_association_that_is_closed_says_its_last_number_and_uses_no_other() {
         let wires: Vec<_> = (0..4).map(|at| sealed(&out, &[at], 17)).collect();
         opened(&back, &wires[1]).unwrap();
         assert_eq!((out.close(), back.close()), (last + 4, last + 2));
-        let mut buffer = roomy(&[7]);
-        assert_eq!(out.seal(&mut within(&mut buffer)), Err(Refused::Exhausted));
+        let mut buffer = with_room(&[7]);
+        assert_eq!(out.seal(&mut within(&mut buffer)), Err(PacketError::Exhausted));
         for wire in &wires {
-            assert_eq!(opened(&back, wire), Err(Refused::Replayed));
+            assert_eq!(opened(&back, wire), Err(PacketError::Replayed));
         }
         assert_eq!(out.remaining(), 0);
     }

@@ -1,15 +1,15 @@
-//! The numbers of an association, which threads, processes, failing devices and new keys have in common.
+//! The numbers of an association across threads, failing devices, handovers and new keys.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use gantry_driver_model::{Faults, Injected};
-use gantry_protocols::Refused;
+use gantry_protocols::PacketError;
 use gantry_protocols::esp::{Association, Mode};
 
 use super::common::{faulty, gantry, suites};
-use super::{CBC, GCM, SPI, association, ends, opened, roomy, sealed, sealed_burst, within};
+use super::{CBC, GCM, SPI, association, ends, opened, sealed, sealed_burst, with_room, within};
 
 #[test]
 fn threads_share_an_association() {
@@ -27,17 +27,17 @@ fn threads_share_an_association() {
         });
         let wires = wires.into_inner().unwrap();
         let heads: HashSet<&[u8]> = wires.iter().map(|wire| &wire[4..24]).collect();
-        assert_eq!((heads.len(), out.last_number()), (400, 400), "each has a number and an IV of its own");
-        let came: usize = thread::scope(|scope| {
+        assert_eq!((heads.len(), out.last_number()), (400, 400), "each packet has its own number and IV");
+        let received: usize = thread::scope(|scope| {
             let count = || wires.iter().filter(|wire| opened(&back, wire).is_ok()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        assert_eq!(came, 400, "and came once, although four threads had all of them");
+        assert_eq!(received, 400, "each was accepted once, although four threads had all of them");
     }
 }
 
-/// Whatever a card does, each packet is sealed once, under its own number.
+/// With every fault of a card, each packet is sealed once, under its own number.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet_and_uses_no_number_twice() {
     for (fault, times) in
@@ -58,11 +58,11 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet_and_uses_no_numb
             before += 32;
             assert_eq!(out.last_number(), u64::from(before));
         }
-        assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
+        assert!(card.meter().requests >= 64, "{fault:?}: the card did some requests");
     }
 }
 
-/// Keys are replaced while threads send: each packet is opened by the association whose SPI it has.
+/// Keys are replaced while threads send: the association with the packet's SPI opens it.
 #[test]
 fn rekeying_under_load_loses_no_packet() {
     let gantry = gantry();
@@ -72,7 +72,7 @@ fn rekeying_under_load_loses_no_packet() {
             (Arc::new(made().outbound(&gantry).unwrap()), made().inbound(&gantry).unwrap())
         })
         .collect();
-    // Whoever takes the 45th packet of a key replaces it, while others have packets under the old one in hand.
+    // The thread that takes the 45th packet of a key moves to the next, while others have packets under the old one in flight.
     let taken = Mutex::new(0);
     let next = || {
         let mut taken = taken.lock().unwrap();
@@ -100,7 +100,7 @@ fn rekeying_under_load_loses_no_packet() {
 }
 
 #[test]
-fn numbers_end_and_none_is_used_twice() {
+fn refuses_to_seal_after_the_last_number() {
     let gantry = gantry();
     for (extended, end) in [(false, u64::from(u32::MAX)), (true, u64::MAX)] {
         let make = || {
@@ -112,9 +112,9 @@ fn numbers_end_and_none_is_used_twice() {
         for _ in 0..2 {
             assert!(opened(&back, &sealed(&out, b"one of the last", 17)).is_ok());
         }
-        let mut buffer = roomy(b"one too many");
+        let mut buffer = with_room(b"one too many");
         let mut packet = within(&mut buffer);
-        assert_eq!(out.seal(&mut packet), Err(Refused::Exhausted));
+        assert_eq!(out.seal(&mut packet), Err(PacketError::Exhausted));
         assert_eq!((packet.data(), out.remaining(), out.last_number()), (&b"one too many"[..], 0, end));
         let beyond = association(GCM, 6).last_number(u64::MAX).outbound(&gantry).unwrap();
         assert_eq!(beyond.remaining(), 0);
@@ -122,13 +122,13 @@ fn numbers_end_and_none_is_used_twice() {
 }
 
 #[test]
-fn an_association_goes_on_behind_the_number_that_was_handed_over() {
+fn an_association_continues_after_the_handed_over_number() {
     let gantry = gantry();
     for suite in suites() {
         let made = || association(suite, 8).mode(Mode::Payload).window(128);
         let (out, back) = ends(&gantry, made);
         let wires: Vec<_> = (0..50_u32).map(|at| sealed(&out, &at.to_be_bytes(), 17)).collect();
-        // Some of them have come, and the last of these is handed over.
+        // One has arrived, and its number is handed over.
         assert!(opened(&back, &wires[40]).is_ok());
         let next_back = made().last_number(back.last_number()).inbound(&gantry).unwrap();
         let taken: Vec<_> = (0..50).filter(|at| opened(&next_back, &wires[*at]).is_ok()).collect();

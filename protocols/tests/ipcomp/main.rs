@@ -1,4 +1,4 @@
-//! IPComp: what becomes shorter and what stays, every way in which a packet can be wrong, bursts, and ESP around it.
+//! IPComp: compressible and incompressible packets, malformed packets, bursts, and IPComp inside ESP.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -8,13 +8,13 @@ mod zlib;
 
 use common::{gantry, ipv4, ipv6, sum};
 use gantry_core::{Algorithm, AlgorithmInfo, Session, SessionParams};
-use gantry_protocols::ipcomp::{Association, Inbound, Mode, Outbound, PROTOCOL, Unfit};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::ipcomp::{Association, Inbound, Mode, Outbound, PROTOCOL, ParameterError};
+use gantry_protocols::{Packet, PacketError};
 
 const CPI: u16 = 0x1234;
 
 fn session(gantry: &gantry_core::Gantry, level: usize) -> Session {
-    gantry.session(SessionParams::new(Algorithm::Deflate, &[]).level(level)).unwrap()
+    gantry.session(SessionParams::new(Algorithm::Deflate, &[]).with_level(level)).unwrap()
 }
 
 /// Both ends of an association.
@@ -31,7 +31,7 @@ fn random(seed: u32) -> impl FnMut(u32) -> u32 {
     }
 }
 
-/// Bytes that become shorter.
+/// Returns compressible bytes.
 fn text(length: usize) -> Vec<u8> {
     let words = ["packet ", "payload ", "header ", "network ", "the ", "of ", "router ", "queue "];
     let mut random = random(length as u32);
@@ -43,15 +43,15 @@ fn text(length: usize) -> Vec<u8> {
     text
 }
 
-/// Bytes that do not.
+/// Returns incompressible bytes.
 fn noise(length: usize) -> Vec<u8> {
     let mut random = random(length as u32);
     (0..length).map(|_| random(256) as u8).collect()
 }
 
-/// What is sent for a packet, with its protocol.
+/// Compresses a packet if that helps. Returns the packet to send, and its protocol.
 fn sent(out: &Outbound, data: &[u8]) -> (Vec<u8>, u8) {
-    // No room around it: nothing becomes longer.
+    // No room around the packet, because it never grows.
     let mut buffer = data.to_vec();
     let mut packet = Packet::new(&mut buffer, 0..data.len());
     packet.next_header = 17;
@@ -59,8 +59,8 @@ fn sent(out: &Outbound, data: &[u8]) -> (Vec<u8>, u8) {
     (packet.data().to_vec(), packet.next_header)
 }
 
-/// What comes out of a packet in a buffer of `size` bytes.
-fn came(back: &Inbound, wire: &[u8], size: usize) -> Result<(Vec<u8>, u8), Refused> {
+/// Decompresses a packet in a buffer of `size` bytes.
+fn decompress_wire(back: &Inbound, wire: &[u8], size: usize) -> Result<(Vec<u8>, u8), PacketError> {
     let mut buffer = wire.to_vec();
     buffer.resize(size.max(wire.len()), 0xEE);
     let mut packet = Packet::new(&mut buffer, 0..wire.len());
@@ -71,9 +71,9 @@ fn came(back: &Inbound, wire: &[u8], size: usize) -> Result<(Vec<u8>, u8), Refus
 }
 
 #[test]
-fn packets_of_every_length_and_mode_come_back_and_what_is_sent_is_shorter() {
+fn packets_of_every_length_and_mode_round_trip_and_never_grow() {
     let gantry = gantry();
-    // Longer ones are no packets of IPv4; of IPv6, 20 bytes more fit.
+    // Longer payloads do not fit into IPv4; IPv6 takes 20 bytes more.
     let lengths = (0..100).chain([1400, 9000, 65_514, 65_515, 65_535]);
     for length in lengths {
         let session = session(&gantry, 1 + length % 9);
@@ -94,7 +94,7 @@ fn packets_of_every_length_and_mode_come_back_and_what_is_sent_is_shorter() {
                 };
                 let is_tried = data.len() - outer >= 90;
                 if protocol != PROTOCOL {
-                    assert_eq!((&wire, protocol), (&data, next), "as it was: {mode:?} {length}");
+                    assert_eq!((&wire, protocol), (&data, next), "unchanged: {mode:?} {length}");
                     assert!(!is_tried || payload == noise(length));
                     continue;
                 }
@@ -107,15 +107,15 @@ fn packets_of_every_length_and_mode_come_back_and_what_is_sent_is_shorter() {
                     assert_eq!(wire[6], PROTOCOL);
                     assert_eq!(usize::from(u16::from_be_bytes([wire[4], wire[5]])), wire.len() - 40);
                 }
-                assert_eq!(came(&back, &wire, data.len()), Ok((data, next)), "{mode:?} {length}");
+                assert_eq!(decompress_wire(&back, &wire, data.len()), Ok((data, next)), "{mode:?} {length}");
             }
         }
     }
 }
 
-/// RFC 3173, 2.2: with the header, too, it has to be shorter.
+/// RFC 3173, 2.2: the compressed packet must be shorter, including its header.
 #[test]
-fn nothing_that_is_sent_is_longer_or_as_long_as_it_was() {
+fn compresses_only_if_the_packet_shrinks() {
     let session = session(&gantry(), 6);
     let mut kinds = [0; 2];
     for noisy in 0..400 {
@@ -128,7 +128,7 @@ fn nothing_that_is_sent_is_longer_or_as_long_as_it_was() {
             assert!(wire.len() < payload.len());
         } else {
             assert_eq!(wire, payload);
-            // A device may need a few bytes of room that it does not use in the end.
+            // A device may need a few bytes of room that the result does not use.
             assert!(could + 8 >= payload.len(), "{could} of {}", payload.len());
         }
         kinds[usize::from(protocol == PROTOCOL)] += 1;
@@ -156,7 +156,7 @@ fn payloads_below_the_threshold_and_compressed_ones_are_not_tried() {
 
 /// RFC 3173, 2.2.
 #[test]
-fn after_packets_that_do_not_become_shorter_some_are_not_tried() {
+fn skips_trials_after_incompressible_packets() {
     let session = session(&gantry(), 6);
     let (out, _) = ends(&session, Mode::Payload);
     for _ in 0..4 {
@@ -169,69 +169,72 @@ fn after_packets_that_do_not_become_shorter_some_are_not_tried() {
 }
 
 #[test]
-fn every_packet_that_is_cut_off_or_changed_is_refused_or_a_whole_one() {
+fn truncated_or_changed_packets_are_refused_or_decompress() {
     let session = session(&gantry(), 6);
     let (out, back) = ends(&session, Mode::Payload);
     for payload in [text(300), vec![0; 300], [noise(200), vec![1; 100]].concat()] {
         let (wire, _) = sent(&out, &payload);
         for length in 0..wire.len() {
-            let why = came(&back, &wire[..length], 2000).unwrap_err();
-            assert!(matches!(why, Refused::Malformed(_)), "{length}: {why}");
+            let error = decompress_wire(&back, &wire[..length], 2000).unwrap_err();
+            assert!(matches!(error, PacketError::Malformed(_)), "{length}: {error}");
         }
-        assert!(matches!(came(&back, &[&wire[..], &[0]].concat(), 2000), Err(Refused::Malformed(_))));
+        assert!(matches!(decompress_wire(&back, &[&wire[..], &[0]].concat(), 2000), Err(PacketError::Malformed(_))));
         for bit in 0..wire.len() * 8 {
             let mut changed = wire.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            let result = came(&back, &changed, 2000);
+            let result = decompress_wire(&back, &changed, 2000);
             match bit / 8 {
                 0 => assert_eq!(result, Ok((payload.clone(), changed[0]))),
                 1 => assert_eq!(result, Ok((payload.clone(), 17)), "flags are ignored"),
                 2 | 3 => {
-                    assert_eq!(result, Err(Refused::Malformed("the CPI of another one")));
+                    assert_eq!(result, Err(PacketError::Malformed("the CPI of another association")));
                 }
-                _ => assert!(matches!(result, Ok(_) | Err(Refused::Malformed(_) | Refused::Expands { .. }))),
+                _ => assert!(matches!(result, Ok(_) | Err(PacketError::Malformed(_) | PacketError::Expands { .. }))),
             }
         }
     }
 }
 
 #[test]
-fn what_decompresses_to_more_than_there_is_room_for_is_refused() {
+fn refuses_packets_that_decompress_beyond_the_room() {
     let gantry = gantry();
     let session = session(&gantry, 9);
     let (out, back) = ends(&session, Mode::Payload);
     let (bomb, _) = sent(&out, &vec![0; 60_000]);
     assert!(bomb.len() < 100);
-    assert_eq!(came(&back, &bomb, 1500), Err(Refused::Expands { most: 1500 }));
-    assert_eq!(came(&back, &bomb, 59_999), Err(Refused::Expands { most: 59_999 }));
-    assert_eq!(came(&back, &bomb, 60_000), Ok((vec![0; 60_000], 17)));
-    // However much room there is, a packet of IP is no longer than its header can say.
+    assert_eq!(decompress_wire(&back, &bomb, 1500), Err(PacketError::Expands { max: 1500 }));
+    assert_eq!(decompress_wire(&back, &bomb, 59_999), Err(PacketError::Expands { max: 59_999 }));
+    assert_eq!(decompress_wire(&back, &bomb, 60_000), Ok((vec![0; 60_000], 17)));
+    // An IP packet cannot be longer than its header can state, in any buffer.
     let (_, back) = ends(&session, Mode::Transport);
     let (_, to_tunnel) = ends(&session, Mode::Tunnel);
     for (length, fits) in [(65_515, true), (65_516, false), (1 << 20, false)] {
         let (bomb, _) = sent(&out, &vec![0; length]);
         let mut whole = ipv4(&bomb);
         whole[9] = PROTOCOL;
-        let expected = if fits { Ok(()) } else { Err(Refused::Expands { most: 65_515 }) };
-        assert_eq!(came(&back, &whole, 2 << 20).map(|_| ()), expected);
+        let expected = if fits { Ok(()) } else { Err(PacketError::Expands { max: 65_515 }) };
+        assert_eq!(decompress_wire(&back, &whole, 2 << 20).map(|_| ()), expected);
         let mut whole = ipv6(&bomb);
         whole[6] = PROTOCOL;
-        let expected = if length <= 65_535 { Ok(()) } else { Err(Refused::Expands { most: 65_535 }) };
-        assert_eq!(came(&back, &whole, 2 << 20).map(|_| ()), expected);
-        assert!(matches!(came(&to_tunnel, &bomb, 2 << 20), Err(Refused::Malformed(_))), "no packet of IP");
+        let expected = if length <= 65_535 { Ok(()) } else { Err(PacketError::Expands { max: 65_535 }) };
+        assert_eq!(decompress_wire(&back, &whole, 2 << 20).map(|_| ()), expected);
+        assert!(
+            matches!(decompress_wire(&to_tunnel, &bomb, 2 << 20), Err(PacketError::Malformed(_))),
+            "not an IP packet"
+        );
     }
 }
 
 #[test]
-fn what_a_peer_made_wrong_is_refused() {
+fn refuses_malformed_packets() {
     let session = session(&gantry(), 6);
     let in_tunnel = |inner: &[u8], next| {
         let (out, _) = ends(&session, Mode::Payload);
         let (mut wire, _) = sent(&out, inner);
         wire[0] = next;
-        came(&ends(&session, Mode::Tunnel).1, &wire, 2000)
+        decompress_wire(&ends(&session, Mode::Tunnel).1, &wire, 2000)
     };
-    let malformed = |result: Result<_, Refused>| matches!(result, Err(Refused::Malformed(_)));
+    let malformed = |result: Result<_, PacketError>| matches!(result, Err(PacketError::Malformed(_)));
     let inner = ipv4(&[1; 200]);
     assert_eq!(in_tunnel(&inner, 4), Ok((inner.clone(), 4)));
     assert_eq!(in_tunnel(&[&inner[..], &[0; 9]].concat(), 4), Ok((inner.clone(), 4)), "padding of a link is cut off");
@@ -240,14 +243,14 @@ fn what_a_peer_made_wrong_is_refused() {
 
     let (_, back) = ends(&session, Mode::Transport);
     let plain = ipv4(&[1; 200]);
-    assert_eq!(came(&back, &plain, 2000), Err(Refused::Malformed("a packet of IP without IPComp")));
+    assert_eq!(decompress_wire(&back, &plain, 2000), Err(PacketError::Malformed("an IP packet without IPComp")));
     let mut cut_off = ipv4(&[17, 0, 0x12]);
     cut_off[9] = PROTOCOL;
-    assert_eq!(came(&back, &cut_off, 2000), Err(Refused::Malformed("a packet of IPComp that is cut off")));
+    assert_eq!(decompress_wire(&back, &cut_off, 2000), Err(PacketError::Malformed("a truncated IPComp packet")));
 }
 
 #[test]
-fn what_is_no_packet_to_send_is_refused_as_it_is() {
+fn leaves_refused_packets_unchanged() {
     let session = session(&gantry(), 6);
     let mut fragment = ipv4(&[0; 200]);
     fragment[6] = 0x20;
@@ -261,13 +264,13 @@ fn what_is_no_packet_to_send_is_refused_as_it_is() {
         let (out, _) = ends(&session, mode);
         let mut buffer = data.to_vec();
         let mut packet = Packet::new(&mut buffer, 0..data.len());
-        assert!(matches!(out.compress(&mut packet), Err(Refused::Malformed(_))), "{mode:?} {data:?}");
+        assert!(matches!(out.compress(&mut packet), Err(PacketError::Malformed(_))), "{mode:?} {data:?}");
         assert_eq!((packet.data(), packet.next_header), (data, 0));
     }
 }
 
 #[test]
-fn associations_that_cannot_be_are_named() {
+fn reports_unsuitable_parameters_of_associations() {
     let gantry = gantry();
     let deflate = session(&gantry, 6);
     for (cpi, fits) in
@@ -276,11 +279,11 @@ fn associations_that_cannot_be_are_named() {
         let association = Association::new(cpi, &deflate);
         assert_eq!(
             association.clone().inbound().map(|back| back.cpi()),
-            if fits { Ok(cpi) } else { Err(Unfit::Cpi(cpi)) }
+            if fits { Ok(cpi) } else { Err(ParameterError::Cpi(cpi)) }
         );
         assert_eq!(association.outbound().is_ok(), fits);
     }
     let zlib = gantry.session(SessionParams::new(Algorithm::Zlib, &[])).unwrap();
-    let why = Association::new(CPI, &zlib).outbound().unwrap_err();
-    assert_eq!(why.to_string(), "a session of zlib; IPComp takes one of deflate");
+    let error = Association::new(CPI, &zlib).outbound().unwrap_err();
+    assert_eq!(error.to_string(), "a session of zlib; IPComp needs one of deflate");
 }

@@ -1,28 +1,28 @@
-//! Bursts of many associations, devices that fail, and threads.
+//! Bursts of many associations, failing devices, and threads.
 
 use std::thread;
 
 use gantry_core::{Algorithm, Session};
 use gantry_driver_model::{Faults, Injected};
 use gantry_protocols::ipcomp::{self, Association, Inbound, Mode, Outbound, PROTOCOL};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::{Packet, PacketError};
 
 use super::common::{faulty, gantry};
-use super::{CPI, came, ends, noise, sent, session, text};
+use super::{CPI, decompress_wire, ends, noise, sent, session, text};
 
-/// Both ends of many associations, each with a CPI of its own.
+/// Returns both ends of many associations, each with its own CPI.
 fn many(session: &Session) -> Vec<(Outbound, Inbound)> {
     let made = |at: u16| Association::new(CPI + at, session).mode(Mode::Payload);
     (0..64).map(|at| (made(at).outbound().unwrap(), made(at).inbound().unwrap())).collect()
 }
 
-/// Packets of many lengths: each third stays as it is.
+/// Payloads of many lengths. Every third is incompressible.
 fn payloads() -> Vec<Vec<u8>> {
     (0..64).map(|at| if at % 3 == 2 { noise(at * 23) } else { text(at * 23) }).collect()
 }
 
-/// Compresses payloads in one burst: packets with their protocols.
-fn sent_together(pairs: &[(Outbound, Inbound)], payloads: &[Vec<u8>]) -> Vec<(Vec<u8>, u8)> {
+/// Compresses payloads in one burst. Returns the packets with their protocols.
+fn compress_burst(pairs: &[(Outbound, Inbound)], payloads: &[Vec<u8>]) -> Vec<(Vec<u8>, u8)> {
     let mut buffers = payloads.to_vec();
     let mut packets: Vec<Packet<'_>> = buffers.iter_mut().map(|buffer| whole(buffer)).collect();
     let mut burst: Vec<_> = pairs.iter().map(|(out, _)| out).zip(&mut packets).collect();
@@ -36,7 +36,7 @@ fn sent_together(pairs: &[(Outbound, Inbound)], payloads: &[Vec<u8>]) -> Vec<(Ve
         .collect()
 }
 
-/// A packet of the whole buffer.
+/// Returns a packet that fills the buffer.
 fn whole(buffer: &mut [u8]) -> Packet<'_> {
     let length = buffer.len();
     let mut packet = Packet::new(buffer, 0..length);
@@ -44,8 +44,8 @@ fn whole(buffer: &mut [u8]) -> Packet<'_> {
     packet
 }
 
-/// Decompresses those packets in one burst that were compressed.
-fn came_together(pairs: &[(Outbound, Inbound)], wires: &[(Vec<u8>, u8)]) -> Vec<Result<Vec<u8>, Refused>> {
+/// Decompresses the compressed packets in one burst.
+fn decompress_burst(pairs: &[(Outbound, Inbound)], wires: &[(Vec<u8>, u8)]) -> Vec<Result<Vec<u8>, PacketError>> {
     let mut buffers: Vec<Vec<u8>> = wires.iter().map(|(wire, _)| [&wire[..], &[0; 2000]].concat()).collect();
     let mut packets: Vec<Packet<'_>> =
         buffers.iter_mut().zip(wires).map(|(buffer, (wire, _))| Packet::new(buffer, 0..wire.len())).collect();
@@ -61,26 +61,26 @@ fn came_together(pairs: &[(Outbound, Inbound)], wires: &[(Vec<u8>, u8)]) -> Vec<
 }
 
 #[test]
-fn a_burst_is_what_its_packets_are_one_by_one() {
+fn a_burst_gives_the_results_of_its_single_packets() {
     let session = session(&gantry(), 6);
     let (pairs, payloads) = (many(&session), payloads());
-    let mut wires = sent_together(&pairs, &payloads);
+    let mut wires = compress_burst(&pairs, &payloads);
     for ((out, _), (wire, payload)) in many(&session).iter().zip(wires.iter().zip(&payloads)) {
         assert_eq!(&sent(out, payload), wire);
     }
-    // Of somebody else, cut off, damaged, and a bomb.
+    // A packet of another association, a truncated one, a damaged one, and a decompression bomb.
     assert!([30, 40, 51, 60].iter().all(|at| wires[*at].1 == PROTOCOL));
     wires[30].0[3] ^= 1;
     wires[40].0.truncate(3);
     wires[51].0.truncate(100);
     let cpi = (CPI + 60).to_be_bytes();
     wires[60].0 = [&[17, 0], &cpi[..], &sent(&ends(&session, Mode::Payload).0, &vec![0; 60_000]).0[4..]].concat();
-    for (at, (result, payload)) in came_together(&pairs, &wires).into_iter().zip(&payloads).enumerate() {
+    for (at, (result, payload)) in decompress_burst(&pairs, &wires).into_iter().zip(&payloads).enumerate() {
         match at {
-            30 => assert_eq!(result, Err(Refused::Malformed("the CPI of another one"))),
-            40 => assert_eq!(result, Err(Refused::Malformed("a packet of IPComp that is cut off"))),
-            51 => assert_eq!(result, Err(Refused::Malformed("data that nobody compressed"))),
-            60 => assert_eq!(result, Err(Refused::Expands { most: wires[60].0.len() + 2000 })),
+            30 => assert_eq!(result, Err(PacketError::Malformed("the CPI of another association"))),
+            40 => assert_eq!(result, Err(PacketError::Malformed("a truncated IPComp packet"))),
+            51 => assert_eq!(result, Err(PacketError::Malformed("invalid compressed data"))),
+            60 => assert_eq!(result, Err(PacketError::Expands { max: wires[60].0.len() + 2000 })),
             _ => assert_eq!(result.as_ref(), Ok(payload), "{at}"),
         }
     }
@@ -88,7 +88,7 @@ fn a_burst_is_what_its_packets_are_one_by_one() {
     ipcomp::decompress(&mut []);
 }
 
-/// Whatever a card does, each packet is sent as it was or so that it comes back.
+/// With every fault of a card, each packet is sent unchanged or decompresses to its payload.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
     for (fault, times) in
@@ -106,18 +106,18 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
                 }
             };
             inject(1);
-            let wires = sent_together(&pairs, &payloads);
+            let wires = compress_burst(&pairs, &payloads);
             inject(2);
-            let came: Result<Vec<_>, _> = came_together(&pairs, &wires).into_iter().collect();
-            assert_eq!(came.as_ref(), Ok(&payloads), "{fault:?}");
+            let decompressed: Result<Vec<_>, _> = decompress_burst(&pairs, &wires).into_iter().collect();
+            assert_eq!(decompressed.as_ref(), Ok(&payloads), "{fault:?}");
             assert!(wires.iter().filter(|(_, protocol)| *protocol == PROTOCOL).count() > 30);
         }
-        assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
+        assert!(card.meter().requests >= 64, "{fault:?}: the card did some requests");
     }
 }
 
 #[test]
-fn without_a_device_a_packet_to_send_is_as_it_was_and_one_that_came_is_gone() {
+fn without_a_device_compressing_keeps_the_packet_and_decompressing_loses_it() {
     let faults = Faults::default();
     let (_, alone) = faulty(&faults, false, 0);
     alone.device("model:faulty").unwrap().admit(Algorithm::Deflate).unwrap();
@@ -126,9 +126,9 @@ fn without_a_device_a_packet_to_send_is_as_it_was_and_one_that_came_is_gone() {
     faults.set_gone(true);
     let mut buffer = vec![0; 500];
     let mut packet = whole(&mut buffer);
-    assert!(matches!(out.compress(&mut packet), Err(Refused::Device(_))));
+    assert!(matches!(out.compress(&mut packet), Err(PacketError::Device(_))));
     assert_eq!((packet.data(), packet.next_header), (&[0; 500][..], 17));
-    assert!(matches!(came(&back, &wire, 500), Err(Refused::Device(_))));
+    assert!(matches!(decompress_wire(&back, &wire, 500), Err(PacketError::Device(_))));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn threads_share_an_association() {
                 for length in (0..2000).step_by(7) {
                     for payload in [text(length), noise(length)] {
                         match sent(&out, &payload) {
-                            (wire, PROTOCOL) => assert_eq!(came(&back, &wire, length), Ok((payload, 17))),
+                            (wire, PROTOCOL) => assert_eq!(decompress_wire(&back, &wire, length), Ok((payload, 17))),
                             (wire, _) => assert_eq!(wire, payload),
                         }
                     }

@@ -1,4 +1,4 @@
-//! IPComp within ESP: compressed, then sealed; opened, then decompressed (RFC 3173, 2).
+//! IPComp inside ESP: compress, then seal; open, then decompress (RFC 3173, 2).
 
 use gantry_core::Gantry;
 use gantry_protocols::Packet;
@@ -15,12 +15,11 @@ fn esp_ends(gantry: &Gantry, mode: Mode) -> (esp::Outbound, esp::Inbound) {
     (made().outbound(gantry).unwrap(), made().inbound(gantry).unwrap())
 }
 
-/// Sends packets through both protocols and gets them back. What is between the two ends is given to `look`, beside the packet and
-/// whether it was compressed.
-fn through_both(mode: Mode, around: Mode, packets: &[Vec<u8>], look: impl Fn(&[u8], &[u8], bool)) {
+/// Sends packets through both protocols and back. `check` gets each sealed packet, the original, and whether it was compressed.
+fn compress_and_seal(mode: Mode, outer_mode: Mode, packets: &[Vec<u8>], check: impl Fn(&[u8], &[u8], bool)) {
     let gantry = gantry();
     let (compress, decompress) = ends(&session(&gantry, 6), mode);
-    let (seal, open) = esp_ends(&gantry, around);
+    let (seal, open) = esp_ends(&gantry, outer_mode);
     let mut buffers: Vec<Vec<u8>> = packets.iter().map(|data| [&[0; 64][..], data, &[0; 64]].concat()).collect();
     let mut sent: Vec<Packet<'_>> =
         buffers.iter_mut().zip(packets).map(|(buffer, data)| Packet::new(buffer, 64..64 + data.len())).collect();
@@ -30,15 +29,16 @@ fn through_both(mode: Mode, around: Mode, packets: &[Vec<u8>], look: impl Fn(&[u
     esp::seal(&mut sent.iter_mut().map(|packet| (&seal, packet)).collect::<Vec<_>>());
 
     for ((packet, data), compressed) in sent.iter().zip(packets).zip(&compressed) {
-        look(packet.data(), data, *compressed);
+        check(packet.data(), data, *compressed);
         assert!(packet.data().len() < data.len() + 64);
     }
 
     esp::open(&mut sent.iter_mut().map(|packet| (&open, packet)).collect::<Vec<_>>());
-    let came = sent.iter_mut().filter(|packet| packet.verdict().is_ok() && packet.next_header == PROTOCOL);
-    ipcomp::decompress(&mut came.map(|packet| (&decompress, packet)).collect::<Vec<_>>());
+    let compressed_packets =
+        sent.iter_mut().filter(|packet| packet.verdict().is_ok() && packet.next_header == PROTOCOL);
+    ipcomp::decompress(&mut compressed_packets.map(|packet| (&decompress, packet)).collect::<Vec<_>>());
     for (packet, data) in sent.iter().zip(packets) {
-        assert_eq!((packet.verdict(), packet.data()), (Ok(()), &data[..]), "{mode:?} in {around:?}");
+        assert_eq!((packet.verdict(), packet.data()), (Ok(()), &data[..]), "{mode:?} in {outer_mode:?}");
         let next = match (mode, data[0] >> 4) {
             (Mode::Tunnel, 4) => 4,
             (Mode::Tunnel, _) => 41,
@@ -57,17 +57,17 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn in_transport_mode_both_stand_behind_the_header_of_ip() {
-    through_both(Mode::Transport, Mode::Transport, &packets(), |wire, data, compressed| {
+fn in_transport_mode_both_follow_the_ip_header() {
+    compress_and_seal(Mode::Transport, Mode::Transport, &packets(), |wire, data, compressed| {
         assert_eq!(if data[0] >> 4 == 4 { wire[9] } else { wire[6] }, ESP);
-        assert_eq!(compressed, wire.len() < data.len(), "of these, what becomes shorter saves more than ESP adds");
+        assert_eq!(compressed, wire.len() < data.len(), "compression saves more than ESP adds");
     });
 }
 
-/// The outer header, which is the caller's, carries ESP, whose next header is IPComp or the packet's own.
+/// The caller's outer header is followed by ESP, whose next header is IPComp or the packet's own.
 #[test]
 fn in_a_tunnel_the_packet_is_compressed_with_its_header() {
-    through_both(Mode::Tunnel, Mode::Payload, &packets(), |wire, _, _| {
+    compress_and_seal(Mode::Tunnel, Mode::Payload, &packets(), |wire, _, _| {
         assert_eq!(wire[..4], 0x1000_u32.to_be_bytes());
     });
 }

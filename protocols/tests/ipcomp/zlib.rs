@@ -1,4 +1,4 @@
-//! zlib at the other end: each decompresses what the other has compressed (RFC 2394: DEFLATE without a header of zlib's).
+//! zlib as the peer: each side decompresses the data of the other (RFC 2394: DEFLATE without zlib's header).
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -7,9 +7,9 @@ use gantry_lab::skip;
 use gantry_protocols::ipcomp::{Mode, PROTOCOL};
 
 use super::common::gantry;
-use super::{came, ends, noise, sent, session, text};
+use super::{decompress_wire, ends, noise, sent, session, text};
 
-/// Runs an expression of Python over bytes, `data`.
+/// Runs a Python expression over the bytes `data`.
 fn python(expression: &str, data: &[u8]) -> Option<Vec<u8>> {
     let program = format!("import sys, zlib; data = sys.stdin.buffer.read(); sys.stdout.buffer.write({expression})");
     let mut python =
@@ -31,7 +31,7 @@ fn zlib_and_we_decompress_what_the_other_compressed() {
             let Some(theirs) = python("zlib.decompress(data, wbits=-15)", &wire[4..]) else { return skip("python3") };
             assert!(theirs == payload, "{} bytes at level {level}", payload.len());
 
-            // Strategy 4: fixed codes. Level 0: stored blocks, which nobody may send and everybody can read.
+            // Strategy 4: fixed codes. Level 0: stored blocks, which IPComp never sends and any peer can read.
             for made in [
                 format!("zlib.compressobj({level}, wbits=-15)"),
                 format!("zlib.compressobj({level}, wbits=-11)"),
@@ -41,7 +41,7 @@ fn zlib_and_we_decompress_what_the_other_compressed() {
                 let compressed =
                     python(&format!("(lambda o: o.compress(data) + o.flush())({made})"), &payload).unwrap();
                 let theirs = [&wire[..4], &compressed].concat();
-                assert_eq!(came(&back, &theirs, payload.len()), Ok((payload.clone(), 17)), "{made}");
+                assert_eq!(decompress_wire(&back, &theirs, payload.len()), Ok((payload.clone(), 17)), "{made}");
             }
         }
     }

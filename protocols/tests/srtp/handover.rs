@@ -1,6 +1,6 @@
-//! Streams that go on from elsewhere: every number up to the one that was handed over is used up.
+//! Streams that continue from elsewhere: every number up to the handed-over one is used up.
 
-use gantry_protocols::Refused;
+use gantry_protocols::PacketError;
 
 use super::common::gantry;
 use super::{Protocol, Rtcp, Rtp, SSRC, SUITES, context, open_as, opened, rtcp, rtp, sealed, try_seal};
@@ -8,7 +8,7 @@ use super::{Protocol, Rtcp, Rtp, SSRC, SUITES, context, open_as, opened, rtcp, r
 const LAST: u64 = 1000;
 
 #[test]
-fn a_sender_that_takes_over_seals_no_number_again() {
+fn a_new_sender_reuses_no_number() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         // Within the first rollover counter, and within a later one.
@@ -20,9 +20,9 @@ fn a_sender_that_takes_over_seals_no_number_again() {
             let next = context(suite, 20).window(1 << 15).last_number(SSRC, last).outbound(&gantry).unwrap();
             for at in (1..=LAST).rev() {
                 let again = try_seal(&next, Rtp, &rtp(SSRC, at as u16, b"another sender.."));
-                assert_eq!(again, Err(Refused::Replayed), "{suite:?} {at}");
+                assert_eq!(again, Err(PacketError::Replayed), "{suite:?} {at}");
             }
-            // One that was overtaken, too.
+            // An overtaken one is sealed, too.
             let new = |ahead: u64| try_seal(&next, Rtp, &rtp(SSRC, (LAST + ahead) as u16, b"a new packet")).is_ok();
             assert!(new(2) && new(1) && !new(2));
             assert_eq!(next.last_number(SSRC), Some(last + 2));
@@ -31,7 +31,7 @@ fn a_sender_that_takes_over_seals_no_number_again() {
 }
 
 #[test]
-fn a_receiver_that_takes_over_takes_no_packet_again() {
+fn a_new_receiver_accepts_no_packet_again() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         let out = context(suite, 21).outbound(&gantry).unwrap();
@@ -45,7 +45,7 @@ fn a_receiver_that_takes_over_takes_no_packet_again() {
             let back = context(suite, 21).window(128).last_number(SSRC, LAST).last_control_number(SSRC, LAST as u32);
             let back = back.inbound(&gantry).unwrap();
             let old = &wires[..=LAST as usize];
-            let again = old.iter().filter(|wire| open_as(&back, protocol, wire) != Err(Refused::Replayed)).count();
+            let again = old.iter().filter(|wire| open_as(&back, protocol, wire) != Err(PacketError::Replayed)).count();
             assert_eq!(again, 0, "{suite:?} {protocol:?}");
             assert!(open_as(&back, protocol, &wires[LAST as usize + 1]).is_ok());
         }
@@ -64,24 +64,24 @@ fn the_highest_of_several_numbers_counts() {
         let out = made(numbers);
         assert_eq!((out.last_number(SSRC), out.last_control_number(SSRC)), (Some(LAST), Some(LAST as u32)));
         for at in [900, 950, LAST] {
-            assert_eq!(try_seal(&out, Rtp, &rtp(SSRC, at as u16, b"again")), Err(Refused::Replayed), "{at}");
+            assert_eq!(try_seal(&out, Rtp, &rtp(SSRC, at as u16, b"again")), Err(PacketError::Replayed), "{at}");
         }
     }
 }
 
-/// Which numbers were sealed elsewhere is unknown: those before the first packet may be among them.
+/// The numbers sealed elsewhere are unknown, and may include any before the first packet.
 #[test]
-fn a_sender_that_is_told_a_rollover_counter_goes_on_from_its_first_packet() {
+fn a_sender_with_a_rollover_counter_starts_at_its_first_packet() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         let out = context(suite, 23).rollover_counter(SSRC, 5).outbound(&gantry).unwrap();
         let try_at = |sequence: u16| try_seal(&out, Rtp, &rtp(SSRC, sequence, b"who was first?"));
         let first = try_at(1001).unwrap();
         for sequence in (950..=1001).rev() {
-            assert_eq!(try_at(sequence), Err(Refused::Replayed), "{suite:?} {sequence}");
+            assert_eq!(try_at(sequence), Err(PacketError::Replayed), "{suite:?} {sequence}");
         }
         assert!(try_at(1003).is_ok() && try_at(1002).is_ok());
-        // A receiver has no such doubt: the first packets may overtake each other.
+        // A receiver accepts earlier numbers: the first packets may overtake each other.
         let other = context(suite, 23).rollover_counter(SSRC, 5).outbound(&gantry).unwrap();
         let before = sealed(&other, &rtp(SSRC, 1000, b"before the first"));
         let back = context(suite, 23).rollover_counter(SSRC, 5).inbound(&gantry).unwrap();
@@ -91,7 +91,7 @@ fn a_sender_that_is_told_a_rollover_counter_goes_on_from_its_first_packet() {
 
 /// Numbers begin again under a new key.
 #[test]
-fn a_new_master_key_has_all_numbers() {
+fn a_new_master_key_may_use_all_numbers() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         let [old, new] = [24, 25].map(|seed| context(suite, seed).outbound(&gantry).unwrap());

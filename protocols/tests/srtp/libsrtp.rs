@@ -1,4 +1,4 @@
-//! libsrtp2 at the other end: it opens what is sealed here, and the other way round.
+//! libsrtp2 as the peer: each side opens the packets of the other.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ const NAMES: [&str; 6] = [
     "AEAD_AES_256_GCM",
 ];
 
-/// What both ends agree on.
+/// The parameters that both ends share.
 struct Agreed {
     name: &'static str,
     suite: Suite,
@@ -52,7 +52,7 @@ impl Agreed {
         if self.is_control_clear { made.unencrypted_control() } else { made }
     }
 
-    /// What libsrtp2 makes of packets: to each a packet, or why it refuses.
+    /// Runs packets through libsrtp2. Returns a packet or the reason of a refusal for each.
     fn peer(&self, step: &str, packets: &[(Protocol, Vec<u8>)]) -> Vec<String> {
         let text = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let mut lines = String::new();
@@ -77,7 +77,7 @@ impl Agreed {
     }
 }
 
-/// The peer, compiled once.
+/// Returns the peer's program, compiled once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -87,7 +87,7 @@ fn program() -> &'static Path {
         let compiled =
             Command::new("cc").args(["-Wall", "-Werror", "-o"]).arg(&unfinished).args([source, "-lsrtp2"]).status();
         assert!(compiled.unwrap().success());
-        // Another run of these tests may be about to start it.
+        // Renamed at the end, because another run of these tests may be about to start it.
         fs::rename(&unfinished, &program).unwrap();
         program
     })
@@ -101,7 +101,7 @@ fn is_there() -> bool {
     there
 }
 
-/// Packets of two streams over the change of a rollover counter, of many lengths and with all that a header has, and reports.
+/// Packets of two streams across a rollover, of many lengths and with all header fields, and reports.
 fn packets() -> Vec<(Protocol, Vec<u8>)> {
     let mut packets = Vec::new();
     for at in 0..80_u16 {
@@ -118,7 +118,7 @@ fn packets() -> Vec<(Protocol, Vec<u8>)> {
 }
 
 #[test]
-fn libsrtp_opens_what_is_sealed_here() {
+fn libsrtp_opens_our_packets() {
     if !is_there() {
         return;
     }
@@ -127,13 +127,13 @@ fn libsrtp_opens_what_is_sealed_here() {
     for (agreed, gantry) in Agreed::all().zip(devices.iter().cycle()) {
         let mut packets = packets.clone();
         if agreed.name.ends_with("_32") && !agreed.mki.is_empty() {
-            // Before 2.7, libsrtp2 looks for the MKI of RTCP before as many bytes of tag as RTP has (its pull request 733).
+            // Before 2.7, libsrtp2 looks for the MKI of RTCP at the offset of RTP's tag length (its pull request 733).
             packets.retain(|(protocol, _)| *protocol == Rtp);
         }
         let out = agreed.context().outbound(gantry).unwrap();
         let sealed = |(protocol, packet): &(Protocol, Vec<u8>)| (*protocol, try_seal(&out, *protocol, packet).unwrap());
         let mut wires: Vec<_> = packets.iter().map(sealed).collect();
-        // Others overtake some packets.
+        // Reorders some packets.
         wires[30..50].reverse();
         let mut wrong = wires[59].clone();
         *wrong.1.last_mut().unwrap() ^= 1;
@@ -150,7 +150,7 @@ fn libsrtp_opens_what_is_sealed_here() {
 }
 
 #[test]
-fn what_libsrtp_seals_is_opened_here() {
+fn opens_the_packets_of_libsrtp() {
     if !is_there() {
         return;
     }

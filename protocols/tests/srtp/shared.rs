@@ -1,4 +1,4 @@
-//! A context that threads, processes and failing devices have in common.
+//! A context shared by threads, and failing devices.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ fn threads_share_a_context() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for at in 0..200_u16 {
-                        // All threads have the same packets: one of them gets to seal each.
+                        // All threads try the same packets: only one seals each.
                         let media = try_seal(&out, Rtp, &rtp(SSRC + u32::from(at % 3), at, b"who sends this?"));
                         let report = try_seal(&out, Rtcp, &rtcp(SSRC, b"all of these"));
                         let mut wires = wires.lock().unwrap();
@@ -36,16 +36,16 @@ fn threads_share_a_context() {
         assert_eq!(wires.len(), 200 + 800);
         assert_eq!(out.last_control_number(SSRC), Some(799));
         assert_eq!(wires.iter().map(|(_, wire)| wire).collect::<HashSet<_>>().len(), 1000);
-        let came: usize = thread::scope(|scope| {
+        let received: usize = thread::scope(|scope| {
             let count = || wires.iter().filter(|(protocol, wire)| open_as(&back, *protocol, wire).is_ok()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        assert_eq!(came, 1000, "each came once, although four threads had all of them");
+        assert_eq!(received, 1000, "each was accepted once, although four threads had all of them");
     }
 }
 
-/// Whatever a card does, each packet is sealed once, under its own number.
+/// With every fault of a card, each packet is sealed once, under its own number.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
     for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Late, 5), (Injected::Full, 3)] {
@@ -67,6 +67,6 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
                 assert_eq!(&opened(&back, packet.data()).unwrap(), data);
             }
         }
-        assert!(card.meter().requests >= 64, "{fault:?}: the card did some of them");
+        assert!(card.meter().requests >= 64, "{fault:?}: the card did some requests");
     }
 }

@@ -1,4 +1,4 @@
-//! Records of TLS: what is refused, and what becomes of a connection then; numbers, and keys.
+//! TLS records: refusals and their effect on the connection, numbers, and keys.
 
 mod bursts;
 #[path = "../common/mod.rs"]
@@ -9,16 +9,16 @@ mod wire;
 use common::gantry;
 use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_protocols::tls::content_type::APPLICATION_DATA;
-use gantry_protocols::tls::{Aead, Epoch, Hmac, Inbound, Order, Outbound, Suite, Unfit};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::tls::{Aead, Epoch, Hmac, Inbound, MacOrder, Outbound, ParameterError, Suite};
+use gantry_protocols::{Packet, PacketError};
 
 /// A suite with the lengths of its key, IV and MAC key.
 type Sized = (Suite, usize, usize, usize);
 
 const GCM13: Sized = (Suite::Tls13(Aead::AesGcm), 16, 12, 0);
 const GCM12: Sized = (Suite::Tls12(Aead::AesGcm), 16, 4, 0);
-const THEN_MAC: Sized = (Suite::Tls12Cbc(Hmac::Sha256, Order::EncryptThenMac), 16, 0, 32);
-const WITHIN: Sized = (Suite::Tls12Cbc(Hmac::Sha1, Order::MacThenEncrypt), 16, 0, 20);
+const ENCRYPT_THEN_MAC: Sized = (Suite::Tls12Cbc(Hmac::Sha256, MacOrder::EncryptThenMac), 16, 0, 32);
+const MAC_THEN_ENCRYPT: Sized = (Suite::Tls12Cbc(Hmac::Sha1, MacOrder::MacThenEncrypt), 16, 0, 20);
 const MOST: usize = 1 << 14;
 
 fn suites() -> Vec<Sized> {
@@ -30,7 +30,7 @@ fn suites() -> Vec<Sized> {
         }
         for (hmac, mac_key) in [(Hmac::Sha1, 20), (Hmac::Sha256, 32), (Hmac::Sha384, 48)] {
             suites.extend(
-                [Order::EncryptThenMac, Order::MacThenEncrypt]
+                [MacOrder::EncryptThenMac, MacOrder::MacThenEncrypt]
                     .map(|order| (Suite::Tls12Cbc(hmac, order), key, 0, mac_key)),
             );
         }
@@ -42,8 +42,8 @@ fn is_13(suite: Sized) -> bool {
     matches!(suite.0, Suite::Tls13(_))
 }
 
-fn is_within(suite: Sized) -> bool {
-    matches!(suite.0, Suite::Tls12Cbc(_, Order::MacThenEncrypt))
+fn is_mac_then_encrypt(suite: Sized) -> bool {
+    matches!(suite.0, Suite::Tls12Cbc(_, MacOrder::MacThenEncrypt))
 }
 
 fn bytes(count: usize, seed: u8) -> Vec<u8> {
@@ -58,8 +58,8 @@ fn ends(gantry: &Gantry, make: impl Fn() -> Epoch) -> (Outbound, Inbound) {
     (make().outbound(gantry).unwrap(), make().inbound(gantry).unwrap())
 }
 
-/// A buffer with room around the content.
-fn roomy(out: &Outbound, content: &[u8]) -> Vec<u8> {
+/// Returns a buffer with room around the content.
+fn with_room(out: &Outbound, content: &[u8]) -> Vec<u8> {
     let (head, tail) = out.room();
     [&vec![0xEE; head][..], content, &vec![0xEE; tail]].concat()
 }
@@ -72,8 +72,8 @@ fn within<'b>(out: &Outbound, buffer: &'b mut [u8], content_type: u8) -> Packet<
     packet
 }
 
-fn try_seal(out: &Outbound, content: &[u8], content_type: u8) -> Result<Vec<u8>, Refused> {
-    let mut buffer = roomy(out, content);
+fn try_seal(out: &Outbound, content: &[u8], content_type: u8) -> Result<Vec<u8>, PacketError> {
+    let mut buffer = with_room(out, content);
     let mut packet = within(out, &mut buffer, content_type);
     let result = out.seal(&mut packet);
     assert_eq!(packet.verdict().map_err(Clone::clone), result);
@@ -89,7 +89,7 @@ fn whole(wire: &mut [u8]) -> Packet<'_> {
     Packet::new(wire, 0..length)
 }
 
-fn opened(back: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), Refused> {
+fn opened(back: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), PacketError> {
     let mut buffer = wire.to_vec();
     let mut packet = whole(&mut buffer);
     let result = back.open(&mut packet);
@@ -97,13 +97,13 @@ fn opened(back: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), Refused> {
     result.map(|()| (packet.data().to_vec(), packet.content_type))
 }
 
-fn malformed<T>(result: &Result<T, Refused>) -> bool {
-    matches!(result, Err(Refused::Malformed(_)))
+fn malformed<T>(result: &Result<T, PacketError>) -> bool {
+    matches!(result, Err(PacketError::Malformed(_)))
 }
 
-/// Inner plaintexts of whoever has the keys of TLS 1.3.
+/// Authentic TLS 1.3 records with malformed inner plaintexts.
 #[test]
-fn what_a_peer_made_wrong_is_refused() {
+fn refuses_malformed_records_of_an_authentic_peer() {
     let gantry = gantry();
     let session = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &[7; 16])).unwrap();
     let open = |inner: &[u8]| {
@@ -113,15 +113,15 @@ fn what_a_peer_made_wrong_is_refused() {
         let back = Epoch::new(GCM13.0, &[7; 16], &[9; 12]).inbound(&gantry).unwrap();
         let wire = [&header[..], &data, &tag].concat();
         let result = opened(&back, &wire);
-        assert_eq!(result.is_err(), opened(&back, &wire) == Err(Refused::Broken), "what is refused is fatal");
+        assert_eq!(result.is_err(), opened(&back, &wire) == Err(PacketError::Broken), "a refusal is fatal");
         result
     };
     assert_eq!(open(&[5, 23]), Ok((vec![5], 23)));
     assert_eq!(open(&[23, 0, 0]), Ok((vec![], 23)));
     assert_eq!(open(&[0, 0, 22, 0]), Ok((vec![0, 0], 22)));
     assert!(malformed(&open(&[0; 30])), "no type");
-    assert!(malformed(&open(&[1, 20])), "a change of the cipher");
-    assert!(malformed(&open(&[22, 0, 0])) && malformed(&open(&[21])), "nothing of a type that has something");
+    assert!(malformed(&open(&[1, 20])), "a change of cipher");
+    assert!(malformed(&open(&[22, 0, 0])) && malformed(&open(&[21])), "empty records of types that must not be empty");
     for content_type in (1..20).chain(25..=255) {
         assert!(malformed(&open(&[1, content_type])), "{content_type}");
     }
@@ -131,11 +131,11 @@ fn what_a_peer_made_wrong_is_refused() {
     assert!(malformed(&open(&filled(MOST + 1, 0))) && malformed(&open(&filled(MOST, 1))));
     assert!(malformed(&open(&filled(1, MOST + 239))), "256 more bytes than content");
     assert!(malformed(&open(&filled(1, MOST + 300))), "more than that");
-    // TLS 1.2 has more room, and no more content.
+    // TLS 1.2 allows more expansion, but the same content.
     let (cbc, over) = (
         |content: usize| {
             let padding = vec![0xFF; 256];
-            let (back, wire) = wire::cbc_record(&gantry, Order::MacThenEncrypt, &vec![1; content], |_| (), &padding);
+            let (back, wire) = wire::cbc_record(&gantry, MacOrder::MacThenEncrypt, &vec![1; content], |_| (), &padding);
             opened(&back, &wire)
         },
         MOST + 12,
@@ -144,10 +144,10 @@ fn what_a_peer_made_wrong_is_refused() {
 }
 
 #[test]
-fn no_changed_record_is_opened_and_nothing_of_it_is_seen() {
+fn refuses_changed_records_and_hides_their_plaintext() {
     let gantry = gantry();
     let content = b"nobody changes this";
-    for suite in [GCM13, GCM12, THEN_MAC, WITHIN, (Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0)] {
+    for suite in [GCM13, GCM12, ENCRYPT_THEN_MAC, MAC_THEN_ENCRYPT, (Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0)] {
         let out = epoch(suite, 3).outbound(&gantry).unwrap();
         let wire = sealed(&out, content, APPLICATION_DATA);
         let changed: Vec<Vec<u8>> = (0..wire.len() * 8)
@@ -157,7 +157,7 @@ fn no_changed_record_is_opened_and_nothing_of_it_is_seen() {
                 wrong
             })
             .collect();
-        // Cut off, with the length that the header says, and with one that fits; and longer.
+        // Truncated records, with the old length and with a matching one; and longer records.
         let cut = (0..wire.len()).map(|length| wire[..length].to_vec());
         let short =
             (5..wire.len()).map(|length| [&wire[..3], &(length as u16 - 5).to_be_bytes(), &wire[5..length]].concat());
@@ -170,19 +170,16 @@ fn no_changed_record_is_opened_and_nothing_of_it_is_seen() {
             let before = wrong.clone();
             let mut back = epoch(suite, 3).inbound(&gantry).unwrap();
             let mut packet = whole(&mut wrong);
-            let why = back.open(&mut packet).unwrap_err();
-            assert!(matches!(why, Refused::Malformed(_) | Refused::Forged), "{suite:?}: {why}");
-            if why == Refused::Forged {
+            let error = back.open(&mut packet).unwrap_err();
+            assert!(matches!(error, PacketError::Malformed(_) | PacketError::Forged), "{suite:?}: {error}");
+            if error == PacketError::Forged {
                 assert!(packet.data().is_empty());
-                assert!(
-                    !wrong.windows(8).any(|part| content.windows(8).any(|clear| part == clear)),
-                    "no plaintext of it"
-                );
+                assert!(!wrong.windows(8).any(|part| content.windows(8).any(|clear| part == clear)), "no plaintext");
             } else {
-                assert!(packet.data() == before, "as it was");
+                assert!(packet.data() == before, "unchanged");
             }
-            assert_eq!(opened(&back, &wire), Err(Refused::Broken), "{suite:?}: the connection is over");
-            assert!(matches!(back.rekey(&bytes(suite.1, 4), &bytes(suite.2, 4)), Err(Unfit::Broken)));
+            assert_eq!(opened(&back, &wire), Err(PacketError::Broken), "{suite:?}: the connection is over");
+            assert!(matches!(back.rekey(&bytes(suite.1, 4), &bytes(suite.2, 4)), Err(ParameterError::Broken)));
         }
         let back = epoch(suite, 3).inbound(&gantry).unwrap();
         assert_eq!(opened(&back, &wire).unwrap().0, content);
@@ -190,7 +187,7 @@ fn no_changed_record_is_opened_and_nothing_of_it_is_seen() {
 }
 
 #[test]
-fn records_are_opened_in_their_order_only() {
+fn opens_records_only_in_order() {
     let gantry = gantry();
     for suite in suites() {
         let out = epoch(suite, 4).outbound(&gantry).unwrap();
@@ -200,24 +197,25 @@ fn records_are_opened_in_their_order_only() {
             for (place, at) in order.into_iter().enumerate() {
                 let expected = match place {
                     _ if place < ends => Ok((vec![at as u8], APPLICATION_DATA)),
-                    _ if place == ends => Err(Refused::Forged),
-                    _ => Err(Refused::Broken),
+                    _ if place == ends => Err(PacketError::Forged),
+                    _ => Err(PacketError::Broken),
                 };
                 assert_eq!(opened(&back, &wires[at]), expected, "{suite:?} {order:?}");
             }
         }
-        // Of one direction only.
+        // The keys belong to one direction.
         let other = epoch(suite, 5).inbound(&gantry).unwrap();
-        assert_eq!(opened(&other, &wires[0]), Err(Refused::Forged));
+        assert_eq!(opened(&other, &wires[0]), Err(PacketError::Forged));
     }
 }
 
 #[test]
-fn numbers_end_and_none_is_used_twice() {
+fn refuses_to_seal_after_the_last_number() {
     let gantry = gantry();
     let chacha = (Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0);
     let ccm = (Suite::Tls13(Aead::AesCcm), 16, 12, 0);
-    for (suite, end) in [(GCM13, 23_726_566), (ccm, 1 << 23), (chacha, u64::MAX), (GCM12, u64::MAX), (WITHIN, u64::MAX)]
+    for (suite, end) in
+        [(GCM13, 23_726_566), (ccm, 1 << 23), (chacha, u64::MAX), (GCM12, u64::MAX), (MAC_THEN_ENCRYPT, u64::MAX)]
     {
         let (mut out, mut back) = ends(&gantry, || epoch(suite, 6).number(end - 2));
         assert_eq!((out.remaining(), out.number()), (2, end - 2));
@@ -225,46 +223,52 @@ fn numbers_end_and_none_is_used_twice() {
             let wire = sealed(&out, b"one of the last", APPLICATION_DATA);
             assert!(opened(&back, &wire).is_ok());
         }
-        let mut buffer = roomy(&out, b"one too many");
+        let mut buffer = with_room(&out, b"one too many");
         let before = buffer.clone();
-        assert_eq!(out.seal(&mut within(&out, &mut buffer, APPLICATION_DATA)), Err(Refused::Exhausted));
+        assert_eq!(out.seal(&mut within(&out, &mut buffer, APPLICATION_DATA)), Err(PacketError::Exhausted));
         assert_eq!((out.remaining(), out.number(), &buffer), (0, end, &before));
         if end == u64::MAX {
-            assert_eq!(opened(&back, &before), Err(Refused::Exhausted));
+            assert_eq!(opened(&back, &before), Err(PacketError::Exhausted));
         }
         if is_13(suite) {
-            // Keys are replaced, and numbers begin again.
+            // New keys begin at number 0.
             let (key, iv) = (bytes(suite.1, 66), bytes(suite.2, 66));
             assert_eq!((out.rekey(&key, &iv), back.rekey(&key, &iv)), (Ok(()), Ok(())));
             assert_eq!((out.number(), back.number()), (0, 0));
             let wire = sealed(&out, b"again", APPLICATION_DATA);
             assert_eq!(opened(&Epoch::new(suite.0, &key, &iv).inbound(&gantry).unwrap(), &wire).unwrap().0, b"again");
             assert_eq!(opened(&back, &wire).unwrap().0, b"again");
-            assert!(matches!(out.rekey(&key[1..], &iv), Err(Unfit::Keys(_))));
+            assert!(matches!(out.rekey(&key[1..], &iv), Err(ParameterError::Keys(_))));
         }
     }
-    let mut out = epoch(WITHIN, 6).outbound(&gantry).unwrap();
-    assert!(matches!(out.rekey(&[1; 16], &[]), Err(Unfit::Keys("a MAC key as long as the digest"))));
+    let mut out = epoch(MAC_THEN_ENCRYPT, 6).outbound(&gantry).unwrap();
+    assert!(matches!(out.rekey(&[1; 16], &[]), Err(ParameterError::Keys("a MAC key as long as the digest"))));
 }
 
-/// Both would count from 0 under it.
+/// Both epochs would count from 0 under the same key.
 #[test]
-fn a_key_comes_once() {
+fn refuses_to_rekey_with_the_last_key() {
     let gantry = gantry();
     for suite in suites().into_iter().filter(|suite| is_13(*suite)) {
         let (mut out, mut back) = ends(&gantry, || epoch(suite, 13));
         for (key, iv) in [0x3E, 14].map(|iv| (bytes(suite.1, 13), bytes(suite.2, iv))) {
-            assert!(matches!(out.rekey(&key, &iv), Err(Unfit::Keys("another key than the last one"))), "{suite:?}");
-            assert!(matches!(back.rekey(&key, &iv), Err(Unfit::Keys("another key than the last one"))), "{suite:?}");
+            assert!(
+                matches!(out.rekey(&key, &iv), Err(ParameterError::Keys("a key other than the last one"))),
+                "{suite:?}"
+            );
+            assert!(
+                matches!(back.rekey(&key, &iv), Err(ParameterError::Keys("a key other than the last one"))),
+                "{suite:?}"
+            );
         }
-        // Nothing happened.
+        // The old keys stay in use.
         let wire = sealed(&out, b"under the old key", APPLICATION_DATA);
         assert_eq!(opened(&back, &wire).unwrap().0, b"under the old key");
     }
 }
 
 #[test]
-fn keys_that_cannot_be_are_named() {
+fn reports_unsuitable_keys() {
     let gantry = gantry();
     let wrong = |epoch: Epoch| epoch.outbound(&gantry).unwrap_err().to_string();
     assert_eq!(wrong(Epoch::new(GCM13.0, &[1; 24], &[1; 12])), "the suite takes a key of 16 or 32 bytes");
@@ -274,13 +278,13 @@ fn keys_that_cannot_be_are_named() {
     let chacha = Suite::Tls12(Aead::ChaCha20Poly1305);
     assert_eq!(wrong(Epoch::new(chacha, &[1; 16], &[1; 12])), "the suite takes a key of 32 bytes");
     assert_eq!(
-        wrong(Epoch::new(WITHIN.0, &[1; 16], &[1; 16])),
+        wrong(Epoch::new(MAC_THEN_ENCRYPT.0, &[1; 16], &[1; 16])),
         "the suite takes no IV, because each record has its own"
     );
-    assert_eq!(wrong(Epoch::new(WITHIN.0, &[1; 16], &[])), "the suite takes a MAC key as long as the digest");
+    assert_eq!(wrong(Epoch::new(MAC_THEN_ENCRYPT.0, &[1; 16], &[])), "the suite takes a MAC key as long as the digest");
     assert_eq!(
         wrong(epoch(GCM12, 1).pad_to(16)),
-        "padding to a multiple of 16 bytes; TLS 1.3 has 1 to 16384, and TLS 1.2 only 1"
+        "padding to a multiple of 16 bytes; TLS 1.3 allows 1 to 16384, and TLS 1.2 only 1"
     );
     let shown = format!("{:?}", epoch(GCM13, 9));
     assert_eq!(shown, "TLS Tls13(AesGcm), from 0, padded to 1");

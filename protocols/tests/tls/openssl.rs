@@ -1,5 +1,5 @@
-//! TLS with OpenSSL at both ends, and us in the middle, with the keys of both: every protected record is opened, perhaps changed, and
-//! sealed anew, so that each opens what the other has sealed. Every suite, and key updates.
+//! TLS between two OpenSSL programs, with us in the middle and the keys of both. Every protected record is opened, some are changed, and
+//! all are sealed again, so each side opens the records of the other. Covers every suite, and key updates.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,16 +9,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_software::SoftwareDriver;
+use gantry_lab::wait_until;
 use gantry_protocols::Packet;
 use gantry_protocols::tls::content_type::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
-use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Inbound, Order, Outbound, Suite};
+use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Inbound, MacOrder, Outbound, Suite};
 
-/// A suite as OpenSSL calls it, with the hash of its key schedule and the lengths of key, IV and MAC key.
+/// A suite by OpenSSL's name, with the hash of its key schedule and the lengths of key, IV and MAC key.
 struct Case {
     name: &'static str,
     suite: Suite,
@@ -39,7 +39,7 @@ const fn tls12(name: &'static str, aead: Aead, hash: Algorithm, key: usize, iv: 
     Case { name, suite: Suite::Tls12(aead), hash, key, iv, mac_key: 0 }
 }
 
-const fn cbc(name: &'static str, hmac: Hmac, order: Order, key: usize) -> Case {
+const fn cbc(name: &'static str, hmac: Hmac, order: MacOrder, key: usize) -> Case {
     let (hash, mac_key) = match hmac {
         Hmac::Sha1 => (SHA256, 20),
         Hmac::Sha256 => (SHA256, 32),
@@ -59,12 +59,12 @@ const CASES: &[Case] = &[
     tls12("ECDHE-RSA-CHACHA20-POLY1305", Aead::ChaCha20Poly1305, SHA256, 32, 12),
     tls12("AES128-CCM", Aead::AesCcm, SHA256, 16, 4),
     tls12("AES256-CCM8", Aead::AesCcm8, SHA256, 32, 4),
-    cbc("AES128-SHA", Hmac::Sha1, Order::EncryptThenMac, 16),
-    cbc("AES256-SHA", Hmac::Sha1, Order::MacThenEncrypt, 32),
-    cbc("AES128-SHA256", Hmac::Sha256, Order::EncryptThenMac, 16),
-    cbc("AES128-SHA256", Hmac::Sha256, Order::MacThenEncrypt, 16),
-    cbc("ECDHE-RSA-AES256-SHA384", Hmac::Sha384, Order::EncryptThenMac, 32),
-    cbc("ECDHE-RSA-AES256-SHA384", Hmac::Sha384, Order::MacThenEncrypt, 32),
+    cbc("AES128-SHA", Hmac::Sha1, MacOrder::EncryptThenMac, 16),
+    cbc("AES256-SHA", Hmac::Sha1, MacOrder::MacThenEncrypt, 32),
+    cbc("AES128-SHA256", Hmac::Sha256, MacOrder::EncryptThenMac, 16),
+    cbc("AES128-SHA256", Hmac::Sha256, MacOrder::MacThenEncrypt, 16),
+    cbc("ECDHE-RSA-AES256-SHA384", Hmac::Sha384, MacOrder::EncryptThenMac, 32),
+    cbc("ECDHE-RSA-AES256-SHA384", Hmac::Sha384, MacOrder::MacThenEncrypt, 32),
 ];
 
 impl Case {
@@ -72,14 +72,14 @@ impl Case {
         matches!(self.suite, Suite::Tls13(_))
     }
 
-    /// Options of both programs.
+    /// Returns the options of both programs.
     fn options(&self) -> Vec<String> {
         let mut options = if self.is_13() {
             format!("-tls1_3 -ciphersuites {} -cipher ALL:@SECLEVEL=0", self.name)
         } else {
             format!("-tls1_2 -cipher {}:@SECLEVEL=0", self.name)
         };
-        if matches!(self.suite, Suite::Tls12Cbc(_, Order::MacThenEncrypt)) {
+        if matches!(self.suite, Suite::Tls12Cbc(_, MacOrder::MacThenEncrypt)) {
             options += " -no_etm";
         }
         options.split(' ').map(str::to_owned).collect()
@@ -106,49 +106,49 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// What both threads of a relay know.
+/// The state that both threads of a relay share.
 struct Relay<'t> {
     case: &'t Case,
     gantry: &'t Gantry,
-    /// Where the programs write their secrets.
+    /// Files to which the programs write their secrets.
     keys: [PathBuf; 2],
     server_random: OnceLock<Vec<u8>>,
-    /// Protected records of client and server that came by.
+    /// Protected records of client and server that passed.
     passed: [AtomicUsize; 2],
 }
 
 impl Relay<'_> {
     fn mac(&self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         let session = self.gantry.session(SessionParams::new(self.case.hash, key)).unwrap();
-        let mut mac = vec![0; session.params().tag_length()];
+        let mut mac = vec![0; session.params().tag_len()];
         session.mac(&parts.concat(), &mut mac).unwrap();
         mac
     }
 
-    /// The random of the client, and the secret of this name, once one of the programs has said it: of TLS 1.2 the client is the
-    /// first, and of TLS 1.3 the server.
+    /// Waits until one of the programs has written the secret of this name: the client first in TLS 1.2, the server in TLS 1.3. Returns the
+    /// client's random and the secret.
     fn secret(&self, label: &str) -> (Vec<u8>, Vec<u8>) {
         let hex = |text: &str| -> Vec<u8> {
             (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
         };
-        let begin = Instant::now();
-        loop {
+        let mut secret = None;
+        wait_until(&format!("{label} of {} is written", self.case.name), || {
             let texts = self.keys.each_ref().map(|keys| fs::read_to_string(keys).unwrap_or_default());
-            // A line whose end has not been written yet is none.
+            // Skips a line that is not written completely yet.
             let whole = texts.iter().map(|text| text.rfind('\n').map_or("", |end| &text[..end]));
             for line in whole.flat_map(str::lines) {
-                if let [found, random, secret] = line.split(' ').collect::<Vec<_>>()[..]
+                if let [found, random, found_secret] = line.split(' ').collect::<Vec<_>>()[..]
                     && found == label
                 {
-                    return (hex(random), hex(secret));
+                    secret = Some((hex(random), hex(found_secret)));
                 }
             }
-            assert!(begin.elapsed() < Duration::from_secs(20), "{}: no {label} in {texts:?}", self.case.name);
-            thread::sleep(Duration::from_millis(2));
-        }
+            secret.is_some()
+        });
+        secret.expect("it is written")
     }
 
-    /// HKDF-Expand-Label (RFC 8446, 7.1), of as many bytes as the hash has at most.
+    /// Computes HKDF-Expand-Label (RFC 8446, 7.1), of at most the hash's length in bytes.
     fn expand(&self, secret: &[u8], label: &str, bytes: usize) -> Vec<u8> {
         let label = format!("tls13 {label}");
         let info = [&[0, bytes as u8, label.len() as u8], label.as_bytes(), &[0, 1]].concat();
@@ -157,12 +157,12 @@ impl Relay<'_> {
         expanded
     }
 
-    /// Key and IV of a traffic secret (RFC 8446, 7.3).
+    /// Returns key and IV of a traffic secret (RFC 8446, 7.3).
     fn traffic(&self, secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
         (self.expand(secret, "key", self.case.key), self.expand(secret, "iv", 12))
     }
 
-    /// The keys of a direction in TLS 1.2 (RFC 5246, 6.3).
+    /// Returns the keys of a direction in TLS 1.2 (RFC 5246, 6.3).
     fn epoch_12(&self, is_server: bool) -> Epoch {
         let Case { suite, key, iv, mac_key, .. } = *self.case;
         let (client_random, master) = self.secret("CLIENT_RANDOM");
@@ -180,7 +180,7 @@ impl Relay<'_> {
         Epoch::new(suite, &key, &iv).mac_key(&mac_key)
     }
 
-    /// The keys of a direction of a handshake in TLS 1.3, whose records get zeros behind them.
+    /// Returns the handshake keys of a direction in TLS 1.3. Their records are padded with zeros.
     fn epoch_13(&self, side: &str) -> Epoch {
         let (key, iv) = self.traffic(&self.secret(&format!("{side}_HANDSHAKE_TRAFFIC_SECRET")).1);
         Epoch::new(self.case.suite, &key, &iv).pad_to(64)
@@ -191,9 +191,9 @@ impl Relay<'_> {
 struct Ends {
     back: Inbound,
     out: Outbound,
-    /// What the next keys are made from, in TLS 1.3.
+    /// The secret from which the next keys are derived, in TLS 1.3.
     secret: Option<Vec<u8>>,
-    /// Messages of a handshake that have not been read.
+    /// Handshake messages not read yet.
     messages: Vec<u8>,
     updates: usize,
 }
@@ -206,13 +206,13 @@ impl Ends {
         Self { back, out, secret: None, messages: Vec::new(), updates: 0 }
     }
 
-    /// Opens a record and seals what is in it, changed if it is the programs' own.
+    /// Opens a record and seals its content again, changed if it is application data.
     fn pass(&mut self, relay: &Relay<'_>, is_server: bool, record: &mut [u8]) -> Vec<u8> {
-        // A program says a secret when it needs it, which may be after it has read the record before.
+        // A program writes a secret when it needs it, possibly after it has read the record before.
         self.follow(relay, is_server);
         let length = record.len();
         let mut packet = Packet::new(record, 0..length);
-        self.back.open(&mut packet).unwrap_or_else(|why| panic!("{}: {why}", relay.case.name));
+        self.back.open(&mut packet).unwrap_or_else(|error| panic!("{}: {error}", relay.case.name));
         relay.passed[usize::from(is_server)].fetch_add(1, Ordering::Relaxed);
         let (content_type, content) = (packet.content_type, packet.data().to_vec());
         let changed = match content_type {
@@ -232,7 +232,7 @@ impl Ends {
         sealed
     }
 
-    /// New keys after Finished and after key updates.
+    /// Changes keys after Finished and after key updates.
     fn follow(&mut self, relay: &Relay<'_>, is_server: bool) {
         const FINISHED: u8 = 20;
         const KEY_UPDATE: u8 = 24;
@@ -264,7 +264,7 @@ impl Ends {
     }
 }
 
-/// A connection that ends with the thread that has it, however that ends.
+/// A connection that is shut down when its thread ends, also by a panic.
 struct Closing(TcpStream);
 
 impl Drop for Closing {
@@ -273,12 +273,12 @@ impl Drop for Closing {
     }
 }
 
-/// Passes on one direction of a connection until its end. How many key updates there were.
+/// Relays one direction of a connection until its end. Returns the count of key updates.
 fn pass_on(relay: &Relay<'_>, is_server: bool, from: TcpStream, to: TcpStream) -> usize {
     let (mut from, mut to) = (Closing(from), Closing(to));
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     let mut ends: Option<Ends> = None;
-    // In TLS 1.2 what comes behind this is protected.
+    // In TLS 1.2, records after ChangeCipherSpec are protected.
     let mut changed = false;
     while let Ok(count @ 1..) = from.0.read(&mut piece) {
         bytes.extend(&piece[..count]);
@@ -301,7 +301,7 @@ fn pass_on(relay: &Relay<'_>, is_server: bool, from: TcpStream, to: TcpStream) -
     ends.map_or(0, |ends| ends.updates)
 }
 
-/// Sends a line, which comes back reversed by the server and changed by us on both ways.
+/// Sends a line. The server returns it reversed, and the relay changes it in both directions.
 fn exchange(input: &mut ChildStdin, output: &mut impl BufRead, line: &str) {
     writeln!(input, "{line}").unwrap();
     let expected = format!("by way of us: {}", line.to_uppercase().chars().rev().collect::<String>());
@@ -334,30 +334,30 @@ fn in_the_middle(case: &Case, gantry: &Gantry, folder: &Path, place: usize) {
         let back = scope.spawn(|| pass_on(&relay, true, to_server, to_client));
         let mut input = client.0.stdin.take().unwrap();
         let mut output = BufReader::new(client.0.stdout.take().unwrap());
-        // Every padding of a block, and a long record.
+        // Every padding length of a block, and a long record.
         for length in (1..=33).chain([8000]) {
             exchange(&mut input, &mut output, &"abcdefghij".repeat(800)[..length]);
             if case.is_13() && length % 16 == 1 {
-                // The client updates its keys, and asks the server for the same. It reads this by itself, before the next line.
+                // The client updates its keys and requests the same of the server. It reads this command alone, before the next line.
                 let before = relay.passed[0].load(Ordering::Relaxed);
                 writeln!(input, "K").unwrap();
-                while relay.passed[0].load(Ordering::Relaxed) == before {
+                wait_until(&format!("the client of {} updates its keys", case.name), || {
                     assert!(!there.is_finished(), "{}", case.name);
-                    thread::sleep(Duration::from_millis(1));
-                }
+                    relay.passed[0].load(Ordering::Relaxed) != before
+                });
             }
         }
         drop((input, client, server));
         let updates = if case.is_13() { 3 } else { 0 };
         assert_eq!([there.join().unwrap(), back.join().unwrap()], [updates; 2], "{}", case.name);
-        // Each has sent 34 lines, and Finished before them.
+        // Each side has sent 34 lines, and Finished before them.
         let passed = relay.passed.each_ref().map(|count| count.load(Ordering::Relaxed));
         assert!(passed.iter().all(|count| *count >= 35), "{}: {passed:?}", case.name);
     });
 }
 
 #[test]
-fn openssl_and_we_open_what_the_other_sealed() {
+fn openssl_interoperates() {
     if Command::new("openssl").arg("version").output().is_err() {
         gantry_lab::skip("openssl");
         return;
@@ -368,7 +368,7 @@ fn openssl_and_we_open_what_the_other_sealed() {
     assert!(openssl(certificate, &folder).0.wait().unwrap().success());
     let lanes = LanesDriver::default();
     let gantry = Gantry::builder().driver(&lanes).driver(&SoftwareDriver).build();
-    // Most of the time each of them waits for another.
+    // In parallel, because the programs mostly wait for each other.
     thread::scope(|scope| {
         for (place, case) in CASES.iter().enumerate() {
             let (gantry, folder) = (&gantry, &folder);

@@ -1,27 +1,28 @@
-//! What records look like: RFC 8448, the other documents, and every suite, length and padding there and back.
+//! The layout of records: RFC 8448, other documents, and round trips of every suite, length and padding.
 
 use gantry_core::{Algorithm, Gantry, SessionParams};
-use gantry_protocols::Refused;
+use gantry_protocols::PacketError;
 use gantry_protocols::tls::content_type::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, HEARTBEAT};
-use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Inbound, Order, Suite, Unfit};
+use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Inbound, MacOrder, ParameterError, Suite};
 
 use super::common::{devices, gantry, hex};
 use super::{
-    GCM12, GCM13, MOST, WITHIN, bytes, ends, epoch, is_13, is_within, malformed, opened, sealed, suites, try_seal,
+    GCM12, GCM13, MAC_THEN_ENCRYPT, MOST, bytes, ends, epoch, is_13, is_mac_then_encrypt, malformed, opened, sealed,
+    suites, try_seal,
 };
 
-/// What is on the wire, the type of the content, and the content, if the test knows it.
+/// A record on the wire, the type of its content, and the content if the test knows it.
 type Record<'r> = (&'r str, u8, Option<&'r [u8]>);
 
-/// RFC 8448, 3: the records of a handshake under known keys, both directions, each made again byte for byte.
+/// RFC 8448, 3: the records of a handshake under known keys, in both directions, each reproduced byte for byte.
 #[test]
-fn the_records_of_rfc_8448_are_opened_and_made() {
+fn opens_and_reproduces_the_records_of_rfc_8448() {
     let data = (0..50).collect::<Vec<u8>>();
     let finished = hex("14000020a8ec436d677634ae525ac1fcebe11a039ec17694fac6e98527b642f2edd5ce61");
     let server_keys = ("9f02283b6c9c07efc26bb9f2ac92e356", "cf782b88dd83549aadf1e984");
     let client_keys = ("17422dda596ed5d9acd890e3c63f5051", "5b78923dee08579033e523d9");
     let client_handshake = ("dbfaa693d1762c5b666af5d950258d01", "5bd3c71b836e0b76bb73265f");
-    // The first record of the server under these keys is a ticket of 201 bytes with its header of 4, whose content begins so.
+    // The server's first record under these keys is a ticket of 201 bytes with a header of 4, which begins as checked below.
     let ticket = "17030300de3a6b8f90414a97d6959c3487680de5134a2b240e6cffac116e95d41d6af8f6b580dcf3d11d63c758db289a0159\
         40252f55713e061dc13e078891a38efbcf5753ad8ef170ad3c7353d16d9da773b9ca7f2b9fa1b6c0d4a3d03f75e09c30ba1e62972ac4\
         6f75f7b981be63439b2999ce13064615139891d5e4c5b406f16e3fc181a77ca475840025db2f0a77f81b5ab05b94c01346755f69232c\
@@ -68,29 +69,30 @@ fn the_records_of_rfc_8448_are_opened_and_made() {
             let (out, back) = ends(&gantry, || Epoch::new(GCM13.0, &hex(key), &hex(iv)));
             for (wire, content_type, content) in records {
                 let wire = hex(wire);
-                let came = opened(&back, &wire).unwrap();
-                assert_eq!(came.1, *content_type);
+                let received = opened(&back, &wire).unwrap();
+                assert_eq!(received.1, *content_type);
                 match content {
-                    Some(content) => assert_eq!(came.0, *content),
-                    None => assert!(came.0.len() == 205 && came.0.starts_with(&[4, 0, 0, 0xC9])),
+                    Some(content) => assert_eq!(received.0, *content),
+                    None => assert!(received.0.len() == 205 && received.0.starts_with(&[4, 0, 0, 0xC9])),
                 }
-                assert_eq!(sealed(&out, &came.0, *content_type), wire);
+                assert_eq!(sealed(&out, &received.0, *content_type), wire);
             }
         }
     }
 }
 
 #[test]
-fn every_suite_brings_back_what_was_sent_on_every_device() {
+fn every_suite_round_trips_on_every_device() {
     let peer = gantry();
     for gantry in devices() {
         for (place, suite) in suites().into_iter().enumerate() {
-            // What one device seals, another opens.
+            // One device seals, another opens.
             let out = epoch(suite, place as u8).outbound(&gantry).unwrap();
             let back = epoch(suite, place as u8).inbound(&gantry).unwrap();
             let other = epoch(suite, place as u8).inbound(&peer).unwrap();
             let (head, tail) = out.room();
-            let lengths = if is_within(suite) { vec![0, 1, 15, 16, 300] } else { (0..70).chain([1400]).collect() };
+            let lengths =
+                if is_mac_then_encrypt(suite) { vec![0, 1, 15, 16, 300] } else { (0..70).chain([1400]).collect() };
             for length in lengths.into_iter().chain([MOST]) {
                 let content = bytes(length, length as u8);
                 for content_type in [APPLICATION_DATA, HANDSHAKE, ALERT, HEARTBEAT, CHANGE_CIPHER_SPEC] {
@@ -113,8 +115,9 @@ fn every_suite_brings_back_what_was_sent_on_every_device() {
                     assert_eq!(header.content_type, if is_13(suite) { APPLICATION_DATA } else { content_type });
                     assert!(length < 16 || !wire.windows(16).any(|part| part == &content[..16]), "{suite:?} {length}");
                     for back in [&back, &other] {
-                        let came = opened(back, &wire).unwrap_or_else(|why| panic!("{suite:?} {length}: {why}"));
-                        assert!(came == (content.clone(), content_type), "{suite:?} {length}");
+                        let received =
+                            opened(back, &wire).unwrap_or_else(|error| panic!("{suite:?} {length}: {error}"));
+                        assert!(received == (content.clone(), content_type), "{suite:?} {length}");
                     }
                 }
             }
@@ -124,9 +127,9 @@ fn every_suite_brings_back_what_was_sent_on_every_device() {
     }
 }
 
-/// What is on the wire, put together again from sessions of the algorithms.
+/// Rebuilds each record from sessions of the algorithms.
 #[test]
-fn records_look_as_the_documents_say() {
+fn records_have_the_layout_of_the_rfcs() {
     let gantry = gantry();
     let session = |algorithm, key: &[u8]| gantry.session(SessionParams::new(algorithm, key)).unwrap();
     let content = b"content of 27 bytes, a line";
@@ -155,7 +158,7 @@ fn records_look_as_the_documents_say() {
             Suite::Tls12(aead) => {
                 let mut tag = vec![0; if aead == Aead::AesCcm8 { 8 } else { 16 }];
                 let algorithm = if aead == Aead::AesGcm { Algorithm::Aes256Gcm } else { Algorithm::Aes256Ccm };
-                let params = SessionParams::new(algorithm, &key).tag_len(tag.len());
+                let params = SessionParams::new(algorithm, &key).with_tag_len(tag.len());
                 let nonce = [&iv[..], &number.to_be_bytes()].concat();
                 gantry.session(params).unwrap().seal(&nonce, &before(content.len()), &mut data, &mut tag).unwrap();
                 assert_eq!(rest, [&number.to_be_bytes()[..], &data, &tag].concat());
@@ -167,13 +170,13 @@ fn records_look_as_the_documents_say() {
                     |parts: &[&[u8]]| session(algorithm, &mac_key).mac(&parts.concat(), &mut mac).unwrap();
                 let (own, encrypted) = rest.split_at(16);
                 let encrypted = match order {
-                    Order::EncryptThenMac => {
+                    MacOrder::EncryptThenMac => {
                         let (encrypted, tag) = encrypted.split_at(encrypted.len() - suite.3);
                         own_mac(&[&before(16 + encrypted.len()), own, encrypted]);
                         assert_eq!(tag, mac);
                         encrypted
                     }
-                    Order::MacThenEncrypt => {
+                    MacOrder::MacThenEncrypt => {
                         own_mac(&[&before(content.len()), content]);
                         data.extend(&mac);
                         encrypted
@@ -189,10 +192,10 @@ fn records_look_as_the_documents_say() {
     }
 }
 
-/// A record of TLS 1.2 with AES-CBC, put together by whoever has the keys: this padding, and the MAC as `forge` leaves it.
+/// Builds a TLS 1.2 record with AES-CBC, this padding, and a MAC changed by `forge`. Returns it with a receiving end.
 pub(super) fn cbc_record(
     gantry: &Gantry,
-    order: Order,
+    order: MacOrder,
     content: &[u8],
     forge: impl Fn(&mut [u8]),
     padding: &[u8],
@@ -208,13 +211,13 @@ pub(super) fn cbc_record(
         mac
     };
     let rest = match order {
-        Order::EncryptThenMac => {
+        MacOrder::EncryptThenMac => {
             let mut data = [content, padding].concat();
             cipher.encrypt(&iv, &mut data).unwrap();
             let mac = mac(16 + data.len(), &[&iv, &data]);
             [&data[..], &mac].concat()
         }
-        Order::MacThenEncrypt => {
+        MacOrder::MacThenEncrypt => {
             let mut data = [content, &mac(content.len(), &[content]), padding].concat();
             cipher.encrypt(&iv, &mut data).unwrap();
             data
@@ -227,12 +230,12 @@ pub(super) fn cbc_record(
 }
 
 #[test]
-fn every_padding_of_cbc_is_opened_and_no_wrong_one() {
+fn opens_every_valid_padding_of_cbc_and_no_other() {
     let all = devices();
-    for order in [Order::EncryptThenMac, Order::MacThenEncrypt] {
-        let tag = if order == Order::MacThenEncrypt { 20 } else { 0 };
+    for order in [MacOrder::EncryptThenMac, MacOrder::MacThenEncrypt] {
+        let tag = if order == MacOrder::MacThenEncrypt { 20 } else { 0 };
         for padding in 1..=256_usize {
-            // Every padding once with a device, and a wrong byte at a place that moves through it.
+            // Each padding length once, on alternating devices, with the wrong byte at moving places.
             let gantry = &all[padding % all.len()];
             let content = bytes((512 - padding - tag) % 16 + padding % 3 * 16, padding as u8);
             let right = vec![(padding - 1) as u8; padding];
@@ -242,17 +245,17 @@ fn every_padding_of_cbc_is_opened_and_no_wrong_one() {
             };
             assert_eq!(open(|_| (), &right), Ok((content.clone(), APPLICATION_DATA)), "{order:?} {padding}");
             let lies = |result| match order {
-                Order::EncryptThenMac => malformed(&result),
-                // Nobody is told which of the two was wrong.
-                Order::MacThenEncrypt => result == Err(Refused::Forged),
+                MacOrder::EncryptThenMac => malformed(&result),
+                // The verdict does not tell whether padding or MAC was wrong.
+                MacOrder::MacThenEncrypt => result == Err(PacketError::Forged),
             };
             let mut wrong = right.clone();
             wrong[padding * 7 % padding] ^= 0x80;
             assert!(padding == 1 || lies(open(|_| (), &wrong)), "{order:?} {padding}");
             let longer = vec![right[0].wrapping_add(16); padding];
             assert!(padding > 240 || lies(open(|_| (), &longer)), "{order:?} {padding}");
-            assert_eq!(open(|mac| mac[19] ^= 1, &right), Err(Refused::Forged), "{order:?} {padding}");
-            assert_eq!(open(|mac| mac[0] ^= 0x80, &wrong), Err(Refused::Forged), "{order:?} {padding}");
+            assert_eq!(open(|mac| mac[19] ^= 1, &right), Err(PacketError::Forged), "{order:?} {padding}");
+            assert_eq!(open(|mac| mac[0] ^= 0x80, &wrong), Err(PacketError::Forged), "{order:?} {padding}");
         }
         // More padding than record.
         let (back, wire) = cbc_record(&all[0], order, &[], |_| (), &vec![0xFF; 48 - tag]);
@@ -261,12 +264,12 @@ fn every_padding_of_cbc_is_opened_and_no_wrong_one() {
 }
 
 #[test]
-fn zeros_behind_the_content_are_added_on_request_and_removed() {
+fn pads_records_on_request_and_removes_the_padding() {
     let gantry = gantry();
     for pad_to in [1, 2, 16, 100, 255, 256, 4096, MOST] {
         let (out, back) = ends(&gantry, || epoch(GCM13, 7).pad_to(pad_to));
         for length in (0..40).chain([99, 100, 101, 4095, 4096, MOST - 1, MOST]) {
-            // Content that ends in zeros is not shorter for it.
+            // Trailing zeros of the content are kept.
             let content = vec![0; length];
             let wire = sealed(&out, &content, APPLICATION_DATA);
             let inner = (length + 1).next_multiple_of(pad_to).min(MOST + 1);
@@ -274,8 +277,8 @@ fn zeros_behind_the_content_are_added_on_request_and_removed() {
             assert_eq!(opened(&back, &wire), Ok((content, APPLICATION_DATA)));
         }
     }
-    for (suite, pad_to) in [(GCM13, 0), (GCM13, MOST + 1), (GCM12, 2), (WITHIN, 16)] {
+    for (suite, pad_to) in [(GCM13, 0), (GCM13, MOST + 1), (GCM12, 2), (MAC_THEN_ENCRYPT, 16)] {
         let result = epoch(suite, 7).pad_to(pad_to).outbound(&gantry);
-        assert!(matches!(result, Err(Unfit::Padding(got)) if got == pad_to));
+        assert!(matches!(result, Err(ParameterError::Padding(got)) if got == pad_to));
     }
 }

@@ -1,35 +1,35 @@
-//! The end that sends.
+//! The sending end.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gantry_core::{Error, Operation, Outcome};
 
-use super::association::Association;
-use super::batch::{self, Each, Ended, Task};
-use super::{HEADER, PROTOCOL};
+use super::super::batch::{self, PerPacket, Task, TaskResult};
+use super::super::{HEADER, PROTOCOL};
+use super::Association;
 use crate::burst;
 use crate::ip::Headers;
-use crate::packet::{Packet, Refused};
+use crate::packet::{Packet, PacketError};
 
 /// The sending end of an [`Association`]. Threads may share it.
 #[derive(Debug)]
 pub struct Outbound {
     association: Association,
-    trials: Trials,
+    trials: CompressionTrials,
 }
 
-/// A packet that is tried.
-struct Framed {
+/// A packet to compress.
+struct FramedPacket {
     /// Headers before the payload.
     headers: Option<Headers>,
     /// The protocol of the payload.
     next: u8,
-    /// Bytes of the longest result that makes the packet shorter.
-    most: usize,
+    /// The longest result, in bytes, that makes the packet shorter.
+    max_output: usize,
 }
 
-impl Framed {
+impl FramedPacket {
     fn outer(&self) -> usize {
         self.headers.map_or(0, |headers| headers.length)
     }
@@ -37,57 +37,57 @@ impl Framed {
 
 impl Outbound {
     pub(super) fn new(association: Association) -> Self {
-        Self { association, trials: Trials::default() }
+        Self { association, trials: CompressionTrials::default() }
     }
 
-    /// The association's CPI.
+    /// Returns the association's CPI.
     pub fn cpi(&self) -> u16 {
         self.association.cpi
     }
 
-    /// Makes a packet of IPComp from what is in the buffer, in place, if that is shorter. Otherwise the packet stays as it is.
+    /// Compresses a packet in place, if the result is shorter. Otherwise the packet stays unchanged.
     ///
-    /// Afterwards [`next_header`](Packet::next_header) is the protocol of what the buffer has: [`PROTOCOL`], or that of the payload. In
-    /// transport mode the header of IP says the same.
+    /// [`next_header`](Packet::next_header) is then [`PROTOCOL`] if it was compressed, and the payload's protocol if not. In transport mode
+    /// the IP header has the same value.
     ///
     /// # Errors
-    /// What is in the buffer is no packet of IP, or no device could be asked. It is as it was.
-    pub fn compress(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
+    /// Returns why the packet was refused: it is not an IP packet, or no device did the work. It is unchanged.
+    pub fn compress(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, compress)
     }
 
-    /// Reads a packet. There is `None` for one that is not tried.
-    fn frame(&self, packet: &mut Packet<'_>) -> Result<Option<Framed>, Refused> {
-        let (headers, next) = self.association.mode.around(packet)?;
+    /// Reads a packet. Returns `None` for one that is sent as it is.
+    fn frame(&self, packet: &mut Packet<'_>) -> Result<Option<FramedPacket>, PacketError> {
+        let (headers, next) = self.association.mode.outgoing_headers(packet)?;
         let payload = packet.data().len() - headers.map_or(0, |headers| headers.length);
-        let most = payload.saturating_sub(HEADER + 1);
-        // What was compressed already does not become shorter.
-        let could = most > 0 && payload >= self.association.threshold && next != PROTOCOL;
-        if could && self.trials.begin() {
-            return Ok(Some(Framed { headers, next, most }));
+        let max_output = payload.saturating_sub(HEADER + 1);
+        // Compressed data does not shrink again.
+        let may_shrink = max_output > 0 && payload >= self.association.threshold && next != PROTOCOL;
+        if may_shrink && self.trials.begin() {
+            return Ok(Some(FramedPacket { headers, next, max_output }));
         }
-        stays(packet, next);
+        keep_uncompressed(packet, next);
         Ok(None)
     }
 
-    /// What is left to do when a device has tried. `result` is what it wrote.
-    fn finish(&self, packet: &mut Packet<'_>, framed: &Framed, result: &[u8], ended: Ended) {
-        match ended {
+    /// Finishes a packet after the device's attempt. `output` is the device's.
+    fn finish(&self, packet: &mut Packet<'_>, framed: &FramedPacket, output: &[u8], result: TaskResult) {
+        match result {
             Ok((Outcome::Done, length)) => {
                 self.trials.end(true);
-                self.replace(packet, framed, &result[..length]);
+                self.replace(packet, framed, &output[..length]);
             }
             Ok((Outcome::NoRoom, _)) => {
                 self.trials.end(false);
-                stays(packet, framed.next);
+                keep_uncompressed(packet, framed.next);
             }
             Ok((outcome, _)) => packet.refuse(Error::Refused(outcome).into()),
             Err(error) => packet.refuse(error.into()),
         }
     }
 
-    /// Writes what is shorter over the payload.
-    fn replace(&self, packet: &mut Packet<'_>, framed: &Framed, compressed: &[u8]) {
+    /// Replaces the payload by the compressed data.
+    fn replace(&self, packet: &mut Packet<'_>, framed: &FramedPacket, compressed: &[u8]) {
         let start = packet.range().start;
         let end = start + framed.outer() + HEADER + compressed.len();
         let whole = &mut packet.buffer()[start..end];
@@ -99,61 +99,61 @@ impl Outbound {
         header.copy_from_slice(&[framed.next, 0, high, low]);
         rest.copy_from_slice(compressed);
         packet.next_header = PROTOCOL;
-        packet.is_in(start..end);
+        packet.complete(start..end);
     }
 }
 
-/// The packet is sent as it is.
-fn stays(packet: &mut Packet<'_>, next: u8) {
+/// Marks a packet as sent unchanged.
+fn keep_uncompressed(packet: &mut Packet<'_>, next: u8) {
     packet.next_header = next;
-    packet.is_in(packet.range());
+    packet.complete(packet.range());
 }
 
-/// Compresses packets, each under its association, as [`Outbound::compress`] does; the [verdict](Packet::verdict) is in each. All
-/// associations are of one framework.
+/// Compresses packets, each under its association, as [`Outbound::compress`] does. Each packet has its own [verdict](Packet::verdict).
+/// All associations must belong to one framework.
 pub fn compress(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
-    let framed: Each<Option<Framed>> = burst
+    let framed: PerPacket<Option<FramedPacket>> = burst
         .iter_mut()
         .map(|(end, packet)| {
-            end.frame(packet).unwrap_or_else(|why| {
-                packet.refuse(why);
+            end.frame(packet).unwrap_or_else(|error| {
+                packet.refuse(error);
                 None
             })
         })
         .collect();
-    // No device writes over a packet: most of those that stay as they are were tried.
-    let mut results = vec![0; framed.iter().flatten().map(|framed| framed.most).sum()];
-    let mut rest = &mut results[..];
+    // Devices write elsewhere, because many tried packets turn out not to shrink and stay.
+    let mut outputs = vec![0; framed.iter().flatten().map(|framed| framed.max_output).sum()];
+    let mut rest = &mut outputs[..];
     let tried = burst.iter().zip(&framed).filter_map(|((end, packet), framed)| Some((end, packet, framed.as_ref()?)));
-    let mut tasks: Each<Task<'_>> = tried
+    let mut tasks: PerPacket<Task<'_>> = tried
         .map(|(end, packet, framed)| {
-            let (output, behind) = mem::take(&mut rest).split_at_mut(framed.most);
+            let (output, behind) = mem::take(&mut rest).split_at_mut(framed.max_output);
             rest = behind;
             Task { session: &end.association.session, input: &packet.data()[framed.outer()..], output }
         })
         .collect();
-    let ends = batch::run(Operation::Compress, &mut tasks);
+    let results = batch::run(Operation::Compress, &mut tasks);
     drop(tasks);
-    let mut rest = &results[..];
+    let mut rest = &outputs[..];
     let tried = burst.iter_mut().zip(&framed).filter_map(|(each, framed)| Some((each, framed.as_ref()?)));
-    for (((end, packet), framed), ended) in tried.zip(ends) {
-        let (result, behind) = rest.split_at(framed.most);
+    for (((end, packet), framed), result) in tried.zip(results) {
+        let (output, behind) = rest.split_at(framed.max_output);
         rest = behind;
-        end.finish(packet, framed, result, ended);
+        end.finish(packet, framed, output, result);
     }
 }
 
-/// Whether the next packet is worth a trial (RFC 3173, 2.2). What was compressed before, or encrypted, mostly comes in a row.
+/// Decides which packets to try (RFC 3173, 2.2). Incompressible packets mostly come in a row.
 #[derive(Debug, Default)]
-struct Trials {
-    /// Packets in a row that did not become shorter.
+struct CompressionTrials {
+    /// Packets in a row that did not shrink.
     failed: AtomicU32,
-    /// Packets that are still to be sent without a trial.
+    /// Packets still to be sent without a trial.
     untried: AtomicU32,
 }
 
-impl Trials {
-    /// So many failures in a row are chance.
+impl CompressionTrials {
+    /// Failures in a row that count as chance.
     const CHANCE: u32 = 3;
     /// The most packets that are sent without a trial.
     const LONGEST: u32 = 64;
@@ -162,7 +162,7 @@ impl Trials {
         self.untried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
     }
 
-    /// After each failure beyond chance twice as many packets go without a trial.
+    /// Doubles the count of packets without a trial after each failure beyond chance.
     fn end(&self, became_shorter: bool) {
         let failed = if became_shorter { 0 } else { self.failed.load(Ordering::Relaxed).saturating_add(1) };
         let beyond = failed.saturating_sub(Self::CHANCE);
@@ -177,8 +177,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_failures_in_a_row_more_and_more_packets_go_untried_until_one_becomes_shorter() {
-        let trials = Trials::default();
+    fn failures_in_a_row_double_the_untried_packets_until_one_shrinks() {
+        let trials = CompressionTrials::default();
         let untried_before_a_trial = || (0..1000).take_while(|_| !trials.begin()).count();
         for expected in [0, 0, 0, 0, 4, 8, 16, 32, 64, 64] {
             assert_eq!(untried_before_a_trial(), expected);
@@ -188,7 +188,7 @@ mod tests {
         trials.end(true);
         assert_eq!(untried_before_a_trial(), 0);
         trials.end(false);
-        assert_eq!(untried_before_a_trial(), 0, "counted from the start");
+        assert_eq!(untried_before_a_trial(), 0, "the count starts again");
         for _ in 0..100 {
             trials.end(false);
         }

@@ -1,21 +1,21 @@
-//! A MAC under the encryption: its search, in batches.
+//! The batched search for a MAC under the encryption.
 
 use gantry_core::{Error, Fault, Outcome, Request, Session, Stream};
 use zeroize::Zeroizing;
 
 use super::search::MacSearch;
 use crate::crypt::{RANDOM_IV, Task};
-use crate::packet::Refused;
+use crate::packet::PacketError;
 
-/// The length of the message in a decrypted record, if its MAC and its padding are right. What the MAC covers before it lies before the
-/// data, without the length.
+/// Returns the length of the message in a decrypted record, if its MAC and its padding are right. The other bytes that the MAC covers,
+/// except the length, lie before the data.
 ///
-/// The MACs of all places are one batch: one record fills the lanes of any device, so that records go one after the other.
-pub(super) fn find(task: &mut Task<'_>, mac: &Session) -> Result<usize, Refused> {
+/// The MACs of all places are one batch. One record fills the lanes of any device, so records are done one after the other.
+pub(super) fn find(task: &mut Task<'_>, mac: &Session) -> Result<usize, PacketError> {
     let (covered, data, tag) = (task.work.covered.clone(), task.work.data.clone(), task.keys.tag());
     let search = MacSearch::new(&task.packet[data.clone()], RANDOM_IV, tag);
-    let mut search = search.ok_or(Refused::Malformed("a record that is too short"))?;
-    // The MAC of one place can be right: where the padding says. So all are computed with the length that it says.
+    let mut search = search.ok_or(PacketError::Malformed("the record is too short"))?;
+    // Only the MAC at the place that the padding claims can be right, so all are computed with that length.
     task.packet[data.start - 2..data.start].copy_from_slice(&(search.claimed() as u16).to_be_bytes());
     let places = search.places();
     let mut message = mac.stream(places.len())?;
@@ -26,7 +26,7 @@ pub(super) fn find(task: &mut Task<'_>, mac: &Session) -> Result<usize, Refused>
         message.update(&task.packet[place..=place])?;
     }
     trials.push(message);
-    // The right one of a record is nobody's to know who sent a wrong one.
+    // The right tag of a forged record must not leak to its sender.
     let mut computed = Zeroizing::new(vec![0; places.len() * tag]);
     let outputs = computed.chunks_exact_mut(tag);
     let mut requests: Vec<_> =
@@ -41,5 +41,5 @@ pub(super) fn find(task: &mut Task<'_>, mac: &Session) -> Result<usize, Refused>
     for (place, computed) in places.zip(computed.chunks_exact(tag)) {
         search.compare(record, place, computed);
     }
-    search.message().map(|length| length as usize).ok_or(Refused::Forged)
+    search.message().map(|length| length as usize).ok_or(PacketError::Forged)
 }

@@ -1,4 +1,4 @@
-//! The end that sends.
+//! The sending end.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use gantry_core::esp::{HEADER, TRAILER, write_trailer};
 use gantry_core::{Operation, Process};
 use zeroize::Zeroizing;
 
-use super::ESP;
-use super::association::Association;
-use super::suite::Layout;
-use crate::burst::{self, Begun};
-use crate::crypt::{self, Aad, Keys, Short, Work};
+use super::super::ESP;
+use super::super::suite::Layout;
+use super::Association;
+use crate::burst::{self, FramedPacket};
+use crate::crypt::{self, Aad, Keys, ShortBytes, Work};
 use crate::ip::Mode;
-use crate::packet::{Packet, Refused};
-use crate::whole::Content;
+use crate::packet::{Packet, PacketError};
+use crate::whole_packet::PacketFields;
 
-/// The sending end of an [`Association`]. Threads may share it: each packet has a number of its own.
+/// The sending end of an [`Association`]. Threads may share it: each packet gets its own number.
 pub struct Outbound {
     keys: Keys,
     salt: Zeroizing<[u8; 4]>,
@@ -25,9 +25,9 @@ pub struct Outbound {
     layout: Layout,
     mode: Mode,
     extended: bool,
-    /// The number that was used last.
+    /// The last number used.
     last: AtomicU64,
-    /// The only process that has its numbers.
+    /// The only process that may use the numbers.
     process: Process,
 }
 
@@ -38,80 +38,80 @@ impl Outbound {
         Self { keys, salt, spi, layout, mode, extended, last, process }
     }
 
-    /// The association's SPI.
+    /// Returns the association's SPI.
     pub fn spi(&self) -> u32 {
         self.spi
     }
 
-    /// The number of the last packet; 0 before there was one.
+    /// Returns the number of the last packet; 0 before the first.
     pub fn last_number(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
     }
 
-    /// Numbers that are left. An association is replaced by one under new keys before there are none (RFC 4303, 3.3.3).
+    /// Returns the count of numbers left. Replace the association, with new keys, before it is 0 (RFC 4303, 3.3.3).
     pub fn remaining(&self) -> u64 {
         self.end().saturating_sub(self.last_number())
     }
 
-    /// Most bytes that sealing adds before a packet, and behind it.
+    /// Returns the most bytes that sealing adds before a packet, and behind it.
     pub fn room(&self) -> (usize, usize) {
         let Layout { iv, align, icv, .. } = self.layout;
         (HEADER + iv, align - 1 + TRAILER + icv)
     }
 
-    /// Bytes that sealing adds before a payload of so many bytes, and behind it. In transport mode the headers of IP are not payload.
-    pub fn growth(&self, payload: usize) -> (usize, usize) {
+    /// Returns the bytes that sealing adds before and behind a payload of `payload` bytes. In transport mode the IP headers are not payload.
+    pub fn overhead(&self, payload: usize) -> (usize, usize) {
         let Layout { iv, align, icv, .. } = self.layout;
         (HEADER + iv, (payload + TRAILER).next_multiple_of(align) - payload + icv)
     }
 
-    /// The largest payload that is at most so many bytes of ESP.
+    /// Returns the largest payload whose ESP packet has at most `bytes` bytes.
     pub fn payload_within(&self, bytes: usize) -> usize {
         let Layout { iv, align, icv, .. } = self.layout;
         let encrypted = bytes.saturating_sub(HEADER + iv + icv);
         (encrypted - encrypted % align).saturating_sub(TRAILER)
     }
 
-    /// Ends the association, and returns the last number that was used. From now on packets are refused as [`Refused::Exhausted`], also those
-    /// of other threads: an association that goes on with these keys and this number uses none twice.
+    /// Ends the association, and returns the last number used. All packets are refused as [`PacketError::Exhausted`] from now on, including
+    /// those of other threads. An association that continues with these keys and this number reuses none.
     pub fn close(&self) -> u64 {
         self.last.swap(self.end(), Ordering::Relaxed)
     }
 
-    /// Makes a packet of ESP from what is in the buffer, in place. Its number is used up even if no device then does it.
+    /// Encrypts a packet in place. Its number is used up even if no device then does the work.
     ///
     /// # Errors
-    /// Why there is none. Where no device was asked yet the packet is as it was; else nothing of it is left.
-    pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
+    /// Returns why the packet was refused. It is unchanged if no device was asked; otherwise its contents are lost.
+    pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, seal)
     }
 
-    /// The highest number there is.
+    /// Returns the highest number.
     fn end(&self) -> u64 {
         if self.extended { u64::MAX } else { u32::MAX.into() }
     }
 
-    /// The next number, which nobody else gets.
-    fn number(&self) -> Result<u64, Refused> {
+    /// Takes the next number.
+    fn number(&self) -> Result<u64, PacketError> {
         let next = |last: u64| (last < self.end()).then(|| last + 1);
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        last.map(|last| last + 1).map_err(|_| Refused::Exhausted)
+        last.map(|last| last + 1).map_err(|_| PacketError::Exhausted)
     }
 
-    /// Writes all of the packet but what devices do, and says where it will lie. Nothing is changed if there is an error.
-    fn frame(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Begun<Range<usize>>, Refused> {
+    /// Writes all of the packet except the devices' part, and returns its final range. Changes nothing if it fails.
+    fn frame(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<FramedPacket<Range<usize>>, PacketError> {
         let Layout { iv, icv, .. } = self.layout;
         if !self.process.is_current() {
-            return Err(Refused::Forked);
+            return Err(PacketError::Forked);
         }
-        let (headers, next) = self.mode.around(packet)?;
+        let (headers, next) = self.mode.outgoing_headers(packet)?;
         let outer = headers.map_or(0, |headers| headers.length);
         let payload = packet.data().len() - outer;
-        let (head, tail) = self.growth(payload);
+        let (head, tail) = self.overhead(payload);
         packet.has_room(head, tail)?;
         let (start, end) = (packet.range().start - head, packet.range().end + tail);
         if let Some(headers) = headers {
-            // The only thing that can go wrong once bytes are written: so it is asked before.
+            // Checked here, because nothing may fail once bytes are written.
             headers.fits(end - start)?;
         }
         let number = self.number()?;
@@ -131,32 +131,36 @@ impl Outbound {
         work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
         work.aad = aad(self.extended, self.spi, number);
         work.covered = 0..data.end;
-        if self.extended && matches!(self.keys, Keys::Apart { .. }) {
-            // The upper half of the number is covered and not sent: it lies where the integrity check value will.
+        if self.extended && matches!(self.keys, Keys::Separate { .. }) {
+            // The MAC covers the upper half of the number, which is not sent: it lies where the integrity check value will be.
             work.covered.end += 4;
             esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
-        work.content = Content { number, payload, next_header: next };
-        Ok(Begun { lent: start + outer..end, notes: start..end })
+        work.fields = PacketFields { number, payload, next_header: next };
+        Ok(FramedPacket { device_range: start + outer..end, state: start..end })
     }
 }
 
-/// What the integrity check value covers beside the data and the IV, of joint keys.
+/// Returns the additional authenticated data of combined keys.
 pub(super) fn aad(extended: bool, spi: u32, number: u64) -> Aad {
-    // In a packet the upper half is missing, between the two (RFC 4106, 5).
-    if extended { Aad::Other(Short::of(spi.to_be_bytes(), number.to_be_bytes(), [])) } else { Aad::Packet(0..HEADER) }
+    // The packet lacks the upper half, which belongs between SPI and lower half (RFC 4106, 5).
+    if extended {
+        Aad::Other(ShortBytes::concat(spi.to_be_bytes(), number.to_be_bytes(), []))
+    } else {
+        Aad::Packet(0..HEADER)
+    }
 }
 
-/// Seals packets, each under its association, as [`Outbound::seal`] does; the [verdict](Packet::verdict) is in each. All associations are
-/// of one framework.
+/// Seals packets, each under its association, as [`Outbound::seal`] does. Each packet has its own [verdict](Packet::verdict). All
+/// associations must belong to one framework.
 pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
     burst::run(
         burst,
         |association| &association.keys,
         |association, packet, work| association.frame(packet, work).map(Some),
         |tasks| {
-            crypt::choose(tasks, Operation::Protect);
+            crypt::choose_whole_or_parts(tasks, Operation::Protect);
             crypt::randomize(tasks, HEADER);
             crypt::seal(tasks);
         },
@@ -165,7 +169,7 @@ pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
 }
 
 impl fmt::Debug for Outbound {
-    /// Shows no keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ESP {:#010x} out, at {}", self.spi, self.last_number())
     }

@@ -1,4 +1,4 @@
-//! The end that receives.
+//! The receiving end.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,17 +8,17 @@ use gantry_core::Operation;
 use gantry_core::esp::{HEADER, TRAILER, read_trailer};
 use zeroize::Zeroizing;
 
-use super::association::Association;
+use super::super::suite::Layout;
+use super::super::{ESP, NONE};
+use super::Association;
 use super::outbound::aad;
-use super::suite::Layout;
-use super::{ESP, NONE};
-use crate::burst::{self, Begun};
+use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Keys, Work};
 use crate::ip::{self, Headers, Mode};
-use crate::packet::{Packet, Refused};
+use crate::packet::{Packet, PacketError};
 use crate::window::Window;
 
-/// The receiving end of an [`Association`]. Threads may share it: each number comes once.
+/// The receiving end of an [`Association`]. Threads may share it: each number is accepted once.
 pub struct Inbound {
     keys: Keys,
     salt: Zeroizing<[u8; 4]>,
@@ -29,8 +29,8 @@ pub struct Inbound {
     window: Mutex<Window>,
 }
 
-/// What was read of a packet.
-struct Taken {
+/// Fields read from a packet.
+struct ParsedPacket {
     /// Headers before ESP.
     headers: Option<Headers>,
     number: u64,
@@ -39,101 +39,101 @@ struct Taken {
 impl Inbound {
     pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>) -> Self {
         let &Association { spi, suite, mode, extended, last, window, .. } = association;
-        let window = if last > 0 { Window::behind(window, last) } else { Window::new(window) };
+        let window = if last > 0 { Window::with_received(window, last) } else { Window::new(window) };
         Self { keys, salt, spi, layout: suite.layout(), mode, extended, window: Mutex::new(window) }
     }
 
-    /// The association's SPI.
+    /// Returns the association's SPI.
     pub fn spi(&self) -> u32 {
         self.spi
     }
 
-    /// The highest number that has come; 0 before there was one.
+    /// Returns the highest number received; 0 before the first.
     pub fn last_number(&self) -> u64 {
         self.numbers().top().unwrap_or(0)
     }
 
-    /// Ends the association, and returns the highest number that has come. From now on packets are refused as [`Refused::Replayed`], also those
-    /// that other threads are opening: an association that goes on with these keys and this number takes no packet twice.
+    /// Ends the association, and returns the highest number received. All packets are refused as [`PacketError::Replayed`] from now on,
+    /// including those that other threads are opening. An association that continues with these keys and this number accepts no packet twice.
     pub fn close(&self) -> u64 {
         let mut window = self.numbers();
         let last = window.top().unwrap_or(0);
-        // All numbers have come.
-        *window = Window::behind(1, u64::MAX);
+        // Marks all numbers as received.
+        *window = Window::with_received(1, u64::MAX);
         last
     }
 
-    /// Makes what was sealed from a packet, in place.
+    /// Decrypts a packet in place.
     ///
     /// # Errors
-    /// Why there is none. Nothing of the packet is left, but where it was refused before a device was asked.
-    pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), Refused> {
+    /// Returns why the packet was refused. Its contents are lost, unless it was refused before a device was asked.
+    pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, open)
     }
 
     fn numbers(&self) -> MutexGuard<'_, Window> {
-        // Nothing in it is half done when somebody panics.
+        // A panic cannot leave the window inconsistent.
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what is not encrypted, and writes nothing if there is an error.
-    fn take(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<Begun<Taken>, Refused> {
+    /// Reads the unencrypted fields. Writes nothing if it fails.
+    fn parse(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<FramedPacket<ParsedPacket>, PacketError> {
         let Layout { iv, align, icv, .. } = self.layout;
-        let headers = self.mode.before(packet.data(), ESP, "a packet of IP without ESP")?;
+        let headers = self.mode.incoming_headers(packet.data(), ESP, "an IP packet without ESP")?;
         let mut range = packet.range();
         range.start += headers.map_or(0, |headers| headers.length);
         let esp = &mut packet.buffer()[range.clone()];
         let head = HEADER + iv;
         let Some(length) = esp.len().checked_sub(head + icv).filter(|length| *length >= TRAILER) else {
-            return Err(Refused::Malformed("a packet of ESP that is cut off"));
+            return Err(PacketError::Malformed("a truncated ESP packet"));
         };
         if !length.is_multiple_of(align) {
-            return Err(Refused::Malformed("a packet of ESP that is not padded to whole words or blocks"));
+            return Err(PacketError::Malformed("an ESP packet that is not padded to whole words or blocks"));
         }
         let field = |place| u32::from_be_bytes([esp[place], esp[place + 1], esp[place + 2], esp[place + 3]]);
         if field(0) != self.spi {
-            return Err(Refused::Malformed("the SPI of another one"));
+            return Err(PacketError::Malformed("the SPI of another association"));
         }
         let number = {
             let window = self.numbers();
             let number = if self.extended { extend(&window, field(4)) } else { Some(field(4).into()) };
-            // No packet has the number 0 (RFC 4303, 3.3.3).
-            number.filter(|number| *number > 0 && window.admits(*number)).ok_or(Refused::Replayed)?
+            // 0 is not a valid sequence number (RFC 4303, 3.3.3).
+            number.filter(|number| *number > 0 && window.admits(*number)).ok_or(PacketError::Replayed)?
         };
         let data = head..head + length;
         work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
         work.aad = aad(self.extended, self.spi, number);
         work.covered = 0..data.end;
         work.tag[..icv].copy_from_slice(&esp[data.end..]);
-        if self.extended && matches!(self.keys, Keys::Apart { .. }) {
-            // The upper half of the number is covered and was not sent.
+        if self.extended && matches!(self.keys, Keys::Separate { .. }) {
+            // The MAC covers the upper half of the number, which is not sent.
             work.covered.end += 4;
             esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
-        work.content.number = number;
-        Ok(Begun { lent: range, notes: Taken { headers, number } })
+        work.fields.number = number;
+        Ok(FramedPacket { device_range: range, state: ParsedPacket { headers, number } })
     }
 
-    /// What is left to do when the integrity check value was right. Where the packet lies then.
-    fn finish(&self, packet: &mut Packet<'_>, taken: &Taken) -> Result<Range<usize>, Refused> {
+    /// Finishes a packet whose integrity check value was right. Returns its final range.
+    fn finish(&self, packet: &mut Packet<'_>, parsed: &ParsedPacket) -> Result<Range<usize>, PacketError> {
         let Layout { iv, icv, .. } = self.layout;
-        // Meanwhile another thread may have had the same, or it was twice in the burst.
-        if !self.numbers().note(taken.number) {
-            return Err(Refused::Replayed);
+        // Another thread may have opened a copy meanwhile, or the burst has it twice.
+        if !self.numbers().mark_received(parsed.number) {
+            return Err(PacketError::Replayed);
         }
-        let (head, outer) = (HEADER + iv, taken.headers.map_or(0, |headers| headers.length));
+        let (head, outer) = (HEADER + iv, parsed.headers.map_or(0, |headers| headers.length));
         let opened = &packet.data()[outer + head..];
         let opened = &opened[..opened.len() - icv];
-        let (payload, next) = read_trailer(opened).map_err(Refused::Malformed)?;
+        let (payload, next) = read_trailer(opened).map_err(PacketError::Malformed)?;
         if next == NONE {
-            return Err(Refused::Dummy);
+            return Err(PacketError::Dummy);
         }
         let payload = if self.mode == Mode::Tunnel { ip::length(&opened[..payload], next)? } else { payload };
         packet.next_header = next;
         let start = packet.range().start;
         let left = start + head..start + head + outer + payload;
-        if let Some(headers) = taken.headers {
+        if let Some(headers) = parsed.headers {
             packet.buffer().copy_within(start..start + outer, left.start);
             headers.write(&mut packet.buffer()[left.clone()], next);
         }
@@ -141,8 +141,8 @@ impl Inbound {
     }
 }
 
-/// The whole of a number of which a packet has the lower half (RFC 4303, A2.2): the one that is nearest to the window. `None` for one
-/// that would be below 0 or beyond the last.
+/// Reconstructs a number from its lower half (RFC 4303, A2.2): the one nearest to the window. Returns `None` below 0 or beyond the
+/// highest number.
 fn extend(window: &Window, low: u32) -> Option<u64> {
     let top = window.top().unwrap_or(0);
     let (high, bottom) = ((top >> 32) as u32, (top as u32).wrapping_sub((window.size() - 1) as u32));
@@ -156,23 +156,23 @@ fn extend(window: &Window, low: u32) -> Option<u64> {
     high.map(|high| u64::from(high) << 32 | u64::from(low))
 }
 
-/// Opens packets, each under its association, as [`Inbound::open`] does; the [verdict](Packet::verdict) is in each. All associations are
-/// of one framework.
+/// Opens packets, each under its association, as [`Inbound::open`] does. Each packet has its own [verdict](Packet::verdict). All
+/// associations must belong to one framework.
 pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
     burst::run(
         burst,
         |association| &association.keys,
-        |association, packet, work| association.take(packet, work).map(Some),
+        |association, packet, work| association.parse(packet, work).map(Some),
         |tasks| {
-            crypt::choose(tasks, Operation::Unprotect);
+            crypt::choose_whole_or_parts(tasks, Operation::Unprotect);
             crypt::open(tasks);
         },
-        |association, packet, taken, done| done.and_then(|_| association.finish(packet, &taken)),
+        |association, packet, parsed, done| done.and_then(|_| association.finish(packet, &parsed)),
     );
 }
 
 impl fmt::Debug for Inbound {
-    /// Shows no keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ESP {:#010x} in, at {}", self.spi, self.last_number())
     }
@@ -182,15 +182,15 @@ impl fmt::Debug for Inbound {
 mod tests {
     use super::*;
 
-    /// The first number with another upper half.
+    /// The first number with an upper half of 1.
     const NEXT: u64 = 1 << 32;
 
     #[test]
-    fn the_upper_half_of_a_number_is_that_of_the_nearest() {
+    fn extends_a_number_to_the_nearest() {
         let infer = |top: u64, low: u32| {
             let mut window = Window::new(64);
             if top > 0 {
-                window.note(top);
+                window.mark_received(top);
             }
             extend(&window, low)
         };

@@ -1,0 +1,266 @@
+//! The receiving end.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use zeroize::Zeroize;
+
+use super::super::mac_then_encrypt;
+use super::super::record::{HEADER, Header, MAX_CONTENT, check, content_type};
+use super::super::suite::Layout;
+use super::protection::{PSEUDO_HEADER, Protection, pseudo_header};
+use super::{Epoch, ParameterError};
+use crate::burst::{self, FramedPacket};
+use crate::crypt::{self, Keys, Task, Work};
+use crate::packet::{Packet, PacketError};
+
+/// The receiving end of an [`Epoch`]. Records are opened in the order in which they arrive. Threads may share it, but only one at a time
+/// can open records.
+pub struct Inbound {
+    protection: Protection,
+    state: Mutex<RecordState>,
+}
+
+/// The records that were opened.
+struct RecordState {
+    /// The number of the next record.
+    next: u64,
+    /// The first number that is not opened: the limit, or the first failed record's.
+    end: u64,
+    /// The burst that is opening records of this connection, or 0.
+    burst: u64,
+}
+
+/// The number that no record has, because none could follow it.
+const LAST: u64 = u64::MAX;
+
+impl Inbound {
+    pub(super) fn new(epoch: &Epoch, protection: Protection) -> Self {
+        Self { protection, state: Mutex::new(RecordState { next: epoch.number, end: LAST, burst: 0 }) }
+    }
+
+    /// Returns the number of the next record.
+    pub fn number(&self) -> u64 {
+        self.state().next
+    }
+
+    /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. There is no second end, because it
+    /// would open the same records again.
+    ///
+    /// # Errors
+    /// Fails for keys that the suite does not take, for AES-CBC, for the last key again, or if the connection has failed. The keys then stay.
+    pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), ParameterError> {
+        let RecordState { end, burst, .. } = *self.state();
+        // A burst left here, although no thread can be opening records, ended in a panic.
+        if end < LAST || burst != 0 {
+            return Err(ParameterError::Broken);
+        }
+        self.protection = self.protection.rekey(key, iv)?;
+        self.state = Mutex::new(RecordState { next: 0, end: LAST, burst: 0 });
+        Ok(())
+    }
+
+    /// Opens the next record, a whole one with its [header](Header), in place. [`Packet::content_type`] is then the content's type.
+    ///
+    /// # Errors
+    /// Returns why the record was refused. Every error except [`PacketError::Busy`] ends the connection. The record's contents are lost, unless
+    /// it was refused before a device was asked.
+    pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
+        burst::one(self, packet, open)
+    }
+
+    fn state(&self) -> MutexGuard<'_, RecordState> {
+        // A panic cannot leave the numbers inconsistent. The burst stays set, so that nothing is opened any more.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the unencrypted fields, and takes the record's number. Changes nothing of the record if it fails.
+    fn parse(&self, packet: &mut Packet<'_>, work: &mut Work, burst: u64) -> Result<FramedPacket<u64>, PacketError> {
+        let mut state = self.state();
+        if state.burst != 0 && state.burst != burst {
+            return Err(PacketError::Busy);
+        }
+        if state.next >= state.end {
+            return Err(if state.end == LAST { PacketError::Exhausted } else { PacketError::Broken });
+        }
+        let number = state.next;
+        let range = packet.range();
+        let record = &mut packet.buffer()[range.clone()];
+        if let Err(error) = self.check(record) {
+            state.end = number;
+            return Err(error);
+        }
+        (state.next, state.burst) = (number + 1, burst);
+        drop(state);
+        self.protection.prepare(work, number, record);
+        let Layout { encrypts_tag, tag, .. } = self.protection.layout;
+        if encrypts_tag {
+            // The IV was copied. The length is not known yet, and is written later.
+            work.covered = work.data.start - PSEUDO_HEADER..work.data.start;
+            let pseudo_header = pseudo_header(number, record, 0);
+            record[work.covered.clone()].copy_from_slice(&pseudo_header);
+        } else {
+            work.tag[..tag].copy_from_slice(&record[work.data.end..]);
+        }
+        Ok(FramedPacket { device_range: range, state: number })
+    }
+
+    /// Refuses a record whose lengths these keys cannot have made.
+    fn check(&self, record: &[u8]) -> Result<(), PacketError> {
+        let Layout { is_13, block, encrypts_tag, tag, expansion, .. } = self.protection.layout;
+        let header = Header::read(record)?.filter(|header| header.length == record.len());
+        let header = header.ok_or(PacketError::Malformed("not exactly one complete record"))?;
+        if is_13 && header.content_type != content_type::APPLICATION_DATA {
+            return Err(PacketError::Malformed("an unprotected record"));
+        }
+        if header.length > HEADER + MAX_CONTENT + expansion {
+            return Err(PacketError::Malformed("longer than a record may be"));
+        }
+        // The type of the content, or the length of the padding.
+        let least = usize::from(is_13 || block > 1);
+        let protected = header.length.checked_sub(self.protection.head() + tag).filter(|length| *length >= least);
+        let encrypted =
+            protected.ok_or(PacketError::Malformed("the record is too short"))? + if encrypts_tag { tag } else { 0 };
+        if encrypted.is_multiple_of(block) {
+            Ok(())
+        } else {
+            Err(PacketError::Malformed("not a whole number of cipher blocks"))
+        }
+    }
+
+    /// Returns the range of a decrypted record's content. `done` is the range of its data in the record.
+    fn finish(
+        &self,
+        packet: &mut Packet<'_>,
+        number: u64,
+        done: Result<Range<usize>, PacketError>,
+    ) -> Result<Range<usize>, PacketError> {
+        let mut state = self.state();
+        if number + 1 == state.next {
+            state.burst = 0;
+        }
+        if number >= state.end {
+            return Err(PacketError::Broken);
+        }
+        done.and_then(|data| self.content(packet, data)).inspect_err(|_| state.end = number)
+    }
+
+    /// Returns the range of the content without its padding, and records its type.
+    fn content(&self, packet: &mut Packet<'_>, data: Range<usize>) -> Result<Range<usize>, PacketError> {
+        let Layout { is_13, block, encrypts_tag, .. } = self.protection.layout;
+        let start = packet.range().start + data.start;
+        let (record, data) = (packet.data(), &packet.data()[data]);
+        let (length, content_type) = if is_13 {
+            let place = data
+                .iter()
+                .rposition(|byte| *byte != 0)
+                .ok_or(PacketError::Malformed("a record without a content type"))?;
+            if data.len() > MAX_CONTENT + 1 {
+                return Err(PacketError::Malformed("more content than a record may have"));
+            }
+            (place, data[place])
+        } else if block > 1 && !encrypts_tag {
+            // The padding was authenticated, so this check need not take constant time.
+            let padding = usize::from(data[data.len() - 1]) + 1;
+            let length = data.len().checked_sub(padding).ok_or(PacketError::Malformed("more padding than data"))?;
+            if data[length..].iter().any(|byte| usize::from(*byte) + 1 != padding) {
+                return Err(PacketError::Malformed("invalid padding"));
+            }
+            (length, record[0])
+        } else {
+            (data.len(), record[0])
+        };
+        check(content_type, length, is_13)?;
+        packet.content_type = content_type;
+        Ok(start..start + length)
+    }
+}
+
+/// The number of the next burst.
+static BURST: AtomicU64 = AtomicU64::new(1);
+
+/// Opens records, each of its connection, as [`Inbound::open`] does. Each record has its own [verdict](Packet::verdict). Records of one
+/// connection must be in order. All connections must belong to one framework.
+pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
+    let id = BURST.fetch_add(1, Ordering::Relaxed);
+    burst::run(
+        burst,
+        |connection| &connection.protection.keys,
+        |connection, packet, work| connection.parse(packet, work, id).map(Some),
+        |tasks| {
+            crypt::open(tasks);
+            tasks.iter_mut().for_each(find);
+        },
+        |connection, packet, number, done| {
+            connection.finish(packet, number, done).inspect_err(|_| {
+                // The record may have been decrypted before it was found to be undeliverable.
+                let range = packet.range();
+                packet.buffer()[range].zeroize();
+            })
+        },
+    );
+}
+
+/// Shortens the data to the content before its MAC, for MAC-then-encrypt.
+fn find(task: &mut Task<'_>) {
+    if let Keys::MacThenEncrypt { mac, .. } = task.keys
+        && task.work.refused.is_none()
+    {
+        match mac_then_encrypt::find(task, mac) {
+            Ok(length) => task.work.data.end = task.work.data.start + length,
+            Err(error) => task.work.refused = Some(error),
+        }
+    }
+}
+
+impl fmt::Debug for Inbound {
+    /// Omits the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TLS {:?} in, at {}", self.protection.suite, self.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gantry_core::Gantry;
+    use gantry_driver_software::SoftwareDriver;
+
+    use super::super::super::{Aead, Suite};
+    use super::*;
+
+    #[test]
+    fn only_one_burst_at_a_time_opens_records_of_a_connection() {
+        let gantry = Gantry::builder().driver(&SoftwareDriver).build();
+        let epoch = || Epoch::new(Suite::Tls13(Aead::AesGcm), &[1; 16], &[2; 12]);
+        let back = epoch().inbound(&gantry).unwrap();
+        let mut records = [[0; 40]; 4];
+        let mut packets: Vec<Packet<'_>> = records
+            .iter_mut()
+            .map(|record| {
+                Header { content_type: 23, length: 40 }.write(record);
+                Packet::new(record, 0..40)
+            })
+            .collect();
+        let mut take = |at: usize, burst| {
+            let mut work = Work::default();
+            back.parse(&mut packets[at], &mut work, burst).map(|framed| framed.state)
+        };
+        let (first, second) = (take(0, 1).unwrap(), take(1, 1).unwrap());
+        assert_eq!(take(2, 2), Err(PacketError::Busy));
+        let mut whole = [0; 40];
+        // The decrypted data: a byte of content, its type, and zeros.
+        whole[5..7].copy_from_slice(&[1, 23]);
+        let mut finish = |number, error: Option<PacketError>| {
+            back.finish(&mut Packet::new(&mut whole, 0..40), number, error.map_or(Ok(5..24), Err))
+        };
+        assert_eq!(finish(first, None), Ok(5..6));
+        assert_eq!(take(2, 2), Err(PacketError::Busy), "another record is not verified yet");
+        assert_eq!(finish(second, None), Ok(5..6));
+        assert_eq!((take(2, 2), take(3, 2), back.number()), (Ok(2), Ok(3), 4));
+        assert_eq!(finish(2, Some(PacketError::Forged)), Err(PacketError::Forged));
+        assert_eq!(finish(3, None), Err(PacketError::Broken));
+        assert_eq!(take(3, 3), Err(PacketError::Broken));
+    }
+}

@@ -1,0 +1,34 @@
+//! Devices that process a whole packet: header, padding, encryption and integrity check value in one operation.
+
+use gantry_core::driver::Class;
+use gantry_core::{Algorithm, Gantry, Operation, Session};
+
+/// The fields of a whole packet: input when protecting, result when unprotecting.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PacketFields {
+    pub(crate) number: u64,
+    /// Bytes of the payload.
+    pub(crate) payload: usize,
+    pub(crate) next_header: u8,
+}
+
+/// Returns whether a device other than plain software does whole packets. Plain software would do the parts one packet after another.
+pub(crate) fn is_offered(gantry: &Gantry, algorithm: Algorithm) -> bool {
+    gantry.devices().iter().any(|device| device.class() != Class::Software && device.capability(algorithm).is_some())
+}
+
+/// Returns whether whole packets take less time than their parts by the known costs. Unknown costs count as yes, so that they are tried. Plain
+/// software does not count for whole packets: it takes about as long for the parts.
+pub(crate) fn is_faster(whole: &Session, parts: &Session, operation: Operation, requests: usize, bytes: usize) -> bool {
+    let best = |session: &Session, operation, counts: fn(Class) -> bool| {
+        let algorithm = session.params().algorithm();
+        let devices = session.gantry().devices().iter().filter(|device| counts(device.class()));
+        let known = devices.filter_map(|device| device.costs(algorithm, operation)).filter(|costs| costs.is_known());
+        known.map(|costs| costs.estimate(requests, bytes).wall_ns).min_by(f32::total_cmp)
+    };
+    let part = if operation == Operation::Protect { Operation::Seal } else { Operation::Open };
+    match (best(whole, operation, |class| class != Class::Software), best(parts, part, |_| true)) {
+        (Some(whole), Some(parts)) => whole <= parts,
+        _ => true,
+    }
+}
