@@ -1,17 +1,17 @@
-//! What became of packets: counters of the whole data path.
+//! Packet counters of the whole data path.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[doc = $text:literal])* $name:ident),* $(,)?) => {
-        /// Counters since the start, for threads that share them.
+        /// Counters since the start, shared by all threads.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $($(#[doc = $text])* pub(crate) $name: Count,)*
         }
 
         impl Counters {
-            /// All of them: name, text and value.
+            /// Returns the name, description and value of each counter.
             pub(crate) fn all(&self) -> Vec<(&'static str, &'static str, u64)> {
                 vec![$((stringify!($name), concat!($($text),*), self.$name.get())),*]
             }
@@ -20,55 +20,54 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets that left through the tunnel.
+    /// Packets sent through the tunnel.
     sent_packets,
-    /// Bytes of them, before ESP.
+    /// Bytes of sent packets, before ESP.
     sent_bytes,
-    /// Packets that arrived through the tunnel.
+    /// Packets received through the tunnel.
     received_packets,
-    /// Bytes of them, after ESP.
+    /// Bytes of received packets, after ESP.
     received_bytes,
-    /// Passes of the sending side, each one batch for the devices.
+    /// Batches of the sending side.
     sent_batches,
-    /// Passes of the receiving side, each one batch for the devices.
+    /// Batches of the receiving side.
     received_batches,
-    /// Packets that no policy lets leave.
+    /// Packets dropped because no policy lets them leave.
     unprotected,
-    /// Packets whose policy has no SA yet.
+    /// Packets dropped because their policy has no SA yet.
     without_sa,
-    /// Packets that were too long for the path and may not be fragmented; the sender was told.
+    /// Packets that exceed the path MTU and must not be fragmented; the sender is notified.
     too_long,
-    /// Packets that were cut into fragments, before ESP or behind it.
+    /// Packets fragmented before or after ESP.
     fragmented,
-    /// What came from the stack and is no packet of IP.
+    /// Frames from the stack that are not IP packets.
     unreadable,
-    /// Packets whose SA has come to the end of its volume or numbers.
+    /// Packets dropped because their SA has reached its volume limit or used all sequence numbers.
     expired,
-    /// Packets that no device sealed or opened.
+    /// Packets that no device could seal or open.
     failed,
-    /// Packets that the socket did not take.
+    /// Packets that the socket did not accept.
     unsent,
-    /// Datagrams that are too short for ESP.
+    /// Datagrams too short for ESP.
     short,
-    /// Packets of an SPI that there is not.
+    /// Packets with an unknown SPI.
     unknown_spi,
-    /// Packets that came before, or are older than the window.
+    /// Packets that are replayed or older than the window.
     replayed,
-    /// Packets whose integrity check value is wrong.
+    /// Packets with a wrong integrity check value.
     forged,
     /// Packets that are malformed within ESP.
     malformed,
     /// Dummy packets (RFC 4303, 2.6).
     dummies,
-    /// Packets that no policy lets in.
+    /// Packets that no policy admits.
     unadmitted,
-    /// Packets whose congestion was marked on the way, and whose sender knows no marks (RFC 6040).
+    /// Packets marked for congestion on the way whose sender does not support ECN (RFC 6040).
     congested,
-    /// Packets that the stack did not take.
+    /// Packets that the stack did not accept.
     undelivered,
 }
 
-/// A counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

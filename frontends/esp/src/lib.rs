@@ -1,32 +1,35 @@
 //! ESP in user space (RFC 4303) under an unmodified IKE daemon.
 //!
-//! The daemon has its keys installed as ever, by XFRM messages of netlink; a preload library leads them here. Packets come out of a TUN
-//! device, are sealed in one batch, whoever their associations are, and leave in UDP (RFC 3948); those that arrive go the other way.
+//! An IKE daemon installs its keys as usual, by XFRM messages over netlink; a preload library redirects these messages here. Outgoing
+//! packets are read from a TUN device, sealed in one batch across associations, and sent in UDP (RFC 3948). Incoming packets take the
+//! reverse path.
 //!
 //! | file | content |
 //! |---|---|
-//! | `server.rs`, `socket.rs` | threads, and the loop that answers daemons; sockets in the folder |
-//! | `control/` | the daemon's requests, and what it is told |
+//! | `options.rs` | the configuration of a data path |
+//! | `server.rs`, `socket.rs` | threads, and the loop that answers daemons; Unix sockets |
+//! | `control/` | the daemon's requests, and notifications to it |
 //! | `table/` | SAs and policies |
-//! | `outward.rs`, `inward.rs` | the threads of the data path |
-//! | `shared.rs` | what the threads have in common |
-//! | `packet/` | packets of IP: segments, fragments, notices, marks |
-//! | `route/`, `guard/` | routes and rules into the tunnel; guards against packets past it |
-//! | `watch.rs` | puts routes, rules and guards back after changes by other programs |
-//! | `own.rs` | addresses of this host |
+//! | `outbound.rs`, `inbound.rs` | the threads of the data path |
+//! | `shared.rs` | state shared by the threads |
+//! | `packet/` | IP packets: segments, fragments, ICMP notices, ECN |
+//! | `route/`, `guard/` | routes and rules into the tunnel; guards against packets that bypass it |
+//! | `watch.rs` | restores routes, rules and guards after changes by other programs |
+//! | `local_addresses.rs` | addresses of this host |
 //! | `netlink.rs` | sockets and messages of netlink |
-//! | `ports.rs` | the port that daemons have, too |
+//! | `ports.rs` | the UDP port shared with the daemons |
 //! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |
-//! | `wipe.rs` | keys on stacks |
-//! | `status.rs`, `counters.rs` | what the data path says of itself |
+//! | `wipe.rs` | wipes keys from stacks |
+//! | `status.rs`, `counters.rs` | reports about the data path |
 
 mod control;
 mod counters;
 mod guard;
-mod inward;
+mod inbound;
+mod local_addresses;
 mod netlink;
-mod outward;
-mod own;
+mod options;
+mod outbound;
 mod packet;
 mod ports;
 mod route;
@@ -43,5 +46,6 @@ mod wipe;
 
 pub use control::steering::network;
 pub use gantry_abi_xfrm::Prefix;
+pub use options::Options;
 pub use route::clear;
-pub use server::{Failed, Options, Server};
+pub use server::{Server, ServerError};

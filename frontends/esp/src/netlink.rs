@@ -1,4 +1,4 @@
-//! Messages of netlink (netlink(7)) and a socket for them: what routes, rules and the firewall have in common.
+//! Netlink messages (netlink(7)) and sockets for them, used for routes, rules and the firewall.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,16 +20,15 @@ pub(crate) const CREATE: u16 = 0x400;
 pub(crate) const APPEND: u16 = 0x800;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// An attribute that consists of attributes.
+/// Marks an attribute that consists of attributes.
 const NESTED: u16 = 1 << 15;
-/// Bytes of the header of a message (`struct nlmsghdr`).
 pub(crate) const HEADER: usize = 16;
 
-/// A message, or the content of an attribute, that is being written.
+/// A message, or the content of an attribute, under construction.
 pub(crate) struct Message(pub(crate) Vec<u8>);
 
 impl Message {
-    /// A message with its header, whose length is yet to come.
+    /// Starts a message with its header; `finish` fills in the length.
     pub(crate) fn new(kind: u16, flags: u16) -> Self {
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
@@ -38,12 +37,12 @@ impl Message {
         Self(bytes)
     }
 
-    /// Attributes of an attribute.
-    pub(crate) fn inside() -> Self {
+    /// Starts the content of a nested attribute.
+    pub(crate) fn content() -> Self {
         Self(Vec::new())
     }
 
-    /// Adds a structure of the protocol.
+    /// Appends a structure of the protocol.
     pub(crate) fn structure(mut self, bytes: &[u8]) -> Self {
         self.0.extend(bytes);
         self
@@ -57,8 +56,8 @@ impl Message {
         self
     }
 
-    pub(crate) fn nested(self, kind: u16, inside: &Self) -> Self {
-        self.attribute(kind | NESTED, &inside.0)
+    pub(crate) fn nested(self, kind: u16, content: &Self) -> Self {
+        self.attribute(kind | NESTED, &content.0)
     }
 
     pub(crate) fn number(self, kind: u16, number: u32) -> Self {
@@ -72,7 +71,7 @@ impl Message {
         }
     }
 
-    /// The whole message, with its length.
+    /// Fills in the length, and returns the message.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
@@ -80,24 +79,23 @@ impl Message {
     }
 }
 
-/// A socket of netlink.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// `protocol` is one of libc's `NETLINK_*`.
+    /// Opens a socket. `protocol` is one of libc's `NETLINK_*`.
     pub(crate) fn connect(protocol: c_int) -> io::Result<Self> {
         let socket = sys::netlink(protocol)?;
         socket::connect(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         Ok(Self(socket))
     }
 
-    /// Opens a socket that receives the notifications of some groups.
+    /// Opens a socket that receives the notifications of `groups`.
     pub(crate) fn listen(protocol: c_int, groups: &[c_int]) -> io::Result<Self> {
-        /// Bytes that the kernel may hold for the socket: some ten thousand notifications.
+        /// Bytes that the kernel may buffer for the socket: some ten thousand notifications.
         const BUFFER: c_int = 8 << 20;
         let socket = Self::connect(protocol)?;
-        // Without this right the buffer is smaller; a reader learns of lost notifications.
+        // Without the privilege the buffer is smaller; a reader learns of lost notifications.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER);
         for group in groups {
             sys::set_option(&socket, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, *group)?;
@@ -105,14 +103,14 @@ impl Socket {
         Ok(socket)
     }
 
-    /// The number that the kernel gave the socket, which stands in what is told of its requests.
+    /// Returns the port number that the kernel gave the socket. Notifications caused by its requests carry this number.
     pub(crate) fn port(&self) -> io::Result<u32> {
         Ok(socket::getsockname::<NetlinkAddr>(self.0.as_raw_fd())?.pid())
     }
 
-    /// Asks the kernel for something, which is as good if it fails with one of these errors. The last message wants an answer (`ACK`).
-    pub(crate) fn ask(&self, messages: &[u8], as_good: &[i32]) -> io::Result<()> {
-        // The second and later errors of an earlier request.
+    /// Sends a request to the kernel. The errors in `tolerated` count as success. The last message must ask for an answer (`ACK`).
+    pub(crate) fn request(&self, messages: &[u8], tolerated: &[i32]) -> io::Result<()> {
+        // Discards further errors of an earlier request.
         while socket::recv(self.0.as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT).is_ok() {}
         socket::send(self.0.as_raw_fd(), messages, MsgFlags::empty())?;
         let mut answer = [0; 4096];
@@ -120,14 +118,14 @@ impl Socket {
         match answer[..length].get(HEADER..HEADER + 4).and_then(|errno| errno.first_chunk()) {
             Some(errno) => match i32::from_ne_bytes(*errno).wrapping_neg() {
                 0 => Ok(()),
-                errno if as_good.contains(&errno) => Ok(()),
+                errno if tolerated.contains(&errno) => Ok(()),
                 errno => Err(io::Error::from_raw_os_error(errno)),
             },
             None => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    /// The bodies, structure and attributes, of all objects of a kind. `structure` may narrow them down.
+    /// Returns the bodies (structure and attributes) of all objects of a kind. `structure` may narrow the selection.
     pub(crate) fn dump(&self, kind: u16, structure: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         let message = Message::new(kind, ACK | DUMP).structure(structure);
         socket::send(self.0.as_raw_fd(), &message.finish(), MsgFlags::empty())?;
@@ -139,7 +137,7 @@ impl Socket {
                 match kind {
                     DONE => return Ok(bodies),
                     ERROR => return Err(io::ErrorKind::InvalidData.into()),
-                    // Every structure of rtnetlink has as many bytes as that of routes, or more.
+                    // Every rtnetlink structure is at least as long as that of routes.
                     _ if body.len() >= 12 => bodies.push(body.to_vec()),
                     _ => {}
                 }
@@ -147,13 +145,13 @@ impl Socket {
         }
     }
 
-    /// Reads all datagrams that have come. Returns whether `says` is true of one of them, or some were lost.
-    pub(crate) fn any(&self, mut says: impl FnMut(&[u8]) -> bool) -> bool {
+    /// Reads all pending datagrams. Returns whether `matches` is true of one of them, or some were lost.
+    pub(crate) fn drain_any(&self, mut matches: impl FnMut(&[u8]) -> bool) -> bool {
         let mut buffer = vec![0; 1 << 15];
         let mut any = false;
         loop {
             match socket::recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-                Ok(length) => any |= says(&buffer[..length]),
+                Ok(length) => any |= matches(&buffer[..length]),
                 Err(Errno::EINTR) => {}
                 Err(Errno::ENOBUFS) => any = true,
                 Err(_) => return any,
@@ -168,7 +166,8 @@ impl AsFd for Socket {
     }
 }
 
-/// The messages of a datagram: kind, port of who caused it, and body. One whose length is wrong is the end.
+/// Iterates over the messages of a datagram: kind, port of the sender of the request, and body. Stops at a message
+/// with a wrong length.
 pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let header = datagram.first_chunk::<HEADER>()?;
@@ -180,11 +179,11 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, u32, &
     })
 }
 
-/// The content of an attribute among others.
-pub(crate) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+/// Returns the content of the attribute `kind`.
+pub(crate) fn attribute(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
     while let Some(header) = attributes.first_chunk::<4>() {
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        if u16::from_ne_bytes([header[2], header[3]]) & !NESTED == wanted {
+        if u16::from_ne_bytes([header[2], header[3]]) & !NESTED == kind {
             return attributes.get(4..length);
         }
         attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
@@ -198,8 +197,8 @@ mod tests {
 
     #[test]
     fn a_message_is_read_as_it_was_written() {
-        let inside = Message::inside().number(1, 7);
-        let message = Message::new(40, ACK).structure(&[1, 2, 3, 4]).attribute(5, b"abc").nested(6, &inside).finish();
+        let content = Message::content().number(1, 7);
+        let message = Message::new(40, ACK).structure(&[1, 2, 3, 4]).attribute(5, b"abc").nested(6, &content).finish();
         let mut two = message.clone();
         two.extend(&message);
         let all: Vec<_> = messages(&two).collect();
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_lies_about_lengths_ends_there() {
+    fn reading_stops_at_a_wrong_length() {
         let message = Message::new(40, 0).attribute(5, b"abcd").finish();
         for length in 0..message.len() {
             assert_eq!(messages(&message[..length]).count(), 0);

@@ -1,8 +1,8 @@
-//! The port of ESP in UDP, which IKE daemons have, too.
+//! The UDP port of ESP, which IKE daemons use, too.
 //!
-//! All sockets of an address are a group, in which a program of classic BPF names the one that gets a datagram: by its place in the order
-//! of binding. Ours are bound first, the daemon's is the next. When a socket is closed, the last one takes its place
-//! (net/core/sock_reuseport.c), so that ours are the first again when a daemon that was there before them ends.
+//! All sockets bound to an address form a group. A classic BPF program picks the socket for each datagram by its index, in the order of
+//! binding. Our sockets are bound first, the daemon's next. When a socket is closed, the last one takes its index
+//! (net/core/sock_reuseport.c). So ours become the first ones even if a daemon was there before them, once that daemon ends.
 
 use std::fs;
 use std::io;
@@ -12,25 +12,25 @@ use std::sync::Arc;
 use crate::sys;
 use crate::udp::Socket;
 
-/// Addresses that daemons may bind to, each of which costs a thread for each queue.
+/// Addresses that daemons may bind to. Each costs a thread for each queue.
 const MOST: usize = 64;
 
 /// The sockets of an address.
-struct Bound {
+struct AddressSockets {
     address: IpAddr,
-    /// One for each queue.
+    /// One socket for each queue.
     sockets: Vec<Arc<Socket>>,
 }
 
-/// All of them.
+/// The sockets of all addresses.
 pub(crate) struct Ports {
     number: u16,
     queues: usize,
-    all: Vec<Bound>,
+    all: Vec<AddressSockets>,
 }
 
 impl Ports {
-    /// Binds to every address, of IPv4 and, where the host has it, of IPv6.
+    /// Binds to the wildcard address of IPv4 and, if the host has it, of IPv6.
     pub(crate) fn new(number: u16, queues: usize) -> io::Result<Self> {
         let mut ports = Self { number, queues, all: Vec::new() };
         ports.bind(Ipv4Addr::UNSPECIFIED.into())?;
@@ -41,20 +41,21 @@ impl Ports {
         Ok(ports)
     }
 
-    /// The sockets of a queue that are bound to every address.
-    pub(crate) fn of(&self, queue: usize) -> [Option<Arc<Socket>>; 2] {
+    /// Returns the sockets of a queue that are bound to the wildcard addresses.
+    pub(crate) fn wildcard_sockets(&self, queue: usize) -> [Option<Arc<Socket>>; 2] {
         [Ipv4Addr::UNSPECIFIED.into(), IpAddr::from(Ipv6Addr::UNSPECIFIED)]
-            .map(|address| self.bound(address).map(|bound| bound.sockets[queue].clone()))
+            .map(|address| self.sockets_of(address).map(|bound| bound.sockets[queue].clone()))
     }
 
-    /// Makes place for a daemon's socket behind ours. What a daemon binds to one address gets the datagrams of that address: so some of
-    /// ours are bound to it, too. They are new, one for each queue, and somebody has to read them; or there are none.
+    /// Prepares for a daemon's socket behind ours. A daemon bound to a specific address would get all datagrams of that address, so
+    /// some of our sockets are bound to it, too. Returns the new sockets, one for each queue, which the caller must read; none if the
+    /// address was bound already.
     ///
     /// # Errors
-    /// What the system says; ENOSPC where there are too many addresses.
-    pub(crate) fn expect(&mut self, address: IpAddr) -> io::Result<Vec<Arc<Socket>>> {
-        if let Some(bound) = self.bound(address) {
-            // None that was there before is there any more.
+    /// Errors of the system; ENOSPC if there are too many addresses.
+    pub(crate) fn prepare(&mut self, address: IpAddr) -> io::Result<Vec<Arc<Socket>>> {
+        if let Some(bound) = self.sockets_of(address) {
+            // Daemons that were bound before ours have ended.
             sys::choose_by(&*bound.sockets[0], &program(0, self.queues as u32))?;
             return Ok(Vec::new());
         }
@@ -62,30 +63,29 @@ impl Ports {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         self.bind(address)?;
-        Ok(self.bound(address).map(|bound| bound.sockets.clone()).unwrap_or_default())
+        Ok(self.sockets_of(address).map(|bound| bound.sockets.clone()).unwrap_or_default())
     }
 
-    /// The number of the port.
     pub(crate) fn number(&self) -> u16 {
         self.number
     }
 
-    fn bound(&self, address: IpAddr) -> Option<&Bound> {
+    fn sockets_of(&self, address: IpAddr) -> Option<&AddressSockets> {
         self.all.iter().find(|bound| bound.address == address)
     }
 
     fn bind(&mut self, address: IpAddr) -> io::Result<()> {
-        let before = others(address, self.number);
+        let before = count_foreign_sockets(address, self.number);
         let bind = || Socket::bind((address, self.number).into()).map(Arc::new);
         let sockets = (0..self.queues).map(|_| bind()).collect::<io::Result<Vec<_>>>()?;
         sys::choose_by(&*sockets[0], &program(before, self.queues as u32))?;
-        self.all.push(Bound { address, sockets });
+        self.all.push(AddressSockets { address, sockets });
         Ok(())
     }
 }
 
-/// Sockets of others that are bound to an address: daemons that were there before.
-fn others(address: IpAddr, port: u16) -> u32 {
+/// Counts sockets of other programs that are bound to an address: daemons that started before us.
+fn count_foreign_sockets(address: IpAddr, port: u16) -> u32 {
     let wanted = match SocketAddr::from((address, port)) {
         SocketAddr::V4(address) => format!("{:08X}:{port:04X}", address.ip().to_bits().to_be()),
         SocketAddr::V6(address) => {
@@ -95,27 +95,45 @@ fn others(address: IpAddr, port: u16) -> u32 {
             format!("{:08X}{:08X}{:08X}{:08X}:{port:04X}", words[0], words[1], words[2], words[3])
         }
     };
-    // Where it cannot be read, there are none that share the port with us.
+    // If the table cannot be read, no other sockets are assumed.
     let table = fs::read_to_string(if address.is_ipv6() { "/proc/net/udp6" } else { "/proc/net/udp" });
     let table = table.unwrap_or_default();
     table.lines().filter(|line| line.split_whitespace().nth(1) == Some(&wanted)).count() as u32
 }
 
-/// Who gets a datagram: the daemon's socket if it begins with the marker of IKE, four bytes of zeros (RFC 3948, 2.2), else one of ours, by its
-/// SPI, so that the packets of an association stay in their order. A datagram of less than four bytes ends the program with 0, which is
-/// right: what keeps a NAT alive needs no reader.
-fn program(before: u32, ours: u32) -> [libc::sock_filter; 6] {
+/// Builds the program that picks the socket for a datagram. The daemon gets a datagram that begins with IKE's marker, four zero bytes (RFC
+/// 3948, 2.2). Every other datagram goes to one of our sockets by its SPI, which keeps the packets of an association in order. A datagram
+/// of less than four bytes ends the program with 0, which is harmless: NAT keep-alives need no reader.
+///
+/// A datagram that is longer than its message of IKE (RFC 7296, 3.1) may be several that the kernel has merged, with ESP behind the first
+/// one. Our socket divides it.
+fn program(before: u32, ours: u32) -> [libc::sock_filter; 13] {
     const LOAD_WORD: u16 = 0x20;
+    const LOAD_LENGTH: u16 = 0x80;
+    const TO_INDEX: u16 = 0x07;
     const JUMP_IF_EQUAL: u16 = 0x15;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const JUMP_IF_ABOVE_INDEX: u16 = 0x2D;
     const RETURN: u16 = 0x06;
     const MODULO: u16 = 0x94;
     const ADD: u16 = 0x04;
     const RETURN_ACCUMULATOR: u16 = 0x16;
+    /// Bytes of the marker, place of the message's length behind it, and bytes up to the end of that.
+    const MARKER: u32 = 4;
+    const LENGTH: u32 = MARKER + 24;
+    const LEAST: u32 = LENGTH + 4;
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let daemon = if before > 0 { 0 } else { ours };
     [
         step(LOAD_WORD, 0, 0, 0),
-        step(JUMP_IF_EQUAL, 0, 1, 0),
+        step(JUMP_IF_EQUAL, 0, 8, 0),
+        step(LOAD_LENGTH, 0, 0, 0),
+        step(JUMP_IF_AT_LEAST, 0, 5, LEAST),
+        step(LOAD_WORD, 0, 0, LENGTH),
+        step(ADD, 0, 0, MARKER),
+        step(TO_INDEX, 0, 0, 0),
+        step(LOAD_LENGTH, 0, 0, 0),
+        step(JUMP_IF_ABOVE_INDEX, 1, 0, 0),
         step(RETURN, 0, 0, daemon),
         step(MODULO, 0, 0, ours),
         step(ADD, 0, 0, before),
@@ -132,13 +150,13 @@ mod tests {
     fn sockets_that_are_bound_already_are_found() {
         let v4 = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = v4.local_addr().unwrap().port();
-        assert_eq!(others([127, 0, 0, 1].into(), port), 1);
-        assert_eq!(others([127, 0, 0, 2].into(), port), 0);
-        // A host may be without IPv6.
+        assert_eq!(count_foreign_sockets([127, 0, 0, 1].into(), port), 1);
+        assert_eq!(count_foreign_sockets([127, 0, 0, 2].into(), port), 0);
+        // IPv6 may be absent.
         if let Ok(v6) = UdpSocket::bind("[::1]:0") {
             let port = v6.local_addr().unwrap().port();
-            assert_eq!(others(Ipv6Addr::LOCALHOST.into(), port), 1);
-            assert_eq!(others(Ipv6Addr::UNSPECIFIED.into(), port), 0);
+            assert_eq!(count_foreign_sockets(Ipv6Addr::LOCALHOST.into(), port), 1);
+            assert_eq!(count_foreign_sockets(Ipv6Addr::UNSPECIFIED.into(), port), 0);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The server: sockets, threads, and the loop of the daemon's.
+//! The server: sockets, threads, and the loop that answers daemons.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,17 +9,18 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use gantry_abi_xfrm::private::Private;
-use gantry_abi_xfrm::{Datagram, Message, Prefix, frames};
+use gantry_abi_xfrm::{Datagram, Message, frames};
 use gantry_core::Gantry;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::control::connection::{self, Connection};
 use crate::control::requests::State;
-use crate::inward::Inward;
-use crate::outward::Outward;
+use crate::inbound::InboundPath;
+use crate::options::Options;
+use crate::outbound::OutboundPath;
 use crate::ports::Ports;
-use crate::route::{Changes, Routes};
+use crate::route::{Changes, Routes, check_alone};
 use crate::shared::{Shared, lock};
 use crate::socket;
 use crate::status::Status;
@@ -29,63 +30,32 @@ use crate::udp::Socket;
 use crate::watch::Watch;
 use crate::wipe::overwrite_stack;
 
-/// How a data path is set up.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The name of the TUN device.
-    pub device: String,
-    /// The longest packet that the device takes; shorter paths are found out.
-    pub mtu: u32,
-    /// The port of ESP in UDP.
-    pub port: u16,
-    /// Pairs of threads, each with a queue of the device and sockets.
-    pub queues: usize,
-    /// Destinations whose packets leave through the tunnel or not at all, whatever policies there are: before the daemon is up, and
-    /// after it has ended.
-    pub protect: Vec<Prefix>,
-    /// The folder of the sockets `xfrm`, for daemons, and `status`.
-    pub folder: PathBuf,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            device: "gantry0".to_owned(),
-            mtu: 1400,
-            port: 4500,
-            queues: 1,
-            protect: Vec::new(),
-            folder: "/run/gantry-esp".into(),
-        }
-    }
-}
-
-/// Why there is no data path, or no more.
+/// The error that prevents or ends a data path.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {error}")]
-pub struct Failed {
-    /// What could not be done.
+pub struct ServerError {
+    /// The file, thread or resource that failed.
     pub what: String,
-    /// What the system says.
+    /// The error of the system.
     #[source]
     pub error: io::Error,
 }
 
-/// A file or thread that failed.
-fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Failed {
-    move |error| Failed { what: what.into(), error: error.into() }
+/// Returns a function that adds the name of a file or thread to an error.
+fn context<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ServerError {
+    move |error| ServerError { what: what.into(), error: error.into() }
 }
 
 /// Most connections at once. Others wait until one ends.
 const CONNECTIONS: usize = 256;
-/// Most datagrams that are read of one program before it is the turn of the next.
+/// Most datagrams that are read of one program before the next one gets its turn.
 const REQUESTS: usize = 64;
-/// How often time is looked at: limits of SAs are seconds.
+/// Interval of checking time limits of SAs, which are in seconds.
 const TICK: Duration = Duration::from_millis(500);
-/// How often the paths of peers are looked up again: Linux forgets what routers said after ten minutes.
+/// Interval of looking up the paths of peers again: Linux forgets router reports after ten minutes.
 const PATHS: Duration = Duration::from_mins(1);
 
-/// A data path: packets pass from when it is made.
+/// A data path. It passes packets from its creation.
 pub struct Server {
     options: Options,
     state: State,
@@ -97,64 +67,66 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the device, its routes and its sockets, and starts the threads.
+    /// Creates the device, its routes and its sockets, and starts the threads.
     ///
     /// # Errors
-    /// Whatever is missing: the module tun, CAP_NET_ADMIN, or a free port.
-    pub fn new(gantry: Gantry, options: Options) -> Result<Self, Failed> {
-        let shared = Arc::new(Shared::new().map_err(failed("an event descriptor"))?);
+    /// A missing prerequisite: the tun module, CAP_NET_ADMIN, or a free port.
+    pub fn new(gantry: Gantry, options: Options) -> Result<Self, ServerError> {
+        check_alone().map_err(context("this network namespace"))?;
+        let shared = Arc::new(Shared::new().map_err(context("an event descriptor"))?);
         let folder = &options.folder;
-        socket::make(folder).map_err(failed(folder.display().to_string()))?;
+        socket::create_folder(folder).map_err(context(folder.display().to_string()))?;
         let path = |name: &str| folder.join(name);
         let shown = |name: &str| path(name).display().to_string();
-        let daemons = socket::daemons(&path("xfrm")).map_err(failed(shown("xfrm")))?;
-        let viewers = socket::viewers(&path("status")).map_err(failed(shown("status")))?;
+        let daemons = socket::listen_to_daemons(&path("xfrm")).map_err(context(shown("xfrm")))?;
+        let viewers = socket::listen_to_viewers(&path("status")).map_err(context(shown("status")))?;
 
-        let ports = Ports::new(options.port, options.queues).map_err(failed(format!("UDP port {}", options.port)))?;
-        let (name, queues) = tun::open(&options.device, options.queues).map_err(failed("/dev/net/tun"))?;
+        let ports = Ports::new(options.port, options.queues).map_err(context(format!("UDP port {}", options.port)))?;
+        let (name, queues) = tun::open(&options.device, options.queues).map_err(context("/dev/net/tun"))?;
         // Changes by other programs are received from now on.
-        let changes = Changes::listen().map_err(failed("changes of routes"))?;
-        let routes = Routes::new(&name, options.mtu).map_err(failed(format!("rules of routes for {name}")))?;
-        shared.set_own(routes.own().map_err(failed("the addresses of this host"))?);
+        let changes = Changes::listen().map_err(context("changes of routes"))?;
+        let routes = Routes::new(&name, options.mtu).map_err(context(format!("routing rules for {name}")))?;
+        shared.set_local_addresses(routes.local_addresses().map_err(context("the addresses of this host"))?);
         let routes = Arc::new(Mutex::new(routes));
         let mut state = State {
-            associations: Associations::new(gantry.clone()).map_err(failed("random bytes"))?,
+            associations: Associations::new(gantry.clone(), options.port).map_err(context("random bytes"))?,
             policies: Policies::default(),
             routes: routes.clone(),
             protect: options.protect.clone(),
-            asked: 0,
+            last_acquire: 0,
         };
-        state
-            .steer(&shared)
-            .map_err(|refusal| Failed { what: format!("routes into {name}"), error: io::Error::other(refusal.text) })?;
+        state.install_routes(&shared).map_err(|refusal| ServerError {
+            what: format!("routes into {name}"),
+            error: io::Error::other(refusal.text),
+        })?;
         let options = Options { device: name, ..options };
         let watch = Watch { changes, routes, shared: shared.clone() };
-        start("esp-watch", move || watch.run())?;
+        start_thread("esp-watch", move || watch.run())?;
         let status = Status { listener: viewers, options: options.clone(), gantry, shared: shared.clone() };
-        start("esp-status", move || status.run())?;
+        start_thread("esp-status", move || status.run())?;
         let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
-        let waker = || shared.waker().map_err(failed("an event descriptor"));
+        let waker = || shared.waker().map_err(context("an event descriptor"));
         for (at, queue) in queues.iter().enumerate() {
-            let sockets = ports.of(at);
-            let outward =
-                Outward { tun: queue.clone(), sockets: sockets.clone(), shared: shared.clone(), waker: waker()? };
-            start("esp-out", move || outward.run())?;
-            read(queue, sockets.into_iter().flatten().collect(), &shared)?;
+            let sockets = ports.wildcard_sockets(at);
+            let outbound =
+                OutboundPath { tun: queue.clone(), sockets: sockets.clone(), shared: shared.clone(), waker: waker()? };
+            start_thread("esp-out", move || outbound.run())?;
+            start_receiver(queue, sockets.into_iter().flatten().collect(), &shared)?;
         }
         Ok(Self { options, state, shared, daemons, connections: Vec::new(), ports, queues })
     }
 
-    /// The name of the TUN device.
+    /// Returns the name of the TUN device.
     pub fn device(&self) -> &str {
         &self.options.device
     }
 
-    /// One sentence for each guard against sockets bound to another device that the kernel lacks.
+    /// Returns one sentence for each guard against device-bound sockets that the kernel lacks.
     pub fn unguarded(&self) -> Vec<String> {
         lock(&self.state.routes).unguarded()
     }
 
-    /// Where daemons find the data path (`GANTRY_XFRM`).
+    /// Returns the path by which daemons find the data path (`GANTRY_XFRM`).
     pub fn path(&self) -> PathBuf {
         self.options.folder.join("xfrm")
     }
@@ -162,26 +134,26 @@ impl Server {
     /// Answers daemons until the process ends.
     ///
     /// # Errors
-    /// What the sockets say.
-    pub fn run(mut self) -> Result<std::convert::Infallible, Failed> {
-        let (mut ticked, mut looked, mut has_files) = (Instant::now(), Instant::now(), true);
+    /// Errors of the sockets.
+    pub fn run(mut self) -> Result<std::convert::Infallible, ServerError> {
+        let (mut last_tick, mut paths_checked, mut has_files) = (Instant::now(), Instant::now(), true);
         loop {
-            self.wait(has_files).map_err(failed("sockets"))?;
-            let _ = self.shared.told.read();
+            self.wait(has_files).map_err(context("sockets"))?;
+            let _ = self.shared.daemon_event.read();
             for event in self.shared.events() {
-                for message in self.state.tell(event, &self.shared) {
-                    self.tell(&message);
+                for message in self.state.handle_event(event, &self.shared) {
+                    self.notify(&message);
                 }
             }
-            if ticked.elapsed() >= TICK {
-                ticked = Instant::now();
+            if last_tick.elapsed() >= TICK {
+                last_tick = Instant::now();
                 for message in self.state.age(&self.shared) {
-                    self.tell(&message);
+                    self.notify(&message);
                 }
             }
-            if looked.elapsed() >= PATHS {
-                looked = Instant::now();
-                self.state.associations.all().iter().for_each(|entry| entry.find_path());
+            if paths_checked.elapsed() >= PATHS {
+                paths_checked = Instant::now();
+                self.state.associations.all().iter().for_each(|entry| entry.update_path_mtu());
             }
             has_files = self.accept();
             for at in 0..self.connections.len() {
@@ -196,7 +168,7 @@ impl Server {
         }
     }
 
-    /// Accepts programs. Returns `false` if the system has no descriptors left, as any user can bring about; then they have to wait.
+    /// Accepts programs. Returns `false` if the system has no descriptors left, which any user can cause; programs then have to wait.
     fn accept(&mut self) -> bool {
         while self.has_room() {
             match connection::accept(&self.daemons) {
@@ -214,7 +186,7 @@ impl Server {
 
     fn wait(&self, has_files: bool) -> io::Result<()> {
         let accepts = has_files && self.has_room();
-        let mut fds = vec![PollFd::new(self.shared.told.as_fd(), PollFlags::POLLIN)];
+        let mut fds = vec![PollFd::new(self.shared.daemon_event.as_fd(), PollFlags::POLLIN)];
         fds.extend(accepts.then(|| PollFd::new(self.daemons.as_fd(), PollFlags::POLLIN)));
         fds.extend(self.connections.iter().map(|connection| {
             let events = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::POLLIN };
@@ -226,12 +198,13 @@ impl Server {
         }
     }
 
-    /// Does what one datagram of a program asks for.
+    /// Serves the requests in one datagram of a program.
     fn serve(&mut self, at: usize, datagram: &[u8]) {
         for frame in frames(datagram) {
             let Connection { port, texts, .. } = self.connections[at];
             match Private::parse(&frame) {
-                // The library tells its program that a request was lost with another server: in our words, because its wait is for us.
+                // The library reports that its program's request was lost with another server. The answer is ours, because the program
+                // waits for us.
                 Ok(Private::Lost) => {
                     let mut answer = Datagram::new();
                     answer.acknowledge(&frame, port, libc::ECONNREFUSED, None);
@@ -249,7 +222,7 @@ impl Server {
                 self.connections[at].send(datagram);
             }
             for event in answer.events {
-                self.tell(&event);
+                self.notify(&event);
             }
         }
     }
@@ -261,49 +234,52 @@ impl Server {
             Private::Socket { port, groups, texts } => {
                 (connection.port, connection.groups, connection.texts) = (port, groups, texts);
             }
-            Private::Binding(address) => answer.push_private(&Private::Share(self.shares(address))),
+            Private::Binding(address) => answer.push_private(&Private::Share(self.share_port(address))),
             Private::Bound(..) => answer.push_private(&Private::Share(true)),
             Private::Share(_) | Private::Lost => {}
         }
         self.connections[at].send(answer);
     }
 
-    /// Makes place for a daemon's socket behind ours. Whether there is one.
-    fn shares(&mut self, address: SocketAddr) -> bool {
+    /// Prepares for a daemon's socket behind ours. Returns whether the daemon shares the port with us.
+    fn share_port(&mut self, address: SocketAddr) -> bool {
         if address.port() != self.ports.number() {
             return false;
         }
-        let started = self.ports.expect(address.ip()).map_err(failed("a port")).and_then(|sockets| {
-            self.queues.iter().zip(sockets).try_for_each(|(queue, socket)| read(queue, vec![socket], &self.shared))
+        let started = self.ports.prepare(address.ip()).map_err(context("a port")).and_then(|sockets| {
+            self.queues
+                .iter()
+                .zip(sockets)
+                .try_for_each(|(queue, socket)| start_receiver(queue, vec![socket], &self.shared))
         });
         started.is_ok()
     }
 
-    fn tell(&mut self, message: &Message) {
+    fn notify(&mut self, message: &Message) {
         for connection in &mut self.connections {
-            connection.tell(message);
+            connection.notify(message);
         }
     }
 }
 
-/// Starts a thread whose end is that of the process: routes lead to nowhere then.
-fn start(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), Failed> {
+/// Starts a thread. The process exits when the thread ends, since only the unreachable routes must then remain.
+fn start_thread(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), ServerError> {
     let guarded = move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let why = match ended {
-            Ok(Ok(())) => "it ended".to_owned(),
+            Ok(Ok(())) => "it returned".to_owned(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "it panicked".to_owned(),
         };
-        eprintln!("gantry esp: a thread of the data path is gone: {why}");
+        eprintln!("gantry esp: a thread of the data path ended: {why}");
         std::process::exit(1);
     };
-    Builder::new().name(name.to_owned()).spawn(guarded).map(drop).map_err(failed("a thread"))
+    Builder::new().name(name.to_owned()).spawn(guarded).map(drop).map_err(context("a thread"))
 }
 
-/// Starts a thread that reads sockets, for a queue.
-fn read(queue: &Arc<Queue>, sockets: Vec<Arc<Socket>>, shared: &Arc<Shared>) -> Result<(), Failed> {
-    let waker = shared.waker().map_err(failed("an event descriptor"))?;
-    let inward = Inward { tun: queue.clone(), sockets, shared: shared.clone(), waker };
-    start("esp-in", move || inward.run())
+/// Starts a thread that reads sockets for a queue.
+fn start_receiver(queue: &Arc<Queue>, sockets: Vec<Arc<Socket>>, shared: &Arc<Shared>) -> Result<(), ServerError> {
+    let waker = shared.waker().map_err(context("an event descriptor"))?;
+    let inbound = InboundPath { tun: queue.clone(), sockets, shared: shared.clone(), waker };
+    start_thread("esp-in", move || inbound.run())
 }

@@ -1,4 +1,4 @@
-//! What the threads of the data path and the one of the daemon have in common.
+//! State shared by the threads of the data path and the daemon's thread.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,47 +9,46 @@ use gantry_abi_xfrm::SaId;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::counters::Counters;
-use crate::own::Own;
+use crate::local_addresses::LocalAddresses;
 use crate::packet::ip::Flow;
 use crate::route::Guards;
-use crate::table::{Reached, Registered, View};
+use crate::table::{InstalledPolicy, LimitKind, View};
 use crate::wipe::overwrite_stack;
 
-/// What a thread of the data path has to tell the daemon.
+/// A report from a thread of the data path to the daemon.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A packet matched a policy that has no SA.
-    Wanted(Arc<Registered>, Flow),
-    /// The SA of this serial number has come to a limit of its volume or numbers.
-    Reached(SaId, u64, Reached),
-    /// Packets of the SA of this serial number come from another address or port.
-    Moved(SaId, u64, SocketAddr),
+    SaRequested(Arc<InstalledPolicy>, Flow),
+    /// The SA with this serial number has reached a volume limit or its last sequence numbers.
+    LimitReached(SaId, u64, LimitKind),
+    /// Packets of the SA with this serial number come from a new address or port.
+    PeerMoved(SaId, u64, SocketAddr),
 }
 
-/// Events that wait for the daemon. More are left out: each is repeated as long as its cause is there.
+/// Most events that wait for the daemon. Excess events are dropped: each is repeated while its cause lasts.
 const EVENTS: usize = 1024;
 
 /// The view and addresses that a thread of the data path works with.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     pub(crate) view: Arc<View>,
-    pub(crate) own: Arc<Own>,
+    pub(crate) local_addresses: Arc<LocalAddresses>,
     generation: u64,
 }
 
-/// All of it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     view: Mutex<Arc<View>>,
-    own: Mutex<Arc<Own>>,
+    local_addresses: Mutex<Arc<LocalAddresses>>,
     guards: Mutex<Guards>,
     /// Counts changes of the view and of addresses.
     generation: AtomicU64,
-    /// Wakes the threads of the data path, each by its own descriptor.
+    /// Wake the threads of the data path, one descriptor each.
     threads: Mutex<Vec<Arc<EventFd>>>,
     events: Mutex<Vec<Event>>,
     /// Wakes the thread of the daemon.
-    pub(crate) told: EventFd,
+    pub(crate) daemon_event: EventFd,
     pub(crate) counters: Counters,
     start: Instant,
 }
@@ -58,62 +57,62 @@ impl Shared {
     pub(crate) fn new() -> nix::Result<Self> {
         Ok(Self {
             view: Mutex::default(),
-            own: Mutex::default(),
+            local_addresses: Mutex::default(),
             guards: Mutex::default(),
             generation: AtomicU64::new(0),
             threads: Mutex::default(),
             events: Mutex::default(),
-            told: wake()?,
+            daemon_event: new_event()?,
             counters: Counters::default(),
             start: Instant::now(),
         })
     }
 
-    /// A descriptor by which a thread that waits is woken when there is another view.
+    /// Creates a descriptor that wakes a waiting thread after each change of the view.
     pub(crate) fn waker(&self) -> nix::Result<Arc<EventFd>> {
-        let waker = Arc::new(wake()?);
+        let waker = Arc::new(new_event()?);
         lock(&self.threads).push(waker.clone());
         Ok(waker)
     }
 
-    /// Has all threads look at another view. What only the old one had is gone once each has looked.
+    /// Publishes another view to all threads. Objects that only the old view held are freed once every thread has
+    /// renewed its own.
     pub(crate) fn publish(&self, view: View) {
         *lock(&self.view) = Arc::new(view);
-        self.renewed();
+        self.wake_threads();
     }
 
-    /// Gives all threads other addresses of this host.
-    pub(crate) fn set_own(&self, own: Own) {
-        *lock(&self.own) = Arc::new(own);
-        self.renewed();
+    /// Publishes other addresses of this host to all threads.
+    pub(crate) fn set_local_addresses(&self, local_addresses: LocalAddresses) {
+        *lock(&self.local_addresses) = Arc::new(local_addresses);
+        self.wake_threads();
     }
 
-    fn renewed(&self) {
+    fn wake_threads(&self) {
         self.generation.fetch_add(1, Ordering::Release);
         for waker in &*lock(&self.threads) {
-            // It counts to 2^64.
+            // The write cannot fail: the descriptor counts to 2^64.
             let _ = waker.write(1);
         }
     }
 
     /// Brings a thread up to date. Returns whether anything has changed.
-    pub(crate) fn renew(&self, seen: &mut Seen) -> bool {
+    pub(crate) fn renew(&self, snapshot: &mut Snapshot) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
-        let is_new = seen.generation != generation;
+        let is_new = snapshot.generation != generation;
         if is_new {
-            *seen = Seen { view: self.view(), own: lock(&self.own).clone(), generation };
-            // SAs may have gone with the old one.
+            *snapshot =
+                Snapshot { view: self.view(), local_addresses: lock(&self.local_addresses).clone(), generation };
+            // The old view may have held the last references to SAs, and so to their keys.
             overwrite_stack();
         }
         is_new
     }
 
-    /// The view that threads work with.
     pub(crate) fn view(&self) -> Arc<View> {
         lock(&self.view).clone()
     }
 
-    /// The guards that are in force.
     pub(crate) fn guards(&self) -> Guards {
         *lock(&self.guards)
     }
@@ -122,40 +121,39 @@ impl Shared {
         *lock(&self.guards) = guards;
     }
 
-    /// Tells the thread of the daemon something.
-    pub(crate) fn tell(&self, event: Event) {
+    /// Queues an event for the thread of the daemon, and wakes it.
+    pub(crate) fn notify(&self, event: Event) {
         let mut events = lock(&self.events);
         if events.len() < EVENTS {
             events.push(event);
-            let _ = self.told.write(1);
+            let _ = self.daemon_event.write(1);
         }
     }
 
-    /// What it has been told since it last asked.
     pub(crate) fn events(&self) -> Vec<Event> {
         std::mem::take(&mut lock(&self.events))
     }
 
-    /// A path is narrower than was known.
-    pub(crate) fn narrow(&self, peer: IpAddr, mtu: usize) {
-        for sa in self.view().outgoing.iter().filter(|sa| sa.way.to.ip() == peer) {
+    /// Lowers the MTU of all SAs to `peer`, whose path turned out narrower.
+    pub(crate) fn lower_mtu(&self, peer: IpAddr, mtu: usize) {
+        for sa in self.view().outgoing.iter().filter(|sa| sa.endpoints.to.ip() == peer) {
             let least = if peer.is_ipv6() { 1280 } else { 576 };
             sa.mtu.fetch_min(mtu.max(least), Ordering::Relaxed);
         }
     }
 
-    /// Milliseconds since the start, from 1 on.
+    /// Returns the milliseconds since the start, counted from 1.
     pub(crate) fn milliseconds(&self) -> u64 {
         self.start.elapsed().as_millis() as u64 + 1
     }
 }
 
-fn wake() -> nix::Result<EventFd> {
+fn new_event() -> nix::Result<EventFd> {
     EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
 }
 
-/// Locks, whoever panicked with it.
+/// Locks the mutex even if another thread panicked while holding it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in them is half done when somebody panics.
+    // No thread leaves the data half changed when it panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

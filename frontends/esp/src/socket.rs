@@ -1,4 +1,4 @@
-//! The sockets in the folder of the data path.
+//! The Unix sockets in the folder of the data path.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -10,18 +10,18 @@ use std::path::Path;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::sys::stat::{Mode, umask};
 
-/// Makes the folder in which others find the sockets. One in which another user could put other sockets is an error.
-pub(crate) fn make(folder: &Path) -> io::Result<()> {
+/// Creates the folder of the sockets. Fails if another user could put sockets there.
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    gantry_rights::is_ours(&fs::metadata(folder)?)
+    gantry_rights::check_trusted(&fs::metadata(folder)?)
 }
 
-/// Listens for daemons: as root, or as the user who runs this.
-pub(crate) fn daemons(path: &Path) -> io::Result<OwnedFd> {
+/// Listens for daemons that run as root or as the user of this process.
+pub(crate) fn listen_to_daemons(path: &Path) -> io::Result<OwnedFd> {
     remove_old(path)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
-    // No other user may connect, not even for a moment.
+    // No other user may connect, even for a moment.
     let before = umask(Mode::S_IRWXG | Mode::S_IRWXO);
     let bound = socket::bind(fd.as_raw_fd(), &UnixAddr::new(path)?);
     umask(before);
@@ -31,7 +31,7 @@ pub(crate) fn daemons(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Listens for viewers of all users. The status looks up the user of each.
-pub(crate) fn viewers(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn listen_to_viewers(path: &Path) -> io::Result<UnixListener> {
     remove_old(path)?;
     let listener = UnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
@@ -48,7 +48,7 @@ fn remove_old(path: &Path) -> io::Result<()> {
     for kind in [SockType::SeqPacket, SockType::Stream] {
         let fd = socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
         if socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another data path is at work"));
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another data path is running"));
         }
     }
     fs::remove_file(path)
@@ -62,17 +62,17 @@ mod tests {
     fn only_its_user_puts_sockets_into_the_folder() {
         let above = std::env::temp_dir().join(format!("gantry-esp-folder-{}", std::process::id()));
         let folder = above.join("deep/down");
-        make(&folder).unwrap();
+        create_folder(&folder).unwrap();
         assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o022, 0);
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(make(&folder).unwrap_err().to_string(), "other users may write to it");
+        assert_eq!(create_folder(&folder).unwrap_err().to_string(), "other users may write to it");
         fs::remove_dir_all(&above).unwrap();
     }
 
     #[test]
     fn only_its_user_connects_to_the_socket_of_daemons() {
         let path = std::env::temp_dir().join(format!("gantry-esp-daemons-{}", std::process::id()));
-        let _socket = daemons(&path).unwrap();
+        let _socket = listen_to_daemons(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
         fs::remove_file(&path).unwrap();
     }

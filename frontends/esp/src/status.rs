@@ -1,7 +1,7 @@
 //! The status of the data path as JSON: counters for every user, SAs and policies for root and for the data path's own user.
 //!
-//! A thread of its own serves it, so that viewers hold up nothing else. Other users get one write, of a report that may be a tenth of a second old.
-//! Root and the own user get a new one; their number and their time are bounded.
+//! A separate thread serves it, so that viewers delay nothing else. Other users get a single write with a report that may be 0.1 s old.
+//! Root and the own user get a fresh one; the number of these viewers and their time are bounded.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
@@ -20,20 +20,19 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Uid;
 use serde_json::{Map, Value, json};
 
-use crate::server::Options;
+use crate::options::Options;
 use crate::shared::Shared;
-use crate::table::{About, Incoming, Outgoing, Registered, Use, View, seconds};
+use crate::table::{IncomingSa, InstalledPolicy, OutgoingSa, SaInfo, Usage, View, seconds};
 
-/// How long a viewer may take to read all.
+/// The time that a viewer has to read its report.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Most viewers that read at once. Others wait until one is done.
 const VIEWERS: usize = 16;
-/// How long other users get the same report.
+/// The time for which other users get a cached report.
 const FRESH: Duration = Duration::from_millis(100);
-/// The pause after an error of the system, such as too many open files.
+/// The pause after a system error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The thread's own.
 pub(crate) struct Status {
     pub(crate) listener: UnixListener,
     pub(crate) options: Options,
@@ -41,11 +40,11 @@ pub(crate) struct Status {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// A viewer that has not read all yet.
+/// A viewer that has not read its whole report yet.
 struct Viewer {
     stream: UnixStream,
     text: Vec<u8>,
-    /// Bytes that were sent.
+    /// Bytes sent so far.
     sent: usize,
     until: Instant,
 }
@@ -54,7 +53,7 @@ impl Status {
     /// Answers viewers until the process ends.
     ///
     /// # Errors
-    /// It cannot wait.
+    /// The thread cannot wait for the sockets.
     pub(crate) fn run(self) -> io::Result<()> {
         let mut viewers: Vec<Viewer> = Vec::new();
         let mut public: Option<(Instant, Vec<u8>)> = None;
@@ -74,7 +73,7 @@ impl Status {
             viewers.retain_mut(|viewer| !viewer.write() && Instant::now() < viewer.until);
             if has_room {
                 match self.listener.accept() {
-                    Ok((stream, _)) => viewers.extend(self.welcome(stream, &mut public)),
+                    Ok((stream, _)) => viewers.extend(self.send_report(stream, &mut public)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(_) => thread::sleep(PAUSE),
                 }
@@ -83,7 +82,7 @@ impl Status {
     }
 
     /// Sends a viewer the report for its user. Returns the viewer if it has more to read.
-    fn welcome(&self, stream: UnixStream, public: &mut Option<(Instant, Vec<u8>)>) -> Option<Viewer> {
+    fn send_report(&self, stream: UnixStream, public: &mut Option<(Instant, Vec<u8>)>) -> Option<Viewer> {
         let credentials = getsockopt(&stream.as_fd(), PeerCredentials).ok()?;
         stream.set_nonblocking(true).ok()?;
         let may_see = credentials.uid() == 0 || credentials.uid() == Uid::effective().as_raw();
@@ -94,16 +93,16 @@ impl Status {
             let mut viewer = Viewer { stream, text: text(report), sent: 0, until: Instant::now() + PATIENCE };
             return if viewer.write() { None } else { Some(viewer) };
         }
-        let (said, text) = public.get_or_insert_with(|| (Instant::now(), text(self.public(&self.shared.view()))));
-        if said.elapsed() > FRESH {
-            (*said, *text) = (Instant::now(), self::text(self.public(&self.shared.view())));
+        let (built, text) = public.get_or_insert_with(|| (Instant::now(), text(self.public(&self.shared.view()))));
+        if built.elapsed() > FRESH {
+            (*built, *text) = (Instant::now(), self::text(self.public(&self.shared.view())));
         }
         // The report is short, and the buffer of a new socket is empty.
         let _ = (&stream).write(text);
         None
     }
 
-    /// The part for every user.
+    /// Builds the part for every user.
     fn public(&self, view: &View) -> Map<String, Value> {
         let counters: Map<_, _> =
             self.shared.counters.all().into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
@@ -114,8 +113,8 @@ impl Status {
             "port": self.options.port,
             "queues": self.options.queues,
             "associations": { "in": view.incoming.len(), "out": view.outgoing.len() },
-            "policies": view.leaving.len() + view.arriving.len(),
-            "guarded": guards.hold(),
+            "policies": view.outbound_rules.len() + view.inbound_policies.len(),
+            "guarded": guards.are_complete(),
             "guards": { "nf_tables": guards.firewall, "policies": guards.policies, "routes": guards.routes },
             "counters": counters,
             "devices": devices(&self.gantry.stats()),
@@ -124,7 +123,7 @@ impl Status {
 }
 
 impl Viewer {
-    /// Sends as much as the socket takes. Returns whether the viewer is done.
+    /// Sends as much as the socket accepts. Returns whether the viewer is done.
     fn write(&mut self) -> bool {
         loop {
             match self.stream.write(&self.text[self.sent..]) {
@@ -145,19 +144,19 @@ fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(map) = value { map } else { Map::new() }
 }
 
-/// The part for root and for the data path's own user.
+/// Builds the part for root and for the data path's own user.
 fn private(view: &View) -> Map<String, Value> {
-    let mut sas: Vec<(u64, Value)> = view.incoming.values().map(|sa| (sa.serial, arriving(sa))).collect();
-    sas.extend(view.outgoing.iter().map(|sa| (sa.serial, leaving(sa))));
+    let mut sas: Vec<(u64, Value)> = view.incoming.values().map(|sa| (sa.serial, incoming_sa(sa))).collect();
+    sas.extend(view.outgoing.iter().map(|sa| (sa.serial, outgoing_sa(sa))));
     sas.sort_unstable_by_key(|(serial, _)| *serial);
-    let rules = view.leaving.iter().map(|rule| &rule.policy).chain(&view.arriving);
+    let rules = view.outbound_rules.iter().map(|rule| &rule.policy).chain(&*view.inbound_policies);
     object(json!({
         "sas": sas.into_iter().map(|(_, sa)| sa).collect::<Vec<_>>(),
         "rules": rules.map(|registered| policy(registered)).collect::<Vec<_>>(),
     }))
 }
 
-fn policy(registered: &Registered) -> Value {
+fn policy(registered: &InstalledPolicy) -> Value {
     let policy = &registered.policy;
     json!({
         "direction": match policy.direction {
@@ -174,44 +173,44 @@ fn policy(registered: &Registered) -> Value {
             Action::Allow if policy.templates.is_empty() => "pass",
             Action::Allow => "protect",
         },
-        "packets": registered.used.packets.load(Ordering::Relaxed),
+        "packets": registered.usage.packets.load(Ordering::Relaxed),
     })
 }
 
-fn leaving(sa: &Outgoing) -> Value {
-    let mut value = association("out", &sa.id, &sa.about, &sa.used);
-    value["peer"] = sa.way.to.to_string().into();
+fn outgoing_sa(sa: &OutgoingSa) -> Value {
+    let mut value = association("out", &sa.id, &sa.info, &sa.usage);
+    value["peer"] = sa.endpoints.to.to_string().into();
     value["path_mtu"] = sa.mtu.load(Ordering::Relaxed).into();
     value
 }
 
-fn arriving(sa: &Incoming) -> Value {
-    let mut value = association("in", &sa.id, &sa.about, &sa.used);
+fn incoming_sa(sa: &IncomingSa) -> Value {
+    let mut value = association("in", &sa.id, &sa.info, &sa.usage);
     value["peer"] = sa.peer.to_string().into();
     value["replayed"] = sa.replayed.load(Ordering::Relaxed).into();
     value["forged"] = sa.forged.load(Ordering::Relaxed).into();
     value
 }
 
-fn association(direction: &str, id: &SaId, about: &About, used: &Use) -> Value {
+fn association(direction: &str, id: &SaId, info: &SaInfo, usage: &Usage) -> Value {
     json!({
         "direction": direction,
         "spi": format!("{:#010x}", id.spi),
-        "source": about.source.to_string(),
+        "source": info.source.to_string(),
         "destination": id.destination.to_string(),
         "peer": null,
-        "reqid": about.reqid,
-        "algorithm": about.algorithm,
-        "packets": used.packets.load(Ordering::Relaxed),
-        "bytes": used.bytes.load(Ordering::Relaxed),
+        "reqid": info.reqid,
+        "algorithm": info.algorithm,
+        "packets": usage.packets.load(Ordering::Relaxed),
+        "bytes": usage.bytes.load(Ordering::Relaxed),
         "replayed": 0,
         "forged": 0,
-        "age": seconds().saturating_sub(about.added),
+        "age": seconds().saturating_sub(info.added),
         "path_mtu": null,
     })
 }
 
-/// Source and destination, with ports where they count.
+/// Formats source and destination, with ports if they are restricted.
 fn selector(selector: &Selector) -> (String, String) {
     let side = |prefix: gantry_abi_xfrm::Prefix, port: gantry_abi_xfrm::Port| {
         let port = if port.mask == 0 { String::new() } else { format!(" port {}", port.value) };
@@ -220,7 +219,7 @@ fn selector(selector: &Selector) -> (String, String) {
     (side(selector.source, selector.source_port), side(selector.destination, selector.destination_port))
 }
 
-/// Which device did how much.
+/// Lists the requests and bytes of each device.
 fn devices(snapshot: &Snapshot) -> Vec<Value> {
     let rows = snapshot.rows.iter().filter_map(|row| Some((row, row.device.as_ref()?)));
     rows.map(|(row, (device, _))| {

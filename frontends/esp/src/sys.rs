@@ -1,4 +1,4 @@
-//! System calls that the crate `nix` has not, each as a function that takes slices.
+//! System calls that the crate `nix` lacks, each as a function that takes slices.
 
 #![allow(unsafe_code)]
 
@@ -15,63 +15,64 @@ const TUNSETIFF: c_ulong = 0x4004_54CA;
 const TUNSETOFFLOAD: c_ulong = 0x4004_54D0;
 const TUNSETVNETHDRSZ: c_ulong = 0x4004_54D8;
 
-/// Makes an open `/dev/net/tun` a device of this name, of IP packets behind a header of virtio-net, and says the name that it has.
+/// Attaches an open `/dev/net/tun` to the device `name`: IP packets behind a virtio-net header. Returns the name the kernel chose.
 pub(crate) fn tun(file: &File, name: &str, queues: bool) -> io::Result<String> {
-    // SAFETY: a structure of integers, of which zeros are a value.
+    // SAFETY: the structure has integer fields only, for which all zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name of a network device has at most 15 bytes"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "network device names have at most 15 bytes"));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = libc::c_char::from_ne_bytes([from]);
     }
     let several = if queues { libc::IFF_MULTI_QUEUE } else { 0 };
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several) as c_short;
-    // SAFETY: the kernel reads and writes the structure, whose size belongs to the request.
+    // SAFETY: the kernel reads and writes the structure, which has the size that the request expects.
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
     Ok(request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(byte.to_ne_bytes()[0])).collect())
 }
 
-/// How long the header before a packet is, and what the stack may leave to the device (`TUN_F_*`).
+/// Sets the length of the header before each packet, and the work that the stack may leave to the device (`TUN_F_*`).
 pub(crate) fn tun_offload(file: &File, header: usize, flags: u32) -> io::Result<()> {
     let header = c_int::try_from(header).unwrap_or(c_int::MAX);
-    // SAFETY: the kernel reads an integer.
+    // SAFETY: the kernel reads one integer.
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const header) })?;
     // SAFETY: the argument is a number.
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD as _, c_ulong::from(flags)) })
 }
 
-/// Opens a socket of netlink. The crate `nix` has no name for the protocol of XFRM.
+/// Opens a netlink socket. The crate `nix` has no name for the XFRM protocol.
 pub(crate) fn netlink(protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: the call takes three numbers and no memory.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
     done(fd)?;
-    // SAFETY: the call has just made the descriptor, which has no other owner.
+    // SAFETY: the call has just created the descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets an option of a socket that is an integer.
+/// Sets an integer option of a socket.
 pub(crate) fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let length = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: the kernel reads as many bytes as an integer has.
+    // SAFETY: the kernel reads `length` bytes, the size of the integer.
     done(unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), length) })
 }
 
-/// Reads an option of a socket that is an integer.
+/// Reads an integer option of a socket.
 pub(crate) fn option(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
     let (mut value, mut length): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
-    // SAFETY: the kernel writes at most as many bytes as an integer has.
+    // SAFETY: the kernel writes at most `length` bytes, the size of the integer.
     done(unsafe {
         libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
     })?;
     Ok(value)
 }
 
-/// Lets a program of classic BPF choose which socket of those that share a port gets a datagram (socket(7), SO_ATTACH_REUSEPORT_CBPF).
+/// Attaches a classic BPF program that picks the socket for each datagram among the sockets that share a port (socket(7),
+/// SO_ATTACH_REUSEPORT_CBPF).
 pub(crate) fn choose_by(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the kernel copies the program, which is as long as is said and lives as long as this call; it writes nothing.
+    // SAFETY: the kernel copies the program, which has the given length and outlives the call; the kernel writes nothing.
     done(unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

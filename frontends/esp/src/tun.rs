@@ -1,4 +1,4 @@
-//! The TUN device: packets that the stack leads into the tunnel, and those that leave it.
+//! The TUN device: packets that the stack routes into the tunnel, and packets out of it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
@@ -10,20 +10,19 @@ use smallvec::{SmallVec, smallvec};
 use crate::packet::offload::{HEADER, Offload};
 use crate::sys;
 
-/// What the stack may leave to the device (linux/if_tun.h): checksums, segments of TCP over IPv4 and IPv6 with marks of congestion, and
-/// segments of UDP, which Linux knows from 6.2 on.
+/// Work that the stack may leave to the device (linux/if_tun.h): checksums, TCP segmentation over IPv4 and IPv6 with ECN, and UDP
+/// segmentation, which Linux supports since 6.2.
 const CHECKSUM: u32 = 0x01;
 const TCP: u32 = 0x02 | 0x04 | 0x08;
 const UDP: u32 = 0x20 | 0x40;
 
-/// The most that one read gives: a packet of IP, and the header before it.
+/// Most bytes of one read: an IP packet, and the header before it.
 pub(crate) const LARGEST: usize = HEADER + 65_535 + 40;
 
-/// One queue of the device.
 #[derive(Debug)]
 pub(crate) struct Queue(File);
 
-/// Opens a device with so many queues. It is gone when they are closed.
+/// Opens a device with `queues` queues. The device disappears when they are closed.
 pub(crate) fn open(name: &str, queues: usize) -> io::Result<(String, Vec<Queue>)> {
     let mut name = name.to_owned();
     let open = || -> io::Result<Queue> {
@@ -38,13 +37,13 @@ pub(crate) fn open(name: &str, queues: usize) -> io::Result<(String, Vec<Queue>)
 }
 
 impl Queue {
-    /// Takes one packet out, into a buffer of [`LARGEST`] bytes: what the device says of it, and the packet. `None`: there is none.
+    /// Reads one packet into a buffer of [`LARGEST`] bytes. Returns its offload header and the packet; `None` if there is no packet.
     pub(crate) fn read<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<(Offload, &'b mut [u8])>> {
         loop {
             match (&self.0).read(buffer) {
                 Ok(length) => {
                     let Some((header, packet)) = buffer[..length].split_first_chunk_mut() else { return Ok(None) };
-                    // What was not offered does not come. If it does, the packet is left out: it is empty.
+                    // The stack uses only offloads that were offered. A packet with another one is dropped: it becomes empty.
                     let offload = Offload::read(header);
                     let packet = if offload.is_some() { packet } else { &mut [] };
                     return Ok(Some((offload.unwrap_or_default(), packet)));
@@ -56,7 +55,7 @@ impl Queue {
         }
     }
 
-    /// Gives the stack a packet, in pieces.
+    /// Hands the stack a packet, in pieces.
     pub(crate) fn write<'p>(
         &self,
         offload: &Offload,

@@ -1,4 +1,4 @@
-//! Sockets of ESP in UDP (RFC 3948): packets in trains, with the traffic class outside.
+//! Sockets of ESP in UDP (RFC 3948): bursts by GSO and GRO, with the traffic class of the outer header.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,13 +18,13 @@ use smallvec::{SmallVec, smallvec};
 use crate::sys;
 use crate::sys::messages::Messages;
 
-/// Bytes of a datagram, or of as many as the kernel has put together.
+/// Most bytes of a datagram, or of several that the kernel has merged.
 pub(crate) const LARGEST: usize = 65_535;
-/// Datagrams, perhaps of many packets each, that one receive takes.
+/// Datagrams that one receive takes, perhaps merged from many packets each.
 pub(crate) const RECEIVES: usize = 8;
-/// What the kernel may hold for a socket, in bytes: some thousand packets.
+/// Bytes that the kernel may buffer for a socket: some thousand packets.
 const BUFFER: usize = 8 << 20;
-/// Path MTU discovery as the kernel does it: fragment what is too long for the path that is known; or never, and refuse it (ip(7)).
+/// Path MTU discovery modes of the kernel (ip(7)): fragment packets that exceed the known path MTU, or refuse them.
 const PMTUDISC_DONT: c_int = 0;
 const PMTUDISC_DO: c_int = 2;
 
@@ -33,40 +33,42 @@ const PMTUDISC_DO: c_int = 2;
 pub(crate) struct Socket {
     fd: OwnedFd,
     is_v6: bool,
+    /// The port to which it is bound.
+    pub(crate) port: u16,
 }
 
-/// What was received: packets of one sender, one behind the other.
+/// Packets of one sender, back to back in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Bytes of all.
+    /// Bytes of all packets.
     pub(crate) bytes: usize,
-    /// Bytes of each but the last.
+    /// Bytes of each packet but the last.
     pub(crate) stride: usize,
-    /// Who sent them.
+    /// Sender of the packets.
     pub(crate) from: SocketAddr,
-    /// DSCP and ECN of the header around them.
+    /// DSCP and ECN of the outer header.
     pub(crate) class: u8,
 }
 
-/// From where to where datagrams go.
+/// Source and destination of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
-    /// One of this host's addresses; unspecified: the one that routes say.
+pub(crate) struct Endpoints {
+    /// One of this host's addresses; unspecified: the address that the routes select.
     pub(crate) from: IpAddr,
     pub(crate) to: SocketAddr,
 }
 
-/// What a router says of a packet that was sent.
+/// A router's report about a packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The path takes no more than so many bytes, headers of IP included.
-    Narrow { peer: IpAddr, mtu: usize },
-    /// Anything else, which the peer's silence says as well.
+    /// The path takes packets of at most `mtu` bytes, IP headers included.
+    PathMtu { peer: IpAddr, mtu: usize },
+    /// Any other report. The peer's silence says the same.
     Other,
 }
 
 impl Socket {
-    /// Binds to an address, as one of those that share it.
+    /// Binds to an address that several sockets share.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let is_v6 = address.is_ipv6();
         let family = if is_v6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
@@ -74,21 +76,20 @@ impl Socket {
         let fd = socket::socket(family, SockType::Datagram, flags, None)?;
         setsockopt(&fd, sockopt::ReusePort, &true)?;
         setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK)?;
-        // Who may not have more than others has what all have.
+        // Without the privilege to exceed the limit, the default sizes remain.
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &BUFFER);
         let _ = setsockopt(&fd, sockopt::SndBufForce, &BUFFER);
-        let (level, errors, class) = if is_v6 {
-            (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, libc::IPV6_RECVTCLASS)
+        let (level, options) = if is_v6 {
+            (libc::IPPROTO_IPV6, [libc::IPV6_RECVERR, libc::IPV6_RECVTCLASS, libc::IPV6_RECVPKTINFO])
         } else {
-            (libc::IPPROTO_IP, libc::IP_RECVERR, libc::IP_RECVTOS)
+            (libc::IPPROTO_IP, [libc::IP_RECVERR, libc::IP_RECVTOS, libc::IP_PKTINFO])
         };
-        sys::set_option(&fd, level, errors, 1)?;
-        sys::set_option(&fd, level, class, 1)?;
+        options.into_iter().try_for_each(|option| sys::set_option(&fd, level, option, 1))?;
         setsockopt(&fd, sockopt::UdpGroSegment, &true)?;
         if is_v6 {
             setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
         }
-        let socket = Self { fd, is_v6 };
+        let socket = Self { fd, is_v6, port: address.port() };
         socket.discover(PMTUDISC_DO)?;
         socket::bind(socket.fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         Ok(socket)
@@ -103,21 +104,27 @@ impl Socket {
         sys::set_option(&self.fd, level, option, how)
     }
 
-    /// Sends one packet, in fragments where the path takes less. One thread sends by a socket. `false`: the socket is full.
-    pub(crate) fn send_cut(&self, packet: &[u8], way: &Way, class: u8) -> io::Result<bool> {
+    /// Sends packets like [`send`](Self::send), which this host or a router may fragment. Only one thread sends on a socket.
+    pub(crate) fn send_fragmentable(
+        &self,
+        packets: &[u8],
+        stride: usize,
+        endpoints: &Endpoints,
+        class: u8,
+    ) -> io::Result<bool> {
         self.discover(PMTUDISC_DONT)?;
-        let sent = self.send(packet, packet.len(), way, class);
+        let sent = self.send(packets, stride, endpoints, class);
         self.discover(PMTUDISC_DO)?;
         sent
     }
 
-    /// Sends packets of `stride` bytes each, of which the last may have less, in one call. `false`: the socket is full.
-    pub(crate) fn send(&self, packets: &[u8], stride: usize, way: &Way, class: u8) -> io::Result<bool> {
+    /// Sends packets of `stride` bytes each in one call; the last one may be shorter. `false`: the socket is full.
+    pub(crate) fn send(&self, packets: &[u8], stride: usize, endpoints: &Endpoints, class: u8) -> io::Result<bool> {
         let (segment, class_v6) = (stride as u16, c_int::from(class));
         let class = if self.is_v6 { ControlMessage::Ipv6TClass(&class_v6) } else { ControlMessage::Ipv4Tos(&class) };
         let (v4, v6);
         let mut controls: SmallVec<[ControlMessage<'_>; 3]> = smallvec![class];
-        match way.from {
+        match endpoints.from {
             from if from.is_unspecified() => {}
             IpAddr::V4(from) => {
                 let address = libc::in_addr { s_addr: from.to_bits().to_be() };
@@ -132,7 +139,7 @@ impl Socket {
         if packets.len() > stride {
             controls.push(ControlMessage::UdpGsoSegments(&segment));
         }
-        let (to, pieces) = (SockaddrStorage::from(way.to), [IoSlice::new(packets)]);
+        let (to, pieces) = (SockaddrStorage::from(endpoints.to), [IoSlice::new(packets)]);
         loop {
             return match socket::sendmsg(self.fd.as_raw_fd(), &pieces, &controls, MsgFlags::empty(), Some(&to)) {
                 Ok(_) => Ok(true),
@@ -143,7 +150,7 @@ impl Socket {
         }
     }
 
-    /// Takes what has come into `buffer`, [`LARGEST`] bytes for each receive. What was received is in `into` then.
+    /// Receives into `buffer`, [`LARGEST`] bytes for each receive. `into` then describes the received packets.
     pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
         let controls = if self.is_v6 {
             [(libc::IPPROTO_IPV6, libc::IPV6_TCLASS), GRO]
@@ -161,7 +168,7 @@ impl Socket {
             let bytes = messages.bytes(at);
             let class = class.and_then(|class| u8::try_from(class & 0xFF).ok()).unwrap_or(0);
             let stride = stride.and_then(|stride| usize::try_from(stride).ok()).unwrap_or(bytes).max(1);
-            // One without a sender has no bytes, so that the others keep their places.
+            // A datagram without a sender counts as empty, so that the others keep their places.
             let from = messages.address(at);
             let bytes = if from.is_some() { bytes } else { 0 };
             received.push(Received { bytes, stride, from: from.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into()), class });
@@ -169,7 +176,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Takes one report of routers on the way out of the socket; `None` when there are no more.
+    /// Takes one router report from the socket's error queue; `None` if there are no more.
     pub(crate) fn report(&self) -> io::Result<Option<Report>> {
         let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, libc::sock_extended_err);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
@@ -179,7 +186,7 @@ impl Socket {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // Whom the packet was for.
+        // Destination of the packet.
         let peer = message.address.as_ref().and_then(address).map(|address| address.ip());
         let mtu = message.cmsgs().into_iter().flatten().find_map(|control| match control {
             ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
@@ -188,7 +195,7 @@ impl Socket {
             _ => None,
         });
         Ok(Some(match (peer, mtu) {
-            (Some(peer), Some(mtu)) => Report::Narrow { peer, mtu },
+            (Some(peer), Some(mtu)) => Report::PathMtu { peer, mtu },
             _ => Report::Other,
         }))
     }
@@ -200,13 +207,13 @@ impl AsFd for Socket {
     }
 }
 
-/// Where the kernel says how long the datagrams are that it has put together (linux/udp.h).
+/// Control message by which the kernel tells the length of each datagram that it has merged (linux/udp.h).
 const GRO: (c_int, c_int) = (libc::SOL_UDP, libc::UDP_GRO);
 
-/// What a thread needs to receive.
+/// Buffers of a receiving thread.
 pub(crate) struct Receiver {
     messages: Messages,
-    /// What the last receive brought, each in [`LARGEST`] bytes of the buffer.
+    /// Result of the last receive, each in [`LARGEST`] bytes of the buffer.
     pub(crate) received: Vec<Received>,
 }
 
@@ -216,7 +223,33 @@ impl Receiver {
     }
 }
 
-/// The path MTU that the kernel knows for a peer; `None` where it has no route.
+impl Receiver {
+    /// Returns the address of this host to which a datagram of the last receive was sent.
+    pub(crate) fn destination(&self, at: usize) -> Option<IpAddr> {
+        // The header's address is the last member of `struct in_pktinfo`, and the first of `struct in6_pktinfo`.
+        let v4 = || self.messages.control_bytes(at, libc::IPPROTO_IP, libc::IP_PKTINFO)?.last_chunk::<4>();
+        let v6 = || self.messages.control_bytes(at, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)?.first_chunk::<16>();
+        v4().map(|octets| IpAddr::from(*octets)).or_else(|| v6().map(|octets| IpAddr::from(*octets)))
+    }
+}
+
+/// Sends a datagram to a socket of this host in the name of its sender.
+pub(crate) fn pass_on(datagram: &[u8], from: SocketAddr, to: SocketAddr) -> io::Result<()> {
+    let (family, level, transparent) = if from.is_ipv6() {
+        (AddressFamily::Inet6, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT)
+    } else {
+        (AddressFamily::Inet, libc::IPPROTO_IP, libc::IP_TRANSPARENT)
+    };
+    let fd = socket::socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+    setsockopt(&fd, sockopt::ReusePort, &true)?;
+    setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK)?;
+    sys::set_option(&fd, level, transparent, 1)?;
+    socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(from))?;
+    socket::sendto(fd.as_raw_fd(), datagram, &SockaddrStorage::from(to), MsgFlags::empty())?;
+    Ok(())
+}
+
+/// Returns the path MTU that the kernel knows for a peer; `None` if it has no route.
 pub(crate) fn path_mtu(peer: SocketAddr) -> Option<usize> {
     let is_v6 = peer.is_ipv6();
     let family = if is_v6 { AddressFamily::Inet6 } else { AddressFamily::Inet };

@@ -1,4 +1,4 @@
-//! The thread that receives changes of guards, routes and addresses by other programs, and puts guards and routes back. It does nothing else.
+//! The thread that watches for changes of guards, routes and addresses by other programs, and restores guards and routes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::route::{Changes, Routes};
 use crate::shared::{Shared, lock};
 
-/// Milliseconds from one attempt to put something back to the next.
-const AGAIN: u16 = 500;
+/// Milliseconds between two attempts to restore something.
+const RETRY: u16 = 500;
 
-/// The thread's own.
 pub(crate) struct Watch {
     pub(crate) changes: Changes,
     pub(crate) routes: Arc<Mutex<Routes>>,
@@ -23,19 +22,21 @@ impl Watch {
     /// Watches until the process ends.
     ///
     /// # Errors
-    /// It cannot wait.
+    /// The thread cannot wait for the sockets.
     pub(crate) fn run(self) -> io::Result<()> {
         let mut is_behind = false;
         loop {
             let mut fds: Vec<_> = self.changes.all().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-            match poll(&mut fds, if is_behind { PollTimeout::from(AGAIN) } else { PollTimeout::NONE }) {
+            match poll(&mut fds, if is_behind { PollTimeout::from(RETRY) } else { PollTimeout::NONE }) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
             }
             let mut routes = lock(&self.routes);
             let (addresses, mut done) = routes.restore(&self.changes);
             if addresses {
-                done = done.and(routes.own().map(|own| self.shared.set_own(own)));
+                done = done.and(
+                    routes.local_addresses().map(|local_addresses| self.shared.set_local_addresses(local_addresses)),
+                );
             }
             self.shared.set_guards(routes.guards());
             is_behind = done.is_err();

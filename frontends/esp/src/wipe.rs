@@ -1,13 +1,13 @@
-//! Leaves no key on the stack of a thread that has worked with it.
+//! Wipes keys from the stack of a thread.
 
-/// Bytes of the stack that a burst of packets, or a request of a daemon, may use.
+/// Bytes of stack that processing a burst of packets or a daemon's request may use.
 const DEPTH: usize = 128 << 10;
 
-/// Overwrites the stack below the caller. Functions that have returned leave spilled registers there: those of ChaCha20 in AWS-LC hold a key.
+/// Overwrites the stack below the caller, where functions that have returned leave spilled registers. AWS-LC's ChaCha20 spills a key.
 #[inline(never)]
-#[allow(clippy::large_stack_arrays, reason = "the stack is what it is about")]
+#[allow(clippy::large_stack_arrays, reason = "fills a part of the stack on purpose")]
 pub(crate) fn overwrite_stack() {
     let mut zeros = [0_u8; DEPTH];
-    // Whoever has the address may look at them: the compiler cannot leave the zeros out.
+    // Keeps the compiler from removing the zeros.
     std::hint::black_box(&mut zeros);
 }

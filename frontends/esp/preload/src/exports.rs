@@ -1,5 +1,5 @@
-//! The functions that programs call. Each looks whether the descriptor leads to the server, and otherwise calls its namesake
-//! of the C library with the same arguments. The `__*_chk` functions are what `_FORTIFY_SOURCE` makes of their likes.
+//! The functions that programs call. Each one handles descriptors that lead to the server, and otherwise calls its namesake
+//! in the C library with the same arguments. `_FORTIFY_SOURCE` replaces some functions by their `__*_chk` variants.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -14,17 +14,17 @@ const NETLINK_EXT_ACK: c_int = 11;
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    if domain == libc::AF_NETLINK && protocol == libc::NETLINK_XFRM && server::wanted() {
+    if domain == libc::AF_NETLINK && protocol == libc::NETLINK_XFRM && server::is_enabled() {
         return server::open(kind & (libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK));
     }
-    // SAFETY: `socket` has no conditions.
+    // SAFETY: `socket` has no preconditions.
     unsafe { real::socket(domain, kind, protocol) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     if let Some(socket) = sockets::find(fd) {
-        // SAFETY: the address is as long as the program says.
+        // SAFETY: the program passes an address of `length` bytes.
         let Some(address) = (unsafe { netlink_address(address, length) }) else {
             return fail(libc::EINVAL) as c_int;
         };
@@ -32,10 +32,10 @@ unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length: so
             socket.port.store(address.nl_pid, Ordering::Relaxed);
         }
         socket.groups.store(address.nl_groups, Ordering::Relaxed);
-        server::tell(fd, socket);
+        server::send_settings(fd, socket);
         return 0;
     }
-    if server::wanted() {
+    if server::is_enabled() {
         // SAFETY: the arguments are those of `bind`.
         return unsafe { udp::bind(fd, address, length) };
     }
@@ -46,8 +46,8 @@ unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length: so
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     if sockets::find(fd).is_some() {
-        // It leads to the kernel, port 0, already.
-        // SAFETY: the address is as long as the program says.
+        // The socket already leads to the kernel, port 0.
+        // SAFETY: the program passes an address of `length` bytes.
         let address = unsafe { netlink_address(address, length) };
         return if address.is_some_and(|address| address.nl_pid == 0) { 0 } else { fail(libc::ECONNREFUSED) as c_int };
     }
@@ -62,7 +62,7 @@ unsafe extern "C-unwind" fn getsockname(fd: c_int, address: *mut sockaddr, lengt
             return fail(libc::EFAULT) as c_int;
         }
         let (port, groups) = (socket.port.load(Ordering::Relaxed), socket.groups.load(Ordering::Relaxed));
-        // SAFETY: the length is the program's to read and write, and the address as long as it says.
+        // SAFETY: the program lets `length` be read and written, and the address has room for `*length` bytes.
         unsafe { *length = netlink::kernel_address(port, groups, address.cast(), *length) };
         return 0;
     }
@@ -84,11 +84,11 @@ unsafe extern "C-unwind" fn setsockopt(
         if value.is_null() || (length as usize) < size_of::<c_int>() {
             return fail(libc::EINVAL) as c_int;
         }
-        // SAFETY: the value has as many bytes. It need not be aligned.
+        // SAFETY: the value has at least the size of an integer, checked above; it may be unaligned.
         return set_netlink_option(fd, socket, name, unsafe { value.cast::<c_int>().read_unaligned() });
     }
     if matches!(level, libc::SOL_UDP | libc::IPPROTO_IP | libc::IPPROTO_IPV6)
-        && server::wanted()
+        && server::is_enabled()
         // SAFETY: the arguments are those of `setsockopt`.
         && let Some(result) = unsafe { udp::set_option(fd, level, name, value, length) }
     {
@@ -101,7 +101,7 @@ unsafe extern "C-unwind" fn setsockopt(
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer is as long as the program says.
+        // SAFETY: the program passes a buffer of `length` bytes.
         Some(socket) => unsafe { send_one(socket, buffer, length, flags) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::send(fd, buffer, length, flags) },
@@ -118,7 +118,7 @@ unsafe extern "C-unwind" fn sendto(
     size: socklen_t,
 ) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer is as long as the program says.
+        // SAFETY: the program passes a buffer of `length` bytes.
         Some(socket) => unsafe { send_one(socket, buffer, length, flags) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::sendto(fd, buffer, length, flags, to, size) },
@@ -129,7 +129,7 @@ unsafe extern "C-unwind" fn sendto(
 unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     match sockets::find(fd) {
         Some(_) if message.is_null() => fail(libc::EFAULT),
-        // SAFETY: the message is the program's, for `sendmsg`.
+        // SAFETY: the message is one that the program passes to `sendmsg`.
         Some(socket) => unsafe { netlink::send(socket, &*message, flags) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::sendmsg(fd, message, flags) },
@@ -139,7 +139,7 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer is as long as the program says.
+        // SAFETY: the program passes a buffer of `length` bytes.
         Some(socket) => unsafe { send_one(socket, buffer, length, 0) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::write(fd, buffer, length) },
@@ -149,7 +149,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer is as long as the program says.
+        // SAFETY: the program passes a buffer of `length` bytes.
         Some(socket) => unsafe { receive_one(socket, buffer, length, flags, None) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::recv(fd, buffer, length, flags) },
@@ -166,7 +166,7 @@ unsafe extern "C-unwind" fn recvfrom(
     size: *mut socklen_t,
 ) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer and the room for an address are as long as the program says.
+        // SAFETY: the program passes a buffer of `length` bytes, and room for an address of `*size` bytes.
         Some(socket) => unsafe { receive_one(socket, buffer, length, flags, Some((from, size))) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::recvfrom(fd, buffer, length, flags, from, size) },
@@ -177,7 +177,7 @@ unsafe extern "C-unwind" fn recvfrom(
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     match sockets::find(fd) {
         Some(_) if message.is_null() => fail(libc::EFAULT),
-        // SAFETY: the message is the program's, for `recvmsg`, which no other thread uses meanwhile.
+        // SAFETY: the message is one that the program passes to `recvmsg`, and no other thread uses it meanwhile.
         Some(socket) => unsafe { netlink::receive(socket, &mut *message, flags) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::recvmsg(fd, message, flags) },
@@ -187,7 +187,7 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer is as long as the program says.
+        // SAFETY: the program passes a buffer of `length` bytes.
         Some(socket) => unsafe { receive_one(socket, buffer, length, 0, None) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::read(fd, buffer, length) },
@@ -203,9 +203,9 @@ unsafe extern "C-unwind" fn __recv_chk(
     flags: c_int,
 ) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer has the length, because it has the room.
+        // SAFETY: the buffer has `room` bytes, at least `length`.
         Some(socket) if length <= room => unsafe { receive_one(socket, buffer, length, flags, None) },
-        // SAFETY: the arguments are the program's. The function ends a program whose buffer is too short.
+        // SAFETY: the arguments are the program's. The function aborts a program whose buffer is too short.
         _ => unsafe { real::__recv_chk(fd, buffer, length, room, flags) },
     }
 }
@@ -221,9 +221,9 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
     size: *mut socklen_t,
 ) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer has the length, because it has the room; the address is as long as the program says.
+        // SAFETY: the buffer has `room` bytes, at least `length`; the address has room for `*size` bytes.
         Some(socket) if length <= room => unsafe { receive_one(socket, buffer, length, flags, Some((from, size))) },
-        // SAFETY: the arguments are the program's. The function ends a program whose buffer is too short.
+        // SAFETY: the arguments are the program's. The function aborts a program whose buffer is too short.
         _ => unsafe { real::__recvfrom_chk(fd, buffer, length, room, flags, from, size) },
     }
 }
@@ -231,14 +231,14 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t {
     match sockets::find(fd) {
-        // SAFETY: the buffer has the length, because it has the room.
+        // SAFETY: the buffer has `room` bytes, at least `length`.
         Some(socket) if length <= room => unsafe { receive_one(socket, buffer, length, 0, None) },
-        // SAFETY: the arguments are the program's. The function ends a program whose buffer is too short.
+        // SAFETY: the arguments are the program's. The function aborts a program whose buffer is too short.
         _ => unsafe { real::__read_chk(fd, buffer, length, room) },
     }
 }
 
-/// An option of SOL_NETLINK. Those that say how the kernel is to behave succeed.
+/// Handles an option of SOL_NETLINK. Options for the behaviour of the kernel succeed without effect.
 fn set_netlink_option(fd: c_int, socket: &Socket, name: c_int, value: c_int) -> c_int {
     match name {
         libc::NETLINK_ADD_MEMBERSHIP | libc::NETLINK_DROP_MEMBERSHIP => {
@@ -249,17 +249,19 @@ fn set_netlink_option(fd: c_int, socket: &Socket, name: c_int, value: c_int) -> 
             } else {
                 socket.groups.fetch_and(!group, Ordering::Relaxed);
             }
-            server::tell(fd, socket);
+            server::send_settings(fd, socket);
         }
         NETLINK_EXT_ACK => {
             socket.texts.store(value != 0, Ordering::Relaxed);
-            server::tell(fd, socket);
+            server::send_settings(fd, socket);
         }
         _ => {}
     }
     0
 }
 
+/// Sends one buffer.
+///
 /// # Safety
 ///
 /// `buffer` has `length` bytes.
@@ -269,9 +271,11 @@ unsafe fn send_one(socket: &Socket, buffer: *const c_void, length: size_t, flags
     unsafe { netlink::send(socket, &message_of(&mut part), flags) }
 }
 
+/// Receives into one buffer.
+///
 /// # Safety
 ///
-/// `buffer` has `length` bytes, and an address the room that its size says.
+/// `buffer` has `length` bytes, and the address has room for `*size` bytes.
 unsafe fn receive_one(
     socket: &Socket,
     buffer: *mut c_void,
@@ -283,13 +287,13 @@ unsafe fn receive_one(
     let mut message = message_of(&mut part);
     let from = from.filter(|(from, size)| !from.is_null() && !size.is_null());
     if let Some((from, size)) = from {
-        // SAFETY: the size is the program's to be read.
+        // SAFETY: the program lets `size` be read.
         (message.msg_name, message.msg_namelen) = (from.cast(), unsafe { *size });
     }
-    // SAFETY: the message has one buffer, and room for an address as long as it says.
+    // SAFETY: the message has one buffer, and room for an address of the given length.
     let received = unsafe { netlink::receive(socket, &mut message, flags) };
     if let Some((_, size)) = from.filter(|_| received >= 0) {
-        // SAFETY: the size is the program's to be written.
+        // SAFETY: the program lets `size` be written.
         unsafe { *size = message.msg_namelen };
     }
     received
@@ -302,7 +306,7 @@ fn message_of(part: &mut iovec) -> msghdr {
     message
 }
 
-/// `struct sockaddr_nl`, if it is one.
+/// Reads `struct sockaddr_nl`; `None` for an address of another family or length.
 ///
 /// # Safety
 ///
@@ -311,7 +315,7 @@ unsafe fn netlink_address(address: *const sockaddr, length: socklen_t) -> Option
     if address.is_null() || (length as usize) < size_of::<sockaddr_nl>() {
         return None;
     }
-    // SAFETY: as many bytes are there. The address need not be aligned.
+    // SAFETY: the address has at least the size of the structure, checked above; it may be unaligned.
     let address = unsafe { address.cast::<sockaddr_nl>().read_unaligned() };
     (c_int::from(address.nl_family) == libc::AF_NETLINK).then_some(address)
 }

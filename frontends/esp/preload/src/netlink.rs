@@ -8,24 +8,24 @@ use gantry_abi_xfrm::{Header, frames};
 use libc::{iovec, msghdr, sockaddr_nl, socklen_t};
 
 use crate::server::{self, PATIENCE_MS};
-use crate::sockets::{MOST_WAITING, Socket};
+use crate::sockets::{MAX_UNANSWERED, Socket};
 use crate::{errno, fail, real};
 
-/// Sends a datagram of netlink, whose address and control messages do not count.
+/// Sends a netlink datagram. Its address and control messages are ignored.
 ///
 /// # Safety
 ///
-/// `message` is one that `sendmsg` would take.
+/// `message` is valid for `sendmsg`.
 pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> isize {
     // SAFETY: a `msghdr` consists of integers and pointers, for which zeros are valid.
     let mut plain: msghdr = unsafe { std::mem::zeroed() };
     (plain.msg_iov, plain.msg_iovlen) = (message.msg_iov, message.msg_iovlen);
-    if socket.parked.load(Ordering::Acquire) && !server::renew(socket) {
+    if socket.is_silent.load(Ordering::Acquire) && !server::renew(socket) {
         return fail(libc::ECONNREFUSED);
     }
     for _ in 0..2 {
-        // A request is remembered before it is sent, because the answer may come before `sendmsg` returns.
-        // SAFETY: the caller's buffers are there to be sent.
+        // A request is remembered before it is sent, because the answer may arrive before `sendmsg` returns.
+        // SAFETY: the caller passes buffers that may be read.
         unsafe {
             each_header(message, usize::MAX, |header| {
                 if wants_answer(header) {
@@ -42,7 +42,7 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
         // SAFETY: as above.
         unsafe { each_header(message, usize::MAX, |header| socket.forget(header.sequence)) };
         let (again, otherwise) = match why {
-            // A request to the kernel never meets a full queue.
+            // On a real netlink socket a request to the kernel never finds a full queue.
             libc::EAGAIN => (server::wait(socket.descriptor(), libc::POLLOUT, PATIENCE_MS) > 0, libc::ENOBUFS),
             libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => (server::renew(socket), libc::ECONNREFUSED),
             other => (false, other),
@@ -54,18 +54,18 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
     fail(libc::ENOBUFS)
 }
 
-/// Receives a datagram of netlink. The sender's address is that of the kernel, and there are no control messages.
+/// Receives a netlink datagram. The sender's address is that of the kernel, and there are no control messages.
 ///
 /// # Safety
 ///
-/// `message` is one that `recvmsg` would take.
+/// `message` is valid for `recvmsg`.
 pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
     let descriptor = socket.descriptor();
-    // SAFETY: this command of `fcntl` has no conditions.
+    // SAFETY: this command of `fcntl` has no preconditions.
     let nonblocking =
         flags & libc::MSG_DONTWAIT != 0 || unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
-    while !nonblocking && socket.parked.load(Ordering::Acquire) && !server::renew(socket) {
-        // Nothing comes, but a signal may.
+    while !nonblocking && socket.is_silent.load(Ordering::Acquire) && !server::renew(socket) {
+        // No message arrives here, but a signal may.
         if server::wait(descriptor, libc::POLLIN, PATIENCE_MS) < 0 {
             return -1;
         }
@@ -79,7 +79,7 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
         (message.msg_name, message.msg_namelen) = (name, name_length);
         if received > 0 || (received == 0 && flags & libc::MSG_TRUNC == 0 && room(message) == 0) {
             if flags & libc::MSG_PEEK == 0 {
-                // SAFETY: `recvmsg` has written so many bytes.
+                // SAFETY: `recvmsg` has written `received` bytes.
                 unsafe {
                     each_header(message, received.cast_unsigned(), |header| {
                         if ends_answer(header) {
@@ -88,16 +88,16 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
                     });
                 };
             }
-            // SAFETY: the program's room for an address is as long as it says.
+            // SAFETY: the program's address has room for `name_length` bytes.
             message.msg_namelen = unsafe { kernel_address(0, 0, name, name_length) };
             return received;
         }
         let ended = received == 0 || errno() == libc::ECONNRESET;
         if ended {
-            // SAFETY: the buffers are the caller's, as is the room for an address.
+            // SAFETY: the buffers and the room for an address are the caller's.
             return unsafe { end(socket, message, flags) };
         }
-        let answer_is_due = nonblocking && !waited && errno() == libc::EAGAIN && socket.waiting().next().is_some();
+        let answer_is_due = nonblocking && !waited && errno() == libc::EAGAIN && socket.unanswered().next().is_some();
         if !answer_is_due {
             return -1;
         }
@@ -108,7 +108,7 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
     }
 }
 
-/// Writes `struct sockaddr_nl`, as far as there is room, and returns its length.
+/// Writes `struct sockaddr_nl`, truncated to the room, and returns its full length.
 ///
 /// # Safety
 ///
@@ -129,15 +129,16 @@ pub(crate) unsafe fn kernel_address(port: u32, groups: u32, to: *mut c_void, roo
 /// Bytes of NLMSG_ERROR: two headers and a number.
 const REFUSAL: usize = 16 + 4 + 16;
 
-/// The server has gone. Requests without answer are refused in one datagram; without them, messages may have been lost.
+/// Handles the end of the server. Refuses all unanswered requests in one datagram. Without such requests it reports
+/// that messages may be lost.
 ///
 /// # Safety
 ///
-/// `message` is one that `recvmsg` would take.
+/// `message` is valid for `recvmsg`.
 unsafe fn end(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
-    let mut refusals = [0; REFUSAL * MOST_WAITING];
+    let mut refusals = [0; REFUSAL * MAX_UNANSWERED];
     let mut length = 0;
-    for (sequence, refusal) in socket.waiting().zip(refusals.chunks_exact_mut(REFUSAL)) {
+    for (sequence, refusal) in socket.unanswered().zip(refusals.chunks_exact_mut(REFUSAL)) {
         write_refusal(refusal, sequence, socket.port.load(Ordering::Relaxed));
         length += REFUSAL;
     }
@@ -150,22 +151,22 @@ unsafe fn end(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
         return fail(libc::ENOBUFS);
     }
     let mut rest = &refusals[..length];
-    // SAFETY: the caller's buffers are there to be written.
+    // SAFETY: the caller passes buffers that may be written.
     for part in unsafe { parts(message) } {
         let count = part.iov_len.min(rest.len());
-        // SAFETY: a buffer of the caller has `iov_len` bytes, and does not overlap this function's.
+        // SAFETY: a buffer of the caller has `iov_len` bytes, and does not overlap that of this function.
         unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), part.iov_base.cast(), count) };
         rest = &rest[count..];
     }
     message.msg_flags = if rest.is_empty() { 0 } else { libc::MSG_TRUNC };
     message.msg_controllen = 0;
-    // SAFETY: the program's room for an address is as long as it says.
+    // SAFETY: the program's address has room for `msg_namelen` bytes.
     message.msg_namelen = unsafe { kernel_address(0, 0, message.msg_name, message.msg_namelen) };
     let written = if flags & libc::MSG_TRUNC != 0 { length } else { length - rest.len() };
     written.cast_signed()
 }
 
-/// NLMSG_ERROR with ECONNREFUSED.
+/// Writes NLMSG_ERROR with ECONNREFUSED.
 fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
     let flags = flag::CAPPED;
     let refused = (-libc::ECONNREFUSED).to_ne_bytes();
@@ -187,8 +188,8 @@ fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
     }
 }
 
-/// Whether a request that succeeds is answered. One that fails always is, so MIGRATE counts, which a server refuses:
-/// libreswan asks by it whether the kernel can do that, and looks for the answer at once.
+/// Returns whether a successful request is answered. A failing one always is, so MIGRATE counts, which a server
+/// refuses: libreswan uses it to probe the kernel, and expects the answer at once.
 fn wants_answer(header: Header) -> bool {
     let asks = matches!(
         header.kind,
@@ -204,35 +205,37 @@ fn wants_answer(header: Header) -> bool {
     header.flags & flag::REQUEST != 0 && (asks || header.wants_ack())
 }
 
-/// Whether nothing follows a message in answer to its request.
+/// Returns whether a message is the last one in answer to its request.
 fn ends_answer(header: Header) -> bool {
     matches!(header.kind, number::ERROR | number::DONE) || header.flags & flag::MULTI == 0
 }
 
-/// Calls `act` for the header of each message in the first `length` bytes. A message begins in each buffer.
+/// Calls `act` for the header of each message in the first `length` bytes. Each buffer starts with a header.
 ///
 /// # Safety
 ///
-/// The buffers of `message` have been written, at least their first `length` bytes together.
+/// The buffers of `message` are initialized, at least their first `length` bytes together.
 unsafe fn each_header(message: &msghdr, mut length: usize, mut act: impl FnMut(Header)) {
-    // SAFETY: the caller promises the buffers.
+    // SAFETY: the caller guarantees the buffers.
     for part in unsafe { parts(message) } {
         let count = part.iov_len.min(length);
         length -= count;
         if !part.iov_base.is_null() && count > 0 {
-            // SAFETY: a buffer has `iov_len` bytes, the first `count` of which are written.
+            // SAFETY: a buffer has `iov_len` bytes, of which the first `count` are initialized.
             let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), count) };
             frames(bytes).for_each(|frame| act(frame.header));
         }
     }
 }
 
-/// Bytes that the buffers have.
+/// Returns the total length of the buffers.
 fn room(message: &msghdr) -> usize {
-    // SAFETY: the array of buffers is the caller's of `recvmsg`, which has just read it.
+    // SAFETY: the caller passed this array of buffers to `recvmsg`, which has just read it.
     unsafe { parts(message) }.iter().map(|part| part.iov_len).sum()
 }
 
+/// Returns the buffers of a message.
+///
 /// # Safety
 ///
 /// `msg_iov` has `msg_iovlen` entries.
@@ -240,6 +243,6 @@ unsafe fn parts(message: &msghdr) -> &[iovec] {
     if message.msg_iov.is_null() || message.msg_iovlen == 0 {
         return &[];
     }
-    // SAFETY: the caller promises so many entries.
+    // SAFETY: the caller guarantees `msg_iovlen` entries.
     unsafe { std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen) }
 }

@@ -1,5 +1,5 @@
-//! The functions that this library stands before, as the next library in the order of symbols has them. The address of each
-//! is looked up at its first call. The ABI is "C-unwind", because the cancellation of a thread unwinds through them.
+//! The C library's functions that this library overrides, as the next library in symbol order defines them. Each address is
+//! looked up at the first call. The ABI is "C-unwind", because the cancellation of a thread unwinds through them.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,16 +13,16 @@ macro_rules! functions {
             let mut address = ADDRESS.load(Ordering::Relaxed);
             if address.is_null() {
                 let name = concat!(stringify!($name), "\0");
-                // SAFETY: the name ends in a NUL, and RTLD_NEXT is a handle that `dlsym` knows.
+                // SAFETY: the name ends in a NUL, and `dlsym` accepts the handle RTLD_NEXT.
                 address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
                 if address.is_null() {
                     return crate::fail(libc::ENOSYS) as $result;
                 }
                 ADDRESS.store(address, Ordering::Relaxed);
             }
-            // SAFETY: the symbol is a function of the C library, whose prototype is this one.
+            // SAFETY: the symbol is a function of the C library with this prototype.
             let function: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { std::mem::transmute(address) };
-            // SAFETY: the caller's arguments are those that the function asks for.
+            // SAFETY: the caller passes valid arguments for the function.
             unsafe { function($($argument),*) }
         }
     )*};

@@ -1,4 +1,4 @@
-//! Connections to the server, and what it is told with the messages of `gantry_abi_xfrm::private`.
+//! Connections to the server, and notifications by the messages of `gantry_abi_xfrm::private`.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
@@ -9,44 +9,44 @@ use gantry_abi_xfrm::private;
 use crate::sockets::{self, Socket};
 use crate::{errno, fail, real};
 
-/// How long a server may take to accept a connection or to answer about a port, in milliseconds.
+/// The time that a server has to accept a connection or to answer about a port, in milliseconds.
 pub(crate) const PATIENCE_MS: c_int = 1000;
 
-/// Whether the variable is set, and not empty: XFRM is the server's then, even where no server is.
-pub(crate) fn wanted() -> bool {
+/// Returns whether the variable is set and not empty: XFRM then belongs to the server, even if none is running.
+pub(crate) fn is_enabled() -> bool {
     address().is_some()
 }
 
-/// A new XFRM socket, with SOCK_CLOEXEC and SOCK_NONBLOCK of `flags`.
+/// Opens an XFRM socket, with SOCK_CLOEXEC and SOCK_NONBLOCK of `flags`.
 pub(crate) fn open(flags: c_int) -> c_int {
     let Some(descriptor) = connect(flags) else {
-        // What `socket` gives on a kernel without XFRM, whatever the reason is.
+        // The result of `socket` on a kernel without XFRM, regardless of the reason.
         return fail(libc::EPROTONOSUPPORT) as c_int;
     };
-    // SAFETY: `getpid` has no conditions.
+    // SAFETY: `getpid` has no preconditions.
     let port = unsafe { libc::getpid() }.cast_unsigned();
     let Some(socket) = sockets::add(descriptor, port) else {
         close(descriptor);
         return fail(libc::EMFILE) as c_int;
     };
-    tell(descriptor, socket);
+    send_settings(descriptor, socket);
     descriptor
 }
 
-/// Connects to the server; `errno` says why it does not.
+/// Connects to the server; sets `errno` on failure.
 pub(crate) fn connect(flags: c_int) -> Option<c_int> {
     let address = address()?;
     let kind = libc::SOCK_SEQPACKET | (flags & libc::SOCK_CLOEXEC);
-    // SAFETY: `socket` has no conditions.
+    // SAFETY: `socket` has no preconditions.
     let descriptor = unsafe { real::socket(libc::AF_UNIX, kind, 0) };
     if descriptor < 0 {
         return None;
     }
-    // A server that hangs accepts nothing; the time for sending is also that for connecting.
-    let connected = patience(descriptor, PATIENCE_MS)
-        // SAFETY: the address is a whole one of its family, of this length.
+    // A hanging server accepts nothing; the send timeout also limits connecting.
+    let connected = set_send_timeout(descriptor, PATIENCE_MS)
+        // SAFETY: the address is a complete one of its family, with this length.
         && unsafe { real::connect(descriptor, (&raw const *address).cast(), size_of_val(address) as u32) } == 0
-        && patience(descriptor, 0)
+        && set_send_timeout(descriptor, 0)
         && (flags & libc::SOCK_NONBLOCK == 0 || set_nonblocking(descriptor));
     if !connected {
         let why = errno();
@@ -57,8 +57,8 @@ pub(crate) fn connect(flags: c_int) -> Option<c_int> {
     Some(descriptor)
 }
 
-/// Tells the server what the program has set on the socket.
-pub(crate) fn tell(descriptor: c_int, socket: &Socket) {
+/// Tells the server the program's settings of the socket.
+pub(crate) fn send_settings(descriptor: c_int, socket: &Socket) {
     let mut message = Message::<28>::new(private::SOCKET, 0);
     message.put(16, &socket.port.load(Ordering::Relaxed).to_ne_bytes());
     message.put(20, &socket.groups.load(Ordering::Relaxed).to_ne_bytes());
@@ -66,11 +66,12 @@ pub(crate) fn tell(descriptor: c_int, socket: &Socket) {
     message.send(descriptor);
 }
 
-/// Leads the socket to a server again, as the first one has gone, and all others that had found none. Whether there is one.
+/// Reconnects a socket whose server has disappeared, and then all other sockets without a server. Returns whether a server
+/// was found.
 pub(crate) fn renew(socket: &Socket) -> bool {
     let renewed = renew_one(socket);
     if renewed {
-        for other in sockets::all().filter(|other| other.parked.load(Ordering::Acquire) && other.is_there()) {
+        for other in sockets::all().filter(|other| other.is_silent.load(Ordering::Acquire) && other.is_valid()) {
             renew_one(other);
         }
     }
@@ -78,47 +79,47 @@ pub(crate) fn renew(socket: &Socket) -> bool {
 }
 
 fn renew_one(socket: &Socket) -> bool {
-    if socket.busy.swap(true, Ordering::AcqRel) {
-        // Another thread does it. A child of `fork` may wait for a thread that it has not, hence not forever.
+    if socket.is_replacing.swap(true, Ordering::AcqRel) {
+        // Another thread reconnects. The wait is bounded, because in a child of `fork` that thread may not exist.
         for _ in 0..PATIENCE_MS {
-            if !socket.busy.load(Ordering::Acquire) {
+            if !socket.is_replacing.load(Ordering::Acquire) {
                 break;
             }
             wait(-1, 0, 1);
         }
-        return !socket.parked.load(Ordering::Acquire);
+        return !socket.is_silent.load(Ordering::Acquire);
     }
     let descriptor = socket.descriptor();
-    // SAFETY: this command of `fcntl` has no conditions.
+    // SAFETY: this command of `fcntl` has no preconditions.
     let nonblocking = unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
     let flags = if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     let connection = connect(libc::SOCK_CLOEXEC | flags);
     if let Some(connection) = connection {
-        tell(connection, socket);
-        for sequence in socket.waiting() {
-            // The requests went with the old connection. The server refuses these, which answers them.
+        send_settings(connection, socket);
+        for sequence in socket.unanswered() {
+            // The requests were lost with the old connection. The server refuses these, which answers them.
             Message::<16>::new(private::LOST, sequence).send(connection);
         }
         replace(socket, connection);
-        socket.parked.store(false, Ordering::Release);
-    } else if !socket.parked.load(Ordering::Acquire) {
-        // A datagram socket without address: nothing comes, and poll says so. A SOCK_SEQPACKET socket would report POLLHUP.
-        // SAFETY: `socket` has no conditions.
+        socket.is_silent.store(false, Ordering::Release);
+    } else if !socket.is_silent.load(Ordering::Acquire) {
+        // A datagram socket without address never becomes readable. A SOCK_SEQPACKET socket would report POLLHUP.
+        // SAFETY: `socket` has no preconditions.
         let silent = unsafe { real::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | flags, 0) };
         if silent >= 0 {
             replace(socket, silent);
-            socket.parked.store(true, Ordering::Release);
+            socket.is_silent.store(true, Ordering::Release);
         }
     }
-    socket.busy.store(false, Ordering::Release);
+    socket.is_replacing.store(false, Ordering::Release);
     connection.is_some()
 }
 
-/// Makes the program's descriptor lead to `other`, and closes that.
+/// Makes the program's descriptor refer to `other`, and closes `other`.
 fn replace(socket: &Socket, other: c_int) {
     let descriptor = socket.descriptor();
-    socket.become_socket(other, || {
-        // SAFETY: this command of `fcntl` has no conditions.
+    socket.replace_socket(other, || {
+        // SAFETY: this command of `fcntl` has no preconditions.
         let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
         let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
         // SAFETY: both are descriptors of this library; the program's keeps its number.
@@ -127,13 +128,14 @@ fn replace(socket: &Socket, other: c_int) {
     close(other);
 }
 
-/// The address of the server; `None` without the variable. A path that is too long for one leads nowhere.
+/// Returns the address of the server; `None` without the variable. A path that is too long gives an address without a
+/// server.
 fn address() -> Option<&'static libc::sockaddr_un> {
     static ADDRESS: OnceLock<Option<libc::sockaddr_un>> = OnceLock::new();
     let address = ADDRESS.get_or_init(|| {
         // SAFETY: the name ends in a NUL.
         let value = unsafe { libc::getenv(c"GANTRY_XFRM".as_ptr()) };
-        if value.is_null() || gantry_rights::borrowed() {
+        if value.is_null() || gantry_rights::has_elevated_rights() {
             return None;
         }
         // SAFETY: a value of the environment ends in a NUL, and is copied before the program may change it.
@@ -161,7 +163,7 @@ impl<const N: usize> Message<N> {
         message
     }
 
-    /// Writes at a place; what would be behind the end is left out.
+    /// Writes bytes at an offset, truncated at the end.
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         for (to, from) in self.0.iter_mut().skip(at).zip(bytes) {
             *to = *from;
@@ -169,35 +171,36 @@ impl<const N: usize> Message<N> {
     }
 
     pub(crate) fn send(&self, descriptor: c_int) -> bool {
-        // SAFETY: the bytes are there, as many as said.
+        // SAFETY: the array has `N` bytes.
         unsafe { real::send(descriptor, (&raw const self.0).cast(), N, libc::MSG_NOSIGNAL) == N.cast_signed() }
     }
 }
 
-/// Limits the time that connecting and sending may take; 0 is no limit.
-fn patience(descriptor: c_int, milliseconds: c_int) -> bool {
+/// Limits the time for connecting and sending; 0 means no limit.
+fn set_send_timeout(descriptor: c_int, milliseconds: c_int) -> bool {
     let time = libc::timeval { tv_sec: (milliseconds / 1000).into(), tv_usec: (milliseconds % 1000 * 1000).into() };
     let (value, length) = ((&raw const time).cast::<c_void>(), size_of_val(&time) as u32);
-    // SAFETY: the value is a whole `timeval`, of this length.
+    // SAFETY: the value is a complete `timeval`, of this length.
     unsafe { real::setsockopt(descriptor, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, length) == 0 }
 }
 
 fn set_nonblocking(descriptor: c_int) -> bool {
-    // SAFETY: these commands of `fcntl` have no conditions.
+    // SAFETY: these commands of `fcntl` have no preconditions.
     unsafe {
         let flags = libc::fcntl(descriptor, libc::F_GETFL);
         flags >= 0 && libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
     }
 }
 
-/// Waits until `events` can be done on the descriptor: positive; 0 after the time; negative with `errno`, such as EINTR.
+/// Waits for `events` on the descriptor. Returns a positive number, 0 after the timeout, or a negative one with `errno`,
+/// such as EINTR.
 pub(crate) fn wait(descriptor: c_int, events: i16, milliseconds: c_int) -> c_int {
     let mut poll = libc::pollfd { fd: descriptor, events, revents: 0 };
-    // SAFETY: it is one structure.
+    // SAFETY: the pointer refers to one structure.
     unsafe { libc::poll(&raw mut poll, 1, milliseconds) }
 }
 
 pub(crate) fn close(descriptor: c_int) {
-    // SAFETY: the descriptor is one that this library has opened and gives to nobody.
+    // SAFETY: this library has opened the descriptor, and shares it with no other code.
     unsafe { libc::close(descriptor) };
 }

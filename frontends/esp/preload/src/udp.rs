@@ -1,12 +1,12 @@
 //! UDP sockets of the program, which are those of IKE.
 //!
-//! The data path has ESP in UDP on the port of the daemon (RFC 3948), so both bind it with SO_REUSEPORT, and a filter of the
-//! server's gives each its datagrams. SO_REUSEPORT counts only before `bind`, and the filter names sockets by the order in
-//! which they were bound. So the server hears of each `bind` before and after. It must run with the user id of the program.
+//! The data path uses the daemon's port for ESP in UDP (RFC 3948). So both bind it with SO_REUSEPORT, and a filter of the
+//! server assigns the datagrams. SO_REUSEPORT works only if set before `bind`, and the filter numbers sockets in the order
+//! of binding. So the server is notified before and after each `bind`. It must run with the user ID of the program.
 //!
-//! What a daemon asks of the kernel's ESP for such a socket is not to happen: UDP_ENCAP would let the kernel take ESP out of
-//! it. UDP_GRO, which strongSwan sets beside it for ESP, would join datagrams of IKE. A policy of the socket exempts the
-//! daemon's own datagrams; the server does that by a mark.
+//! Requests of a daemon to the kernel's ESP for such a socket are intercepted. UDP_ENCAP would let the kernel consume ESP
+//! packets. UDP_GRO, which strongSwan sets with it for ESP, would merge IKE datagrams. A socket policy exempts the daemon's
+//! own datagrams; the server does that by a mark.
 
 use std::ffi::{c_int, c_void};
 
@@ -22,22 +22,22 @@ const UDP_ENCAP: c_int = 100;
 const IP_XFRM_POLICY: c_int = 17;
 /// IPV6_XFRM_POLICY of `linux/in6.h`.
 const IPV6_XFRM_POLICY: c_int = 35;
-/// Bytes of `struct xfrm_userpolicy_info`, which such an option has, and where `action` is in it.
+/// Bytes of `struct xfrm_userpolicy_info`, the value of such an option, and the offset of `action` in it.
 const POLICY: usize = 168;
 const POLICY_ACTION: usize = 161;
 
-/// Binds a socket of the program. One of UDP is bound as the server says.
+/// Binds a socket of the program. A UDP socket shares its port if the server says so.
 ///
 /// # Safety
 ///
 /// `address` has `length` bytes, as for `bind`.
 pub(crate) unsafe fn bind(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let connection = unsafe { place(address, length) }.filter(|_| is_udp(descriptor)).and_then(|place| {
+    // SAFETY: the caller guarantees the address.
+    let connection = unsafe { encode_address(address, length) }.filter(|_| is_udp(descriptor)).and_then(|place| {
         let connection = server::connect(libc::SOCK_CLOEXEC)?;
         let mut question = Message::<40>::new(private::BINDING, 0);
         question.put(16, &place);
-        if question.send(connection) && shared(connection) {
+        if question.send(connection) && await_answer(connection) {
             return Some((connection, place));
         }
         server::close(connection);
@@ -46,19 +46,19 @@ pub(crate) unsafe fn bind(descriptor: c_int, address: *const sockaddr, length: s
     if connection.is_some() {
         let one: c_int = 1;
         let (value, size) = ((&raw const one).cast(), size_of_val(&one) as socklen_t);
-        // SAFETY: the value is an integer, of this size. Where it fails, `bind` does as without.
+        // SAFETY: the value is an integer of this size. If the call fails, `bind` reports the conflict.
         unsafe { real::setsockopt(descriptor, libc::SOL_SOCKET, libc::SO_REUSEPORT, value, size) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the address.
     let bound = unsafe { real::bind(descriptor, address, length) };
     if let Some((connection, place)) = connection {
         let why = if bound == 0 { 0 } else { errno() };
-        let mut news = Message::<44>::new(private::BOUND, 0);
-        news.put(16, &place);
-        news.put(40, &why.to_ne_bytes());
-        if news.send(connection) {
-            // The datagrams are divided when the server has answered.
-            shared(connection);
+        let mut report = Message::<44>::new(private::BOUND, 0);
+        report.put(16, &place);
+        report.put(40, &why.to_ne_bytes());
+        if report.send(connection) {
+            // The filter is in force once the server has answered.
+            await_answer(connection);
         }
         server::close(connection);
         if bound != 0 {
@@ -68,7 +68,7 @@ pub(crate) unsafe fn bind(descriptor: c_int, address: *const sockaddr, length: s
     bound
 }
 
-/// An option of a socket that is the program's own. `None` lets it through.
+/// Handles the options that concern the kernel's IPsec. `None`: the C library is to handle the option.
 ///
 /// # Safety
 ///
@@ -83,54 +83,55 @@ pub(crate) unsafe fn set_option(
     match (level, name) {
         (libc::SOL_UDP, UDP_ENCAP | libc::UDP_GRO) => Some(0),
         (libc::IPPROTO_IP, IP_XFRM_POLICY) | (libc::IPPROTO_IPV6, IPV6_XFRM_POLICY) => {
-            // SAFETY: the caller's promise.
-            if !unsafe { allows(value, length as usize) } {
-                // A policy that asks for IPsec is the kernel's to keep, and there is none.
+            // SAFETY: the caller guarantees the value.
+            if !unsafe { passes_unprotected(value, length as usize) } {
+                // Only the kernel could enforce a socket policy that asks for IPsec.
                 return Some(fail(libc::EOPNOTSUPP) as c_int);
             }
             let mark = private::EXEMPT_MARK;
             let (value, size) = ((&raw const mark).cast(), size_of_val(&mark) as socklen_t);
-            // SAFETY: the value is an integer, of this size.
+            // SAFETY: the value is an integer of this size.
             Some(unsafe { real::setsockopt(descriptor, libc::SOL_SOCKET, libc::SO_MARK, value, size) })
         }
         _ => None,
     }
 }
 
-/// Whether a policy of a socket lets datagrams pass as they are: XFRM_POLICY_ALLOW without templates.
+/// Returns whether a socket policy lets datagrams pass unprotected: XFRM_POLICY_ALLOW without templates.
 ///
 /// # Safety
 ///
 /// `policy` has `length` bytes.
-unsafe fn allows(policy: *const c_void, length: usize) -> bool {
+unsafe fn passes_unprotected(policy: *const c_void, length: usize) -> bool {
     if policy.is_null() || length != POLICY {
         return false;
     }
-    // SAFETY: the structure is whole, and the field is a byte of it.
+    // SAFETY: the structure is complete, and the field is a byte of it.
     unsafe { policy.cast::<u8>().add(POLICY_ACTION).read() == 0 }
 }
 
-/// Family, port, scope and address of [`private::BINDING`]; `None` for another family, and for a port that the kernel chooses.
+/// Encodes family, port, scope and address for [`private::BINDING`]; `None` for another family, or a port chosen by the
+/// kernel.
 ///
 /// # Safety
 ///
 /// `address` is null or has `length` bytes.
-unsafe fn place(address: *const sockaddr, length: socklen_t) -> Option<[u8; 24]> {
+unsafe fn encode_address(address: *const sockaddr, length: socklen_t) -> Option<[u8; 24]> {
     let length = length as usize;
     if address.is_null() || length < size_of::<libc::sa_family_t>() {
         return None;
     }
-    // SAFETY: the family is there. The address need not be aligned.
+    // SAFETY: the address has at least a family; it may be unaligned.
     let family = unsafe { address.cast::<libc::sa_family_t>().read_unaligned() };
     let (port, scope, bytes, count) = match c_int::from(family) {
         libc::AF_INET if length >= size_of::<sockaddr_in>() => {
-            // SAFETY: as many bytes are there.
+            // SAFETY: the address has the size of the structure.
             let address = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
             let [a, b, c, d] = address.sin_addr.s_addr.to_ne_bytes();
             (address.sin_port, 0, [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 4)
         }
         libc::AF_INET6 if length >= size_of::<sockaddr_in6>() => {
-            // SAFETY: as many bytes are there.
+            // SAFETY: the address has the size of the structure.
             let address = unsafe { address.cast::<sockaddr_in6>().read_unaligned() };
             (address.sin6_port, address.sin6_scope_id, address.sin6_addr.s6_addr, 16)
         }
@@ -148,13 +149,13 @@ unsafe fn place(address: *const sockaddr, length: socklen_t) -> Option<[u8; 24]>
     (port != 0).then_some(place)
 }
 
-/// The server's answer, [`private::SHARE`]; `false` also when there is none in time.
-fn shared(connection: c_int) -> bool {
+/// Receives the server's answer, [`private::SHARE`]; `false` if none arrives in time.
+fn await_answer(connection: c_int) -> bool {
     let mut answer = [0_u8; 32];
     if server::wait(connection, libc::POLLIN, PATIENCE_MS) <= 0 {
         return false;
     }
-    // SAFETY: the buffer has so many bytes.
+    // SAFETY: the buffer has `answer.len()` bytes.
     let received = unsafe { real::recv(connection, (&raw mut answer).cast(), answer.len(), libc::MSG_DONTWAIT) };
     received >= 17 && answer[4..6] == private::SHARE.to_ne_bytes() && answer[16] != 0
 }
@@ -163,12 +164,12 @@ fn is_udp(descriptor: c_int) -> bool {
     option(descriptor, libc::SO_TYPE) == libc::SOCK_DGRAM && option(descriptor, libc::SO_PROTOCOL) == libc::IPPROTO_UDP
 }
 
-/// An option of SOL_SOCKET that is an integer; negative where there is none.
+/// Returns an integer option of SOL_SOCKET; negative on failure.
 fn option(descriptor: c_int, name: c_int) -> c_int {
     let mut value: c_int = -1;
     let mut size = size_of_val(&value) as socklen_t;
     let before = errno();
-    // SAFETY: the value is an integer, of this size.
+    // SAFETY: the value is an integer of this size.
     let got = unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut size) };
     if got != 0 {
         fail(before);

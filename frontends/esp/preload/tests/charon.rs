@@ -1,4 +1,5 @@
-//! strongSwan's daemon under the library: it takes the server for the kernel, and rests when the server goes.
+//! strongSwan's daemon under the library: it takes the server for the kernel, and stays idle when the server
+//! disappears.
 
 mod lab;
 
@@ -10,9 +11,10 @@ use std::time::Duration;
 use gantry_abi_xfrm::constants::group;
 use gantry_abi_xfrm::private::Private;
 use gantry_abi_xfrm::*;
-use lab::{Lab, Running, Server, have, soon};
+use gantry_lab::wait_until;
+use lab::{Lab, Running, Server, is_possible};
 
-/// A daemon without the rest of strongSwan, and a connection whose policies it traps.
+/// A daemon with a minimum of plugins, and a connection with trap policies.
 const CONFIGURATION: &str = "charon {
     load = random nonce openssl kernel-netlink socket-default vici updown
     install_routes = no
@@ -42,8 +44,8 @@ secrets { ike { secret = \"secret\" } }
 ";
 
 #[test]
-fn a_daemon_takes_the_server_for_the_kernel() {
-    if !have(&["charon", "swanctl", "ip", "unshare", "root"]) {
+fn charon_works_with_the_server_instead_of_the_kernel() {
+    if !is_possible(&["charon", "swanctl", "ip", "unshare", "root"]) {
         return;
     }
     let lab = Lab::new();
@@ -51,19 +53,19 @@ fn a_daemon_takes_the_server_for_the_kernel() {
     server.state.lock().unwrap().shared = vec![4500];
     let daemon = Daemon::new(&lab);
     let wanted = 1 << (group::ACQUIRE - 1) | 1 << (group::EXPIRE - 1) | 1 << (group::MAPPING - 1);
-    soon("its groups", || server.groups() & wanted == wanted);
+    wait_until("it joins its groups", || server.groups() & wanted == wanted);
     let bound = |address: &str, shared| {
         let address = address.parse().unwrap();
         let state = server.state.lock().unwrap();
         state.private.contains(&Private::Binding(address))
             && state.private.contains(&Private::Bound(address, 0)) == shared
     };
-    soon("its ports", || bound("0.0.0.0:4500", true) && bound("[::]:4500", true));
+    wait_until("it binds its ports", || bound("0.0.0.0:4500", true) && bound("[::]:4500", true));
     assert!(bound("0.0.0.0:500", false) && bound("[::]:500", false));
 
-    // It has installed the policies of the trap.
+    // The daemon has installed the policies of the trap.
     daemon.swanctl("--load-all");
-    soon("its policies", || server.state.lock().unwrap().policies.len() >= 3);
+    wait_until("it installs its policies", || server.state.lock().unwrap().policies.len() >= 3);
     let policies = server.state.lock().unwrap().policies.clone();
     for direction in [Direction::In, Direction::Out, Direction::Forward] {
         let policy = policies.iter().find(|policy| policy.direction == direction).unwrap();
@@ -72,10 +74,10 @@ fn a_daemon_takes_the_server_for_the_kernel() {
         assert_eq!((policy.action, policy.selector.destination.length), (Action::Allow, 16));
     }
 
-    // A packet meets them.
+    // Simulates a packet that matches them.
     let policy = policies.iter().find(|policy| policy.direction == Direction::Out).unwrap().clone();
     let template = policy.templates[0];
-    server.tell(&Message::Acquire(
+    server.send_event(&Message::Acquire(
         Acquire {
             id: template.id,
             source: template.source,
@@ -88,9 +90,9 @@ fn a_daemon_takes_the_server_for_the_kernel() {
         }
         .into(),
     ));
-    soon("IKE", || daemon.log().contains("initiating IKE_SA trapped[1] to 192.0.2.2"));
+    wait_until("IKE begins", || daemon.log().contains("initiating IKE_SA trapped[1] to 192.0.2.2"));
 
-    // The server goes. Nothing comes, and the daemon must not ask all the time whether something does.
+    // The server disappears. The daemon must not busy-wait.
     let before = daemon.log();
     drop(server);
     thread::sleep(Duration::from_millis(500));
@@ -99,21 +101,21 @@ fn a_daemon_takes_the_server_for_the_kernel() {
     let spent = daemon.time() - begin;
     let since = daemon.log()[before.len()..].to_owned();
     assert!(spent < 50, "{spent} ticks of 200: {since}");
-    // Its socket for events says once that some may be lost.
+    // Its event socket reports once that events may be lost.
     assert_eq!(since.matches("No buffer space available").count(), 1, "{since}");
 
-    // Another one comes, and the daemon's next requests reach it. So do its groups.
+    // Another server starts, and gets the daemon's next requests and groups.
     let server = Server::new(&lab);
     server.state.lock().unwrap().shared = vec![4500];
     fs::write(lab.path("swanctl.conf"), CONNECTION.replace("10.2.0.0/16", "10.3.0.0/16")).unwrap();
     daemon.swanctl("--load-all");
     let third = Prefix { address: [10, 3, 0, 0].into(), length: 16 };
-    soon("its new policies", || {
+    wait_until("it installs its policies again", || {
         server.state.lock().unwrap().policies.iter().any(|policy| policy.selector.destination == third)
     });
-    soon("its groups", || server.groups() & wanted == wanted);
-    for heard in &server.state.lock().unwrap().heard {
-        assert!(heard.is_ok(), "{heard:?}");
+    wait_until("it joins its groups", || server.groups() & wanted == wanted);
+    for received in &server.state.lock().unwrap().received {
+        assert!(received.is_ok(), "{received:?}");
     }
 }
 
@@ -128,8 +130,8 @@ impl<'a> Daemon<'a> {
         let configuration = CONFIGURATION.replace("FOLDER", folder.to_str().unwrap().trim_end_matches('/'));
         fs::write(lab.path("strongswan.conf"), configuration).unwrap();
         fs::write(lab.path("swanctl.conf"), CONNECTION).unwrap();
-        // Its process ID is in /run, and its network is its own. `unshare` and the shell become the daemon, so that the
-        // test knows its number.
+        // The daemon gets its own /run, for its PID file, and its own network. `unshare` and the shell exec the daemon,
+        // so that the test knows its PID.
         let line = "exec unshare -nm sh -c 'mount -t tmpfs none /run && ip link set lo up && ip link add v type veth peer name w && ip link set w up && \
              ip address add 192.0.2.1/24 dev v && ip link set v up && STRONGSWAN_CONF=$PWD/strongswan.conf exec /usr/lib/ipsec/charon' \
              > output 2>&1";
@@ -141,16 +143,16 @@ impl<'a> Daemon<'a> {
     }
 
     fn swanctl(&self, what: &str) {
-        let said = Command::new("swanctl")
+        let output = Command::new("swanctl")
             .args([what, "--file", "swanctl.conf", "--uri", &format!("unix://{}", self.lab.path("vici").display())])
             .env("STRONGSWAN_CONF", self.lab.path("strongswan.conf"))
             .current_dir(self.lab.path(""))
             .output()
             .unwrap();
-        assert!(said.status.success(), "{}{}", lab::text(&said), self.log());
+        assert!(output.status.success(), "{}{}", lab::text(&output), self.log());
     }
 
-    /// Time that it has had of the CPU, in ticks of 10 ms.
+    /// Returns the CPU time used by the daemon, in ticks of 10 ms.
     fn time(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/stat", self.running.0.id())).unwrap();
         let fields: Vec<_> = status.rsplit(')').next().unwrap().split_whitespace().collect();

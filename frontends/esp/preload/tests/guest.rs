@@ -1,4 +1,4 @@
-//! Linux' own ESP at the other end, in a guest, under charon at both: each opens what the other has sealed.
+//! Linux' ESP at the other end, in a guest, under charon at both: each end opens the other's packets.
 
 #[path = "daemons/data_path.rs"]
 mod data_path;
@@ -17,27 +17,27 @@ mod traffic;
 #[path = "daemons/wire.rs"]
 mod wire;
 
-use gateway::{Esp, Kind, OURS, Plan, is_possible};
-use suites::{SUITES, every_child_passes_packets, of_suites};
+use gateway::{Esp, GANTRY_12, Kind, Plan, is_possible};
+use suites::{SUITES, every_child_passes_packets, suite_plan};
 
 /// Linux' ESP under the charon of this machine.
 const LINUX: Kind = Kind { esp: Esp::Kernel, debian: 12 };
 
 gantry_lab::in_guest! {
     ["--timeout", "580", "--modules", "tun veth esp4 esp6 xfrm_user gcm ccm ctr cbc authenc authencesn echainiv seqiv chacha20poly1305 sha512_generic"]
-    fn linux_and_we_open_what_the_other_sealed_in_every_suite() {
-        let (plan, algorithms) = of_suites(&SUITES, &["-noesn", "-esn"]);
-        if is_possible(&[OURS]) {
-            every_child_passes_packets([OURS, LINUX], &plan, &algorithms);
-            every_child_passes_packets([LINUX, OURS], &plan, &algorithms);
+    fn linux_and_gantry_open_each_others_packets_in_every_suite() {
+        let (plan, algorithms) = suite_plan(&SUITES, &["-noesn", "-esn"]);
+        if is_possible(&[GANTRY_12]) {
+            every_child_passes_packets([GANTRY_12, LINUX], &plan, &algorithms);
+            every_child_passes_packets([LINUX, GANTRY_12], &plan, &algorithms);
         }
     }
 
-    fn linux_is_a_peer_over_either_family_of_addresses() {
-        let (plan, algorithms) = of_suites(&SUITES[..1], &["-esn"]);
+    fn linux_interoperates_over_either_address_family() {
+        let (plan, algorithms) = suite_plan(&SUITES[..1], &["-esn"]);
         for v6 in [[false, true], [true, false], [true, true]] {
-            if is_possible(&[OURS]) {
-                every_child_passes_packets([OURS, LINUX], &Plan { v6, ..plan.clone() }, &algorithms);
+            if is_possible(&[GANTRY_12]) {
+                every_child_passes_packets([GANTRY_12, LINUX], &Plan { v6, ..plan.clone() }, &algorithms);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A connection: what a program takes for a socket of netlink.
+//! A connection, which stands for a program's netlink socket.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,21 +9,21 @@ use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
 use zeroize::Zeroizing;
 
-/// Bytes of the longest request, and of a part of a long answer: what every program has room for.
+/// Most bytes of a request, and of a part of a long answer: every program has room for this size.
 const LONGEST: usize = 64 << 10;
 pub(crate) const PART: usize = 4096;
-/// Datagrams that wait for a program that does not read. Netlink drops events, too, when a socket is full.
+/// Most datagrams that wait for a program that does not read. Netlink, too, drops events when a socket is full.
 const EVENTS: usize = 1024;
 
-/// One of them.
+/// A connection of a program.
 #[derive(Debug)]
 pub(crate) struct Connection {
     fd: OwnedFd,
-    /// What the program has bound its socket to.
+    /// Netlink port to which the program has bound its socket.
     pub(crate) port: u32,
-    /// Bit n - 1 is group n.
+    /// Netlink groups: bit n - 1 is group n.
     pub(crate) groups: u32,
-    /// Refusals have a text.
+    /// The program wants refusals with a text.
     pub(crate) texts: bool,
     waiting: VecDeque<Datagram>,
     pub(crate) is_closed: bool,
@@ -34,8 +34,8 @@ impl Connection {
         Self { fd, port: 0, groups: 0, texts: false, waiting: VecDeque::new(), is_closed: false }
     }
 
-    /// Reads one datagram, which may have keys. Returns `None` without one, at the end, and while answers wait: a program that does not read
-    /// its answers is not read either, so that one answer at most waits for it.
+    /// Reads one datagram, which may contain keys. Returns `None` if there is none, after the end, and while answers wait. A program that
+    /// does not read its answers is not read either, so at most one answer waits.
     pub(crate) fn read(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         if self.is_behind() || self.is_closed {
             return None;
@@ -53,7 +53,7 @@ impl Connection {
         None
     }
 
-    /// Sends a datagram, or puts it behind those that wait.
+    /// Sends a datagram, or queues it behind those that wait.
     pub(crate) fn send(&mut self, datagram: Datagram) {
         if !datagram.is_empty() {
             self.waiting.push_back(datagram);
@@ -61,8 +61,8 @@ impl Connection {
         }
     }
 
-    /// Tells of something that has happened, if the program has joined the group.
-    pub(crate) fn tell(&mut self, message: &Message) {
+    /// Sends an event if the program has joined its group.
+    pub(crate) fn notify(&mut self, message: &Message) {
         let has_joined = message.group().is_some_and(|group| self.groups & 1 << (group - 1) != 0);
         if has_joined && self.waiting.len() < EVENTS {
             let mut datagram = Datagram::new();
@@ -71,12 +71,12 @@ impl Connection {
         }
     }
 
-    /// Whether something waits for room.
+    /// Returns whether datagrams wait for room.
     pub(crate) fn is_behind(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends the waiting datagrams, as far as there is room.
     pub(crate) fn flush(&mut self) {
         while let Some(datagram) = self.waiting.front() {
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
@@ -99,11 +99,11 @@ impl AsFd for Connection {
     }
 }
 
-/// Takes a program that has come.
+/// Accepts a program.
 pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     use std::os::fd::FromRawFd as _;
     match socket::accept4(listener.as_raw_fd(), socket::SockFlag::SOCK_CLOEXEC) {
-        // SAFETY: the call has just made the descriptor, which nobody else has.
+        // SAFETY: the call has just created the descriptor, which has no other owner.
         Ok(fd) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
         Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => Ok(None),
         Err(error) => Err(error.into()),

@@ -1,10 +1,10 @@
-//! The thread of the daemon: answers its messages, and tells it what happens.
+//! The thread of the daemon: answers its messages, and notifies it of events.
 //!
 //! | file | content |
 //! |---|---|
-//! | `connection.rs` | what a program takes for a socket of netlink |
-//! | `requests.rs` | what each request does, and its answer |
-//! | `steering.rs` | what routes policies need |
+//! | `connection.rs` | a connection, which stands for a program's netlink socket |
+//! | `requests.rs` | the requests and their answers |
+//! | `steering.rs` | the routes that policies need |
 
 pub(crate) mod connection;
 pub(crate) mod requests;

@@ -1,4 +1,4 @@
-//! What each request does, and its answer.
+//! The requests and their answers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -16,27 +16,27 @@ use super::steering::{self, addresses};
 use crate::packet::ip::Flow;
 use crate::route::Routes;
 use crate::shared::{Event, Shared, lock};
-use crate::table::{Associations, Policies, Reached, Refusal, Registered};
+use crate::table::{Associations, InstalledPolicy, LimitKind, Policies, Refusal};
 
 /// All SAs, policies and routes.
 pub(crate) struct State {
     pub(crate) associations: Associations,
     pub(crate) policies: Policies,
     pub(crate) routes: Arc<Mutex<Routes>>,
-    /// Destinations whose packets leave through the tunnel or not at all, whatever policies there are.
+    /// Destinations whose packets leave through the tunnel or not at all, regardless of policies.
     pub(crate) protect: Vec<Prefix>,
-    /// Numbers of questions for SAs.
-    pub(crate) asked: u32,
+    /// The sequence number of the last acquire message.
+    pub(crate) last_acquire: u32,
 }
 
-/// An answer, and what others are to be told.
+/// Datagrams for the program, and events for the others.
 #[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) datagrams: Vec<Datagram>,
     pub(crate) events: Vec<Message>,
 }
 
-type Done = Result<Vec<Message>, Refusal>;
+type Response = Result<Vec<Message>, Refusal>;
 
 impl State {
     /// Answers one message of a program.
@@ -82,7 +82,7 @@ impl State {
         answer
     }
 
-    fn act(&mut self, message: Message, shared: &Shared, events: &mut Vec<Message>) -> Done {
+    fn act(&mut self, message: Message, shared: &Shared, events: &mut Vec<Message>) -> Response {
         match message {
             Message::NewSa(sa) => self.add_sa(*sa, false, shared, events),
             Message::UpdSa(sa) => self.add_sa(*sa, true, shared, events),
@@ -116,8 +116,11 @@ impl State {
             Message::DelPolicy(named) => {
                 let policy = self.policies.remove(&named).ok_or_else(no_policy)?;
                 events.push(Message::PolicyDeleted(current(&policy).into()));
-                self.publish(shared);
-                self.steer(shared)?;
+                let is_outgoing = policy.policy.direction == Direction::Out;
+                self.publish_policies(is_outgoing, shared);
+                if is_outgoing {
+                    self.install_routes(shared)?;
+                }
                 Ok(Vec::new())
             }
             Message::GetPolicy(named) => {
@@ -129,7 +132,7 @@ impl State {
                     self.policies.clear();
                     events.push(Message::FlushPolicy { kind });
                     self.publish(shared);
-                    self.steer(shared)?;
+                    self.install_routes(shared)?;
                 }
                 Ok(Vec::new())
             }
@@ -144,9 +147,9 @@ impl State {
                 let counts = [of(Direction::In), of(Direction::Out), of(Direction::Forward), 0, 0, 0];
                 Ok(vec![Message::NewSpdInfo(SpdInfo { flags, counts: Some(counts), ..SpdInfo::default() })])
             }
-            Message::GetAe(wanted) => {
-                let entry = self.associations.get(&wanted.id).ok_or_else(no_sa)?;
-                Ok(vec![Message::NewAe(AsyncEvent::of(&entry.snapshot(), wanted.flags).into())])
+            Message::GetAe(desired) => {
+                let entry = self.associations.get(&desired.id).ok_or_else(no_sa)?;
+                Ok(vec![Message::NewAe(AsyncEvent::of(&entry.snapshot(), desired.flags).into())])
             }
             Message::GetDefault(_) => {
                 let accept = Verdict::Accept;
@@ -155,51 +158,65 @@ impl State {
             Message::SetDefault(Verdicts { input, forward, output })
                 if [input, forward, output].contains(&Verdict::Block) =>
             {
-                Err(Refusal::new(libc::EOPNOTSUPP, "what no policy is for does not come here"))
+                Err(Refusal::new(
+                    libc::EOPNOTSUPP,
+                    "a default of `block` is not supported: packets without a policy bypass this data path",
+                ))
             }
-            // What is the default here in any case; and from which lengths of prefixes on Linux hashes policies.
+            // Both are accepted without effect: the default verdict, which is fixed here, and the prefix lengths from
+            // which Linux hashes policies.
             Message::SetDefault(_) | Message::NewSpdInfo(_) => Ok(Vec::new()),
-            _ => Err(Refusal::new(libc::EOPNOTSUPP, "this message is not served")),
+            _ => Err(Refusal::new(libc::EOPNOTSUPP, "this message is not supported")),
         }
     }
 
-    fn add_sa(&mut self, sa: Sa, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Done {
+    fn add_sa(&mut self, sa: Sa, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Response {
         let ours = addresses();
         let id = sa.id;
         self.associations.add(sa, update, |address| ours.contains(&address))?;
         if let Some(entry) = self.associations.get(&id) {
-            entry.find_path();
+            entry.update_path_mtu();
             let sa = entry.snapshot().into();
             events.push(if update { Message::UpdSa(sa) } else { Message::NewSa(sa) });
         }
-        // The SA may be beyond its new limits already.
+        // The SA may have exceeded its new limits already.
         events.extend(self.associations.due(&id).map(|(sa, reached)| expire(sa, reached)));
         self.publish(shared);
         Ok(Vec::new())
     }
 
-    fn add_policy(&mut self, policy: Policy, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Done {
-        let before = self.policies.clone();
+    fn add_policy(&mut self, policy: Policy, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Response {
+        let is_outgoing = policy.direction == Direction::Out;
+        let replaced = self.policies.find(&policy.selector, policy.direction).cloned();
         let place = self.policies.add(policy, update)?;
-        // The routes come first: no packet leaves in clear while the threads still look at the old view.
-        if let Err(refusal) = self.steer(shared) {
-            self.policies = before;
+        // The routes come first: no packet leaves in clear while the threads still use the old view.
+        if is_outgoing && let Err(refusal) = self.install_routes(shared) {
+            self.policies.revert(place, replaced);
             return Err(refusal);
         }
         let policy = current(&self.policies.all()[place]).into();
         events.push(if update { Message::UpdPolicy(policy) } else { Message::NewPolicy(policy) });
-        self.publish(shared);
+        self.publish_policies(is_outgoing, shared);
         Ok(Vec::new())
     }
 
-    /// Has the routes lead into the tunnel what policies are for.
-    pub(crate) fn steer(&mut self, shared: &Shared) -> Result<(), Refusal> {
-        let wanted = steering::wanted(self.policies.all(), &self.protect, &addresses());
+    /// Publishes changed policies. Those for incoming packets change neither SAs nor rules.
+    fn publish_policies(&self, is_outgoing: bool, shared: &Shared) {
+        if is_outgoing {
+            self.publish(shared);
+        } else {
+            shared.publish(shared.view().with_inbound(self.policies.all()));
+        }
+    }
+
+    /// Installs the routes into the tunnel that the policies need.
+    pub(crate) fn install_routes(&mut self, shared: &Shared) -> Result<(), Refusal> {
+        let desired = steering::compute(self.policies.all(), &self.protect, &addresses());
         let mut routes = lock(&self.routes);
-        let installed = routes.install(wanted);
+        let installed = routes.install(desired);
         shared.set_guards(routes.guards());
         installed.map_err(|error| {
-            Refusal::new(error.raw_os_error().unwrap_or(libc::EIO), format!("a route could not be changed: {error}"))
+            Refusal::new(error.raw_os_error().unwrap_or(libc::EIO), format!("cannot change the routes: {error}"))
         })
     }
 
@@ -207,7 +224,7 @@ impl State {
         shared.publish(self.associations.view(&self.policies));
     }
 
-    /// What time has done since the last call.
+    /// Applies time limits. Returns the resulting events.
     pub(crate) fn age(&mut self, shared: &Shared) -> Vec<Message> {
         let mut events: Vec<Message> = Vec::new();
         let aged = self.associations.age(Instant::now());
@@ -217,8 +234,8 @@ impl State {
         }
         events.extend(aged.into_iter().map(|(sa, reached)| expire(sa, reached)));
         if !policies.is_empty() {
-            // Those that are over protect nothing any more. If a route stays, it leads to nowhere.
-            let _ = self.steer(shared);
+            // Expired policies protect nothing any more. A leftover route leads to nowhere.
+            let _ = self.install_routes(shared);
         }
         events.extend(
             policies
@@ -228,27 +245,27 @@ impl State {
         events
     }
 
-    /// The messages to the daemon about an event of a thread.
-    pub(crate) fn tell(&mut self, event: Event, shared: &Shared) -> Vec<Message> {
+    /// Returns the messages to the daemon about an event of a thread.
+    pub(crate) fn handle_event(&mut self, event: Event, shared: &Shared) -> Vec<Message> {
         match event {
-            Event::Wanted(policy, flow) => self.acquire(&policy, &flow).into_iter().collect(),
-            Event::Reached(id, serial, reached) => {
+            Event::SaRequested(policy, flow) => self.acquire(&policy, &flow).into_iter().collect(),
+            Event::LimitReached(id, serial, reached) => {
                 let reached = self.associations.reached(&id, serial, reached);
                 if !reached.is_empty() {
                     self.publish(shared);
                 }
                 reached.into_iter().map(|(sa, reached)| expire(sa, reached)).collect()
             }
-            Event::Moved(id, serial, to) => self.mapping(&id, serial, to).into_iter().collect(),
+            Event::PeerMoved(id, serial, to) => self.mapping(&id, serial, to).into_iter().collect(),
         }
     }
 
-    /// The question for an SA.
-    fn acquire(&mut self, policy: &Registered, flow: &Flow) -> Option<Message> {
-        self.asked = self.asked.wrapping_add(1).max(1);
+    /// Builds the request for an SA.
+    fn acquire(&mut self, policy: &InstalledPolicy, flow: &Flow) -> Option<Message> {
+        self.last_acquire = self.last_acquire.wrapping_add(1).max(1);
         let template = crate::table::template(&policy.policy)?;
         let exact = |address: IpAddr| Prefix { address, length: Family::of(address).bits() };
-        // The packet closes what the template leaves open (`xfrm_tmpl_resolve_one` of Linux).
+        // The packet fills in fields that the template leaves open (`xfrm_tmpl_resolve_one` of Linux).
         let closed = |address: IpAddr, own| if address.is_unspecified() { own } else { address };
         let port = |value| Port { value, mask: u16::MAX };
         let selector = Selector {
@@ -268,13 +285,13 @@ impl State {
                 authentications: template.authentications,
                 ciphers: template.ciphers,
                 compressions: template.compressions,
-                sequence: self.asked,
+                sequence: self.last_acquire,
             }
             .into(),
         ))
     }
 
-    /// The message that the peer of an SA has moved.
+    /// Builds the message that the peer of an SA has moved.
     fn mapping(&self, id: &SaId, serial: u64, to: SocketAddr) -> Option<Message> {
         let entry = self.associations.get(id).filter(|entry| entry.serial == serial)?;
         let old_port = entry.sa.encapsulation.map_or(0, |encapsulation| encapsulation.source_port);
@@ -289,7 +306,7 @@ impl State {
     }
 }
 
-/// Protocols that stand for all: none, and IPSEC_PROTO_ANY (`xfrm_id_proto_match` of Linux).
+/// Protocols that match all: none, and IPSEC_PROTO_ANY (`xfrm_id_proto_match` of Linux).
 const ANY: [u8; 2] = [0, 255];
 
 fn no_sa() -> Refusal {
@@ -300,19 +317,19 @@ fn no_policy() -> Refusal {
     Refusal::new(libc::ENOENT, "there is no such policy")
 }
 
-/// A policy as it is now. Linux has the time of its last use in it, and not of the first, as it has of an SA; daemons take that for a sign that
-/// the peer lives (`__xfrm_policy_check`).
-fn current(policy: &Registered) -> Policy {
-    let use_time = policy.used.last.load(Ordering::Relaxed);
-    let counters = Counters { use_time, ..policy.used.counters(policy.added) };
+/// Returns a policy in its current state. As on Linux, its use time is that of the last use; an SA has that of the first. Daemons take a
+/// recent one for a sign that the peer lives (`__xfrm_policy_check`).
+fn current(policy: &InstalledPolicy) -> Policy {
+    let use_time = policy.usage.last.load(Ordering::Relaxed);
+    let counters = Counters { use_time, ..policy.usage.counters(policy.added) };
     Policy { counters, ..policy.policy.clone() }
 }
 
-fn expire(sa: Sa, reached: Reached) -> Message {
-    Message::Expire(Expire { sa, hard: reached == Reached::Hard }.into())
+fn expire(sa: Sa, reached: LimitKind) -> Message {
+    Message::Expire(Expire { sa, hard: reached == LimitKind::Hard }.into())
 }
 
-/// A long answer, in parts.
+/// Splits a long answer into datagrams.
 fn dump(frame: &Frame<'_>, port: u32, messages: impl Iterator<Item = Message>) -> Vec<Datagram> {
     let mut datagrams = vec![Datagram::new()];
     for message in messages {

@@ -1,4 +1,4 @@
-//! What routes policies need.
+//! The routes that policies need.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,24 +7,25 @@ use gantry_abi_xfrm::{Action, Direction, Prefix};
 use nix::ifaddrs::getifaddrs;
 
 use crate::route::Steering;
-use crate::table::Registered;
+use crate::table::{InstalledPolicy, masked};
 
-/// Destinations of policies lead into the tunnel, and those that are protected in any case. Policies without SAs pass what they are for.
-pub(crate) fn wanted(policies: &[Arc<Registered>], protect: &[Prefix], ours: &[IpAddr]) -> Steering {
+/// Computes the routes. Destinations of policies with SAs lead into the tunnel, as do those in `protect`. Packets of policies without
+/// SAs pass unprotected.
+pub(crate) fn compute(policies: &[Arc<InstalledPolicy>], protect: &[Prefix], ours: &[IpAddr]) -> Steering {
     let mut steering = Steering::default();
     for Prefix { address, length } in protect {
         steering.tunnel.insert((*address, *length), None);
     }
-    let mut leaving: Vec<_> = policies.iter().map(|policy| &policy.policy).collect();
-    leaving.retain(|policy| policy.direction == Direction::Out);
-    leaving.sort_by_key(|policy| policy.priority);
-    for (at, policy) in leaving.iter().enumerate() {
+    let mut outbound: Vec<_> = policies.iter().map(|policy| &policy.policy).collect();
+    outbound.retain(|policy| policy.direction == Direction::Out);
+    outbound.sort_by_key(|policy| policy.priority);
+    for (at, policy) in outbound.iter().enumerate() {
         let selector = &policy.selector;
         let has_sa = policy.templates.iter().any(|template| !template.optional);
         if policy.action == Action::Allow && !has_sa {
-            // One that comes after a policy that is for some of the same packets would let those pass, too. Its packets are refused instead.
+            // A policy that follows one for some of the same packets would let those pass, too. Its packets are refused instead.
             let overlaps = |other: &Prefix, own: &Prefix| other.contains(own.address) || own.contains(other.address);
-            let is_after = leaving[..at].iter().any(|other| {
+            let is_after = outbound[..at].iter().any(|other| {
                 let blocks = other.action == Action::Block || other.templates.iter().any(|template| !template.optional);
                 blocks
                     && overlaps(&other.selector.source, &selector.source)
@@ -43,58 +44,44 @@ pub(crate) fn wanted(policies: &[Arc<Registered>], protect: &[Prefix], ours: &[I
     steering
 }
 
-/// The addresses of this host.
+/// Returns the addresses of this host.
 pub(crate) fn addresses() -> Vec<IpAddr> {
     let address = |storage: nix::sys::socket::SockaddrStorage| {
         let v4 = storage.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
         v4.or_else(|| storage.as_sockaddr_in6().map(|address| IpAddr::from(address.ip())))
     };
-    // Who cannot list them has none here: an SA is then one by which packets leave, and routes name no source.
+    // Without a list of addresses this host has none here: SAs then count as outgoing, and routes name no source.
     getifaddrs().into_iter().flatten().filter_map(|interface| address(interface.address?)).collect()
 }
 
-/// Reads a network as `10.2.0.0/16`, or a single address.
+/// Parses a network such as `10.2.0.0/16`, or a single address.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// A description of the mistake.
 pub fn network(text: &str) -> Result<Prefix, String> {
     let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
-    let address: IpAddr = address.parse().map_err(|_| format!("{address} is no address"))?;
+    let address: IpAddr = address.parse().map_err(|_| format!("{address} is not an IP address"))?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     let length = length.map_or(Ok(most), str::parse).ok().filter(|length| *length <= most);
-    let prefix = Prefix { address, length: length.ok_or_else(|| format!("the length is a number of 0 to {most}"))? };
+    let prefix =
+        Prefix { address, length: length.ok_or_else(|| format!("the prefix length must be between 0 and {most}"))? };
     let network = masked(prefix);
     if network == prefix { Ok(prefix) } else { Err(format!("did you mean {}/{}?", network.address, network.length)) }
-}
-
-/// A prefix without the bits that do not count, as routes want it.
-fn masked(prefix: Prefix) -> Prefix {
-    let address = match prefix.address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(prefix.length)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(prefix.length)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    };
-    Prefix { address, ..prefix }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Use;
+    use crate::table::Usage;
     use gantry_abi_xfrm::{Family, Mode, Policy, SaId, Selector, Template};
     use std::sync::atomic::AtomicU64;
 
-    fn registered(policy: Policy) -> Arc<Registered> {
-        Arc::new(Registered { policy, added: 0, used: Use::default(), asked: AtomicU64::default() })
+    fn registered(policy: Policy) -> Arc<InstalledPolicy> {
+        Arc::new(InstalledPolicy { policy, added: 0, usage: Usage::default(), last_request: AtomicU64::default() })
     }
 
-    /// A policy from one network to another; with a template it protects, without one it passes.
-    fn policy(from: &str, to: &str, priority: u32, protects: bool) -> Arc<Registered> {
+    /// Builds a policy from one network to another; with a template it protects, without one it passes.
+    fn policy(from: &str, to: &str, priority: u32, protects: bool) -> Arc<InstalledPolicy> {
         let (source, destination) = (network(from).unwrap(), network(to).unwrap());
         let selector = Selector { source, destination, ..Selector::any(Family::of(source.address)) };
         let mut policy = Policy::new(selector, Direction::Out);
@@ -119,7 +106,7 @@ mod tests {
     fn destinations_of_policies_lead_into_the_tunnel_with_an_address_of_the_source() {
         let ours = [[192, 168, 1, 5], [10, 1, 0, 7]].map(IpAddr::from);
         let steering =
-            wanted(&[policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[network("10.9.0.0/16").unwrap()], &ours);
+            compute(&[policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[network("10.9.0.0/16").unwrap()], &ours);
         let tunnel: Vec<_> = steering.tunnel.into_iter().collect();
         let of = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
         assert_eq!(tunnel, [of([10, 2, 0, 0], Some([10, 1, 0, 7])), of([10, 9, 0, 0], None)]);
@@ -127,30 +114,23 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_does_so_before_what_is_protected_and_not_after_it() {
+    fn a_pass_policy_applies_only_before_overlapping_protection() {
         let all = policy("0.0.0.0/0", "0.0.0.0/0", 10, true);
         let local = |priority| policy("192.168.1.0/24", "192.168.1.0/24", priority, false);
-        assert_eq!(wanted(&[all.clone(), local(5)], &[], &[]).pass, [local(5).policy.selector]);
-        assert!(wanted(&[all.clone(), local(20)], &[], &[]).pass.is_empty(), "the other one is for its packets");
-        assert_eq!(wanted(&[local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[], &[]).pass.len(), 1);
+        assert_eq!(compute(&[all.clone(), local(5)], &[], &[]).pass, [local(5).policy.selector]);
+        assert!(
+            compute(&[all.clone(), local(20)], &[], &[]).pass.is_empty(),
+            "the policy before it covers its packets"
+        );
+        assert_eq!(compute(&[local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[], &[]).pass.len(), 1);
     }
 
     #[test]
-    fn networks_are_read_and_mistakes_are_named() {
+    fn networks_are_parsed_and_mistakes_are_named() {
         assert_eq!(network("10.2.0.0/16"), Ok(Prefix { address: [10, 2, 0, 0].into(), length: 16 }));
         assert_eq!(network("fd00::1").map(|prefix| prefix.length), Ok(128));
         assert_eq!(network("0.0.0.0/0").map(|prefix| prefix.length), Ok(0));
         assert_eq!(network("10.2.0.1/16"), Err("did you mean 10.2.0.0/16?".to_owned()));
         assert!(network("10.2.0.0/33").is_err() && network("ten/8").is_err() && network("10.0.0.0/").is_err());
-    }
-
-    #[test]
-    fn a_prefix_has_no_more_bits_than_it_says() {
-        let masked = |text: &str, length| masked(Prefix { address: text.parse().unwrap(), length }).address.to_string();
-        assert_eq!(masked("10.1.2.3", 16), "10.1.0.0");
-        assert_eq!(masked("10.1.2.3", 32), "10.1.2.3");
-        assert_eq!(masked("10.1.2.3", 0), "0.0.0.0");
-        assert_eq!(masked("fd00:1::7", 32), "fd00:1::");
-        assert_eq!(masked("fd00::7", 0), "::");
     }
 }

@@ -1,9 +1,9 @@
 //! Guards: stop packets that leave past the tunnel in spite of rules and routes.
 //!
-//! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) takes none of the routes into the tunnel, and needs no
-//! privilege for that. Two guards that have nothing in common stop its packets. One is a table of the firewall. The other one belongs to the
-//! look-up of routes: in IPv4 policies of the kernel's own IPsec, in IPv6 a route that counts for every device
-//! ([`Routes`](crate::route::Routes)). All stay when the process ends, also when it is killed.
+//! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) uses none of the routes into the tunnel, and
+//! needs no privilege for that. Two independent guards stop its packets. One is a table of the firewall. The other works at the route
+//! lookup: policies of the kernel's own IPsec in IPv4, a route that applies to every device in IPv6 ([`Routes`](crate::route::Routes)). All
+//! stay when the process ends, also when it is killed.
 //!
 //! | file | content |
 //! |---|---|
@@ -22,7 +22,7 @@ use crate::netlink::Socket;
 use firewall::Firewall;
 use policies::Policies;
 
-/// Networks of the link, whose packets no router passes on.
+/// Link-local networks, whose packets are not forwarded by routers.
 pub(crate) const LINK: [Prefix; 5] = [
     Prefix { address: IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), length: 16 },
     Prefix { address: IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), length: 24 },
@@ -31,36 +31,36 @@ pub(crate) const LINK: [Prefix; 5] = [
     Prefix { address: IpAddr::V6(Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 0)), length: 16 },
 ];
 
-/// Both guards, as far as the kernel has them.
+/// Both guards, as far as the kernel supports them.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    firewall: Kept<Firewall>,
-    policies: Kept<Policies>,
+    firewall: GuardSlot<Firewall>,
+    policies: GuardSlot<Policies>,
 }
 
-/// A guard, or the error that the kernel gave.
+/// A guard, or the error of the kernel.
 #[derive(Debug)]
-struct Kept<G> {
+struct GuardSlot<G> {
     guard: io::Result<G>,
     /// The guard has been in force.
-    is_proven: bool,
-    /// Another program took the guard away, and it could not be put back yet.
-    is_lost: bool,
+    was_in_force: bool,
+    /// Another program removed the guard, and it could not be restored yet.
+    needs_restore: bool,
 }
 
-impl<G> Kept<G> {
+impl<G> GuardSlot<G> {
     fn new(guard: io::Result<G>) -> Self {
-        Self { guard, is_proven: false, is_lost: false }
+        Self { guard, was_in_force: false, needs_restore: false }
     }
 
-    /// Installs the guard. An error of the first time means that the kernel has no such guard.
+    /// Installs the guard. An error of the first attempt means that the kernel does not support the guard.
     fn install(&mut self, install: impl FnOnce(&mut G) -> io::Result<()>) -> io::Result<()> {
         let Ok(guard) = &mut self.guard else { return Ok(()) };
         match install(guard) {
-            Err(error) if !self.is_proven => self.guard = Err(error),
+            Err(error) if !self.was_in_force => self.guard = Err(error),
             done => {
                 done?;
-                self.is_proven = true;
+                self.was_in_force = true;
             }
         }
         Ok(())
@@ -69,12 +69,12 @@ impl<G> Kept<G> {
     fn restore(&mut self, restore: impl FnOnce(&mut G) -> io::Result<()>) -> io::Result<()> {
         let Ok(guard) = &mut self.guard else { return Ok(()) };
         let done = restore(guard);
-        self.is_lost = done.is_err();
+        self.needs_restore = done.is_err();
         done
     }
 
-    fn holds(&self) -> bool {
-        self.guard.is_ok() && !self.is_lost
+    fn in_force(&self) -> bool {
+        self.guard.is_ok() && !self.needs_restore
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Changes {
 impl Guard {
     /// Prepares guards that let packets leave by this device. Changes nothing yet.
     pub(crate) fn new(device: &str, index: u32) -> Self {
-        Self { firewall: Kept::new(Firewall::new(device)), policies: Kept::new(Policies::new(index)) }
+        Self { firewall: GuardSlot::new(Firewall::new(device)), policies: GuardSlot::new(Policies::new(index)) }
     }
 
     /// Opens the sockets for changes. Call it before [`install`](Self::install), so that no change is missed.
@@ -96,7 +96,7 @@ impl Guard {
         Changes { firewall: Firewall::changes().ok(), policies: Policies::changes().ok() }
     }
 
-    /// Stops packets to these destinations that leave past the tunnel, except packets of a `pass` selector.
+    /// Stops packets to these destinations that bypass the tunnel, except packets of a `pass` selector.
     pub(crate) fn install(
         &mut self,
         protected: impl Iterator<Item = (IpAddr, u8)>,
@@ -107,47 +107,47 @@ impl Guard {
         self.policies.install(|guard| guard.install(&protected, pass))
     }
 
-    /// Puts the guards back that other programs have changed since the last call.
+    /// Restores the guards that other programs have changed since the last call.
     pub(crate) fn restore(&mut self, changes: &Changes) -> io::Result<()> {
-        // An error of the first does not keep the second from being put back.
+        // An error of the first guard must not keep the second from being restored.
         let firewall = restore(&mut self.firewall, changes.firewall.as_ref(), Firewall::was_changed, Firewall::restore);
         let policies =
             restore(&mut self.policies, changes.policies.as_ref(), Policies::were_changed, Policies::restore);
         firewall.and(policies)
     }
 
-    /// Whether the firewall's table is in force, and whether the policies are.
-    pub(crate) fn hold(&self) -> (bool, bool) {
-        (self.firewall.holds(), self.policies.holds())
+    /// Returns whether the firewall's table is in force, and whether the policies are.
+    pub(crate) fn in_force(&self) -> (bool, bool) {
+        (self.firewall.in_force(), self.policies.in_force())
     }
 
-    /// The errors with which the kernel refused the firewall's table, and the policies.
+    /// Returns the errors with which the kernel refused the firewall's table, and the policies.
     pub(crate) fn missing(&self) -> (Option<&io::Error>, Option<&io::Error>) {
         (self.firewall.guard.as_ref().err(), self.policies.guard.as_ref().err())
     }
 }
 
 fn restore<G>(
-    kept: &mut Kept<G>,
+    slot: &mut GuardSlot<G>,
     changes: Option<&Socket>,
     was_changed: impl Fn(&G, &[u8]) -> bool,
     restore: impl FnOnce(&mut G) -> io::Result<()>,
 ) -> io::Result<()> {
-    let (Ok(guard), Some(changes)) = (&kept.guard, changes) else { return Ok(()) };
-    let is_changed = changes.any(|datagram| was_changed(guard, datagram));
-    if is_changed || kept.is_lost { kept.restore(restore) } else { Ok(()) }
+    let (Ok(guard), Some(changes)) = (&slot.guard, changes) else { return Ok(()) };
+    let is_changed = changes.drain_any(|datagram| was_changed(guard, datagram));
+    if is_changed || slot.needs_restore { slot.restore(restore) } else { Ok(()) }
 }
 
-/// Deletes all that guards have left. Returns the number of tables of the firewall.
+/// Deletes the leftovers of all guards. Returns the number of deleted firewall tables.
 pub(crate) fn clear() -> io::Result<usize> {
     let tables = firewall::clear()?;
     policies::clear()?;
     Ok(tables)
 }
 
-/// Networks without those that lie in others. Prefixes have no other way to overlap.
+/// Removes networks that lie within others. Prefixes cannot overlap otherwise.
 fn disjoint(mut networks: Vec<(IpAddr, u8)>) -> Vec<(IpAddr, u8)> {
-    // An outer network comes before those in it, and those follow it.
+    // Sorting puts a network directly before the networks within it.
     networks.sort_unstable();
     networks.dedup_by(|next, last| Prefix { address: last.0, length: last.1 }.contains(next.0));
     networks

@@ -1,10 +1,10 @@
-//! Policies of the kernel's own IPsec (XFRM), which block IPv4 packets that leave past the tunnel.
+//! Policies of the kernel's own IPsec (XFRM), which block IPv4 packets that bypass the tunnel.
 //!
-//! In IPv4 a socket that is bound to a device may send even where the look-up of routes ends with an error: the kernel takes the destination for
-//! a neighbour (`ip_route_output_key_hash_rcu`). The kernel asks its policies afterwards, for every sender. In IPv6 it asks them before it knows
-//! the device, so that they would block packets on their way into the tunnel, too; a route stops the others there.
+//! In IPv4 a socket that is bound to a device may send even if the route lookup fails: the kernel takes the destination for a neighbour
+//! (`ip_route_output_key_hash_rcu`). The kernel consults its policies afterwards, for every sender. In IPv6 it consults them before it
+//! knows the device, so that they would also block packets on their way into the tunnel; a route does the work there.
 //!
-//! `ip xfrm policy` without `gantry esp exec` shows these policies. All others come before them.
+//! `ip xfrm policy` without `gantry esp exec` shows these policies. All other policies have higher priority.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,24 +19,24 @@ use gantry_abi_xfrm::{
 use super::LINK;
 use crate::netlink::{self, Socket};
 
-/// The user in the selectors, which tells these policies from all others. The kernel does not compare it with packets.
+/// The user ID in the selectors, which marks these policies as ours. The kernel does not compare it with packets.
 const USER: u32 = EXEMPT_MARK;
 /// Bytes of `struct xfrm_userpolicy_id`.
 const ID: usize = 64;
 /// The loopback device has this index in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// The name of a policy: the kernel has one policy of each.
-type Name = (Selector, Option<Mark>);
+/// The key of a policy, which is unique in the kernel.
+type PolicyKey = (Selector, Option<Mark>);
 
-/// The policies that are in force.
+/// The policies in force.
 #[derive(Debug)]
 pub(super) struct Policies {
     socket: Socket,
     port: u32,
     /// The index of the TUN device.
     device: u32,
-    installed: HashMap<Name, Action>,
+    installed: HashMap<PolicyKey, Action>,
 }
 
 impl Policies {
@@ -49,33 +49,33 @@ impl Policies {
         Ok(Self { socket, port, device, installed })
     }
 
-    /// Blocks packets to these destinations that leave past the tunnel, except packets of a `pass` selector.
+    /// Blocks packets to these destinations that bypass the tunnel, except packets of a `pass` selector.
     pub(super) fn install(&mut self, protected: &[(IpAddr, u8)], pass: &[Selector]) -> io::Result<()> {
-        let wanted = wanted(self.device, protected, pass);
-        let gone = |action| self.installed.iter().filter(move |(_, known)| **known == action).map(|(name, _)| *name);
-        let gone = gone(Action::Allow).chain(gone(Action::Block)).filter(|name| !wanted.contains_key(name));
-        let gone: Vec<Name> = gone.collect();
-        // Policies that let packets pass come first, so that these packets are blocked at no moment.
-        for wanted_action in [Action::Allow, Action::Block] {
-            for (name, action) in wanted.iter().filter(|(_, action)| **action == wanted_action) {
-                match self.installed.get(name) {
+        let desired = desired(self.device, protected, pass);
+        let obsolete = |action| self.installed.iter().filter(move |(_, known)| **known == action).map(|(key, _)| *key);
+        let obsolete = obsolete(Action::Allow).chain(obsolete(Action::Block)).filter(|key| !desired.contains_key(key));
+        let obsolete: Vec<PolicyKey> = obsolete.collect();
+        // Policies that let packets pass come first, so that these packets are not blocked in between.
+        for desired_action in [Action::Allow, Action::Block] {
+            for (key, action) in desired.iter().filter(|(_, action)| **action == desired_action) {
+                match self.installed.get(key) {
                     Some(installed) if installed == action => continue,
-                    Some(_) => self.delete(*name)?,
+                    Some(_) => self.delete(*key)?,
                     None => {}
                 }
-                self.add(*name, *action)?;
-                self.installed.insert(*name, *action);
+                self.add(*key, *action)?;
+                self.installed.insert(*key, *action);
             }
         }
-        gone.into_iter().try_for_each(|name| self.delete(name))?;
+        obsolete.into_iter().try_for_each(|key| self.delete(key))?;
         Ok(())
     }
 
-    /// Puts the policies in force again.
+    /// Installs the policies again.
     pub(super) fn restore(&mut self) -> io::Result<()> {
-        for wanted in [Action::Allow, Action::Block] {
-            for (name, _) in self.installed.iter().filter(|(_, action)| **action == wanted) {
-                self.add(*name, wanted)?;
+        for desired in [Action::Allow, Action::Block] {
+            for (key, _) in self.installed.iter().filter(|(_, action)| **action == desired) {
+                self.add(*key, desired)?;
             }
         }
         Ok(())
@@ -86,7 +86,7 @@ impl Policies {
         Socket::listen(libc::NETLINK_XFRM, &[group::POLICY.cast_signed()])
     }
 
-    /// Whether a datagram tells of a change of these policies by another program.
+    /// Returns whether a datagram reports a change of these policies by another program.
     pub(super) fn were_changed(&self, datagram: &[u8]) -> bool {
         frames(datagram).filter(|frame| frame.header.port != self.port).any(|frame| match Message::parse(&frame) {
             Ok(Message::PolicyDeleted(policy) | Message::NewPolicy(policy) | Message::UpdPolicy(policy)) => {
@@ -97,22 +97,22 @@ impl Policies {
         })
     }
 
-    fn add(&self, (selector, mark): Name, action: Action) -> io::Result<()> {
+    fn add(&self, (selector, mark): PolicyKey, action: Action) -> io::Result<()> {
         let mut policy = Policy::new(selector, Direction::Out);
         (policy.action, policy.mark) = (action, mark);
         policy.priority = if action == Action::Allow { u32::MAX - 1 } else { u32::MAX };
-        ask(&self.socket, &Message::NewPolicy(policy.into()), libc::EEXIST)
+        request(&self.socket, &Message::NewPolicy(policy.into()), libc::EEXIST)
     }
 
-    fn delete(&mut self, name: Name) -> io::Result<()> {
-        delete(&self.socket, name)?;
-        self.installed.remove(&name);
+    fn delete(&mut self, key: PolicyKey) -> io::Result<()> {
+        delete(&self.socket, key)?;
+        self.installed.remove(&key);
         Ok(())
     }
 }
 
-/// The policies for these destinations; none without destinations of IPv4.
-fn wanted(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMap<Name, Action> {
+/// Returns the policies for these destinations; none if there are no IPv4 destinations.
+fn desired(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMap<PolicyKey, Action> {
     let any = Selector { user: USER, ..Selector::any(Family::Ipv4) };
     let to = |destination| Selector { destination, ..any };
     let protected: Vec<Prefix> = protected
@@ -132,23 +132,23 @@ fn wanted(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMap
     let passes = [by(LOOPBACK), by(device)].into_iter().chain(link).chain(pass).map(|selector| (selector, None));
     // Packets of the data path itself, and of IKE.
     let exempt = (any, Some(Mark { value: EXEMPT_MARK, mask: u32::MAX }));
-    let mut wanted: HashMap<Name, Action> = passes.chain([exempt]).map(|name| (name, Action::Allow)).collect();
+    let mut desired: HashMap<PolicyKey, Action> = passes.chain([exempt]).map(|key| (key, Action::Allow)).collect();
     for network in &protected {
-        wanted.entry((to(*network), None)).or_insert(Action::Block);
+        desired.entry((to(*network), None)).or_insert(Action::Block);
     }
-    wanted
+    desired
 }
 
 /// Deletes the policies that a data path has left.
 pub(super) fn clear() -> io::Result<()> {
     let Ok(socket) = Socket::connect(libc::NETLINK_XFRM) else { return Ok(()) };
     let mut all = all(&socket)?;
-    // Policies that let packets pass go last, so that these packets are blocked at no moment.
+    // Policies that let packets pass go last, so that these packets are not blocked in between.
     all.sort_unstable_by_key(|policy| policy.action == Action::Allow);
     all.into_iter().try_for_each(|policy| delete(&socket, (policy.selector, policy.mark)))
 }
 
-/// All policies of a data path.
+/// Lists all policies of a data path.
 fn all(socket: &Socket) -> io::Result<Vec<Policy>> {
     let bodies = socket.dump(message::GETPOLICY, &[0; ID])?;
     let policies = bodies.iter().filter_map(|body| {
@@ -165,17 +165,18 @@ fn is_ours(policy: &Policy) -> bool {
     policy.selector.user == USER && policy.direction == Direction::Out
 }
 
-fn delete(socket: &Socket, (selector, mark): Name) -> io::Result<()> {
+fn delete(socket: &Socket, (selector, mark): PolicyKey) -> io::Result<()> {
     let direction = Direction::Out;
     let named = PolicyRef { selector, index: 0, direction, kind: 0, mark, interface_id: 0, unknown: Vec::new() };
-    ask(socket, &Message::DelPolicy(named), libc::ENOENT)
+    request(socket, &Message::DelPolicy(named), libc::ENOENT)
 }
 
-/// Sends a request to the kernel. The error `as_good` counts as success.
-fn ask(socket: &Socket, message: &Message, as_good: i32) -> io::Result<()> {
+/// Sends a request to the kernel. The error `tolerated` counts as success.
+fn request(socket: &Socket, message: &Message, tolerated: i32) -> io::Result<()> {
     let mut datagram = Datagram::new();
-    datagram.push(message, flag::REQUEST | flag::ACK, 0, 0, Keys::Zeros);
-    socket.ask(datagram.as_bytes(), &[as_good])
+    // Unlike rtnetlink, XFRM repeats the port of the message in its notification, not that of the socket.
+    datagram.push(message, flag::REQUEST | flag::ACK, 0, socket.port()?, Keys::Zeros);
+    socket.request(datagram.as_bytes(), &[tolerated])
 }
 
 #[cfg(test)]
@@ -188,28 +189,28 @@ mod tests {
         (prefix.address, prefix.length)
     }
 
-    fn blocked(wanted: &HashMap<Name, Action>) -> Vec<Prefix> {
-        let blocks = wanted.iter().filter(|(_, action)| **action == Action::Block);
+    fn blocked(desired: &HashMap<PolicyKey, Action>) -> Vec<Prefix> {
+        let blocks = desired.iter().filter(|(_, action)| **action == Action::Block);
         blocks.map(|((selector, _), _)| selector.destination).collect()
     }
 
     #[test]
-    fn networks_of_ipv4_are_blocked_and_others_are_no_matter() {
-        assert!(wanted(7, &[prefix("fd12::/64")], &[]).is_empty());
-        let wanted = wanted(7, &[prefix("10.2.0.0/16"), prefix("fd12::/64")], &[]);
-        assert_eq!(blocked(&wanted), [network("10.2.0.0/16").unwrap()]);
+    fn only_ipv4_networks_are_blocked() {
+        assert!(desired(7, &[prefix("fd12::/64")], &[]).is_empty());
+        let desired = desired(7, &[prefix("10.2.0.0/16"), prefix("fd12::/64")], &[]);
+        assert_eq!(blocked(&desired), [network("10.2.0.0/16").unwrap()]);
         // The others let packets pass: of the loopback device, of the TUN device, and with the mark.
-        assert_eq!(wanted.len(), 4);
-        assert!(wanted.keys().all(|(selector, _)| selector.user == USER));
+        assert_eq!(desired.len(), 4);
+        assert!(desired.keys().all(|(selector, _)| selector.user == USER));
     }
 
     #[test]
-    fn what_passes_is_let_through_and_so_is_the_link_where_all_is_protected() {
+    fn pass_selectors_and_the_link_stay_open_if_all_is_protected() {
         let selector = Selector { protocol: 17, ..Selector::any(Family::Ipv4) };
-        let all = wanted(7, &[prefix("0.0.0.0/0")], &[selector, Selector::any(Family::Ipv6)]);
+        let all = desired(7, &[prefix("0.0.0.0/0")], &[selector, Selector::any(Family::Ipv6)]);
         assert_eq!((blocked(&all).len(), all.len()), (1, 1 + 3 + 3 + 1));
         // A policy that lets all protected packets pass.
-        let all = wanted(7, &[prefix("0.0.0.0/0")], &[Selector::any(Family::Ipv4)]);
+        let all = desired(7, &[prefix("0.0.0.0/0")], &[Selector::any(Family::Ipv4)]);
         assert_eq!(blocked(&all), []);
     }
 }

@@ -1,7 +1,7 @@
 //! The checksum of the Internet protocols (RFC 1071).
 //!
-//! A sum is kept in the byte order of the machine: the complement of a sum of 16-bit words is the same in either order, as long as it
-//! is written as it was read (RFC 1071, 2 B).
+//! A sum is kept in the byte order of the machine, and written in the order in which the words were read. The ones' complement
+//! sum of 16-bit words does not depend on byte order (RFC 1071, 2 B).
 
 /// Adds bytes to a sum. Only the last piece of a message may have an odd length.
 pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
@@ -11,13 +11,13 @@ pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
     words.iter().chain([&last]).fold(sum, |sum, word| plus(sum, u64::from_ne_bytes(*word)))
 }
 
-/// The sum of two numbers in ones' complement: what is carried out comes in again.
+/// Adds two numbers in ones' complement, with end-around carry.
 fn plus(sum: u64, word: u64) -> u64 {
     let (sum, carry) = sum.overflowing_add(word);
     sum + u64::from(carry)
 }
 
-/// A sum in 16 bits, as two bytes in the order of the packet.
+/// Folds a sum to 16 bits, as two bytes in the order of the packet.
 pub(crate) fn fold(sum: u64) -> [u8; 2] {
     // The upper half of a sum has the same weight as the lower one, in any width.
     let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
@@ -26,12 +26,12 @@ pub(crate) fn fold(sum: u64) -> [u8; 2] {
     (fold(fold(fold(sum))) as u16).to_ne_bytes()
 }
 
-/// What is written into a header: the complement of the sum.
+/// Returns the complement of a sum, as headers contain it.
 pub(crate) fn complement(sum: u64) -> [u8; 2] {
     fold(sum).map(|byte| !byte)
 }
 
-/// The sum of a pseudo-header (RFC 9293, 3.1; RFC 8200, 8.1): both addresses, the protocol, and the bytes of the segment.
+/// Sums a pseudo-header (RFC 9293, 3.1; RFC 8200, 8.1): both addresses, the protocol, and the length of the segment in bytes.
 pub(crate) fn pseudo(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
     let sum = add(0, addresses);
     add(add(sum, &[0, protocol]), &(bytes as u32).to_be_bytes())
@@ -41,7 +41,7 @@ pub(crate) fn pseudo(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// The rule itself.
+    /// Computes the checksum word by word.
     fn plain(bytes: &[u8]) -> [u8; 2] {
         let mut sum = 0_u32;
         for pair in bytes.chunks(2) {

@@ -1,4 +1,4 @@
-//! Segments of TCP that follow each other into one packet for the stack: what a network card does on receive (GRO).
+//! Merges consecutive TCP segments into one packet for the stack, as a network card does on receive (GRO).
 
 use super::checksum;
 use super::ip::{self, Header, TCP};
@@ -7,30 +7,30 @@ use super::segment::is_intact;
 
 const ACK: u8 = 0x10;
 const PUSH: u8 = 0x08;
-/// Where the flags are in the header of TCP, and its other fields.
+/// Positions of the flags and other fields in the TCP header.
 const FLAGS: usize = 13;
 const NUMBER: std::ops::Range<usize> = 4..8;
 const WINDOW: std::ops::Range<usize> = 14..16;
 
-/// Packets that become one: at most what one write takes as pieces, and one packet of IP can hold.
+/// Limits of a merged packet: the packets that one write takes as pieces, and the bytes of an IP packet.
 const MOST: usize = 63;
 const LARGEST: usize = 65_535;
-/// Flows that are open at once. A packet is compared with each.
+/// Most flows that are open at once. Each packet is compared with all of them.
 const OPEN: usize = 16;
 
-/// Packets that go to the stack as one, by their places in a burst.
+/// Packets that go to the stack as one, by their index in a burst.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// The first packet, and those whose payload follows.
     pub(crate) members: Vec<usize>,
-    /// Bytes of all.
+    /// Bytes of the merged packet.
     bytes: usize,
     /// Bytes of the headers, and of a segment's payload.
     headers: usize,
     segment: usize,
-    /// The number of the segment that would follow.
+    /// The sequence number of the next segment.
     next: u32,
-    /// Nothing may follow.
+    /// No packet may follow.
     closed: bool,
     header: Header,
 }
@@ -49,8 +49,8 @@ impl Group {
     }
 
     fn of_segment(at: usize, packet: &[u8], header: &Header) -> Option<Self> {
-        let headers = data(packet, header)?;
-        // What is more than a pure segment of data goes alone; so does one that is damaged, which the stack has to see.
+        let headers = payload_offset(packet, header)?;
+        // A segment with more than plain data goes alone; so does a damaged one, which the stack has to see.
         let payload = header.total - headers;
         let is_plain = payload > 0 && packet[header.length + FLAGS] & !PUSH == ACK && is_intact(packet, header);
         is_plain.then(|| Self {
@@ -58,14 +58,14 @@ impl Group {
             bytes: header.total,
             headers,
             segment: payload,
-            next: number(packet, header).wrapping_add(payload as u32),
+            next: sequence_number(packet, header).wrapping_add(payload as u32),
             closed: packet[header.length + FLAGS] & PUSH != 0,
             header: *header,
         })
     }
 
-    /// Whether `packet` is the next segment behind those that there are.
-    fn takes(&self, first: &[u8], packet: &[u8], header: &Header) -> bool {
+    /// Returns whether `packet` is the next segment of the group.
+    fn accepts(&self, first: &[u8], packet: &[u8], header: &Header) -> bool {
         let layer = self.header.length;
         let payload = header.total.saturating_sub(self.headers);
         let same = |range: std::ops::Range<usize>| first[layer..][range.clone()] == packet[layer..][range];
@@ -74,8 +74,8 @@ impl Group {
             && header.length == layer
             && (1..=self.segment).contains(&payload)
             && self.bytes + payload <= LARGEST
-            && number(packet, header) == self.next
-            // All of the header of IP but its length, identification and checksum.
+            && sequence_number(packet, header) == self.next
+            // The IP header except for length, identification and checksum.
             && network(first, layer) == network(packet, layer)
             && same(8..FLAGS)
             && packet[layer + FLAGS] & !PUSH == ACK
@@ -92,12 +92,12 @@ impl Group {
         self.closed = payload < self.segment || packet[header.length + FLAGS] & PUSH != 0;
     }
 
-    /// Bytes of the headers, behind which the payload of each further member begins.
+    /// Returns the length of the headers. The payload of each further member begins behind them.
     pub(crate) fn headers(&self) -> usize {
         self.headers
     }
 
-    /// Changes the headers of the first packet to those of all, and says what the stack has to know.
+    /// Turns the headers of the first packet into those of the merged packet. Returns the offload header for the stack.
     pub(crate) fn finish(&self, first: &mut [u8], pushes: bool) -> Offload {
         if self.members.len() == 1 {
             return Offload::default();
@@ -113,10 +113,10 @@ impl Group {
     }
 }
 
-/// Sorts the packets of a burst into groups, in the order of their first ones. `None` in the burst is left out.
+/// Sorts the packets of a burst into groups, in the order of their first packets. Skips `None`.
 pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)>>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    // The groups that may still grow, with their first packet: no two of one flow.
+    // The groups that may still grow, with their first packet; at most one for each flow.
     let mut open: Vec<(usize, &[u8])> = Vec::new();
     for (at, packet) in burst.enumerate() {
         let Some((packet, header)) = packet else { continue };
@@ -124,7 +124,7 @@ pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)
             let place = open.iter().position(|(group, _)| groups[*group].header.flow == header.flow);
             if let Some(place) = place {
                 let (group, first) = open[place];
-                if groups[group].takes(first, packet, &header) {
+                if groups[group].accepts(first, packet, &header) {
                     groups[group].add(at, packet, &header);
                     continue;
                 }
@@ -144,22 +144,22 @@ pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)
     groups
 }
 
-/// Where the payload of a segment begins, if it is one whose headers can be put together with others.
-fn data(packet: &[u8], header: &Header) -> Option<usize> {
+/// Returns the offset of a segment's payload, if its headers allow merging.
+fn payload_offset(packet: &[u8], header: &Header) -> Option<usize> {
     let has_options = header.length != if header.is_v6() { ip::V6 } else { ip::V4 };
     let words = usize::from(packet.get(header.length + 12)? >> 4);
     let headers = header.length + words * 4;
     (!has_options && words >= 5 && headers <= header.total).then_some(headers)
 }
 
-fn number(packet: &[u8], header: &Header) -> u32 {
+fn sequence_number(packet: &[u8], header: &Header) -> u32 {
     packet[header.length..]
         .get(NUMBER)
         .and_then(|bytes| bytes.first_chunk())
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// The header of IP without what differs from segment to segment.
+/// Returns the parts of the IP header that are equal in all segments of a packet.
 fn network(packet: &[u8], layer: usize) -> [&[u8]; 3] {
     if packet[0] >> 4 == 4 {
         [&packet[..2], &packet[6..10], &packet[12..layer]]
@@ -168,7 +168,7 @@ fn network(packet: &[u8], layer: usize) -> [&[u8]; 3] {
     }
 }
 
-/// Whether a packet of TCP pushes: what a group does whose last packet did.
+/// Returns whether a TCP packet has the PSH flag. A group takes it from its last packet.
 pub(crate) fn pushes(packet: &[u8], header: &Header) -> bool {
     header.flow.protocol == TCP && packet.get(header.length + FLAGS).is_some_and(|flags| flags & PUSH != 0)
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_one_packet_is_one_again() {
+    fn segments_of_a_packet_merge_into_the_same_packet() {
         let payload: Vec<u8> = (0..5000_u32).map(|at| (at >> 4) as u8).collect();
         for is_v6 in [false, true] {
             let whole = tcp(is_v6, 100, ACK | PUSH, &payload);
@@ -208,7 +208,7 @@ mod tests {
             packets[1..].iter().for_each(|packet| joined.extend_from_slice(&packet[group.headers()..]));
             let layer = headers[0].length;
             assert_eq!(offload, Offload { checksum: Some((layer, 16)), segment: Some(1200), headers: layer + 32 });
-            // With its checksum it is the packet that was split.
+            // Completed with its checksum, the merged packet equals the original.
             let complete = Split::new(&mut joined, &Offload { segment: None, ..offload }).unwrap();
             let mut out = vec![0; complete.bytes(0)];
             complete.write(0, &mut out);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_flows_that_interleave_find_their_own() {
+    fn interleaved_flows_are_grouped_separately() {
         let mut packets = Vec::new();
         for at in 0..3 {
             packets.push(tcp(false, at * 10, ACK, &[1; 10]));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_next_segment_of_the_same_kind_follows() {
+    fn a_group_takes_only_the_next_segment_of_the_same_kind() {
         let first = tcp(false, 0, ACK, &[1; 10]);
         let next = |flags, payload: &[u8]| tcp(false, 10, flags, payload);
         assert_eq!(groups(&[first.clone(), next(ACK, &[1; 10])]), [[0, 1]]);
@@ -247,7 +247,7 @@ mod tests {
         let change = |at: usize, to: u8| {
             let mut other = next(ACK, &[1; 10]);
             other[at] = to;
-            // The checksum of TCP does not cover these; that of IP is not looked at here.
+            // The TCP checksum does not cover these fields; the IP checksum is not verified here.
             other
         };
         apart(change(1, 3), "another congestion mark");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_a_push_and_the_order_of_a_flow_stays() {
+    fn a_push_ends_a_group_and_the_order_of_a_flow_stays() {
         let packets = [
             tcp(false, 0, ACK | PUSH, &[1; 10]),
             tcp(false, 10, ACK, &[1; 10]),

@@ -1,19 +1,19 @@
 //! Congestion marks across a tunnel (RFC 6040).
 
-/// The field of ECN in the traffic class.
+/// The ECN field in the traffic class.
 const MASK: u8 = 0b11;
 const NOT_ECT: u8 = 0b00;
 const ECT_1: u8 = 0b01;
 const CE: u8 = 0b11;
 
-/// The traffic class of the header around a packet: its own, or only the congestion mark of it where the code point for services
-/// stays inside (normal mode of RFC 6040, 4.1: the mark is copied).
-pub(crate) fn outer(inner: u8, copies_services: bool) -> u8 {
-    if copies_services { inner } else { inner & MASK }
+/// Returns the traffic class of the outer header: the inner one if the DSCP is copied, otherwise the ECN field alone (normal
+/// mode of RFC 6040, 4.1).
+pub(crate) fn outer(inner: u8, copies_dscp: bool) -> u8 {
+    if copies_dscp { inner } else { inner & MASK }
 }
 
-/// The traffic class of a packet that leaves a tunnel, from its own and that of the header around it (RFC 6040, 4.2). `None`: the
-/// packet is to be dropped, since congestion was marked on the way and its ends would not see the mark.
+/// Returns the traffic class of a decapsulated packet, from its own and that of the outer header (RFC 6040, 4.2). `None`: the
+/// packet must be dropped, since congestion was marked on the way and its endpoints do not support ECN.
 pub(crate) fn inner(inner: u8, outer: u8) -> Option<u8> {
     let mark = match (inner & MASK, outer & MASK) {
         (NOT_ECT, CE) => return None,
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_point_for_services_leaves_only_where_it_may() {
+    fn the_dscp_is_copied_only_if_allowed() {
         assert_eq!((outer(46 << 2 | ECT_0, true), outer(46 << 2 | ECT_0, false)), (46 << 2 | ECT_0, ECT_0));
     }
 }

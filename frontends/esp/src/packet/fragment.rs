@@ -1,22 +1,22 @@
-//! Fragments of a packet of IPv4 that is longer than its way (RFC 791, 3.2).
+//! Fragmentation of IPv4 packets that exceed the path MTU (RFC 791, 3.2).
 
 use std::ops::Range;
 
 use super::ip;
 
-/// The option that says that there are no more, and the one of a single byte.
+/// The options "end of list" and "no operation", which have one byte.
 const END: u8 = 0;
 const NOTHING: u8 = 1;
-/// Of an option: it is in every fragment.
+/// Flag of an option that is copied into every fragment.
 const COPIED: u8 = 0x80;
 const MORE: u16 = 0x2000;
 const OFFSET: u16 = 0x1FFF;
 
-/// How a packet becomes fragments of at most so many bytes. The packet may be a fragment.
+/// The split of a packet into fragments of a limited length. The packet may itself be a fragment.
 #[derive(Debug)]
 pub(crate) struct Fragments<'p> {
     packet: &'p [u8],
-    /// Bytes of its header, and that of fragments behind the first.
+    /// Bytes of the packet's header, and the header of fragments behind the first.
     header: usize,
     later: Vec<u8>,
     /// Payload of each fragment.
@@ -24,31 +24,29 @@ pub(crate) struct Fragments<'p> {
 }
 
 impl<'p> Fragments<'p> {
-    /// `packet` is a whole packet of IPv4 with a header of `header` bytes. `None` if `most` is too little for any payload, or if the packet
-    /// is a fragment that ends where no packet can.
+    /// Splits a whole IPv4 packet with a header of `header` bytes into fragments of at most `most` bytes. `None` if `most` is too small for
+    /// any payload, or if the packet is a fragment that ends beyond the longest packet.
     pub(crate) fn new(packet: &'p [u8], header: usize, most: usize) -> Option<Self> {
         let begin = usize::from(u16::from_be_bytes([packet[6], packet[7]]) & OFFSET) * 8;
         if begin + packet.len() > usize::from(u16::MAX) {
             return None;
         }
         let later = later_header(&packet[..header]);
-        // The payload of all but the last has a multiple of eight bytes.
+        // The payload of every fragment but the last is a multiple of eight bytes.
         let size = most.checked_sub(header).filter(|size| *size >= 8)? & !7;
         let pieces = (header..packet.len()).step_by(size).map(|from| from..packet.len().min(from + size)).collect();
         Some(Self { packet, header, later, pieces })
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Bytes of one.
     pub(crate) fn bytes(&self, at: usize) -> usize {
         (if at == 0 { self.header } else { self.later.len() }) + self.pieces[at].len()
     }
 
-    /// Writes one, into as many bytes as it has.
+    /// Writes a fragment. `out` has exactly its length.
     pub(crate) fn write(&self, at: usize, out: &mut [u8]) {
         let header = if at == 0 { &self.packet[..self.header] } else { &self.later };
         let piece = &self.pieces[at];
@@ -64,7 +62,7 @@ impl<'p> Fragments<'p> {
     }
 }
 
-/// The header of a fragment that is not the first: with the options that say that they are in each.
+/// Builds the header of later fragments, with the options that are copied into every fragment.
 fn later_header(header: &[u8]) -> Vec<u8> {
     let mut later = header[..ip::V4].to_vec();
     let mut options = &header[ip::V4..];
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_the_packet_when_they_are_put_together() {
+    fn reassembled_fragments_equal_the_packet() {
         let packet = v4([1; 4], [2; 4], (3, 4), &(0..100).collect::<Vec<u8>>());
         for most in 28..=packet.len() {
             let mut payload = vec![0; packet.len() - 20];
@@ -127,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_of_a_fragment_says_where_it_was() {
+    fn a_fragment_of_a_fragment_keeps_its_offset() {
         let packet = v4([1; 4], [2; 4], (3, 4), &[9; 72]);
         let middle = fragments(&packet, 20, 60).remove(1);
         let parts = fragments(&middle, 20, 36);
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_that_ends_where_no_packet_can_has_none() {
+    fn a_fragment_beyond_the_longest_packet_is_refused() {
         let mut packet = v4([1; 4], [2; 4], (3, 4), &[9; 72]);
         packet[6..8].copy_from_slice(&(MORE + 8179).to_be_bytes());
         assert_eq!(fragments(&packet, 20, 60).len(), 2, "its last byte is the 65,532nd");
@@ -145,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn only_options_that_say_so_are_in_later_fragments() {
+    fn later_fragments_have_only_copied_options() {
         let plain = v4([1; 4], [2; 4], (3, 4), &[9; 72]);
-        // Record route, which is not copied, nothing, and router alert, which is.
+        // Record route, which is not copied; no operation; and router alert, which is copied.
         let options = [7, 3, 4, NOTHING, 0x94, 4, 0, 0];
         let mut packet = [&plain[..20], &options, &plain[20..]].concat();
         packet[0] = 0x47;

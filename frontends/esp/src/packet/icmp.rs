@@ -1,24 +1,24 @@
-//! What the tunnel says to a sender within it (RFC 792, RFC 1191, RFC 4443, RFC 8201).
+//! ICMP notices to senders within the tunnel (RFC 792, RFC 1191, RFC 4443, RFC 8201).
 
 use super::checksum;
 use super::ip::{self, Header, ICMP, ICMPV6};
 
-/// Why a packet did not enter the tunnel.
+/// The reason why a packet did not enter the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// It is longer than the tunnel takes, which is said, and may not be fragmented.
+    /// The packet exceeds the given number of bytes, and must not be fragmented.
     TooLong(usize),
-    /// No policy lets it pass.
+    /// No policy lets the packet pass.
     Prohibited,
 }
 
-/// The most of a packet that a notice quotes: what fits the smallest packet of IPv6 that every link takes (RFC 4443, 2.4), and 576
-/// bytes of IPv4 (RFC 1812, 4.3.2.3).
+/// Most bytes of a notice with the quoted packet: the minimum link MTU of IPv6 (RFC 4443, 2.4), and 576 bytes in IPv4 (RFC 1812,
+/// 4.3.2.3).
 pub(crate) const V6_LEAST: usize = 1280;
 const V4_LEAST: usize = 576;
 
-/// The notice to the sender of a packet. `None` where nobody may be told: of an error, of a later fragment, or of a packet to or
-/// from many (RFC 1122, 3.2.2; RFC 4443, 2.4).
+/// Builds the notice to the sender of a packet. `None` for packets that must not cause a notice: ICMP errors, later fragments,
+/// and packets to or from groups (RFC 1122, 3.2.2; RFC 4443, 2.4).
 pub(crate) fn notice(packet: &[u8], header: &Header, notice: Notice) -> Option<Vec<u8>> {
     let flow = &header.flow;
     let is_error = match flow.protocol {
@@ -65,47 +65,50 @@ mod tests {
     use crate::packet::ip::UDP;
     use crate::packet::ip::tests::{v4, v6};
 
-    fn told(packet: &[u8], what: Notice) -> Option<Vec<u8>> {
+    fn notice_for(packet: &[u8], what: Notice) -> Option<Vec<u8>> {
         notice(packet, &Header::read(packet).unwrap(), what)
     }
 
     #[test]
-    fn a_sender_learns_how_long_a_packet_may_be() {
+    fn a_notice_contains_the_mtu_of_the_tunnel() {
         let packet = v4([10, 1, 0, 1], [10, 2, 0, 1], (7, 8), &[9; 1400]);
-        let told = told(&packet, Notice::TooLong(1360)).unwrap();
-        let header = Header::read(&told).unwrap();
+        let notice = notice_for(&packet, Notice::TooLong(1360)).unwrap();
+        let header = Header::read(&notice).unwrap();
         assert_eq!((header.total, header.flow.protocol), (V4_LEAST, ICMP));
         assert_eq!(
             (header.flow.source.to_string(), header.flow.destination.to_string()),
             ("10.2.0.1".into(), "10.1.0.1".into())
         );
-        assert_eq!((&told[20..22], &told[24..28], &told[28..]), (&[3, 4][..], &[0, 0, 5, 80][..], &packet[..576 - 28]));
-        assert_eq!(checksum::fold(checksum::add(0, &told[20..])), [0xFF; 2]);
-        assert_eq!(checksum::fold(checksum::add(0, &told[..20])), [0xFF; 2]);
+        assert_eq!(
+            (&notice[20..22], &notice[24..28], &notice[28..]),
+            (&[3, 4][..], &[0, 0, 5, 80][..], &packet[..576 - 28])
+        );
+        assert_eq!(checksum::fold(checksum::add(0, &notice[20..])), [0xFF; 2]);
+        assert_eq!(checksum::fold(checksum::add(0, &notice[..20])), [0xFF; 2]);
     }
 
     #[test]
-    fn and_so_does_one_of_ipv6() {
+    fn a_notice_in_ipv6_contains_at_least_1280_bytes() {
         let packet = v6(&[], UDP, &[7; 200]);
-        let told = told(&packet, Notice::TooLong(1000)).unwrap();
-        let header = Header::read(&told).unwrap();
-        assert_eq!((header.total, header.flow.protocol, &told[40..42]), (told.len(), ICMPV6, &[2, 0][..]));
-        assert_eq!(told[44..48], 1280_u32.to_be_bytes(), "what every link takes is never too long");
-        let pseudo = checksum::pseudo(&told[8..40], ICMPV6, told.len() - 40);
-        assert_eq!(checksum::fold(checksum::add(pseudo, &told[40..])), [0xFF; 2]);
+        let notice = notice_for(&packet, Notice::TooLong(1000)).unwrap();
+        let header = Header::read(&notice).unwrap();
+        assert_eq!((header.total, header.flow.protocol, &notice[40..42]), (notice.len(), ICMPV6, &[2, 0][..]));
+        assert_eq!(notice[44..48], 1280_u32.to_be_bytes(), "the minimum link MTU");
+        let pseudo = checksum::pseudo(&notice[8..40], ICMPV6, notice.len() - 40);
+        assert_eq!(checksum::fold(checksum::add(pseudo, &notice[40..])), [0xFF; 2]);
     }
 
     #[test]
-    fn nobody_is_told_of_errors_and_of_packets_to_many() {
-        assert!(told(&v4([1; 4], [2; 4], (7, 8), b""), Notice::Prohibited).is_some());
+    fn errors_and_multicast_packets_cause_no_notice() {
+        assert!(notice_for(&v4([1; 4], [2; 4], (7, 8), b""), Notice::Prohibited).is_some());
         let mut error = v4([1; 4], [2; 4], (0x0301, 0), b"");
         error[9] = ICMP;
-        assert_eq!(told(&error, Notice::Prohibited), None);
+        assert_eq!(notice_for(&error, Notice::Prohibited), None);
         error[20] = 8;
-        assert!(told(&error, Notice::Prohibited).is_some(), "an echo request is no error");
-        assert_eq!(told(&v4([1; 4], [224, 0, 0, 1], (7, 8), b""), Notice::Prohibited), None);
-        assert_eq!(told(&v4([0; 4], [2; 4], (7, 8), b""), Notice::Prohibited), None);
+        assert!(notice_for(&error, Notice::Prohibited).is_some(), "an echo request is no error");
+        assert_eq!(notice_for(&v4([1; 4], [224, 0, 0, 1], (7, 8), b""), Notice::Prohibited), None);
+        assert_eq!(notice_for(&v4([0; 4], [2; 4], (7, 8), b""), Notice::Prohibited), None);
         let later = v6(&[UDP, 0, 0, 9, 0, 0, 0, 7], 44, b"");
-        assert_eq!(told(&later, Notice::Prohibited), None);
+        assert_eq!(notice_for(&later, Notice::Prohibited), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Headers of IP within the tunnel: read once for each packet, changed where the tunnel has to.
+//! IP headers within the tunnel: parsed once for each packet, and modified where the tunnel requires it.
 
 use std::net::IpAddr;
 
@@ -14,25 +14,22 @@ pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMP: u8 = 1;
 pub(crate) const ICMPV6: u8 = 58;
 
-/// Who talks to whom: what selectors are compared with.
+/// The fields of a packet that selectors match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Flow {
-    /// The address of the sender.
     pub(crate) source: IpAddr,
-    /// The address of the receiver.
     pub(crate) destination: IpAddr,
-    /// The protocol behind the headers of IP (IANA's numbers).
+    /// The protocol behind the IP headers (IANA's numbers).
     pub(crate) protocol: u8,
-    /// The port of the sender, or the type of a message of ICMP; 0 where a packet does not say it.
+    /// The sender's port, or the type of an ICMP message; 0 if the packet does not contain it.
     pub(crate) source_port: u16,
-    /// The port of the receiver, or the code of a message of ICMP.
+    /// The receiver's port, or the code of an ICMP message.
     pub(crate) destination_port: u16,
 }
 
-/// What a packet's headers say.
+/// The parsed headers of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Who talks to whom.
     pub(crate) flow: Flow,
     /// Bytes before the payload of `flow.protocol`.
     pub(crate) length: usize,
@@ -40,14 +37,14 @@ pub(crate) struct Header {
     pub(crate) total: usize,
     /// DSCP and ECN.
     pub(crate) class: u8,
-    /// It may not be fragmented: IPv6, or the flag of IPv4.
-    pub(crate) keeps_whole: bool,
-    /// It is a fragment, but perhaps the first.
+    /// The packet must not be fragmented: IPv6, or the DF flag of IPv4.
+    pub(crate) dont_fragment: bool,
+    /// The packet is a fragment, perhaps the first.
     pub(crate) is_fragment: bool,
 }
 
 impl Header {
-    /// Reads the headers of a packet. Bytes behind the packet are allowed. `None`: it is no packet of IP, or is cut off.
+    /// Parses the headers of a packet. Bytes behind the packet are allowed. `None`: it is truncated, or not an IP packet.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::read_v4(packet),
@@ -56,7 +53,6 @@ impl Header {
         }
     }
 
-    /// Whether it is of IPv6.
     pub(crate) fn is_v6(&self) -> bool {
         self.flow.source.is_ipv6()
     }
@@ -84,7 +80,7 @@ impl Header {
             length,
             total,
             class: header[1],
-            keeps_whole: fragment & 0x4000 != 0,
+            dont_fragment: fragment & 0x4000 != 0,
             is_fragment: fragment & 0x3FFF != 0,
         })
     }
@@ -122,32 +118,42 @@ impl Header {
             length,
             total,
             class: (header[0] & 0xF) << 4 | header[1] >> 4,
-            keeps_whole: true,
+            dont_fragment: true,
             is_fragment,
         })
     }
 }
 
-/// Ports, or what selectors compare in their place (Linux' `xfrm_flowi_sport`): the type and the code of a message of ICMP.
+/// Returns the ports, or the values that selectors compare instead (Linux' `xfrm_flowi_sport`): type and code of an ICMP message, key
+/// of GRE.
 fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
     const DCCP: u8 = 33;
+    const GRE: u8 = 47;
     const SCTP: u8 = 132;
     const UDP_LITE: u8 = 136;
+    const CHECKSUM: u8 = 0x80;
+    const KEY: u8 = 0x20;
+    let halves = |[a, b, c, d]: [u8; 4]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     match (protocol, payload) {
-        (TCP | UDP | UDP_LITE | SCTP | DCCP, [a, b, c, d, ..]) => {
-            (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))
-        }
+        (TCP | UDP | UDP_LITE | SCTP | DCCP, [a, b, c, d, ..]) => halves([*a, *b, *c, *d]),
         (ICMP | ICMPV6, [kind, code, ..]) => ((*kind).into(), (*code).into()),
+        // The upper and the lower half of the key (RFC 2890), which follows the checksum, if there is one.
+        (GRE, [flags, _, _, _, rest @ ..]) if flags & KEY != 0 => match rest {
+            [_, _, _, _, a, b, c, d, ..] if flags & CHECKSUM != 0 => halves([*a, *b, *c, *d]),
+            [a, b, c, d, ..] if flags & CHECKSUM == 0 => halves([*a, *b, *c, *d]),
+            _ => (0, 0),
+        },
         _ => (0, 0),
     }
 }
 
-/// The addresses of a packet, which its checksums cover.
+/// Returns the addresses of a packet, which its checksums cover.
 pub(crate) fn addresses(packet: &[u8]) -> &[u8] {
     if packet[0] >> 4 == 4 { &packet[12..V4] } else { &packet[8..V6] }
 }
 
-/// Writes the length of a packet whose header is complete otherwise, and the checksum of a header of IPv4, which is `length` long.
+/// Writes the total length of a packet whose header is otherwise complete. Also writes the checksum of an IPv4 header of `length`
+/// bytes.
 pub(crate) fn write_length(packet: &mut [u8], length: usize, total: usize) {
     if packet[0] >> 4 == 4 {
         packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
@@ -157,14 +163,13 @@ pub(crate) fn write_length(packet: &mut [u8], length: usize, total: usize) {
     }
 }
 
-/// Writes the checksum of a header of IPv4.
+/// Writes the checksum of an IPv4 header.
 pub(crate) fn write_checksum(packet: &mut [u8], length: usize) {
     packet[10..12].fill(0);
     let sum = checksum::complement(checksum::add(0, &packet[..length]));
     packet[10..12].copy_from_slice(&sum);
 }
 
-/// Writes another traffic class.
 pub(crate) fn write_class(packet: &mut [u8], class: u8) {
     if packet[0] >> 4 == 4 {
         packet[1] = class;
@@ -180,7 +185,7 @@ pub(crate) fn write_class(packet: &mut [u8], class: u8) {
 pub(crate) mod tests {
     use super::*;
 
-    /// A packet of UDP over IPv4.
+    /// Builds a UDP packet over IPv4.
     pub(crate) fn v4(source: [u8; 4], destination: [u8; 4], ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, UDP, 0, 0];
         packet.extend([source, destination].concat());
@@ -193,7 +198,7 @@ pub(crate) mod tests {
         packet
     }
 
-    /// A packet of UDP over IPv6, with headers between.
+    /// Builds a UDP packet over IPv6, with extension headers.
     pub(crate) fn v6(extensions: &[u8], first: u8, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x60, 0, 0, 0, 0, 0, first, 64];
         packet.extend([0x20; 16]);
@@ -214,16 +219,16 @@ pub(crate) mod tests {
         let flow = header.flow;
         assert_eq!((flow.source.to_string(), flow.destination.to_string()), ("10.1.0.1".into(), "10.2.0.1".into()));
         assert_eq!((flow.protocol, flow.source_port, flow.destination_port), (UDP, 1000, 53));
-        assert_eq!((header.length, header.total, header.keeps_whole), (20, 32, false));
+        assert_eq!((header.length, header.total, header.dont_fragment), (20, 32, false));
     }
 
     #[test]
-    fn ports_stand_behind_extension_headers() {
+    fn ports_are_found_behind_extension_headers() {
         let hop = [60, 0, 0, 0, 0, 0, 0, 0];
         let options = [UDP, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let header = Header::read(&v6(&[&hop[..], &options].concat(), 0, b"x")).unwrap();
         assert_eq!((header.flow.protocol, header.flow.source_port, header.length), (UDP, 53, 64));
-        assert!(header.keeps_whole && !header.is_fragment);
+        assert!(header.dont_fragment && !header.is_fragment);
     }
 
     #[test]
@@ -248,7 +253,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_packet() {
+    fn packets_of_gre_have_a_key() {
+        let ports_of = |payload: &[u8]| ports(47, payload);
+        assert_eq!(ports_of(&[0x20, 0, 8, 0, 0, 1, 0, 5]), (1, 5));
+        assert_eq!(ports_of(&[0xA0, 0, 8, 0, 9, 9, 0, 0, 0, 1, 0, 5]), (1, 5));
+        assert_eq!(ports_of(&[0x80, 0, 8, 0, 9, 9, 0, 0, 0, 1, 0, 5]), (0, 0));
+        assert_eq!((ports_of(&[0xA0, 0, 8, 0, 9, 9, 0, 0]), ports_of(&[0x20, 0, 8])), ((0, 0), (0, 0)));
+    }
+
+    #[test]
+    fn truncated_packets_are_refused() {
         for whole in [v4([1; 4], [2; 4], (7, 8), b"data"), v6(&[UDP, 0, 0, 0, 0, 0, 0, 0], 60, b"data")] {
             assert!(Header::read(&whole).is_some());
             for length in 0..whole.len() {
@@ -260,7 +274,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn another_traffic_class_leaves_the_checksum_right() {
+    fn a_new_traffic_class_keeps_the_checksum_correct() {
         let mut packet = v4([10, 1, 0, 1], [10, 2, 0, 1], (1, 2), b"data");
         write_class(&mut packet, 0xB9);
         assert_eq!(Header::read(&packet).unwrap().class, 0xB9);

@@ -1,14 +1,14 @@
-//! Packets of IP as the stack and the tunnel have them. Nothing here knows of keys or sockets.
+//! IP packets of the stack and the tunnel. Nothing here depends on keys or sockets.
 //!
 //! | file | content |
 //! |---|---|
 //! | `ip.rs` | headers, and the flow that selectors are compared with |
-//! | `offload.rs` | what a TUN device says before a packet |
+//! | `offload.rs` | the header that a TUN device puts before a packet |
 //! | `segment.rs`, `coalesce.rs` | one packet into many segments, and back |
 //! | `fragment.rs` | fragments of IPv4 |
 //! | `ecn.rs` | traffic classes across the tunnel |
 //! | `icmp.rs` | notices to senders |
-//! | `checksum.rs` | the checksum of all of them |
+//! | `checksum.rs` | the Internet checksum |
 
 mod checksum;
 pub(crate) mod coalesce;

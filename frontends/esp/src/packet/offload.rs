@@ -1,4 +1,4 @@
-//! What a TUN device says about a packet before it: the header of virtio-net (`struct virtio_net_hdr`, linux/virtio_net.h), in the
+//! The header that a TUN device puts before each packet: that of virtio-net (`struct virtio_net_hdr`, linux/virtio_net.h), in the
 //! byte order of the machine.
 
 /// Bytes of the header.
@@ -9,22 +9,22 @@ const NONE: u8 = 0;
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 const UDP: u8 = 5;
-/// Of TCP with ECN: the mark that the window was reduced belongs to the first segment.
+/// A flag for TCP with ECN: only the first segment keeps the CWR flag.
 const ECN: u8 = 0x80;
 
-/// What the stack leaves to the device, or the device to the stack.
+/// Work that the stack leaves to the device, or the device to the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offload {
-    /// The checksum of everything from the first place on is missing, at the second, which counts from the first.
+    /// A missing checksum: its range begins at the first offset; it is written at the second, which is relative to the first.
     pub(crate) checksum: Option<(usize, usize)>,
-    /// The packet is as many segments, each with so many bytes of payload but the last.
+    /// Bytes of payload of each segment but the last, if the packet is to be split.
     pub(crate) segment: Option<usize>,
     /// Bytes of the headers that each segment has.
     pub(crate) headers: usize,
 }
 
 impl Offload {
-    /// Reads the header; `None` if it asks for what was not offered.
+    /// Parses the header; `None` if it asks for an offload that was not offered.
     pub(crate) fn read(header: &[u8; HEADER]) -> Option<Self> {
         let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
         let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| (field(6), field(8)));
@@ -36,7 +36,7 @@ impl Offload {
         Some(Self { checksum, segment, headers: field(2) })
     }
 
-    /// Writes the header for a packet of TCP.
+    /// Builds the header for a TCP packet.
     pub(crate) fn write(&self, is_v6: bool) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         let mut field = |at: usize, value: usize| header[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_read_as_it_was_written() {
+    fn a_written_header_is_parsed_back() {
         let plain = Offload::default();
         assert_eq!(Offload::read(&plain.write(false)), Some(plain));
         let tcp = Offload { checksum: Some((40, 16)), segment: Some(1348), headers: 72 };

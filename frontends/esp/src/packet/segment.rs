@@ -1,28 +1,28 @@
-//! One packet of the stack's into segments: what a network card does for TCP (TSO) and UDP (USO).
+//! Splits packets of the stack into segments, as a network card does for TCP (TSO) and UDP (USO).
 
 use super::checksum;
 use super::ip::{self, Header, TCP, UDP};
 use super::offload::Offload;
 
-/// Flags of TCP (RFC 9293, 3.1) that only the last segment has, and the one that only the first has.
+/// TCP flags (RFC 9293, 3.1) of the last segment only, and of the first segment only.
 const LAST: u8 = 0x01 | 0x08;
 const FIRST: u8 = 0x80;
-/// Where they are in the header.
+/// Offset of the flags in the TCP header.
 const FLAGS: usize = 13;
 
-/// A packet that is to become one or more.
+/// A packet that is to be split into one or more segments.
 #[derive(Debug)]
 pub(crate) struct Split<'f> {
     packet: &'f [u8],
     header: Header,
-    /// Bytes of the headers that each segment has. 0: the packet is one segment as it is.
+    /// Bytes of the headers that each segment has. 0: the packet is a single segment, and stays unchanged.
     headers: usize,
-    /// Bytes of payload in a segment, but the last.
+    /// Bytes of payload of each segment but the last.
     size: usize,
 }
 
 impl<'f> Split<'f> {
-    /// Completes a packet that the stack left incomplete. `None`: it is not what `offload` says.
+    /// Completes a packet that the stack left incomplete. `None`: the packet does not match `offload`.
     pub(crate) fn new(packet: &'f mut [u8], offload: &Offload) -> Option<Self> {
         let header = Header::read(packet)?;
         let packet = &mut packet[..header.total];
@@ -49,27 +49,24 @@ impl<'f> Split<'f> {
         })
     }
 
-    /// What the packet's headers say.
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The packet, of whose segments only the headers are complete.
+    /// Returns the packet. If it has several segments, only its headers are complete.
     pub(crate) fn packet(&self) -> &[u8] {
         self.packet
     }
 
-    /// The packet, if it is one segment as it is.
+    /// Returns the packet if it is a single segment.
     pub(crate) fn whole(&self) -> Option<&[u8]> {
         (self.headers == 0).then_some(self.packet)
     }
 
-    /// Segments that it becomes.
     pub(crate) fn segments(&self) -> usize {
         if self.headers == 0 { 1 } else { (self.packet.len() - self.headers).div_ceil(self.size) }
     }
 
-    /// Bytes of one of them.
     pub(crate) fn bytes(&self, segment: usize) -> usize {
         if self.headers == 0 {
             self.packet.len()
@@ -78,7 +75,7 @@ impl<'f> Split<'f> {
         }
     }
 
-    /// Writes one of them, into as many bytes as it has.
+    /// Writes a segment. `out` has exactly its length.
     pub(crate) fn write(&self, segment: usize, out: &mut [u8]) {
         if self.headers == 0 {
             return out.copy_from_slice(self.packet);
@@ -116,12 +113,13 @@ impl<'f> Split<'f> {
     }
 }
 
-/// The same checksum, but never zero: UDP would say with it that there is none (RFC 768), which IPv6 does not take. To others both are the same.
+/// Replaces a zero checksum by its other representation. In UDP zero means that there is no checksum (RFC 768), which IPv6 forbids; other
+/// protocols accept both.
 fn not_zero(sum: [u8; 2]) -> [u8; 2] {
     if sum == [0; 2] { [0xFF; 2] } else { sum }
 }
 
-/// Whether the checksum of a packet of TCP is right.
+/// Returns whether the checksum of a TCP packet is correct.
 pub(crate) fn is_intact(packet: &[u8], header: &Header) -> bool {
     let segment = &packet[header.length..header.total];
     let pseudo = checksum::pseudo(ip::addresses(packet), header.flow.protocol, segment.len());
@@ -133,7 +131,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::packet::ip::tests::{v4, v6};
 
-    /// A packet of TCP, with options, whose checksum is right.
+    /// Builds a TCP packet with options and a correct checksum.
     pub(crate) fn tcp(is_v6: bool, number: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
         let mut segment = vec![0x13, 0x88, 0, 80];
         segment.extend(number.to_be_bytes());
@@ -167,7 +165,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn segments_of_tcp_are_packets_with_right_checksums() {
+    fn tcp_segments_have_correct_checksums() {
         let payload: Vec<u8> = (0..3500_u32).map(|at| (at >> 3) as u8).collect();
         for is_v6 in [false, true] {
             let mut whole = tcp(is_v6, u32::MAX - 1500, 0x80 | 0x10 | 0x08 | 0x01, &payload);
@@ -185,7 +183,7 @@ pub(crate) mod tests {
                     [0x90, 0x10, 0x10, 0x19][at],
                     &payload[at * 1000..payload.len().min(at * 1000 + 1000)],
                 );
-                // The identification counts, and so the checksum of the header.
+                // The identification differs, and so does the header checksum.
                 let from = if is_v6 { 0 } else { 12 };
                 assert_eq!(part[from..], expected[from..], "segment {at}");
                 joined.extend_from_slice(&part[header.length + 32..]);
@@ -199,7 +197,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn datagrams_of_udp_get_their_lengths_and_checksums() {
+    fn udp_segments_get_their_lengths_and_checksums() {
         let mut whole = v4([10, 1, 0, 1], [10, 2, 0, 1], (1, 2), &[7; 250]);
         let parts = segments(&mut whole, &Offload { segment: Some(100), ..Offload::default() });
         let lengths = parts.iter().map(|part| u16::from_be_bytes([part[24], part[25]])).collect::<Vec<_>>();
@@ -211,7 +209,7 @@ pub(crate) mod tests {
     fn a_missing_checksum_is_written() {
         let whole = tcp(false, 5, 0x10, b"payload");
         let mut incomplete = whole.clone();
-        // The stack leaves the sum of the pseudo-header where the checksum will be.
+        // The stack leaves the sum of the pseudo-header in the checksum field.
         let pseudo = checksum::pseudo(ip::addresses(&whole), TCP, whole.len() - 20);
         incomplete[36..38].copy_from_slice(&checksum::fold(pseudo));
         let offload = Offload { checksum: Some((20, 16)), ..Offload::default() };
@@ -223,7 +221,7 @@ pub(crate) mod tests {
         let mut whole = v6(&[], UDP, &[7; 10]);
         let (layer, total) = (ip::V6, whole.len());
         let pseudo = checksum::pseudo(ip::addresses(&whole), UDP, total - layer);
-        // The last two bytes make up for all others.
+        // The last two bytes make the checksum zero.
         whole[total - 2..].fill(0);
         let rest = checksum::complement(checksum::add(pseudo, &whole[layer..]));
         whole[total - 2..].copy_from_slice(&rest);
@@ -232,13 +230,13 @@ pub(crate) mod tests {
         let [packet] = &segments(&mut whole.clone(), &offload)[..] else { panic!("it is one packet") };
         assert_eq!(packet[layer + 6..layer + 8], [0xFF; 2]);
         assert!(is_intact(packet, &Header::read(packet).unwrap()));
-        // Of segments, too.
+        // Segments have no zero checksum either.
         let offload = Offload { segment: Some(total - layer - 8), ..Offload::default() };
         assert_eq!(segments(&mut whole, &offload), std::slice::from_ref(packet));
     }
 
     #[test]
-    fn what_is_no_such_packet_is_refused() {
+    fn packets_that_do_not_match_the_offload_are_refused() {
         let good = tcp(false, 5, 0x10, b"payload");
         let segment = Offload { segment: Some(3), ..Offload::default() };
         let refused = |change: &dyn Fn(&mut Vec<u8>), offload: &Offload| {
@@ -248,8 +246,8 @@ pub(crate) mod tests {
         };
         assert!(!refused(&|_| (), &segment));
         assert!(refused(&|packet| packet[9] = 1, &segment), "ICMP has no segments");
-        assert!(refused(&|packet| packet[32] = 0x40, &segment), "a header of TCP that is too short");
-        assert!(refused(&|packet| packet[32] = 0xF0, &segment), "a header of TCP beyond the packet");
+        assert!(refused(&|packet| packet[32] = 0x40, &segment), "a TCP header that is too short");
+        assert!(refused(&|packet| packet[32] = 0xF0, &segment), "a TCP header that exceeds the packet");
         assert!(refused(&|packet| packet[6] = 0x20, &segment), "a fragment");
         for checksum in [(1000, 16), (44, 16), (58, 0), (usize::from(u16::MAX), 65_535)] {
             assert!(refused(&|_| (), &Offload { checksum: Some(checksum), ..Offload::default() }), "{checksum:?}");

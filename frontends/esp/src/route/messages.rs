@@ -1,4 +1,4 @@
-//! Messages of rtnetlink about rules, routes, nexthops and devices: writes requests, and reads answers and notifications.
+//! Messages of rtnetlink about rules, routes, nexthops and devices: builds requests, and parses answers and notifications.
 
 use std::net::IpAddr;
 
@@ -10,6 +10,7 @@ use crate::netlink::{ACK, Message, attribute};
 
 // linux/rtnetlink.h, linux/fib_rules.h, linux/nexthop.h
 pub(super) const RTM_NEWLINK: u16 = 16;
+pub(super) const RTM_GETLINK: u16 = 18;
 pub(super) const RTM_NEWROUTE: u16 = 24;
 pub(super) const RTM_DELROUTE: u16 = 25;
 pub(super) const RTM_GETROUTE: u16 = 26;
@@ -20,7 +21,7 @@ pub(super) const RTM_NEWNEXTHOP: u16 = 104;
 pub(super) const RTM_DELNEXTHOP: u16 = 105;
 const NHA_ID: u16 = 1;
 const NHA_BLACKHOLE: u16 = 4;
-/// Requests for what there is, and to delete it.
+/// Pairs of requests: list, and delete.
 pub(super) const ROUTE: (u16, u16) = (RTM_GETROUTE, RTM_DELROUTE);
 pub(super) const RULE: (u16, u16) = (RTM_GETRULE, RTM_DELRULE);
 const RTA_DST: u16 = 1;
@@ -39,37 +40,42 @@ const FRA_FWMASK: u16 = 16;
 const FRA_IP_PROTO: u16 = 22;
 const FRA_SPORT_RANGE: u16 = 23;
 const FRA_DPORT_RANGE: u16 = 24;
-/// Actions of rules.
 const TO_TABLE: u8 = 1;
 const GOTO: u8 = 2;
 const NOTHING: u8 = 3;
-/// A rule is for all that it does not match.
+/// Makes a rule apply to all packets that it does not match.
 const INVERT: u32 = 2;
-/// Kinds of routes.
 const UNICAST: u8 = 1;
 const BLACKHOLE: u8 = 6;
 const UNREACHABLE: u8 = 7;
-/// The table of this host's own addresses (RT_TABLE_LOCAL).
+/// The routing table of this host's own addresses (RT_TABLE_LOCAL).
 const LOCAL: u32 = 255;
-/// By whom a route was made: the administrator (RTPROT_STATIC).
+/// Origin of a route: the administrator (RTPROT_STATIC).
 const STATIC: u8 = 4;
 const V4: u8 = libc::AF_INET as u8;
 pub(super) const FAMILIES: [u8; 2] = [V4, libc::AF_INET6 as u8];
+const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_IFALIAS: u16 = 20;
+/// The alias of a data path's device, by which other data paths find it.
+const ALIAS: &[u8] = b"gantry esp";
+/// Bytes of `struct ifinfomsg`.
+pub(super) const LINK_INFO: usize = 16;
 
-/// The structure of a request for all rules or routes of a family.
-pub(super) fn of_family(family: u8) -> [u8; 12] {
+/// Returns the structure of a request for all rules or routes of a family.
+pub(super) fn family_request(family: u8) -> [u8; 12] {
     [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// The structure of a request for the routes of this host's own addresses. A socket with NETLINK_GET_STRICT_CHK gets no others.
-pub(super) fn of_this_host(family: u8) -> [u8; 12] {
+/// Returns the structure of a request for the routes to this host's own addresses. Only a socket with NETLINK_GET_STRICT_CHK
+/// gets no others.
+pub(super) fn local_request(family: u8) -> [u8; 12] {
     [family, 0, 0, 0, LOCAL as u8, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// An attribute of 32 bits of a rule or route, whose structures both have 12 bytes.
-fn number(body: &[u8], wanted: u16) -> Option<u32> {
-    attribute(body.get(12..)?, wanted)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+/// Returns a 32-bit attribute of a rule or route, whose structures both have 12 bytes.
+fn number(body: &[u8], kind: u16) -> Option<u32> {
+    attribute(body.get(12..)?, kind)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 fn destination(route: &[u8]) -> Option<(IpAddr, u8)> {
@@ -81,29 +87,29 @@ fn destination(route: &[u8]) -> Option<(IpAddr, u8)> {
     Some((address, route[1]))
 }
 
-/// The destination of a route to nowhere of our table.
-pub(super) fn destination_of_ours(route: &[u8]) -> Option<(IpAddr, u8)> {
-    destination(route).filter(|_| is_route(route) && route[7] == UNREACHABLE)
+/// Returns the destination of an unreachable route of our table.
+pub(super) fn unreachable_destination(route: &[u8]) -> Option<(IpAddr, u8)> {
+    destination(route).filter(|_| is_our_route(route) && route[7] == UNREACHABLE)
 }
 
-/// The destination of a route to this host: a local, broadcast or anycast address.
-pub(super) fn destination_of_host(route: &[u8]) -> Option<(IpAddr, u8)> {
+/// Returns the destination of a route to this host: a local, broadcast or anycast address.
+pub(super) fn local_destination(route: &[u8]) -> Option<(IpAddr, u8)> {
     const LOCAL_BROADCAST_ANYCAST: std::ops::RangeInclusive<u8> = 2..=4;
-    destination(route).filter(|_| is_of_host(route) && LOCAL_BROADCAST_ANYCAST.contains(&route[7]))
+    destination(route).filter(|_| is_local_route(route) && LOCAL_BROADCAST_ANYCAST.contains(&route[7]))
 }
 
-/// Whether a route is in our table.
-pub(super) fn is_route(body: &[u8]) -> bool {
+/// Returns whether a route is in our table.
+pub(super) fn is_our_route(body: &[u8]) -> bool {
     number(body, RTA_TABLE) == Some(TABLE)
 }
 
-/// Whether a route is in the table of this host's own addresses.
-pub(super) fn is_of_host(body: &[u8]) -> bool {
+/// Returns whether a route is in the table of this host's own addresses.
+pub(super) fn is_local_route(body: &[u8]) -> bool {
     number(body, RTA_TABLE) == Some(LOCAL)
 }
 
-/// Whether a rule of these priorities is ours: it leads to our table, or past it.
-pub(super) fn is_rule(body: &[u8], priorities: std::ops::RangeInclusive<u32>) -> bool {
+/// Returns whether a rule in this range of priorities is ours: it leads to our table, or skips it.
+pub(super) fn is_our_rule(body: &[u8], priorities: std::ops::RangeInclusive<u32>) -> bool {
     let is_one = match body.get(7) {
         Some(&TO_TABLE) => number(body, FRA_TABLE) == Some(TABLE),
         Some(&GOTO) => number(body, FRA_GOTO) == Some(BEHIND),
@@ -113,31 +119,41 @@ pub(super) fn is_rule(body: &[u8], priorities: std::ops::RangeInclusive<u32>) ->
     is_one && number(body, FRA_PRIORITY).is_some_and(|priority| priorities.contains(&priority))
 }
 
-/// Whether the nexthop is ours.
-pub(super) fn is_nexthop(body: &[u8]) -> bool {
+/// Returns whether a nexthop is ours.
+pub(super) fn is_our_nexthop(body: &[u8]) -> bool {
     body.get(8..).and_then(|attributes| attribute(attributes, NHA_ID)) == Some(&NEXTHOP.to_ne_bytes())
 }
 
-/// Whether a message is about this device.
+/// Returns whether a message is about this device.
 pub(super) fn is_device(body: &[u8], interface: u32) -> bool {
     body.get(4..8) == Some(&interface.to_ne_bytes())
 }
 
-/// Brings a device up (`struct ifinfomsg`).
-pub(super) fn up(interface: u32, mtu: u32) -> Vec<u8> {
+/// Builds a request that brings the data path's device up (`struct ifinfomsg`).
+pub(super) fn bring_up(interface: u32, mtu: u32) -> Vec<u8> {
     let flag = (libc::IFF_UP as u32).to_ne_bytes();
     let structure = [[0; 4], interface.to_ne_bytes(), flag, flag].concat();
-    Message::new(RTM_NEWLINK, ACK).structure(&structure).number(IFLA_MTU, mtu).finish()
+    let message = Message::new(RTM_NEWLINK, ACK).structure(&structure).number(IFLA_MTU, mtu);
+    message.attribute(IFLA_IFALIAS, ALIAS).finish()
 }
 
-/// Keeps a device from making up an address of its own, which its neighbours would be told of: it has none.
-pub(super) fn without_addresses(interface: u32) -> Vec<u8> {
+/// Returns the name of a device that belongs to a data path.
+pub(super) fn data_path_device(body: &[u8]) -> Option<String> {
+    let attributes = body.get(LINK_INFO..)?;
+    let text = |kind| attribute(attributes, kind).map(|text| text.strip_suffix(&[0]).unwrap_or(text));
+    let name = text(IFLA_IFNAME).filter(|_| text(IFLA_IFALIAS) == Some(ALIAS))?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Builds a request that keeps the kernel from generating an IPv6 link-local address for a device, which it would
+/// announce to neighbours.
+pub(super) fn disable_generated_address(interface: u32) -> Vec<u8> {
     const IFLA_AF_SPEC: u16 = 26;
     const ADDR_GEN_MODE: u16 = 8;
     const NONE: u8 = 1;
     let structure = [[0; 4], interface.to_ne_bytes(), [0; 4], [0; 4]].concat();
-    let mode = Message::inside().attribute(ADDR_GEN_MODE, &[NONE]);
-    let family = Message::inside().nested(libc::AF_INET6 as u16, &mode);
+    let mode = Message::content().attribute(ADDR_GEN_MODE, &[NONE]);
+    let family = Message::content().nested(libc::AF_INET6 as u16, &mode);
     Message::new(RTM_NEWLINK, ACK).structure(&structure).nested(IFLA_AF_SPEC, &family).finish()
 }
 
@@ -156,13 +172,13 @@ impl Route {
         Self { destination, kind: UNICAST, metric: FIRST, interface: Some(interface), nexthop: None, source }
     }
 
-    pub(super) fn nowhere(destination: (IpAddr, u8)) -> Self {
+    pub(super) fn unreachable(destination: (IpAddr, u8)) -> Self {
         Self { destination, kind: UNREACHABLE, metric: LAST, interface: None, nexthop: None, source: None }
     }
 
-    /// A route of IPv6 to nowhere that counts for every device: over our [nexthop].
-    pub(super) fn everywhere(destination: (IpAddr, u8)) -> Self {
-        Self { kind: BLACKHOLE, metric: LAST + 1, nexthop: Some(NEXTHOP), ..Self::nowhere(destination) }
+    /// Builds an IPv6 blackhole route that applies to every device, because it uses our [nexthop].
+    pub(super) fn blackhole(destination: (IpAddr, u8)) -> Self {
+        Self { kind: BLACKHOLE, metric: LAST + 1, nexthop: Some(NEXTHOP), ..Self::unreachable(destination) }
     }
 
     pub(super) fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
@@ -210,8 +226,8 @@ pub(super) fn tunnel_rule(family: u8) -> Rule {
     Rule { family, action: TO_TABLE, flags: INVERT, priority: TUNNEL, source: None, destination: None, more }
 }
 
-/// Where rules lead that go past the table.
-pub(super) fn behind_rule(family: u8) -> Rule {
+/// Builds the rule that is the target of rules that skip the table.
+pub(super) fn skip_target_rule(family: u8) -> Rule {
     Rule { family, action: NOTHING, flags: 0, priority: BEHIND, source: None, destination: None, more: Vec::new() }
 }
 
@@ -231,15 +247,15 @@ pub(super) fn pass_rule(selector: &Selector) -> Rule {
     Rule { family: family(selector.source.address), action: GOTO, flags: 0, priority: PASS, source, destination, more }
 }
 
-/// A rule that leads packets to neighbours past the table, whose routes of IPv6 would stop them on every device.
+/// Builds a rule that leads packets to neighbours past the table, whose IPv6 routes would stop them on every device.
 pub(super) fn link_rule(network: Prefix) -> Rule {
     pass_rule(&Selector { destination: network, ..Selector::any(Family::of(network.address)) })
 }
 
-/// The nexthop of IPv6 that leads to nowhere (`struct nhmsg`).
+/// Builds a request about the IPv6 blackhole nexthop (`struct nhmsg`).
 pub(super) fn nexthop(kind: u16, flags: u16) -> Vec<u8> {
     let is_new = kind == RTM_NEWNEXTHOP;
-    // The kernel takes an origin with new nexthops only.
+    // The kernel accepts an origin for new nexthops only.
     let structure = [FAMILIES[1], 0, if is_new { STATIC } else { 0 }, 0, 0, 0, 0, 0];
     let message = Message::new(kind, ACK | flags).structure(&structure).number(NHA_ID, NEXTHOP);
     if is_new { message.attribute(NHA_BLACKHOLE, &[]) } else { message }.finish()

@@ -1,14 +1,14 @@
-//! Routes and rules by which packets get into the tunnel, and never past it (rtnetlink(7)).
+//! Routes and rules that lead packets into the tunnel, and keep them from bypassing it (rtnetlink(7)).
 //!
-//! Each destination of a policy has two routes in a table of the data path's own: into the TUN device, and behind that to nowhere. When the
-//! device is gone, with the process or without, the second one remains: nothing leaves in clear. A rule leads all packets into the table,
-//! except those with the mark of ESP and IKE themselves. It comes before the table 220 of charon.
+//! Each destination of a policy has two routes in a table of the data path's own: one into the TUN device, and an unreachable one of lower
+//! priority. When the device disappears, the second one remains, so that no packet leaves in clear; it also outlives the process. A rule
+//! leads all packets into the table, except those with the mark of ESP and IKE themselves. It precedes charon's table 220.
 //!
-//! Routes go by destination alone, because a socket without an address has no source yet when its route is looked for. A policy that lets
-//! some packets pass as they are is a rule of its own, before the table, with all that its selector says.
+//! Routes depend on the destination alone: a socket without an address has no source yet when its route is looked up. A policy that lets
+//! packets pass unprotected becomes a rule of its own before the table, with its whole selector.
 //!
-//! A socket that is bound to a device takes routes of that device only. In IPv6 a third route stops it: its nexthop is a blackhole, which counts
-//! for every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the packets.
+//! A socket that is bound to a device uses routes of that device only. In IPv6 a third route stops it: its nexthop is a blackhole, which
+//! applies to every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the packets.
 
 mod messages;
 
@@ -23,28 +23,29 @@ use gantry_abi_xfrm::private::EXEMPT_MARK;
 use libc::c_int;
 
 use crate::guard::{self, Guard, LINK};
+use crate::local_addresses::LocalAddresses;
 use crate::netlink::{self, ACK, CREATE, EXCLUSIVE, Message, REPLACE, Socket};
-use crate::own::Own;
 use crate::sys::set_option;
 use messages::*;
 
-/// The table of routes, and the priorities of the rules: those of policies that let packets pass, that of the table, and the place behind it.
+/// The table of routes, and the priorities of the rules: those of policies that let packets pass, that of the table, and the position
+/// behind it.
 pub(crate) const TABLE: u32 = 4500;
 const PASS: u32 = 198;
 const TUNNEL: u32 = 199;
 const BEHIND: u32 = 200;
-/// The metric of routes to nowhere: behind all others.
+/// The metric of unreachable routes, behind all others.
 const LAST: u32 = 0xFFFF_FFF0;
 const FIRST: u32 = 16;
-/// The nexthop that leads to nowhere.
+/// The blackhole nexthop.
 const NEXTHOP: u32 = EXEMPT_MARK;
 
-/// What packets are led into the tunnel, and which are not.
+/// The packets that are led into the tunnel, and those that are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steering {
-    /// Destinations, each with the address that sockets without one get.
+    /// Destinations, each with the source address for sockets that have none.
     pub(crate) tunnel: BTreeMap<(IpAddr, u8), Option<IpAddr>>,
-    /// What passes as it is.
+    /// Selectors of packets that pass unprotected.
     pub(crate) pass: Vec<Selector>,
 }
 
@@ -53,16 +54,16 @@ pub(crate) struct Steering {
 pub(crate) struct Routes {
     socket: Socket,
     port: u32,
-    /// Of the TUN device.
+    /// Index of the TUN device.
     interface: u32,
     installed: Steering,
-    /// Destinations with a route to nowhere that an earlier data path left.
-    left: BTreeSet<(IpAddr, u8)>,
+    /// Destinations with an unreachable route that an earlier data path left.
+    leftover: BTreeSet<(IpAddr, u8)>,
     has_v6: bool,
-    /// Whether the kernel has nexthops, if it has IPv6.
+    /// Success if the kernel supports nexthops, or has no IPv6.
     nexthop: io::Result<()>,
-    /// Another program took routes or rules away, and they could not be put back yet.
-    are_lost: bool,
+    /// Another program removed routes or rules, and they could not be restored yet.
+    needs_restore: bool,
     guard: Guard,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Opens the sockets. Call it before there are routes, so that no change is missed.
+    /// Opens the sockets. Call it before any routes are installed, so that no change is missed.
     pub(crate) fn listen() -> io::Result<Self> {
         /// RTNLGRP_LINK, IPV4_ROUTE, IPV4_RULE, IPV6_ROUTE, IPV6_RULE.
         const GROUPS: [c_int; 5] = [1, 7, 8, 11, 19];
@@ -85,33 +86,45 @@ impl Changes {
         Ok(Self { guard: Guard::changes(), routes })
     }
 
-    /// The sockets, which are readable after a change.
+    /// Returns the sockets, which become readable after a change.
     pub(crate) fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let guard::Changes { firewall, policies } = &self.guard;
         [firewall.as_ref(), policies.as_ref(), Some(&self.routes)].into_iter().flatten().map(Socket::as_fd)
     }
 }
 
-/// The guards that are in force against sockets that are bound to a device.
+/// The guards in force against sockets that are bound to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Guards {
     /// The table of nf_tables.
     pub(crate) firewall: bool,
     /// Policies of the kernel, in IPv4.
     pub(crate) policies: bool,
-    /// Routes that count for every device, in IPv6.
+    /// Routes that apply to every device, in IPv6.
     pub(crate) routes: bool,
 }
 
 impl Guards {
-    /// Whether each family has one.
-    pub(crate) fn hold(self) -> bool {
+    /// Returns whether each address family is guarded.
+    pub(crate) fn are_complete(self) -> bool {
         self.firewall || self.policies && self.routes
     }
 }
 
+/// Fails if this network namespace has a data path already: two would remove each other's routes and rules.
+pub(crate) fn check_alone() -> io::Result<()> {
+    let links = Socket::connect(libc::NETLINK_ROUTE)?.dump(RTM_GETLINK, &[0; LINK_INFO])?;
+    match links.iter().find_map(|link| data_path_device(link)) {
+        None => Ok(()),
+        Some(device) => {
+            let text = format!("it has another data path, whose device is {device}");
+            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
+        }
+    }
+}
+
 impl Routes {
-    /// Brings the device up, and puts the rules in force. Routes that an earlier data path left stay until others are installed.
+    /// Brings the device up and installs the rules. Routes of an earlier data path stay until others are installed.
     pub(crate) fn new(interface: &str, mtu: u32) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_ROUTE)?;
         let port = socket.port()?;
@@ -123,23 +136,23 @@ impl Routes {
             port,
             interface: index,
             installed: Steering::default(),
-            left: BTreeSet::new(),
+            leftover: BTreeSet::new(),
             has_v6,
             nexthop: Ok(()),
-            are_lost: false,
+            needs_restore: false,
             guard,
         };
         if has_v6 {
             // IPv6 may be off on this device alone.
-            let _ = routes.ask(&without_addresses(index));
+            let _ = routes.request(&disable_generated_address(index));
             routes.nexthop = routes.put_nexthop();
         }
-        routes.ask(&up(index, mtu))?;
+        routes.request(&bring_up(index, mtu))?;
         for family in routes.families() {
-            // The policies to come may protect packets that an earlier data path let pass.
-            take_away(&routes.socket, family, RULE, |body| is_rule(body, PASS..=PASS))?;
-            let all = routes.socket.dump(RTM_GETROUTE, &of_family(family))?;
-            routes.left.extend(all.iter().filter_map(|route| destination_of_ours(route)));
+            // Future policies may protect packets that an earlier data path let pass.
+            delete_matching(&routes.socket, family, RULE, |body| is_our_rule(body, PASS..=PASS))?;
+            let all = routes.socket.dump(RTM_GETROUTE, &family_request(family))?;
+            routes.leftover.extend(all.iter().filter_map(|route| unreachable_destination(route)));
         }
         routes.put_rules()?;
         Ok(routes)
@@ -149,51 +162,55 @@ impl Routes {
         FAMILIES.into_iter().take(1 + usize::from(self.has_v6))
     }
 
-    /// Changes what is installed to `wanted`: first what is new, so that no packet finds neither.
-    pub(crate) fn install(&mut self, wanted: Steering) -> io::Result<()> {
-        let is_gone = |prefix: &&(IpAddr, u8)| !wanted.tunnel.contains_key(*prefix);
-        let gone: Vec<_> = self.installed.tunnel.keys().filter(is_gone).copied().collect();
-        self.left.retain(|prefix| !gone.contains(prefix));
-        self.guard.install(self.left.iter().chain(wanted.tunnel.keys()).copied(), &wanted.pass)?;
-        for selector in self.installed.pass.iter().filter(|selector| !wanted.pass.contains(selector)) {
-            self.ask_for(&pass_rule(selector).message(RTM_DELRULE, 0), &[libc::ENOENT])?;
+    /// Replaces the installed routes and rules by `desired`. Additions come first, so that no packet finds neither.
+    pub(crate) fn install(&mut self, desired: Steering) -> io::Result<()> {
+        let is_gone = |prefix: &&(IpAddr, u8)| !desired.tunnel.contains_key(*prefix);
+        let obsolete: Vec<_> = self.installed.tunnel.keys().filter(is_gone).copied().collect();
+        self.leftover.retain(|prefix| !obsolete.contains(prefix));
+        self.guard.install(self.leftover.iter().chain(desired.tunnel.keys()).copied(), &desired.pass)?;
+        // Rules do not look at the interface, so policies of several share one.
+        let same_rule = |a: &Selector, b: &Selector| Selector { interface: 0, ..*a } == Selector { interface: 0, ..*b };
+        let is_needed = |selector: &Selector| desired.pass.iter().any(|other| same_rule(other, selector));
+        for selector in self.installed.pass.iter().filter(|selector| !is_needed(selector)) {
+            self.request_tolerating(&pass_rule(selector).message(RTM_DELRULE, 0), &[libc::ENOENT])?;
         }
-        for (prefix, source) in &wanted.tunnel {
+        for (prefix, source) in &desired.tunnel {
             if self.installed.tunnel.get(prefix) != Some(source) {
                 self.put(*prefix, *source)?;
             }
         }
-        for selector in wanted.pass.iter().filter(|selector| !self.installed.pass.contains(selector)) {
+        for selector in desired.pass.iter().filter(|selector| !self.installed.pass.contains(selector)) {
             self.put_rule(&pass_rule(selector))?;
         }
-        for prefix in gone {
+        for prefix in obsolete {
             let source = self.installed.tunnel[&prefix];
             let all =
-                [Route::tunnel(prefix, source, self.interface), Route::nowhere(prefix), Route::everywhere(prefix)];
-            for route in all.into_iter().take(if self.is_everywhere(prefix) { 3 } else { 2 }) {
-                self.ask_for(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH])?;
+                [Route::tunnel(prefix, source, self.interface), Route::unreachable(prefix), Route::blackhole(prefix)];
+            for route in all.into_iter().take(if self.has_blackhole(prefix) { 3 } else { 2 }) {
+                self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH])?;
             }
         }
-        self.installed = wanted;
+        self.installed = desired;
         Ok(())
     }
 
-    /// Puts everything back that other programs have changed since the last call. Returns whether this host's addresses may have changed, too.
+    /// Restores everything that other programs have changed since the last call. Returns whether this host's addresses may have changed,
+    /// too.
     pub(crate) fn restore(&mut self, changes: &Changes) -> (bool, io::Result<()>) {
-        // Guards come first: routes are many.
+        // Guards come first, because there are many routes.
         let guard = self.guard.restore(&changes.guard);
         let mut addresses = false;
-        let is_changed = changes.routes.any(|datagram| {
+        let is_changed = changes.routes.drain_any(|datagram| {
             netlink::messages(datagram).filter(|(_, port, _)| *port != self.port).fold(
                 false,
                 |is_ours, (kind, _, body)| {
                     let is_route_or_gone = kind == RTM_NEWROUTE || kind == RTM_DELROUTE;
-                    addresses |= is_route_or_gone && is_of_host(body);
+                    addresses |= is_route_or_gone && is_local_route(body);
                     is_ours
                         || match kind {
-                            RTM_NEWROUTE | RTM_DELROUTE => is_route(body),
-                            RTM_DELRULE => is_rule(body, PASS..=BEHIND),
-                            RTM_DELNEXTHOP => is_nexthop(body),
+                            RTM_NEWROUTE | RTM_DELROUTE => is_our_route(body),
+                            RTM_DELRULE => is_our_rule(body, PASS..=BEHIND),
+                            RTM_DELNEXTHOP => is_our_nexthop(body),
                             RTM_NEWLINK => is_device(body, self.interface),
                             _ => false,
                         }
@@ -201,23 +218,22 @@ impl Routes {
             )
         });
         let mut routes = Ok(());
-        if is_changed || self.are_lost {
+        if is_changed || self.needs_restore {
             routes = self.put_all();
-            self.are_lost = routes.is_err();
+            self.needs_restore = routes.is_err();
         }
         (addresses || is_changed, guard.and(routes))
     }
 
-    /// The guards that are in force.
     pub(crate) fn guards(&self) -> Guards {
-        let (firewall, policies) = self.guard.hold();
-        Guards { firewall, policies, routes: self.nexthop.is_ok() && !self.are_lost }
+        let (firewall, policies) = self.guard.in_force();
+        Guards { firewall, policies, routes: self.nexthop.is_ok() && !self.needs_restore }
     }
 
-    /// One sentence for each guard that the kernel lacks.
+    /// Returns one sentence for each guard that the kernel lacks.
     pub(crate) fn unguarded(&self) -> Vec<String> {
         let (firewall, policies) = self.guard.missing();
-        let say = |what: &str, instead: &str, error: Option<&io::Error>| {
+        let describe = |what: &str, instead: &str, error: Option<&io::Error>| {
             error.map(|error| format!("the kernel has no {what} ({error}): {instead}"))
         };
         let firewall_text = "policies and routes alone stop sockets that are bound to a network device";
@@ -226,21 +242,23 @@ impl Routes {
             Some(_) => format!("in {family} a socket that is bound to a network device sends past the tunnel"),
         };
         [
-            say("nf_tables", firewall_text, firewall),
-            say("policies of IPsec", &other("IPv4"), policies),
-            say("nexthops", &other("IPv6"), self.nexthop.as_ref().err()),
+            describe("nf_tables", firewall_text, firewall),
+            describe("policies of IPsec", &other("IPv4"), policies),
+            describe("nexthops", &other("IPv6"), self.nexthop.as_ref().err()),
         ]
         .into_iter()
         .flatten()
         .collect()
     }
 
-    /// The addresses of this host.
-    pub(crate) fn own(&self) -> io::Result<Own> {
-        Ok(Own::new(self.families().map(this_host).collect::<io::Result<Vec<_>>>()?.into_iter().flatten()))
+    /// Returns the addresses of this host.
+    pub(crate) fn local_addresses(&self) -> io::Result<LocalAddresses> {
+        Ok(LocalAddresses::new(
+            self.families().map(local_destinations).collect::<io::Result<Vec<_>>>()?.into_iter().flatten(),
+        ))
     }
 
-    fn is_everywhere(&self, (address, _): (IpAddr, u8)) -> bool {
+    fn has_blackhole(&self, (address, _): (IpAddr, u8)) -> bool {
         address.is_ipv6() && self.nexthop.is_ok()
     }
 
@@ -250,18 +268,18 @@ impl Routes {
         }
         self.put_rules()?;
         self.installed.pass.iter().try_for_each(|selector| self.put_rule(&pass_rule(selector)))?;
-        self.left.iter().try_for_each(|prefix| self.put_nowhere(*prefix))?;
+        self.leftover.iter().try_for_each(|prefix| self.put_unreachable(*prefix))?;
         self.installed.tunnel.iter().try_for_each(|(prefix, source)| self.put(*prefix, *source))
     }
 
     fn put_nexthop(&self) -> io::Result<()> {
-        self.ask_for(&nexthop(RTM_NEWNEXTHOP, CREATE | EXCLUSIVE), &[libc::EEXIST])
+        self.request_tolerating(&nexthop(RTM_NEWNEXTHOP, CREATE | EXCLUSIVE), &[libc::EEXIST])
     }
 
     fn put_rules(&self) -> io::Result<()> {
         for family in self.families() {
-            // The rule that leads into the table comes last, so that packets past it are stopped at no moment.
-            self.put_rule(&behind_rule(family))?;
+            // The rule that leads into the table comes last, so that packets that skip the table are not stopped in between.
+            self.put_rule(&skip_target_rule(family))?;
             let link = LINK.iter().filter(|network| network.address.is_ipv6() && family != FAMILIES[0]);
             link.map(|network| link_rule(*network)).try_for_each(|rule| self.put_rule(&rule))?;
             self.put_rule(&tunnel_rule(family))?;
@@ -270,71 +288,71 @@ impl Routes {
     }
 
     fn put_rule(&self, rule: &Rule) -> io::Result<()> {
-        self.ask_for(&rule.message(RTM_NEWRULE, CREATE | EXCLUSIVE), &[libc::EEXIST])
+        self.request_tolerating(&rule.message(RTM_NEWRULE, CREATE | EXCLUSIVE), &[libc::EEXIST])
     }
 
-    /// Adds the routes to a destination, those to nowhere first, so that it is protected at once.
+    /// Adds the routes to a destination. The unreachable routes come first, so that it is protected at once.
     fn put(&self, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
-        self.put_nowhere(prefix)?;
-        self.ask(&Route::tunnel(prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
+        self.put_unreachable(prefix)?;
+        self.request(&Route::tunnel(prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
     }
 
-    fn put_nowhere(&self, prefix: (IpAddr, u8)) -> io::Result<()> {
-        self.ask(&Route::nowhere(prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
-        if self.is_everywhere(prefix) {
-            self.ask(&Route::everywhere(prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
+    fn put_unreachable(&self, prefix: (IpAddr, u8)) -> io::Result<()> {
+        self.request(&Route::unreachable(prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
+        if self.has_blackhole(prefix) {
+            self.request(&Route::blackhole(prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
         }
         Ok(())
     }
 
-    fn ask(&self, message: &[u8]) -> io::Result<()> {
-        self.ask_for(message, &[])
+    fn request(&self, message: &[u8]) -> io::Result<()> {
+        self.request_tolerating(message, &[])
     }
 
-    /// Sends a request to the kernel. The errors `as_good` count as success.
-    fn ask_for(&self, message: &[u8], as_good: &[i32]) -> io::Result<()> {
-        self.socket.ask(message, as_good)
+    /// Sends a request to the kernel. The errors in `tolerated` count as success.
+    fn request_tolerating(&self, message: &[u8], tolerated: &[i32]) -> io::Result<()> {
+        self.socket.request(message, tolerated)
     }
 }
 
-/// The destinations of a family's routes to this host.
-fn this_host(family: u8) -> io::Result<Vec<(IpAddr, u8)>> {
+/// Returns the destinations of a family's routes to this host.
+fn local_destinations(family: u8) -> io::Result<Vec<(IpAddr, u8)>> {
     const NETLINK_GET_STRICT_CHK: c_int = 12;
     let socket = Socket::connect(libc::NETLINK_ROUTE)?;
     // Without this option the kernel lists all tables.
     let _ = set_option(&socket, libc::SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
-    let all = socket.dump(RTM_GETROUTE, &of_this_host(family))?;
-    Ok(all.iter().filter_map(|route| destination_of_host(route)).collect())
+    let all = socket.dump(RTM_GETROUTE, &local_request(family))?;
+    Ok(all.iter().filter_map(|route| local_destination(route)).collect())
 }
 
-/// Deletes all rules, routes, tables and policies that a data path has left. Returns how many rules, routes and tables there were.
+/// Deletes all rules, routes, tables and policies that a data path has left. Returns the number of deleted rules, routes and tables.
 ///
 /// # Errors
-/// Those of the kernel; EPERM while a data path owns the firewall's table.
+/// Errors of the kernel; EPERM while a data path owns the firewall's table.
 pub fn clear() -> io::Result<usize> {
     let socket = Socket::connect(libc::NETLINK_ROUTE)?;
     let mut count = guard::clear()?;
-    // The kernel deletes routes with their nexthop.
+    // The kernel deletes routes along with their nexthop.
     let none = [libc::ENOENT, libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
-    socket.ask(&nexthop(RTM_DELNEXTHOP, 0), &none)?;
+    socket.request(&nexthop(RTM_DELNEXTHOP, 0), &none)?;
     for family in FAMILIES {
-        count += take_away(&socket, family, RULE, |body| is_rule(body, PASS..=BEHIND))?;
-        count += take_away(&socket, family, ROUTE, is_route)?;
+        count += delete_matching(&socket, family, RULE, |body| is_our_rule(body, PASS..=BEHIND))?;
+        count += delete_matching(&socket, family, ROUTE, is_our_route)?;
     }
     Ok(count)
 }
 
-/// Deletes rules or routes of a family. Returns how many there were.
-fn take_away(
+/// Deletes the rules or routes of a family for which `is_one` is true. Returns their number.
+fn delete_matching(
     socket: &Socket,
     family: u8,
     (get, delete): (u16, u16),
     is_one: impl Fn(&[u8]) -> bool,
 ) -> io::Result<usize> {
-    let mut all = socket.dump(get, &of_family(family))?;
+    let mut all = socket.dump(get, &family_request(family))?;
     all.retain(|body| is_one(body));
     for body in &all {
-        socket.ask(&Message::new(delete, ACK).structure(body).finish(), &[libc::ESRCH, libc::ENOENT])?;
+        socket.request(&Message::new(delete, ACK).structure(body).finish(), &[libc::ESRCH, libc::ENOENT])?;
     }
     Ok(all.len())
 }

@@ -1,4 +1,4 @@
-//! recvmmsg(2). That of the crate `nix` leaves the lengths of the last call in its headers, so that control messages are cut off.
+//! recvmmsg(2). The version in the crate `nix` reuses the lengths of the previous call in its headers, which truncates control messages.
 
 use std::io;
 use std::mem;
@@ -8,31 +8,31 @@ use std::ptr;
 
 use libc::{c_int, iovec, mmsghdr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 
-/// Room for the control messages of one datagram: that of four integers.
+/// Bytes for the control messages of one datagram: room for three integers or addresses.
 const CONTROL: usize = 96;
 
-/// The memory for some datagrams.
+/// Buffers for receiving several datagrams per call.
 pub(crate) struct Messages {
-    /// Pointers into the others are written anew by each call.
+    /// Their pointers into the other fields are rewritten by each call.
     headers: Box<[mmsghdr]>,
     pieces: Box<[iovec]>,
     addresses: Box<[sockaddr_storage]>,
     controls: Box<[Control]>,
 }
 
-/// Aligned as headers of control messages are.
+/// A buffer with the alignment of control message headers.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
-// SAFETY: the pointers in the headers are only followed in `receive`, which has written them, and they lead into the boxes and into the
-// buffers of its caller.
+// SAFETY: the pointers in the headers are followed only in `receive`, which writes them first; they point into the boxes and into the
+// caller's buffers.
 unsafe impl Send for Messages {}
 
 impl Messages {
-    /// Memory for so many datagrams in one call.
+    /// Allocates room for `count` datagrams per call.
     pub(crate) fn new(count: usize) -> Self {
-        // SAFETY: structures of integers and pointers, of which zeros are a value.
+        // SAFETY: the structures consist of integers and pointers, for which all zeros are valid.
         let (header, address): (mmsghdr, sockaddr_storage) = unsafe { (mem::zeroed(), mem::zeroed()) };
         let piece = iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         Self {
@@ -43,7 +43,7 @@ impl Messages {
         }
     }
 
-    /// Receives datagrams without waiting, one into each buffer, and says how many there were.
+    /// Receives datagrams without waiting, one into each buffer, and returns their number.
     pub(crate) fn receive<'b>(
         &mut self,
         socket: impl AsFd,
@@ -64,8 +64,8 @@ impl Messages {
             header.msg_flags = 0;
             count += 1;
         }
-        // SAFETY: as many headers as are said have been written above. Each leads to an address, a control buffer and a buffer of the
-        // caller's, of the lengths that it says, which are borrowed for this call.
+        // SAFETY: the first `count` headers were written above. Each points to an address, a control buffer and one of the caller's
+        // buffers, with their lengths; all are borrowed for the duration of the call.
         let got = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
@@ -78,17 +78,18 @@ impl Messages {
         usize::try_from(got).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Bytes of a datagram of the last call.
+    /// Returns the length in bytes of a datagram of the last call.
     pub(crate) fn bytes(&self, at: usize) -> usize {
         self.headers[at].msg_len as usize
     }
 
-    /// Who sent it.
+    /// Returns the sender of a datagram of the last call.
     pub(crate) fn address(&self, at: usize) -> Option<SocketAddr> {
         let (address, length) = (&raw const self.addresses[at], self.headers[at].msg_hdr.msg_namelen as usize);
         match c_int::from(self.addresses[at].ss_family) {
             libc::AF_INET if length >= size_of::<sockaddr_in>() => {
-                // SAFETY: the kernel has written an address of this family, which is a structure of integers; the storage is aligned for it.
+                // SAFETY: the kernel wrote an address of this family, a structure of integers; the storage is large and aligned enough for
+                // it.
                 let address = unsafe { &*address.cast::<sockaddr_in>() };
                 let ip = u32::from_be(address.sin_addr.s_addr);
                 Some(SocketAddrV4::new(ip.into(), u16::from_be(address.sin_port)).into())
@@ -103,25 +104,30 @@ impl Messages {
         }
     }
 
-    /// The control message of a kind that came with it: an integer of one byte or four.
+    /// Returns the value of a control message of a datagram: an integer of one or four bytes.
     pub(crate) fn control(&self, at: usize, level: c_int, kind: c_int) -> Option<c_int> {
+        match *self.control_bytes(at, level, kind)? {
+            [byte] => Some(byte.into()),
+            ref data => data.first_chunk().map(|bytes| c_int::from_ne_bytes(*bytes)),
+        }
+    }
+
+    /// Returns the content of a control message of a datagram.
+    pub(crate) fn control_bytes(&self, at: usize, level: c_int, kind: c_int) -> Option<&[u8]> {
         /// Bytes of `struct cmsghdr`, a multiple of its alignment.
         const HEADER: usize = size_of::<libc::cmsghdr>();
-        // The C library has types of its own for lengths.
+        // Some C libraries use other types for lengths.
         #[allow(clippy::unnecessary_cast)]
         let length = self.headers[at].msg_hdr.msg_controllen as usize;
         let mut rest = self.controls[at].0.get(..length)?;
         while rest.len() >= HEADER {
-            // SAFETY: there are as many bytes as a header has, which is a structure of integers.
+            // SAFETY: `rest` has at least `HEADER` bytes, and a header is a structure of integers.
             let header = unsafe { rest.as_ptr().cast::<libc::cmsghdr>().read_unaligned() };
             #[allow(clippy::unnecessary_cast)]
             let length = (header.cmsg_len as usize).max(HEADER);
             let data = rest.get(HEADER..length)?;
             if (header.cmsg_level, header.cmsg_type) == (level, kind) {
-                return match *data {
-                    [byte] => Some(byte.into()),
-                    _ => data.first_chunk().map(|bytes| c_int::from_ne_bytes(*bytes)),
-                };
+                return Some(data);
             }
             rest = rest.get(length.next_multiple_of(align_of::<usize>())..).unwrap_or_default();
         }

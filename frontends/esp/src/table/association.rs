@@ -1,4 +1,4 @@
-//! SAs as the data path has them: keys, peers and counters.
+//! SAs of the data path: keys, peers and counters.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
@@ -6,25 +6,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, NO_LIMIT, extra, state};
-use gantry_abi_xfrm::{Counters, Encapsulation, Limits, Mode, Sa, SaId};
+use gantry_abi_xfrm::{Counters, Encapsulation, Limits, Mode, Sa, SaId, Selector};
 use gantry_core::Gantry;
 use gantry_protocols::esp::{Association, Inbound, Outbound};
 
 use super::Refusal;
 use super::suite::Keyed;
 use crate::packet::ip;
-use crate::udp::Way;
+use crate::udp::Endpoints;
 
-/// The protocol number of ESP.
 const ESP: u8 = 50;
-/// Bytes of the header of UDP.
+/// Bytes of a UDP header.
 const UDP: usize = 8;
-/// The window of an SA that says none, in packets: that of most implementations, and enough for a burst that several threads open.
+/// The default replay window, in packets: that of most implementations, and enough for a burst that several threads open.
 const WINDOW: u32 = 64;
 
-/// What an SA or a policy has done, counted by the threads of the data path.
+/// Usage of an SA or a policy, counted by the threads of the data path.
 #[derive(Debug, Default)]
-pub(crate) struct Use {
+pub(crate) struct Usage {
     pub(crate) bytes: AtomicU64,
     pub(crate) packets: AtomicU64,
     /// Seconds since 1970; 0 before the first packet.
@@ -32,14 +31,14 @@ pub(crate) struct Use {
     pub(crate) last: AtomicU64,
 }
 
-impl Use {
-    /// Goes on from the counters of an SA that was elsewhere.
+impl Usage {
+    /// Continues the counters of an SA that was moved here.
     fn new(counters: &Counters) -> Self {
         let Counters { bytes, packets, use_time, .. } = *counters;
         Self { bytes: bytes.into(), packets: packets.into(), first: use_time.into(), last: use_time.into() }
     }
 
-    /// Counts packets at a time, and says how many there were with them.
+    /// Counts packets and bytes at time `now`. Returns the totals.
     pub(crate) fn count(&self, now: u64, packets: u64, bytes: u64) -> (u64, u64) {
         if self.first.load(Ordering::Relaxed) == 0 {
             self.first.store(now, Ordering::Relaxed);
@@ -49,32 +48,33 @@ impl Use {
         (packets, self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes)
     }
 
-    /// The same as XFRM has it.
+    /// Converts the counters to those of XFRM.
     pub(crate) fn counters(&self, add_time: u64) -> Counters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters { bytes: load(&self.bytes), packets: load(&self.packets), add_time, use_time: load(&self.first) }
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Volume after which an SA is to be replaced, and after which it ends. The thread of the daemon changes it; the others read it.
+/// Volume limits of an SA: the soft ones ask for a rekey, the hard ones end the SA. The thread of the daemon changes them; the
+/// others read them.
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
     soft_bytes: AtomicU64,
     hard_bytes: AtomicU64,
     soft_packets: AtomicU64,
     hard_packets: AtomicU64,
-    /// The daemon has been told of the soft limit, and of the hard one.
-    told: [AtomicBool; 2],
+    /// The daemon has been notified of the soft limit, and of the hard one.
+    notified: [AtomicBool; 2],
 }
 
-/// What became of a limit.
+/// The kind of a limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
+pub(crate) enum LimitKind {
     Soft,
     Hard,
 }
@@ -86,63 +86,64 @@ impl Volume {
         volume
     }
 
-    /// Sets other limits, of which the daemon has not been told.
+    /// Sets new limits, of which the daemon has not been notified.
     pub(super) fn set(&self, limits: &Limits) {
         let Limits { soft_bytes, hard_bytes, soft_packets, hard_packets, .. } = *limits;
         self.soft_bytes.store(soft_bytes, Ordering::Relaxed);
         self.hard_bytes.store(hard_bytes, Ordering::Relaxed);
         self.soft_packets.store(soft_packets, Ordering::Relaxed);
         self.hard_packets.store(hard_packets, Ordering::Relaxed);
-        self.forget();
+        self.reset_notified();
     }
 
-    fn forget(&self) {
-        self.told.iter().for_each(|told| told.store(false, Ordering::Relaxed));
+    fn reset_notified(&self) {
+        self.notified.iter().for_each(|notified| notified.store(false, Ordering::Relaxed));
     }
 
-    /// Whether packets of the SA may pass no more.
-    pub(crate) fn is_over(&self, used: &Use) -> bool {
+    /// Returns whether the SA must not process further packets.
+    pub(crate) fn is_over(&self, usage: &Usage) -> bool {
         let beyond = |counter: &AtomicU64, limit: &AtomicU64| {
             let limit = limit.load(Ordering::Relaxed);
             limit != NO_LIMIT && counter.load(Ordering::Relaxed) >= limit
         };
-        beyond(&used.bytes, &self.hard_bytes) || beyond(&used.packets, &self.hard_packets)
+        beyond(&usage.bytes, &self.hard_bytes) || beyond(&usage.packets, &self.hard_packets)
     }
 
-    /// The limit that these packets and bytes have reached.
-    fn limit(&self, (packets, bytes): (u64, u64)) -> Option<Reached> {
-        // Linux takes no limit for one that is not reached; 0 is the first packet.
-        let over = |limit_bytes: &AtomicU64, limit_packets: &AtomicU64| {
+    /// Returns the limit that these totals have reached.
+    fn limit(&self, (packets, bytes): (u64, u64)) -> Option<LimitKind> {
+        // Like Linux, treats a missing limit as one that is never reached; a limit of 0 is reached by the first packet.
+        let reaches = |limit_bytes: &AtomicU64, limit_packets: &AtomicU64| {
             bytes >= limit_bytes.load(Ordering::Relaxed) || packets >= limit_packets.load(Ordering::Relaxed)
         };
-        if over(&self.hard_bytes, &self.hard_packets) {
-            Some(Reached::Hard)
+        if reaches(&self.hard_bytes, &self.hard_packets) {
+            Some(LimitKind::Hard)
         } else {
-            over(&self.soft_bytes, &self.soft_packets).then_some(Reached::Soft)
+            reaches(&self.soft_bytes, &self.soft_packets).then_some(LimitKind::Soft)
         }
     }
 
-    /// The limit that these packets and bytes have reached, if the daemon has not been told of it yet.
-    pub(crate) fn reached(&self, count: (u64, u64)) -> Option<Reached> {
-        self.limit(count).filter(|reached| self.is_first(*reached))
+    /// Returns the limit that these totals have reached, if the daemon has not been notified of it yet.
+    pub(crate) fn reached(&self, count: (u64, u64)) -> Option<LimitKind> {
+        self.limit(count).filter(|reached| self.mark_notified(*reached))
     }
 
-    /// The hard limit, which no number left under the keys is as well, if the daemon has not been told of it yet.
-    pub(crate) fn exhausted(&self) -> Option<Reached> {
-        Some(Reached::Hard).filter(|reached| self.is_first(*reached))
+    /// Returns the hard limit, if the daemon has not been notified of it yet. The end of the sequence numbers counts as the hard limit.
+    pub(crate) fn exhausted(&self) -> Option<LimitKind> {
+        Some(LimitKind::Hard).filter(|reached| self.mark_notified(*reached))
     }
 
-    fn is_first(&self, reached: Reached) -> bool {
-        !self.told[reached as usize].swap(true, Ordering::Relaxed)
+    fn mark_notified(&self, reached: LimitKind) -> bool {
+        !self.notified[reached as usize].swap(true, Ordering::Relaxed)
     }
 
-    /// The limit that an SA has reached. Without one, a thread that reported a limit read earlier limits: it will report the next one again.
-    fn due(&self, used: &Use) -> Option<Reached> {
+    /// Returns the limit that an SA has reached. If there is none, a thread has reported earlier limits: the new ones will be reported
+    /// again.
+    fn due(&self, usage: &Usage) -> Option<LimitKind> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let due = self.limit((load(&used.packets), load(&used.bytes)));
+        let due = self.limit((load(&usage.packets), load(&usage.bytes)));
         match due {
-            Some(reached) => _ = self.is_first(reached),
-            None => self.forget(),
+            Some(reached) => _ = self.mark_notified(reached),
+            None => self.reset_notified(),
         }
         due
     }
@@ -150,16 +151,16 @@ impl Volume {
 
 /// Facts about an SA for the status.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct SaInfo {
     pub(crate) source: IpAddr,
     pub(crate) reqid: u32,
-    /// The algorithms and the bits of their keys.
+    /// The algorithms and their key sizes in bits.
     pub(crate) algorithm: String,
-    /// When it was added, in seconds since 1970.
+    /// Time of addition, in seconds since 1970.
     pub(crate) added: u64,
 }
 
-impl About {
+impl SaInfo {
     fn new(sa: &Sa) -> Self {
         let algorithm = match (&sa.aead, &sa.cipher, &sa.authentication) {
             (Some(aead), ..) => format!("{} {}", aead.name, aead.key.bits()),
@@ -174,70 +175,72 @@ impl About {
     }
 }
 
-/// An SA by which packets leave.
+/// An SA for outgoing packets.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingSa {
     pub(crate) id: SaId,
-    /// The serial number, which tells this SA from an earlier or later one of its name.
+    /// The serial number, which distinguishes this SA from earlier and later ones with the same ID.
     pub(crate) serial: u64,
-    pub(crate) about: About,
+    pub(crate) info: SaInfo,
     pub(crate) esp: Outbound,
-    /// Held from when packets get their numbers until they are sent.
-    pub(crate) turn: Mutex<()>,
-    /// Where its packets go.
-    pub(crate) way: Way,
-    /// The header outside has the code point for services of the one inside.
-    pub(crate) copies_services: bool,
-    /// The header outside has the congestion mark of the one inside.
+    /// Held from the assignment of sequence numbers until the packets are sent.
+    pub(crate) send_lock: Mutex<()>,
+    /// Source and destination of its ESP packets.
+    pub(crate) endpoints: Endpoints,
+    /// The DSCP is copied to the outer header.
+    pub(crate) copies_dscp: bool,
+    /// The ECN field is copied to the outer header.
     pub(crate) copies_ecn: bool,
-    /// What the path takes, with the headers of IP.
+    /// Routers may fragment its packets: the outer header has no DF flag.
+    pub(crate) may_fragment: bool,
+    /// MTU of the path in bytes, IP headers included.
     pub(crate) mtu: AtomicUsize,
-    pub(crate) used: Use,
+    pub(crate) usage: Usage,
     pub(crate) volume: Volume,
     pub(crate) failed: AtomicU64,
 }
 
-impl Outgoing {
-    /// The largest packet that fits into the path as it is known.
-    pub(crate) fn most(&self) -> usize {
-        self.esp.payload_within(self.room())
+impl OutgoingSa {
+    /// Returns the length of the largest inner packet that fits the known path.
+    pub(crate) fn max_inner_packet(&self) -> usize {
+        self.esp.payload_within(self.max_esp_packet())
     }
 
-    /// The largest packet of ESP that fits into the path as it is known.
-    pub(crate) fn room(&self) -> usize {
-        let header = if self.way.to.is_ipv6() { ip::V6 } else { ip::V4 };
+    /// Returns the length of the largest ESP packet that fits the known path.
+    pub(crate) fn max_esp_packet(&self) -> usize {
+        let header = if self.endpoints.to.is_ipv6() { ip::V6 } else { ip::V4 };
         self.mtu.load(Ordering::Relaxed).saturating_sub(header + UDP)
     }
 }
 
-/// An SA by which packets arrive.
+/// An SA for incoming packets.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingSa {
     pub(crate) id: SaId,
-    /// The serial number, which tells this SA from an earlier or later one of its name.
+    /// The serial number, which distinguishes this SA from earlier and later ones with the same ID.
     pub(crate) serial: u64,
-    pub(crate) about: About,
+    pub(crate) info: SaInfo,
     pub(crate) esp: Inbound,
-    /// Where its packets come from, as the daemon said.
+    /// Source of its packets according to the daemon.
     pub(crate) peer: SocketAddr,
-    /// The daemon has been told that they come from elsewhere.
-    pub(crate) moved: AtomicBool,
-    /// The congestion mark outside counts.
+    /// The daemon has been notified that packets come from another source.
+    pub(crate) move_notified: AtomicBool,
+    /// The ECN field of the outer header is applied to the packet.
     pub(crate) copies_ecn: bool,
-    /// A packet gets the code point for services of the header around it.
-    pub(crate) takes_services: bool,
-    pub(crate) used: Use,
+    /// The DSCP of the outer header is copied to the packet.
+    pub(crate) decapsulates_dscp: bool,
+    pub(crate) usage: Usage,
     pub(crate) volume: Volume,
     pub(crate) replayed: AtomicU64,
     pub(crate) forged: AtomicU64,
     pub(crate) failed: AtomicU64,
 }
 
-/// One of the two.
+/// An SA of either direction.
 #[derive(Clone, Debug)]
-pub(crate) enum End {
-    Out(std::sync::Arc<Outgoing>),
-    In(std::sync::Arc<Incoming>),
+pub(crate) enum ActiveSa {
+    Out(std::sync::Arc<OutgoingSa>),
+    In(std::sync::Arc<IncomingSa>),
 }
 
 /// An SA of XFRM that the data path can serve.
@@ -245,57 +248,62 @@ pub(super) struct Checked<'s> {
     pub(super) sa: &'s Sa,
     pub(super) keyed: Keyed<'s>,
     encapsulation: Encapsulation,
-    /// Its packets arrive; those of other SAs leave.
-    pub(super) arrives: bool,
-    /// The last number according to the daemon.
-    pub(super) said: u64,
+    /// The SA is for incoming packets.
+    pub(super) is_incoming: bool,
+    /// The last sequence number according to the daemon.
+    pub(super) daemon_sequence: u64,
 }
 
 impl<'s> Checked<'s> {
-    /// `is_ours` says whether an address is one of this host's.
+    /// Checks an SA for a data path on a UDP port. `is_ours` returns whether an address belongs to this host.
     ///
     /// # Errors
-    /// EPROTONOSUPPORT and EOPNOTSUPP for features, ENOSYS for algorithms that the data path does not have.
-    pub(super) fn of(sa: &'s Sa, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
+    /// EPROTONOSUPPORT and EOPNOTSUPP for unsupported features, ENOSYS for unsupported algorithms.
+    pub(super) fn new(sa: &'s Sa, port: u16, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
         check(sa)?;
         let Some(encapsulation) = sa.encapsulation.filter(|encapsulation| encapsulation.kind == ENCAP_ESPINUDP) else {
             return Err(Refusal::new(
                 libc::EOPNOTSUPP,
-                "an SA without ESP in UDP: set `encap = yes` in swanctl.conf, `encap espinudp` with ip xfrm",
+                "only ESP in UDP is supported: set `encap = yes` in swanctl.conf, `encap espinudp` with ip xfrm",
             ));
         };
-        let keyed = Keyed::of(sa)?;
+        let keyed = Keyed::new(sa)?;
         let (output, input) = numbers(sa);
-        let arrives = sa.direction.map_or_else(|| is_ours(sa.id.destination), |direction| direction == IN);
-        Ok(Self { sa, keyed, encapsulation, arrives, said: if arrives { input } else { output } })
+        let is_incoming = sa.direction.map_or_else(|| is_ours(sa.id.destination), |direction| direction == IN);
+        let own_port = if is_incoming { encapsulation.destination_port } else { encapsulation.source_port };
+        if own_port != port {
+            let text = format!("this data path sends and receives at UDP port {port}, not {own_port}");
+            return Err(Refusal::new(libc::EOPNOTSUPP, text));
+        }
+        Ok(Self { sa, keyed, encapsulation, is_incoming, daemon_sequence: if is_incoming { input } else { output } })
     }
 
-    /// Makes the SA of the data path, whose numbers begin behind `last`.
+    /// Builds the SA of the data path. Its sequence numbers begin after `last`.
     ///
     /// # Errors
-    /// EINVAL for keys.
-    pub(super) fn end(self, gantry: &Gantry, last: u64, serial: u64) -> Result<End, Refusal> {
+    /// EINVAL for unusable keys.
+    pub(super) fn build(self, gantry: &Gantry, last: u64, serial: u64) -> Result<ActiveSa, Refusal> {
         let Self { sa, keyed: Keyed { suite, key, integrity_key }, encapsulation, .. } = self;
         let association = Association::new(sa.id.spi, suite, key, integrity_key).last_number(last);
         let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
-        let (used, volume) = (Use::new(&sa.counters), Volume::new(&sa.limits));
+        let (usage, volume) = (Usage::new(&sa.counters), Volume::new(&sa.limits));
         let copies_ecn = !sa.has(state::NOECN);
-        if self.arrives {
-            let window = said_window(sa);
-            // A window of no packets would mean that replays are not looked for.
+        if self.is_incoming {
+            let window = replay_window(sa);
+            // A window of 0 would disable the replay check.
             let window = if window == 0 { WINDOW } else { window.max(32) };
             let esp = association.window(window).inbound(gantry).map_err(unfit)?;
-            return Ok(End::In(std::sync::Arc::new(Incoming {
+            return Ok(ActiveSa::In(std::sync::Arc::new(IncomingSa {
                 id: sa.id,
                 serial,
-                about: About::new(sa),
+                info: SaInfo::new(sa),
                 esp,
                 peer: (sa.source, encapsulation.source_port).into(),
-                moved: AtomicBool::new(false),
+                move_notified: AtomicBool::new(false),
                 copies_ecn,
-                takes_services: sa.has(state::DECAP_DSCP),
-                used,
+                decapsulates_dscp: sa.has(state::DECAP_DSCP),
+                usage,
                 volume,
                 replayed: AtomicU64::new(0),
                 forged: AtomicU64::new(0),
@@ -303,29 +311,30 @@ impl<'s> Checked<'s> {
             })));
         }
         let esp = association.outbound(gantry).map_err(unfit)?;
-        Ok(End::Out(std::sync::Arc::new(Outgoing {
+        Ok(ActiveSa::Out(std::sync::Arc::new(OutgoingSa {
             id: sa.id,
             serial,
-            about: About::new(sa),
+            info: SaInfo::new(sa),
             esp,
-            turn: Mutex::new(()),
-            way: Way { from: sa.source, to: (sa.id.destination, encapsulation.destination_port).into() },
-            copies_services: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
+            send_lock: Mutex::new(()),
+            endpoints: Endpoints { from: sa.source, to: (sa.id.destination, encapsulation.destination_port).into() },
+            copies_dscp: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
+            may_fragment: sa.has(state::NOPMTUDISC),
             mtu: AtomicUsize::new(0),
-            used,
+            usage,
             volume,
             failed: AtomicU64::new(0),
         })))
     }
 }
 
-/// The window in a message, in packets.
-pub(super) fn said_window(sa: &Sa) -> u32 {
+/// Returns the replay window in a message, in packets.
+pub(super) fn replay_window(sa: &Sa) -> u32 {
     sa.replay_esn.as_ref().map_or(sa.replay_window.into(), |replay| replay.window)
 }
 
-/// The last numbers in a message: sent, and received.
+/// Returns the last sequence numbers in a message: sent, and received.
 pub(super) fn numbers(sa: &Sa) -> (u64, u64) {
     match (&sa.replay_esn, &sa.replay) {
         (Some(replay), _) => (replay.output, replay.input),
@@ -334,65 +343,76 @@ pub(super) fn numbers(sa: &Sa) -> (u64, u64) {
     }
 }
 
-impl End {
-    /// What it has done.
-    pub(crate) fn used(&self) -> &Use {
+impl ActiveSa {
+    pub(crate) fn usage(&self) -> &Usage {
         match self {
-            End::Out(sa) => &sa.used,
-            End::In(sa) => &sa.used,
+            ActiveSa::Out(sa) => &sa.usage,
+            ActiveSa::In(sa) => &sa.usage,
         }
     }
 
     pub(super) fn volume(&self) -> &Volume {
         match self {
-            End::Out(sa) => &sa.volume,
-            End::In(sa) => &sa.volume,
+            ActiveSa::Out(sa) => &sa.volume,
+            ActiveSa::In(sa) => &sa.volume,
         }
     }
 
-    /// The last number that was sent or received.
+    /// Returns the last sequence number that was sent or received.
     pub(super) fn last_number(&self) -> u64 {
         match self {
-            End::Out(sa) => sa.esp.last_number(),
-            End::In(sa) => sa.esp.last_number(),
+            ActiveSa::Out(sa) => sa.esp.last_number(),
+            ActiveSa::In(sa) => sa.esp.last_number(),
         }
     }
 
-    /// The limit of its volume or numbers that it has reached.
-    pub(super) fn due(&self) -> Option<Reached> {
+    /// Returns the limit of volume or sequence numbers that the SA has reached.
+    pub(super) fn due(&self) -> Option<LimitKind> {
         match self {
-            End::Out(sa) if sa.esp.remaining() == 0 => Some(Reached::Hard),
-            _ => self.volume().due(self.used()),
+            ActiveSa::Out(sa) if sa.esp.remaining() == 0 => Some(LimitKind::Hard),
+            _ => self.volume().due(self.usage()),
         }
     }
 }
 
-/// The value of XFRMA_SA_DIR for packets that arrive.
+/// The value of XFRMA_SA_DIR for incoming packets.
 pub(super) const IN: u8 = 1;
 
-/// Refuses what there is not, rather than leave it out.
+/// Refuses protocols other than ESP.
+pub(super) fn check_protocol(sa: &Sa) -> Result<(), Refusal> {
+    let text = "only ESP is supported, not AH or IPComp";
+    if sa.id.protocol == ESP { Ok(()) } else { Err(Refusal::new(libc::EPROTONOSUPPORT, text)) }
+}
+
+/// Refuses unsupported features instead of ignoring them.
 pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     let refuse = |errno, what: &'static str| Err(Refusal::new(errno, what));
-    if sa.id.protocol != ESP {
-        return refuse(libc::EPROTONOSUPPORT, "only ESP is served, and neither AH nor IPComp");
-    }
+    check_protocol(sa)?;
     if sa.mode != Mode::Tunnel {
-        return refuse(libc::EOPNOTSUPP, "only tunnel mode is served");
+        return refuse(libc::EOPNOTSUPP, "only tunnel mode is supported");
     }
     if sa.mark.is_some() || sa.set_mark.is_some() || sa.interface_id != 0 {
-        return refuse(libc::EOPNOTSUPP, "marks and XFRM interfaces are not served");
+        return refuse(libc::EOPNOTSUPP, "marks and XFRM interfaces are not supported");
+    }
+    let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = sa.selector;
+    let narrows = source.length | destination.length | protocol != 0 || interface != 0;
+    if narrows || source_port.mask | destination_port.mask != 0 {
+        return refuse(libc::EOPNOTSUPP, "selectors of SAs are not supported: use those of policies");
+    }
+    if sa.has(state::WILDRECV) || sa.has(state::ICMP) {
+        return refuse(libc::EOPNOTSUPP, "the flags `wildrecv` and `icmp` are not supported");
     }
     if sa.offload.is_some() {
-        return refuse(libc::EOPNOTSUPP, "there is no network card to offload to");
+        return refuse(libc::EOPNOTSUPP, "offload to a network card is not supported");
     }
     if sa.tfc_padding != 0 {
-        return refuse(libc::EOPNOTSUPP, "traffic flow confidentiality is not served");
+        return refuse(libc::EOPNOTSUPP, "traffic flow confidentiality is not supported");
     }
     if sa.extra_flags & extra::OSEQ_MAY_WRAP != 0 {
-        return refuse(libc::EOPNOTSUPP, "a number is never used twice under one key");
+        return refuse(libc::EOPNOTSUPP, "wrapping sequence numbers are not supported");
     }
     if sa.has(state::ESN) && sa.replay_esn.is_none() {
-        return refuse(libc::EINVAL, "an SA with extended numbers has XFRMA_REPLAY_ESN_VAL");
+        return refuse(libc::EINVAL, "extended sequence numbers need XFRMA_REPLAY_ESN_VAL");
     }
     Ok(())
 }

@@ -1,23 +1,23 @@
-//! SAs and policies, as the daemon and `ip xfrm` have them: what Linux has as SAD and SPD (RFC 4301, 4.4).
+//! SAs and policies, as the daemon and `ip xfrm` see them: the SAD and SPD (RFC 4301, 4.4).
 //!
 //! | file | content |
 //! |---|---|
-//! | `association.rs` | SAs as the data path has them |
+//! | `association.rs` | SAs of the data path |
 //! | `suite.rs` | their algorithms |
-//! | `used.rs` | numbers that are used up under keys |
+//! | `sequences.rs` | sequence numbers used under keys of removed SAs |
 //! | `update.rs` | updates of SAs that have keys |
-//! | `selector.rs` | which packets a selector is for |
-//! | `view.rs` | what the threads of the data path look at |
-//! | `policies.rs` | policies by their names |
+//! | `selector.rs` | matches packets against selectors |
+//! | `view.rs` | the view that the threads of the data path use |
+//! | `policies.rs` | policies by selector or index |
 
 mod association;
 mod policies;
 mod selector;
+mod sequences;
 mod suite;
 #[cfg(test)]
 mod tests;
 mod update;
-mod used;
 mod view;
 
 use std::borrow::Cow;
@@ -33,13 +33,14 @@ use gantry_core::Gantry;
 
 use crate::udp::path_mtu;
 use association::Checked;
-pub(crate) use association::{About, End, Incoming, Outgoing, Reached, Use, seconds};
+pub(crate) use association::{ActiveSa, IncomingSa, LimitKind, OutgoingSa, SaInfo, Usage, seconds};
 pub(crate) use policies::Policies;
+pub(crate) use selector::masked;
+use sequences::{Fingerprint, SequenceHistory};
 use update::check_update;
-use used::{Fingerprint, Used};
-pub(crate) use view::{Registered, Verdict, View, template};
+pub(crate) use view::{InstalledPolicy, Verdict, View, template};
 
-/// Why a request is refused: the number that Linux would give, and a text for programs that ask for one (NETLINK_EXT_ACK).
+/// The refusal of a request: the error number that Linux would give, and a text for programs that ask for one (NETLINK_EXT_ACK).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) errno: i32,
@@ -52,56 +53,57 @@ impl Refusal {
     }
 }
 
-/// SPIs that may be given out: those below are reserved (RFC 4303, 2.1).
+/// The lowest SPI that may be assigned: lower ones are reserved (RFC 4303, 2.1).
 const LOWEST: u32 = 256;
-/// How long an SPI waits for its keys: what charon sets in Linux (`xfrm_acq_expires`).
+/// The time that an SPI waits for its keys: the value that charon sets in Linux (`xfrm_acq_expires`).
 const LARVAL: Duration = Duration::from_secs(165);
-/// SAs that there may be. Each takes some kilobytes.
+/// Most SAs. Each takes some kilobytes.
 const MOST: usize = 65_536;
 
 /// An SA.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// As the daemon gave it, with its keys.
+    /// The SA as the daemon gave it, with its keys.
     pub(crate) sa: Sa,
-    /// `None`: it has an SPI and no keys yet.
-    pub(crate) end: Option<End>,
-    /// The serial number, which tells this SA from an earlier or later one of its name; also its place in the order of arrival.
+    /// `None` while the SA has an SPI but no keys.
+    pub(crate) active: Option<ActiveSa>,
+    /// The serial number, which distinguishes this SA from earlier and later ones with the same ID. It is also its place in the
+    /// order of arrival.
     pub(crate) serial: u64,
     /// The fingerprint of its key.
     key: Option<Fingerprint>,
-    /// The last number, once the SA was taken out.
+    /// The last sequence number, once the SA was removed.
     last: Option<u64>,
     pub(crate) added: Instant,
-    /// The daemon has been told that it is to be replaced; others are preferred.
+    /// The daemon has been notified of the soft limit; other SAs are preferred.
     pub(crate) is_dying: bool,
 }
 
 impl Entry {
-    /// Looks up what the path to the peer takes.
-    pub(crate) fn find_path(&self) {
-        if let Some(End::Out(sa)) = &self.end {
-            // Where there is no route yet, what every link takes.
-            sa.mtu.store(path_mtu(sa.way.to).unwrap_or(1280), Ordering::Relaxed);
+    /// Looks up the path MTU to the peer.
+    pub(crate) fn update_path_mtu(&self) {
+        if let Some(ActiveSa::Out(sa)) = &self.active {
+            // Without a route, assumes the minimum link MTU of IPv6.
+            sa.mtu.store(path_mtu(sa.endpoints.to).unwrap_or(1280), Ordering::Relaxed);
         }
     }
 
-    /// The SA as it is now.
+    /// Returns the SA in its current state.
     pub(crate) fn snapshot(&self) -> Sa {
         let mut sa = self.sa.clone();
-        let Some(end) = &self.end else { return sa };
-        sa.counters = end.used().counters(sa.counters.add_time);
-        sa.last_used = Some(end.used().last.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
-        let last = self.last.unwrap_or_else(|| end.last_number());
-        let (output, input) = if matches!(end, End::Out(_)) { (last, 0) } else { (0, last) };
-        // What has come within the window is not said number by number: as if all had.
+        let Some(active) = &self.active else { return sa };
+        sa.counters = active.usage().counters(sa.counters.add_time);
+        sa.last_used = Some(active.usage().last.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
+        let last = self.last.unwrap_or_else(|| active.last_number());
+        let (output, input) = if matches!(active, ActiveSa::Out(_)) { (last, 0) } else { (0, last) };
+        // The replay window is reported as if all its packets had arrived.
         if let Some(esn) = &mut sa.replay_esn {
             let bitmap = vec![u32::MAX; esn.bitmap.len()];
             *esn = ReplayEsn { output, input, window: esn.window, bitmap };
         } else {
             sa.replay = Some(Replay { output: output as u32, input: input as u32, bitmap: u32::MAX });
         }
-        if let End::In(incoming) = end {
+        if let ActiveSa::In(incoming) = active {
             let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as u32;
             let (replay, integrity_failed) = (load(&incoming.replayed), load(&incoming.forged));
             sa.stats = Stats { replay_window: 0, replay, integrity_failed };
@@ -110,34 +112,39 @@ impl Entry {
     }
 }
 
-/// The SAs.
 #[derive(Debug)]
 pub(crate) struct Associations {
     gantry: Gantry,
+    /// The UDP port of ESP.
+    port: u16,
     entries: HashMap<SaId, Entry>,
     serial: u64,
-    used: Used,
+    sequences: SequenceHistory,
 }
 
 impl Associations {
-    /// # Errors
-    /// The system has no random bytes.
-    pub(crate) fn new(gantry: Gantry) -> io::Result<Self> {
-        Ok(Self { gantry, entries: HashMap::new(), serial: 0, used: Used::new()? })
-    }
-
-    /// Reserves an SPI for an SA whose keys are to come.
+    /// Creates an empty table.
     ///
     /// # Errors
-    /// ENOENT if none is free in the range.
+    /// The system has no random bytes.
+    pub(crate) fn new(gantry: Gantry, port: u16) -> io::Result<Self> {
+        Ok(Self { gantry, port, entries: HashMap::new(), serial: 0, sequences: SequenceHistory::new()? })
+    }
+
+    /// Reserves an SPI for an SA whose keys will follow.
+    ///
+    /// # Errors
+    /// ENOENT if none is free in the range, EPROTONOSUPPORT for AH and IPComp.
     pub(crate) fn allocate(&mut self, request: &AllocSpi) -> Result<Sa, Refusal> {
+        // Refused here, charon goes on without IPComp.
+        association::check_protocol(&request.sa)?;
         let (lowest, highest) = (request.lowest.max(LOWEST), request.highest);
         let none = || Refusal::new(libc::ENOENT, "no SPI is free in the range");
         let range = u64::from(highest).checked_sub(lowest.into()).ok_or_else(none)? + 1;
         self.has_room()?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|_| Refusal::new(libc::EAGAIN, "the system has no random bytes"))?;
-        // From a random place on, the first that is free.
+        // Takes the first free SPI from a random start.
         let start = u64::from_ne_bytes(random) % range;
         let free = (0..range.min(1 << 16)).map(|at| lowest + ((start + at) % range) as u32);
         let spi = free.into_iter().find(|spi| self.of_spi(*spi).next().is_none()).ok_or_else(none)?;
@@ -147,61 +154,62 @@ impl Associations {
         Ok(sa)
     }
 
-    /// Adds an SA, or gives keys to an SPI that was reserved, or replaces what may change of one that is there.
+    /// Adds an SA, gives keys to a reserved SPI, or changes the limits of an existing SA.
     ///
     /// # Errors
-    /// EEXIST and ESRCH as Linux has them, EEXIST for a key that is in use, and those of [`Checked`].
+    /// EEXIST and ESRCH as on Linux, EEXIST for a key that is in use, and those of [`Checked`].
     pub(crate) fn add(&mut self, mut sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
         suite::complete(&mut sa);
         let known = self.entries.get(&sa.id);
         match known {
             None if update => return Err(Refusal::new(libc::ESRCH, "there is no such SA")),
-            Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "there is such an SA")),
-            Some(Entry { end: Some(_), .. }) => return self.change(&sa),
+            Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "the SA exists already")),
+            Some(Entry { active: Some(_), .. }) => return self.change(&sa),
             _ => {}
         }
         self.has_room()?;
-        let checked = Checked::of(&sa, is_ours)?;
-        let key = self.used.fingerprint(&checked);
+        let checked = Checked::new(&sa, self.port, is_ours)?;
+        let key = self.sequences.fingerprint(&checked);
         let others = || self.entries.values().filter(|entry| entry.sa.id != sa.id);
-        let last = if checked.arrives {
-            // The SPI alone names the SA of an arriving packet.
-            let is_taken = |entry: &Entry| entry.sa.id.spi == sa.id.spi && !matches!(entry.end, Some(End::Out(_)));
+        let last = if checked.is_incoming {
+            // Incoming packets are matched by SPI alone.
+            let is_taken =
+                |entry: &Entry| entry.sa.id.spi == sa.id.spi && !matches!(entry.active, Some(ActiveSa::Out(_)));
             if others().any(is_taken) {
                 return Err(Refusal::new(libc::EEXIST, "another SA has this SPI"));
             }
-            self.used.arrived.arrived(key, checked.said)
+            self.sequences.received.last_received(key, checked.daemon_sequence)
         } else {
-            let is_taken = |entry: &Entry| entry.key == Some(key) && matches!(entry.end, Some(End::Out(_)));
+            let is_taken = |entry: &Entry| entry.key == Some(key) && matches!(entry.active, Some(ActiveSa::Out(_)));
             if checked.keyed.has_nonces() && others().any(is_taken) {
-                let text = "another SA sends under this key, and numbers would be used twice (RFC 4106, 3)";
+                let text = "another SA sends under this key: sequence numbers would repeat (RFC 4106, 3)";
                 return Err(Refusal::new(libc::EEXIST, text));
             }
-            self.used.sent.behind(key, checked.said)?
+            self.sequences.sent.last_sent(key, checked.daemon_sequence)?
         };
-        let end = checked.end(&self.gantry, last, self.serial + 1)?;
-        self.insert(sa, Some((end, key)));
+        let active = checked.build(&self.gantry, last, self.serial + 1)?;
+        self.insert(sa, Some((active, key)));
         Ok(())
     }
 
-    /// Changes the limits of an SA that has its keys. Time counts from when it was added, as in Linux.
+    /// Changes the limits of an SA that has keys. Its age still counts from its addition, as on Linux.
     fn change(&mut self, sa: &Sa) -> Result<(), Refusal> {
         let Some(entry) = self.entries.get_mut(&sa.id) else { return Ok(()) };
-        let Some(end) = &entry.end else { return Ok(()) };
-        check_update(&entry.sa, end, sa)?;
+        let Some(active) = &entry.active else { return Ok(()) };
+        check_update(&entry.sa, active, sa)?;
         entry.sa.limits = sa.limits;
-        end.volume().set(&sa.limits);
+        active.volume().set(&sa.limits);
         entry.is_dying = false;
         Ok(())
     }
 
     fn has_room(&self) -> Result<(), Refusal> {
         let full = self.entries.len() >= MOST;
-        if full { Err(Refusal::new(libc::ENOBUFS, "there are as many SAs as there may be")) } else { Ok(()) }
+        if full { Err(Refusal::new(libc::ENOBUFS, "too many SAs")) } else { Ok(()) }
     }
 
-    fn insert(&mut self, mut sa: Sa, keyed: Option<(End, Fingerprint)>) {
-        // The age of an SA that was elsewhere counts.
+    fn insert(&mut self, mut sa: Sa, keyed: Option<(ActiveSa, Fingerprint)>) {
+        // An SA that was moved here keeps its age.
         let now = seconds();
         let age = if sa.counters.add_time == 0 { 0 } else { now.saturating_sub(sa.counters.add_time) };
         sa.counters.add_time = now - age;
@@ -211,8 +219,8 @@ impl Associations {
             sa.replay = None;
         }
         self.serial += 1;
-        let (end, key) = keyed.unzip();
-        let entry = Entry { end, serial: self.serial, key, last: None, added, is_dying: false, sa };
+        let (active, key) = keyed.unzip();
+        let entry = Entry { active, serial: self.serial, key, last: None, added, is_dying: false, sa };
         self.entries.insert(entry.sa.id, entry);
     }
 
@@ -224,88 +232,90 @@ impl Associations {
         self.entries.get(id)
     }
 
-    /// Takes an SA out. Its numbers end at once, for all threads; its keys are zeroized when the last thread is done with them.
+    /// Removes an SA. No thread gets a sequence number any more; the keys are zeroized when the last thread has released the SA.
     pub(crate) fn remove(&mut self, id: &SaId) -> Option<Entry> {
         let mut entry = self.entries.remove(id)?;
-        let (numbers, last) = match &entry.end {
-            Some(End::Out(sa)) => (&mut self.used.sent, sa.esp.close()),
-            Some(End::In(sa)) => (&mut self.used.arrived, sa.esp.close()),
+        let (numbers, last) = match &entry.active {
+            Some(ActiveSa::Out(sa)) => (&mut self.sequences.sent, sa.esp.close()),
+            Some(ActiveSa::In(sa)) => (&mut self.sequences.received, sa.esp.close()),
             None => return Some(entry),
         };
         entry.last = Some(last);
         if let Some(key) = entry.key {
-            numbers.note(key, last);
+            numbers.record(key, last);
         }
         Some(entry)
     }
 
-    /// In the order of arrival.
+    /// Returns all SAs in the order of arrival.
     pub(crate) fn all(&self) -> Vec<&Entry> {
         let mut all: Vec<_> = self.entries.values().collect();
         all.sort_unstable_by_key(|entry| entry.serial);
         all
     }
 
-    /// What time has done: SAs that are to be replaced, which are marked so, and SAs that are no more, which are taken out.
-    pub(crate) fn age(&mut self, now: Instant) -> Vec<(Sa, Reached)> {
-        let (mut told, mut ended) = (Vec::new(), Vec::new());
+    /// Applies time limits: marks SAs that are to be rekeyed, and removes expired ones. Returns both.
+    pub(crate) fn age(&mut self, now: Instant) -> Vec<(Sa, LimitKind)> {
+        let (mut expirations, mut ended) = (Vec::new(), Vec::new());
         for entry in self.entries.values_mut() {
             let limits = &entry.sa.limits;
             let age = now.saturating_duration_since(entry.added).as_secs();
-            let first = entry.end.as_ref().map_or(0, |end| end.used().first.load(Ordering::Relaxed));
+            let first = entry.active.as_ref().map_or(0, |active| active.usage().first.load(Ordering::Relaxed));
             let idle = if first == 0 { 0 } else { seconds().saturating_sub(first) };
-            let past = |add: u64, used: u64| (add > 0 && age >= add) || (used > 0 && first > 0 && idle >= used);
-            let is_larval = entry.end.is_none() && age >= LARVAL.as_secs();
-            // Threads tell of volume, as far as there is room for events.
-            let due = entry.end.as_ref().and_then(End::due);
-            if is_larval || due == Some(Reached::Hard) || past(limits.hard_add_seconds, limits.hard_use_seconds) {
+            let past =
+                |add: u64, since_use: u64| (add > 0 && age >= add) || (since_use > 0 && first > 0 && idle >= since_use);
+            let is_larval = entry.active.is_none() && age >= LARVAL.as_secs();
+            // Threads report volume limits, too, but their events may be dropped.
+            let due = entry.active.as_ref().and_then(ActiveSa::due);
+            if is_larval || due == Some(LimitKind::Hard) || past(limits.hard_add_seconds, limits.hard_use_seconds) {
                 ended.push(entry.sa.id);
             } else if !entry.is_dying && (due.is_some() || past(limits.soft_add_seconds, limits.soft_use_seconds)) {
                 entry.is_dying = true;
-                told.push((entry.snapshot(), Reached::Soft));
+                expirations.push((entry.snapshot(), LimitKind::Soft));
             }
         }
         let ended = ended.iter().filter_map(|id| self.remove(id));
-        told.extend(ended.map(|entry| (entry.snapshot(), Reached::Hard)));
-        told
+        expirations.extend(ended.map(|entry| (entry.snapshot(), LimitKind::Hard)));
+        expirations
     }
 
-    /// Looks after an SA that had reached a limit when a thread saw it. An SA of its name with another serial number is another one.
-    pub(crate) fn reached(&mut self, id: &SaId, serial: u64, seen: Reached) -> Vec<(Sa, Reached)> {
-        let mut told = Vec::new();
-        let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.serial == serial) else { return told };
-        let due = entry.end.as_ref().and_then(End::due);
-        // The hard limit may have been reached meanwhile. The daemon learns of both.
-        if seen == Reached::Soft && due == Some(Reached::Hard) && !entry.is_dying {
+    /// Handles a thread's report that an SA has reached a limit. Ignores reports about an earlier SA with the same ID, which has
+    /// another serial number.
+    pub(crate) fn reached(&mut self, id: &SaId, serial: u64, reported: LimitKind) -> Vec<(Sa, LimitKind)> {
+        let mut expirations = Vec::new();
+        let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.serial == serial) else { return expirations };
+        let due = entry.active.as_ref().and_then(ActiveSa::due);
+        // The hard limit may have been reached meanwhile. The daemon is notified of both.
+        if reported == LimitKind::Soft && due == Some(LimitKind::Hard) && !entry.is_dying {
             entry.is_dying = true;
-            told.push((entry.snapshot(), Reached::Soft));
+            expirations.push((entry.snapshot(), LimitKind::Soft));
         }
-        told.extend(self.due(id));
-        told
+        expirations.extend(self.due(id));
+        expirations
     }
 
-    /// Marks an SA that has reached its soft limit, and takes one out that has reached its hard limit or has no number left.
-    pub(crate) fn due(&mut self, id: &SaId) -> Option<(Sa, Reached)> {
+    /// Marks an SA that has reached its soft limit; removes one that has reached its hard limit or has no sequence numbers left.
+    pub(crate) fn due(&mut self, id: &SaId) -> Option<(Sa, LimitKind)> {
         let entry = self.entries.get_mut(id)?;
-        match entry.end.as_ref()?.due()? {
-            Reached::Soft if entry.is_dying => None,
-            Reached::Soft => {
+        match entry.active.as_ref()?.due()? {
+            LimitKind::Soft if entry.is_dying => None,
+            LimitKind::Soft => {
                 entry.is_dying = true;
-                Some((entry.snapshot(), Reached::Soft))
+                Some((entry.snapshot(), LimitKind::Soft))
             }
-            Reached::Hard => Some((self.remove(id)?.snapshot(), Reached::Hard)),
+            LimitKind::Hard => Some((self.remove(id)?.snapshot(), LimitKind::Hard)),
         }
     }
 
-    /// What the threads of the data path look at. Of SAs that do the same, the one that came last is preferred, but for those that are to be
-    /// replaced (`xfrm_state_look_at` of Linux).
+    /// Builds the view for the threads of the data path. Among SAs that match alike, later ones are preferred, but dying ones come last
+    /// (`xfrm_state_look_at` of Linux).
     pub(crate) fn view(&self, policies: &Policies) -> View {
         let mut incoming = HashMap::new();
         let mut outgoing = Vec::new();
         for entry in self.all() {
-            match &entry.end {
-                Some(End::In(sa)) => _ = incoming.insert(sa.id.spi, sa.clone()),
-                Some(End::Out(sa)) => outgoing.push((entry, sa)),
+            match &entry.active {
+                Some(ActiveSa::In(sa)) => _ = incoming.insert(sa.id.spi, sa.clone()),
+                Some(ActiveSa::Out(sa)) => outgoing.push((entry, sa)),
                 None => {}
             }
         }

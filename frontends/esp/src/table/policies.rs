@@ -1,111 +1,151 @@
-//! Policies by their names: selector and direction, or an index.
+//! Policies, found by selector and direction, or by index.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry_abi_xfrm::{Action, Direction, Policy, PolicyRef};
+use gantry_abi_xfrm::{Action, Direction, Policy, PolicyRef, Selector, constants};
 
 use super::Refusal;
-use super::association::{Use, seconds};
-use super::view::{Registered, template};
+use super::association::{Usage, seconds};
+use super::view::{InstalledPolicy, template};
 
-/// Policies that there may be.
+/// Most policies.
 const MOST: usize = 65_536;
-/// Bits of an index that say the direction.
+/// Number of index bits that encode the direction.
 const DIRECTION: u32 = 3;
 
 /// All policies, in the order of arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies {
-    all: Vec<Arc<Registered>>,
+    /// Their indexes ascend.
+    all: Vec<Arc<InstalledPolicy>>,
+    indexes: HashMap<(Selector, Direction), u32>,
     next: u32,
 }
 
 impl Policies {
-    /// Adds a policy, or replaces the one of its selector; its place.
+    /// Adds a policy, or replaces the one with the same selector. Returns its position.
     ///
     /// # Errors
-    /// EEXIST if there is one that is not to be replaced; EOPNOTSUPP for what there is not.
+    /// EEXIST if a policy exists and `update` is false; EOPNOTSUPP for unsupported features.
     pub(crate) fn add(&mut self, mut policy: Policy, update: bool) -> Result<usize, Refusal> {
         check(&policy)?;
-        let place = self.all.iter().position(|known| is(&known.policy, &policy.selector, policy.direction));
+        let place = self.place_of(&policy.selector, policy.direction);
         match place {
-            Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "there is a policy of this selector")),
-            None if self.all.len() >= MOST => {
-                return Err(Refusal::new(libc::ENOBUFS, "there are as many policies as there may be"));
+            Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "a policy with this selector exists already")),
+            None if self.all.len() >= MOST || self.next == u32::MAX >> DIRECTION => {
+                return Err(Refusal::new(libc::ENOBUFS, "too many policies"));
             }
             _ => {}
         }
-        self.next += 1;
-        policy.index = match place {
-            Some(place) => self.all[place].policy.index,
-            None => self.next << DIRECTION | policy.direction as u32,
+        policy.index = if let Some(place) = place {
+            self.all[place].policy.index
+        } else {
+            self.next += 1;
+            self.next << DIRECTION | policy.direction as u32
         };
-        let new = Registered { policy, added: seconds(), used: Use::default(), asked: AtomicU64::new(0) };
+        self.indexes.insert((policy.selector, policy.direction), policy.index);
+        let new =
+            InstalledPolicy { policy, added: seconds(), usage: Usage::default(), last_request: AtomicU64::new(0) };
         let place = place.unwrap_or(self.all.len());
         self.all.splice(place..self.all.len().min(place + 1), [new.into()]);
         Ok(place)
     }
 
-    /// Where a policy is that a message names.
+    /// Takes back an addition. `replaced` is the policy that had this selector before.
+    pub(crate) fn revert(&mut self, place: usize, replaced: Option<Arc<InstalledPolicy>>) {
+        match replaced {
+            Some(replaced) => self.all[place] = replaced,
+            None => _ = self.remove_at(place),
+        }
+    }
+
+    fn place_of_index(&self, index: u32) -> Option<usize> {
+        self.all.binary_search_by_key(&(index >> DIRECTION), |known| known.policy.index >> DIRECTION).ok()
+    }
+
+    fn place_of(&self, selector: &Selector, direction: Direction) -> Option<usize> {
+        self.place_of_index(*self.indexes.get(&(*selector, direction))?)
+    }
+
+    /// Returns the position of the policy that a message refers to.
     fn place(&self, named: &PolicyRef) -> Option<usize> {
-        self.all.iter().position(|known| {
-            if named.index != 0 {
-                known.policy.index == named.index && known.policy.direction == named.direction
-            } else {
-                is(&known.policy, &named.selector, named.direction)
-            }
+        if named.index == 0 {
+            return self.place_of(&named.selector, named.direction);
+        }
+        self.place_of_index(named.index).filter(|place| {
+            let known = &self.all[*place].policy;
+            known.index == named.index && known.direction == named.direction
         })
     }
 
-    pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<Registered>> {
+    pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<InstalledPolicy>> {
         self.place(named).map(|place| &self.all[place])
     }
 
-    pub(crate) fn remove(&mut self, named: &PolicyRef) -> Option<Arc<Registered>> {
-        self.place(named).map(|place| self.all.remove(place))
+    /// Returns the policy of a selector.
+    pub(crate) fn find(&self, selector: &Selector, direction: Direction) -> Option<&Arc<InstalledPolicy>> {
+        self.place_of(selector, direction).map(|place| &self.all[place])
     }
 
-    /// Takes those out whose time is over (`xfrm_policy_timer` of Linux; a soft limit of time has no effect here).
-    pub(crate) fn age(&mut self) -> Vec<Arc<Registered>> {
+    pub(crate) fn remove(&mut self, named: &PolicyRef) -> Option<Arc<InstalledPolicy>> {
+        self.place(named).map(|place| self.remove_at(place))
+    }
+
+    fn remove_at(&mut self, place: usize) -> Arc<InstalledPolicy> {
+        let removed = self.all.remove(place);
+        self.indexes.remove(&(removed.policy.selector, removed.policy.direction));
+        removed
+    }
+
+    /// Removes expired policies (`xfrm_policy_timer` of Linux; soft time limits have no effect here).
+    pub(crate) fn age(&mut self) -> Vec<Arc<InstalledPolicy>> {
         let now = seconds();
-        let is_over = |policy: &mut Arc<Registered>| {
-            let last = policy.used.last.load(Ordering::Relaxed).max(policy.added);
+        let is_over = |policy: &mut Arc<InstalledPolicy>| {
+            let last = policy.usage.last.load(Ordering::Relaxed).max(policy.added);
             let past = |from: u64, limit: u64| limit > 0 && now.saturating_sub(from) >= limit;
             let limits = &policy.policy.limits;
             past(policy.added, limits.hard_add_seconds) || past(last, limits.hard_use_seconds)
         };
-        self.all.extract_if(.., is_over).collect()
+        let expired: Vec<_> = self.all.extract_if(.., is_over).collect();
+        for policy in &expired {
+            self.indexes.remove(&(policy.policy.selector, policy.policy.direction));
+        }
+        expired
     }
 
     pub(crate) fn clear(&mut self) {
         self.all.clear();
+        self.indexes.clear();
     }
 
-    pub(crate) fn all(&self) -> &[Arc<Registered>] {
+    pub(crate) fn all(&self) -> &[Arc<InstalledPolicy>] {
         &self.all
     }
 }
 
-fn is(policy: &Policy, selector: &gantry_abi_xfrm::Selector, direction: Direction) -> bool {
-    policy.selector == *selector && policy.direction == direction
-}
-
-/// Refuses what there is not.
+/// Refuses unsupported features.
 fn check(policy: &Policy) -> Result<(), Refusal> {
     let refuse = |what: &'static str| Err(Refusal::new(libc::EOPNOTSUPP, what));
     if policy.kind != 0 {
-        return refuse("sub-policies are not served");
+        return refuse("sub-policies are not supported");
     }
     if policy.mark.is_some() || policy.interface_id != 0 || policy.offload.is_some() {
-        return refuse("marks, XFRM interfaces and network cards are not served");
+        return refuse("marks, XFRM interfaces and network cards are not supported");
     }
     let has_templates = policy.templates.iter().any(|template| !template.optional);
+    if policy.selector.interface != 0 && (policy.action == Action::Block || has_templates) {
+        return refuse("policies of one interface are supported only if they let packets pass");
+    }
+    if policy.flags & constants::policy::ICMP != 0 {
+        return refuse("the flag `icmp` is not supported");
+    }
     if policy.action == Action::Allow && has_templates && template(policy).is_none() {
-        return refuse("only tunnel mode is served");
+        return refuse("only tunnel mode is supported");
     }
     if policy.templates.iter().filter(|template| !template.optional).count() > 1 {
-        return refuse("packets go through one SA");
+        return refuse("only one SA for each packet is supported");
     }
     Ok(())
 }

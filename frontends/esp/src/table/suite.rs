@@ -1,4 +1,4 @@
-//! Which suite of ESP an SA of XFRM asks for.
+//! Maps the algorithms of an XFRM SA to a suite of ESP.
 
 use gantry_abi_xfrm::{Aead, Authentication, Cipher, Sa};
 use gantry_protocols::esp::{Integrity, Suite};
@@ -13,35 +13,35 @@ pub(super) struct Keyed<'s> {
 }
 
 impl<'s> Keyed<'s> {
-    /// The key with which no number may be used twice.
+    /// Returns the key under which no sequence number may repeat.
     pub(super) fn secret(&self) -> &'s [u8] {
         if self.key.is_empty() { self.integrity_key } else { self.key }
     }
 
-    /// Whether the number of a packet is its nonce.
+    /// Returns whether the sequence number determines the nonce.
     pub(super) fn has_nonces(&self) -> bool {
         matches!(self.suite, Suite::AesGcm { .. } | Suite::ChaCha20Poly1305 | Suite::AesCtr(_))
     }
 
-    /// The suite of an SA, of which [`complete`] has said the bits of the tag.
+    /// Finds the suite of an SA, whose tag length [`complete`] has filled in.
     ///
     /// # Errors
-    /// ENOSYS, as Linux says it, for what there is not.
-    pub(super) fn of(sa: &'s Sa) -> Result<Self, Refusal> {
+    /// ENOSYS, as on Linux, for unsupported algorithms.
+    pub(super) fn new(sa: &'s Sa) -> Result<Self, Refusal> {
         let refuse = |what: String| Err(Refusal::new(libc::ENOSYS, what));
         if sa.compression.is_some() {
-            return refuse("compression is not served".to_owned());
+            return refuse("compression is not supported".to_owned());
         }
         if let Some(aead) = &sa.aead {
             let suite = match (Aead::named(&aead.name).map(|row| row.id), aead.icv_bits) {
                 (Some(Aead::AesGcm), icv @ (64 | 96 | 128)) => Suite::AesGcm { icv: (icv / 8) as u8 },
                 (Some(Aead::ChaCha20Poly1305), 128) => Suite::ChaCha20Poly1305,
-                (_, icv) => return refuse(format!("{} with a tag of {icv} bits is not served", aead.name)),
+                (_, icv) => return refuse(format!("{} with a tag of {icv} bits is not supported", aead.name)),
             };
             return Ok(Self { suite, key: aead.key.bytes(), integrity_key: &[] });
         }
         let Some(authentication) = &sa.authentication else {
-            return refuse("an SA without authentication is not served".to_owned());
+            return refuse("an SA without authentication is not supported".to_owned());
         };
         let name = &authentication.name;
         let (integrity, bits) = match Authentication::named(name).map(|row| row.id) {
@@ -49,11 +49,11 @@ impl<'s> Keyed<'s> {
             Some(Authentication::HmacSha256) => (Integrity::HmacSha256, 128),
             Some(Authentication::HmacSha384) => (Integrity::HmacSha384, 192),
             Some(Authentication::HmacSha512) => (Integrity::HmacSha512, 256),
-            _ => return refuse(format!("{name} is not served")),
+            _ => return refuse(format!("{name} is not supported")),
         };
         let got = authentication.icv_bits.unwrap_or(0);
         if got != bits {
-            return refuse(format!("{name} with a tag of {got} bits is not served; auth-trunc says {bits}"));
+            return refuse(format!("{name} with a tag of {got} bits is not supported; use auth-trunc with {bits}"));
         }
         let integrity_key = authentication.key.bytes();
         let Some(cipher) = &sa.cipher else {
@@ -63,13 +63,13 @@ impl<'s> Keyed<'s> {
             Some(Cipher::AesCbc) => Suite::AesCbc(integrity),
             Some(Cipher::AesCtr) => Suite::AesCtr(integrity),
             Some(Cipher::Null) => Suite::Null(integrity),
-            _ => return refuse(format!("{} is not served", cipher.name)),
+            _ => return refuse(format!("{} is not supported", cipher.name)),
         };
         Ok(Self { suite, key: cipher.key.bytes(), integrity_key })
     }
 }
 
-/// Says how many bits the tag has, where a message leaves it to Linux' default.
+/// Fills in the tag length in bits if a message leaves it to Linux' default.
 pub(super) fn complete(sa: &mut Sa) {
     if let Some(authentication) = &mut sa.authentication
         && let Some(row) = Authentication::named(&authentication.name)

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, extra, state};
 use gantry_abi_xfrm::{
     AllocSpi, Direction, Encapsulation, Family, Key, Limits, Mark, Mode, NamedAead, NamedAuthentication, NamedCipher,
-    Policy, PolicyRef, Prefix, Replay, ReplayEsn, Sa, SaId, Selector, Template,
+    Policy, PolicyRef, Port, Prefix, Replay, ReplayEsn, Sa, SaId, Selector, Template,
 };
 use gantry_core::Gantry;
 
 use super::*;
-use crate::own::Own;
+use crate::local_addresses::LocalAddresses;
 use crate::packet::ip::Flow;
 
 const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -28,7 +28,7 @@ fn id(destination: IpAddr, spi: u32) -> SaId {
     SaId { destination, spi, protocol: 50 }
 }
 
-/// An SA of AES-GCM between the two addresses.
+/// Builds an AES-GCM SA between the two addresses.
 fn sa(to: IpAddr, spi: u32) -> Sa {
     let from = if to == FAR { NEAR } else { FAR };
     let mut sa = Sa::new(id(to, spi), from);
@@ -71,42 +71,42 @@ fn is_near(address: IpAddr) -> bool {
     address == NEAR
 }
 
-/// Has an SA to the far end come to a limit.
-fn reach(associations: &mut Associations, spi: u32, limit: Reached) {
+/// Makes an SA to the far end reach a limit.
+fn reach(associations: &mut Associations, spi: u32, limit: LimitKind) {
     let entry = associations.get(&id(FAR, spi)).unwrap();
     let serial = entry.serial;
     let limits = match limit {
-        Reached::Soft => Limits { soft_packets: 0, ..Limits::NONE },
-        Reached::Hard => Limits { hard_packets: 0, ..Limits::NONE },
+        LimitKind::Soft => Limits { soft_packets: 0, ..Limits::NONE },
+        LimitKind::Hard => Limits { hard_packets: 0, ..Limits::NONE },
     };
     associations.add(Sa { limits, ..entry.sa.clone() }, true, is_near).unwrap();
     let reached = associations.reached(&id(FAR, spi), serial, limit);
     assert_eq!(reached.iter().map(|(_, reached)| *reached).collect::<Vec<_>>(), [limit]);
 }
 
-/// The SPI of the SA by which a flow leaves.
+/// Returns the SPI of the SA for an outgoing flow.
 fn leaves_by(associations: &Associations, policies: &Policies) -> Option<u32> {
     let view = associations.view(policies);
-    match &view.leaving[view.rule(&flow(true, 6))?].verdict {
+    match &view.outbound_rules[view.rule(&flow(true, 6))?].verdict {
         Verdict::Protect(sa) => sa.as_ref().map(|sa| sa.id.spi),
         Verdict::Block => None,
     }
 }
 
 #[test]
-fn an_sa_replaces_the_one_before_it_and_is_replaced_when_it_is_dying() {
-    let (mut associations, mut policies) = (Associations::new(gantry()).unwrap(), Policies::default());
+fn the_latest_sa_that_is_not_dying_is_preferred() {
+    let (mut associations, mut policies) = (Associations::new(gantry(), 4500).unwrap(), Policies::default());
     policies.add(policy(Direction::Out, 100, 0), false).unwrap();
     assert_eq!(leaves_by(&associations, &policies), None);
     associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1001));
     associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
-    reach(&mut associations, 0x1002, Reached::Soft);
-    assert_eq!(leaves_by(&associations, &policies), Some(0x1001), "one that is to be replaced comes last");
+    reach(&mut associations, 0x1002, LimitKind::Soft);
+    assert_eq!(leaves_by(&associations, &policies), Some(0x1001), "a dying SA comes last");
     associations.remove(&id(FAR, 0x1001)).unwrap();
     assert_eq!(leaves_by(&associations, &policies), Some(0x1002));
-    reach(&mut associations, 0x1002, Reached::Hard);
+    reach(&mut associations, 0x1002, LimitKind::Hard);
     assert_eq!(leaves_by(&associations, &policies), None);
     let mut other = sa(FAR, 0x1003);
     other.reqid = 8;
@@ -115,38 +115,38 @@ fn an_sa_replaces_the_one_before_it_and_is_replaced_when_it_is_dying() {
 }
 
 #[test]
-fn the_policy_of_the_lowest_priority_counts() {
-    let (associations, mut policies) = (Associations::new(gantry()).unwrap(), Policies::default());
+fn the_policy_with_the_lowest_priority_value_decides() {
+    let (associations, mut policies) = (Associations::new(gantry(), 4500).unwrap(), Policies::default());
     let mut block = policy(Direction::Out, 50, 17);
     block.action = gantry_abi_xfrm::Action::Block;
     policies.add(policy(Direction::Out, 100, 0), false).unwrap();
     policies.add(block, false).unwrap();
     let view = associations.view(&policies);
-    let verdict = |protocol| &view.leaving[view.rule(&flow(true, protocol)).unwrap()].verdict;
+    let verdict = |protocol| &view.outbound_rules[view.rule(&flow(true, protocol)).unwrap()].verdict;
     assert!(matches!(verdict(17), Verdict::Block) && matches!(verdict(6), Verdict::Protect(None)));
     assert!(view.rule(&flow(false, 6)).is_none());
 }
 
 #[test]
-fn what_arrives_is_admitted_by_a_policy_of_its_sa() {
-    let (mut associations, mut policies) = (Associations::new(gantry()).unwrap(), Policies::default());
+fn incoming_packets_need_a_policy_of_their_sa() {
+    let (mut associations, mut policies) = (Associations::new(gantry(), 4500).unwrap(), Policies::default());
     associations.add(sa(NEAR, 0x2001), false, is_near).unwrap();
     let mut other = sa(NEAR, 0x2002);
     other.reqid = 9;
     associations.add(other, false, is_near).unwrap();
     let admits = |policies: &Policies, spi, flow: Flow| {
         let view = associations.view(policies);
-        let [own, others] = [true, false].map(|is_own| {
-            let own = Own::new(is_own.then_some((flow.destination, 32)).into_iter());
-            view.admits(&flow, &view.incoming[&spi], &own).is_some()
+        let [local, forwarded] = [true, false].map(|is_local| {
+            let local_addresses = LocalAddresses::new(is_local.then_some((flow.destination, 32)).into_iter());
+            view.admits(&flow, &view.incoming[&spi], &local_addresses).is_some()
         });
-        (own, others)
+        (local, forwarded)
     };
     assert_eq!(admits(&policies, 0x2001, flow(false, 6)), (false, false), "nothing without a policy");
     policies.add(policy(Direction::In, 100, 0), false).unwrap();
-    assert_eq!(admits(&policies, 0x2001, flow(false, 6)), (true, false), "what is forwarded has policies of its own");
+    assert_eq!(admits(&policies, 0x2001, flow(false, 6)), (true, false), "forwarded packets need another policy");
     assert_eq!(admits(&policies, 0x2001, flow(true, 6)), (false, false));
-    assert_eq!(admits(&policies, 0x2002, flow(false, 6)), (false, false), "by the SA of another one");
+    assert_eq!(admits(&policies, 0x2002, flow(false, 6)), (false, false), "under the SA of another policy");
     policies.add(policy(Direction::Forward, 100, 0), false).unwrap();
     assert_eq!(admits(&policies, 0x2001, flow(false, 6)), (true, true));
     for (direction, admitted) in [(Direction::In, (false, true)), (Direction::Forward, (true, false))] {
@@ -154,36 +154,41 @@ fn what_arrives_is_admitted_by_a_policy_of_its_sa() {
         let mut block = policy(direction, 50, 6);
         block.action = gantry_abi_xfrm::Action::Block;
         policies.add(block, false).unwrap();
-        assert_eq!(admits(&policies, 0x2001, flow(false, 6)), admitted, "one that blocks ends the search");
+        assert_eq!(admits(&policies, 0x2001, flow(false, 6)), admitted, "a blocking policy ends the search");
         assert_eq!(admits(&policies, 0x2001, flow(false, 17)), (true, true));
     }
 }
 
 #[test]
 fn an_spi_is_reserved_and_gets_its_keys() {
-    let mut associations = Associations::new(gantry()).unwrap();
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let request = |lowest, highest| AllocSpi { sa: sa(NEAR, 0), lowest, highest };
     let spi = associations.allocate(&request(0x3000, 0x3001)).unwrap().id.spi;
     let second = associations.allocate(&request(0x3000, 0x3001)).unwrap().id.spi;
     assert_eq!(spi + second, 0x6001, "both of the range");
     assert_eq!(associations.allocate(&request(0x3000, 0x3001)).unwrap_err().errno, libc::ENOENT);
     assert_eq!(associations.allocate(&request(9, 8)).unwrap_err().errno, libc::ENOENT);
+    for protocol in [51, 108] {
+        let mut other = request(0x100, 0xFFFF);
+        other.sa.id.protocol = protocol;
+        assert_eq!(associations.allocate(&other).unwrap_err().errno, libc::EPROTONOSUPPORT);
+    }
     assert_eq!(associations.allocate(&request(0, 255)).unwrap_err().errno, libc::ENOENT, "these are reserved");
     associations.add(sa(NEAR, spi), true, is_near).unwrap();
-    assert!(matches!(associations.get(&id(NEAR, spi)).unwrap().end, Some(End::In(_))));
+    assert!(matches!(associations.get(&id(NEAR, spi)).unwrap().active, Some(ActiveSa::In(_))));
     let late = Instant::now() + Duration::from_secs(166);
     let ended: Vec<u32> = associations.age(late).iter().map(|(sa, _)| sa.id.spi).collect();
     assert_eq!(ended, [second], "an SPI does not wait for ever");
 }
 
 #[test]
-fn names_are_taken_once() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn ids_and_selectors_are_unique() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let errno = |done: Result<(), Refusal>| done.unwrap_err().errno;
     assert_eq!(errno(associations.add(sa(FAR, 0x1001), true, is_near)), libc::ESRCH);
     associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
     assert_eq!(errno(associations.add(sa(FAR, 0x1001), false, is_near)), libc::EEXIST);
-    // An SPI of a peer's choice may be one of ours, too.
+    // A peer may choose an SPI that is also one of ours.
     associations.add(sa(NEAR, 0x1001), false, is_near).unwrap();
     let mut second = sa(NEAR, 0x1001);
     second.id.destination = [10, 0, 0, 3].into();
@@ -214,7 +219,7 @@ fn names_are_taken_once() {
 
 #[test]
 fn an_update_changes_limits() {
-    let mut associations = Associations::new(gantry()).unwrap();
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
     let mut update = sa(FAR, 0x1001);
     update.limits = Limits { hard_add_seconds: 10, ..Limits::NONE };
@@ -223,37 +228,39 @@ fn an_update_changes_limits() {
 }
 
 #[test]
-fn time_makes_an_sa_dying_once_and_then_ends_it() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn time_limits_mark_an_sa_as_dying_once_and_then_remove_it() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut limited = sa(FAR, 0x1001);
     limited.limits = Limits { soft_add_seconds: 10, hard_add_seconds: 20, ..Limits::NONE };
     associations.add(limited, false, is_near).unwrap();
     let mut after = |seconds| {
-        let told = associations.age(Instant::now() + Duration::from_secs(seconds));
-        told.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
+        let expirations = associations.age(Instant::now() + Duration::from_secs(seconds));
+        expirations.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
     };
     assert_eq!(after(5), []);
-    assert_eq!((after(12), after(13)), (vec![Reached::Soft], vec![]));
-    assert_eq!((after(21), after(22)), (vec![Reached::Hard], vec![]));
+    assert_eq!((after(12), after(13)), (vec![LimitKind::Soft], vec![]));
+    assert_eq!((after(21), after(22)), (vec![LimitKind::Hard], vec![]));
 }
 
 #[test]
-fn volume_is_told_of_once_and_ends_an_sa() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn volume_limits_are_reported_once_and_end_an_sa() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut limited = sa(FAR, 0x1001);
     limited.limits = Limits { soft_packets: 10, hard_packets: 20, hard_bytes: 5000, ..Limits::NONE };
     associations.add(limited, false, is_near).unwrap();
-    let Some(End::Out(sa)) = associations.get(&id(FAR, 0x1001)).unwrap().end.clone() else { panic!("it leaves") };
-    let count = |packets, bytes| sa.volume.reached(sa.used.count(1, packets, bytes));
-    assert_eq!((count(9, 100), count(1, 100), count(1, 100)), (None, Some(Reached::Soft), None));
-    assert!(!sa.volume.is_over(&sa.used));
-    assert_eq!((count(1, 4700), count(1, 1)), (Some(Reached::Hard), None), "bytes count as well");
-    assert!(sa.volume.is_over(&sa.used));
+    let Some(ActiveSa::Out(sa)) = associations.get(&id(FAR, 0x1001)).unwrap().active.clone() else {
+        panic!("the SA is not outgoing")
+    };
+    let count = |packets, bytes| sa.volume.reached(sa.usage.count(1, packets, bytes));
+    assert_eq!((count(9, 100), count(1, 100), count(1, 100)), (None, Some(LimitKind::Soft), None));
+    assert!(!sa.volume.is_over(&sa.usage));
+    assert_eq!((count(1, 4700), count(1, 1)), (Some(LimitKind::Hard), None), "bytes count as well");
+    assert!(sa.volume.is_over(&sa.usage));
 }
 
 #[test]
-fn numbers_go_on_where_an_sa_has_been_elsewhere() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn sequence_numbers_of_a_moved_sa_continue() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut out = sa(FAR, 0x1001);
     out.replay = Some(Replay { output: 500, input: 0, bitmap: 0 });
     associations.add(out, false, is_near).unwrap();
@@ -268,8 +275,8 @@ fn numbers_go_on_where_an_sa_has_been_elsewhere() {
 }
 
 #[test]
-fn what_there_is_not_is_refused_and_not_left_out() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn unsupported_features_are_refused() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut refused = |change: &dyn Fn(&mut Sa)| {
         let mut sa = sa(FAR, 0x1001);
         change(&mut sa);
@@ -286,12 +293,18 @@ fn what_there_is_not_is_refused_and_not_left_out() {
     assert_eq!(refused(&|sa| sa.mark = Some(Mark { value: 1, mask: 1 })), libc::EOPNOTSUPP);
     assert_eq!(refused(&|sa| sa.interface_id = 1), libc::EOPNOTSUPP);
     assert_eq!(refused(&|sa| sa.extra_flags = extra::OSEQ_MAY_WRAP), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.selector.source.length = 16), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.selector.destination_port = Port { value: 80, mask: 0xFFFF }), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.flags |= state::WILDRECV), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.flags |= state::ICMP), libc::EOPNOTSUPP);
+    // The peer may have any port, this host only one.
+    assert_eq!(refused(&|sa| sa.encapsulation.as_mut().unwrap().source_port = 4501), libc::EOPNOTSUPP);
     assert_eq!(refused(&|sa| sa.flags |= state::ESN), libc::EINVAL);
     assert_eq!(refused(&|sa| sa.aead.as_mut().unwrap().icv_bits = 32), libc::ENOSYS);
     assert_eq!(refused(&|sa| sa.aead.as_mut().unwrap().key = Key::new(&[0; 35])), libc::EINVAL);
     assert_eq!(refused(&|sa| sa.aead = None), libc::ENOSYS);
     assert_eq!(refused(&|sa| apart(sa, "cbc(camellia)", Some(128))), libc::ENOSYS);
-    assert_eq!(refused(&|sa| apart(sa, "cbc(aes)", None)), libc::ENOSYS, "96 bits of SHA-256 are no suite of RFC 4868");
+    assert_eq!(refused(&|sa| apart(sa, "cbc(aes)", None)), libc::ENOSYS, "RFC 4868 has no SHA-256 with 96 bits");
     let mut sa = sa(FAR, 0x1001);
     apart(&mut sa, "cbc(aes)", Some(128));
     assert!(associations.add(sa, false, is_near).is_ok());
@@ -303,21 +316,28 @@ fn what_there_is_not_is_refused_and_not_left_out() {
     transport.templates[0].mode = Mode::Transport;
     let mut twice = policy(Direction::Out, 1, 0);
     twice.templates.push(twice.templates[0]);
-    for policy in [marked, transport, twice] {
+    let mut of_a_device = policy(Direction::Out, 1, 0);
+    of_a_device.selector.interface = 7;
+    let mut of_errors = policy(Direction::Out, 1, 0);
+    of_errors.flags |= gantry_abi_xfrm::constants::policy::ICMP;
+    for policy in [marked, transport, twice, of_a_device.clone(), of_errors] {
         assert_eq!(policies.add(policy, false).unwrap_err().errno, libc::EOPNOTSUPP);
     }
+    // strongSwan's bypass-lan lets packets of one device pass.
+    of_a_device.templates.clear();
+    assert!(policies.add(of_a_device, false).is_ok());
 }
 
 #[test]
-fn a_policy_ends_with_its_time() {
+fn a_policy_expires() {
     let mut policies = Policies::default();
     let mut limited = policy(Direction::Out, 1, 0);
     limited.limits = Limits { hard_use_seconds: 1, ..Limits::NONE };
     policies.add(limited, false).unwrap();
     std::thread::sleep(Duration::from_millis(1100));
-    policies.all()[0].used.last.store(super::association::seconds() + 1, Ordering::Relaxed);
+    policies.all()[0].usage.last.store(super::association::seconds() + 1, Ordering::Relaxed);
     assert!(policies.age().is_empty(), "it was used just now");
-    // One that was never used counts from when it was added.
-    policies.all()[0].used.last.store(0, Ordering::Relaxed);
+    // The age of an unused policy counts from its addition.
+    policies.all()[0].usage.last.store(0, Ordering::Relaxed);
     assert_eq!((policies.age().len(), policies.all().len()), (1, 0));
 }

@@ -1,10 +1,11 @@
 #!/bin/sh
-# An IKE daemon of Debian, unmodified, in a file system of its own: the machine's, or that of another Debian in a folder.
+# Runs an unmodified IKE daemon of Debian in a mount namespace of its own: with the machine's root, or that of another
+# Debian in a folder.
 #
 #     unshare -m sh daemon.sh ROOT FOLDER PROGRAM [ARGUMENTS]
 #
-# ROOT is / or the other Debian, FOLDER is where the test has its files: both sides know it by the same name. /run is empty, because daemons
-# write their numbers there. Another Debian gets a /dev with what the daemon needs, and keeps what it has on disk.
+# ROOT is / or the other Debian. FOLDER has the test's files, under the same path on both sides. /run is empty, for PID
+# files of the daemon. Another Debian gets a /dev with the nodes that the daemon needs, and keeps its files on disk.
 set -e
 root=$1 folder=$2
 shift 2

@@ -1,4 +1,4 @@
-//! The data path of a gateway, in a child process that is this program again.
+//! The data path of a gateway, in a child process that runs this test program again.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,43 +8,43 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use gantry_esp::{Options, Server, network};
+use gantry_lab::wait_until;
 use gantry_runtime::Config;
 use serde_json::Value;
 
-use crate::gateway::{await_that, is_root};
+use crate::gateway::is_root;
 use crate::namespace::Namespace;
 
-/// The folder of the data path that a child process is to be, and what it protects.
+/// The folder of the data path in the child process, and the destinations that it protects.
 const FOLDER: &str = "GANTRY_TEST_FOLDER";
 const PROTECT: &str = "GANTRY_TEST_PROTECT";
 
-/// Starts one, and waits until it answers. Its output is in `log` of the folder.
+/// Starts a data path, and waits until it answers. Its output is in `log` of the folder.
 pub(crate) fn start(namespace: &Namespace, folder: &Path, protect: &[&str]) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "--include-ignored", "--nocapture", "data_path::it_answers_and_ends"])
+        .args(["--exact", "--include-ignored", "--nocapture", "data_path::a_data_path_answers_and_ends"])
         .env(FOLDER, folder)
         .env(PROTECT, protect.join(","))
         .stdin(Stdio::piped())
         .stdout(log.try_clone().unwrap())
         .stderr(log);
     let child = namespace.enter(|| command.spawn()).unwrap();
-    await_that("the data path answers", || status(folder).is_some());
+    wait_until("the data path answers", || status(folder).is_some());
     child
 }
 
-/// What it says of itself.
 pub(crate) fn status(folder: &Path) -> Option<Value> {
     let mut text = String::new();
     UnixStream::connect(folder.join("status")).ok()?.read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-/// In a child process this test is the data path.
+/// In a child process this test becomes the data path.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn it_answers_and_ends() {
+fn a_data_path_answers_and_ends() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         run(Path::new(&folder), &std::env::var(PROTECT).unwrap_or_default());
     }
@@ -62,7 +62,7 @@ fn it_answers_and_ends() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Is a data path for as long as the test has the other end of the standard input.
+/// Runs a data path as long as the test holds the other end of the standard input.
 fn run(folder: &Path, protect: &str) -> ! {
     thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

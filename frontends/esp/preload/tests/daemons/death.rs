@@ -1,32 +1,33 @@
-//! Daemons and data paths that are killed: nothing leaves in clear, and the tunnel comes back.
+//! Killed daemons and data paths: no packet leaves in clear, and the tunnel recovers.
 
 use std::thread;
 use std::time::Duration;
 
-use crate::gateway::{OURS, Pair, Plan, charons, is_possible};
-use crate::traffic::{Stream, are_whole, pass};
+use crate::gateway::{GANTRY_12, Pair, Plan, charons, is_possible};
+use crate::traffic::{Stream, assert_all_arrived, await_packets};
 
-/// The SAs are there without the daemon, and packets go on. Another daemon takes over.
+/// The SAs survive the daemon, and packets still pass. A new daemon takes over.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_daemon_that_is_killed_takes_no_packet_along() {
+fn a_killed_daemon_loses_no_packet() {
     for kind in charons() {
-        let mut pair = Pair::new([kind, OURS], &Plan::default());
-        let wire = pair.tap();
+        let mut pair = Pair::new([kind, GANTRY_12], &Plan::default());
+        let wire = pair.capture();
         pair.initiate("net");
         let streams = pair.streams();
-        pass(&streams, 50);
+        await_packets(&streams, 50);
         pair.a.kill_daemon();
-        pass(&streams, 200);
+        await_packets(&streams, 200);
         pair.a.start_daemon();
-        pass(&streams, 50);
-        are_whole(streams);
-        // The peer throws the old tunnel away before it answers (INITIAL_CONTACT): what is on the way just then is lost.
+        await_packets(&streams, 50);
+        assert_all_arrived(streams);
+        // The peer deletes the old tunnel before it answers (INITIAL_CONTACT): packets in flight at that moment are
+        // lost.
         let streams = pair.streams();
         let before = pair.b.spis("in");
         pair.initiate("net");
         assert!(pair.b.spis("in").iter().all(|spi| !before.contains(spi)), "the tunnel is another");
-        pass(&streams, 50);
+        await_packets(&streams, 50);
         for tally in streams.map(Stream::end) {
             assert!(tally.lost.len() + tally.refused.len() < 50, "{tally:?}");
         }
@@ -34,47 +35,47 @@ fn a_daemon_that_is_killed_takes_no_packet_along() {
     }
 }
 
-/// As a unit of systemd with BindsTo= would: the daemon ends with its data path, and both begin again.
+/// The daemon ends with its data path, and both start again, as a systemd unit with BindsTo= would do.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_data_path_that_is_killed_leaves_nothing_in_clear_and_comes_back_with_its_daemon() {
+fn a_killed_data_path_sends_nothing_in_clear_and_recovers_with_its_daemon() {
     for kind in charons() {
-        let mut pair = Pair::new([kind, OURS], &Plan::default());
-        let wire = pair.tap();
+        let mut pair = Pair::new([kind, GANTRY_12], &Plan::default());
+        let wire = pair.capture();
         pair.initiate("net");
         let streams = pair.streams();
-        pass(&streams, 50);
+        await_packets(&streams, 50);
         pair.a.kill_data_path();
-        // Long enough for packets that would leave.
+        // Leaves time for packets to escape.
         thread::sleep(Duration::from_millis(500));
         pair.a.kill_daemon();
         thread::sleep(Duration::from_millis(200));
         pair.a.start();
         pair.initiate("net");
-        pass(&streams, 100);
+        await_packets(&streams, 100);
         let [there, _] = streams.map(Stream::end);
-        assert!(!there.refused.is_empty(), "routes to nowhere refuse what would leave: {there:?}");
+        assert!(!there.refused.is_empty(), "unreachable routes refuse packets: {there:?}");
         wire.end();
     }
 }
 
-/// What is protected leaves through the tunnel or not at all, before any daemon has said a word.
+/// Protected packets leave through the tunnel or not at all, even before a daemon connects.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_is_protected_waits_for_the_daemon() {
-    if !is_possible(&[OURS]) {
+fn protected_packets_wait_for_the_daemon() {
+    if !is_possible(&[GANTRY_12]) {
         return;
     }
-    let pair = Pair::new([OURS, OURS], &Plan { protect: vec!["10.2.0.0/24"], ..Plan::default() });
-    // Without the data path these would arrive in clear.
+    let pair = Pair::new([GANTRY_12, GANTRY_12], &Plan { protect: vec!["10.2.0.0/24"], ..Plan::default() });
+    // Without the data path these packets would arrive in clear.
     for (gateway, other) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
         gateway.namespace.ip(&format!("route add {}/32 dev wire", other.inner(false)));
     }
-    let wire = pair.tap();
+    let wire = pair.capture();
     let streams = pair.streams();
     thread::sleep(Duration::from_millis(300));
     pair.initiate("net");
-    pass(&streams, 50);
+    await_packets(&streams, 50);
     for stream in streams {
         assert!(!stream.end().lost.is_empty());
     }

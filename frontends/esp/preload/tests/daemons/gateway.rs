@@ -1,4 +1,4 @@
-//! A gateway: a network namespace with a data path and a daemon. Two of them, and what is between.
+//! A gateway: a network namespace with a data path and a daemon; and pairs of gateways with a link.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -8,8 +8,8 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
+use gantry_lab::wait_until;
 use serde_json::Value;
 
 use crate::data_path;
@@ -17,11 +17,9 @@ use crate::namespace::Namespace;
 use crate::traffic::Stream;
 use crate::wire::Wire;
 
-/// How long something may take that takes less than a second on a quiet machine, or some more in a guest that is emulated.
-const PATIENCE: Duration = Duration::from_mins(1);
 const CHARON: &str = "/usr/lib/ipsec/charon";
 
-/// Whose ESP a gateway has, under charon of which Debian.
+/// The ESP implementation of a gateway, and the Debian release of its charon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) esp: Esp,
@@ -33,58 +31,58 @@ pub(crate) enum Esp {
     Gantry,
     /// strongSwan's own: kernel-libipsec.
     Libipsec,
-    /// Linux' own, which a guest has.
-    #[allow(dead_code, reason = "the tests in guests have it")]
+    /// The implementation of Linux, in a guest.
+    #[allow(dead_code, reason = "used by the tests in guests")]
     Kernel,
 }
 
-/// Gantry's ESP under the charon of this machine: strongSwan 5.9 where that is Debian 12.
-pub(crate) const OURS: Kind = Kind { esp: Esp::Gantry, debian: 12 };
+/// Gantry's ESP under this machine's charon: strongSwan 5.9 on Debian 12.
+pub(crate) const GANTRY_12: Kind = Kind { esp: Esp::Gantry, debian: 12 };
 /// Gantry's ESP under charon of Debian 13: strongSwan 6.0.
-pub(crate) const NEWER: Kind = Kind { esp: Esp::Gantry, debian: 13 };
-pub(crate) const THEIRS: Kind = Kind { esp: Esp::Libipsec, debian: 12 };
-pub(crate) const THEIRS_NEWER: Kind = Kind { esp: Esp::Libipsec, debian: 13 };
+pub(crate) const GANTRY_13: Kind = Kind { esp: Esp::Gantry, debian: 13 };
+pub(crate) const LIBIPSEC_12: Kind = Kind { esp: Esp::Libipsec, debian: 12 };
+pub(crate) const LIBIPSEC_13: Kind = Kind { esp: Esp::Libipsec, debian: 13 };
 
-/// Whether what tests of `kinds` need is there. What is missing is said and counted.
+/// Returns whether the prerequisites of `kinds` are there. Reports and counts missing ones.
 pub(crate) fn is_possible(kinds: &[Kind]) -> bool {
     let programs = [(CHARON, "charon"), ("/usr/sbin/swanctl", "swanctl"), ("/usr/bin/tcpdump", "tcpdump")];
     let missing = programs.iter().find(|(path, _)| !Path::new(path).exists()).map(|(_, name)| *name);
     let missing = missing.or_else(|| (!is_root()).then_some("root"));
     let needs_fresh = kinds.iter().any(|kind| kind.debian == 13);
-    let missing = missing.or_else(|| (needs_fresh && fresh(13, "ike").is_none()).then_some("fresh Debian"));
+    let missing = missing.or_else(|| (needs_fresh && fresh_debian(13, "ike").is_none()).then_some("fresh Debian"));
     missing.into_iter().for_each(gantry_lab::skip);
     missing.is_none()
 }
 
-/// Gantry's ESP under each charon that is there.
+/// Returns Gantry's ESP under each available charon.
 pub(crate) fn charons() -> impl Iterator<Item = Kind> {
-    [OURS, NEWER].into_iter().filter(|kind| is_possible(&[*kind]))
+    [GANTRY_12, GANTRY_13].into_iter().filter(|kind| is_possible(&[*kind]))
 }
 
 pub(crate) fn is_root() -> bool {
     nix::unistd::Uid::effective().is_root()
 }
 
-/// The folder of a Debian with programs more than the smallest (`scripts/fresh-debian`); `None` where the archive cannot be reached.
-pub(crate) fn fresh(debian: u8, with: &str) -> Option<PathBuf> {
-    // One after the other: the second finds what the first has made.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+/// Returns the folder of a minimal Debian with more programs (`scripts/fresh-debian`); `None` if the archive cannot be reached.
+pub(crate) fn fresh_debian(debian: u8, with: &str) -> Option<PathBuf> {
+    // One at a time: later callers find the folder that the first has made.
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let script = repository.join("scripts/fresh-debian");
     let made = Command::new(script).args([&debian.to_string(), with]).output().unwrap();
-    let said = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success() || made.status.code() == Some(3), "{said}");
+    let output = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success() || made.status.code() == Some(3), "{output}");
     made.status.success().then(|| String::from_utf8(made.stdout).unwrap().trim().into())
 }
 
-/// What a test asks of its daemons. Texts are lines of their configuration files.
+/// The setup of a test's daemons. Texts are lines of their configuration files.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Whether the addresses outside, and those inside, are of IPv6.
+    /// The outer addresses are IPv6, and the inner ones are.
     pub(crate) v6: [bool; 2],
-    /// Names and proposals of the first gateway's children, all for the same addresses. The second has the first of them, with every
-    /// proposal, because a responder goes by addresses.
+    /// Names and proposals of the first gateway's children, all for the same addresses. The second gateway has the first child with
+    /// all proposals, because a responder selects by address.
     pub(crate) children: Vec<(String, String)>,
     /// In `charon { }`.
     pub(crate) charon: &'static str,
@@ -93,7 +91,7 @@ pub(crate) struct Plan {
     pub(crate) second: [&'static str; 2],
     /// At the end of the file.
     pub(crate) sections: &'static str,
-    /// What is to be inside the tunnel, if not the gateways' own addresses there: of the first gateway and of the second.
+    /// Traffic selectors of the first gateway and of the second, if not their own inner addresses.
     pub(crate) inside: Option<[&'static str; 2]>,
     /// Destinations that the data paths protect in any case.
     pub(crate) protect: Vec<&'static str>,
@@ -114,11 +112,11 @@ impl Default for Plan {
     }
 }
 
-/// A gateway. Its processes end with it.
+/// A gateway. Dropping it ends its processes.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     pub(crate) kind: Kind,
-    /// 1 is the second gateway, which has the second part of a plan; 0 is the first one, and higher numbers are others like it.
+    /// 1 is the second gateway, which uses the second part of a plan; 0 and higher numbers use the first part.
     place: usize,
     pub(crate) namespace: Namespace,
     pub(crate) folder: PathBuf,
@@ -144,12 +142,12 @@ impl Gateway {
         self.namespace.ip(&format!("address add {}/64 dev wire nodad", outer(self.place, true)));
     }
 
-    /// Its address inside the tunnel.
+    /// Returns its address inside the tunnel.
     pub(crate) fn inner(&self, is_v6: bool) -> IpAddr {
         inner(self.place, is_v6)
     }
 
-    /// Starts the data path, if this gateway has ours, and the daemon, and waits until both answer.
+    /// Starts the data path, if this gateway uses Gantry's, and the daemon. Waits until both answer.
     pub(crate) fn start(&mut self) {
         if self.kind.esp == Esp::Gantry {
             self.start_data_path();
@@ -162,22 +160,22 @@ impl Gateway {
     }
 
     pub(crate) fn start_daemon(&mut self) {
-        let root = if self.kind.debian == 13 { fresh(13, "ike").expect("a Debian 13") } else { "/".into() };
+        let root = if self.kind.debian == 13 { fresh_debian(13, "ike").expect("a Debian 13") } else { "/".into() };
         let _ = fs::remove_file(self.folder.join("vici"));
         self.run(&root, &format!("env STRONGSWAN_CONF={}/strongswan.conf {CHARON}", self.folder.display()));
-        await_that("charon answers", || self.folder.join("vici").exists());
+        wait_until("charon answers", || self.folder.join("vici").exists());
         let folder = self.folder.display();
         self.swanctl(&format!("--load-all --file {folder}/swanctl.conf"));
     }
 
-    /// Starts the gateway's daemon in a folder with a Debian, over the data path if the gateway has ours.
+    /// Starts the gateway's daemon with `root` as its file system, over the data path if the gateway uses Gantry's.
     pub(crate) fn run(&mut self, root: &Path, program: &str) {
         let log = File::options().create(true).append(true).open(self.folder.join("said")).unwrap();
         let mut command = Command::new("unshare");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemons/daemon.sh");
         command.args(["-m", "sh"]).args([&script, root, &self.folder]).arg("env");
         if self.kind.esp == Esp::Gantry {
-            // Another Debian does not see where cargo puts it.
+            // Another Debian does not see cargo's target folder.
             let library = self.folder.join("libgantry_xfrm.so");
             fs::copy(std::env::current_exe().unwrap().with_file_name("libgantry_xfrm.so"), &library).unwrap();
             command.arg(format!("LD_PRELOAD={}", library.display()));
@@ -187,25 +185,23 @@ impl Gateway {
         self.daemon = Some(self.namespace.enter(|| command.spawn()).unwrap());
     }
 
-    /// Runs a program where the daemon sees it, and says whether it succeeded, and what it printed.
+    /// Runs a program in the daemon's namespaces. Returns whether it succeeded, and its output.
     pub(crate) fn inside(&self, root: &Path, program: &str) -> (bool, String) {
         let daemon = self.daemon.as_ref().expect("there is a daemon").id().to_string();
         let mut command = Command::new("nsenter");
         command.args(["-t", &daemon, "-m", "-n", "chroot"]).arg(root).args(program.split_whitespace());
-        said(&mut command)
+        output_of(&mut command)
     }
 
-    /// Ends the daemon, as nobody expects it.
     pub(crate) fn kill_daemon(&mut self) {
         end(&mut self.daemon);
     }
 
-    /// Ends the data path, as nobody expects it.
     pub(crate) fn kill_data_path(&mut self) {
         end(&mut self.data_path);
     }
 
-    /// Asks the daemon for something; what it says.
+    /// Sends the daemon a command. Returns the output.
     #[track_caller]
     pub(crate) fn swanctl(&self, arguments: &str) -> String {
         let (succeeds, text) = self.try_swanctl(arguments);
@@ -213,26 +209,25 @@ impl Gateway {
         text
     }
 
-    /// The same, when it may fail.
+    /// Sends the daemon a command that may fail.
     pub(crate) fn try_swanctl(&self, arguments: &str) -> (bool, String) {
         let mut command = Command::new("swanctl");
         command.args(arguments.split_whitespace()).arg("--uri").arg(format!("unix://{}/vici", self.folder.display()));
-        said(&mut command)
+        output_of(&mut command)
     }
 
-    /// What the data path says of itself.
     pub(crate) fn status(&self) -> Value {
         data_path::status(&self.folder.join("esp")).expect("the data path answers")
     }
 
-    /// SPIs of the SAs in a direction: `in` or `out`.
+    /// Returns the SPIs of the SAs in a direction: `in` or `out`.
     pub(crate) fn spis(&self, direction: &str) -> Vec<String> {
         let status = self.status();
         let sas = status["sas"].as_array().unwrap().iter().filter(|sa| sa["direction"] == direction);
         sas.map(|sa| sa["spi"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What the daemon has written down.
+    /// Returns the logs of the daemon and the data path.
     pub(crate) fn log(&self) -> String {
         ["said", "charon.log", "esp/log"]
             .map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default())
@@ -253,8 +248,8 @@ impl Drop for Gateway {
     }
 }
 
-/// Whether a program succeeds, and all that it says.
-fn said(command: &mut Command) -> (bool, String) {
+/// Returns whether a program succeeds, and its whole output.
+fn output_of(command: &mut Command) -> (bool, String) {
     let output = command.output().expect("the program is there");
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     (output.status.success(), text)
@@ -267,7 +262,7 @@ fn end(child: &mut Option<Child>) {
     }
 }
 
-/// Two gateways that want a tunnel.
+/// Two gateways, the ends of a tunnel.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) a: Gateway,
@@ -276,15 +271,15 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Two gateways with one link, whose daemons have been started.
+    /// Creates two gateways with one link, and starts their processes.
     pub(crate) fn new(kinds: [Kind; 2], plan: &Plan) -> Self {
-        let mut pair = Self::joined(kinds, plan);
+        let mut pair = Self::linked(kinds, plan);
         pair.start();
         pair
     }
 
-    /// Two gateways with one link and no processes.
-    pub(crate) fn joined(kinds: [Kind; 2], plan: &Plan) -> Self {
+    /// Creates two gateways with one link and no processes.
+    pub(crate) fn linked(kinds: [Kind; 2], plan: &Plan) -> Self {
         let (mut a, mut b) = (Gateway::new(0, kinds[0]), Gateway::new(1, kinds[1]));
         a.namespace.join("wire", &b.namespace, "wire");
         for gateway in [&mut a, &mut b] {
@@ -301,30 +296,29 @@ impl Pair {
         self.b.start();
     }
 
-    /// Has the first gateway bring a child up.
+    /// Makes the first gateway bring up a child.
     pub(crate) fn initiate(&self, child: &str) {
         self.a.swanctl(&format!("--initiate --timeout 60 --child {child}"));
     }
 
-    /// Either gateway, with its address inside the tunnel.
+    /// Returns both gateways with their inner addresses.
     pub(crate) fn ends(&self) -> [(&Namespace, IpAddr); 2] {
         [&self.a, &self.b].map(|gateway| (&gateway.namespace, gateway.inner(self.is_v6)))
     }
 
-    /// Packets from the first gateway to the second, and back.
+    /// Starts streams from the first gateway to the second, and back.
     pub(crate) fn streams(&self) -> [Stream; 2] {
         let [a, b] = self.ends();
         [Stream::start(a, b), Stream::start(b, a)]
     }
 
-    /// Listens on the wire between them. Where Linux has decrypted a packet, it comes in by the same device once more.
-    pub(crate) fn tap(&self) -> Wire {
+    /// Captures on the wire between them. On an end with Linux' ESP a decrypted packet would appear once more on the same device.
+    pub(crate) fn capture(&self) -> Wire {
         let end = if self.a.kind.esp == Esp::Kernel { &self.b } else { &self.a };
-        Wire::tap(&end.namespace, "wire")
+        Wire::capture(&end.namespace, "wire")
     }
 }
 
-/// Where a gateway is reached.
 pub(crate) fn outer(place: usize, is_v6: bool) -> IpAddr {
     let text = if is_v6 { format!("fd01::{}", place + 1) } else { format!("10.1.0.{}", place + 1) };
     text.parse().unwrap()
@@ -338,13 +332,12 @@ fn inner(place: usize, is_v6: bool) -> IpAddr {
 /// A peer of any address and name.
 pub(crate) const ANY: &str = "%any";
 
-/// Writes what the daemon of a gateway is told.
 pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
     let Gateway { kind, place, folder, .. } = gateway;
     let folder = folder.display();
-    // The kernel asks policies about packets that have a route already.
+    // The kernel consults policies only for packets that have a route.
     let charon = if kind.esp == Esp::Kernel { "install_routes = yes" } else { plan.charon };
-    // The other one is the second gateway for the first and those like it, and the first one for the second.
+    // The peer of the second gateway is the first one; that of all others is the second.
     let (is_second, other) = (*place == 1, usize::from(*place != 1));
     let [own_connection, own_child] = if is_second { plan.second } else { plan.first };
     let esp = if kind.esp == Esp::Libipsec { "kernel-libipsec" } else { "" };
@@ -401,14 +394,4 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
 
 fn write(gateway: &Gateway, name: &str, text: &str) {
     fs::write(gateway.folder.join(name), text).unwrap();
-}
-
-/// Waits for something that happens soon.
-#[track_caller]
-pub(crate) fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "it never is so that {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

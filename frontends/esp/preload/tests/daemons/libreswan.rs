@@ -3,28 +3,28 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::gateway::{Gateway, OURS, Pair, Plan, await_that, fresh, is_root, outer};
-use crate::traffic::{Stream, are_whole, pass};
+use crate::gateway::{GANTRY_12, Gateway, Pair, Plan, fresh_debian, is_root, outer};
+use crate::traffic::{Stream, assert_all_arrived, await_packets};
+use gantry_lab::wait_until;
 
-/// pluto, and the program that tells it what to do.
 const PLUTO: &str = "/usr/libexec/ipsec/pluto";
 const WHACK: &str = "/usr/libexec/ipsec/whack";
 
 /// Two gateways with libreswan of Debian 12.
-struct Swans {
+struct LibreswanPair {
     root: PathBuf,
     pair: Pair,
 }
 
-impl Swans {
-    /// `None`, counted as skipped, where it cannot be had.
+impl LibreswanPair {
+    /// Returns `None`, counted as skipped, if libreswan is unavailable.
     fn new() -> Option<Self> {
-        let root = if is_root() { fresh(12, "libreswan") } else { None };
+        let root = if is_root() { fresh_debian(12, "libreswan") } else { None };
         let Some(root) = root else {
             gantry_lab::skip(if is_root() { "fresh Debian" } else { "root" });
             return None;
         };
-        let mut pair = Pair::joined([OURS, OURS], &Plan::default());
+        let mut pair = Pair::linked([GANTRY_12, GANTRY_12], &Plan::default());
         for gateway in [&mut pair.a, &mut pair.b] {
             gateway.start_data_path();
             start(&root, gateway);
@@ -36,7 +36,7 @@ impl Swans {
         whack(&self.root, gateway, arguments)
     }
 
-    /// The first gateway brings the tunnel up.
+    /// Brings the tunnel up from the first gateway.
     fn initiate(&self) {
         let text = self.whack(&self.pair.a, "--name net --initiate");
         assert!(text.contains("established Child SA"), "{text}");
@@ -48,7 +48,7 @@ fn whack(root: &Path, gateway: &Gateway, arguments: &str) -> String {
     text
 }
 
-/// Starts the daemon with its files in the gateway's folder, and waits until it knows the connection.
+/// Starts the daemon with its files in the gateway's folder, and waits until it has loaded the connection.
 fn start(root: &Path, gateway: &mut Gateway) {
     let folder = gateway.folder.clone();
     let at = folder.display();
@@ -78,9 +78,9 @@ fn start(root: &Path, gateway: &mut Gateway) {
     );
     fs::write(folder.join("pluto.sh"), script).unwrap();
     gateway.run(root, &format!("sh {at}/pluto.sh"));
-    await_that("pluto answers", || whack(root, gateway, "--status").contains("using kernel interface"));
+    wait_until("pluto answers", || whack(root, gateway, "--status").contains("using kernel interface"));
     let add = format!("/usr/libexec/ipsec/addconn --config {at}/ipsec.conf --ctlsocket {at}/pluto.ctl net");
-    await_that("pluto knows the connection", || {
+    wait_until("pluto knows the connection", || {
         gateway.inside(root, &add);
         whack(root, gateway, "--status").contains("\"net\"")
     });
@@ -89,67 +89,68 @@ fn start(root: &Path, gateway: &mut Gateway) {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn libreswan_makes_a_tunnel_and_new_keys_under_traffic() {
-    let Some(swans) = Swans::new() else { return };
-    let wire = swans.pair.tap();
-    swans.initiate();
-    let streams = swans.pair.streams();
-    for (gateway, what) in [(&swans.pair.a, "ipsec"), (&swans.pair.b, "ipsec"), (&swans.pair.a, "ike")] {
-        pass(&streams, 50);
-        let before = swans.pair.a.spis("out");
-        let text = swans.whack(gateway, &format!("--name net --rekey-{what}"));
+    let Some(libreswan) = LibreswanPair::new() else { return };
+    let wire = libreswan.pair.capture();
+    libreswan.initiate();
+    let streams = libreswan.pair.streams();
+    for (gateway, what) in [(&libreswan.pair.a, "ipsec"), (&libreswan.pair.b, "ipsec"), (&libreswan.pair.a, "ike")] {
+        await_packets(&streams, 50);
+        let before = libreswan.pair.a.spis("out");
+        let text = libreswan.whack(gateway, &format!("--name net --rekey-{what}"));
         if what == "ipsec" {
-            await_that(&format!("the SA is another: {text}"), || {
-                let now = swans.pair.a.spis("out");
+            wait_until(&format!("there is a new SA: {text}"), || {
+                let now = libreswan.pair.a.spis("out");
                 !now.is_empty() && before.iter().all(|spi| !now.contains(spi))
             });
         }
     }
-    pass(&streams, 50);
-    // Unlike charon, the one that answers sends by a new SA before the other one has it: what is on the way just then is lost.
+    await_packets(&streams, 50);
+    // Unlike charon, the responder sends on a new SA before the initiator has installed it. Packets in flight at that moment
+    // are lost.
     for tally in streams.map(Stream::end) {
         assert!(tally.lost.len() < 50 && tally.refused.is_empty(), "{tally:?}");
     }
-    let traffic = swans.whack(&swans.pair.a, "--trafficstatus");
+    let traffic = libreswan.whack(&libreswan.pair.a, "--trafficstatus");
     assert!(
         traffic.contains("inBytes=") && !traffic.contains("inBytes=0,"),
-        "it reads the counters of its SAs: {traffic}"
+        "pluto reads the counters of its SAs: {traffic}"
     );
     wire.end();
 }
 
-/// Its trap is a policy whose template is of transport mode and has no addresses.
+/// libreswan's trap is a policy with a template of transport mode without addresses.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_trap_of_libreswan_brings_the_tunnel_up() {
-    let Some(swans) = Swans::new() else { return };
-    let wire = swans.pair.tap();
-    let text = swans.whack(&swans.pair.a, "--name net --route");
+    let Some(libreswan) = LibreswanPair::new() else { return };
+    let wire = libreswan.pair.capture();
+    let text = libreswan.whack(&libreswan.pair.a, "--name net --route");
     assert!(!text.contains("ERROR"), "{text}");
-    let [there, back] = swans.pair.streams();
-    there.pass(50);
-    back.pass(50);
+    let [there, back] = libreswan.pair.streams();
+    there.await_packets(50);
+    back.await_packets(50);
     let tally = there.end();
-    assert!(!tally.lost.is_empty() || !tally.refused.is_empty(), "the tunnel was not there");
+    assert!(!tally.lost.is_empty() || !tally.refused.is_empty(), "the tunnel was up too early");
     back.end();
     wire.end();
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_pluto_that_is_killed_takes_no_packet_along() {
-    let Some(mut swans) = Swans::new() else { return };
-    let wire = swans.pair.tap();
-    swans.initiate();
-    let streams = swans.pair.streams();
-    pass(&streams, 50);
-    swans.pair.a.kill_daemon();
-    pass(&streams, 200);
-    are_whole(streams);
-    let _ = fs::remove_file(swans.pair.a.folder.join("pluto.pid"));
-    start(&swans.root, &mut swans.pair.a);
-    swans.initiate();
-    let streams = swans.pair.streams();
-    pass(&streams, 50);
+fn a_killed_pluto_loses_no_packet() {
+    let Some(mut libreswan) = LibreswanPair::new() else { return };
+    let wire = libreswan.pair.capture();
+    libreswan.initiate();
+    let streams = libreswan.pair.streams();
+    await_packets(&streams, 50);
+    libreswan.pair.a.kill_daemon();
+    await_packets(&streams, 200);
+    assert_all_arrived(streams);
+    let _ = fs::remove_file(libreswan.pair.a.folder.join("pluto.pid"));
+    start(&libreswan.root, &mut libreswan.pair.a);
+    libreswan.initiate();
+    let streams = libreswan.pair.streams();
+    await_packets(&streams, 50);
     for tally in streams.map(Stream::end) {
         assert!(tally.refused.is_empty(), "{tally:?}");
     }

@@ -1,50 +1,51 @@
-//! Clients behind a NAT: Linux's own, which gives each a port of its own on its address (`masquerade` of nf_tables).
+//! Clients behind Linux' NAT, which maps each to a port of its own on its address (`masquerade` of nf_tables).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
-use crate::gateway::{ANY, Gateway, OURS, Pair, await_that, charons, configure, outer};
+use crate::gateway::{ANY, GANTRY_12, Gateway, Pair, charons, configure, outer};
 use crate::namespace::Namespace;
+use crate::routes::client_plan;
 use crate::traffic::Stream;
-use crate::ways::of_client;
+use gantry_lab::wait_until;
 
-/// Where the peer sees the clients: at first, and after the NAT has got another address.
+/// The clients' address as the peer sees it: at first, and after the NAT's address has changed.
 const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 253)), IpAddr::V4(Ipv4Addr::new(10, 1, 0, 254))];
 
-/// The peer has both clients at one address and tells them apart by their ports. When the NAT has forgotten them, packets come from other ports,
-/// or from another address: the data path tells the daemon (XFRM_MSG_MAPPING), which has its SAs follow.
+/// The peer sees both clients at one address, and distinguishes them by port. After the NAT has lost its state, packets come from other
+/// ports or another address. The data path notifies the daemon (XFRM_MSG_MAPPING), which updates its SAs.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn two_clients_behind_a_nat_keep_their_tunnels_when_it_forgets_them() {
+fn two_clients_keep_their_tunnels_when_their_nat_loses_its_state() {
     if !Path::new("/usr/sbin/nft").exists() {
         return gantry_lab::skip("nft");
     }
     for kind in charons() {
-        let plan = of_client("10.2.0.2/32");
-        let mut pair = Pair::joined([OURS, kind], &plan);
-        let mut other = Gateway::new(2, OURS);
+        let plan = client_plan("10.2.0.2/32");
+        let mut pair = Pair::linked([GANTRY_12, kind], &plan);
+        let mut other = Gateway::new(2, GANTRY_12);
         configure(&other, &plan, &outer(1, false).to_string());
         configure(&pair.b, &plan, ANY);
         let nat = Nat::between([&pair.a, &other], &pair.b);
         pair.start();
         other.start();
-        let wire = pair.tap();
+        let wire = pair.capture();
         let mut streams = Vec::new();
         for (client, address) in [(&pair.a, "10.3.0.1"), (&other, "10.3.0.2")] {
             client.swanctl("--initiate --timeout 60 --child net");
             let ends = [(&client.namespace, address.parse().unwrap()), (&pair.b.namespace, pair.b.inner(false))];
             streams.extend([Stream::start(ends[0], ends[1]), Stream::start(ends[1], ends[0])]);
         }
-        let pass = || streams.iter().for_each(|stream| stream.pass(50));
+        let pass = || streams.iter().for_each(|stream| stream.await_packets(50));
         pass();
         let mut before = peers(&pair.b);
         assert_eq!(before.len(), 2);
         assert!(before.iter().all(|peer| peer.ip() == ADDRESSES[0] && peer.port() != 4500), "{before:?}");
         for (change, address) in [(Nat::forget as fn(&Nat), ADDRESSES[0]), (Nat::move_away, ADDRESSES[1])] {
             change(&nat);
-            await_that("the SAs follow", || {
+            wait_until("the SAs follow", || {
                 let now = peers(&pair.b);
                 now.len() == 2 && now.is_disjoint(&before) && now.iter().all(|peer| peer.ip() == address)
             });
@@ -55,7 +56,7 @@ fn two_clients_behind_a_nat_keep_their_tunnels_when_it_forgets_them() {
             client.swanctl("--rekey --child net");
         }
         pass();
-        // What left for where the clients were before is gone, and what came when the NAT was down.
+        // Packets to the clients' old addresses are lost, as are packets that arrived while the NAT was down.
         for tally in streams.into_iter().map(Stream::end) {
             assert!(tally.lost.len() < 100 && tally.refused.is_empty(), "{tally:?}");
         }
@@ -63,19 +64,19 @@ fn two_clients_behind_a_nat_keep_their_tunnels_when_it_forgets_them() {
     }
 }
 
-/// Where a gateway has its peers.
+/// Returns the addresses of a gateway's peers.
 fn peers(gateway: &Gateway) -> BTreeSet<SocketAddr> {
     let status = gateway.status();
     let sas = status["sas"].as_array().unwrap().iter();
     sas.map(|sa| sa["peer"].as_str().unwrap().parse().unwrap()).collect()
 }
 
-/// A router between clients and their peer. It answers for the peer's address on the clients' side (proxy ARP), and has an address on the peer's
-/// side alone. The port of each client is drawn at random: by itself the NAT would leave the first one's as it is.
+/// A router between clients and their peer. It answers for the peer's address on the clients' side (proxy ARP), and has an address only on
+/// the peer's side. Client ports are random: by default the NAT would keep that of the first client.
 struct Nat(Namespace);
 
 impl Nat {
-    /// Takes the place of the link between the first client and the peer.
+    /// Replaces the link between the first client and the peer.
     fn between(clients: [&Gateway; 2], peer: &Gateway) -> Self {
         let nat = Self(Namespace::new());
         peer.namespace.ip("link delete wire");
@@ -101,13 +102,13 @@ impl Nat {
         nat
     }
 
-    /// Forgets all connections, as this NAT does of a device that goes down.
+    /// Drops all connections, as masquerading does when its device goes down.
     fn forget(&self) {
         self.0.ip("link set far down");
         self.0.ip("link set far up");
     }
 
-    /// Gets another address, by which the connections of the first one are forgotten, too.
+    /// Changes the address, which also drops the connections of the old one.
     fn move_away(&self) {
         self.0.ip(&format!("address delete {}/24 dev far", ADDRESSES[0]));
         self.0.ip(&format!("address add {}/24 dev far", ADDRESSES[1]));

@@ -1,7 +1,7 @@
 //! Suites that charon proposes, one after the other.
 
 use crate::gateway::{Esp, Kind, Pair, Plan};
-use crate::traffic::{are_whole, pass, transfer};
+use crate::traffic::{assert_all_arrived, await_packets, transfer};
 
 /// Suites as charon proposes them, and as it names them to XFRM.
 pub(crate) const SUITES: [(&str, &str); 9] = [
@@ -16,14 +16,14 @@ pub(crate) const SUITES: [(&str, &str); 9] = [
     ("aes128ctr-sha512", "rfc3686(ctr(aes)) 160 hmac(sha512)"),
 ];
 
-/// Brings up one child after the other, and sends both ways through each.
+/// Brings up one child after the other, and sends in both directions through each.
 pub(crate) fn every_child_passes_packets(kinds: [Kind; 2], plan: &Plan, algorithms: &[&str]) {
     let pair = Pair::new(kinds, plan);
-    let wire = pair.tap();
+    let wire = pair.capture();
     for ((child, proposal), algorithm) in plan.children.iter().zip(algorithms) {
         pair.initiate(child);
         let streams = pair.streams();
-        pass(&streams, 20);
+        await_packets(&streams, 20);
         for gateway in [&pair.a, &pair.b].into_iter().filter(|gateway| gateway.kind.esp == Esp::Gantry) {
             let status = gateway.status();
             let sas = status["sas"].as_array().unwrap();
@@ -33,7 +33,7 @@ pub(crate) fn every_child_passes_packets(kinds: [Kind; 2], plan: &Plan, algorith
                 assert!(sa["packets"].as_u64() >= Some(20), "{proposal}: {status}");
             }
         }
-        are_whole(streams);
+        assert_all_arrived(streams);
         let [a, b] = pair.ends();
         transfer(a, b, 300_000);
         transfer(b, a, 300_000);
@@ -42,8 +42,8 @@ pub(crate) fn every_child_passes_packets(kinds: [Kind; 2], plan: &Plan, algorith
     wire.end();
 }
 
-/// A child for each of the suites, and one with extended numbers.
-pub(crate) fn of_suites(suites: &[(&str, &'static str)], esn: &[&str]) -> (Plan, Vec<&'static str>) {
+/// Builds a child for each suite and each ESN option.
+pub(crate) fn suite_plan(suites: &[(&str, &'static str)], esn: &[&str]) -> (Plan, Vec<&'static str>) {
     let all = suites.iter().flat_map(|suite| esn.iter().map(move |esn| (suite, esn)));
     let named = all.enumerate().map(|(number, ((proposal, algorithm), esn))| {
         ((format!("child{number}"), format!("{proposal}{esn}")), *algorithm)

@@ -1,4 +1,4 @@
-//! What a listener on the wire sees.
+//! The view of a listener on the wire.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -10,21 +10,20 @@ use nix::unistd::Pid;
 
 use crate::namespace::Namespace;
 
-/// What two gateways say to each other by themselves: ARP, neighbour discovery, IKE and ESP in UDP, and that nobody listens to the latter.
-/// All else is what their tunnel is for.
+/// Excludes the gateways' own packets: ARP, neighbour discovery, IKE, ESP in UDP, and port-unreachable errors about the latter. All other
+/// packets belong into the tunnel.
 const OTHERS: &str =
     "not arp and not ip6 multicast and not (icmp6 and ip6[40] >= 133) and not (udp port 500 or udp port 4500)
     and not (icmp[0] = 3 and icmp[17] = 17 and icmp[30:2] = 4500)";
 
-/// tcpdump on a device. It has seen nothing in clear, or [`Wire::end`] fails.
+/// tcpdump on a device. [`Wire::end`] fails if it has seen packets in clear.
 #[derive(Debug)]
 pub(crate) struct Wire {
     tcpdump: Child,
 }
 
 impl Wire {
-    /// Listens from now on.
-    pub(crate) fn tap(namespace: &Namespace, device: &str) -> Self {
+    pub(crate) fn capture(namespace: &Namespace, device: &str) -> Self {
         let mut command = Command::new("tcpdump");
         command
             .args(["-i", device, "-n", "-l", "--immediate-mode", "-s", "96", OTHERS])
@@ -41,9 +40,9 @@ impl Wire {
         Self { tcpdump }
     }
 
-    /// What was seen in clear: a line a packet.
-    pub(crate) fn seen(mut self) -> String {
-        // It leaves what it has not read by then.
+    /// Returns the packets in clear, one per line.
+    pub(crate) fn captured(mut self) -> String {
+        // tcpdump discards packets that it has not read by the time of the signal.
         thread::sleep(Duration::from_millis(100));
         kill(Pid::from_raw(self.tcpdump.id().cast_signed()), Signal::SIGINT).unwrap();
         let (mut text, mut counts) = (String::new(), String::new());
@@ -55,15 +54,15 @@ impl Wire {
         };
         let is_all = count("captured") == count("received by filter") && count("dropped by kernel") == "0";
         assert!(is_all, "the listener has not seen all: {counts}");
-        // It ends the line that the terminal would show the key of the interrupt in.
+        // tcpdump ends the line in which a terminal would show the interrupt key.
         text.trim().to_owned()
     }
 
-    /// Nothing was.
+    /// Asserts that no packet was in clear.
     #[track_caller]
     pub(crate) fn end(self) {
-        let seen = self.seen();
-        assert!(seen.is_empty(), "in clear: {seen}");
+        let captured = self.captured();
+        assert!(captured.is_empty(), "in clear: {captured}");
     }
 }
 
@@ -76,7 +75,7 @@ impl Drop for Wire {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_listener_sees_what_is_in_clear_and_nothing_else() {
+fn a_listener_sees_only_packets_in_clear() {
     use std::net::UdpSocket;
 
     if !crate::gateway::is_possible(&[]) {
@@ -86,13 +85,13 @@ fn a_listener_sees_what_is_in_clear_and_nothing_else() {
     a.join("wire", &b, "wire");
     a.ip("address add 10.1.0.1/24 dev wire");
     b.ip("address add 10.1.0.2/24 dev wire");
-    let wire = Wire::tap(&a, "wire");
+    let wire = Wire::capture(&a, "wire");
     let (receiver, sender) =
         (b.enter(|| UdpSocket::bind("10.1.0.2:0")).unwrap(), a.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap());
-    // That nobody listens is said of the first one.
+    // The first packet causes a port-unreachable error.
     sender.send_to(b"as ESP", "10.1.0.2:4500").unwrap();
     sender.send_to(b"in clear", receiver.local_addr().unwrap()).unwrap();
     receiver.recv(&mut [0; 9]).unwrap();
-    let seen = wire.seen();
-    assert!(seen.lines().count() == 1 && seen.contains("UDP, length 8"), "{seen}");
+    let captured = wire.captured();
+    assert!(captured.lines().count() == 1 && captured.contains("UDP, length 8"), "{captured}");
 }

@@ -1,4 +1,4 @@
-//! `ip xfrm` of iproute2 under the library: what it sends is understood, and what it is answered it prints.
+//! `ip xfrm` of iproute2 under the library: its requests are parsed, and it prints the answers.
 
 #[path = "../lab/mod.rs"]
 mod lab;
@@ -6,37 +6,38 @@ mod samples;
 
 use gantry_abi_xfrm::constants::{extra, group, policy as policy_flag};
 use gantry_abi_xfrm::*;
-use lab::{Lab, Server, have, soon, text};
+use gantry_lab::wait_until;
+use lab::{Lab, Server, is_possible, text};
 use samples::{POLICIES, events, ip, prefix, states};
 
 #[test]
-fn states_come_as_they_were_said() {
-    if !have(&["ip"]) {
+fn states_arrive_as_given() {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
     for (line, _, expected) in states() {
-        let said = lab.sh(&format!("ip xfrm state add {line}"));
+        let output = lab.sh(&format!("ip xfrm state add {line}"));
         assert!(
-            said.status.success() && text(&said).is_empty(),
+            output.status.success() && text(&output).is_empty(),
             "{line}: {}{:?}",
-            text(&said),
-            server.state.lock().unwrap().heard
+            text(&output),
+            server.state.lock().unwrap().received
         );
         assert_eq!(server.state.lock().unwrap().sas.pop(), Some(expected), "{line}");
     }
 }
 
 #[test]
-fn states_are_printed_as_they_were_said() {
-    if !have(&["ip"]) {
+fn states_are_printed_as_given() {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
     for (line, printed, mut sa) in states() {
-        // Linux answers with one of the two windows, and with the tag's length.
+        // Linux answers with one of the two windows, and with the tag length.
         sa.replay = sa.replay_esn.is_none().then(Replay::default);
         if let Some(NamedAuthentication { name, icv_bits, .. }) = &mut sa.authentication {
             icv_bits.get_or_insert(Authentication::named(name).unwrap().default_icv_bits);
@@ -50,7 +51,7 @@ fn states_are_printed_as_they_were_said() {
 
 #[test]
 fn a_dump_of_more_than_a_datagram_is_printed_whole() {
-    if !have(&["ip"]) {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
@@ -65,7 +66,7 @@ fn a_dump_of_more_than_a_datagram_is_printed_whole() {
 
 #[test]
 fn counters_limits_and_times_are_printed() {
-    if !have(&["ip"]) {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
@@ -91,13 +92,13 @@ fn counters_limits_and_times_are_printed() {
 
 #[test]
 fn policies_are_printed_as_the_kernel_prints_them() {
-    if !have(&["ip", "unshare", "root"]) {
+    if !is_possible(&["ip", "unshare", "root"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
     for line in POLICIES {
-        // Without the variable the library leaves the kernel's policies to the kernel.
+        // Without the variable the library leaves policies to the kernel.
         let kernel = lab.command(&format!("unshare -n sh -c 'ip xfrm policy add {line} && ip xfrm policy'")).output();
         let kernel = kernel.unwrap();
         assert!(kernel.status.success(), "{line}: {}", text(&kernel));
@@ -108,18 +109,18 @@ fn policies_are_printed_as_the_kernel_prints_them() {
 }
 
 #[test]
-fn a_policy_comes_as_it_was_said() {
-    if !have(&["ip"]) {
+fn a_policy_arrives_as_given() {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
-    let said = lab.sh(
+    let output = lab.sh(
         "ip xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/24 proto tcp sport 80 dport 443 dir fwd mark 3 mask 0xff \
          action block priority 77 if_id 0x5 flag icmp limit packet-soft 9 \
          tmpl src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x100 reqid 4 mode tunnel level use",
     );
-    assert!(said.status.success(), "{}", text(&said));
+    assert!(output.status.success(), "{}", text(&output));
     let selector = Selector {
         source: prefix("10.1.0.0", 16),
         destination: prefix("10.2.0.0", 24),
@@ -153,15 +154,15 @@ fn a_policy_comes_as_it_was_said() {
 }
 
 #[test]
-fn other_requests_come_as_they_were_said_and_are_answered() {
-    if !have(&["ip"]) {
+fn other_requests_arrive_as_given_and_are_answered() {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
     let (line, ..) = states().swap_remove(0);
     assert!(lab.sh(&format!("ip xfrm state add {line}")).status.success());
-    server.state.lock().unwrap().heard.clear();
+    server.state.lock().unwrap().received.clear();
     let id = SaId { destination: ip("10.0.0.2"), spi: 0x1000, protocol: 50 };
     let reference = SaRef { id, source: Some(ip("10.0.0.1")), mark: None, interface_id: 0, unknown: Vec::new() };
     let selector = Selector { source: prefix("10.0.0.0", 8), ..Selector::any(Family::Ipv4) };
@@ -175,7 +176,7 @@ fn other_requests_come_as_they_were_said_and_are_answered() {
         unknown: Vec::new(),
     };
     let verdicts = |input| Verdicts { input, forward: Verdict::Unspecified, output: Verdict::Unspecified };
-    for (line, printed, heard) in [
+    for (line, printed, received) in [
         (
             "state get src 10.0.0.1 dst 10.0.0.2 proto esp spi 0x1000",
             "spi 0x00001000",
@@ -211,36 +212,38 @@ fn other_requests_come_as_they_were_said_and_are_answered() {
         ("policy setdefault in block", "", Message::SetDefault(verdicts(Verdict::Block))),
         ("policy getdefault", "fwd: block", Message::GetDefault(verdicts(Verdict::Unspecified))),
     ] {
-        let said = lab.sh(&format!("ip xfrm {line}"));
-        assert!(said.status.success() && text(&said).contains(printed), "{line}: {}", text(&said));
-        assert_eq!(server.state.lock().unwrap().heard.drain(..).collect::<Vec<_>>(), [Ok(heard)], "{line}");
+        let output = lab.sh(&format!("ip xfrm {line}"));
+        assert!(output.status.success() && text(&output).contains(printed), "{line}: {}", text(&output));
+        assert_eq!(server.state.lock().unwrap().received.drain(..).collect::<Vec<_>>(), [Ok(received)], "{line}");
     }
-    let said =
+    let output =
         text(&lab.sh("ip xfrm state allocspi src 10.0.0.1 dst 10.0.0.2 proto esp mode tunnel min 0x500 max 0x600"));
-    assert!(said.contains("proto esp spi 0x00000500") && said.contains("mode tunnel"), "{said}");
+    assert!(output.contains("proto esp spi 0x00000500") && output.contains("mode tunnel"), "{output}");
 }
 
 #[test]
-fn several_requests_of_a_datagram_are_all_heard() {
-    if !have(&["ip"]) {
+fn all_requests_of_a_datagram_are_processed() {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
     let (.., sa) = states().swap_remove(0);
     server.state.lock().unwrap().sas = (1..=3).map(|spi| Sa { id: SaId { spi, ..sa.id }, ..sa.clone() }).collect();
-    // It asks for all and deletes all that it has got with one datagram, until nothing is left, or ten times.
+    // `ip` lists all SAs, and deletes the listed ones with one datagram, until none is left, but at most ten times.
     lab.sh("ip xfrm state deleteall");
     let state = server.state.lock().unwrap();
-    let deleted =
-        state.heard.iter().filter_map(|heard| if let Ok(Message::DelSa(sa)) = heard { Some(sa.id.spi) } else { None });
+    let deleted = state
+        .received
+        .iter()
+        .filter_map(|received| if let Ok(Message::DelSa(sa)) = received { Some(sa.id.spi) } else { None });
     assert_eq!(deleted.collect::<Vec<_>>()[..3], [1, 2, 3]);
 }
 
-/// `GANTRY_DECLARE=1` writes them anew. Another version of iproute2 sends other bytes, so they are not compared.
+/// `GANTRY_DECLARE=1` rewrites the seeds. Other versions of iproute2 send other bytes, so they are not compared.
 #[test]
-fn the_fuzzers_seeds_are_what_ip_sends() {
-    if std::env::var_os("GANTRY_DECLARE").is_none() || !have(&["ip"]) {
+fn the_fuzz_seeds_are_requests_of_ip() {
+    if std::env::var_os("GANTRY_DECLARE").is_none() || !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
@@ -277,7 +280,7 @@ fn the_fuzzers_seeds_are_what_ip_sends() {
         sent.push(datagram.as_bytes().to_vec());
     }
     for (number, mut datagram) in sent.into_iter().enumerate() {
-        // The time of the day is in sequence numbers.
+        // Sequence numbers contain the time of day.
         datagram[8..12].fill(0);
         let header = frames(&datagram).next().unwrap().header;
         std::fs::write(folder.join(format!("{number:02}-{:02x}", header.kind)), &datagram).unwrap();
@@ -285,50 +288,52 @@ fn the_fuzzers_seeds_are_what_ip_sends() {
 }
 
 #[test]
-fn a_refusal_is_printed_with_its_words() {
-    if !have(&["ip"]) {
+fn a_refusal_is_printed_with_its_text() {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
     server.state.lock().unwrap().refuse = Some((95, "no such cipher here"));
-    let said = lab.sh("ip xfrm state flush");
-    assert!(!said.status.success());
-    assert_eq!(text(&said), "Error: no such cipher here.\n");
+    let output = lab.sh("ip xfrm state flush");
+    assert!(!output.status.success());
+    assert_eq!(text(&output), "Error: no such cipher here.\n");
 }
 
 #[test]
 fn events_are_printed() {
-    if !have(&["ip"]) {
+    if !is_possible(&["ip"]) {
         return;
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
     let _monitor = lab.start("exec ip xfrm monitor > monitor 2>&1");
     let all = [group::ACQUIRE, group::EXPIRE, group::SA, group::POLICY, group::AEVENTS, group::REPORT];
-    soon("the groups", || all.iter().all(|group| server.groups() & 1 << (group - 1) != 0));
+    wait_until("the groups are joined", || all.iter().all(|group| server.groups() & 1 << (group - 1) != 0));
     for (event, printed) in events() {
-        server.tell(&event);
-        soon(printed, || std::fs::read_to_string(lab.path("monitor")).unwrap().contains(printed));
+        server.send_event(&event);
+        wait_until(&format!("it prints {printed}"), || {
+            std::fs::read_to_string(lab.path("monitor")).unwrap().contains(printed)
+        });
     }
 }
 
 #[test]
-fn without_a_server_xfrm_is_not_supported_and_the_kernels_is_left_alone() {
-    if !have(&["ip", "unshare", "root"]) {
+fn without_a_server_xfrm_is_unsupported_and_the_kernel_unused() {
+    if !is_possible(&["ip", "unshare", "root"]) {
         return;
     }
     let lab = Lab::new();
     for path in ["/nowhere/at/all".to_owned(), "x".repeat(200), lab.path("").display().to_string()] {
         let line = "ip xfrm policy add dir out; ip xfrm policy; env -u GANTRY_XFRM ip xfrm policy";
-        let said = lab.command(&format!("unshare -n sh -c '{line}'")).env("GANTRY_XFRM", &path).output().unwrap();
-        assert_eq!(text(&said), "Cannot open netlink socket: Protocol not supported\n".repeat(2), "{path}");
+        let output = lab.command(&format!("unshare -n sh -c '{line}'")).env("GANTRY_XFRM", &path).output().unwrap();
+        assert_eq!(text(&output), "Cannot open netlink socket: Protocol not supported\n".repeat(2), "{path}");
     }
 }
 
 #[test]
-fn without_the_variable_the_kernel_is_asked() {
-    if !have(&["ip", "unshare", "root"]) {
+fn without_the_variable_requests_go_to_the_kernel() {
+    if !is_possible(&["ip", "unshare", "root"]) {
         return;
     }
     let lab = Lab::new();
@@ -337,7 +342,7 @@ fn without_the_variable_the_kernel_is_asked() {
     let without = lab.command(line).env_remove("LD_PRELOAD").output().unwrap();
     assert!(under.status.success() && text(&under).contains("dir out"), "{}", text(&under));
     assert_eq!(text(&under), text(&without));
-    // An empty variable is none.
+    // An empty variable counts as unset.
     let empty = lab.command(line).env("GANTRY_XFRM", "").output().unwrap();
     assert_eq!(text(&empty), text(&without));
 }

@@ -1,11 +1,11 @@
-//! What the tests say to `ip`, and what that is.
+//! Samples of `ip` commands, and the messages that they cause.
 
 use std::net::IpAddr;
 
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, extra, state};
 use gantry_abi_xfrm::*;
 
-/// Arguments of `ip xfrm state add`, what `ip xfrm state` prints, and the SA.
+/// Arguments of `ip xfrm state add`, the output of `ip xfrm state`, and the SA.
 pub(crate) fn states() -> Vec<(&'static str, &'static str, Sa)> {
     let id = |destination, spi| SaId { destination: ip(destination), spi, protocol: 50 };
     let any = |family| Selector { any_family: true, ..Selector::any(family) };
@@ -132,7 +132,7 @@ pub(crate) const POLICIES: &[&str] = &[
      tmpl src 2001:db8::1 dst 2001:db8::2 proto esp reqid 5 mode beet",
 ];
 
-/// Events, and a part of what `ip xfrm monitor` prints of each.
+/// Events, and a part of the output of `ip xfrm monitor` for each.
 pub(crate) fn events() -> Vec<(Message, &'static str)> {
     let (.., sa) = states().swap_remove(0);
     let selector = Selector { destination: prefix("10.9.0.0", 16), ..Selector::any(Family::Ipv4) };

@@ -1,4 +1,4 @@
-//! A folder with the library and a socket, a server that keeps what it is given, and programs under the library.
+//! A folder with the library and a socket, a server that records its messages, and programs under the library.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -9,14 +9,14 @@ use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gantry_abi_xfrm::constants::{flag, message};
 use gantry_abi_xfrm::private::Private;
 use gantry_abi_xfrm::*;
 use nix::sys::socket::{self, AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr};
 
-/// A folder that goes with the test.
+/// A folder, deleted at the end of the test.
 pub(crate) struct Lab {
     folder: PathBuf,
 }
@@ -34,23 +34,24 @@ impl Lab {
         self.folder.join(name)
     }
 
-    /// The path that GANTRY_XFRM has.
+    /// Returns the path for GANTRY_XFRM.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path("xfrm")
     }
 
-    /// Runs a line of a shell under the library, with the variable.
+    /// Runs a shell command under the library, with the variable.
     pub(crate) fn sh(&self, line: &str) -> Output {
         self.command(line).env("GANTRY_XFRM", self.socket()).output().unwrap()
     }
 
-    /// Starts a line of a shell under the library, with the variable. It begins with `exec`, so that its program is what ends.
+    /// Starts a shell command under the library, with the variable. It begins with `exec`, so that killing the child ends the
+    /// program.
     pub(crate) fn start(&self, line: &str) -> Running {
         assert!(line.starts_with("exec "));
         Running(self.command(line).env("GANTRY_XFRM", self.socket()).spawn().unwrap())
     }
 
-    /// A line of a shell under the library, without the variable.
+    /// Builds a shell command under the library, without the variable.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(&self.folder).env("LD_PRELOAD", library()).env_remove("GANTRY_XFRM");
@@ -67,7 +68,7 @@ impl Lab {
     }
 }
 
-/// A program that ends with the test.
+/// A program, killed at the end of the test.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -97,8 +98,8 @@ pub(crate) fn installed(program: &str) -> bool {
         .any(|folder| Path::new(folder).join(program).exists())
 }
 
-/// Whether `needs`, a program or "root", is there; says so and counts it where it is not.
-pub(crate) fn have(needs: &[&str]) -> bool {
+/// Returns whether all of `needs`, programs or "root", are there. Reports and counts a missing one.
+pub(crate) fn is_possible(needs: &[&str]) -> bool {
     for need in needs {
         let there = if *need == "root" { nix::unistd::geteuid().is_root() } else { installed(need) };
         if !there {
@@ -109,39 +110,30 @@ pub(crate) fn have(needs: &[&str]) -> bool {
     true
 }
 
-/// Waits for what happens in another thread or program.
-pub(crate) fn soon(what: &str, mut happened: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !happened() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "it is too late for {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// What a server has and has heard.
+/// The state of a server, and the messages that it received.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) sas: Vec<Sa>,
     pub(crate) policies: Vec<Policy>,
-    /// Messages of XFRM in the order in which they came, refused ones as errors.
-    pub(crate) heard: Vec<Result<Message, Error>>,
+    /// XFRM messages in the order of arrival; malformed ones as errors.
+    pub(crate) received: Vec<Result<Message, Error>>,
     /// Messages of the library.
     pub(crate) private: Vec<Private>,
-    /// Datagrams as they came.
+    /// Datagrams as they arrived.
     pub(crate) raw: Vec<Vec<u8>>,
-    /// Connections, open ones and others, with what their programs have set.
+    /// Open connections, each with its port, its groups, and whether its program wants texts.
     pub(crate) connections: Vec<(Arc<OwnedFd>, u32, u32, bool)>,
     /// The error with which all requests are answered.
     pub(crate) refuse: Option<(i32, &'static str)>,
-    /// Answer nothing.
-    pub(crate) mute: bool,
-    /// Answer after this time.
-    pub(crate) late: Duration,
-    /// Ports that are shared.
+    /// Answer no request.
+    pub(crate) is_silent: bool,
+    /// The delay of answers.
+    pub(crate) answer_delay: Duration,
+    /// Shared ports.
     pub(crate) shared: Vec<u16>,
 }
 
-/// A server. When it is dropped, its connections end.
+/// A server. Dropping it ends its connections.
 pub(crate) struct Server {
     pub(crate) state: Arc<Mutex<State>>,
     stop: Arc<AtomicBool>,
@@ -163,8 +155,8 @@ impl Server {
         Self { state, stop, accepting, path }
     }
 
-    /// Sends an event to all that have joined its group.
-    pub(crate) fn tell(&self, event: &Message) {
+    /// Sends an event to all connections that have joined its group.
+    pub(crate) fn send_event(&self, event: &Message) {
         let mut datagram = Datagram::new();
         datagram.push(event, 0, 0, 0, Keys::Shown);
         let group = event.group().unwrap();
@@ -175,7 +167,7 @@ impl Server {
         }
     }
 
-    /// Groups that any open connection has joined.
+    /// Returns the groups that any open connection has joined.
     pub(crate) fn groups(&self) -> u32 {
         self.state.lock().unwrap().connections.iter().fold(0, |all, (_, _, groups, _)| all | groups)
     }
@@ -184,11 +176,11 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // A connection wakes the thread that accepts them.
+        // A connection wakes the accepting thread.
         let waker = socket::socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
         let _ = socket::connect(waker.as_raw_fd(), &UnixAddr::new(&self.path).unwrap());
         let _ = fs::remove_file(&self.path);
-        // Connections that it has not accepted end with the thread's socket.
+        // Connections in the backlog end with the thread's socket.
         let _ = self.accepting.take().unwrap().join();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for (connection, ..) in state.connections.drain(..) {
@@ -200,7 +192,7 @@ impl Drop for Server {
 fn accept(listener: &OwnedFd, state: &Arc<Mutex<State>>, stop: &AtomicBool) {
     use std::os::fd::FromRawFd as _;
     while let Ok(connection) = socket::accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
-        // SAFETY: `accept4` gives a new descriptor, which nobody else has.
+        // SAFETY: `accept4` returns a new descriptor without another owner.
         let connection = Arc::new(unsafe { OwnedFd::from_raw_fd(connection) });
         if stop.load(Ordering::Acquire) {
             return;
@@ -217,8 +209,8 @@ fn serve(connection: &Arc<OwnedFd>, state: &Mutex<State>) {
         if length == 0 {
             break;
         }
-        let late = state.lock().unwrap().late;
-        thread::sleep(late);
+        let answer_delay = state.lock().unwrap().answer_delay;
+        thread::sleep(answer_delay);
         let mut state = state.lock().unwrap();
         let datagram = &buffer[..length];
         if frames(datagram).all(|frame| frame.header.kind < 0xff00) {
@@ -248,13 +240,13 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
             Private::Binding(address) => answer.push_private(&Private::Share(state.shared.contains(&address.port()))),
             Private::Bound(..) => answer.push_private(&Private::Share(true)),
             Private::Lost => answer.acknowledge(frame, 0, 111, None),
-            Private::Share(_) => panic!("a server answers that, a library does not say it"),
+            Private::Share(_) => panic!("only a server sends this message"),
         }
         return vec![answer];
     }
     let read = Message::parse(frame);
-    state.heard.push(read.clone());
-    if state.mute {
+    state.received.push(read.clone());
+    if state.is_silent {
         return Vec::new();
     }
     let known = state.connections.iter().find(|(other, ..)| Arc::ptr_eq(other, connection));
@@ -289,7 +281,7 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
             return dump(entries.map(|sa| Message::NewSa(sa.clone().into())), &header, port);
         }
         Ok(Message::DumpPolicy) => {
-            // Linux dumps the newest policy first where priorities are equal; `ip` prints in the order of the dump.
+            // Among equal priorities Linux dumps the newest policy first; `ip` prints in the order of the dump.
             return dump(state.policies.iter().map(|policy| Message::NewPolicy(policy.clone().into())), &header, port);
         }
         Ok(Message::GetSadInfo(flags)) => {

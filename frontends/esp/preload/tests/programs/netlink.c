@@ -1,4 +1,4 @@
-// Uses XFRM sockets as programs do. Each argument is an action; the actions of a line share a socket. What is seen is printed.
+// Uses XFRM sockets as programs do. Each argument is an action; all actions share a socket. Results are printed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static void outcome(const char *what, long result) {
     fflush(stdout);
 }
 
-// GETSADINFO, which is always answered.
+// Sends GETSADINFO, which is always answered.
 static void request(void) {
     struct {
         struct nlmsghdr header;
@@ -89,14 +89,14 @@ int main(int count, char **actions) {
             printf("poll %d%s%s\n", ready, wanted.revents & POLLIN ? " in" : "", wanted.revents & POLLHUP ? " hangup" : "");
             fflush(stdout);
         } else if (!strcmp(action, "line")) {
-            // The test does something, and says so.
+            // Lets the test act, and waits for a line.
             printf("ready\n");
             fflush(stdout);
             char line[16];
             if (!fgets(line, sizeof line, stdin))
                 return 1;
         } else if (!strcmp(action, "reuse")) {
-            // Closed behind the library's back, and the number is another file's.
+            // Closes the descriptor without the library's knowledge, and reuses its number for a file.
             syscall(SYS_close, fd);
             int file = open("/proc/self/comm", O_RDONLY);
             char name[16] = "";
@@ -111,7 +111,7 @@ int main(int count, char **actions) {
                 opened++;
             printf("opened %d, then %s\n", opened, strerrorname_np(errno));
         } else if (!strcmp(action, "again")) {
-            // More sockets than at a time, one after the other.
+            // Opens more sockets than the table has, one after the other.
             int opened = 0;
             for (int n = 0; n < 200; n++) {
                 int other = socket(AF_NETLINK, SOCK_RAW, NETLINK_XFRM);

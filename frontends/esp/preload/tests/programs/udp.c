@@ -1,4 +1,5 @@
-// Binds a UDP socket as an IKE daemon does, and prints what became of it: udp FAMILY PORT [taken], where another socket has the port.
+// Binds a UDP socket as an IKE daemon does, and prints the results. Usage: udp FAMILY PORT [taken]. With `taken`
+// another socket has the port.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

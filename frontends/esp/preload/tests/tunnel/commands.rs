@@ -1,12 +1,13 @@
 //! `ip xfrm` as the command line of the data path.
 
-use crate::host::{Host, Pair, Plan, await_that};
+use crate::host::{Host, Pair, Plan};
 use crate::keys::{Keys, Sa, V4, hex};
 use crate::traffic::{datagrams, stream};
+use gantry_lab::wait_until;
 
-/// A host with a data path, which has nobody at the other end.
-fn lone() -> Pair {
-    let mut pair = Pair::joined();
+/// Creates a host with a data path, and no data path at the other end.
+fn single_data_path() -> Pair {
+    let mut pair = Pair::linked();
     pair.a.serve(&Plan::default());
     pair
 }
@@ -14,7 +15,7 @@ fn lone() -> Pair {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn sas_are_added_shown_changed_and_deleted() {
-    let pair = lone();
+    let pair = single_data_path();
     let keys = Keys::gcm();
     let sa = Sa::new(&pair.a, &pair.b, 0x1077, &keys);
     let id = "src 10.1.0.1 dst 10.2.0.2 proto esp spi 0x1077";
@@ -30,8 +31,8 @@ fn sas_are_added_shown_changed_and_deleted() {
         assert!(shown.contains(expected), "{expected} is not in {shown}");
     }
     assert_eq!(pair.a.xfrm("state list"), shown);
-    assert!(pair.a.refused(&sa.add()).contains("there is such an SA"));
-    // An SA that is updated has its keys and numbers, and other limits.
+    assert!(pair.a.refused(&sa.add()).contains("the SA exists already"));
+    // An update keeps keys and sequence numbers, and changes limits.
     pair.a.xfrm(&format!("{} limit packet-hard 77", sa.add().replace("state add", "state update")));
     let shown = pair.a.statistics("state list");
     assert!(shown.contains("77(packets)"), "{shown}");
@@ -55,7 +56,7 @@ fn sas_are_added_shown_changed_and_deleted() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn policies_are_added_shown_changed_and_deleted() {
-    let pair = lone();
+    let pair = single_data_path();
     let selector = "src 10.11.0.0/16 dst 10.12.0.0/16 proto tcp dport 443";
     let template = "tmpl src 10.1.0.1 dst 10.2.0.2 proto esp reqid 5 mode tunnel";
     pair.a.xfrm(&format!("policy add {selector} dir out priority 7 {template}"));
@@ -72,7 +73,7 @@ fn policies_are_added_shown_changed_and_deleted() {
     assert!(
         pair.a
             .refused(&format!("policy add {selector} dir out {template}"))
-            .contains("there is a policy of this selector")
+            .contains("a policy with this selector exists already")
     );
     pair.a.xfrm(&format!("policy update {selector} dir out priority 9 {template}"));
     assert!(pair.a.xfrm("policy list").contains("priority 9"));
@@ -94,7 +95,7 @@ fn policies_are_added_shown_changed_and_deleted() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn an_spi_is_reserved_and_then_gets_its_keys() {
-    let pair = lone();
+    let pair = single_data_path();
     let between = "src 10.2.0.2 dst 10.1.0.1 proto esp";
     let shown = pair.a.xfrm(&format!("state allocspi {between} reqid 3 mode tunnel min 0x1000 max 0x1001"));
     let spi = shown.split("spi ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
@@ -112,8 +113,8 @@ fn an_spi_is_reserved_and_then_gets_its_keys() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_there_is_not_is_refused_and_said() {
-    let pair = lone();
+fn unsupported_features_are_refused_with_a_text() {
+    let pair = single_data_path();
     let id = "src 10.1.0.1 dst 10.2.0.2 proto esp spi 0x1077";
     let gcm = Keys::gcm().text();
     let encap = "encap espinudp 4500 4500 0.0.0.0";
@@ -123,21 +124,34 @@ fn what_there_is_not_is_refused_and_said() {
         assert!(text.contains(why), "{command}: {text}");
     };
     for (sa, why) in [
-        (format!("{id} mode transport {gcm} {encap}"), "only tunnel mode is served"),
-        (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode is served"),
-        (format!("{id} mode tunnel {gcm}"), "an SA without ESP in UDP: set `encap = yes` in swanctl.conf"),
-        (format!("{id} mode tunnel {gcm} encap espinudp-nonike 4500 4500 0.0.0.0"), "an SA without ESP in UDP"),
-        (format!("{id} mode tunnel mark 7 mask 0xff {gcm} {encap}"), "marks and XFRM interfaces are not served"),
-        (format!("{id} mode tunnel if_id 7 {gcm} {encap}"), "marks and XFRM interfaces are not served"),
-        (format!("{id} mode tunnel output-mark 7 {gcm} {encap}"), "marks and XFRM interfaces are not served"),
-        (format!("{id} mode tunnel extra-flag oseq-may-wrap {gcm} {encap}"), "a number is never used twice"),
+        (format!("{id} mode transport {gcm} {encap}"), "only tunnel mode is supported"),
+        (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode is supported"),
+        (format!("{id} mode tunnel {gcm}"), "only ESP in UDP is supported: set `encap = yes` in swanctl.conf"),
+        (format!("{id} mode tunnel {gcm} encap espinudp-nonike 4500 4500 0.0.0.0"), "only ESP in UDP is supported"),
+        (format!("{id} mode tunnel mark 7 mask 0xff {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
+        (format!("{id} mode tunnel if_id 7 {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
+        (format!("{id} mode tunnel output-mark 7 {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
+        (
+            format!("{id} mode tunnel {gcm} {encap} sel src 10.9.0.0/16 dst 10.8.0.0/16"),
+            "selectors of SAs are not supported",
+        ),
+        (format!("{id} mode tunnel flag wildrecv {gcm} {encap}"), "the flags `wildrecv` and `icmp` are not supported"),
+        (format!("{id} mode tunnel flag icmp {gcm} {encap}"), "the flags `wildrecv` and `icmp` are not supported"),
+        (
+            format!("{id} mode tunnel {gcm} encap espinudp 4501 4500 0.0.0.0"),
+            "this data path sends and receives at UDP port 4500, not 4501",
+        ),
+        (
+            format!("{id} mode tunnel extra-flag oseq-may-wrap {gcm} {encap}"),
+            "wrapping sequence numbers are not supported",
+        ),
         (
             format!("src 10.1.0.1 dst 10.2.0.2 proto ah spi 0x1077 mode tunnel auth hmac(sha256) {sha256}"),
-            "only ESP is served, and neither AH nor IPComp",
+            "only ESP is supported, not AH or IPComp",
         ),
         (
             format!("{id} mode tunnel aead rfc4309(ccm(aes)) {} 128 {encap}", hex(&[7; 19])),
-            "rfc4309(ccm(aes)) with a tag of 128 bits is not served",
+            "rfc4309(ccm(aes)) with a tag of 128 bits is not supported",
         ),
         (
             format!(
@@ -145,18 +159,18 @@ fn what_there_is_not_is_refused_and_said() {
                 hex(&[7; 16]),
                 hex(&[7; 16])
             ),
-            "hmac(md5) is not served",
+            "hmac(md5) is not supported",
         ),
         (
             format!("{id} mode tunnel auth-trunc hmac(sha256) {sha256} 96 enc cbc(aes) {} {encap}", hex(&[7; 16])),
-            "hmac(sha256) with a tag of 96 bits is not served",
+            "hmac(sha256) with a tag of 96 bits is not supported",
         ),
         (
             format!(
                 "{id} mode tunnel auth-trunc hmac(sha256) {sha256} 128 enc cbc(des3_ede) {} {encap}",
                 hex(&[7; 24])
             ),
-            "cbc(des3_ede) is not served",
+            "cbc(des3_ede) is not supported",
         ),
         (format!("{id} mode tunnel enc cbc(aes) {} {encap}", hex(&[7; 16])), "an SA without authentication"),
         (format!("{id} mode tunnel aead rfc4106(gcm(aes)) {} 128 {encap}", hex(&[7; 21])), "it takes 24"),
@@ -167,32 +181,46 @@ fn what_there_is_not_is_refused_and_said() {
     for (policy, why) in [
         (
             format!("{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode transport"),
-            "only tunnel mode is served",
+            "only tunnel mode is supported",
         ),
         (format!("{selector} dir out mark 7 tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), "marks"),
+        (
+            format!("{selector} dev va dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"),
+            "policies of one interface are supported only if they let packets pass",
+        ),
+        (
+            format!("{selector} dir out flag icmp tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"),
+            "the flag `icmp` is not supported",
+        ),
         (format!("{selector} dir out ptype sub tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), "sub-policies"),
         (
             format!(
                 "{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"
             ),
-            "packets go through one SA",
+            "only one SA for each packet is supported",
         ),
     ] {
         refused(&format!("policy add {policy}"), why);
     }
-    refused("policy setdefault in block", "what no policy is for does not come here");
+    for protocol in ["ah", "comp"] {
+        refused(
+            &format!("state allocspi src 10.2.0.2 dst 10.1.0.1 proto {protocol} mode tunnel min 0x100 max 0xffff"),
+            "only ESP is supported, not AH or IPComp",
+        );
+    }
+    refused("policy setdefault in block", "packets without a policy bypass this data path");
     assert_eq!((&pair.a.xfrm("state list")[..], &pair.a.xfrm("policy list")[..]), ("", ""));
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn counters_of_sas_are_what_passed() {
-    let pair = Pair::tied(&Plan::default());
+fn sas_count_passed_packets_and_bytes() {
+    let pair = Pair::with_tunnel(&Plan::default());
     datagrams(&pair.a, &pair.b, V4, [100, 200, 300].into_iter());
     let shown = |host: &Host, source: &str| host.statistics(&format!("state list src {source}"));
     let counted = format!("{}(bytes), 3(packets)", 600 + 3 * 28);
     for (host, source) in [(&pair.a, "10.1.0.1"), (&pair.b, "10.1.0.1"), (&pair.a, "10.2.0.2"), (&pair.b, "10.2.0.2")] {
-        await_that("an SA says what passed", || shown(host, source).contains(&counted));
+        wait_until("an SA has counted the packets", || shown(host, source).contains(&counted));
     }
     assert!(pair.a.xfrm("state list src 10.1.0.1").contains("oseq 0x3"));
     assert!(pair.b.xfrm("state list src 10.1.0.1").contains("seq 0x3"));
@@ -208,7 +236,7 @@ fn counters_of_sas_are_what_passed() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn policies_count_each_packet_of_a_stream() {
-    let pair = Pair::tied(&Plan::default());
+    let pair = Pair::with_tunnel(&Plan::default());
     stream(&pair.b, &pair.a, V4, 1 << 20);
     let sum = |host: &Host, list: &str, direction: &str| {
         let all = host.status()[list].as_array().unwrap().clone();
@@ -216,7 +244,7 @@ fn policies_count_each_packet_of_a_stream() {
         of_it.map(|one| one["packets"].as_u64().unwrap()).sum::<u64>()
     };
     for (host, direction) in [(&pair.a, "in"), (&pair.a, "out"), (&pair.b, "in"), (&pair.b, "out")] {
-        await_that("a policy has as many packets as its SA", || {
+        wait_until("a policy has as many packets as its SA", || {
             sum(host, "rules", direction) == sum(host, "sas", direction)
         });
     }

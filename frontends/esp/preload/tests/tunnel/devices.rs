@@ -1,18 +1,20 @@
-//! The data path's process: its devices, its sockets, its memory and its rights.
+//! The data path's process: devices, sockets, memory and privileges.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
+use gantry_esp::{Options, Server};
 use gantry_lab::secrets;
+use gantry_lab::wait_until;
 use gantry_protocols::esp::{Integrity, Suite};
 
-use crate::host::{Pair, Plan, await_that};
+use crate::host::{Pair, Plan};
 use crate::keys::{Keys, Sa, V4, V6, install, policies};
 use crate::traffic::{Flow, datagrams, stream};
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_device_that_fails_loses_no_packet() {
+fn a_failing_device_loses_no_packet() {
     for faults in ["after=200,errors=1/3", "gone=300", "after=200,stalls=1/1", "full=1/2,late=1/2"] {
         let configuration = vec![
             ("models.faulty", "like=faulty,aes-128-gcm=2000+4000"),
@@ -20,9 +22,9 @@ fn a_device_that_fails_loses_no_packet() {
             ("policy", "pin:model:faulty"),
             ("faults", faults),
         ];
-        let pair = Pair::tied(&Plan { configuration, ..Plan::default() });
+        let pair = Pair::with_tunnel(&Plan { configuration, ..Plan::default() });
         for host in [&pair.a, &pair.b] {
-            // What waits for a device that stalls has room.
+            // Leaves room for packets that wait for a stalled device.
             host.namespace.ip("link set gantry0 txqueuelen 20000");
         }
         let flows = [Flow::start(&pair.a, &pair.b, V4), Flow::start(&pair.b, &pair.a, V6)];
@@ -45,8 +47,8 @@ fn a_device_that_fails_loses_no_packet() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_full_socket_delays_packets_and_loses_none() {
-    let pair = Pair::tied(&Plan::default());
-    // The queue of the shaped device holds more than the socket, and that of the tunnel's all packets.
+    let pair = Pair::with_tunnel(&Plan::default());
+    // The queue of the shaped device holds more than the socket buffer, and that of the tunnel holds all packets.
     pair.a.namespace.ip("link set gantry0 txqueuelen 30000");
     let shaped = pair.a.run("tc", "qdisc add dev va root tbf rate 200mbit burst 128kb limit 64mb");
     if !shaped.status.success() {
@@ -58,22 +60,22 @@ fn a_full_socket_delays_packets_and_loses_none() {
         near.send_to(&payload, (pair.b.inner[V4], 9)).unwrap();
     }
     stream(&pair.a, &pair.b, V6, 1 << 20);
-    await_that("all arrive", || {
+    wait_until("all arrive", || {
         let sent = pair.a.counter("sent_packets");
         sent > 20_000 && pair.b.counter("received_packets") == sent
     });
     assert_eq!((pair.a.counter("unsent"), pair.a.counter("failed")), (0, 0));
 }
 
-/// Whether a process has these bytes anywhere in its memory.
-fn has(process: u32, wanted: &[u8]) -> bool {
+/// Returns whether a process has these bytes anywhere in its memory.
+fn has_bytes(process: u32, wanted: &[u8]) -> bool {
     secrets::copies(process, wanted).unwrap() > 0
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn keys_are_zeroized_when_their_sa_is_deleted() {
-    let pair = Pair::serving(&Plan::default());
+    let pair = Pair::with_data_paths(&Plan::default());
     let suites = [
         Keys::new(Suite::AesGcm { icv: 16 }, 36),
         Keys::new(Suite::ChaCha20Poly1305, 36),
@@ -82,26 +84,26 @@ fn keys_are_zeroized_when_their_sa_is_deleted() {
     ];
     for keys in suites {
         let there = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
-        let back = Sa::new(&pair.b, &pair.a, 0x1002, &keys.others());
+        let back = Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys());
         install(&[&there, &back]);
         policies(&there, &back);
         policies(&back, &there);
         stream(&pair.a, &pair.b, V4, 1 << 18);
-        // Without the salt, as devices have it.
+        // Without the salt, as devices store them.
         let secrets: Vec<&[u8]> = [&there, &back]
             .into_iter()
             .flat_map(|sa| [&sa.keys.key[..16], &sa.keys.integrity_key[..]])
             .filter(|secret| !secret.is_empty())
             .collect();
         for host in [&pair.a, &pair.b] {
-            assert!(secrets.iter().all(|secret| has(host.process(), secret)), "it has the keys that it uses");
+            assert!(secrets.iter().all(|secret| has_bytes(host.process(), secret)), "the process has the keys in use");
         }
         pair.a.xfrm("state flush");
         pair.b.xfrm("state flush proto esp");
         for host in [&pair.a, &pair.b] {
             for secret in &secrets {
-                await_that(&format!("the keys {secret:02x?} are gone from {}, {:?}", host.device, keys), || {
-                    !has(host.process(), secret)
+                wait_until(&format!("the keys {secret:02x?} are gone from {}, {:?}", host.device, keys), || {
+                    !has_bytes(host.process(), secret)
                 });
             }
             host.xfrm("policy flush");
@@ -112,11 +114,11 @@ fn keys_are_zeroized_when_their_sa_is_deleted() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_user_with_cap_net_admin_alone_may_serve() {
-    let mut pair = Pair::joined();
-    // Who is not root cannot read everything that cargo writes; and the device of TUN is everybody's where udev is.
+    let mut pair = Pair::linked();
+    // Other users than root cannot read all of cargo's files. The TUN device is accessible to everyone where udev runs.
     let folder = pair.a.folder().to_owned();
     let program = folder.join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    gantry_lab::copy_program(std::env::current_exe().unwrap(), &program);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::chown(&folder, Some(65534), Some(65534)).unwrap();
     let device = "mount -t tmpfs none /dev/net && mknod -m 666 /dev/net/tun c 10 200";
@@ -132,9 +134,22 @@ fn a_user_with_cap_net_admin_alone_may_serve() {
     let status = fs::read_to_string(format!("{process}/status")).unwrap();
     assert!(status.contains("CapEff:\t0000000000001000"), "{status}");
     assert_eq!(pair.a.status()["guarded"], true);
-    pair.tie(&Keys::gcm(), V4, "replay-window 128");
+    pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128");
     for inner in [V4, V6] {
         datagrams(&pair.a, &pair.b, inner, [100].into_iter());
         stream(&pair.b, &pair.a, inner, 1 << 18);
     }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn a_second_data_path_in_a_namespace_is_refused() {
+    let pair = Pair::with_tunnel(&Plan::default());
+    let options = Options { device: "other0".to_owned(), folder: pair.a.folder().join("other"), ..Options::default() };
+    let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
+    let refused = pair.a.namespace.enter(|| Server::new(gantry, options)).err().expect("there is one already");
+    let text = "this network namespace: it has another data path, whose device is gantry0";
+    assert_eq!(refused.to_string(), text);
+    // The first one works as before.
+    datagrams(&pair.a, &pair.b, V4, [100].into_iter());
 }

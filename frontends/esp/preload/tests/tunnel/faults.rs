@@ -1,16 +1,17 @@
-//! What the wire does to packets, and what anybody may send: each is counted, and nothing of it gets through.
+//! Faults of the wire, and packets from attackers: each is counted and dropped.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use gantry_core::{Algorithm, SessionParams};
+use gantry_lab::wait_until;
 use gantry_protocols::esp::{Integrity, Suite};
 use gantry_runtime::Config;
 
-use crate::host::{PATIENCE, await_that};
+use crate::host::PATIENCE;
 use crate::keys::{Keys, V4, V6};
 use crate::limits::Monitor;
-use crate::peer::{Peer, THERE, udp};
+use crate::peer::{OUTBOUND_SPI, Peer, udp};
 use crate::traffic::{MARKER, Udp};
 
 /// A tunnel with a program at its other end.
@@ -26,7 +27,7 @@ impl Victim {
         Self { peer, program }
     }
 
-    /// A packet to the program that says a number.
+    /// Seals a packet to the program that contains a number.
     fn packet(&self, number: u8) -> Vec<u8> {
         self.packet_from(self.peer.inner(V4).0, number)
     }
@@ -36,44 +37,44 @@ impl Victim {
         self.peer.seal(&udp((from, self.peer.inner(V4).1), port, 0, &[&[number][..], MARKER].concat()))
     }
 
-    /// The number that the program gets next.
-    fn gets(&self) -> u8 {
+    /// Receives the next number of the program.
+    fn receive_number(&self) -> u8 {
         let mut buffer = [0; 64];
         self.program.set_read_timeout(Some(PATIENCE)).unwrap();
         self.program.recv(&mut buffer).expect("the data path lives on");
         buffer[0]
     }
 
-    /// Sends a good packet, which comes behind all others, and says what was counted before.
-    fn counted(&self) -> Vec<(String, u64)> {
+    /// Sends a good packet after all others. Returns the counters before it.
+    fn counters_after_good_packet(&self) -> Vec<(String, u64)> {
         self.peer.send(&self.packet(255));
-        assert_eq!(self.gets(), 255, "nothing else has come");
+        assert_eq!(self.receive_number(), 255, "no other packet arrived");
         self.peer.counted()
     }
 
-    fn expect(&self, counters: &[(&str, u64)]) {
+    fn assert_counters(&self, counters: &[(&str, u64)]) {
         let counters: Vec<_> = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        assert_eq!(self.counted(), counters);
+        assert_eq!(self.counters_after_good_packet(), counters);
     }
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn packets_arrive_once_in_whatever_order_the_window_takes() {
+fn packets_arrive_once_in_any_order_within_the_window() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let packets: Vec<_> = (0..40).map(|number| victim.packet(number)).collect();
-    // One in front, so that the window ends with it, and then the others from the newest on.
+    // The newest packet comes first and ends the window, followed by the others in reverse order.
     for packet in packets.iter().rev() {
         victim.peer.send(packet);
     }
-    let numbers: Vec<u8> = (0..32).map(|_| victim.gets()).collect();
+    let numbers: Vec<u8> = (0..32).map(|_| victim.receive_number()).collect();
     assert_eq!(numbers, (8..40).rev().collect::<Vec<_>>());
-    // The eight before the window are too old, and all the others have come.
-    victim.expect(&[("replayed", 8)]);
+    // The eight packets before the window are too old; all others have arrived.
+    victim.assert_counters(&[("replayed", 8)]);
     for packet in &packets {
         victim.peer.send(packet);
     }
-    victim.expect(&[("replayed", 48)]);
+    victim.assert_counters(&[("replayed", 48)]);
     let sas = victim.peer.pair.b.status()["sas"].clone();
     let sa = sas.as_array().unwrap().iter().find(|sa| sa["direction"] == "in").unwrap();
     assert_eq!((&sa["replayed"], &sa["packets"]), (&48.into(), &34.into()));
@@ -81,20 +82,20 @@ fn packets_arrive_once_in_whatever_order_the_window_takes() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn packets_that_are_lost_are_not_waited_for() {
+fn lost_packets_delay_no_others() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     for round in 0..5_u8 {
-        // Some are sealed, and never sent.
+        // Some packets are sealed and never sent.
         (0..round * 10).for_each(|number| drop(victim.packet(number)));
         victim.peer.send(&victim.packet(round));
-        assert_eq!(victim.gets(), round);
+        assert_eq!(victim.receive_number(), round);
     }
-    victim.expect(&[]);
+    victim.assert_counters(&[]);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_packet_that_was_changed_anywhere_is_refused() {
+fn a_packet_with_any_changed_bit_is_refused() {
     for keys in [
         Keys::gcm(),
         Keys::new(Suite::ChaCha20Poly1305, 36),
@@ -108,25 +109,25 @@ fn a_packet_that_was_changed_anywhere_is_refused() {
             changed[at] ^= 1 << (at % 8);
             victim.peer.send(&changed);
         }
-        // Whatever the numbers say, no such packet moves the window.
+        // No such packet moves the window, regardless of its number.
         let others = packet.len() as u64 - 4;
         victim.peer.send(&packet);
-        assert_eq!(victim.gets(), 1);
-        victim.expect(&[("forged", others), ("unknown_spi", 4)]);
+        assert_eq!(victim.receive_number(), 1);
+        victim.assert_counters(&[("forged", others), ("unknown_spi", 4)]);
     }
 }
 
-/// The daemon learns of a moved peer, and has the SA follow, by an authentic packet alone (RFC 3948, 3.1.1).
+/// Only an authentic packet makes the daemon move the SA to a peer's new address (RFC 3948, 3.1.1).
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn an_authentic_packet_alone_moves_the_address_of_its_peer() {
+fn only_an_authentic_packet_moves_its_peer() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let (a, b) = (&victim.peer.pair.a, &victim.peer.pair.b);
-    let monitor = Monitor::of(b);
+    let monitor = Monitor::new(b);
     let send_from = |port, datagram: &[u8]| a.udp(a.outer[V4], port).send_to(datagram, (b.outer[V4], 4500)).unwrap();
     let old = victim.packet(1);
     victim.peer.send(&old);
-    assert_eq!(victim.gets(), 1);
+    assert_eq!(victim.receive_number(), 1);
     let new = victim.packet(2);
     for at in 4..new.len() {
         let mut forged = new.clone();
@@ -134,17 +135,17 @@ fn an_authentic_packet_alone_moves_the_address_of_its_peer() {
         send_from(4501, &forged);
     }
     send_from(4502, &old);
-    victim.expect(&[("forged", new.len() as u64 - 4), ("replayed", 1)]);
+    victim.assert_counters(&[("forged", new.len() as u64 - 4), ("replayed", 1)]);
     send_from(4503, &new);
-    assert_eq!(victim.gets(), 2);
+    assert_eq!(victim.receive_number(), 2);
     // The first message is about the last packet.
-    let moved = monitor.shows(&["Mapping"]);
+    let moved = monitor.await_lines(&["Mapping"]);
     assert!(moved.contains("4503"), "{moved}");
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_packet_that_is_cut_off_anywhere_is_refused() {
+fn a_truncated_packet_is_refused() {
     for keys in [Keys::gcm(), Keys::new(Suite::AesCbc(Integrity::HmacSha1), 16)] {
         let victim = Victim::new(&keys, "replay-window 32");
         let packet = victim.packet(1);
@@ -152,9 +153,9 @@ fn a_packet_that_is_cut_off_anywhere_is_refused() {
             victim.peer.send(&packet[..length]);
         }
         victim.peer.send(&[&packet[..], &[0]].concat());
-        let counted = victim.counted();
+        let counted = victim.counters_after_good_packet();
         let of = |name: &str| counted.iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
-        // One byte is what keeps a NAT alive, whatever it is, and none is nothing.
+        // One byte is a NAT keep-alive, regardless of its value, and no byte at all is ignored.
         assert_eq!(of("short"), 6);
         assert_eq!(of("malformed") + of("forged"), packet.len() as u64 + 1 - 8, "{counted:?}");
         victim.peer.send(&packet);
@@ -163,49 +164,49 @@ fn a_packet_that_is_cut_off_anywhere_is_refused() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_belongs_to_no_sa_is_counted_and_dropped() {
+fn packets_without_an_sa_are_counted_and_dropped() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let packet = victim.packet(1);
-    // The other end's own SPI is one by which packets leave, and none by which they arrive.
-    for spi in [1, THERE + 1, THERE + 7, u32::MAX] {
+    // The other end's SPI is that of an outgoing SA, not of an incoming one.
+    for spi in [1, OUTBOUND_SPI + 1, OUTBOUND_SPI + 7, u32::MAX] {
         victim.peer.send(&[&spi.to_be_bytes(), &packet[4..]].concat());
     }
-    victim.expect(&[("unknown_spi", 4)]);
-    // The largest datagrams that there are, in fragments.
+    victim.assert_counters(&[("unknown_spi", 4)]);
+    // The largest possible datagrams, in fragments.
     victim.peer.send(&[&packet[..], &vec![0; 65_507 - packet.len()]].concat());
     victim.peer.send(&vec![0xEE; 65_507]);
-    victim.expect(&[("malformed", 1), ("unknown_spi", 5)]);
-    // What keeps a NAT alive, and what is IKE's: no daemon is there, and nobody's mistake.
+    victim.assert_counters(&[("malformed", 1), ("unknown_spi", 5)]);
+    // A NAT keep-alive and IKE datagrams: no daemon is running, and these are no errors.
     victim.peer.send(&[0xFF]);
     victim.peer.send(&[&[0; 4][..], &[7; 100]].concat());
     victim.peer.send(&[0; 4]);
-    victim.expect(&[("malformed", 1), ("short", 1), ("unknown_spi", 5)]);
+    victim.assert_counters(&[("malformed", 1), ("short", 1), ("unknown_spi", 5)]);
     let mut garbage = [0; 1000];
     for round in 0..200 {
         getrandom::fill(&mut garbage[..8 + round]).unwrap();
         garbage[0] |= 0x80;
         victim.peer.send(&garbage[..8 + round]);
     }
-    victim.expect(&[("malformed", 1), ("short", 1), ("unknown_spi", 205)]);
+    victim.assert_counters(&[("malformed", 1), ("short", 1), ("unknown_spi", 205)]);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn an_authentic_packet_gets_in_only_by_a_policy() {
+fn an_authentic_packet_is_admitted_only_by_a_policy() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     for from in ["10.11.0.2", "10.12.0.1", "127.0.0.1", "10.1.0.1"] {
         victim.peer.send(&victim.packet_from(from.parse().unwrap(), 1));
     }
     let (near, far) = victim.peer.inner(V4);
     let port = victim.program.local_addr().unwrap().port();
-    // To others, and of the wrong family.
+    // To other destinations, and of the wrong family.
     for to in ["10.2.0.2", "127.0.0.1", "10.12.0.2"] {
         victim.peer.send(&victim.peer.seal(&udp((near, to.parse().unwrap()), port, 0, MARKER)));
     }
     let near_v6 = "fd11::2".parse().unwrap();
     victim.peer.send(&victim.peer.seal(&udp((near_v6, victim.peer.inner(V6).1), port, 0, MARKER)));
-    victim.expect(&[("unadmitted", 8)]);
-    // An SA of another request than the policy's lets nothing in.
+    victim.assert_counters(&[("unadmitted", 8)]);
+    // An SA with another reqid than the policy's admits no packet.
     let there = format!("src {near}/32 dst {far}/32 dir in");
     victim.peer.pair.b.xfrm(&format!("policy update {there} tmpl proto esp reqid 9 mode tunnel"));
     victim.peer.send(&victim.packet(1));
@@ -214,13 +215,13 @@ fn an_authentic_packet_gets_in_only_by_a_policy() {
     victim.peer.send(&victim.packet(1));
     victim.peer.pair.b.await_counter("unadmitted", 10);
     victim.peer.pair.b.xfrm(&format!("policy update {there} tmpl proto esp reqid 1 mode tunnel"));
-    victim.expect(&[("unadmitted", 10)]);
+    victim.assert_counters(&[("unadmitted", 10)]);
 }
 
 /// As in Linux, `in` is for packets to this host and `fwd` for packets to others; the policy with the best priority decides.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_policy_that_blocks_is_not_void_beside_one_of_the_other_direction() {
+fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let (near, far) = victim.peer.inner(V4);
     let host = &victim.peer.pair.b;
@@ -234,20 +235,20 @@ fn a_policy_that_blocks_is_not_void_beside_one_of_the_other_direction() {
     host.xfrm(&format!("policy delete {own}"));
     victim.peer.send(&victim.packet(1));
     host.await_counter("unadmitted", 2);
-    // A policy that blocks has no effect behind one with a better priority.
+    // A blocking policy has no effect behind one with a better priority.
     host.xfrm(&format!("policy add {all} dir in priority 9 {template}"));
     host.xfrm(&format!("policy add {own} priority 10 action block"));
-    victim.expect(&[("unadmitted", 2)]);
-    // The other way round: to a host behind this one.
+    victim.assert_counters(&[("unadmitted", 2)]);
+    // The reverse case: to a host behind this one.
     let behind = "10.12.0.99".parse().unwrap();
     host.xfrm(&format!("policy add src {near}/32 dst {behind}/32 dir fwd priority 1 action block"));
     let packet = |to| victim.peer.seal(&udp((near, to), 9, 0, MARKER));
     victim.peer.send(&packet(behind));
     host.await_counter("unadmitted", 3);
-    // A new address is the host's own at once, and stops being its own when it is deleted.
+    // A new address becomes the host's own at once, and ceases to be so when it is deleted.
     let blocks = |count: u64| {
         let mut before = host.counter("unadmitted");
-        await_that("packets are refused", || {
+        wait_until("packets are refused", || {
             victim.peer.send(&packet(behind));
             let now = host.counter("unadmitted");
             let is_so = now - before == count;
@@ -261,19 +262,19 @@ fn a_policy_that_blocks_is_not_void_beside_one_of_the_other_direction() {
     blocks(1);
 }
 
-/// Packets that only somebody with the keys can make.
+/// Packets that require the keys.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_is_no_packet_within_esp_is_dropped() {
+fn malformed_packets_within_esp_are_dropped() {
     let keys = Keys::new(Suite::Null(Integrity::HmacSha256), 0);
     let victim = Victim::new(&keys, "replay-window 128");
     let gantry = gantry_runtime::open(Config::default()).unwrap();
     let session = gantry.session(SessionParams::new(Algorithm::HmacSha256, &keys.integrity_key)).unwrap();
     let mut number = 100_u32;
-    // Behind the header of ESP: payload, padding, its length, and what the payload is (RFC 4303, 2).
+    // After the ESP header: payload, padding, its length, and the next header (RFC 4303, 2).
     let mut send = |rest: &[u8]| {
         number += 1;
-        let mut packet = [&THERE.to_be_bytes(), &number.to_be_bytes(), rest].concat();
+        let mut packet = [&OUTBOUND_SPI.to_be_bytes(), &number.to_be_bytes(), rest].concat();
         let mut tag = [0; 32];
         session.mac(&packet, &mut tag).unwrap();
         packet.extend_from_slice(&tag[..16]);
@@ -282,17 +283,17 @@ fn what_is_no_packet_within_esp_is_dropped() {
     let (near, far) = victim.peer.inner(V4);
     let good = udp((near, far), victim.program.local_addr().unwrap().port(), 0, &[7; 10]);
     send(&[&good[..], &[0, 4]].concat());
-    assert_eq!(victim.gets(), 7);
+    assert_eq!(victim.receive_number(), 7);
     // A dummy packet (RFC 4303, 2.6).
     send(&[&[9; 22][..], &[0, 59]].concat());
     victim.peer.pair.b.await_counter("dummies", 1);
     let malformed: [&[u8]; 8] = [
-        // More padding than there is; none of the two bytes; padding that is not 1, 2, 3; another protocol.
+        // Padding that exceeds the packet; no trailer at all; padding that is not 1, 2, 3; another protocol.
         &[0xFF, 4],
         &[],
         &[&good[..], &[1, 2, 4, 3, 4]].concat(),
         &[&good[..], &[0, 6]].concat(),
-        // What says to be IPv4 and is not: nothing, a piece of a header, another version, longer than it is.
+        // Invalid IPv4: no header, a truncated header, another version, a length that exceeds the packet.
         &[1, 2, 2, 4],
         &[&good[..18], &[0, 4]].concat(),
         &[&[0x75][..], &good[1..], &[0, 4]].concat(),
@@ -304,7 +305,7 @@ fn what_is_no_packet_within_esp_is_dropped() {
     }
     victim.program.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(victim.program.recv(&mut [0; 64]).is_err());
-    await_that("the next one arrives", || {
+    wait_until("the next packet arrives", || {
         send(&[&good[..], &[0, 4]].concat());
         victim.program.recv(&mut [0; 64]).is_ok()
     });

@@ -4,16 +4,17 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use gantry_lab::wait_until;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::host::{Host, Pair, Plan, await_that};
+use crate::host::{Host, Pair, Plan};
 use crate::keys::{V4, V6};
 use crate::plaintext::{PROTECTED, Wire, try_everything};
 use crate::traffic::{MARKER, datagrams};
-use crate::viewers::stranger;
+use crate::viewers::as_nobody;
 
-/// A socket that is bound to the device to the other host.
-fn bound(host: &Host, family: usize) -> UdpSocket {
+/// Returns a socket that is bound to the device to the other host.
+fn bound_socket(host: &Host, family: usize) -> UdpSocket {
     let socket = host.udp_unbound(family).0;
     setsockopt(&socket, sockopt::BindToDevice, &host.device.into()).unwrap();
     socket
@@ -21,15 +22,15 @@ fn bound(host: &Host, family: usize) -> UdpSocket {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_firewall_that_is_loaded_in_a_loop_lets_nothing_past_while_strangers_look() {
-    let pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
-    let wire = Wire::of(&pair);
+fn reloading_the_firewall_in_a_loop_leaks_no_packet_under_load_by_other_users() {
+    let pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+    let wire = Wire::new(&pair);
     let (done, sent, seen) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let is_done = || done.load(Ordering::Relaxed);
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                stranger(|| {
+                as_nobody(|| {
                     while !is_done() {
                         seen.fetch_add(u64::from(pair.a.view().is_some()), Ordering::Relaxed);
                     }
@@ -37,11 +38,11 @@ fn a_firewall_that_is_loaded_in_a_loop_lets_nothing_past_while_strangers_look() 
             });
         }
         for family in [V4, V6] {
-            let (socket, far) = (bound(&pair.a, family), (pair.b.inner[family], 9));
+            let (socket, far) = (bound_socket(&pair.a, family), (pair.b.inner[family], 9));
             let (sent, is_done) = (&sent, &is_done);
             scope.spawn(move || {
                 while !is_done() {
-                    // The kernel may refuse it.
+                    // The kernel may refuse the packet.
                     let _ = socket.send_to(MARKER, far);
                     sent.fetch_add(1, Ordering::Relaxed);
                 }
@@ -49,14 +50,14 @@ fn a_firewall_that_is_loaded_in_a_loop_lets_nothing_past_while_strangers_look() 
         }
         for round in 1..=100 {
             assert!(pair.a.run("nft", "flush ruleset").status.success());
-            await_that("packets are tried", || sent.load(Ordering::Relaxed) > 20 * round);
+            wait_until("packets are tried", || sent.load(Ordering::Relaxed) > 20 * round);
         }
         // Daemons are answered meanwhile.
         assert!(pair.a.xfrm("state count").contains("SAD count 2"));
-        await_that("strangers see the counters", || seen.load(Ordering::Relaxed) > 100);
+        wait_until("other users see the counters", || seen.load(Ordering::Relaxed) > 100);
         done.store(true, Ordering::Relaxed);
     });
-    assert_eq!(wire.sealed(), 0);
+    assert_eq!(wire.count_sealed(), 0);
     // The tunnel still carries packets.
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
@@ -64,62 +65,62 @@ fn a_firewall_that_is_loaded_in_a_loop_lets_nothing_past_while_strangers_look() 
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_a_data_path_left_protects_without_the_firewall() {
-    let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+fn leftovers_of_a_data_path_protect_without_the_firewall() {
+    let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     pair.a.kill();
     assert!(pair.a.run("nft", "flush ruleset").status.success());
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    assert_eq!(wire.sealed(), 0);
+    assert_eq!(wire.count_sealed(), 0);
     // Unprotected packets pass as before.
     pair.a.pings(1, "", pair.b.outer[V4]);
     pair.a.pings(1, "", pair.b.outer[V6]);
     pair.a.serve(&Plan::default());
-    pair.untie();
-    let wire = Wire::of(&pair);
+    pair.remove_tunnel();
+    let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    assert_eq!(wire.sealed(), 0);
+    assert_eq!(wire.count_sealed(), 0);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_firewall_that_is_loaded_anew_keeps_what_drops_packets_past_the_tunnel() {
-    let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+fn reloading_the_firewall_keeps_the_guard() {
+    let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let nft = |arguments: &str| pair.a.run("nft", arguments);
-    let restored = || await_that("the table is there", || nft("list table inet gantry_esp").status.success());
+    let restored = || wait_until("the table is there", || nft("list table inet gantry_esp").status.success());
     restored();
     for change in ["flush ruleset", "delete chain inet gantry_esp leaving", "flush chain inet gantry_esp leaving"] {
         assert!(nft("add table ip others").status.success());
-        // Linux 6.9 and later refuse this; earlier kernels do it, and the table is put back.
+        // Linux 6.9 and later refuse this; on earlier kernels it succeeds, and the table is restored.
         let _ = nft(change);
         let has_rules = || {
             let text = nft("list table inet gantry_esp").stdout;
             String::from_utf8(text).unwrap().matches("drop").count() == 2
         };
-        await_that("the rules are back", has_rules);
-        let wire = Wire::of(&pair);
+        wait_until("the rules are back", has_rules);
+        let wire = Wire::new(&pair);
         try_everything(&pair.a, &pair.b);
-        wire.sealed();
+        wire.count_sealed();
     }
-    // Networks are shown as they were given, and other tables are still there.
+    // Networks are shown as given, and other tables still exist.
     let text = String::from_utf8(nft("list ruleset").stdout).unwrap();
     assert!(PROTECTED.iter().all(|network| text.contains(network)), "{text}");
     assert!(text.contains("table ip others"), "{text}");
-    // A data path that is started again guards the networks that the earlier one left.
+    // A restarted data path guards the networks that the earlier one left.
     pair.a.kill();
     pair.a.serve(&Plan::default());
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    assert_eq!(wire.sealed(), 0);
+    assert_eq!(wire.count_sealed(), 0);
 }
 
-/// The lines that `ip` shows of a data path's rules, routes and policies.
+/// Returns the lines in which `ip` shows a data path's rules, routes and policies.
 fn shown(host: &Host) -> Vec<String> {
     let commands =
         ["rule", "-6 rule", "route show table 4500", "-6 route show table 4500", "-6 nexthop", "xfrm policy list"];
     let texts = commands.map(|command| host.namespace.ip(command));
     let lines = texts.iter().flat_map(|text| text.lines());
-    // Policies are listed in the order in which they were put back.
+    // Policies are listed in the order of their restoration.
     let mut lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
     lines.sort_unstable();
     lines
@@ -127,12 +128,12 @@ fn shown(host: &Host) -> Vec<String> {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_others_take_away_is_put_back() {
-    let pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+fn removals_by_other_programs_are_restored() {
+    let pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     assert_eq!(pair.a.status()["guards"], serde_json::json!({ "nf_tables": true, "policies": true, "routes": true }));
     pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.99.0.0/16 dir out priority 1");
     let before = shown(&pair.a);
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     for change in [
         "xfrm policy flush",
         "xfrm policy deleteall",
@@ -152,7 +153,7 @@ fn what_others_take_away_is_put_back() {
             pair.a.namespace.ip("link set gantry0 up");
         }
         if change.ends_with("rule flush") {
-            // The kernel's own rules, which the data path does not put back.
+            // The kernel's own rules, which the data path does not restore.
             for family in ["", "-6 "] {
                 for (priority, table) in [(32766, "main"), (32767, "default")] {
                     let rule = format!("{family}rule add priority {priority} lookup {table}");
@@ -160,7 +161,7 @@ fn what_others_take_away_is_put_back() {
                 }
             }
         }
-        await_that(&format!("all is there after {change}"), || {
+        wait_until(&format!("all is there after {change}"), || {
             let now = shown(&pair.a);
             before.iter().all(|line| now.contains(line))
         });
@@ -168,5 +169,5 @@ fn what_others_take_away_is_put_back() {
     try_everything(&pair.a, &pair.b);
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
-    wire.sealed();
+    wire.count_sealed();
 }

@@ -1,4 +1,4 @@
-//! A host with a data path, which `ip xfrm` is led to, and pairs of them.
+//! A host with a data path that serves `ip xfrm`, and pairs of hosts.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -11,26 +11,27 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gantry_esp::{Options, Server, network};
+use gantry_lab::wait_until;
 use gantry_runtime::Config;
 use serde_json::Value;
 
 use crate::namespace::Namespace;
 
-/// How long something may take that takes milliseconds.
+/// A time limit for events that take milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// What a data path of a child process is to be: [`Plan`].
+/// The [`Plan`] of a data path in a child process.
 const PLAN: &str = "GANTRY_TEST_DATA_PATH";
 
-/// How a data path is set up: what differs from one test to another.
+/// The setup of a data path, as far as tests differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) queues: usize,
-    /// The longest packet that the device takes.
+    /// The MTU of the device in bytes.
     pub(crate) mtu: u32,
     pub(crate) protect: Vec<&'static str>,
-    /// Keys and values of the configuration of devices.
+    /// Keys and values of the device configuration.
     pub(crate) configuration: Vec<(&'static str, &'static str)>,
-    /// A program before the data path, with arguments.
+    /// A program, with arguments, that executes the data path.
     pub(crate) under: Vec<String>,
 }
 
@@ -40,21 +41,21 @@ impl Default for Plan {
     }
 }
 
-/// One end of the tunnel. Its data path ends with it.
+/// One end of the tunnel. Dropping it ends its data path.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
-    /// The addresses outside and inside the tunnel, of IPv4 and of IPv6.
+    /// The outer and inner addresses: IPv4, then IPv6.
     pub(crate) outer: [IpAddr; 2],
     pub(crate) inner: [IpAddr; 2],
-    /// The device to the other.
+    /// The device to the other host.
     pub(crate) device: &'static str,
     folder: PathBuf,
     data_path: Option<Child>,
 }
 
 impl Host {
-    /// A host of number 1 or 2, with its addresses inside the tunnel. It has no link yet.
+    /// Creates host 1 or 2, with its inner addresses. It has no link yet.
     fn new(number: u16) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -71,7 +72,7 @@ impl Host {
         Self { namespace, outer, inner, device, folder, data_path: None }
     }
 
-    /// Gives the device to the other its addresses, and leads everything there over a router, which may be the other.
+    /// Gives the link device its addresses, and routes everything over a router, which may be the other host.
     fn connect(&self, routers: [IpAddr; 2]) {
         let Self { namespace, outer, device, .. } = self;
         for ((address, bits), router) in outer.iter().zip([24, 64]).zip(routers) {
@@ -110,44 +111,41 @@ impl Host {
         }
     }
 
-    /// Ends the data path as nobody expects.
     pub(crate) fn kill(&mut self) {
         let mut child = self.data_path.take().expect("there is a data path");
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// A folder of its own, with the sockets of its data path.
+    /// Returns the host's folder, with the sockets of its data path.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The process of the data path.
+    /// Returns the process ID of the data path.
     pub(crate) fn process(&self) -> u32 {
         self.data_path.as_ref().expect("there is a data path").id()
     }
 
-    /// What the data path says of itself.
     pub(crate) fn status(&self) -> Value {
         status(&self.folder).expect("the data path answers")
     }
 
-    /// The status as this thread's user sees it; `None` without an answer.
+    /// Returns the status as this thread's user sees it; `None` without an answer.
     pub(crate) fn view(&self) -> Option<Value> {
         status(&self.folder)
     }
 
-    /// A counter of the data path.
     pub(crate) fn counter(&self, name: &str) -> u64 {
         self.status()["counters"][name].as_u64().unwrap_or_else(|| panic!("there is no counter {name}"))
     }
 
     /// Waits until a counter has a value.
     pub(crate) fn await_counter(&self, name: &str, value: u64) {
-        await_that(&format!("{name} is {value}"), || self.counter(name) == value);
+        wait_until(&format!("{name} is {value}"), || self.counter(name) == value);
     }
 
-    /// `ip xfrm`; the arguments are between spaces, and `""` is an empty one.
+    /// Builds a command `ip xfrm`; arguments are separated by spaces, and `""` is an empty one.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let library = std::env::current_exe().unwrap().with_file_name("libgantry_xfrm.so");
         assert!(library.exists(), "cargo builds the library of this package before its tests");
@@ -157,7 +155,6 @@ impl Host {
         command
     }
 
-    /// Starts a program in the namespace.
     pub(crate) fn spawn(&self, command: &mut Command) -> Child {
         self.namespace.enter(|| command.spawn()).unwrap()
     }
@@ -166,14 +163,14 @@ impl Host {
         self.namespace.enter(|| self.command(arguments).output()).unwrap()
     }
 
-    /// `ip xfrm`; what it prints.
+    /// Runs `ip xfrm`, which must succeed. Returns the output.
     pub(crate) fn xfrm(&self, arguments: &str) -> String {
         let output = self.output(arguments);
         assert!(output.status.success(), "ip xfrm {arguments}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// `ip -s xfrm`, with the lines of each number in one.
+    /// Runs `ip -s xfrm`, and joins the lines of each counter.
     pub(crate) fn statistics(&self, arguments: &str) -> String {
         let mut command = Command::new("ip");
         let plain = self.command(arguments);
@@ -183,19 +180,19 @@ impl Host {
         String::from_utf8(output.stdout).unwrap().replace("\n\t  ", " ")
     }
 
-    /// `ip xfrm` that does not do what it is asked; what it says about that.
+    /// Runs `ip xfrm`, which must fail. Returns the error text.
     pub(crate) fn refused(&self, arguments: &str) -> String {
         let output = self.output(arguments);
-        assert!(!output.status.success(), "ip xfrm {arguments} was done");
+        assert!(!output.status.success(), "ip xfrm {arguments} succeeded");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Many commands of `ip xfrm` in one process, as far as the first that fails.
+    /// Runs many `ip xfrm` commands in one process. Stops at the first error.
     pub(crate) fn xfrm_batch(&self, commands: &str) {
         let file = self.folder.join("batch");
         fs::write(&file, commands).unwrap();
         let mut command = self.command("");
-        // `ip xfrm` has no option for files; `ip` has.
+        // Only `ip` has an option for batch files, not `ip xfrm`.
         let mut batch = Command::new("ip");
         batch.arg("-batch").arg(file).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command = batch;
@@ -231,16 +228,16 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Two hosts with one link, and no data path yet.
-    pub(crate) fn joined() -> Self {
+    /// Creates two hosts with one link and no data path.
+    pub(crate) fn linked() -> Self {
         let (a, b) = (Host::new(1), Host::new(2));
         a.namespace.join(a.device, &b.namespace, b.device);
         a.connect(b.outer);
         b.connect(a.outer);
-        Self { a, b }.reached()
+        Self { a, b }.await_neighbours()
     }
 
-    /// Two hosts with a router between them, whose devices are `ra` and `rb`.
+    /// Creates two hosts with a router between them, whose devices are `ra` and `rb`.
     pub(crate) fn routed() -> (Self, Namespace) {
         let (a, b, router) = (Host::new(1), Host::new(2), Namespace::new());
         a.namespace.join(a.device, &router, "ra");
@@ -253,20 +250,20 @@ impl Pair {
         router.sysctl("ipv6/conf/all/forwarding", "1");
         a.connect(["10.1.0.254", "fd01::fe"].map(|router| router.parse().unwrap()));
         b.connect(["10.2.0.254", "fd02::fe"].map(|router| router.parse().unwrap()));
-        (Self { a, b }.reached(), router)
+        (Self { a, b }.await_neighbours(), router)
     }
 
-    /// Waits until the hosts know their neighbours: packets that wait for that may be dropped.
-    fn reached(self) -> Self {
+    /// Waits until the hosts know their neighbours: packets that wait for neighbour discovery may be dropped.
+    fn await_neighbours(self) -> Self {
         for to in self.b.outer {
-            await_that("the hosts reach each other", || self.a.ping("-W 0.2", to).0 == 1);
+            wait_until("the hosts reach each other", || self.a.ping("-W 0.2", to).0 == 1);
         }
         self
     }
 
-    /// Two hosts with one link and data paths of one plan.
-    pub(crate) fn serving(plan: &Plan) -> Self {
-        let mut pair = Self::joined();
+    /// Creates two hosts with one link, and data paths of one plan.
+    pub(crate) fn with_data_paths(plan: &Plan) -> Self {
+        let mut pair = Self::linked();
         pair.serve(plan);
         pair
     }
@@ -277,29 +274,20 @@ impl Pair {
     }
 }
 
-/// Waits for something that happens soon.
-pub(crate) fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "it never is so that {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn status(folder: &Path) -> Option<Value> {
     let mut text = String::new();
     UnixStream::connect(folder.join("status")).ok()?.read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-/// In a child process this test is the data path.
+/// In a child process this test becomes the data path.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_data_path_answers_and_ends() {
     if let Ok(plan) = std::env::var(PLAN) {
         run(&serde_json::from_str(&plan).unwrap());
     }
-    let mut pair = Pair::joined();
+    let mut pair = Pair::linked();
     pair.a.serve(&Plan::default());
     assert_eq!(pair.a.status()["device"], "gantry0");
     assert_eq!(pair.a.status()["guarded"], true, "the kernel has nf_tables");
@@ -308,7 +296,7 @@ fn a_data_path_answers_and_ends() {
     assert!(!pair.a.namespace.ip("link show").contains("gantry0"));
 }
 
-/// Is a data path for as long as somebody holds the other end of the standard input.
+/// Runs a data path as long as the test holds the other end of the standard input.
 fn run(plan: &Value) -> ! {
     thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

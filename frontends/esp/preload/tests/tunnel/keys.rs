@@ -4,7 +4,7 @@ use gantry_protocols::esp::{Integrity, Suite};
 
 use crate::host::{Host, Pair};
 
-/// IPv4 or IPv6: where the addresses of each are in the arrays of a host.
+/// Indexes of IPv4 and IPv6 in a host's arrays of addresses.
 pub(crate) const V4: usize = 0;
 pub(crate) const V6: usize = 1;
 
@@ -24,7 +24,7 @@ const HMACS: [(Integrity, &str, usize, u32); 4] = [
 ];
 
 impl Keys {
-    /// Keys that no other call gives; `key` is the bytes of the cipher's, with its salt.
+    /// Generates fresh keys. `key` is the length of the cipher key in bytes, salt included.
     pub(crate) fn new(suite: Suite, key: usize) -> Self {
         let integrity_key = match suite {
             Suite::AesCbc(integrity) | Suite::AesCtr(integrity) | Suite::Null(integrity) => hmac(integrity).2,
@@ -38,17 +38,17 @@ impl Keys {
         Self { suite, key: random(key), integrity_key: random(integrity_key) }
     }
 
-    /// AES-128-GCM with the whole tag.
+    /// AES-128-GCM with the full tag.
     pub(crate) fn gcm() -> Self {
         Self::new(Suite::AesGcm { icv: 16 }, 20)
     }
 
-    /// The suite with other keys.
-    pub(crate) fn others(&self) -> Self {
+    /// Returns the same suite with other keys.
+    pub(crate) fn with_other_keys(&self) -> Self {
         Self::new(self.suite, self.key.len())
     }
 
-    /// As `ip xfrm state` takes them.
+    /// Formats the keys as arguments of `ip xfrm state`.
     pub(crate) fn text(&self) -> String {
         let key = hex(&self.key);
         let (cipher, integrity) = match self.suite {
@@ -64,7 +64,7 @@ impl Keys {
     }
 }
 
-/// All suites, with keys of each length.
+/// Returns all suites, with keys of each length.
 pub(crate) fn suites() -> Vec<Keys> {
     let lengths = [16, 24, 32];
     let gcm = [8, 12, 16].into_iter().flat_map(|icv| lengths.map(|key| Keys::new(Suite::AesGcm { icv }, key + 4)));
@@ -76,22 +76,22 @@ pub(crate) fn suites() -> Vec<Keys> {
     gcm.chain([Keys::new(Suite::ChaCha20Poly1305, 36)]).chain(hmacs).collect()
 }
 
-/// One SA from one host to another.
+/// An SA from one host to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Sa<'h> {
     pub(crate) from: &'h Host,
     pub(crate) to: &'h Host,
-    /// The family outside.
+    /// The address family outside.
     pub(crate) outer: usize,
     pub(crate) spi: u32,
     pub(crate) reqid: u32,
     pub(crate) keys: Keys,
-    /// What else `ip xfrm state add` is told.
+    /// Further arguments of `ip xfrm state add`.
     pub(crate) more: &'h str,
 }
 
 impl<'h> Sa<'h> {
-    /// An SA in IPv4 by a request of number 1, with a window of 32 packets.
+    /// Builds an SA in IPv4 with reqid 1 and a window of 32 packets.
     pub(crate) fn new(from: &'h Host, to: &'h Host, spi: u32, keys: &Keys) -> Self {
         Self { from, to, outer: V4, spi, reqid: 1, keys: keys.clone(), more: "replay-window 32" }
     }
@@ -101,52 +101,51 @@ impl<'h> Sa<'h> {
         format!("src {from} dst {to} proto esp spi {:#x}", self.spi)
     }
 
-    /// The command that adds it.
+    /// Returns the command that adds the SA.
     pub(crate) fn add(&self) -> String {
         let any = ["0.0.0.0", "::"][self.outer];
         let (id, keys, Self { reqid, more, .. }) = (self.id(), self.keys.text(), self);
         format!("state add {id} reqid {reqid} mode tunnel flag af-unspec {more} {keys} encap espinudp 4500 4500 {any}")
     }
 
-    /// The command that deletes it.
+    /// Returns the command that deletes the SA.
     pub(crate) fn delete(&self) -> String {
         format!("state delete {}", self.id())
     }
 
-    /// The template of a policy that wants it.
+    /// Returns the template of a policy for the SA.
     pub(crate) fn template(&self) -> String {
         let (from, to) = (self.from.outer[self.outer], self.to.outer[self.outer]);
         format!("tmpl src {from} dst {to} proto esp reqid {} mode tunnel", self.reqid)
     }
 
-    /// The selector of what goes by it from one inner address to the other.
+    /// Returns the selector of packets from one inner address to the other.
     pub(crate) fn selector(&self, inner: usize) -> String {
         let bits = [32, 128][inner];
         format!("src {}/{bits} dst {}/{bits}", self.from.inner[inner], self.to.inner[inner])
     }
 
-    /// Adds it at both ends.
+    /// Adds the SA at both ends.
     pub(crate) fn install(&self) {
-        // The end that receives comes first.
+        // The receiving end comes first.
         self.to.xfrm(&self.add());
         self.from.xfrm(&self.add());
     }
 
-    /// Deletes it at both ends.
     pub(crate) fn remove(&self) {
         self.from.xfrm(&self.delete());
         self.to.xfrm(&self.delete());
     }
 }
 
-/// Adds SAs at both ends.
 pub(crate) fn install(sas: &[&Sa<'_>]) {
     for sa in sas {
         sa.install();
     }
 }
 
-/// Has the host that `out` is from send by it what is between the inner addresses, and take what comes by `arriving`.
+/// Adds the policies of the host that sends through `out`: packets between the inner addresses use `out` and
+/// `arriving`.
 pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
     let all = [V4, V6].map(|inner| {
         let sent = format!("{} dir out priority 9 {}", out.selector(inner), out.template());
@@ -157,10 +156,10 @@ pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
 }
 
 impl Pair {
-    /// A tunnel: SAs of both ways, and the policies of both hosts.
-    pub(crate) fn tie(&self, keys: &Keys, outer: usize, more: &str) {
+    /// Adds a tunnel: SAs of both directions, and the policies of both hosts.
+    pub(crate) fn add_tunnel(&self, keys: &Keys, outer: usize, more: &str) {
         let there = Sa { outer, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
-        let back = Sa { outer, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.others()) };
+        let back = Sa { outer, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
         for host in [&self.a, &self.b] {
             host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", there.add(), back.add()));
         }
@@ -168,22 +167,22 @@ impl Pair {
         policies(&back, &there);
     }
 
-    /// A tunnel with AES-GCM in IPv4.
-    pub(crate) fn tied(plan: &crate::host::Plan) -> Self {
-        let pair = Self::serving(plan);
-        pair.tie(&Keys::gcm(), V4, "replay-window 128");
+    /// Creates a pair with a tunnel of AES-GCM in IPv4.
+    pub(crate) fn with_tunnel(plan: &crate::host::Plan) -> Self {
+        let pair = Self::with_data_paths(plan);
+        pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128");
         pair
     }
 
-    /// Takes all SAs and policies away.
-    pub(crate) fn untie(&self) {
+    /// Removes all SAs and policies.
+    pub(crate) fn remove_tunnel(&self) {
         for host in [&self.a, &self.b] {
             host.xfrm_batch("xfrm state flush\nxfrm policy flush\n");
         }
     }
 }
 
-/// Bytes as `ip xfrm` takes them.
+/// Formats bytes as `ip xfrm` takes them.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }

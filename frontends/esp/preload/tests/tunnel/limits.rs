@@ -1,4 +1,4 @@
-//! Where SAs end: numbers, bytes, packets and time, and what the daemon is told of it.
+//! Limits of SAs: sequence numbers, bytes, packets and time, and the notifications of the daemon.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -6,27 +6,28 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::host::{Host, PATIENCE, Pair, Plan, await_that};
+use crate::host::{Host, PATIENCE, Pair, Plan};
 use crate::keys::{Keys, Sa, V4, policies};
 use crate::traffic::{MARKER, Udp, datagrams, stream};
 use crate::wire::{self, Listener};
+use gantry_lab::wait_until;
 
-/// `ip xfrm monitor`, whose lines are read as they come.
+/// `ip xfrm monitor`, whose lines are read as they arrive.
 pub(crate) struct Monitor {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Monitor {
-    pub(crate) fn of(host: &Host) -> Self {
+    pub(crate) fn new(host: &Host) -> Self {
         let mut child = host.spawn(host.command("monitor").stdout(Stdio::piped()));
         let out = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let monitor = Self { child, lines };
-        // It has joined its groups once it shows something.
+        // The monitor has joined its groups once it shows an event.
         let probe = "src 192.0.2.1/32 dst 192.0.2.2/32 dir in";
-        await_that("the monitor shows what happens", || {
+        wait_until("the monitor shows events", || {
             host.xfrm(&format!("policy add {probe} action block"));
             host.xfrm(&format!("policy delete {probe}"));
             monitor.lines.recv_timeout(Duration::from_millis(20)).is_ok()
@@ -34,8 +35,8 @@ impl Monitor {
         monitor
     }
 
-    /// Waits for lines with these words, one behind the other; the last of them.
-    pub(crate) fn shows(&self, words: &[&str]) -> String {
+    /// Waits for lines with these words, in this order. Returns the last line.
+    pub(crate) fn await_lines(&self, words: &[&str]) -> String {
         let (mut seen, mut last) = (Vec::new(), String::new());
         for word in words {
             loop {
@@ -58,7 +59,7 @@ impl Drop for Monitor {
     }
 }
 
-/// A tunnel from `a` to `b`, whose SA is told more at either end, and a program's sockets at both.
+/// Adds a tunnel from `a` to `b`, with further arguments of its SA at each end. Returns a program's sockets at both.
 fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
     let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
     pair.b.xfrm(&Sa { more: at_b, ..there.clone() }.add());
@@ -71,17 +72,17 @@ fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
     [near, far]
 }
 
-/// What an SA is told that has nothing of its own.
+/// The arguments of an SA without limits.
 const PLAIN: &str = "replay-window 32";
 
-/// Sends one packet after the other, as far as they get; how many that were.
-fn passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
+/// Sends packets one after the other until one does not pass. Returns the number of passed packets.
+fn count_passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
     let counters = ["sent_packets", "without_sa", "expired"];
     for at in 0..most {
         let sent = pair.a.counter("sent_packets");
         let before: u64 = counters.map(|name| pair.a.counter(name)).iter().sum();
         sockets[0].send(MARKER).unwrap();
-        await_that("the packet is counted", || counters.map(|name| pair.a.counter(name)).iter().sum::<u64>() > before);
+        wait_until("the packet is counted", || counters.map(|name| pair.a.counter(name)).iter().sum::<u64>() > before);
         if pair.a.counter("sent_packets") == sent {
             return at;
         }
@@ -92,16 +93,16 @@ fn passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn an_sa_ends_when_its_numbers_do() {
+fn an_sa_ends_with_its_last_sequence_number() {
     let last = "replay-window 32 flag esn replay-oseq 0xfffffffa replay-oseq-hi 0xffffffff";
     let same = "replay-window 32 flag esn replay-seq 0xfffffffa replay-seq-hi 0xffffffff";
     for (ends, left) in [(["replay-window 32 replay-oseq 0xfffffff0", PLAIN], 15), ([last, same], 5)] {
-        let pair = Pair::serving(&Plan::default());
-        let (wire, monitor) = (Listener::on(&pair.a.namespace, "va"), Monitor::of(&pair.a));
+        let pair = Pair::with_data_paths(&Plan::default());
+        let (wire, monitor) = (Listener::start(&pair.a.namespace, "va"), Monitor::new(&pair.a));
         let sockets = one_way(&pair, ends);
-        assert_eq!(passed(&pair, &sockets, 30), left, "{ends:?}");
-        monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
-        assert_eq!(wire::sealed(&wire.finish()), left);
+        assert_eq!(count_passed(&pair, &sockets, 30), left, "{ends:?}");
+        monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
+        assert_eq!(wire::count_sealed(&wire.finish()), left);
         assert_eq!(pair.a.status()["associations"]["out"], 0);
     }
 }
@@ -109,8 +110,8 @@ fn an_sa_ends_when_its_numbers_do() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn extended_numbers_go_beyond_32_bits() {
-    let pair = Pair::serving(&Plan::default());
-    pair.tie(&Keys::gcm(), V4, "replay-window 128 flag esn replay-oseq 0xffffffc0 replay-seq 0xffffffc0");
+    let pair = Pair::with_data_paths(&Plan::default());
+    pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128 flag esn replay-oseq 0xffffffc0 replay-seq 0xffffffc0");
     for _ in 0..20 {
         datagrams(&pair.a, &pair.b, V4, [10, 20, 30, 40, 50, 60, 70, 80].into_iter());
     }
@@ -122,43 +123,43 @@ fn extended_numbers_go_beyond_32_bits() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn volume_is_told_at_the_soft_limit_and_ends_at_the_hard_one() {
-    // A packet has the headers of IPv4 and UDP around the marker.
+fn volume_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
+    // A packet has IPv4 and UDP headers before the marker.
     for (more, passes) in [
         ("limit packet-soft 3 limit packet-hard 6", 6),
         ("limit byte-soft 100 limit byte-hard 180", 180 / (28 + MARKER.len())),
     ] {
-        let pair = Pair::serving(&Plan::default());
-        let (wire, monitor) = (Listener::on(&pair.a.namespace, "va"), Monitor::of(&pair.a));
+        let pair = Pair::with_data_paths(&Plan::default());
+        let (wire, monitor) = (Listener::start(&pair.a.namespace, "va"), Monitor::new(&pair.a));
         let sockets = one_way(&pair, [&format!("replay-window 32 {more}"), PLAIN]);
-        assert_eq!(passed(&pair, &sockets, 20), passes, "{more}");
-        monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
-        monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
-        assert_eq!(wire::sealed(&wire.finish()), passes);
+        assert_eq!(count_passed(&pair, &sockets, 20), passes, "{more}");
+        monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
+        monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
+        assert_eq!(wire::count_sealed(&wire.finish()), passes);
     }
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn an_sa_by_which_packets_arrive_ends_at_its_limits_too() {
-    let pair = Pair::serving(&Plan::default());
-    let monitor = Monitor::of(&pair.b);
+fn an_incoming_sa_ends_at_its_limits() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let monitor = Monitor::new(&pair.b);
     let sockets = one_way(&pair, [PLAIN, "replay-window 32 limit packet-soft 2 limit packet-hard 4"]);
     for _ in 0..4 {
         sockets[0].send(MARKER).unwrap();
         sockets[1].recv(&mut [0; 64]).unwrap();
     }
-    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
-    monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
+    monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
+    monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
     sockets[0].send(MARKER).unwrap();
     pair.b.await_counter("unknown_spi", 1);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn limits_that_are_updated_are_those_that_end_an_sa() {
-    let pair = Pair::serving(&Plan::default());
-    let monitor = Monitor::of(&pair.a);
+fn updated_limits_end_an_sa() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let monitor = Monitor::new(&pair.a);
     let keys = Keys::gcm();
     let there = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
     there.install();
@@ -171,50 +172,50 @@ fn limits_that_are_updated_are_those_that_end_an_sa() {
         pair.a.xfrm(&format!("{} {limits}", there.add().replace("state add", "state update")));
     };
     update("limit packet-soft 2 limit packet-hard 4");
-    assert_eq!(passed(&pair, &sockets, 3), 3);
-    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
+    assert_eq!(count_passed(&pair, &sockets, 3), 3);
+    monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
     update("limit packet-soft 5 limit packet-hard 7");
-    assert_eq!(passed(&pair, &sockets, 3), 3);
-    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
-    // Fewer than have passed: the limit counts at once.
+    assert_eq!(count_passed(&pair, &sockets, 3), 3);
+    monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
+    // Fewer than have passed: the limit takes effect at once.
     update("limit packet-hard 6");
-    monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
-    assert_eq!(passed(&pair, &sockets, 1), 0);
+    monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
+    assert_eq!(count_passed(&pair, &sockets, 1), 0);
     assert!(pair.a.xfrm("state list").is_empty());
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn time_is_told_at_the_soft_limit_and_ends_at_the_hard_one() {
-    let pair = Pair::serving(&Plan::default());
-    let monitor = Monitor::of(&pair.a);
+fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let monitor = Monitor::new(&pair.a);
     let sockets = one_way(&pair, ["replay-window 32 limit time-soft 1 limit time-hard 10", PLAIN]);
-    assert_eq!(passed(&pair, &sockets, 2), 2);
-    monitor.shows(&["Expired", "spi 0x00001001", "hard 0"]);
-    monitor.shows(&["Expired", "spi 0x00001001", "hard 1"]);
-    assert_eq!(passed(&pair, &sockets, 1), 0);
-    // Time since the first packet counts where it is asked for.
+    assert_eq!(count_passed(&pair, &sockets, 2), 2);
+    monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
+    monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
+    assert_eq!(count_passed(&pair, &sockets, 1), 0);
+    // With this limit, time counts from the first packet.
     let there = Sa { more: "limit time-use-hard 1", ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
     pair.a.xfrm(&there.add());
     let lasts = "src 198.51.100.1/32 dst 198.51.100.2/32 dir in action block limit time-hard 1";
     pair.a.xfrm(&format!("policy add {lasts}"));
     sockets[0].send(MARKER).unwrap();
-    monitor.shows(&["Expired", "spi 0x00001003", "hard 1"]);
-    await_that("the policy is gone", || !pair.a.xfrm("policy list").contains("198.51.100.1"));
+    monitor.await_lines(&["Expired", "spi 0x00001003", "hard 1"]);
+    wait_until("the policy is gone", || !pair.a.xfrm("policy list").contains("198.51.100.1"));
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_packet_without_an_sa_asks_for_one() {
-    let pair = Pair::serving(&Plan::default());
-    let monitor = Monitor::of(&pair.a);
+fn a_packet_without_an_sa_requests_one() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let monitor = Monitor::new(&pair.a);
     let back = Sa::new(&pair.b, &pair.a, 1002, &Keys::gcm());
     policies(&Sa::new(&pair.a, &pair.b, 1001, &Keys::gcm()), &back);
     let near = pair.a.udp(pair.a.inner[V4], 4321);
     for _ in 0..20 {
         near.send_to(MARKER, (pair.b.inner[V4], 99)).unwrap();
     }
-    let selector = monitor.shows(&["acquire proto esp", "sel src 10.11.0.1/32 dst 10.12.0.1/32"]);
+    let selector = monitor.await_lines(&["acquire proto esp", "sel src 10.11.0.1/32 dst 10.12.0.1/32"]);
     assert!(selector.contains("proto udp sport 4321 dport 99"), "{selector}");
     pair.a.await_counter("without_sa", 20);
 }

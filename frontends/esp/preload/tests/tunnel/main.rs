@@ -1,17 +1,18 @@
-//! Tunnels whose keys come from `ip xfrm`, between network namespaces, and with packets that the tests make themselves.
+//! Tunnels with keys from `ip xfrm`, between network namespaces, and with packets that the tests build themselves.
 //!
 //! | file | content |
 //! |---|---|
 //! | `namespace.rs`, `host.rs` | network namespaces, hosts with data paths, pairs of them |
 //! | `keys.rs` | suites, SAs and policies as `ip xfrm` takes them |
-//! | `traffic.rs`, `wire.rs` | what hosts send each other, and what is seen on the wire |
+//! | `traffic.rs`, `wire.rs` | packets between hosts, and frames seen on the wire |
 //! | `peer.rs` | the test as the other end |
 //! | `suites.rs` | tests: suites, families, sizes |
-//! | `faults.rs`, `marks.rs` | tests: what the wire does to packets, and what it says with them |
+//! | `faults.rs`, `marks.rs` | tests: faults of the wire; DSCP and ECN |
+//! | `ike.rs` | tests: messages of IKE among ESP packets |
 //! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; guards beside the routes |
-//! | `paths.rs` | tests: paths that take less |
+//! | `paths.rs` | tests: paths with a smaller MTU |
 //! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: ends of SAs; numbers; `ip xfrm` |
-//! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and rights |
+//! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and privileges |
 //! | `viewers.rs` | tests: programs at the sockets |
 
 mod commands;
@@ -19,6 +20,7 @@ mod devices;
 mod faults;
 mod guards;
 mod host;
+mod ike;
 mod keys;
 mod limits;
 mod marks;

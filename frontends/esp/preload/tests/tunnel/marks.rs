@@ -1,23 +1,23 @@
 //! DSCP and ECN across the tunnel (RFC 6040, RFC 2983).
 
+use gantry_lab::wait_until;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::host::await_that;
 use crate::keys::{Keys, V4, V6};
 use crate::peer::{Peer, udp};
 use crate::traffic::MARKER;
 use crate::wire::{self, Listener};
 
-/// Expedited forwarding, and the marks of ECN.
+/// Expedited forwarding, and the ECN marks.
 const EF: u8 = 46 << 2;
 const ECT_1: u8 = 1;
 const ECT_0: u8 = 2;
 const CE: u8 = 3;
 
-/// The classes that headers around packets of these classes have.
-fn around(more: &str, classes: &[u8]) -> Vec<u8> {
+/// Returns the outer traffic classes of packets with these inner classes.
+fn outer_classes(more: &str, classes: &[u8]) -> Vec<u8> {
     let peer = Peer::new(&Keys::gcm(), more);
-    let wire = Listener::on(&peer.pair.a.namespace, "va");
+    let wire = Listener::start(&peer.pair.a.namespace, "va");
     let host = &peer.pair.b;
     for inner in [V4, V6] {
         let program = host.udp(host.inner[inner], 0);
@@ -29,7 +29,7 @@ fn around(more: &str, classes: &[u8]) -> Vec<u8> {
                 setsockopt(&*program, sockopt::Ipv6TClass, &i32::from(*class)).unwrap();
             }
             program.send(MARKER).unwrap();
-            // In its own header each has the class that the program said.
+            // The inner header keeps the class that the program set.
             let packet = peer.receive();
             let own = if inner == V4 { packet[1] } else { packet[0] << 4 | packet[1] >> 4 };
             assert_eq!(own, *class);
@@ -44,19 +44,20 @@ fn around(more: &str, classes: &[u8]) -> Vec<u8> {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn the_class_of_a_packet_is_around_it_as_its_sa_says() {
+fn the_outer_class_follows_the_flags_of_the_sa() {
     let classes = [0, EF, EF | ECT_0, ECT_1, 8 << 2 | CE];
-    assert_eq!(around("replay-window 32", &classes), classes);
+    assert_eq!(outer_classes("replay-window 32", &classes), classes);
     let marks = classes.map(|class| class & 3);
-    assert_eq!(around("replay-window 32 extra-flag dont-encap-dscp", &classes), marks);
+    assert_eq!(outer_classes("replay-window 32 extra-flag dont-encap-dscp", &classes), marks);
     let services = classes.map(|class| class & !3);
-    assert_eq!(around("replay-window 32 flag noecn", &classes), services);
+    assert_eq!(outer_classes("replay-window 32 flag noecn", &classes), services);
 }
 
-/// The classes that packets have behind the tunnel, each with its own and that of the header around it.
-fn behind(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
+/// Returns the classes of decapsulated packets, given pairs of inner and outer class. Also returns the count of
+/// dropped ones.
+fn decapsulated_classes(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
     let peer = Peer::new(&Keys::gcm(), more);
-    let delivered = Listener::on(&peer.pair.b.namespace, "gantry0");
+    let delivered = Listener::start(&peer.pair.b.namespace, "gantry0");
     let mut classes = Vec::new();
     for (at, (own, outer)) in pairs.iter().enumerate() {
         for inner in [V4, V6] {
@@ -66,15 +67,15 @@ fn behind(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
     let end = [0xEE; 8];
     peer.send(&peer.seal(&udp(peer.inner(V4), 7, 0, &end)));
     let mut frames = Vec::new();
-    await_that("the last one arrives", || {
+    wait_until("the last one arrives", || {
         frames.extend(delivered.take());
         frames.iter().any(|frame| frame.ends_with(&end))
     });
     for at in 0..pairs.len() {
         let mut of = [0x40, 0x60].map(|version| {
             let mut frames = frames.iter();
-            let mine = frames.find(|frame| frame[0] & 0xF0 == version && frame.ends_with(&[at as u8; 8]))?;
-            Some(if version == 0x40 { mine[1] } else { mine[0] << 4 | mine[1] >> 4 })
+            let matching = frames.find(|frame| frame[0] & 0xF0 == version && frame.ends_with(&[at as u8; 8]))?;
+            Some(if version == 0x40 { matching[1] } else { matching[0] << 4 | matching[1] >> 4 })
         });
         assert_eq!(of[0], of[1], "both families of packets are treated alike");
         classes.push(of[0].take());
@@ -84,19 +85,19 @@ fn behind(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn congestion_on_the_way_is_seen_behind_the_tunnel_or_the_packet_is_dropped() {
+fn congestion_marks_are_passed_on_or_the_packet_is_dropped() {
     let pairs = [(EF, EF), (ECT_0, ECT_0 | EF), (ECT_0, CE), (ECT_1, CE), (ECT_0, ECT_1), (CE, 0), (0, CE), (EF, CE)];
     let classes = [EF, ECT_0, CE, CE, ECT_1, CE].map(Some);
     let expected = [&classes[..], &[None, None]].concat();
-    assert_eq!(behind("replay-window 32", &pairs), (expected, 4));
+    assert_eq!(decapsulated_classes("replay-window 32", &pairs), (expected, 4));
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn services_and_marks_behind_the_tunnel_are_what_the_sa_says() {
+fn classes_behind_the_tunnel_follow_the_flags_of_the_sa() {
     let pairs = [(EF | ECT_0, 8 << 2 | CE), (EF, 8 << 2), (0, EF)];
     let decapsulated = [8 << 2 | CE, 8 << 2, EF].map(Some).to_vec();
-    assert_eq!(behind("replay-window 32 flag decap-dscp", &pairs), (decapsulated, 0));
+    assert_eq!(decapsulated_classes("replay-window 32 flag decap-dscp", &pairs), (decapsulated, 0));
     let own = [EF | ECT_0, EF, 0].map(Some).to_vec();
-    assert_eq!(behind("replay-window 32 flag noecn", &pairs), (own, 0));
+    assert_eq!(decapsulated_classes("replay-window 32 flag noecn", &pairs), (own, 0));
 }

@@ -1,4 +1,4 @@
-//! Network namespaces of a test's own. They have no names: one is gone with its descriptor and the processes in it.
+//! Anonymous network namespaces. A namespace disappears with its descriptor and its processes.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -7,12 +7,11 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-/// A network namespace.
 #[derive(Debug)]
 pub(crate) struct Namespace(File);
 
 impl Namespace {
-    /// A new one, whose only device is `lo`, which is up.
+    /// Creates a namespace whose only device is `lo`, which is up.
     pub(crate) fn new() -> Self {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET).expect("root may make network namespaces");
@@ -20,12 +19,12 @@ impl Namespace {
         };
         let namespace = Self(thread::spawn(make).join().unwrap());
         namespace.ip("link set lo up");
-        // Nobody else has the addresses of its devices.
+        // Duplicate address detection is useless here.
         namespace.sysctl("ipv6/conf/default/accept_dad", "0");
         namespace
     }
 
-    /// Does something in a thread that is in the namespace. Sockets and processes that it makes stay there.
+    /// Runs `work` in a thread within the namespace. Sockets and processes that it creates stay there.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
             setns(&self.0, CloneFlags::CLONE_NEWNET).unwrap();
@@ -34,12 +33,12 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// A path that names it for as long as this process has it.
+    /// Returns a path of the namespace, valid while this process holds it.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// `ip`, with arguments between spaces; what it prints.
+    /// Runs `ip` with arguments separated by spaces. Returns the output.
     pub(crate) fn ip(&self, arguments: &str) -> String {
         let output =
             self.enter(|| Command::new("ip").args(arguments.split_whitespace()).output()).expect("ip is there");
@@ -52,7 +51,6 @@ impl Namespace {
         self.enter(|| std::fs::write(format!("/proc/sys/net/{name}"), value)).expect("the variable is there");
     }
 
-    /// The number of a device.
     pub(crate) fn index(&self, device: &str) -> u32 {
         self.enter(|| nix::net::if_::if_nametoindex(device)).expect("the device is there")
     }

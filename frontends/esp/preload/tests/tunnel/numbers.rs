@@ -1,37 +1,38 @@
-//! Numbers are used once under one key, whatever the daemon does with the SA.
+//! No sequence number is used twice under one key, regardless of the daemon's actions.
 
-use crate::host::{Pair, Plan, await_that};
+use crate::host::{Pair, Plan};
 use crate::keys::{Keys, Sa, V4, policies};
 use crate::traffic::Flow;
 use crate::wire::{self, Listener};
+use gantry_lab::wait_until;
 
-/// The value behind a word in a text, up to the next comma or space.
+/// Returns the value after a word in a text, up to the next comma or space.
 fn after<'t>(text: &'t str, word: &str) -> &'t str {
     text.split(word).nth(1).unwrap_or_else(|| panic!("{word} is not in {text}")).split([',', ' ', '\n']).next().unwrap()
 }
 
-/// Does as charon when a peer has moved: reads the numbers, deletes the SA, and adds it with these numbers.
+/// Acts like charon when a peer has moved: reads the sequence numbers, deletes the SA, and adds it with these numbers.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn an_sa_that_is_deleted_and_added_again_under_traffic_uses_no_number_twice() {
-    let pair = Pair::serving(&Plan::default());
+fn an_sa_added_again_under_traffic_repeats_no_number() {
+    let pair = Pair::with_data_paths(&Plan::default());
     let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
     there.install();
     policies(&there, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
     policies(&Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()), &there);
-    let listener = Listener::on(&pair.a.namespace, "va");
+    let listener = Listener::start(&pair.a.namespace, "va");
     let flow = Flow::start(&pair.a, &pair.b, V4);
     let get = there.delete().replace("state delete", "state get");
     for _ in 0..20 {
         let sent = pair.a.counter("sent_packets");
-        await_that("packets pass", || pair.a.counter("sent_packets") > sent + 5);
+        wait_until("packets pass", || pair.a.counter("sent_packets") > sent + 5);
         let shown = pair.a.xfrm(&get);
         let more = format!("replay-window 32 replay-oseq {}", after(&shown, "oseq "));
         pair.a.xfrm(&there.delete());
         pair.a.xfrm(&Sa { more: &more, ..there.clone() }.add());
     }
     let sent = pair.a.counter("sent_packets");
-    await_that("packets pass", || pair.a.counter("sent_packets") > sent + 5);
+    wait_until("packets pass", || pair.a.counter("sent_packets") > sent + 5);
     flow.finish();
     let mut numbers: Vec<u32> = wire::esp(&listener.finish()).iter().map(|esp| esp.number).collect();
     let count = numbers.len();

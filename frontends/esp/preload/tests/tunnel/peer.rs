@@ -1,6 +1,7 @@
-//! The test as one end of a tunnel: packets of IP that it makes, and ESP around them.
+//! The test as one end of a tunnel: it builds IP packets, and ESP around them.
 
 use std::net::IpAddr;
+use std::os::fd::AsRawFd as _;
 
 use gantry_core::Gantry;
 use gantry_protocols::Packet;
@@ -12,7 +13,7 @@ use crate::host::{Pair, Plan};
 use crate::keys::{Keys, Sa, V4, policies};
 use crate::traffic::Udp;
 
-/// A tunnel between a data path, which is `pair.b`, and the test, which is at the address of `pair.a`.
+/// A tunnel between a data path, which is `pair.b`, and the test, which has the address of `pair.a`.
 pub(crate) struct Peer {
     pub(crate) pair: Pair,
     socket: Udp,
@@ -20,19 +21,23 @@ pub(crate) struct Peer {
     arriving: Inbound,
 }
 
-/// The SPI of what the test sends, and that of what it gets.
-pub(crate) const THERE: u32 = 0x2001;
-pub(crate) const BACK: u32 = 0x2002;
+/// The SPIs of packets that the test sends, and of those that it receives.
+pub(crate) const OUTBOUND_SPI: u32 = 0x2001;
+pub(crate) const INBOUND_SPI: u32 = 0x2002;
 
 impl Peer {
     pub(crate) fn new(keys: &Keys, more: &str) -> Self {
-        let mut pair = Pair::joined();
-        pair.b.serve(&Plan::default());
+        Self::with_queues(keys, more, 1)
+    }
+
+    pub(crate) fn with_queues(keys: &Keys, more: &str, queues: usize) -> Self {
+        let mut pair = Pair::linked();
+        pair.b.serve(&Plan { queues, ..Plan::default() });
         let socket = pair.a.udp(pair.a.outer[V4], 4500);
         socket.connect((pair.b.outer[V4], 4500)).unwrap();
-        let others = keys.others();
-        let there = Sa { more, ..Sa::new(&pair.a, &pair.b, THERE, keys) };
-        let back = Sa { more, ..Sa::new(&pair.b, &pair.a, BACK, &others) };
+        let others = keys.with_other_keys();
+        let there = Sa { more, ..Sa::new(&pair.a, &pair.b, OUTBOUND_SPI, keys) };
+        let back = Sa { more, ..Sa::new(&pair.b, &pair.a, INBOUND_SPI, &others) };
         pair.b.xfrm(&there.add());
         pair.b.xfrm(&back.add());
         policies(&back, &there);
@@ -41,14 +46,14 @@ impl Peer {
         Self { pair, socket, out, arriving }
     }
 
-    /// The addresses inside the tunnel: that of the test, and that of the other end.
+    /// Returns the inner addresses of the test, and of the other end.
     pub(crate) fn inner(&self, family: usize) -> (IpAddr, IpAddr) {
         (self.pair.a.inner[family], self.pair.b.inner[family])
     }
 
-    /// A packet of IP in one of ESP, as it is on the wire in UDP.
+    /// Seals an IP packet. Returns the ESP packet, as it is sent in UDP.
     pub(crate) fn seal(&self, packet: &[u8]) -> Vec<u8> {
-        let (head, tail) = self.out.growth(packet.len());
+        let (head, tail) = self.out.overhead(packet.len());
         let mut buffer = vec![0; head + packet.len() + tail];
         buffer[head..head + packet.len()].copy_from_slice(packet);
         let mut packet = Packet::new(&mut buffer, head..head + packet.len());
@@ -56,28 +61,34 @@ impl Peer {
         packet.data().to_vec()
     }
 
-    /// Sends a datagram from the port of ESP to that of the other end.
+    /// Sends a datagram from the ESP port to that of the other end.
     pub(crate) fn send(&self, datagram: &[u8]) {
         self.socket.send(datagram).unwrap();
     }
 
-    /// Sends one whose header has a traffic class.
+    /// Returns the descriptor of the socket from which the test sends.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.socket.as_raw_fd()
+    }
+
+    /// Sends a datagram with a traffic class in its header.
     pub(crate) fn send_as(&self, class: u8, datagram: &[u8]) {
         setsockopt(&*self.socket, sockopt::Ipv4Tos, &class.into()).unwrap();
         self.send(datagram);
         setsockopt(&*self.socket, sockopt::Ipv4Tos, &0).unwrap();
     }
 
-    /// The packet of IP in the next datagram that comes.
+    /// Returns the IP packet in the next datagram.
     pub(crate) fn receive(&self) -> Vec<u8> {
         let mut buffer = vec![0; 1 << 16];
-        let length = self.socket.recv(&mut buffer).expect("a packet comes");
+        let length = self.socket.recv(&mut buffer).expect("a packet arrives");
         let mut packet = Packet::new(&mut buffer, 0..length);
-        self.arriving.open(&mut packet).expect("it is authentic");
+        self.arriving.open(&mut packet).expect("the packet is authentic");
         packet.data().to_vec()
     }
 
-    /// The counters of the data path that are not zero, but those of what passed, and of what the stack has to say to each device.
+    /// Returns the nonzero counters of the data path, except those of passed packets, and of packets that every stack sends to a
+    /// new device.
     pub(crate) fn counted(&self) -> Vec<(String, u64)> {
         let status = self.pair.b.status();
         let all = status["counters"].as_object().unwrap();
@@ -87,14 +98,14 @@ impl Peer {
     }
 }
 
-/// A datagram of UDP in a packet of IPv4 or IPv6, with a traffic class.
+/// Builds a UDP datagram in an IPv4 or IPv6 packet, with a traffic class.
 pub(crate) fn udp((from, to): (IpAddr, IpAddr), port: u16, class: u8, payload: &[u8]) -> Vec<u8> {
     let ports = [4000_u16.to_be_bytes(), port.to_be_bytes()].concat();
     let length = (8 + payload.len()) as u16;
     let mut datagram = [&ports[..], &length.to_be_bytes(), &[0, 0], payload].concat();
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            // A checksum of zero says that there is none (RFC 768).
+            // Zero means that there is no checksum (RFC 768).
             let total = (20 + length).to_be_bytes();
             let mut header = vec![0x45, class, total[0], total[1], 0, 7, 0, 0, 64, 17, 0, 0];
             header.extend([from.octets(), to.octets()].concat());
@@ -111,7 +122,7 @@ pub(crate) fn udp((from, to): (IpAddr, IpAddr), port: u16, class: u8, payload: &
             let header = [0x60 | class >> 4, class << 4, 0, 0, high, low, 17, 64];
             [&header[..], &addresses, &datagram].concat()
         }
-        _ => panic!("{from} and {to} are of two families"),
+        _ => panic!("{from} and {to} are of different families"),
     }
 }
 
@@ -124,9 +135,9 @@ fn checksum(bytes: &[u8]) -> [u8; 2] {
 }
 
 fn outbound(gantry: &Gantry, keys: &Keys) -> Outbound {
-    Association::new(THERE, keys.suite, &keys.key, &keys.integrity_key).outbound(gantry).unwrap()
+    Association::new(OUTBOUND_SPI, keys.suite, &keys.key, &keys.integrity_key).outbound(gantry).unwrap()
 }
 
 fn inbound(gantry: &Gantry, keys: &Keys) -> Inbound {
-    Association::new(BACK, keys.suite, &keys.key, &keys.integrity_key).inbound(gantry).unwrap()
+    Association::new(INBOUND_SPI, keys.suite, &keys.key, &keys.integrity_key).inbound(gantry).unwrap()
 }

@@ -1,44 +1,46 @@
-//! What a policy protects never leaves in clear: before, while and after there are SAs, policies and a data path.
+//! Packets protected by a policy never leave in clear: before, while and after there are SAs, policies and a data path.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
+use gantry_lab::wait_until;
 use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 
-use crate::host::{Host, Pair, Plan, await_that};
+use crate::host::{Host, Pair, Plan};
 use crate::keys::{Keys, Sa, V4, V6, install, policies};
 use crate::namespace::Namespace;
 use crate::traffic::{Flow, MARKER, Udp, datagrams};
 use crate::wire::{self, Listener};
 
-/// Networks that leave through the tunnel or not at all.
+/// Networks to which packets leave through the tunnel or not at all.
 pub(crate) const PROTECTED: [&str; 2] = ["10.12.0.0/16", "fd12::/64"];
 
-/// Somebody who listens at both ends of the link.
+/// Listeners at both ends of the link.
 pub(crate) struct Wire([Listener; 2]);
 
 impl Wire {
-    pub(crate) fn of(pair: &Pair) -> Self {
-        Self([&pair.a, &pair.b].map(|host| Listener::on(&host.namespace, host.device)))
+    pub(crate) fn new(pair: &Pair) -> Self {
+        Self([&pair.a, &pair.b].map(|host| Listener::start(&host.namespace, host.device)))
     }
 
-    /// Panics if anything was in clear; how many frames of ESP there were. Where the machine is busy, packets share one (segmentation offload).
-    pub(crate) fn sealed(self) -> usize {
-        let [near, far] = self.0.map(|listener| wire::sealed(&listener.finish()));
+    /// Panics if any frame was in clear. Returns the number of ESP frames, which is lower on a busy machine, where packets share frames
+    /// (segmentation offload).
+    pub(crate) fn count_sealed(self) -> usize {
+        let [near, far] = self.0.map(|listener| wire::count_sealed(&listener.finish()));
         near.max(far)
     }
 
-    /// Whether something was in clear, at either end.
-    fn has_clear(&self) -> bool {
+    /// Returns whether a frame was in clear, at either end.
+    fn has_plaintext(&self) -> bool {
         let clear = |frame: &Vec<u8>| frame.windows(MARKER.len()).any(|part| part == MARKER);
         self.0.iter().any(|listener| listener.take().iter().any(clear))
     }
 }
 
-/// Sends to the other end's inner addresses in every way that programs know. What the host says to it does not matter.
+/// Sends to the other end's inner addresses in every way that programs can. Ignores errors.
 pub(crate) fn try_everything(host: &Host, to: &Host) {
     for family in [V4, V6] {
         let far = (to.inner[family], 9);
@@ -47,11 +49,11 @@ pub(crate) fn try_everything(host: &Host, to: &Host) {
             let _ = socket.connect(far).and_then(|()| socket.send(MARKER));
         };
         send(&host.udp_unbound(family));
-        // By the device to the other, whatever rules and routes say.
+        // Sends on the device to the other host, regardless of rules and routes.
         let bound = host.udp_unbound(family);
         setsockopt(&*bound, sockopt::BindToDevice, &host.device.into()).unwrap();
         send(&bound);
-        by_index(&host.udp_unbound(family), far.into(), host.namespace.index(host.device));
+        send_on_device(&host.udp_unbound(family), far.into(), host.namespace.index(host.device));
         host.ping(&format!("-W 0.05 -I {}", host.device), to.inner[family]);
         for address in [host.inner[family], host.outer[family]] {
             send(&host.udp(address, 0));
@@ -62,8 +64,8 @@ pub(crate) fn try_everything(host: &Host, to: &Host) {
     }
 }
 
-/// Sends one datagram by a device (IP_PKTINFO, IPV6_PKTINFO).
-fn by_index(socket: &UdpSocket, to: SocketAddr, index: u32) {
+/// Sends one datagram on a given device (IP_PKTINFO, IPV6_PKTINFO).
+fn send_on_device(socket: &UdpSocket, to: SocketAddr, index: u32) {
     let message = [IoSlice::new(MARKER)];
     let address = SockaddrStorage::from(to);
     let v4 = libc::in_pktinfo {
@@ -78,62 +80,62 @@ fn by_index(socket: &UdpSocket, to: SocketAddr, index: u32) {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_is_protected_stays_before_there_is_any_policy() {
-    let mut pair = Pair::joined();
-    let wire = Wire::of(&pair);
+fn protected_packets_do_not_leave_before_there_is_a_policy() {
+    let mut pair = Pair::linked();
+    let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    await_that("it passes without a data path", || wire.has_clear());
+    wait_until("packets pass without a data path", || wire.has_plaintext());
     pair.a.serve(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    assert_eq!(wire.sealed(), 0);
-    await_that("packets are refused", || pair.a.counter("unprotected") > 1);
-    // What is not protected passes as ever.
+    assert_eq!(wire.count_sealed(), 0);
+    wait_until("packets are refused", || pair.a.counter("unprotected") > 1);
+    // Unprotected packets pass as usual.
     pair.a.pings(1, "", pair.b.outer[V4]);
     pair.a.pings(1, "", pair.b.outer[V6]);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_policy_without_an_sa_lets_nothing_out() {
-    let pair = Pair::serving(&Plan::default());
-    let wire = Wire::of(&pair);
+fn a_policy_without_an_sa_lets_no_packet_leave() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let wire = Wire::new(&pair);
     let keys = Keys::gcm();
     let (there, back) = (Sa::new(&pair.a, &pair.b, 1, &keys), Sa::new(&pair.b, &pair.a, 2, &keys));
     policies(&there, &back);
     try_everything(&pair.a, &pair.b);
-    assert_eq!(wire.sealed(), 0);
-    await_that("packets wait for an SA", || pair.a.counter("without_sa") > 0);
+    assert_eq!(wire.count_sealed(), 0);
+    wait_until("packets wait for an SA", || pair.a.counter("without_sa") > 0);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn an_sa_that_is_deleted_under_traffic_stops_it() {
-    let pair = Pair::tied(&Plan::default());
-    let wire = Wire::of(&pair);
+fn deleting_an_sa_under_traffic_stops_the_traffic() {
+    let pair = Pair::with_tunnel(&Plan::default());
+    let wire = Wire::new(&pair);
     let flows = [Flow::start(&pair.a, &pair.b, V4), Flow::start(&pair.b, &pair.a, V6)];
-    await_that("packets pass", || pair.b.counter("received_packets") > 20 && pair.a.counter("received_packets") > 20);
+    wait_until("packets pass", || pair.b.counter("received_packets") > 20 && pair.a.counter("received_packets") > 20);
     pair.a.xfrm("state flush");
-    await_that("packets stay", || pair.a.counter("without_sa") > 20);
-    await_that("what comes by an SA that is gone is dropped", || pair.a.counter("unknown_spi") > 0);
+    wait_until("packets are held back", || pair.a.counter("without_sa") > 20);
+    wait_until("packets of the deleted SA are dropped", || pair.a.counter("unknown_spi") > 0);
     pair.b.xfrm("state flush");
-    await_that("packets stay", || pair.b.counter("without_sa") > 20);
+    wait_until("packets are held back", || pair.b.counter("without_sa") > 20);
     for (sent, got) in flows.map(Flow::finish) {
         assert!((20..sent as usize).contains(&got.len()), "{} of {sent}", got.len());
     }
-    assert!(wire.sealed() > 4);
+    assert!(wire.count_sealed() > 4);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_rekey_under_traffic_loses_no_packet() {
     for outer in [V4, V6] {
-        let pair = Pair::serving(&Plan::default());
-        let wire = Wire::of(&pair);
+        let pair = Pair::with_data_paths(&Plan::default());
+        let wire = Wire::new(&pair);
         let sas = |round: u32| {
             let keys = Keys::gcm();
             let there = Sa { outer, ..Sa::new(&pair.a, &pair.b, 0x3001 + 2 * round, &keys) };
-            [there, Sa { outer, ..Sa::new(&pair.b, &pair.a, 0x3002 + 2 * round, &keys.others()) }]
+            [there, Sa { outer, ..Sa::new(&pair.b, &pair.a, 0x3002 + 2 * round, &keys.with_other_keys()) }]
         };
         let mut current = sas(0);
         current.iter().for_each(Sa::install);
@@ -149,7 +151,7 @@ fn a_rekey_under_traffic_loses_no_packet() {
             let next = sas(round);
             next.iter().for_each(Sa::install);
             for sa in &next {
-                await_that("the new SA is at work", || {
+                wait_until("the new SA is in use", || {
                     let status = sa.to.status();
                     let mut all = status["sas"].as_array().unwrap().iter();
                     let spi = format!("{:#010x}", sa.spi);
@@ -160,7 +162,7 @@ fn a_rekey_under_traffic_loses_no_packet() {
             current = next;
         }
         flows.into_iter().for_each(Flow::assert_whole);
-        assert!(wire.sealed() > 20);
+        assert!(wire.count_sealed() > 20);
         for host in [&pair.a, &pair.b] {
             assert_eq!(host.counter("without_sa") + host.counter("unknown_spi") + host.counter("replayed"), 0);
         }
@@ -169,33 +171,34 @@ fn a_rekey_under_traffic_loses_no_packet() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_data_path_that_is_killed_leaves_no_way_past_it() {
+fn a_killed_data_path_leaves_no_way_around_the_tunnel() {
     let keys = Keys::gcm();
-    let mut pair = Pair::tied(&Plan::default());
-    let wire = Wire::of(&pair);
+    let mut pair = Pair::with_tunnel(&Plan::default());
+    let wire = Wire::new(&pair);
     let flow = Flow::start(&pair.a, &pair.b, V4);
-    await_that("packets pass", || pair.b.counter("received_packets") > 20);
+    wait_until("packets pass", || pair.b.counter("received_packets") > 20);
     pair.a.kill();
     try_everything(&pair.a, &pair.b);
     pair.a.serve(&Plan::default());
     try_everything(&pair.a, &pair.b);
-    let (there, back) = (Sa::new(&pair.a, &pair.b, 0x4001, &keys), Sa::new(&pair.b, &pair.a, 0x4002, &keys.others()));
+    let (there, back) =
+        (Sa::new(&pair.a, &pair.b, 0x4001, &keys), Sa::new(&pair.b, &pair.a, 0x4002, &keys.with_other_keys()));
     policies(&there, &back);
     try_everything(&pair.a, &pair.b);
     let before = pair.b.counter("received_packets");
     install(&[&there, &back]);
-    await_that("packets pass again", || pair.b.counter("received_packets") > before + 20);
+    wait_until("packets pass again", || pair.b.counter("received_packets") > before + 20);
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
     flow.finish();
-    assert!(wire.sealed() > 4);
+    assert!(wire.count_sealed() > 4);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn what_a_data_path_left_is_cleared_on_request() {
-    let mut pair = Pair::tied(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
+fn leftovers_of_a_data_path_are_cleared_on_request() {
+    let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     pair.a.kill();
-    // What others have set stays.
+    // Settings of other programs stay.
     pair.a.namespace.ip("rule add priority 199 lookup 77");
     pair.a.namespace.ip("route add 10.99.0.0/16 dev va table 77");
     assert!(pair.a.namespace.enter(gantry_esp::clear).unwrap() > 0);
@@ -208,23 +211,24 @@ fn what_a_data_path_left_is_cleared_on_request() {
     assert!(pair.a.namespace.ip("route show table 77").contains("10.99.0.0/16"));
     assert!(!pair.a.run("nft", "list table inet gantry_esp").status.success());
     assert_eq!(pair.a.namespace.enter(gantry_esp::clear).unwrap(), 0);
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    await_that("packets pass as without a data path", || wire.has_clear());
+    wait_until("packets pass as without a data path", || wire.has_plaintext());
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn routes_of_others_lead_nothing_past_the_tunnel() {
-    let pair = Pair::serving(&Plan::default());
-    let wire = Wire::of(&pair);
+fn routes_of_other_programs_do_not_bypass_the_tunnel() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let wire = Wire::new(&pair);
     let keys = Keys::gcm();
-    let (there, back) = (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.others()));
+    let (there, back) =
+        (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.with_other_keys()));
     policies(&there, &back);
     policies(&back, &there);
     let ip = |arguments: &str| pair.a.namespace.ip(arguments);
     for (family, far) in [("-4", pair.b.inner[V4]), ("-6", pair.b.inner[V6])] {
-        // What charon sets with install_routes, and what an operator may set.
+        // Routes that charon sets with install_routes, and routes that an operator may set.
         ip(&format!("{family} rule add priority 220 lookup 220"));
         ip(&format!("{family} route add {far} dev va table 220"));
         ip(&format!("{family} route add {far} dev va metric 1"));
@@ -233,11 +237,11 @@ fn routes_of_others_lead_nothing_past_the_tunnel() {
     install(&[&there, &back]);
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
-    assert!(wire.sealed() >= 4);
+    assert!(wire.count_sealed() >= 4);
 }
 
-/// Gives a host another one behind it, which has no data path and is 10.13.0.5.
-fn behind(host: &Host) -> Namespace {
+/// Adds a host behind another one. It has no data path, and the address 10.13.0.5.
+fn host_behind(host: &Host) -> Namespace {
     let other = Namespace::new();
     host.namespace.join("vh", &other, "vg");
     host.namespace.ip("address add 10.13.0.1/24 dev vh");
@@ -249,22 +253,23 @@ fn behind(host: &Host) -> Namespace {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn packets_of_hosts_behind_take_the_tunnel_or_stay() {
-    let pair = Pair::serving(&Plan::default());
-    let other = behind(&pair.a);
+fn forwarded_packets_take_the_tunnel_or_are_dropped() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let other = host_behind(&pair.a);
     let keys = Keys::gcm();
-    let (there, back) = (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.others()));
+    let (there, back) =
+        (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.with_other_keys()));
     let far = pair.b.inner[V4];
     let (out, arriving) = (format!("src 10.13.0.0/24 dst {far}/32"), format!("src {far}/32 dst 10.13.0.0/24"));
     for host in [&pair.a, &pair.b] {
         let (out_sa, in_sa) = if std::ptr::eq(host, &raw const pair.a) { (&there, &back) } else { (&back, &there) };
         let (out, arriving) = if std::ptr::eq(host, &raw const pair.a) { (&out, &arriving) } else { (&arriving, &out) };
         host.xfrm(&format!("policy add {out} dir out {}", out_sa.template()));
-        // What is forwarded has a policy of its own.
+        // Forwarded packets need a policy of their own.
         let direction = if std::ptr::eq(host, &raw const pair.a) { "fwd" } else { "in" };
         host.xfrm(&format!("policy add {arriving} dir {direction} {}", in_sa.template()));
     }
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     let program = Udp(other.enter(|| UdpSocket::bind("10.13.0.5:0")).unwrap());
     let server = pair.b.udp(far, 0);
     program.connect(server.local_addr().unwrap()).unwrap();
@@ -281,28 +286,28 @@ fn packets_of_hosts_behind_take_the_tunnel_or_stay() {
     pair.a.xfrm("state flush");
     program.send(MARKER).unwrap();
     pair.a.await_counter("without_sa", 2);
-    assert_eq!(wire.sealed(), 2);
+    assert_eq!(wire.count_sealed(), 2);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn packets_pass_as_ever_when_their_policy_is_deleted() {
-    let pair = Pair::tied(&Plan::default());
+fn packets_pass_in_clear_when_their_policy_is_deleted() {
+    let pair = Pair::with_tunnel(&Plan::default());
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     for host in [&pair.a, &pair.b] {
         host.xfrm("policy flush");
     }
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
-    await_that("they are in clear", || wire.has_clear());
+    wait_until("packets are in clear", || wire.has_plaintext());
     pair.a.await_counter("sent_packets", 1);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_policy_without_template_lets_pass_what_it_says_and_no_more() {
-    let mut pair = Pair::tied(&Plan::default());
+fn a_policy_without_template_lets_only_its_own_packets_pass() {
+    let mut pair = Pair::with_tunnel(&Plan::default());
     let (near, far) = (pair.a.inner[V4], pair.b.inner[V4]);
     let selector = format!("src {near}/32 dst {far}/32 proto udp dport 5353");
     pair.a.xfrm(&format!("policy add {selector} dir out priority 0"));
@@ -310,37 +315,41 @@ fn a_policy_without_template_lets_pass_what_it_says_and_no_more() {
     let [open, closed] = [5353, 5354].map(|port| pair.b.udp(far, port));
     let mut buffer = [0; 64];
     let mut send = |to: &UdpSocket, is_clear: bool| {
-        let wire = Wire::of(&pair);
+        let wire = Wire::new(&pair);
         program.send_to(MARKER, to.local_addr().unwrap()).unwrap();
         assert_eq!(to.recv(&mut buffer).unwrap(), MARKER.len());
-        if is_clear { await_that("it is in clear", || wire.has_clear()) } else { assert_eq!(wire.sealed(), 1) }
+        if is_clear {
+            wait_until("the packet is in clear", || wire.has_plaintext());
+        } else {
+            assert_eq!(wire.count_sealed(), 1);
+        }
     };
     send(&closed, false);
     send(&open, true);
-    // One that comes behind the policy of the tunnel lets nothing pass.
+    // A pass policy behind that of the tunnel lets no packet pass.
     pair.a.xfrm(&format!("policy delete {selector} dir out"));
     send(&open, false);
     pair.a.xfrm(&format!("policy add {selector} dir out priority 10"));
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
     program.send_to(MARKER, open.local_addr().unwrap()).unwrap();
-    assert!(wire.sealed() > 0);
-    // The one that lets pass is gone with its data path, as soon as there is another one.
+    assert!(wire.count_sealed() > 0);
+    // A pass policy ends when the next data path starts.
     pair.a.xfrm(&format!("policy update {selector} dir out priority 0"));
     pair.a.kill();
     pair.a.serve(&Plan::default());
-    let wire = Wire::of(&pair);
+    let wire = Wire::new(&pair);
     let _ = program.send_to(MARKER, open.local_addr().unwrap());
-    assert_eq!(wire.sealed(), 0);
+    assert_eq!(wire.count_sealed(), 0);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_stream_goes_on_when_the_data_path_is_restarted() {
-    let mut pair = Pair::tied(&Plan::default());
-    let wire = Wire::of(&pair);
+fn a_stream_continues_when_the_data_path_is_restarted() {
+    let mut pair = Pair::with_tunnel(&Plan::default());
+    let wire = Wire::new(&pair);
     let keys = Keys::gcm();
-    // The host that does not change is looked at first, since a stream has both.
+    // Borrows both hosts separately: the stream uses both, and one data path is restarted.
     let Pair { a, b } = &mut pair;
     let far = b.inner[V4];
     let listener = b.namespace.enter(|| std::net::TcpListener::bind((far, 0))).unwrap();
@@ -357,9 +366,9 @@ fn a_stream_goes_on_when_the_data_path_is_restarted() {
     assert_eq!(echo(1).unwrap(), [1; 100]);
     a.kill();
     a.serve(&Plan::default());
-    let (there, back) = (Sa::new(a, b, 0x5001, &keys), Sa::new(b, a, 0x5002, &keys.others()));
+    let (there, back) = (Sa::new(a, b, 0x5001, &keys), Sa::new(b, a, 0x5002, &keys.with_other_keys()));
     policies(&there, &back);
     install(&[&there, &back]);
     assert_eq!(echo(2).unwrap(), [2; 100]);
-    assert!(wire.sealed() > 4);
+    assert!(wire.count_sealed() > 4);
 }

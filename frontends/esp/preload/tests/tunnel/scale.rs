@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
+use gantry_lab::wait_until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::host::{Host, Pair, Plan, await_that};
+use crate::host::{Host, Pair, Plan};
 use crate::keys::{Keys, Sa, V4, V6};
 use crate::traffic::{Flow, datagrams, stream};
 
-/// The address behind the tunnel that the SA of a number is for.
+/// Returns the address behind the tunnel that belongs to SA `number`.
 fn address(number: u32) -> String {
     format!("10.12.{}.{}", 1 + number / 256, number % 256)
 }
 
-/// Has `b` be all of these addresses, and each be reached by an SA of its own.
-fn tie_many(pair: &Pair, count: u32) {
+/// Gives `b` all of these addresses, each reached through an SA of its own.
+fn add_many_tunnels(pair: &Pair, count: u32) {
     pair.b.namespace.ip("route add local 10.12.0.0/16 dev lo");
     let (mut near, mut far) = (String::new(), String::new());
     for number in 0..count {
@@ -28,14 +29,14 @@ fn tie_many(pair: &Pair, count: u32) {
     pair.a.xfrm_batch(&near);
 }
 
-/// Sends one datagram to each address, and looks that each arrives.
+/// Sends one datagram to each address, and asserts that all arrive.
 fn send_to_each(pair: &Pair, count: u32) {
     let near = pair.a.udp(pair.a.inner[V4], 0);
     let far = pair.b.udp([0; 4].into(), 0);
     let port = far.local_addr().unwrap().port();
     let mut got = vec![false; count as usize];
     let mut buffer = [0; 8];
-    // Rounds that the buffers of sockets and devices hold.
+    // Each round fits the buffers of sockets and devices.
     for from in (0..count).step_by(100) {
         let round = from..count.min(from + 100);
         for number in round.clone() {
@@ -44,7 +45,7 @@ fn send_to_each(pair: &Pair, count: u32) {
         for _ in round {
             far.recv(&mut buffer).unwrap();
             let number = u32::from_be_bytes(*buffer.first_chunk().unwrap());
-            assert!(!std::mem::replace(&mut got[number as usize], true), "{number} came twice");
+            assert!(!std::mem::replace(&mut got[number as usize], true), "{number} arrived twice");
         }
     }
 }
@@ -55,14 +56,14 @@ fn batches(host: &Host, side: &str) -> (u64, u64) {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn each_of_many_sas_carries_what_is_its_own() {
+fn each_of_many_sas_carries_its_own_packets() {
     for count in [1, 10, 1000] {
-        let pair = Pair::serving(&Plan::default());
-        tie_many(&pair, count);
+        let pair = Pair::with_data_paths(&Plan::default());
+        add_many_tunnels(&pair, count);
         send_to_each(&pair, count);
         send_to_each(&pair, count);
         for host in [&pair.a, &pair.b] {
-            await_that("each SA has counted its packets", || {
+            wait_until("each SA has counted its packets", || {
                 let status = host.status();
                 let sas = status["sas"].as_array().unwrap();
                 sas.len() == count as usize && sas.iter().all(|sa| sa["packets"] == 2)
@@ -71,8 +72,8 @@ fn each_of_many_sas_carries_what_is_its_own() {
     }
 }
 
-/// Whether each thread of the data path is stopped. A signal to stop reaches threads one after another.
-fn stands_still(host: &Host) -> bool {
+/// Returns whether all threads of the data path are stopped. A stop signal reaches threads one after another.
+fn is_stopped(host: &Host) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{}/task", host.process())).unwrap();
     let stat = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("stat")).unwrap();
     threads.map(|thread| stat(thread.unwrap())).all(|stat| stat.contains(") T "))
@@ -80,19 +81,19 @@ fn stands_still(host: &Host) -> bool {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn packets_of_many_sas_are_one_batch() {
-    let pair = Pair::serving(&Plan::default());
-    tie_many(&pair, 100);
+fn packets_of_many_sas_share_a_batch() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    add_many_tunnels(&pair, 100);
     let near = pair.a.udp(pair.a.inner[V4], 0);
-    // What comes while the data path does something else waits for it, and is taken together.
+    // Packets that arrive while the data path is stopped are taken together.
     let signal = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
-    // One thread takes 256 packets in a pass, the other eight datagrams.
+    // The sending thread takes 256 packets in a pass, the receiving thread eight datagrams.
     for (host, side, most) in [(&pair.a, "sent", 2), (&pair.b, "received", 14)] {
         let before = batches(host, side);
         let sent = pair.a.counter("sent_packets");
         let arrived = pair.b.counter("received_packets");
         signal(host, Signal::SIGSTOP);
-        await_that("every thread stands still", || stands_still(host));
+        wait_until("every thread is stopped", || is_stopped(host));
         for number in 0..100 {
             near.send_to(b"batch", (address(number).as_str(), 9)).unwrap();
         }
@@ -100,19 +101,19 @@ fn packets_of_many_sas_are_one_batch() {
             pair.a.await_counter("sent_packets", sent + 100);
         }
         signal(host, Signal::SIGCONT);
-        await_that("all are counted", || batches(host, side).0 == before.0 + 100);
+        wait_until("all are counted", || batches(host, side).0 == before.0 + 100);
         let count = batches(host, side).1 - before.1;
         assert!(count <= most, "{side}: 100 packets in {count} batches");
-        // The next round counts no packet of this one.
+        // Keeps packets of this round out of the next one's count.
         pair.b.await_counter("received_packets", arrived + 100);
     }
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn two_queues_share_the_sas_and_keep_the_order_of_each() {
-    let pair = Pair::serving(&Plan { queues: 2, ..Plan::default() });
-    pair.tie(&Keys::gcm(), V4, "replay-window 128");
+fn two_queues_share_sas_and_keep_their_order() {
+    let pair = Pair::with_data_paths(&Plan { queues: 2, ..Plan::default() });
+    pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128");
     let flows: Vec<Flow> = (0..4)
         .flat_map(|at| {
             let inner = [V4, V6][at % 2];
@@ -127,7 +128,7 @@ fn two_queues_share_the_sas_and_keep_the_order_of_each() {
     std::thread::sleep(Duration::from_millis(100));
     flows.into_iter().for_each(Flow::assert_whole);
     assert_eq!(pair.a.counter("replayed") + pair.b.counter("replayed"), 0);
-    pair.untie();
-    tie_many(&pair, 200);
+    pair.remove_tunnel();
+    add_many_tunnels(&pair, 200);
     send_to_each(&pair, 200);
 }

@@ -1,4 +1,4 @@
-//! Tunnels of every suite and family, and what they carry.
+//! Tunnels of every suite and address family, and their traffic.
 
 use crate::host::{Pair, Plan};
 use crate::keys::{Keys, V4, V6, suites};
@@ -7,21 +7,21 @@ use crate::wire::{self, Listener};
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn every_suite_carries_packets_of_both_families_in_both() {
-    let pair = Pair::serving(&Plan::default());
+fn every_suite_carries_ipv4_and_ipv6_over_ipv4_and_ipv6() {
+    let pair = Pair::with_data_paths(&Plan::default());
     let (suites, mut count) = (suites(), 0);
     assert_eq!(suites.len(), 38);
     for keys in &suites {
         for more in ["replay-window 32", "replay-window 128 flag esn"] {
             for outer in [V4, V6] {
-                pair.tie(keys, outer, more);
+                pair.add_tunnel(keys, outer, more);
                 for inner in [V4, V6] {
                     datagrams(&pair.a, &pair.b, inner, [8, 1000].into_iter());
                 }
-                // They go through the tunnel.
+                // The packets go through the tunnel.
                 count += 4;
                 pair.a.await_counter("sent_packets", count);
-                pair.untie();
+                pair.remove_tunnel();
             }
         }
     }
@@ -30,55 +30,55 @@ fn every_suite_carries_packets_of_both_families_in_both() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn streams_and_echoes_arrive_whole() {
-    let pair = Pair::serving(&Plan::default());
-    let wire = [Listener::on(&pair.a.namespace, "va"), Listener::on(&pair.b.namespace, "vb")];
+    let pair = Pair::with_data_paths(&Plan::default());
+    let wire = [Listener::start(&pair.a.namespace, "va"), Listener::start(&pair.b.namespace, "vb")];
     let bytes = 4 << 20;
     for outer in [V4, V6] {
-        pair.tie(&Keys::gcm(), outer, "replay-window 128");
+        pair.add_tunnel(&Keys::gcm(), outer, "replay-window 128");
         for inner in [V4, V6] {
             stream(&pair.a, &pair.b, inner, bytes);
             stream(&pair.b, &pair.a, inner, bytes);
             pair.a.pings(20, "-s 1000", pair.b.inner[inner]);
             pair.b.pings(20, "-s 16", pair.a.inner[inner]);
         }
-        pair.untie();
+        pair.remove_tunnel();
     }
-    // Segments of one stream go to the devices, and out of the socket, together.
+    // Segments of a stream go to the devices, and out of the socket, together.
     let [packets, batches] = ["sent_packets", "sent_batches"].map(|name| pair.a.counter(name));
     assert!(packets > 2 * batches, "{packets} packets in {batches} batches");
     for wire in wire {
-        assert!(wire::sealed(&wire.finish()) > 0);
+        assert!(wire::count_sealed(&wire.finish()) > 0);
     }
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn datagrams_of_every_size_arrive() {
-    let pair = Pair::serving(&Plan::default());
+    let pair = Pair::with_data_paths(&Plan::default());
     for (outer, headers) in [(V4, [28, 48]), (V6, [28, 48])] {
-        pair.tie(&Keys::gcm(), outer, "replay-window 128");
+        pair.add_tunnel(&Keys::gcm(), outer, "replay-window 128");
         for (inner, headers) in [V4, V6].into_iter().zip(headers) {
-            // All sizes of packets from 64 bytes to what the device takes.
+            // All packet sizes from 64 bytes to the MTU of the device.
             datagrams(&pair.a, &pair.b, inner, 64 - headers.min(64)..=1400 - headers);
         }
-        pair.untie();
+        pair.remove_tunnel();
     }
     assert_eq!(pair.a.counter("fragmented") + pair.a.counter("too_long"), 0);
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn devices_that_do_not_segment_get_single_packets() {
-    let pair = Pair::tied(&Plan::default());
+fn devices_without_segmentation_get_single_packets() {
+    let pair = Pair::with_tunnel(&Plan::default());
     for host in [&pair.a, &pair.b] {
         host.namespace.ip(&format!("link set {} gso_max_segs 1", host.device));
     }
-    let wire = Listener::on(&pair.a.namespace, "va");
+    let wire = Listener::start(&pair.a.namespace, "va");
     for inner in [V4, V6] {
         stream(&pair.a, &pair.b, inner, 2 << 20);
         stream(&pair.b, &pair.a, inner, 2 << 20);
     }
     let frames = wire.finish();
-    assert!(wire::sealed(&frames) > 4000);
+    assert!(wire::count_sealed(&frames) > 4000);
     assert!(frames.iter().all(|frame| frame.len() <= 1514));
 }

@@ -1,4 +1,4 @@
-//! What hosts send each other inside the tunnel.
+//! Traffic between hosts inside the tunnel.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,17 +13,17 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::host::{Host, PATIENCE};
 
-/// Every eight bytes of payload have it, so that the wire can be searched for it.
+/// A marker in every 16 bytes of payload, by which packets in clear are found on the wire.
 pub(crate) const MARKER: &[u8; 8] = b"in clear";
 
-/// Payload of so many bytes, of which no two parts that a packet has are the same.
+/// Builds a payload of `bytes` bytes without repeated parts.
 pub(crate) fn payload(bytes: usize) -> Vec<u8> {
     let blocks = (0_u64..).flat_map(|at| [*MARKER, at.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()].concat());
     blocks.take(bytes).collect()
 }
 
-/// A socket of UDP with a timeout. A process that was stopped and goes on finds a read with a timeout interrupted
-/// (signal(7)): it begins again.
+/// A UDP socket with a timeout. A read with a timeout is interrupted when a stopped process continues (signal(7)); it
+/// is then repeated.
 pub(crate) struct Udp(pub(crate) UdpSocket);
 
 impl Udp {
@@ -50,35 +50,35 @@ impl Deref for Udp {
 }
 
 impl Host {
-    /// A socket of UDP, bound to an address of the host and a port; 0 is any.
+    /// Opens a UDP socket, bound to an address of the host and a port; 0 is any.
     pub(crate) fn udp(&self, address: IpAddr, port: u16) -> Udp {
         let socket = self.namespace.enter(|| UdpSocket::bind((address, port))).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Udp(socket)
     }
 
-    /// A socket of UDP without an address, as programs have that only send.
+    /// Opens a UDP socket without an address, like programs that only send.
     pub(crate) fn udp_unbound(&self, family: usize) -> Udp {
         self.udp([Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()][family], 0)
     }
 
-    /// A program of the host's, with arguments between spaces.
+    /// Runs a program on the host, with arguments separated by spaces.
     pub(crate) fn run(&self, program: &str, arguments: &str) -> Output {
         let mut command = Command::new(program);
         command.args(arguments.split_whitespace());
         self.namespace.enter(|| command.output()).unwrap_or_else(|error| panic!("{program}: {error}"))
     }
 
-    /// Panics unless so many packets of `ping` are answered.
+    /// Panics unless `count` packets of `ping` are answered.
     pub(crate) fn pings(&self, count: usize, arguments: &str, to: IpAddr) {
         for at in 0..count {
-            // One by one: after the first answer `ping` waits for no other longer than it took.
+            // One by one: after the first answer `ping` waits for the others no longer than that one took.
             let (got, text) = self.ping(arguments, to);
             assert_eq!(got, 1, "packet {at}: {text}");
         }
     }
 
-    /// One packet of `ping`: whether it was answered, and what the program prints.
+    /// Sends one packet with `ping`. Returns the number of answers, and the output.
     pub(crate) fn ping(&self, arguments: &str, to: IpAddr) -> (usize, String) {
         let output = self.run("ping", &format!("-n -c 1 -W 5 {arguments} {to}"));
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -102,12 +102,12 @@ pub(crate) fn datagrams(from: &Host, to: &Host, inner: usize, sizes: impl Iterat
     }
 }
 
-/// Sends so many bytes by TCP, and looks at each at the other end.
+/// Sends `bytes` bytes over TCP, and compares them at the other end.
 pub(crate) fn stream(from: &Host, to: &Host, inner: usize, bytes: usize) {
     stream_while(from, to, inner, bytes, |_| {});
 }
 
-/// The same, and does something after each part of 64 KiB that was sent.
+/// Like [`stream`], and calls `each` after each part of 64 KiB.
 pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, mut each: impl FnMut(usize)) {
     let listener = to.namespace.enter(|| TcpListener::bind((to.inner[inner], 0))).unwrap();
     let address = listener.local_addr().unwrap();
@@ -119,10 +119,11 @@ pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, m
             let mut got = Vec::new();
             stream.read_to_end(&mut got).map(|_| got)
         });
-        let mut stream = from.namespace.enter(|| TcpStream::connect_timeout(&address, PATIENCE)).expect("it connects");
+        let mut stream =
+            from.namespace.enter(|| TcpStream::connect_timeout(&address, PATIENCE)).expect("the stream connects");
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         for (at, part) in sent.chunks(1 << 16).enumerate() {
-            stream.write_all(part).expect("bytes are taken");
+            stream.write_all(part).expect("bytes are accepted");
             each(at);
         }
         drop(stream);
@@ -131,7 +132,7 @@ pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, m
     });
 }
 
-/// Datagrams with a number each, from one host to another, sent all the time; which of them have come.
+/// A continuous flow of numbered datagrams from one host to another, and those that have arrived.
 pub(crate) struct Flow {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
@@ -142,7 +143,7 @@ impl Flow {
     pub(crate) fn start(from: &Host, to: &Host, inner: usize) -> Self {
         let (near, far) = (from.udp(from.inner[inner], 0), to.udp(to.inner[inner], 0));
         near.connect(far.local_addr().unwrap()).unwrap();
-        // What comes together after a pause has room, there and here.
+        // Leaves room for bursts after a pause, on both hosts.
         from.namespace.ip("link set gantry0 txqueuelen 20000");
         setsockopt(&*far, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         let (stop, due) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
@@ -150,7 +151,7 @@ impl Flow {
         let sender = thread::spawn(move || {
             let mut count = 0_u32;
             while !stopped.load(Ordering::Relaxed) {
-                // A datagram that the host does not take is one that is lost.
+                // A datagram that the host refuses counts as lost.
                 let _ = near.send(&[&count.to_be_bytes()[..], MARKER].concat());
                 count += 1;
                 thread::sleep(Duration::from_millis(1));
@@ -158,11 +159,11 @@ impl Flow {
             *sent.get_or_init(|| count)
         });
         let receiver = thread::spawn(move || {
-            // So long after the last one, those that are still missing are lost.
+            // Datagrams still missing this long after the last one count as lost.
             far.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
             let (mut got, mut buffer) = (Vec::new(), [0; 64]);
             loop {
-                // Read before, so that nothing is left behind.
+                // Loaded before the receive, so that no datagram is missed.
                 let due = due.get();
                 if due.is_some_and(|due| got.len() >= *due as usize) {
                     return got;
@@ -177,13 +178,13 @@ impl Flow {
         Self { stop, sender, receiver }
     }
 
-    /// Ends it: how many were sent, and those that came, in their order.
+    /// Ends the flow. Returns the number of sent datagrams, and the arrived ones in their order.
     pub(crate) fn finish(self) -> (u32, Vec<u32>) {
         self.stop.store(true, Ordering::Relaxed);
         (self.sender.join().unwrap(), self.receiver.join().unwrap())
     }
 
-    /// Ends it, and panics if a datagram was lost, came twice, or overtook another.
+    /// Ends the flow, and panics if a datagram was lost, duplicated or reordered.
     pub(crate) fn assert_whole(self) {
         let (sent, got) = self.finish();
         let wrong = (0..).zip(&got).find(|(expected, got)| expected != *got);

@@ -1,4 +1,4 @@
-//! What is on a wire: frames that a packet socket of a device sees (packet(7)), and what they are.
+//! Frames on a wire, captured by a packet socket of a device (packet(7)), and their kinds.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -13,7 +13,7 @@ use nix::sys::socket::{self, AddressFamily, LinkAddr, SockFlag, SockProtocol, So
 use crate::namespace::Namespace;
 use crate::traffic::MARKER;
 
-/// Somebody who sees all that a device sends and receives.
+/// Captures everything that a device sends and receives.
 #[derive(Debug)]
 pub(crate) struct Listener {
     frames: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -21,37 +21,36 @@ pub(crate) struct Listener {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a frame of Ethernet is.
+/// The kind of an Ethernet frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A question for the address of a neighbour: ARP, or what IPv6 has for it.
+    /// A request for the address of a neighbour: ARP, or neighbour discovery in IPv6.
     Neighbour(Option<IpAddr>),
-    /// A notice of a router.
+    /// An ICMP notice of a router.
     Notice,
     Esp(Esp),
-    /// A later fragment of a datagram: the first one says of what.
+    /// A later fragment of a datagram. The first fragment tells the kind of datagram.
     Fragment,
-    /// One byte that keeps a NAT alive, or a message of IKE.
+    /// A NAT keep-alive of one byte, or an IKE message.
     Other4500,
-    /// What nobody may see.
+    /// A frame that must not be seen outside the tunnel.
     Clear,
 }
 
-/// A datagram of ESP.
+/// An ESP datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Esp {
     pub(crate) from: IpAddr,
-    /// DSCP and ECN of the header around it.
+    /// DSCP and ECN of the outer header.
     pub(crate) class: u8,
     pub(crate) spi: u32,
     /// Its sequence number; in a frame with several packets, that of the first.
     pub(crate) number: u32,
-    /// Bytes of the frame.
     pub(crate) bytes: usize,
 }
 
 impl Listener {
-    pub(crate) fn on(namespace: &Namespace, device: &str) -> Self {
+    pub(crate) fn start(namespace: &Namespace, device: &str) -> Self {
         let socket = namespace.enter(|| open(device));
         let (frames, stop) = (Arc::default(), Arc::default());
         let thread = {
@@ -61,12 +60,12 @@ impl Listener {
         Self { frames, stop, thread }
     }
 
-    /// What was seen since the last call.
+    /// Returns the frames seen since the last call.
     pub(crate) fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.frames.lock().unwrap())
     }
 
-    /// What was seen, after the last frames have been looked at.
+    /// Ends the capture. Returns the remaining frames.
     pub(crate) fn finish(mut self) -> Vec<Vec<u8>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -80,15 +79,15 @@ impl Drop for Listener {
     }
 }
 
-/// Panics if any frame is something else than ESP and what has to be around it; how many of ESP there were.
-pub(crate) fn sealed(frames: &[Vec<u8>]) -> usize {
+/// Panics if any frame is neither ESP nor necessary beside it. Returns the number of ESP frames.
+pub(crate) fn count_sealed(frames: &[Vec<u8>]) -> usize {
     let mut count = 0;
     for frame in frames {
         assert!(!frame.windows(MARKER.len()).any(|part| part == MARKER), "in clear: {frame:02x?}");
         match kind(frame) {
             Kind::Clear => panic!("in clear: {frame:02x?}"),
             Kind::Neighbour(Some(IpAddr::V4(wanted))) => {
-                assert!(wanted.octets()[1] < 10, "somebody looks for {wanted} outside the tunnel");
+                assert!(wanted.octets()[1] < 10, "{wanted} is looked up outside the tunnel");
             }
             Kind::Esp(_) => count += 1,
             _ => {}
@@ -97,7 +96,6 @@ pub(crate) fn sealed(frames: &[Vec<u8>]) -> usize {
     count
 }
 
-/// Those frames that are ESP.
 pub(crate) fn esp(frames: &[Vec<u8>]) -> Vec<Esp> {
     let of_esp = |frame: &Vec<u8>| match kind(frame) {
         Kind::Esp(esp) => Some(esp),
@@ -126,14 +124,14 @@ fn kind(frame: &[u8]) -> Kind {
         (kind, _) if kind == ARP => {
             Kind::Neighbour(packet[24..].first_chunk::<4>().map(|address| IpAddr::from(*address)))
         }
-        // The last fragment may carry fewer bytes than a header has.
+        // The last fragment may be shorter than a header.
         (kind, [_, _, _, _, _, _, flags, offset, _, 17, ..]) if kind == IPV4 && [flags & 0x1F, *offset] != [0; 2] => {
             Kind::Fragment
         }
         (kind, [_, class, _, _, _, _, _, _, _, protocol, ..]) if kind == IPV4 && packet.len() >= 28 => {
             let from = IpAddr::from(*packet[12..].first_chunk::<4>().unwrap());
             match protocol {
-                // Who said it quotes what it is about, which begins with the headers of ESP.
+                // The notice quotes the packet in question, which begins with the headers of ESP in UDP.
                 1 if packet[20] == 3 && packet[28..].get(9) == Some(&17) => Kind::Notice,
                 17 => datagram(from, *class, &packet[20..]),
                 _ => Kind::Clear,
@@ -154,7 +152,7 @@ fn kind(frame: &[u8]) -> Kind {
     }
 }
 
-/// A packet socket, which is there before this returns, and the index of the device.
+/// Opens a packet socket, which captures from now on. Returns it with the index of the device.
 fn open(device: &str) -> (OwnedFd, usize) {
     let flags = SockFlag::SOCK_CLOEXEC;
     let socket = socket::socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll).unwrap();
@@ -162,12 +160,12 @@ fn open(device: &str) -> (OwnedFd, usize) {
     (socket, if_nametoindex(device).unwrap() as usize)
 }
 
-/// Takes what one device sees of all that the socket does.
+/// Stores the socket's frames of one device.
 fn listen((socket, device): &(OwnedFd, usize), frames: &Mutex<Vec<Vec<u8>>>, stop: &AtomicBool) {
     let mut buffer = vec![0; 1 << 17];
     loop {
         let poll = || poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], 50_u16).unwrap();
-        // Read after the flag, so that what was there before it is seen.
+        // Loaded before the poll, so that earlier frames are not missed.
         let ends = stop.load(Ordering::Relaxed);
         if poll() == 0 {
             if ends {
@@ -175,7 +173,7 @@ fn listen((socket, device): &(OwnedFd, usize), frames: &Mutex<Vec<Vec<u8>>>, sto
             }
             continue;
         }
-        // Of a device that goes down there is an error to read, too.
+        // A device that goes down causes a read error, too.
         if let Ok((length, Some(address))) = socket::recvfrom::<LinkAddr>(socket.as_raw_fd(), &mut buffer)
             && address.ifindex() == *device
         {

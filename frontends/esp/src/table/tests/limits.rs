@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn volume(associations: &Associations, id: &SaId) -> (Option<Reached>, bool) {
-    let Some(End::Out(sa)) = &associations.get(id).unwrap().end else { panic!("it leaves") };
-    (sa.volume.reached(sa.used.count(1, 1, 100)), sa.volume.is_over(&sa.used))
+fn volume(associations: &Associations, id: &SaId) -> (Option<LimitKind>, bool) {
+    let Some(ActiveSa::Out(sa)) = &associations.get(id).unwrap().active else { panic!("the SA is not outgoing") };
+    (sa.volume.reached(sa.usage.count(1, 1, 100)), sa.volume.is_over(&sa.usage))
 }
 
 #[test]
-fn limits_that_are_updated_are_those_that_count() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn updated_limits_take_effect() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let first = sa(FAR, 0x1001);
     associations.add(first.clone(), false, is_near).unwrap();
     let mut update = |limits, times| {
@@ -20,17 +20,17 @@ fn limits_that_are_updated_are_those_that_count() {
     let packets = |soft_packets, hard_packets| Limits { soft_packets, hard_packets, ..Limits::NONE };
     let bytes = |soft_bytes, hard_bytes| Limits { soft_bytes, hard_bytes, ..Limits::NONE };
     assert_eq!(update(packets(4, 8), 3), (None, false));
-    assert_eq!(update(packets(4, 8), 1), (Some(Reached::Soft), false));
-    assert_eq!(update(packets(6, 8), 1), (None, false), "the soft limit is a later one");
-    assert_eq!(update(packets(6, 8), 1), (Some(Reached::Soft), false), "the daemon is told once more");
-    assert_eq!(update(bytes(700, 800), 1), (Some(Reached::Soft), false));
-    assert_eq!(update(bytes(700, 800), 1), (Some(Reached::Hard), true));
+    assert_eq!(update(packets(4, 8), 1), (Some(LimitKind::Soft), false));
+    assert_eq!(update(packets(6, 8), 1), (None, false), "the soft limit was raised");
+    assert_eq!(update(packets(6, 8), 1), (Some(LimitKind::Soft), false), "the daemon is notified once more");
+    assert_eq!(update(bytes(700, 800), 1), (Some(LimitKind::Soft), false));
+    assert_eq!(update(bytes(700, 800), 1), (Some(LimitKind::Hard), true));
     assert_eq!(update(Limits::NONE, 20), (None, false));
 }
 
 #[test]
-fn a_limit_that_is_behind_what_an_sa_has_done_counts_at_once() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn a_limit_below_the_current_volume_takes_effect_at_once() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let first = sa(FAR, 0x1001);
     let mut update = |soft_packets, hard_packets| {
         let limits = Limits { soft_packets, hard_packets, ..Limits::NONE };
@@ -41,14 +41,14 @@ fn a_limit_that_is_behind_what_an_sa_has_done_counts_at_once() {
         associations.due(&first.id).map(|(_, reached)| reached)
     };
     assert_eq!((update(100, 200), update(11, 200)), (None, None));
-    assert_eq!((update(10, 200), update(10, 200)), (Some(Reached::Soft), Some(Reached::Soft)));
-    assert_eq!(update(5, 10), Some(Reached::Hard));
+    assert_eq!((update(10, 200), update(10, 200)), (Some(LimitKind::Soft), Some(LimitKind::Soft)));
+    assert_eq!(update(5, 10), Some(LimitKind::Hard));
     assert!(associations.get(&first.id).is_none());
 }
 
 #[test]
-fn time_goes_on_when_its_limits_are_updated() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn an_update_of_limits_keeps_the_age() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let first = sa(FAR, 0x1001);
     associations.add(first.clone(), false, is_near).unwrap();
     let added = associations.get(&first.id).unwrap().added;
@@ -56,16 +56,16 @@ fn time_goes_on_when_its_limits_are_updated() {
     associations.add(Sa { limits, ..first.clone() }, true, is_near).unwrap();
     assert_eq!(associations.get(&first.id).unwrap().added, added);
     let mut after = |seconds| {
-        let told = associations.age(added + Duration::from_secs(seconds));
-        told.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
+        let expirations = associations.age(added + Duration::from_secs(seconds));
+        expirations.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
     };
-    assert_eq!((after(9), after(10)), (vec![], vec![Reached::Soft]));
-    assert_eq!(after(20), [Reached::Hard]);
+    assert_eq!((after(9), after(10)), (vec![], vec![LimitKind::Soft]));
+    assert_eq!(after(20), [LimitKind::Hard]);
 }
 
 #[test]
-fn an_sa_that_is_added_again_goes_on_with_what_it_has_done() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn an_sa_added_again_continues_its_counters() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut moved = sa(FAR, 0x1001);
     let now = seconds();
     moved.limits = Limits { hard_packets: 10, hard_add_seconds: 100, ..Limits::NONE };
@@ -73,15 +73,15 @@ fn an_sa_that_is_added_again_goes_on_with_what_it_has_done() {
     associations.add(moved.clone(), false, is_near).unwrap();
     assert_eq!(associations.get(&moved.id).unwrap().snapshot().counters, moved.counters);
     assert_eq!((volume(&associations, &moved.id), volume(&associations, &moved.id)), {
-        ((None, false), (Some(Reached::Hard), true))
+        ((None, false), (Some(LimitKind::Hard), true))
     });
     let late = associations.age(Instant::now() + Duration::from_secs(6));
-    assert_eq!(late.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>(), [Reached::Hard]);
+    assert_eq!(late.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>(), [LimitKind::Hard]);
 }
 
 #[test]
-fn an_update_that_cannot_be_is_refused_with_a_sentence() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn an_impossible_update_is_refused_with_a_text() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut first = sa(NEAR, 0x1001);
     first.replay = Some(Replay { output: 0, input: 7, bitmap: 0 });
     associations.add(first.clone(), false, is_near).unwrap();
@@ -118,24 +118,24 @@ fn an_update_that_cannot_be_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn a_daemon_that_is_told_late_learns_of_both_limits() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn a_late_report_notifies_of_both_limits() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let limits = Limits { soft_packets: 3, hard_packets: 6, ..Limits::NONE };
     let first = Sa { limits, ..sa(FAR, 0x1001) };
     associations.add(first.clone(), false, is_near).unwrap();
     let serial = associations.get(&first.id).unwrap().serial;
     let seen: Vec<_> = (0..6).filter_map(|_| volume(&associations, &first.id).0).collect();
-    assert_eq!(seen, [Reached::Soft, Reached::Hard]);
-    let mut told = Vec::new();
+    assert_eq!(seen, [LimitKind::Soft, LimitKind::Hard]);
+    let mut expirations = Vec::new();
     for reached in seen {
-        told.extend(associations.reached(&first.id, serial, reached).into_iter().map(|(_, reached)| reached));
+        expirations.extend(associations.reached(&first.id, serial, reached).into_iter().map(|(_, reached)| reached));
     }
-    assert_eq!(told, [Reached::Soft, Reached::Hard]);
+    assert_eq!(expirations, [LimitKind::Soft, LimitKind::Hard]);
 }
 
 #[test]
-fn a_limit_counts_without_an_event_too() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn a_limit_takes_effect_without_an_event() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let limits = Limits { soft_packets: 3, hard_packets: 6, ..Limits::NONE };
     let first = Sa { limits, ..sa(FAR, 0x1001) };
     associations.add(first.clone(), false, is_near).unwrap();
@@ -143,5 +143,8 @@ fn a_limit_counts_without_an_event_too() {
         (0..packets).for_each(|_| _ = volume(&associations, &first.id));
         associations.age(Instant::now()).into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
     };
-    assert_eq!((after(2), after(1), after(0), after(3)), (vec![], vec![Reached::Soft], vec![], vec![Reached::Hard]));
+    assert_eq!(
+        (after(2), after(1), after(0), after(3)),
+        (vec![], vec![LimitKind::Soft], vec![], vec![LimitKind::Hard])
+    );
 }

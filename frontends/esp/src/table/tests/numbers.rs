@@ -1,52 +1,55 @@
-//! No number is used twice under one key, and no packet comes twice, also when the SA is deleted and added again.
+//! No sequence number is used twice under one key, and no packet is accepted twice, even if the SA is deleted and
+//! added again.
 
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::{Packet, PacketError};
 
 use super::*;
 
-/// A packet of IP with room for ESP around it.
+/// Builds an IP packet with room for ESP around it.
 fn packet(buffer: &mut [u8; 128]) -> Packet<'_> {
     buffer[48..68].copy_from_slice(&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 1, 9, 10, 1, 2, 9]);
     Packet::new(buffer, 48..68)
 }
 
-/// Seals a packet. Returns the packet of ESP.
-fn sealed(sa: &Outgoing) -> Result<Vec<u8>, Refused> {
+/// Seals a packet. Returns the ESP packet.
+fn sealed(sa: &OutgoingSa) -> Result<Vec<u8>, PacketError> {
     let mut buffer = [0; 128];
     let mut packet = packet(&mut buffer);
     sa.esp.seal(&mut packet)?;
     Ok(packet.data().to_vec())
 }
 
-/// Seals a packet. Returns its number.
-fn number(sa: &Outgoing) -> Result<u32, Refused> {
+/// Seals a packet. Returns its sequence number.
+fn number(sa: &OutgoingSa) -> Result<u32, PacketError> {
     sealed(sa).map(|packet| u32::from_be_bytes(*packet[4..].first_chunk().unwrap()))
 }
 
-fn opened(sa: &Incoming, packet: &[u8]) -> Result<(), Refused> {
+fn opened(sa: &IncomingSa, packet: &[u8]) -> Result<(), PacketError> {
     let mut buffer = packet.to_vec();
     let length = buffer.len();
     sa.esp.open(&mut Packet::new(&mut buffer, 0..length))
 }
 
-fn out(associations: &Associations, id: &SaId) -> Arc<Outgoing> {
-    let Some(End::Out(sa)) = associations.get(id).unwrap().end.clone() else { panic!("it leaves") };
+fn out(associations: &Associations, id: &SaId) -> Arc<OutgoingSa> {
+    let Some(ActiveSa::Out(sa)) = associations.get(id).unwrap().active.clone() else {
+        panic!("the SA is not outgoing")
+    };
     sa
 }
 
-fn arriving(associations: &Associations, id: &SaId) -> Arc<Incoming> {
-    let Some(End::In(sa)) = associations.get(id).unwrap().end.clone() else { panic!("it arrives") };
+fn arriving(associations: &Associations, id: &SaId) -> Arc<IncomingSa> {
+    let Some(ActiveSa::In(sa)) = associations.get(id).unwrap().active.clone() else { panic!("the SA is not incoming") };
     sa
 }
 
-/// The same SA with the numbers that a daemon has read.
+/// Returns the same SA with the sequence numbers that a daemon has read.
 fn again(sa: &Sa, replay: Option<Replay>) -> Sa {
     Sa { replay, ..sa.clone() }
 }
 
 #[test]
-fn an_sa_that_is_added_again_goes_on_behind_what_was_used_meanwhile() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn an_sa_added_again_continues_after_the_last_used_number() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let (first, name) = (sa(FAR, 0x1001), id(FAR, 0x1001));
     associations.add(first.clone(), false, is_near).unwrap();
     let in_flight = out(&associations, &name);
@@ -54,46 +57,46 @@ fn an_sa_that_is_added_again_goes_on_behind_what_was_used_meanwhile() {
     let read = associations.get(&name).unwrap().snapshot().replay;
     assert_eq!((number(&in_flight), number(&in_flight)), (Ok(3), Ok(4)));
     associations.remove(&name).unwrap();
-    assert_eq!(number(&in_flight), Err(Refused::Exhausted));
+    assert_eq!(number(&in_flight), Err(PacketError::Exhausted));
     associations.add(again(&first, read), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &name)), Ok(5));
-    // Static keys are added without numbers.
+    // Static keys are added without sequence numbers.
     associations.remove(&name).unwrap();
     associations.add(first.clone(), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &name)), Ok(6));
-    // The daemon knows of more numbers, because the SA was elsewhere.
+    // The daemon knows higher sequence numbers if the SA was elsewhere.
     associations.remove(&name).unwrap();
     associations.add(again(&first, Some(Replay { output: 100, input: 0, bitmap: 0 })), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &name)), Ok(101));
-    // Other keys begin with their first number.
+    // Other keys begin with their first sequence number.
     associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &id(FAR, 0x1002))), Ok(1));
 }
 
 #[test]
-fn whatever_ends_an_sa_ends_its_numbers() {
+fn a_removed_sa_assigns_no_more_numbers() {
     let ends: [&dyn Fn(&mut Associations); 3] = [
         &|associations| drop(associations.remove(&id(FAR, 0x1001))),
-        &|associations| reach(associations, 0x1001, Reached::Hard),
+        &|associations| reach(associations, 0x1001, LimitKind::Hard),
         &|associations| drop(associations.age(Instant::now() + Duration::from_secs(11))),
     ];
     for end in ends {
-        let mut associations = Associations::new(gantry()).unwrap();
+        let mut associations = Associations::new(gantry(), 4500).unwrap();
         let limited = Sa { limits: Limits { hard_add_seconds: 10, ..Limits::NONE }, ..sa(FAR, 0x1001) };
         associations.add(limited.clone(), false, is_near).unwrap();
         let in_flight = out(&associations, &limited.id);
         assert_eq!(number(&in_flight), Ok(1));
         end(&mut associations);
         assert!(associations.get(&limited.id).is_none());
-        assert_eq!(number(&in_flight), Err(Refused::Exhausted));
+        assert_eq!(number(&in_flight), Err(PacketError::Exhausted));
         associations.add(limited.clone(), false, is_near).unwrap();
         assert_eq!(number(&out(&associations, &limited.id)), Ok(2));
     }
 }
 
 #[test]
-fn a_peer_at_another_address_gets_other_numbers_under_the_same_key() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn numbers_of_a_key_continue_if_the_peer_moves() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let first = sa(FAR, 0x1001);
     associations.add(first.clone(), false, is_near).unwrap();
     assert_eq!(number(&out(&associations, &first.id)), Ok(1));
@@ -105,8 +108,8 @@ fn a_peer_at_another_address_gets_other_numbers_under_the_same_key() {
 }
 
 #[test]
-fn extended_numbers_go_on_too() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn extended_numbers_continue_if_an_sa_is_added_again() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut first = sa(FAR, 0x1001);
     first.flags |= state::ESN;
     first.replay_esn = Some(ReplayEsn { output: (1 << 32) - 1, input: 0, window: 64, bitmap: vec![0; 2] });
@@ -118,8 +121,9 @@ fn extended_numbers_go_on_too() {
 }
 
 #[test]
-fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
-    let (mut associations, mut peer) = (Associations::new(gantry()).unwrap(), Associations::new(gantry()).unwrap());
+fn replays_are_refused_if_an_sa_is_added_again() {
+    let (mut associations, mut peer) =
+        (Associations::new(gantry(), 4500).unwrap(), Associations::new(gantry(), 4500).unwrap());
     let first = sa(NEAR, 0x1001);
     peer.add(first.clone(), false, |_| false).unwrap();
     associations.add(first.clone(), false, is_near).unwrap();
@@ -129,7 +133,7 @@ fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
     let read = associations.get(&first.id).unwrap().snapshot().replay;
     assert_eq!(opened(&in_flight, &packets[1]), Ok(()));
     associations.remove(&first.id).unwrap();
-    assert_eq!(opened(&in_flight, &packets[2]), Err(Refused::Replayed), "the other SA would not know of it");
+    assert_eq!(opened(&in_flight, &packets[2]), Err(PacketError::Replayed), "the other SA would not know of it");
     // Neither the daemon's numbers nor the address matter.
     for (replay, at) in [(read, NEAR), (None, NEAR), (read, [10, 0, 0, 9].into())] {
         let mut second = again(&first, replay);
@@ -137,7 +141,7 @@ fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
         associations.add(second.clone(), false, |_| true).unwrap();
         let now = arriving(&associations, &second.id);
         for old in &packets[..2] {
-            assert_eq!(opened(&now, old), Err(Refused::Replayed));
+            assert_eq!(opened(&now, old), Err(PacketError::Replayed));
         }
         associations.remove(&second.id).unwrap();
     }
@@ -147,7 +151,7 @@ fn what_has_come_does_not_come_again_when_an_sa_is_added_again() {
 
 #[test]
 fn two_sas_do_not_send_under_one_key() {
-    let mut associations = Associations::new(gantry()).unwrap();
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let first = sa(FAR, 0x1001);
     associations.add(first.clone(), false, is_near).unwrap();
     let mut elsewhere = first.clone();
@@ -158,21 +162,21 @@ fn two_sas_do_not_send_under_one_key() {
         let refusal = associations.add(second.clone(), false, is_near).unwrap_err();
         assert_eq!((refusal.errno, refusal.text.contains("under this key")), (libc::EEXIST, true));
     }
-    // The other direction has numbers of its own.
+    // The other direction has sequence numbers of its own.
     associations.add(Sa { aead: first.aead.clone(), ..sa(NEAR, 0x1003) }, false, is_near).unwrap();
     associations.remove(&first.id).unwrap();
     associations.add(elsewhere, false, is_near).unwrap();
 }
 
 #[test]
-fn what_is_told_of_an_sa_that_is_gone_does_not_count_for_the_next() {
-    let mut associations = Associations::new(gantry()).unwrap();
+fn reports_about_a_removed_sa_do_not_affect_its_successor() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
     let first = sa(FAR, 0x1001);
     associations.add(first.clone(), false, is_near).unwrap();
     let serial = associations.get(&first.id).unwrap().serial;
     associations.remove(&first.id).unwrap();
     let limits = Limits { hard_packets: 0, ..Limits::NONE };
     associations.add(Sa { limits, ..first.clone() }, false, is_near).unwrap();
-    assert!(associations.reached(&first.id, serial, Reached::Hard).is_empty());
+    assert!(associations.reached(&first.id, serial, LimitKind::Hard).is_empty());
     assert!(associations.get(&first.id).is_some());
 }

@@ -1,4 +1,4 @@
-//! The thread that sends: packets from the TUN device, sealed in one batch, out of the socket.
+//! The sending thread: reads packets from the TUN device, seals them in one batch, and sends them.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use gantry_protocols::esp::{self, Outbound};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::{Packet, PacketError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
@@ -19,28 +19,27 @@ use crate::packet::icmp::{self, Notice};
 use crate::packet::ip::Flow;
 use crate::packet::offload::Offload;
 use crate::packet::segment::Split;
-use crate::shared::{Event, Seen, Shared, lock};
-use crate::table::{Outgoing, Verdict, seconds};
+use crate::shared::{Event, Shared, Snapshot, lock};
+use crate::table::{OutgoingSa, Verdict, seconds};
 use crate::tun::{self, Queue};
 use crate::udp::{self, Socket};
 
-/// Packets of one pass, and bytes of them.
+/// Packets and bytes of one pass.
 const PACKETS: usize = 256;
 const ARENA: usize = 1 << 20;
-/// What one packet of the stack becomes, with segments of the usual size. The arena grows for what has shorter ones.
-const EXPANDS: usize = 80 << 10;
-/// Segments that the kernel takes in one send (UDP_MAX_SEGMENTS), and bytes.
+/// Bytes that one packet of the stack may grow to with segments of the usual size. The arena grows if segments are shorter.
+const MAX_EXPANSION: usize = 80 << 10;
+/// Segments (UDP_MAX_SEGMENTS) and bytes that the kernel takes in one send.
 const RUN: usize = 64;
 const RUN_BYTES: usize = 65_000;
 /// Flows that a thread remembers.
 const FLOWS: usize = 4096;
-/// Milliseconds from one question for an SA to the next.
-const ASK: u64 = 1000;
-/// Notices to senders in a pass.
+/// Milliseconds between two requests for the SA of a policy.
+const ACQUIRE_INTERVAL: u64 = 1000;
+/// Most notices to senders in a pass.
 const NOTICES: u32 = 8;
 
-/// The thread's own.
-pub(crate) struct Outward {
+pub(crate) struct OutboundPath {
     pub(crate) tun: Arc<Queue>,
     pub(crate) sockets: [Option<Arc<Socket>>; 2],
     pub(crate) shared: Arc<Shared>,
@@ -48,40 +47,40 @@ pub(crate) struct Outward {
 }
 
 /// A packet in the arena.
-struct Staged {
-    sa: Arc<Outgoing>,
-    /// Its place, with what ESP adds.
+struct StagedPacket {
+    sa: Arc<OutgoingSa>,
+    /// Its place in the arena, with room for the growth by ESP.
     slot: Range<usize>,
-    /// The packet in it.
+    /// The packet within the slot.
     packet: Range<usize>,
-    /// The traffic class of the header outside.
+    /// The traffic class of the outer header.
     class: u8,
-    /// Sealed, it is all of the slot.
+    /// The packet is sealed, and fills the slot.
     sealed: bool,
 }
 
-/// What one pass works with.
+/// The working memory of a pass.
 struct Pass {
-    seen: Seen,
-    /// The rules of flows, as long as the view is the same.
+    snapshot: Snapshot,
+    /// The rules of flows, valid until the view changes.
     flows: HashMap<Flow, Option<usize>>,
     last: Option<(Flow, Option<usize>)>,
     arena: Vec<u8>,
-    /// Bytes of the arena that are taken.
+    /// Bytes of the arena in use.
     used: usize,
-    staged: Vec<Staged>,
+    staged: Vec<StagedPacket>,
     notices: u32,
 }
 
-impl Outward {
+impl OutboundPath {
     /// Sends until the device is gone.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub(crate) fn run(self) -> io::Result<()> {
         let mut frame = vec![0; tun::LARGEST];
         let mut pass = Pass {
-            seen: Seen::default(),
+            snapshot: Snapshot::default(),
             flows: HashMap::new(),
             last: None,
             arena: vec![0; ARENA],
@@ -97,29 +96,29 @@ impl Outward {
                 Err(error) => return Err(error.into()),
             }
             let _ = self.waker.read();
-            if self.shared.renew(&mut pass.seen) {
+            if self.shared.renew(&mut pass.snapshot) {
                 (pass.flows, pass.last) = (HashMap::new(), None);
             }
             (pass.used, pass.notices) = (0, 0);
-            while pass.staged.len() < PACKETS && pass.used + EXPANDS < ARENA {
+            while pass.staged.len() < PACKETS && pass.used + MAX_EXPANSION < ARENA {
                 let Some((offload, packet)) = self.tun.read(&mut frame)? else { break };
-                self.take(&mut pass, &offload, packet);
+                self.stage_packet(&mut pass, &offload, packet);
             }
             if !pass.staged.is_empty() {
-                // An SA has its packets sent in the order of their numbers, by one thread after the other: behind what another thread sends
-                // meanwhile, a whole pass would be older than the peer's window.
+                // Holding each SA's lock from sealing to sending keeps its packets in sequence order across threads. Otherwise a whole pass
+                // could be older than the peer's window.
                 let associations = associations(&pass.staged);
-                let _turns: Vec<_> = associations.iter().map(|sa| lock(&sa.turn)).collect();
+                let _send_locks: Vec<_> = associations.iter().map(|sa| lock(&sa.send_lock)).collect();
                 self.seal(&mut pass);
                 self.send(&pass);
-                // The keys of SAs that are gone meanwhile go with this.
+                // Frees the keys of SAs that have been removed meanwhile.
                 pass.staged.clear();
             }
         }
     }
 
-    /// Puts what the stack handed over into the arena, under the SA of its policy.
-    fn take(&self, pass: &mut Pass, offload: &Offload, packet: &mut [u8]) {
+    /// Puts a packet from the stack into the arena, under the SA of its policy.
+    fn stage_packet(&self, pass: &mut Pass, offload: &Offload, packet: &mut [u8]) {
         let counters = &self.shared.counters;
         let Some(split) = Split::new(packet, offload) else { return counters.unreadable.add(1) };
         let header = *split.header();
@@ -127,7 +126,7 @@ impl Outward {
             counters.unprotected.add(1);
             return self.notify(pass, &split, Notice::Prohibited);
         };
-        let rule = &pass.seen.view.leaving[rule];
+        let rule = &pass.snapshot.view.outbound_rules[rule];
         let sa = match &rule.verdict {
             Verdict::Block => {
                 counters.unprotected.add(1);
@@ -136,22 +135,22 @@ impl Outward {
             Verdict::Protect(None) => {
                 counters.without_sa.add(split.segments() as u64);
                 let now = self.shared.milliseconds();
-                let asked = rule.policy.asked.load(Ordering::Relaxed);
-                if asked == 0 || now - asked >= ASK {
-                    rule.policy.asked.store(now, Ordering::Relaxed);
-                    self.shared.tell(Event::Wanted(rule.policy.clone(), header.flow));
+                let last_request = rule.policy.last_request.load(Ordering::Relaxed);
+                if last_request == 0 || now - last_request >= ACQUIRE_INTERVAL {
+                    rule.policy.last_request.store(now, Ordering::Relaxed);
+                    self.shared.notify(Event::SaRequested(rule.policy.clone(), header.flow));
                 }
                 return;
             }
             Verdict::Protect(Some(sa)) => sa.clone(),
         };
-        if sa.volume.is_over(&sa.used) {
+        if sa.volume.is_over(&sa.usage) {
             return counters.expired.add(split.segments() as u64);
         }
-        rule.policy.used.count(seconds(), split.segments() as u64, header.total as u64);
-        let most = sa.most();
-        let class = ecn::outer(header.class, sa.copies_services) & if sa.copies_ecn { 0xFF } else { 0xFC };
-        // What every link of IPv6 takes is cut behind ESP where the path is too narrow for that (RFC 8200, 5).
+        rule.policy.usage.count(seconds(), split.segments() as u64, header.total as u64);
+        let most = sa.max_inner_packet();
+        let class = ecn::outer(header.class, sa.copies_dscp) & if sa.copies_ecn { 0xFF } else { 0xFC };
+        // A packet that every IPv6 link takes is fragmented behind ESP if the path is too narrow for it (RFC 8200, 5).
         if split.bytes(0) <= most || header.is_v6() && split.bytes(0) <= icmp::V6_LEAST {
             for segment in 0..split.segments() {
                 let slot = pass.stage(&sa, split.bytes(segment), class);
@@ -159,7 +158,7 @@ impl Outward {
             }
             return;
         }
-        let whole = split.whole().filter(|_| !header.keeps_whole);
+        let whole = split.whole().filter(|_| !header.dont_fragment);
         if let Some(fragments) = whole.and_then(|packet| Fragments::new(packet, header.length, most)) {
             counters.fragmented.add(1);
             for at in 0..fragments.count() {
@@ -172,13 +171,13 @@ impl Outward {
         }
     }
 
-    /// Tells the sender of a packet why it did not leave.
+    /// Tells the sender of a packet why it was dropped.
     fn notify(&self, pass: &mut Pass, split: &Split<'_>, why: Notice) {
         if pass.notices < NOTICES
             && let Some(notice) = icmp::notice(split.packet(), split.header(), why)
         {
             pass.notices += 1;
-            // It is only a notice.
+            // A lost notice does no harm.
             let _ = self.tun.write(&Offload::default(), split.header().is_v6(), std::iter::once(&notice[..]));
         }
     }
@@ -198,15 +197,13 @@ impl Outward {
             pass.staged.iter().zip(&mut packets).map(|(staged, packet)| (&staged.sa.esp, packet)).collect();
         esp::seal(&mut burst);
         drop(burst);
-        let verdicts: Vec<Result<(), Refused>> =
-            packets.iter().map(|packet| packet.verdict().map_err(Clone::clone)).collect();
-        for (staged, verdict) in pass.staged.iter_mut().zip(verdicts) {
-            match verdict {
+        for (staged, packet) in pass.staged.iter_mut().zip(&packets) {
+            match packet.verdict() {
                 Ok(()) => staged.sealed = true,
-                Err(Refused::Exhausted) => {
+                Err(PacketError::Exhausted) => {
                     counters.expired.add(1);
                     if let Some(reached) = staged.sa.volume.exhausted() {
-                        self.shared.tell(Event::Reached(staged.sa.id, staged.sa.serial, reached));
+                        self.shared.notify(Event::LimitReached(staged.sa.id, staged.sa.serial, reached));
                     }
                 }
                 Err(_) => {
@@ -217,7 +214,7 @@ impl Outward {
         }
     }
 
-    /// Sends what was sealed: what one peer gets as one, where the kernel takes it so.
+    /// Sends the sealed packets, several to one peer in one call if the kernel accepts them so.
     fn send(&self, pass: &Pass) {
         let mut rest = &pass.staged[..];
         while let Some(first) = rest.first() {
@@ -230,43 +227,43 @@ impl Outward {
         }
     }
 
-    fn send_run(&self, run: &[Staged], arena: &[u8]) {
+    fn send_run(&self, run: &[StagedPacket], arena: &[u8]) {
         let [first, ..] = run else { return };
         let (sa, stride) = (&first.sa, first.slot.len());
-        let is_cut = stride > sa.room();
-        if is_cut && run.len() > 1 {
+        let is_fragmented = stride > sa.max_esp_packet();
+        if is_fragmented && run.len() > 1 {
             return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
         }
         let bytes =
             &arena[first.slot.start..first.slot.start + run.iter().map(|staged| staged.slot.len()).sum::<usize>()];
         let counters = &self.shared.counters;
-        let Some(socket) = &self.sockets[usize::from(sa.way.to.is_ipv6())] else {
+        let Some(socket) = &self.sockets[usize::from(sa.endpoints.to.is_ipv6())] else {
             return counters.unsent.add(run.len() as u64);
         };
         let mut tries = 0;
         loop {
-            let sent = if is_cut {
-                socket.send_cut(bytes, &sa.way, first.class)
+            let sent = if is_fragmented || sa.may_fragment {
+                socket.send_fragmentable(bytes, stride, &sa.endpoints, first.class)
             } else {
-                socket.send(bytes, stride, &sa.way, first.class)
+                socket.send(bytes, stride, &sa.endpoints, first.class)
             };
             match sent {
                 Ok(true) => break,
-                // It is full. The packets wait, and the stack's behind them.
-                Ok(false) => wait_for(socket),
+                // The socket is full. Packets of the stack wait as well.
+                Ok(false) => wait_until_writable(socket),
                 Err(error) => {
                     tries += 1;
                     match error.raw_os_error() {
                         Some(libc::EMSGSIZE) => {
-                            if let Some(mtu) = udp::path_mtu(sa.way.to) {
+                            if let Some(mtu) = udp::path_mtu(sa.endpoints.to) {
                                 sa.mtu.store(mtu, Ordering::Relaxed);
                             }
                             return counters.too_long.add(run.len() as u64);
                         }
-                        // What an earlier packet met on its way; this one was not tried yet.
+                        // Such an error may stem from an earlier packet; this one was not tried yet.
                         Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) if tries < 3 => {}
                         // A queue behind the socket is full.
-                        Some(libc::ENOBUFS | libc::ENOMEM) if tries < 100 => wait_for(socket),
+                        Some(libc::ENOBUFS | libc::ENOMEM) if tries < 100 => wait_until_writable(socket),
                         // A device that cannot compute checksums takes no segments.
                         Some(libc::EIO | libc::EINVAL) if run.len() > 1 => {
                             return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
@@ -279,16 +276,16 @@ impl Outward {
         let inner: usize = run.iter().map(|staged| staged.packet.len()).sum();
         counters.sent_packets.add(run.len() as u64);
         counters.sent_bytes.add(inner as u64);
-        counters.fragmented.add(u64::from(is_cut));
-        let count = sa.used.count(seconds(), run.len() as u64, inner as u64);
+        counters.fragmented.add(u64::from(is_fragmented));
+        let count = sa.usage.count(seconds(), run.len() as u64, inner as u64);
         if let Some(reached) = sa.volume.reached(count) {
-            self.shared.tell(Event::Reached(sa.id, sa.serial, reached));
+            self.shared.notify(Event::LimitReached(sa.id, sa.serial, reached));
         }
     }
 }
 
 impl Pass {
-    /// The place of the rule for a flow.
+    /// Returns the index of the rule for a flow.
     fn rule(&mut self, flow: &Flow) -> Option<usize> {
         if let Some((last, rule)) = &self.last
             && last == flow
@@ -298,29 +295,29 @@ impl Pass {
         if self.flows.len() >= FLOWS {
             self.flows.clear();
         }
-        let rule = *self.flows.entry(*flow).or_insert_with(|| self.seen.view.rule(flow));
+        let rule = *self.flows.entry(*flow).or_insert_with(|| self.snapshot.view.rule(flow));
         self.last = Some((*flow, rule));
         rule
     }
 
-    /// Room for a packet of so many bytes, behind the others.
-    fn stage(&mut self, sa: &Arc<Outgoing>, bytes: usize, class: u8) -> &mut [u8] {
-        let (head, tail) = sa.esp.growth(bytes);
+    /// Reserves room for a packet of `bytes` bytes behind the others.
+    fn stage(&mut self, sa: &Arc<OutgoingSa>, bytes: usize, class: u8) -> &mut [u8] {
+        let (head, tail) = sa.esp.overhead(bytes);
         let slot = self.used..self.used + head + bytes + tail;
         let packet = slot.start + head..slot.start + head + bytes;
         self.used = slot.end;
         if self.used > self.arena.len() {
             self.arena.resize(self.used.next_power_of_two(), 0);
         }
-        self.staged.push(Staged { sa: sa.clone(), slot, packet: packet.clone(), class, sealed: false });
+        self.staged.push(StagedPacket { sa: sa.clone(), slot, packet: packet.clone(), class, sealed: false });
         &mut self.arena[packet]
     }
 }
 
-/// The SAs of packets, each once, in an order that all threads have.
-fn associations(staged: &[Staged]) -> Vec<Arc<Outgoing>> {
-    let mut all: Vec<Arc<Outgoing>> = Vec::new();
-    for Staged { sa, .. } in staged {
+/// Returns the SAs of packets without duplicates, sorted by address so that all threads lock them in the same order.
+fn associations(staged: &[StagedPacket]) -> Vec<Arc<OutgoingSa>> {
+    let mut all: Vec<Arc<OutgoingSa>> = Vec::new();
+    for StagedPacket { sa, .. } in staged {
         if !all.last().is_some_and(|last| Arc::ptr_eq(last, sa)) {
             all.push(sa.clone());
         }
@@ -330,8 +327,8 @@ fn associations(staged: &[Staged]) -> Vec<Arc<Outgoing>> {
     all
 }
 
-/// How many of the packets go out together: of one SA, of one class, and as long as the first but for the last.
-fn run(staged: &[Staged]) -> usize {
+/// Counts the packets that go out together: of one SA and class, with equal lengths except for a shorter last one.
+fn run(staged: &[StagedPacket]) -> usize {
     let [first, rest @ ..] = staged else { return 0 };
     let (stride, mut bytes, mut count) = (first.slot.len(), first.slot.len(), 1);
     for next in rest {
@@ -351,9 +348,9 @@ fn run(staged: &[Staged]) -> usize {
     count
 }
 
-/// Waits until a socket takes more, or for a moment.
-fn wait_for(socket: &Socket) {
+/// Waits until a socket accepts more, for at most a millisecond.
+fn wait_until_writable(socket: &Socket) {
     let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-    // What went wrong the next send says.
+    // The next send reports errors.
     let _ = poll(&mut fds, 1_u8);
 }

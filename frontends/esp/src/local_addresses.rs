@@ -1,33 +1,33 @@
-//! Addresses whose packets the kernel delivers to this host, and does not forward.
+//! Addresses for which the kernel delivers packets locally instead of forwarding them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
 use gantry_abi_xfrm::{Family, Prefix};
 
-/// The addresses of this host, and of groups.
+/// The addresses of this host, including multicast and broadcast addresses.
 #[derive(Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct LocalAddresses {
     addresses: HashSet<IpAddr>,
-    /// Whole networks of this host, such as `127.0.0.0/8`.
+    /// Whole networks that are local, such as `127.0.0.0/8`.
     networks: Vec<Prefix>,
 }
 
-impl Own {
-    /// Takes the destinations of the kernel's table `local`.
+impl LocalAddresses {
+    /// Takes the destinations of the kernel's `local` routing table.
     pub(crate) fn new(destinations: impl Iterator<Item = (IpAddr, u8)>) -> Self {
-        let mut own = Self::default();
+        let mut local = Self::default();
         for (address, length) in destinations {
             if length == Family::of(address).bits() {
-                own.addresses.insert(address);
+                local.addresses.insert(address);
             } else {
-                own.networks.push(Prefix { address, length });
+                local.networks.push(Prefix { address, length });
             }
         }
-        own
+        local
     }
 
-    /// Whether packets to an address are for this host.
+    /// Returns whether packets to `address` are for this host.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)
             || address.is_multicast()
@@ -41,15 +41,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_networks_and_groups_are_for_this_host() {
+    fn local_addresses_networks_and_multicast_groups_are_recognized() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        let own =
-            Own::new([(address("10.1.0.1"), 32), (address("127.0.0.0"), 8), (address("fd00::1"), 128)].into_iter());
+        let local = LocalAddresses::new(
+            [(address("10.1.0.1"), 32), (address("127.0.0.0"), 8), (address("fd00::1"), 128)].into_iter(),
+        );
         for text in ["10.1.0.1", "127.0.0.9", "fd00::1", "224.0.0.5", "ff02::1", "255.255.255.255"] {
-            assert!(own.has(address(text)), "{text}");
+            assert!(local.has(address(text)), "{text}");
         }
         for text in ["10.1.0.2", "128.0.0.1", "fd00::2"] {
-            assert!(!own.has(address(text)), "{text}");
+            assert!(!local.has(address(text)), "{text}");
         }
     }
 }
