@@ -1,5 +1,4 @@
-//! The module stays in memory once it is loaded: a program that unloads it would pull the code from under thread-local
-//! destructors.
+//! Keeps the module in memory once it is loaded: unloading it would remove the code of thread-local destructors.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

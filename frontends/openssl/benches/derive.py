@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Nanoseconds of CPU time that an iteration of PBKDF2-HMAC-SHA256 takes by PKCS5_PBKDF2_HMAC:
+"""Measures the CPU time of one iteration of PBKDF2-HMAC-SHA256 through PKCS5_PBKDF2_HMAC, in nanoseconds:
 
     derive.py LIBCRYPTO [CONFIGURATION]
 
-One caller: keys of 32 and of 128 bytes, the best of 40 runs of 20,000 iterations. Eight threads: keys of 32 bytes, all of the process
-for each key, and how long it took. LIBCRYPTO is the path of a libcrypto.so; without a CONFIGURATION, its default provider derives.
+One caller: keys of 32 and of 128 bytes, the best of 40 runs of 20,000 iterations. Eight threads: keys of 32 bytes; the process's CPU
+time per iteration, and the elapsed time. LIBCRYPTO is the path of a libcrypto.so; without a CONFIGURATION, its default provider derives.
 """
 
 import ctypes

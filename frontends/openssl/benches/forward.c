@@ -1,13 +1,13 @@
-/* The least that a provider costs which has a say in each call: its contexts hold those of the default provider, and each of its functions
- * calls that provider's and does nothing else. It decides nothing, keeps no key and serves nothing by itself. In gantry's place
- * (`frontends/openssl/benches/run -f`) it shows which part of what is lost any provider in between loses.
+/* The cheapest possible provider in front of the default one: its contexts hold those of the default provider, and each function only
+ * calls that provider's. It decides nothing, keeps no key and serves nothing by itself. In place of gantry
+ * (`frontends/openssl/benches/run -f`) it shows the overhead that any provider in between has.
  *
- * Ciphers, by the functions of openssl/core_dispatch.h. */
+ * Ciphers only, through the functions of openssl/core_dispatch.h. */
 #include <openssl/core_dispatch.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* More than any of these operations has functions, and than the default provider has algorithms of them. */
+/* Upper bounds for the functions of an operation, and for the default provider's algorithms. */
 enum { FUNCTIONS = 32, SLOTS = 256 };
 typedef void function(void);
 
@@ -23,7 +23,7 @@ static OSSL_FUNC_provider_get0_dispatch_fn *dispatch_of;
 static OSSL_FUNC_provider_query_operation_fn *query_host;
 static void *host;
 
-/* Of each algorithm the default provider's functions, by their index. */
+/* The default provider's functions by algorithm, then by id. */
 static function *functions[SLOTS][FUNCTIONS];
 static int slots;
 
@@ -35,7 +35,7 @@ static void *wrapped(void *inner, function *const *theirs)
     return context;
 }
 
-/* A call under a context goes on to the host's function, under the host's context. */
+/* Forwards a call to the host's function, with the host's context. */
 #define FORWARD(result, name, index, parameters, ...) \
     static result name parameters \
     { \
@@ -74,7 +74,7 @@ FORWARD(int, cipher_get_ctx_params, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, (void *cont
 FORWARD(int, cipher_set_ctx_params, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, (void *context, const OSSL_PARAM *params), params)
 COPY_AND_FREE(cipher, OSSL_FUNC_CIPHER_DUPCTX, OSSL_FUNC_CIPHER_FREECTX)
 
-/* A new context is made by a function that is told no algorithm, so each has one of its own. Its index is 1 in every operation. */
+/* `newctx` gets no algorithm, so each algorithm has its own. Its id is 1 in every operation. */
 enum { NEW_CONTEXT = 1 };
 static void *new_in(int slot)
 {
@@ -97,7 +97,7 @@ static function *const new_contexts[SLOTS] = { EACH(ITS) };
 static const struct operation {
     int id;
     function *ours[FUNCTIONS];
-    /* The functions that concern no context: those of the host are left as they are. */
+    /* Functions without a context, which are the host's own. */
     unsigned alone;
 } operations[] = {
     { OSSL_OP_CIPHER,
@@ -130,7 +130,7 @@ static const OSSL_DISPATCH *forwarded(const struct operation *operation, const O
     return ours;
 }
 
-/* Asked once for each operation, by a benchmark that has one thread. */
+/* Called once per operation, by a benchmark with one thread. */
 static const OSSL_ALGORITHM *query(void *provider, int id, int *no_cache)
 {
     static const OSSL_ALGORITHM *known[OPERATIONS];

@@ -1,15 +1,18 @@
-/* The default provider and gantry side by side in one process: for each algorithm and size, rounds of two short runs on either
- * side, and the median of their ratios. CPU time of the thread, so that a busy machine does not matter.
+/* Measures the default provider and gantry side by side in one process: for each algorithm and size, rounds of two short runs on
+ * either side, and the median of their ratios. CPU time of the thread, so that other load does not matter.
  *
  *     paired CONFIGURATION [all|ALGORITHM [SIZE]]
  *
- * What is not named is what the configuration serves, with three sizes; `all` is everything, with seven. The configuration is gantry's side's. A ratio of 2 is twice as fast through gantry. `message` is a nonce, 13 bytes of associated data, the data and the tag for
- * AEADs, and one update for other ciphers. `context` is a new context with a key, and `memory`
- * what each of many contexts holds that have a key and had some messages of 16 KiB: bytes, and their difference. What misses the goals
- * of docs/src/openssl.md comes once more at the end, and then how much of it there is. `sign` and
- * `verify` are a new context and a message; `derive` is a secret under one key, and `exchange` a new key, the peer's from its bytes, and their secret, as TLS 1.3 does on either side.
+ * By default: the algorithms that the configuration serves, with three sizes. `all`: every algorithm, with seven sizes. The
+ * configuration is for gantry's side. A ratio of 2 means twice as fast through gantry. Rows that miss the goals of
+ * docs/src/openssl.md are repeated at the end, with their numbers.
  *
- * Built with -DCOUNT=N, for callgrind: instead of a table, a dump of the instructions that N of each take on either side. */
+ * `message`: AEADs process a nonce, 13 bytes of associated data and a message; other ciphers one update. `context`: a new context
+ * with a key. `memory`: bytes per context with a key and some messages of 16 KiB, and the difference. `sign` and `verify`: a new
+ * context and a message. `derive`: a secret under one key. `exchange`: a new key, the peer's key from its bytes, and their secret,
+ * as on either side of TLS 1.3.
+ *
+ * Built with -DCOUNT=N, for callgrind: instead of a table, a dump of the instructions of N operations on either side. */
 #ifdef COUNT
 #include <valgrind/callgrind.h>
 #else
@@ -30,7 +33,7 @@ enum { SIDES = 2, ROUNDS = 31, TURNS = 4, BYTES = 65536, CONTEXTS = 256 };
 static const double ROUND_NS = 1e6;
 
 static OSSL_LIB_CTX *library[SIDES];
-/* Goals: messages, contexts, memory; how many of how many rows miss them, and those rows. */
+/* Goals for messages, contexts and memory; the numbers of rows that miss them, of all rows; and those rows. */
 static const double GOALS[] = { 0.97, 1 / 1.05, 1024 };
 static int missed[3], seen[3];
 static char misses[1 << 16];
@@ -51,10 +54,10 @@ static double now(void)
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
-/* The algorithm that was asked for, or NULL for all; whether there is one of that name. */
+/* The named algorithm, or NULL for all; and 1 once it was found. */
 static const char *asked;
 static int known;
-/* Everything is asked for. */
+/* Set by `all`. */
 static int whole;
 
 static int wanted(const char *name)
@@ -64,13 +67,13 @@ static int wanted(const char *name)
     return is;
 }
 
-/* Whether an algorithm of gantry's side has rows. */
+/* Returns 1 if the table includes an algorithm of gantry's side. */
 static int shown(const OSSL_PROVIDER *provider)
 {
     return asked || whole || !strcmp(OSSL_PROVIDER_get0_name(provider), "gantry");
 }
 
-/* Sizes: each so many times the one before. */
+/* The smallest size, and the next larger one. */
 static int first_size(void)
 {
     return asked || whole ? 16 : 64;
@@ -101,7 +104,7 @@ struct job {
     const char *type, *properties;
     EVP_PKEY *pair;
     EVP_PKEY_CTX *derive_ctx;
-    /* What `pair` has signed. */
+    /* The signature by `pair`. */
     unsigned char signature[64];
     size_t signature_length;
 };
@@ -124,7 +127,7 @@ static void message(struct job *job)
         must(good && EVP_CIPHER_CTX_ctrl(job->cipher_ctx, EVP_CTRL_AEAD_GET_TAG, 16, tag), "final");
 }
 
-/* A new context with a key. */
+/* Opens a new context with a key. */
 static void open_context(struct job *job)
 {
     EVP_CIPHER_CTX *ctx = job->cipher_ctx = EVP_CIPHER_CTX_new();
@@ -145,12 +148,12 @@ static void context(struct job *job)
     close_context(&other);
 }
 
-/* Bytes that each of many contexts holds, each under a key of its own. */
+/* Returns the bytes per context, each with its own key. */
 static double held(const struct job *job)
 {
     static struct job jobs[CONTEXTS];
     size_t before = 0;
-    /* The first ones bring what all have together. */
+    /* The first contexts allocate shared data. */
     for (int i = -8; i < CONTEXTS; i++) {
         struct job *one = &jobs[i < 0 ? 0 : i];
         if (i == 0)
@@ -262,10 +265,10 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The instructions of either side. */
+/* Counts the instructions of either side. */
 static void count(const char *name, const char *what, struct job *jobs, void (*run)(struct job *))
 {
-    /* Takes what zeroing leaves: the caller's own instructions. */
+    /* Dumps the caller's own instructions, which zeroing does not clear. */
     CALLGRIND_DUMP_STATS;
     for (int side = 0; side < SIDES; side++) {
         char text[128];
@@ -282,7 +285,7 @@ static void pair(const char *name, const char *what, struct job *jobs, void (*ru
     double ratios[ROUNDS], times[SIDES] = { 1e18, 1e18 };
     long times_each = 1;
 
-    /* Short messages come to the devices after some hundred of them, where time is not what ends a round. */
+    /* Devices take short messages only after some hundred of them, so the round also needs a minimum number. */
     for (int warm = 0; warm < (COUNT && jobs[0].bytes <= 1024 ? 1024 : 64); warm++)
         for (int side = 0; side < SIDES; side++)
             run(&jobs[side]);
@@ -296,8 +299,8 @@ static void pair(const char *name, const char *what, struct job *jobs, void (*ru
             run(&jobs[0]);
         spent = now() - begun;
     }
-    /* One side, twice the other one, and the first one again: what a side does now and then (RSA makes its blinding anew after 32
-     * uses) then comes as often on either side of a round. */
+    /* One side, the other one twice, and the first one again. Rare work of a side (RSA's blinding is renewed every 32 uses)
+    * then occurs equally often on either side of a round. */
     for (int round = 0; round < ROUNDS; round++) {
         double spent[SIDES] = { 0, 0 };
         for (int turn = 0; turn < TURNS; turn++) {
@@ -414,7 +417,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "paired: %s is not among the algorithms here\n", asked);
         return 2;
     }
-    printf("\nWhat misses the goals:\n%s\nbelow 0.97: %d of %d; contexts more than 5 %% dearer: %d of %d; more than 1 KiB larger: %d of %d\n",
+    printf("\nBelow the goals:\n%s\nbelow 0.97: %d of %d; contexts more than 5 %% dearer: %d of %d; more than 1 KiB larger: %d of %d\n",
         misses, missed[0], seen[0], missed[1], seen[1], missed[2], seen[2]);
     return 0;
 }

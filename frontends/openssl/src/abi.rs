@@ -1,9 +1,10 @@
-//! OpenSSL's provider interface as data: `core.h` and `core_dispatch.h`, as far as it is used here.
+//! OpenSSL's provider interface as data: the parts of `core.h` and `core_dispatch.h` that are used here.
 //!
-//! Numbers were only ever added from 3.0 to 4.0, and none was given a second meaning; the test holds every one against the
-//! headers of OpenSSL 3.0 (where it is installed), 3.6 and 4.0.
+//! From 3.0 to 4.0 numbers were only added, and none changed its meaning. The test checks each against the headers of OpenSSL
+//! 3.0 (where it is installed), 3.6 and 4.0.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr;
 
 /// `OSSL_DISPATCH`: an entry of a table that ends with id 0.
 #[derive(Clone, Copy)]
@@ -13,14 +14,14 @@ pub(crate) struct Dispatch {
     pub(crate) function: Option<Function>,
 }
 
-/// What all entries are stored as; the id says what it is.
+/// The storage type of all functions; the id tells the real type.
 pub(crate) type Function = unsafe extern "C" fn();
 
 /// `OSSL_ALGORITHM`: an entry of a table that ends with null names.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct AlgorithmRow {
-    /// With colons between.
+    /// Separated by colons.
     pub(crate) names: *const c_char,
     pub(crate) properties: *const c_char,
     pub(crate) implementation: *const Dispatch,
@@ -28,12 +29,8 @@ pub(crate) struct AlgorithmRow {
 }
 
 impl AlgorithmRow {
-    pub(crate) const END: Self = Self {
-        names: std::ptr::null(),
-        properties: std::ptr::null(),
-        implementation: std::ptr::null(),
-        description: std::ptr::null(),
-    };
+    pub(crate) const END: Self =
+        Self { names: ptr::null(), properties: ptr::null(), implementation: ptr::null(), description: ptr::null() };
 }
 
 /// `OSSL_PARAM`: an entry of a table that ends with a null key.
@@ -47,19 +44,26 @@ pub(crate) struct Param {
 }
 
 impl Param {
-    /// A place for bytes, or the bytes in it.
+    /// Returns a parameter with bytes, or with room for bytes.
     pub(crate) const fn octets(key: &'static CStr, data: *mut c_void, data_size: usize) -> Self {
         let data_type = OSSL_PARAM_OCTET_STRING as c_uint;
         Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
     }
 
-    /// A place for a number without a sign, or the number in it, its bytes in the order of this machine.
+    /// Returns a parameter with an unsigned integer in native byte order, or with room for one.
     pub(crate) const fn number(key: &'static CStr, data: *mut c_void, data_size: usize) -> Self {
         let data_type = OSSL_PARAM_UNSIGNED_INTEGER as c_uint;
         Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
     }
 
-    /// A string, which has to outlive it.
+    /// Returns a parameter with an integer in native byte order.
+    pub(crate) const fn integer(key: &'static CStr, value: &c_int) -> Self {
+        let (data, data_size) = (ptr::from_ref(value).cast_mut().cast(), size_of::<c_int>());
+        let data_type = OSSL_PARAM_INTEGER as c_uint;
+        Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
+    }
+
+    /// Returns a parameter with a string, which must outlive it.
     pub(crate) const fn text(key: &'static CStr, text: &CStr) -> Self {
         let (data, data_size) = (text.as_ptr().cast_mut().cast(), text.count_bytes());
         let data_type = OSSL_PARAM_UTF8_STRING as c_uint;
@@ -73,11 +77,12 @@ pub(crate) struct CoreHandle {
     _opaque: [u8; 0],
 }
 
-/// Reasons of errors that all libraries have (err.h): `ERR_RFLAG_COMMON`, and of the second `ERR_RFLAG_FATAL`.
+/// Error reasons that all libraries share (err.h): `ERR_RFLAG_COMMON`, the last also `ERR_RFLAG_FATAL`.
 pub(crate) const ERR_R_CONF_LIB: c_int = 0x0E | 2 << 18;
+pub(crate) const ERR_R_PASSED_INVALID_ARGUMENT: c_int = 0x106 | 2 << 18;
 pub(crate) const ERR_R_OPERATION_FAIL: c_int = 0x107 | 3 << 18;
 
-/// Writes the constants, and for the test a list of them with their names.
+/// Defines the constants, and for the test a list of them with their names.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)+) => {
         $($(#[$doc])* pub(crate) const $name: c_int = $value;)+
@@ -101,6 +106,7 @@ numbers! {
     OSSL_OP_KEYMGMT = 10;
     OSSL_OP_KEYEXCH = 11;
     OSSL_OP_SIGNATURE = 12;
+    OSSL_OP_KEM = 14;
 
     OSSL_FUNC_CORE_GET_PARAMS = 2;
     OSSL_FUNC_CORE_NEW_ERROR = 5;
@@ -188,6 +194,14 @@ numbers! {
     OSSL_FUNC_KEYEXCH_GET_CTX_PARAMS = 9;
     OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS = 10;
 
+    OSSL_FUNC_KEM_NEWCTX = 1;
+    OSSL_FUNC_KEM_ENCAPSULATE_INIT = 2;
+    OSSL_FUNC_KEM_ENCAPSULATE = 3;
+    OSSL_FUNC_KEM_DECAPSULATE_INIT = 4;
+    OSSL_FUNC_KEM_DECAPSULATE = 5;
+    OSSL_FUNC_KEM_FREECTX = 6;
+    OSSL_FUNC_KEM_DUPCTX = 7;
+
     OSSL_FUNC_SIGNATURE_NEWCTX = 1;
     OSSL_FUNC_SIGNATURE_SIGN_INIT = 2;
     OSSL_FUNC_SIGNATURE_SIGN = 3;
@@ -211,11 +225,13 @@ numbers! {
     OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT = 30;
 }
 
+pub(crate) const OSSL_KEYMGMT_SELECT_PRIVATE_KEY: c_int = 0x01;
 pub(crate) const OSSL_KEYMGMT_SELECT_PUBLIC_KEY: c_int = 0x02;
-/// The private key and the public one.
-pub(crate) const OSSL_KEYMGMT_SELECT_KEYPAIR: c_int = 0x01 | OSSL_KEYMGMT_SELECT_PUBLIC_KEY;
+pub(crate) const OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS: c_int = 0x04;
+/// The private and the public key.
+pub(crate) const OSSL_KEYMGMT_SELECT_KEYPAIR: c_int = OSSL_KEYMGMT_SELECT_PRIVATE_KEY | OSSL_KEYMGMT_SELECT_PUBLIC_KEY;
 
-/// The functions behind the numbers, as C declares them. Every one is called and written with exactly this type.
+/// The functions behind the ids, as C declares them. Each is called and stored with exactly this type.
 pub(crate) mod fns {
     use super::*;
 
@@ -224,7 +240,7 @@ pub(crate) mod fns {
     pub(crate) type CoreSetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_int, *const c_char);
     /// `set_error_mark` and `pop_error_to_mark`.
     pub(crate) type CoreErrorMark = unsafe extern "C" fn(*const CoreHandle) -> c_int;
-    /// The last one is a `va_list`: a pointer, or a structure that is passed as one.
+    /// The last argument is a `va_list`: a pointer, or a structure that is passed as one.
     pub(crate) type CoreVsetError = unsafe extern "C" fn(*const CoreHandle, u32, *const c_char, *mut c_void);
     pub(crate) type ChildCallback = unsafe extern "C" fn(*const CoreHandle, *mut c_void) -> c_int;
     pub(crate) type PropsCallback = unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int;
@@ -284,8 +300,10 @@ pub(crate) mod fns {
     pub(crate) type KeyMatch = unsafe extern "C" fn(*const c_void, *const c_void, c_int) -> c_int;
     pub(crate) type KeyImport = unsafe extern "C" fn(*mut c_void, c_int, *const Param) -> c_int;
     pub(crate) type KeyExport = unsafe extern "C" fn(*mut c_void, c_int, ParamsCallback, *mut c_void) -> c_int;
+    /// `import_types`.
+    pub(crate) type KeyTypes = unsafe extern "C" fn(c_int) -> *const Param;
     pub(crate) type KeyDup = unsafe extern "C" fn(*const c_void, c_int) -> *mut c_void;
-    /// Every `init` that is given a key, but for those with a digest.
+    /// Every `init` that takes a key, except those that also take a digest.
     pub(crate) type KeyedInit = unsafe extern "C" fn(*mut c_void, *mut c_void, *const Param) -> c_int;
     /// `set_peer` of key exchange, and `gen_set_template` of keys.
     pub(crate) type WithKey = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
@@ -297,6 +315,9 @@ pub(crate) mod fns {
         unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
     /// `verify` and `digest_verify`.
     pub(crate) type SignatureVerify = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
+    pub(crate) type KemEncapsulate =
+        unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *mut u8, *mut usize) -> c_int;
+    pub(crate) type KemDecapsulate = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *const u8, usize) -> c_int;
     pub(crate) type KdfDerive = unsafe extern "C" fn(*mut c_void, *mut u8, usize, *const Param) -> c_int;
 }
 

@@ -1,4 +1,4 @@
-//! What the provider's section of `openssl.cnf` says, and the environment.
+//! The provider's section of `openssl.cnf`, and the environment.
 
 use std::path::PathBuf;
 
@@ -10,49 +10,50 @@ use gantry_runtime::rights::variable;
 
 use crate::table::{Mode, PAIRS, Row, SIGNATURES};
 
-/// A section that has been read.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct Settings {
     pub(crate) ciphers: Selection,
     pub(crate) signatures: Selection,
     pub(crate) exchanges: Selection,
     pub(crate) derivations: Selection,
-    /// These four as they are where no command of gantry's counts or measures: then all comes by here.
-    usual: [Selection; 4],
-    pub(crate) soft: Soft,
-    /// Every operation that reaches this provider fails.
+    /// The four selections without the effect of `gantry` commands that count or measure; those select everything.
+    regular: [Selection; 4],
+    pub(crate) soft: SoftDrivers,
+    /// The TLS groups that the host does not have are served.
+    pub(crate) groups: bool,
+    /// Every operation of this provider fails.
     pub(crate) force_fail: bool,
-    /// A command of gantry's watches: what is not served comes by here to be counted, and goes on to the host.
+    /// A `gantry` command watches: algorithms that are not served pass through here to be counted, and continue to the host.
     pub(crate) counts_all: bool,
-    /// The file for what `gantry advise` and `gantry openssl config` want to know, and the algorithms about which, if not all.
+    /// The output file of measurements for `gantry advise` and `gantry openssl config`, and the algorithms to measure, if not all.
     pub(crate) measure: Option<(PathBuf, Option<String>)>,
-    /// Devices and policy.
     pub(crate) runtime: Config,
-    /// The policy was named: it is followed wherever it leads, and for requests of every size.
+    /// The policy was named: its routes are followed for requests of every size.
     pub(crate) policy_named: bool,
 }
 
-/// Which algorithms of a kind are served.
+/// The algorithms of a kind that are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// Nobody said anything: those that gain.
-    Gaining,
-    /// All, where no policy and no device is named: those that may gain on the devices that every machine has.
-    Promising,
+    /// Default: the algorithms that are known to gain.
+    Faster,
+    /// `ALL` without a named policy or device: the algorithms that may gain on devices that every machine has.
+    MaybeFaster,
     All,
     None,
-    These(Vec<Algorithm>, Vec<String>),
+    Named(Vec<Algorithm>, Vec<String>),
 }
 
 impl Selection {
-    /// Whether a row is served by OpenSSL's release `version`.
+    /// Returns true if a row is served under OpenSSL release `version`.
     pub(crate) fn serves(&self, row: &Row, version: (u32, u32)) -> bool {
         match self {
-            Selection::Gaining => row.gains_before.is_some_and(|release| version < release),
-            Selection::Promising => row.may_gain(version),
+            Selection::Faster => row.faster_before.is_some_and(|release| version < release),
+            Selection::MaybeFaster => row.may_be_faster(version),
             Selection::All => true,
             Selection::None => false,
-            Selection::These(algorithms, names) => match row.algorithm {
+            Selection::Named(algorithms, names) => match row.algorithm {
                 Some(algorithm) => algorithms.contains(&algorithm),
                 None => names.iter().any(|name| name.eq_ignore_ascii_case(row.name)),
             },
@@ -60,60 +61,61 @@ impl Selection {
     }
 }
 
-/// `USE_SOFTDRIVERS`, with the numbers of the devcrypto engine.
+/// `USE_SOFTDRIVERS`, with the devcrypto engine's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Soft {
+pub(crate) enum SoftDrivers {
     /// 0: hardware only.
     Never,
-    /// 1: whatever is fastest.
+    /// 1: the fastest device.
     Allowed,
-    /// 2: hardware, and the kernel's drivers, of which some may be software.
+    /// 2: hardware, and the kernel's drivers, some of which may be software.
     Unknown,
 }
 
-impl Soft {
+impl SoftDrivers {
     pub(crate) fn allows(self, class: Class) -> bool {
         match class {
             Class::Hardware | Class::Gpu | Class::Model => true,
-            Class::Kernel => self != Soft::Never,
-            // Software, SIMD, and whatever class is not known here.
-            _ => self == Soft::Allowed,
+            Class::Kernel => self != SoftDrivers::Never,
+            // Software, SIMD, and classes that are unknown here.
+            _ => self == SoftDrivers::Allowed,
         }
     }
 }
 
-/// The keys of the provider's section in `openssl.cnf`, each with what it takes.
+/// The keys of the provider's section in `openssl.cnf`, each with a description of its values.
 ///
-/// OpenSSL answers a provider's questions about keys that it names, and tells of no others: whoever looks for keys that are
-/// misspelt has to read the file.
+/// OpenSSL answers a provider's queries for keys that it names and does not list the others. To find misspelt keys, read the
+/// file.
 pub const KEYS: [(&str, &str); 9] = [
-    ("CIPHERS", "ALL, NONE or names with commas between"),
-    ("SIGNATURES", "ALL, NONE or names with commas between"),
-    ("KEY_EXCHANGE", "ALL, NONE or names with commas between"),
-    ("KDFS", "ALL, NONE or names with commas between"),
+    ("CIPHERS", "ALL, NONE or names separated by commas"),
+    ("SIGNATURES", "ALL, NONE or names separated by commas"),
+    ("KEY_EXCHANGE", "ALL, NONE or names separated by commas"),
+    ("KDFS", "ALL, NONE or names separated by commas"),
     ("USE_SOFTDRIVERS", "0 (hardware only), 1 (any device) or 2 (hardware and kernel)"),
-    ("DEVICES", "NAME=on or NAME=off, with commas between"),
+    ("DEVICES", "NAME=on or NAME=off, separated by commas"),
     ("POLICY", "the name of a policy, as in gantry.toml"),
     ("STATS", "auto, off, on or the absolute path of a folder"),
     ("FORCE_FAIL", "yes or no"),
 ];
 
-/// Keys of earlier releases, which are passed over: OpenSSL itself serves digests and MACs.
+/// Keys of earlier releases, which are ignored: OpenSSL itself serves digests and MACs.
 pub const RETIRED: [&str; 2] = ["DIGESTS", "MACS"];
 
-/// Names of algorithms of earlier releases, which are passed over likewise.
+/// Algorithm names of earlier releases, which are ignored likewise.
 const RETIRED_NAMES: [&str; 3] = ["ECDSA", "RSA", "ECDH"];
 
 impl Settings {
-    /// Nothing is served.
+    /// Returns settings that serve nothing.
     pub(crate) fn nothing() -> Self {
         Self {
             ciphers: Selection::None,
             signatures: Selection::None,
             exchanges: Selection::None,
             derivations: Selection::None,
-            usual: [const { Selection::None }; 4],
-            soft: Soft::Allowed,
+            regular: [const { Selection::None }; 4],
+            soft: SoftDrivers::Allowed,
+            groups: false,
             force_fail: false,
             counts_all: false,
             measure: None,
@@ -122,25 +124,25 @@ impl Settings {
         }
     }
 
-    /// The sizes of requests that may be led elsewhere.
-    pub(crate) fn asked(&self) -> SizeSet {
+    /// Returns the sizes of requests that may leave the host.
+    pub(crate) fn initial_sizes(&self) -> SizeSet {
         if self.policy_named { SizeSet::ALL } else { SizeSet::LARGE }
     }
 
-    /// Reads the section through `value`, and what Gantry's own files and variables say below it. The error is a sentence
-    /// that names the key and what it takes.
+    /// Reads the section through `value`, on top of Gantry's own files and variables. The error is a sentence that names the
+    /// key and the values it takes.
     pub(crate) fn read(value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let runtime = Config::from_env().map_err(|error| error.to_string())?;
         let only = || variable(MEASURE).and_then(|only| only.into_string().ok());
         let measure = variable(MEASURED).map(|file| (file.into(), only()));
         let counts_all = gantry_runtime::stats::is_watched();
-        Self { counts_all, measure, runtime, ..Self::nothing() }.with(value)
+        Self { counts_all, measure, runtime, groups: true, ..Self::nothing() }.with(value)
     }
 
-    /// The section on top of these.
+    /// Applies the section on top of these settings.
     fn with(self, value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut settings = self;
-        settings.selections().into_iter().for_each(|selection| *selection = Selection::Gaining);
+        settings.selections().into_iter().for_each(|selection| *selection = Selection::Faster);
         for (key, takes) in KEYS {
             if let Some(value) = value(key) {
                 let problem = settings.set(key, value.trim());
@@ -148,27 +150,27 @@ impl Settings {
             }
         }
         let shown = settings.runtime.show();
-        let mut said = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
-        settings.policy_named |= said.any(|shown| shown.key == "policy");
+        let mut named = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
+        settings.policy_named |= named.any(|shown| shown.key == "policy");
         let device_named = shown.iter().any(|shown| {
             shown.key.starts_with("devices.") && shown.value == "on" && shown.origin != gantry_runtime::Origin::Default
         });
-        let all = if settings.policy_named || device_named { Selection::All } else { Selection::Promising };
-        let (fails, all_come) = (settings.force_fail, settings.counts_all || settings.measure.is_some());
-        settings.usual = settings.selections().map(|selection| {
-            let usual = match &*selection {
-                Selection::Gaining if fails => Selection::All,
+        let all = if settings.policy_named || device_named { Selection::All } else { Selection::MaybeFaster };
+        let (fails, selects_all) = (settings.force_fail, settings.counts_all || settings.measure.is_some());
+        settings.regular = settings.selections().map(|selection| {
+            let regular = match &*selection {
+                Selection::Faster if fails => Selection::All,
                 Selection::All if !fails => all.clone(),
                 other => other.clone(),
             };
-            *selection = if all_come { Selection::All } else { usual.clone() };
-            usual
+            *selection = if selects_all { Selection::All } else { regular.clone() };
+            regular
         });
         Ok(settings)
     }
 
-    /// Whether the configuration serves a row, whatever comes by here to be counted. (Keys are, if anything is done with them.)
-    pub(crate) fn usually_serves(&self, row: &Row, version: (u32, u32)) -> bool {
+    /// Returns true if the configuration serves a row, regardless of counting. Key management is always served.
+    pub(crate) fn serves_regularly(&self, row: &Row, version: (u32, u32)) -> bool {
         // In the order of `KEYS`.
         let key = match row.mode {
             Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => 0,
@@ -177,7 +179,7 @@ impl Settings {
             Mode::Kdf(_) => 3,
             Mode::Keys => return true,
         };
-        self.usual[key].serves(row, version)
+        self.regular[key].serves(row, version)
     }
 
     fn selections(&mut self) -> [&mut Selection; 4] {
@@ -185,12 +187,12 @@ impl Settings {
         [ciphers, signatures, exchanges, derivations]
     }
 
-    /// What Gantry's own configuration has for a key.
+    /// Returns the value of a key in Gantry's own configuration.
     fn shown(&self, key: &str) -> Option<String> {
         self.runtime.show().into_iter().find(|shown| shown.key == key).map(|shown| shown.value)
     }
 
-    /// The device to which the policy pins everything, if it does.
+    /// Returns the device to which the policy pins everything, if it does.
     pub(crate) fn pinned(&self) -> Option<String> {
         self.shown("policy")?.strip_prefix("pin:").map(str::to_owned)
     }
@@ -202,9 +204,9 @@ impl Settings {
             ("SIGNATURES", list) => self.signatures = selection(list, &PAIRS[..SIGNATURES])?,
             ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &PAIRS[SIGNATURES..])?,
             ("KDFS", list) => self.derivations = selection(list, &crate::table::KDFS)?,
-            ("USE_SOFTDRIVERS", "0") => self.soft = Soft::Never,
-            ("USE_SOFTDRIVERS", "1") => self.soft = Soft::Allowed,
-            ("USE_SOFTDRIVERS", "2") => self.soft = Soft::Unknown,
+            ("USE_SOFTDRIVERS", "0") => self.soft = SoftDrivers::Never,
+            ("USE_SOFTDRIVERS", "1") => self.soft = SoftDrivers::Allowed,
+            ("USE_SOFTDRIVERS", "2") => self.soft = SoftDrivers::Unknown,
             ("DEVICES", value) => self.runtime.set("devices", value, "DEVICES").map_err(|error| error.to_string())?,
             ("POLICY", value) => {
                 self.runtime.set("policy", value, "POLICY").map_err(|error| error.to_string())?;
@@ -219,13 +221,13 @@ impl Settings {
     }
 }
 
-/// The variable that names the file for what is measured.
+/// The variable that names the output file of measurements.
 pub const MEASURED: &str = "GANTRY_OPENSSL_MEASURED";
 
-/// The variable that names what is measured, with commas between; everything, if it is not there.
+/// The variable that lists the algorithms to measure, separated by commas; without it, all are measured.
 pub const MEASURE: &str = "GANTRY_OPENSSL_MEASURE";
 
-/// A list of names, of OpenSSL's or of ours, all of the kinds that `rows` have.
+/// Parses a list of names, OpenSSL's or ours, all of the kinds in `rows`.
 fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
     match list {
         "ALL" => return Ok(Selection::All),
@@ -244,18 +246,18 @@ fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
             names.push(name.to_owned());
             continue;
         }
-        // Of the algorithms of a kind OpenSSL keeps those that have no row: naming them is no mistake.
+        // Algorithms without a row stay with OpenSSL: naming one is not an error.
         let is_kind = |found: &Algorithm| rows.iter().any(|row| row.kind() == Some(found.kind()));
         let mut found = Algorithm::matching(name).unwrap_or_default().into_iter().filter(is_kind).peekable();
         if found.peek().is_none() {
-            return Err(format!("there is no '{name}' here"));
+            return Err(format!("'{name}' is not an algorithm of this kind"));
         }
         algorithms.extend(found);
     }
     if algorithms.is_empty() && names.is_empty() {
-        Err("no name".to_owned())
+        Err("the list is empty".to_owned())
     } else {
-        Ok(Selection::These(algorithms, names))
+        Ok(Selection::Named(algorithms, names))
     }
 }
 
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_section_serves_what_gains_and_nothing_else() {
+    fn an_empty_section_serves_only_algorithms_that_are_faster() {
         let settings = of(&[]).unwrap();
         let served = |version| {
             let rows = CIPHERS.iter().filter(|row| settings.ciphers.serves(row, version));
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_take_the_names_of_either_side() {
+    fn lists_accept_names_of_openssl_and_of_gantry() {
         let settings = of(&[("CIPHERS", "aes-128-cbc,DES3")]).unwrap();
         let serves = |name| settings.ciphers.serves(CIPHERS.iter().find(|row| row.name == name).unwrap(), (4, 0));
         assert!(serves("AES-128-CBC") && serves("DES-EDE3-CBC") && !serves("AES-256-CBC"));
@@ -291,9 +293,9 @@ mod tests {
         assert!(settings.derivations.serves(&KDFS[1], (4, 0)) && !settings.derivations.serves(&KDFS[0], (3, 0)));
     }
 
-    /// Earlier releases served them.
+    /// Earlier releases served these.
     #[test]
-    fn what_openssl_keeps_may_be_named() {
+    fn names_without_a_row_are_accepted() {
         for (key, value) in [
             ("CIPHERS", "AES-128-CCM"),
             ("SIGNATURES", "ECDSA,RSA"),
@@ -303,7 +305,7 @@ mod tests {
         ] {
             let settings = of(&[(key, value), ("POLICY", "latency")]).unwrap();
             let rows = CIPHERS.iter().chain(&PAIRS);
-            let named = rows.filter(|row| settings.usually_serves(row, (4, 0)) && value.contains(row.name));
+            let named = rows.filter(|row| settings.serves_regularly(row, (4, 0)) && value.contains(row.name));
             assert_eq!(named.count(), 0, "{key} = {value}");
         }
         let mut settings = of(&[("CIPHERS", "AES-128-CCM AES-128-GCM")]).unwrap();
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_what_may_gain_unless_something_else_may_have_it() {
+    fn all_selects_what_may_be_faster_unless_a_policy_or_device_is_named() {
         let all = ("CIPHERS", "ALL");
         let served = |more: &[(&str, &str)], version| {
             let settings = of(&[&[all], more].concat()).unwrap();
@@ -330,10 +332,10 @@ mod tests {
         }
         assert_eq!(served(&[("DEVICES", "lanes=off")], (4, 0)), cbc);
         let served = |rows: &[Row]| {
-            let rows = rows.iter().filter(|row| Selection::Promising.serves(row, (3, 0)));
+            let rows = rows.iter().filter(|row| Selection::MaybeFaster.serves(row, (3, 0)));
             rows.map(|row| row.name).collect::<Vec<_>>()
         };
-        // Of the devices that every machine has, only software has those.
+        // Among the devices that every machine has, only software serves these.
         let pairs: &[&str] = if cfg!(feature = "software") { &["ED25519", "X25519"] } else { &[] };
         assert_eq!(served(&PAIRS), pairs);
     }
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_refused_with_what_the_key_takes() {
+    fn a_wrong_value_is_refused_with_the_values_of_its_key() {
         for (key, value) in [
             ("CIPHERS", "aes-128-cbd"),
             ("CIPHERS", "sha256"),

@@ -1,8 +1,8 @@
-//! Key derivations in lanes, and where threads that derive at the same time meet.
+//! Key derivations in SIMD lanes, shared by threads that derive at the same time.
 //!
-//! A derivation takes milliseconds to seconds. One that begins while others run is not late for their lanes: it joins them in the middle.
-//! Where there are more threads than CPUs, a thread hands its derivation to one that runs others already, and sleeps until its key is
-//! there. No thread waits for others to come, and there are no threads of Gantry's own.
+//! A derivation takes milliseconds to seconds. One that starts while others run joins them midway and takes free lanes.
+//! Where there are more threads than CPUs, a thread hands its derivation to a thread that already runs some, and sleeps until
+//! its key is ready. No thread waits for others to arrive, and Gantry starts no threads of its own.
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,27 +10,26 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
-use gantry_digest::{Algorithm, Level, LevelName, Pbkdf2, pbkdf2, pbkdf2_some};
+use gantry_digest::{Algorithm, Level, LevelName, Pbkdf2, pbkdf2, pbkdf2_advance};
 
-/// The device that they are counted by.
+/// The device name under which they are counted.
 pub(crate) const LANES: &str = "lanes";
 
-/// Iterations between two looks at who has come: about a third of a millisecond.
+/// Iterations between two checks for new derivations: about a third of a millisecond.
 const SLICE: u64 = 4096;
-/// Those of fewer iterations are done before another thread has woken up.
+/// Derivations of fewer iterations finish before another thread would have woken up.
 const SHORT: u64 = 4096;
-/// From so many blocks on, lanes are faster than one block after the other even without instructions for the hash function.
-const SEVERAL: usize = 3;
+/// Blocks from which lanes beat one block after the other, even without instructions for the hash function.
+const MIN_BLOCKS: usize = 3;
 
-/// A password, a salt, and how often: what PBKDF2 derives a key from.
+/// PBKDF2's inputs: hash function, password, salt, iterations.
 type Password<'a> = (Algorithm, &'a [u8], &'a [u8], u64);
 
-/// The derivations of a process.
 pub(crate) struct Derivations {
-    meetings: [Meeting; Algorithm::ALL.len()],
-    /// By algorithm: whether known answers came out.
-    known: [OnceLock<bool>; Algorithm::ALL.len()],
-    /// Threads that derive, whoever does it for them.
+    pools: [DerivationPool; Algorithm::ALL.len()],
+    /// By algorithm: true if its known answers came out.
+    verified: [OnceLock<bool>; Algorithm::ALL.len()],
+    /// Threads that derive or wait for their derivation.
     threads: AtomicUsize,
     cpus: usize,
     level: Level,
@@ -42,41 +41,41 @@ impl Derivations {
             gantry_digest::limit(level);
         }
         Self {
-            meetings: Default::default(),
-            known: [const { OnceLock::new() }; Algorithm::ALL.len()],
+            pools: Default::default(),
+            verified: [const { OnceLock::new() }; Algorithm::ALL.len()],
             threads: AtomicUsize::new(0),
             cpus: available_parallelism().map_or(1, usize::from),
             level: Level::detect_at_most(cpu),
         }
     }
 
-    /// Whether derivations with this hash function have passed their known-answer test.
-    pub(crate) fn knows(&self, algorithm: Algorithm) -> bool {
-        *self.known[algorithm as usize].get_or_init(|| passes(algorithm))
+    /// Returns true if derivations with this hash function have passed their known-answer test.
+    pub(crate) fn is_verified(&self, algorithm: Algorithm) -> bool {
+        *self.verified[algorithm as usize].get_or_init(|| passes(algorithm))
     }
 
-    /// A thread begins to derive.
-    pub(crate) fn enter(&self) -> Present<'_> {
+    /// Registers the calling thread as one that derives.
+    pub(crate) fn register(&self) -> DerivingThread<'_> {
         let others = self.threads.fetch_add(1, Relaxed);
-        Present { lanes: self, is_crowded: others >= self.cpus }
+        DerivingThread { lanes: self, is_oversubscribed: others >= self.cpus }
     }
 
-    /// Whether so many blocks are faster in lanes than by the host, one after the other. (Nanoseconds an iteration on a Zen 4, OpenSSL 4.0
-    /// and lanes. SHA-256: 117 and 73 for one block, 462 and 129 for four. SHA-512: 373 and 429, 1,497 and 730.)
-    pub(crate) fn gains(&self, algorithm: Algorithm, blocks: usize) -> bool {
+    /// Returns true if `blocks` blocks are faster in lanes than by the host, one after the other. Nanoseconds per iteration on Zen 4,
+    /// OpenSSL 4.0 and lanes: SHA-256 117 and 73 for one block, 462 and 129 for four; SHA-512 373 and 429, 1,497 and 730.
+    pub(crate) fn is_faster(&self, algorithm: Algorithm, blocks: usize) -> bool {
         let has_instructions = match algorithm {
             Algorithm::Sha1 | Algorithm::Sha224 | Algorithm::Sha256 => self.level.sha(),
             Algorithm::Sha384 | Algorithm::Sha512 | Algorithm::Sha512_256 => self.level.sha512(),
             _ => false,
         };
-        has_instructions || blocks >= SEVERAL && self.level.name() >= LevelName::Avx2
+        has_instructions || blocks >= MIN_BLOCKS && self.level.name() >= LevelName::Avx2
     }
 }
 
-/// Keys of five blocks that hashlib derives from "password" and "salt" in three iterations: their words of eight bytes, high byte first and
-/// the last one filled up with zeros, added up bit by bit.
+/// Checksums of keys of five blocks that Python's hashlib derives from "password" and "salt" in three iterations. A checksum is
+/// the XOR of the key's big-endian words of eight bytes, the last word padded with zeros.
 #[rustfmt::skip]
-const KNOWN: [(Algorithm, u64); 11] = [
+const KNOWN_ANSWERS: [(Algorithm, u64); 11] = [
     (Algorithm::Md5, 0xe6701abc9b065298),
     (Algorithm::Sha1, 0xd9410efc09fbd349),
     (Algorithm::Sha224, 0x65099dbfca24650d),
@@ -90,10 +89,10 @@ const KNOWN: [(Algorithm, u64); 11] = [
     (Algorithm::Sha3_512, 0xb665fd87b68104e8),
 ];
 
-/// Whether known answers come out of one chain, of those of one key, and of those of many.
+/// Returns true if known answers come out of a single chain, of the chains of one key, and of many keys at once.
 fn passes(algorithm: Algorithm) -> bool {
     let size = algorithm.digest_size();
-    let Some((_, known)) = KNOWN.iter().find(|(known, _)| *known == algorithm) else { return false };
+    let Some((_, checksum)) = KNOWN_ANSWERS.iter().find(|(known, _)| *known == algorithm) else { return false };
     let (mut one, mut five) = (vec![0; size], vec![0; 5 * size]);
     let derived = [&mut one, &mut five].map(|key| pbkdf2(algorithm, b"password", b"salt", 3, key).is_ok());
     let words = five.chunks(8).map(|part| {
@@ -104,200 +103,197 @@ fn passes(algorithm: Algorithm) -> bool {
     let sum = words.fold(0, |sum, word| sum ^ word);
     let begin = |_| Pbkdf2::new(algorithm, b"password", b"salt", 3, size);
     let Ok(mut many) = (0..16).map(begin).collect::<Result<Vec<_>, _>>() else { return false };
-    let done = pbkdf2_some(&mut many.iter_mut().collect::<Vec<_>>(), 3).is_ok();
+    let done = pbkdf2_advance(&mut many.iter_mut().collect::<Vec<_>>(), 3).is_ok();
     derived == [true, true]
-        && sum == *known
+        && sum == *checksum
         && done
         && five.starts_with(&one)
         && many.iter().all(|key| key.key() == Some(&one[..]))
 }
 
-/// A thread that derives, whoever does it for it.
-pub(crate) struct Present<'l> {
+/// A registered thread that derives or waits for its derivation.
+pub(crate) struct DerivingThread<'l> {
     lanes: &'l Derivations,
     /// There are more threads than CPUs.
-    is_crowded: bool,
+    is_oversubscribed: bool,
 }
 
-impl Drop for Present<'_> {
+impl Drop for DerivingThread<'_> {
     fn drop(&mut self) {
         self.lanes.threads.fetch_sub(1, Relaxed);
     }
 }
 
-/// How a key was derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Derived {
+pub(crate) enum LaneUse {
     Alone,
-    /// With derivations of other threads in the lanes beside it.
-    Together,
+    /// Other threads' derivations shared the lanes.
+    Shared,
 }
 
-impl Present<'_> {
+impl DerivingThread<'_> {
     /// Derives a key with PBKDF2, if that is faster here than by the host.
-    pub(crate) fn pbkdf2(&self, password: Password<'_>, output: &mut [u8]) -> Option<Derived> {
+    pub(crate) fn pbkdf2(&self, password: Password<'_>, output: &mut [u8]) -> Option<LaneUse> {
         let (algorithm, secret, salt, iterations) = password;
         let blocks = output.len().div_ceil(algorithm.digest_size());
-        let is_crowded = self.is_crowded && iterations >= SHORT;
-        let gains = |blocks| self.lanes.gains(algorithm, blocks);
-        if !(gains(blocks) || is_crowded && gains(SEVERAL)) {
+        let is_oversubscribed = self.is_oversubscribed && iterations >= SHORT;
+        let is_faster = |blocks| self.lanes.is_faster(algorithm, blocks);
+        if !(is_faster(blocks) || is_oversubscribed && is_faster(MIN_BLOCKS)) {
             return None;
         }
         if iterations < SHORT {
-            return pbkdf2(algorithm, secret, salt, iterations, output).ok().map(|()| Derived::Alone);
+            return pbkdf2(algorithm, secret, salt, iterations, output).ok().map(|()| LaneUse::Alone);
         }
         let derivation = Pbkdf2::new(algorithm, secret, salt, iterations, output.len()).ok()?;
-        let (derivation, derived) = self.lanes.meetings[algorithm as usize].run(derivation, is_crowded)?;
+        let (derivation, lane_use) = self.lanes.pools[algorithm as usize].run(derivation, is_oversubscribed)?;
         output.copy_from_slice(derivation.key()?);
-        Some(derived)
+        Some(lane_use)
     }
 }
 
-/// Where threads meet that derive with the same hash function. A thread leads that runs derivations: its own, and those of others.
+/// Threads that derive with the same hash function. A leader is a thread that runs derivations: its own, and those of others.
 #[derive(Default)]
-struct Meeting(Mutex<Members>);
+struct DerivationPool(Mutex<PoolState>);
 
 #[derive(Default)]
-struct Members {
-    /// Threads that lead.
+struct PoolState {
     leaders: usize,
     /// Derivations that leaders run.
     running: usize,
-    /// Derivations that no leader has taken yet. There are none without a leader.
-    waiting: Vec<Seat>,
+    /// Derivations that no leader has taken yet. Empty if there is no leader.
+    waiting: Vec<PoolEntry>,
 }
 
-/// A derivation at a meeting.
-struct Seat {
+/// A derivation and the thread that wants it.
+struct PoolEntry {
     derivation: Pbkdf2,
-    derived: Derived,
-    /// The thread that sleeps until it is done; none is the leader itself.
-    thread: Option<Sender<Turn>>,
+    lane_use: LaneUse,
+    /// Wakes the thread that sleeps until the derivation is done; `None` for the leader's own.
+    thread: Option<Sender<WakeReason>>,
 }
 
-/// What a thread wakes up for.
-enum Turn {
-    /// Its key is there.
-    Done(Pbkdf2, Derived),
-    /// It leads from now on: its own derivation is the first.
-    Lead(Vec<Seat>),
+/// Why a sleeping thread wakes up.
+enum WakeReason {
+    Done(Pbkdf2, LaneUse),
+    /// It leads from now on; its own derivation is the first.
+    Lead(Vec<PoolEntry>),
 }
 
-impl Meeting {
-    /// Derives a key on the calling thread, or where `joins` says so by one that leads already. `None` if that one panics.
-    fn run(&self, derivation: Pbkdf2, joins: bool) -> Option<(Pbkdf2, Derived)> {
-        let mut seat = Seat { derivation, derived: Derived::Alone, thread: None };
-        let mut members = self.lock();
-        if !joins || members.leaders == 0 {
-            members.leaders += 1;
-            members.running += 1;
-            drop(members);
-            return self.lead(vec![seat]);
+impl DerivationPool {
+    /// Derives a key on the calling thread, or if `joins` on one that already leads. Returns `None` if that one panics.
+    fn run(&self, derivation: Pbkdf2, joins: bool) -> Option<(Pbkdf2, LaneUse)> {
+        let mut entry = PoolEntry { derivation, lane_use: LaneUse::Alone, thread: None };
+        let mut state = self.lock();
+        if !joins || state.leaders == 0 {
+            state.leaders += 1;
+            state.running += 1;
+            drop(state);
+            return self.lead(vec![entry]);
         }
-        let (thread, turn) = channel();
-        seat.thread = Some(thread);
-        members.waiting.push(seat);
-        drop(members);
-        match turn.recv().ok()? {
-            Turn::Done(derivation, derived) => Some((derivation, derived)),
-            Turn::Lead(seats) => self.lead(seats),
+        let (thread, reason) = channel();
+        entry.thread = Some(thread);
+        state.waiting.push(entry);
+        drop(state);
+        match reason.recv().ok()? {
+            WakeReason::Done(derivation, lane_use) => Some((derivation, lane_use)),
+            WakeReason::Lead(entries) => self.lead(entries),
         }
     }
 
-    /// Runs derivations until the first of them is done, which is that of the calling thread.
-    fn lead(&self, seats: Vec<Seat>) -> Option<(Pbkdf2, Derived)> {
-        let mut leader = Leader { meeting: self, seats };
+    /// Runs derivations until the first one, the calling thread's own, is done.
+    fn lead(&self, entries: Vec<PoolEntry>) -> Option<(Pbkdf2, LaneUse)> {
+        let mut leader = Leader { pool: self, entries };
         loop {
-            leader.take_newcomers();
-            let seats = &mut leader.seats;
-            if seats.len() > 1 {
-                for seat in &mut *seats {
-                    seat.derived = Derived::Together;
+            leader.take_waiting();
+            let entries = &mut leader.entries;
+            if entries.len() > 1 {
+                for entry in &mut *entries {
+                    entry.lane_use = LaneUse::Shared;
                 }
             }
-            let mut all: Vec<&mut Pbkdf2> = seats.iter_mut().map(|seat| &mut seat.derivation).collect();
-            pbkdf2_some(&mut all, SLICE).ok()?;
-            let done = seats.extract_if(1.., |seat| seat.derivation.key().is_some());
-            let done: Vec<Seat> = done.collect();
+            let mut all: Vec<&mut Pbkdf2> = entries.iter_mut().map(|entry| &mut entry.derivation).collect();
+            pbkdf2_advance(&mut all, SLICE).ok()?;
+            let done = entries.extract_if(1.., |entry| entry.derivation.key().is_some());
+            let done: Vec<PoolEntry> = done.collect();
             self.lock().running -= done.len();
-            for Seat { derivation, derived, thread } in done {
+            for PoolEntry { derivation, lane_use, thread } in done {
                 if let Some(thread) = thread {
-                    // Whoever does not listen any more wants no key.
-                    let _ = thread.send(Turn::Done(derivation, derived));
+                    // A receiver that is gone wants no key.
+                    let _ = thread.send(WakeReason::Done(derivation, lane_use));
                 }
             }
-            if seats[0].derivation.key().is_some() {
-                return Some(leader.end());
+            if entries[0].derivation.key().is_some() {
+                return Some(leader.finish());
             }
         }
     }
 
-    /// What a thread holds is whole between two of its steps, whatever became of it.
-    fn lock(&self) -> MutexGuard<'_, Members> {
+    /// Locks the members. A poisoned lock is fine: they are consistent after every statement.
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A thread that leads. If it panics, those whose derivations it has get none.
+/// A thread that leads. If it panics, the threads whose derivations it holds get no key.
 struct Leader<'m> {
-    meeting: &'m Meeting,
-    seats: Vec<Seat>,
+    pool: &'m DerivationPool,
+    entries: Vec<PoolEntry>,
 }
 
 impl Leader<'_> {
-    /// Takes those who have come, no more than its share of all.
-    fn take_newcomers(&mut self) {
-        let mut members = self.meeting.lock();
-        let Members { leaders, running, waiting } = &mut *members;
+    /// Takes waiting derivations, up to this leader's share of all.
+    fn take_waiting(&mut self) {
+        let mut state = self.pool.lock();
+        let PoolState { leaders, running, waiting } = &mut *state;
         let share = (*running + waiting.len()).div_ceil(*leaders);
-        let taken = share.saturating_sub(self.seats.len()).min(waiting.len());
+        let taken = share.saturating_sub(self.entries.len()).min(waiting.len());
         *running += taken;
-        self.seats.extend(waiting.drain(..taken));
+        self.entries.extend(waiting.drain(..taken));
     }
 
-    /// Its own derivation is done: another thread leads the others on, if there are any.
-    fn end(mut self) -> (Pbkdf2, Derived) {
-        let Seat { derivation, derived, .. } = self.seats.remove(0);
-        let mut members = self.meeting.lock();
-        members.running -= 1;
-        if self.seats.is_empty() && members.leaders == 1 {
-            // Nobody else would lead those who have come.
-            self.seats = mem::take(&mut members.waiting);
-            members.running += self.seats.len();
+    /// Ends the leader's turn: its own derivation is done. Another thread takes over the remaining ones, if any.
+    fn finish(mut self) -> (Pbkdf2, LaneUse) {
+        let PoolEntry { derivation, lane_use, .. } = self.entries.remove(0);
+        let mut state = self.pool.lock();
+        state.running -= 1;
+        if self.entries.is_empty() && state.leaders == 1 {
+            // No other leader would run the waiting ones.
+            self.entries = mem::take(&mut state.waiting);
+            state.running += self.entries.len();
         }
-        if self.seats.is_empty() {
-            // Before anybody else looks: who comes from now on leads.
-            members.leaders -= 1;
-            drop(members);
+        if self.entries.is_empty() {
+            // Still under the lock: the next thread to arrive has to lead.
+            state.leaders -= 1;
+            drop(state);
             mem::forget(self);
-            return (derivation, derived);
+            return (derivation, lane_use);
         }
-        drop(members);
-        let mut others = mem::take(&mut self.seats);
+        drop(state);
+        let mut others = mem::take(&mut self.entries);
         match others[0].thread.take() {
-            // Only the leader's own has none.
-            None => self.seats = others,
-            Some(next) => match next.send(Turn::Lead(others)) {
+            // Only the leader's own has no thread.
+            None => self.entries = others,
+            Some(next) => match next.send(WakeReason::Lead(others)) {
                 Ok(()) => mem::forget(self),
-                // It ended while it slept, and the others get no key.
-                Err(SendError(turn)) => {
-                    if let Turn::Lead(others) = turn {
-                        self.seats = others;
+                // The thread ended while it slept; the others get no key.
+                Err(SendError(reason)) => {
+                    if let WakeReason::Lead(others) = reason {
+                        self.entries = others;
                     }
                 }
             },
         }
-        (derivation, derived)
+        (derivation, lane_use)
     }
 }
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        let mut members = self.meeting.lock();
-        members.running -= self.seats.len();
-        members.leaders -= 1;
-        if members.leaders == 0 {
-            members.waiting.clear();
+        let mut state = self.pool.lock();
+        state.running -= self.entries.len();
+        state.leaders -= 1;
+        if state.leaders == 0 {
+            state.waiting.clear();
         }
     }
 }
@@ -308,39 +304,39 @@ mod tests {
 
     use super::*;
 
-    /// As if there were so many CPUs.
+    /// Pretends that there are `cpus` CPUs.
     fn on_cpus(cpus: usize) -> Derivations {
         Derivations { cpus, ..Derivations::new(None) }
     }
 
     #[test]
-    fn known_answers_come_out_of_every_function_that_has_some() {
-        for (algorithm, _) in KNOWN {
+    fn every_known_answer_test_passes() {
+        for (algorithm, _) in KNOWN_ANSWERS {
             assert!(passes(algorithm), "{algorithm}");
         }
         assert!(!passes(Algorithm::Blake2b256));
     }
 
-    /// Lengths, passwords and iterations are others in each thread: some end while others have just come.
+    /// Lengths, passwords and iterations differ by thread: some derivations end just after others have started.
     #[test]
-    fn threads_that_meet_get_the_keys_that_they_get_alone() {
+    fn threads_that_share_lanes_derive_the_keys_they_derive_alone() {
         let begin = |i: u64| {
             Pbkdf2::new(Algorithm::Sha256, &i.to_be_bytes(), b"salt", 1 + 3000 * (i % 5), 7 + 20 * i as usize).unwrap()
         };
-        let alone: Vec<Pbkdf2> = (0..12).map(|i| Meeting::default().run(begin(i), false).unwrap().0).collect();
-        let meeting = Meeting::default();
+        let alone: Vec<Pbkdf2> = (0..12).map(|i| DerivationPool::default().run(begin(i), false).unwrap().0).collect();
+        let pool = DerivationPool::default();
         for round in 0..10 {
             thread::scope(|scope| {
                 for (i, expected) in (0..).zip(&alone) {
-                    let meeting = &meeting;
+                    let pool = &pool;
                     scope.spawn(move || {
-                        let (derivation, _) = meeting.run(begin(i), i > round % 3).expect("nobody panics");
+                        let (derivation, _) = pool.run(begin(i), i > round % 3).expect("no thread panics");
                         assert_eq!(derivation.key(), expected.key(), "{i}");
                     });
                 }
             });
-            let members = meeting.lock();
-            assert_eq!((members.leaders, members.running, members.waiting.len()), (0, 0, 0));
+            let state = pool.lock();
+            assert_eq!((state.leaders, state.running, state.waiting.len()), (0, 0, 0));
         }
     }
 
@@ -348,24 +344,24 @@ mod tests {
     fn more_threads_than_cpus_share_lanes_and_fewer_do_not() {
         let together = |lanes: &Derivations, threads: usize| {
             let derive = |i: usize| {
-                let present = lanes.enter();
-                // The others are there, too, before anyone is done.
+                let thread = lanes.register();
+                // Waits until all others are registered, before any of them is done.
                 while lanes.threads.load(Relaxed) < threads {
                     thread::yield_now();
                 }
                 let mut key = [0; 32];
                 let iterations = 400_000 + i as u64;
                 let password = (Algorithm::Sha256, &[i as u8][..], &b"salt"[..], iterations);
-                present.pbkdf2(password, &mut key)
+                thread.pbkdf2(password, &mut key)
             };
             let derived = thread::scope(|scope| {
                 let threads: Vec<_> = (0..threads).map(|i| scope.spawn(move || derive(i))).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
             });
-            derived.contains(&Some(Derived::Together))
+            derived.contains(&Some(LaneUse::Shared))
         };
         let lanes = on_cpus(1);
-        if !lanes.gains(Algorithm::Sha256, 1) && !lanes.gains(Algorithm::Sha256, SEVERAL) {
+        if !lanes.is_faster(Algorithm::Sha256, 1) && !lanes.is_faster(Algorithm::Sha256, MIN_BLOCKS) {
             return;
         }
         assert!(together(&lanes, 6));
@@ -373,26 +369,26 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_panics_leaves_nobody_asleep() {
-        let meeting = Meeting::default();
+    fn a_leader_that_panics_wakes_all_waiting_threads() {
+        let pool = DerivationPool::default();
         let begin = || Pbkdf2::new(Algorithm::Sha1, b"", b"", 1 << 40, 20).unwrap();
         thread::scope(|scope| {
             let mut leader = {
-                let mut members = meeting.lock();
-                (members.leaders, members.running) = (1, 1);
+                let mut state = pool.lock();
+                (state.leaders, state.running) = (1, 1);
                 Leader {
-                    meeting: &meeting,
-                    seats: vec![Seat { derivation: begin(), derived: Derived::Alone, thread: None }],
+                    pool: &pool,
+                    entries: vec![PoolEntry { derivation: begin(), lane_use: LaneUse::Alone, thread: None }],
                 }
             };
-            let others: Vec<_> = (0..3).map(|_| scope.spawn(|| meeting.run(begin(), true).is_none())).collect();
-            while leader.seats.len() < 4 {
-                leader.take_newcomers();
+            let others: Vec<_> = (0..3).map(|_| scope.spawn(|| pool.run(begin(), true).is_none())).collect();
+            while leader.entries.len() < 4 {
+                leader.take_waiting();
             }
             drop(leader);
             assert!(others.into_iter().all(|other| other.join().unwrap()));
         });
-        let members = meeting.lock();
-        assert_eq!((members.leaders, members.running), (0, 0));
+        let state = pool.lock();
+        assert_eq!((state.leaders, state.running), (0, 0));
     }
 }

@@ -1,8 +1,8 @@
-//! Sizes of requests, for who asks with every call: most requests that are too small need one comparison.
+//! A set of sizes for checks on every call: for most requests that are too small, one comparison is enough.
 
 use gantry_core::route::SizeSet;
 
-/// A set of sizes, and the smallest of these.
+/// A set of sizes and its smallest member.
 #[derive(Clone, Copy)]
 pub(crate) struct Gate {
     sizes: SizeSet,
@@ -17,7 +17,7 @@ impl From<SizeSet> for Gate {
 }
 
 impl Gate {
-    /// Without that comparison: where the sizes are others with every call, it takes longer to make than it saves.
+    /// Makes a gate without that comparison: if the set changes with every call, it costs more to prepare than it saves.
     #[inline(always)]
     pub(crate) fn passing(sizes: SizeSet) -> Self {
         Self { sizes, from: 0 }
@@ -28,7 +28,7 @@ impl Gate {
         !self.is_below(bytes) && self.sizes.has(bytes)
     }
 
-    /// Whether it is the host's, and one comparison says so.
+    /// Returns true if one comparison is enough to know that the host serves this size.
     #[inline(always)]
     pub(crate) fn is_below(self, bytes: usize) -> bool {
         bytes < self.from
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gate_lets_the_same_sizes_through() {
+    fn a_gate_has_the_sizes_of_its_set() {
         for (sizes, shift) in [SizeSet::NONE, SizeSet::ALL, SizeSet::LARGE]
             .into_iter()
             .flat_map(|sizes| (0..64).map(move |at| (sizes, at)))

@@ -1,4 +1,4 @@
-//! Measurements for `gantry advise`: by how much a device is faster than the host with requests of one size. The two take turns.
+//! Measurements for `gantry advise`: how much faster a device is than the host for requests of one size. The two take turns.
 
 use std::time::Instant;
 
@@ -6,104 +6,103 @@ use gantry_core::driver::Class;
 use gantry_core::route::Pin;
 use gantry_core::stats::uncounted;
 use gantry_core::{
-    AeadStream, Algorithm, Beside, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams,
+    AeadStream, Algorithm, CallerDevice, Direction, Gantry, Operation, RegisteredDevice, Session, SessionParams,
 };
 use gantry_digest::{Algorithm as Hash, pbkdf2};
 use zeroize::Zeroizing;
 
-use crate::boundary::HostKdf;
 use crate::derivations::LANES;
-use crate::framework::{Framework, nanoseconds};
-use crate::host;
+use crate::driver;
+use crate::framework::{Framework, Side, elapsed_ns};
+use crate::host::HostKdf;
 
 /// One operation with requests of one size.
 pub(crate) struct Cell {
     pub(crate) operation: Operation,
     pub(crate) bytes: usize,
-    /// Where they go, and why.
+    /// The device that serves them, and the reason.
     pub(crate) device: String,
-    pub(crate) why: &'static str,
-    /// The fastest of the devices beside the host.
-    pub(crate) best: Option<(String, Measured)>,
+    pub(crate) reason: &'static str,
+    /// The fastest device besides the host.
+    pub(crate) best: Option<(String, Measurement)>,
 }
 
-/// Where requests of these sizes go, both ways, and by what the devices are faster.
+/// Returns a cell for each operation and size: the device that serves it, and how much faster the devices are.
 pub(crate) fn cells(framework: &Framework, algorithm: Algorithm, sizes: &[usize]) -> Vec<Cell> {
     let operations = algorithm.kind().operations();
     let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
-    each.filter_map(|(operation, bytes)| cell(&framework.beside, algorithm, operation, bytes)).collect()
+    each.filter_map(|(operation, bytes)| cell(&framework.caller_device, algorithm, operation, bytes)).collect()
 }
 
-fn cell(beside: &Beside, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
-    let session = beside.gantry().session(keys(algorithm)).ok()?;
-    let measured = beside.rivals(algorithm).filter_map(|device| {
-        Some((device.name().to_owned(), measure(beside.gantry(), device, algorithm, operation, bytes)?))
+fn cell(caller_device: &CallerDevice, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
+    let session = caller_device.gantry().session(keys(algorithm)).ok()?;
+    let measured = caller_device.rivals(algorithm).filter_map(|device| {
+        Some((device.name().to_owned(), measure(caller_device.gantry(), device, algorithm, operation, bytes)?))
     });
     let best = measured.max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
-    let (device, why) = decided(beside, &session, operation, bytes, best.as_ref());
-    Some(Cell { operation, bytes, device, why, best })
+    let (device, reason) = decide(caller_device, &session, operation, bytes, best.as_ref());
+    Some(Cell { operation, bytes, device, reason, best })
 }
 
-/// The device that requests of so many bytes go to, and why. The savings of a device are learned, for programs to come.
-fn decided(
-    beside: &Beside,
+/// Returns the device that serves requests of `bytes` bytes, and the reason. A device's savings are stored for later programs.
+fn decide(
+    caller_device: &CallerDevice,
     session: &Session,
     operation: Operation,
     bytes: usize,
-    best: Option<&(String, Measured)>,
+    best: Option<&(String, Measurement)>,
 ) -> (String, &'static str) {
     let algorithm = session.params().algorithm();
-    if beside.follows() {
-        let name = |place: usize| beside.gantry().devices()[place].name().to_owned();
+    if caller_device.follows_policy() {
+        let name = |place: usize| caller_device.gantry().devices()[place].name().to_owned();
         let route = session.route(operation, bytes, 1).map(|route| (name(route.device), route.reason.code()));
-        return route.unwrap_or((host::NAME.to_owned(), "only-choice"));
+        return route.unwrap_or((driver::NAME.to_owned(), "only-choice"));
     }
-    let Some((name, best)) = best else { return (host::NAME.to_owned(), "only-choice") };
+    let Some((name, best)) = best else { return (driver::NAME.to_owned(), "only-choice") };
     #[allow(clippy::cast_possible_truncation, reason = "times of milliseconds")]
-    let saves = Beside::is_worth_it(best.host as f32, best.device as f32);
-    let worth = beside.worth(algorithm, operation);
+    let saves = CallerDevice::is_worth_it(best.host as f32, best.device as f32);
+    let worth = caller_device.worth(algorithm, operation);
     if saves && worth.saved_ns(bytes).is_none() {
-        // So that programs know it from their first requests on.
-        beside.calibrate(algorithm, operation);
+        // Later programs know it from their first request on.
+        caller_device.calibrate(algorithm, operation);
     }
-    let led = worth.saved_ns(bytes).map_or(saves, |saved| saved > 0);
-    (if led { name.clone() } else { host::NAME.to_owned() }, "measured")
+    let is_served = worth.saved_ns(bytes).map_or(saves, |saved| saved > 0);
+    (if is_served { name.clone() } else { driver::NAME.to_owned() }, "measured")
 }
 
-/// Where PBKDF2 derives keys of so many bytes, and by what lanes are faster.
-pub(crate) fn derives(framework: &Framework, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Cell> {
-    let lanes = framework.derivations().filter(|lanes| lanes.knows(hash))?;
-    let measured = derivation(framework.beside.gantry(), host, hash, bytes)?;
-    let device = if lanes.gains(hash, bytes.div_ceil(hash.digest_size())) { LANES } else { host::NAME };
+/// Returns the side that derives PBKDF2 keys of `bytes` bytes, and how much faster lanes are.
+pub(crate) fn derivation_cell(framework: &Framework, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Cell> {
+    let lanes = framework.derivations().filter(|lanes| lanes.is_verified(hash))?;
+    let measured = derivation(framework.caller_device.gantry(), host, hash, bytes)?;
+    let device = if lanes.is_faster(hash, bytes.div_ceil(hash.digest_size())) { LANES } else { driver::NAME };
     let best = Some((LANES.to_owned(), measured));
-    Some(Cell { operation: Operation::Derive, bytes, device: device.to_owned(), why: "blocks", best })
+    Some(Cell { operation: Operation::Derive, bytes, device: device.to_owned(), reason: "blocks", best })
 }
 
-/// What several rounds have shown.
-pub(crate) struct Measured {
-    /// A request's time on either side, in nanoseconds: the medians.
+pub(crate) struct Measurement {
+    /// Median time of a request on either side, in nanoseconds.
     pub(crate) host: f64,
     pub(crate) device: f64,
-    /// By what the device is faster: the median of the rounds.
+    /// Host time divided by device time: the median of the rounds.
     pub(crate) gain: f64,
-    /// The distance between the quartiles of that, as a part of it.
+    /// The interquartile range of `gain`, as a fraction of it.
     pub(crate) spread: f64,
-    /// Time that other programs had of this CPU meanwhile, as a part of all.
+    /// The fraction of the time in which other programs had this CPU.
     pub(crate) stolen: f64,
 }
 
-/// Measures requests of so many bytes in rounds: by the time of the CPU, where the device is a part of it. `None` where it cannot be done.
+/// Measures requests of `bytes` bytes in rounds: CPU time if the device runs on this CPU, wall time otherwise. Returns `None` on failure.
 fn measure(
     gantry: &Gantry,
     device: &RegisteredDevice,
     algorithm: Algorithm,
     operation: Operation,
     bytes: usize,
-) -> Option<Measured> {
-    // No program asked for it.
+) -> Option<Measurement> {
+    // Not counted in the statistics: no program asked for it.
     uncounted(|| {
         let mut trial = Trial::new(gantry, device.name(), algorithm, operation, bytes)?;
-        let turn = |on: Option<On>| {
+        let turn = |on: Option<Side>| {
             trial.restore();
             on.map_or(Some(()), |on| trial.run(on))
         };
@@ -111,48 +110,41 @@ fn measure(
     })
 }
 
-/// Measures keys of so many bytes that PBKDF2 derives: by the host, and in lanes.
-fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Measured> {
+/// Measures PBKDF2 keys of `bytes` bytes, by the host and in lanes.
+fn derivation(gantry: &Gantry, host: &HostKdf<'_>, hash: Hash, bytes: usize) -> Option<Measurement> {
     const PASSWORD: &[u8] = b"password";
     const SALT: &[u8] = b"of eight or more";
-    /// Enough for what is done once to be little of it.
+    /// Enough iterations to make the fixed costs small.
     const ITERATIONS: u32 = 1000;
     let mut key = Zeroizing::new(vec![0; bytes]);
-    let turn = |on: Option<On>| match on {
-        Some(On::Host) => host.pbkdf2(hash, PASSWORD, SALT, ITERATIONS, &mut key).then_some(()),
-        Some(On::Device) => pbkdf2(hash, PASSWORD, SALT, ITERATIONS.into(), &mut key).ok(),
+    let turn = |on: Option<Side>| match on {
+        Some(Side::Host) => host.pbkdf2(hash, PASSWORD, SALT, ITERATIONS, &mut key).then_some(()),
+        Some(Side::Device) => pbkdf2(hash, PASSWORD, SALT, ITERATIONS.into(), &mut key).ok(),
         None => Some(()),
     };
     rounds(turn, gantry, Class::Simd)
 }
 
-/// Keys that are nobody's. Nearly any key will do, but XTS wants its halves to differ.
+/// Returns parameters with a throw-away key. Nearly any key will do, but the halves of an XTS key must differ.
 fn keys(algorithm: Algorithm) -> SessionParams {
     let any: Vec<u8> = (0..).take(algorithm.info().key.max.min(64)).collect();
-    SessionParams::new(algorithm, gantry_core::sample_key(algorithm).unwrap_or(&any)).direction(Direction::Both)
+    SessionParams::new(algorithm, gantry_core::sample_key(algorithm).unwrap_or(&any)).with_direction(Direction::Both)
 }
 
-/// Requests that either side can run, again and again.
+/// A request that either side can run repeatedly.
 struct Trial {
     host: Session,
     device: Session,
     operation: Operation,
-    /// What a device has most messages in pieces by.
+    /// The interface that programs use most for messages in chunks.
     stream: Option<AeadStream>,
     data: Zeroizing<Vec<u8>>,
-    /// What is opened, each time anew.
+    /// The ciphertext to open, restored before each run.
     sealed: Zeroizing<Vec<u8>>,
     tag: Zeroizing<Vec<u8>>,
     signature: Vec<u8>,
     nonce: [u8; 16],
     nonce_length: usize,
-}
-
-/// One of two sides.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum On {
-    Host,
-    Device,
 }
 
 const AAD: [u8; 13] = [0; 13];
@@ -165,13 +157,13 @@ impl Trial {
         let most = usize::try_from(algorithm.info().max_data).unwrap_or(usize::MAX);
         let mut data = Zeroizing::new(vec![0x5A; bytes.min(most)]);
         let keys = keys(algorithm);
-        let mut signature = vec![0; keys.tag_length()];
-        let (host, device) = (on(host::NAME, keys.clone())?, on(device, keys)?);
+        let mut signature = vec![0; keys.tag_len()];
+        let (host, device) = (on(driver::NAME, keys.clone())?, on(device, keys)?);
         if operation == Operation::Verify {
             device.sign(&data, &mut signature).ok()?;
         }
         let stream = device.aead_stream(operation).ok();
-        let mut tag = Zeroizing::new(vec![0; device.params().tag_length()]);
+        let mut tag = Zeroizing::new(vec![0; device.params().tag_len()]);
         let takes = device.params().algorithm().info().iv;
         let (nonce, nonce_length) = ([0; 16], takes.min.max(12).min(takes.max));
         let mut sealed = Zeroizing::new(Vec::new());
@@ -182,21 +174,21 @@ impl Trial {
         Some(Self { host, device, operation, stream, data, sealed, tag, signature, nonce, nonce_length })
     }
 
-    /// What a request of this operation spoils.
+    /// Restores the data that a request of this operation overwrites.
     fn restore(&mut self) {
         if self.operation == Operation::Open {
             self.data.copy_from_slice(&self.sealed);
         }
     }
 
-    fn run(&mut self, on: On) -> Option<()> {
+    fn run(&mut self, on: Side) -> Option<()> {
         let Self { data, tag, .. } = self;
         let iv = &self.nonce[..self.nonce_length];
-        let session = if on == On::Host { &self.host } else { &self.device };
+        let session = if on == Side::Host { &self.host } else { &self.device };
         match self.operation {
             Operation::Encrypt => session.encrypt(iv, &mut data[..]),
             Operation::Decrypt => session.decrypt(iv, &mut data[..]),
-            Operation::Seal | Operation::Open => match self.stream.as_mut().filter(|_| on == On::Device) {
+            Operation::Seal | Operation::Open => match self.stream.as_mut().filter(|_| on == Side::Device) {
                 Some(stream) => {
                     let begun = stream.begin(iv, &AAD).and_then(|()| stream.update(&mut data[..]));
                     begun.and_then(
@@ -215,47 +207,47 @@ impl Trial {
     }
 }
 
-/// The shortest times of a request on either side, in nanoseconds.
-fn shortest(mut turn: impl FnMut(Option<On>) -> Option<()>) -> Option<(u32, u32)> {
+/// Returns the shortest times of a request on either side, in nanoseconds.
+fn shortest_times(mut turn: impl FnMut(Option<Side>) -> Option<()>) -> Option<(u32, u32)> {
     const ROUNDS: u64 = 16;
     const LONG: u64 = 5_000_000;
-    let mut run = |on: On| {
+    let mut run = |on: Side| {
         let begun = Instant::now();
         turn(Some(on))?;
-        Some(nanoseconds(begun))
+        Some(elapsed_ns(begun))
     };
-    // The first ones open the sessions, with their known-answer tests.
-    run(On::Host)?;
-    run(On::Device)?;
-    let (mut hosts, mut devices) = (u32::MAX, u32::MAX);
+    // The first ones open the sessions, including their known-answer tests.
+    run(Side::Host)?;
+    run(Side::Device)?;
+    let (mut host_ns, mut device_ns) = (u32::MAX, u32::MAX);
     for round in 1..=ROUNDS {
-        hosts = hosts.min(run(On::Host)?);
-        devices = devices.min(run(On::Device)?);
-        // A long request shows in one round which side is faster. One during which others had the CPU only looks long, the first time.
-        if round * (u64::from(hosts) + u64::from(devices)) > LONG {
+        host_ns = host_ns.min(run(Side::Host)?);
+        device_ns = device_ns.min(run(Side::Device)?);
+        // One round is enough for a long request. More rounds follow if other programs made the first one only look long.
+        if round * (u64::from(host_ns) + u64::from(device_ns)) > LONG {
             break;
         }
     }
-    Some((hosts, devices))
+    Some((host_ns, device_ns))
 }
 
-/// Rounds, in each of which either side has a block of requests, the first one first and last in turn. A request is a turn, and one of nobody
-/// is what goes before a request.
+/// Runs rounds. In each, either side runs a block of requests; the sides take turns at going first. `turn(Some(side))` prepares and runs a
+/// request; `turn(None)` only prepares it.
 #[allow(clippy::cast_precision_loss, reason = "times of milliseconds")]
-fn rounds(mut turn: impl FnMut(Option<On>) -> Option<()>, gantry: &Gantry, class: Class) -> Option<Measured> {
+fn rounds(mut turn: impl FnMut(Option<Side>) -> Option<()>, gantry: &Gantry, class: Class) -> Option<Measurement> {
     const ROUNDS: usize = 9;
-    /// A block takes as long: reading the clock is then a thousandth of it.
+    /// Nanoseconds of a block: reading the clock then takes a thousandth of it.
     const BLOCK: u32 = 400_000;
     const MOST: u32 = 10_000;
-    // What another processor does takes none of this one's time.
+    // Work on another processor takes no time of this CPU.
     let on_the_cpu = matches!(class, Class::Software | Class::Simd);
     let cpu = || gantry.clock().cpu();
     let now = || if on_the_cpu { cpu() } else { None }.unwrap_or_else(|| gantry.clock().now());
-    let (wall, had) = (gantry.clock().now(), cpu());
-    let (hosts, devices) = shortest(&mut turn)?;
+    let (wall, cpu_before) = (gantry.clock().now(), cpu());
+    let (host_ns, device_ns) = shortest_times(&mut turn)?;
     let count = |ns: u32| (BLOCK / ns.max(1)).clamp(1, MOST);
-    let (on_host, on_device) = (count(hosts), count(devices));
-    let mut block = |on: Option<On>, requests: u32| {
+    let (on_host, on_device) = (count(host_ns), count(device_ns));
+    let mut block = |on: Option<Side>, requests: u32| {
         let begun = now();
         for _ in 0..requests {
             turn(on)?;
@@ -267,7 +259,7 @@ fn rounds(mut turn: impl FnMut(Option<On>) -> Option<()>, gantry: &Gantry, class
     for round in 0..ROUNDS {
         let mut pair = [0.0; 2];
         for side in [round % 2, 1 - round % 2] {
-            let (on, requests) = [(On::Host, on_host), (On::Device, on_device)][side];
+            let (on, requests) = [(Side::Host, on_host), (Side::Device, on_device)][side];
             pair[side] = (block(Some(on), requests)? - copying).max(1.0);
         }
         times[0].push(pair[0]);
@@ -279,7 +271,7 @@ fn rounds(mut turn: impl FnMut(Option<On>) -> Option<()>, gantry: &Gantry, class
         [times[ROUNDS / 4], times[ROUNDS / 2], times[ROUNDS - 1 - ROUNDS / 4]]
     });
     let wall = gantry.clock().now().saturating_sub(wall) as f64;
-    let ours = had.zip(cpu()).map_or(wall, |(before, after)| after.saturating_sub(before) as f64);
-    let stolen = if on_the_cpu { (1.0 - ours / wall.max(1.0)).max(0.0) } else { 0.0 };
-    Some(Measured { host: host[1], device: device[1], gain: gain[1], spread: (gain[2] - gain[0]) / gain[1], stolen })
+    let used = cpu_before.zip(cpu()).map_or(wall, |(before, after)| after.saturating_sub(before) as f64);
+    let stolen = if on_the_cpu { (1.0 - used / wall.max(1.0)).max(0.0) } else { 0.0 };
+    Some(Measurement { host: host[1], device: device[1], gain: gain[1], spread: (gain[2] - gain[0]) / gain[1], stolen })
 }

@@ -1,81 +1,44 @@
-//! What a process did and what a trial shows, for others to read.
+//! Reports of measurements, for other processes.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::ptr;
 
-use gantry_core::stats::Tally;
-use gantry_core::{Algorithm, Operation, RegisteredDevice};
-use gantry_runtime::StatsChoice;
+use gantry_core::{Algorithm, RegisteredDevice};
+use gantry_digest::Algorithm as Hash;
 
-use crate::derivations::{Derived, LANES};
-use crate::host;
-use crate::measure::Cell;
-use crate::table::{CIPHERS, KDFS, Kdf, Mode, PAIRS, Row};
+use crate::measure::{self, Cell};
+use crate::provider::Provider;
+use crate::table::{Mode, PAIRS, Row};
+use crate::{abi, config};
 
-/// The place of a row among all that are counted.
-pub(crate) fn place(row: &Row) -> Option<usize> {
-    rows().position(|other| std::ptr::eq(other, row))
-}
-
-/// Counters in the page of this process: for what is left to the host, one for each operation of each row; and for keys that lanes derive.
-pub(crate) fn tallies(choice: &StatsChoice) -> Option<(Tally, Tally)> {
-    let memory = gantry_runtime::stats::memory(choice)?;
-    let operations = |row: &'static Row| {
-        let name = row.algorithm.map_or(row.name, Algorithm::name);
-        row.operations().iter().map(move |operation| (name, operation.name()))
-    };
-    let derived = DERIVATIONS.map(|(_, name)| (name, Operation::Derive.name()));
-    Some((Tally::new(host::NAME, rows().flat_map(operations), Some(memory)), Tally::new(LANES, derived, Some(memory))))
-}
-
-/// What lanes derive keys with: each key is counted once.
-const DERIVATIONS: [((Kdf, Derived), &str); 3] = [
-    ((Kdf::Pbkdf2, Derived::Alone), "PBKDF2"),
-    ((Kdf::Pbkdf2, Derived::Together), "PBKDF2 in shared lanes"),
-    ((Kdf::Hkdf, Derived::Alone), "HKDF"),
-];
-
-/// The counter of a derivation.
-pub(crate) fn derivation(row: &Row, derived: Derived) -> usize {
-    let is_it = |(of, _): &((Kdf, Derived), &str)| (Mode::Kdf(of.0), of.1) == (row.mode, derived);
-    DERIVATIONS.iter().position(is_it).unwrap_or(DERIVATIONS.len())
-}
-
-/// The counters of a row: that of its first operation, behind which are those of the others.
-pub(crate) fn first_counter(row: &Row) -> usize {
-    rows().take_while(|other| !std::ptr::eq(*other, row)).map(|other| other.operations().len()).sum()
-}
-
-fn rows() -> impl Iterator<Item = &'static Row> {
-    CIPHERS.iter().chain(&PAIRS).chain(&KDFS)
-}
-
-/// What `gantry advise` and `gantry openssl config` read: a line for each algorithm, and behind it one for each operation and size, with tabs
-/// between the fields.
-pub(crate) struct Report {
-    pub(crate) text: String,
+/// The report that `gantry advise` and `gantry openssl config` read: a line for each algorithm, followed by one for each operation and size.
+/// Fields are separated by tabs.
+struct Report {
+    text: String,
 }
 
 impl Report {
-    pub(crate) fn device(&mut self, device: &RegisteredDevice) {
+    fn device(&mut self, device: &RegisteredDevice) {
         let about = device.details().map_or("", |details| &details.description);
         let _ = writeln!(self.text, "device\t{}\t{about}", device.name());
     }
 
-    /// `key` is that of the configuration by which the algorithm may be named.
-    pub(crate) fn row(&mut self, key: &str, name: &str, row: &Row, algorithm: Option<Algorithm>, served: bool) {
+    /// `key` is the configuration key whose list may name the algorithm.
+    fn row(&mut self, key: &str, name: &str, row: &Row, algorithm: Option<Algorithm>, served: bool) {
         let yes = |is: bool| if is { "yes" } else { "" };
-        let ours = algorithm.map_or("", Algorithm::name);
+        let gantry_name = algorithm.map_or("", Algorithm::name);
         let (served, measured) = (yes(served), yes(row.is_measured()));
-        let _ = writeln!(self.text, "row\t{key}\t{name}\t{}\t{}\t{ours}\t{served}\t{measured}", row.name, row.nid);
+        let _ =
+            writeln!(self.text, "row\t{key}\t{name}\t{}\t{}\t{gantry_name}\t{served}\t{measured}", row.name, row.nid);
     }
 
-    pub(crate) fn cell(&mut self, cell: &Cell) {
-        let Cell { operation, bytes, device, why, best } = cell;
-        let _ = write!(self.text, "cell\t{}\t{bytes}\t{device}\t{why}", operation.name());
+    fn cell(&mut self, cell: &Cell) {
+        let Cell { operation, bytes, device, reason, best } = cell;
+        let _ = write!(self.text, "cell\t{}\t{bytes}\t{device}\t{reason}", operation.name());
         if let Some((name, best)) = best {
             let numbers = [best.host, best.device, best.gain, best.spread, best.stolen];
             let _ = write!(self.text, "\t{name}");
@@ -87,8 +50,58 @@ impl Report {
     }
 }
 
-/// Writes a new file: whoever may write into the folder can have put a link to another one there. Should it fail, whoever asked sees that
-/// there is no file.
+/// Returns the report of served algorithms, with measurements of those that `only` names, or of all.
+pub(crate) fn measurement_report(provider: &Provider, only: Option<&str>) -> String {
+    const SIZES: [usize; 3] = [64, 1024, 16384];
+    // Hashes for PBKDF2, and bytes of its keys: most keys have one block, some several.
+    const HASHES: [Hash; 3] = [Hash::Sha1, Hash::Sha256, Hash::Sha512];
+    const LENGTHS: [usize; 2] = [32, 128];
+    let (major, minor) = provider.version;
+    let mut report = Report { text: format!("openssl {major}.{minor}\n") };
+    provider.framework().iter().for_each(|framework| {
+        framework.caller_device.gantry().devices().iter().for_each(|device| report.device(device));
+    });
+    let shown = [abi::OSSL_OP_CIPHER, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_KDF];
+    let served =
+        shown.iter().enumerate().filter_map(|(key, operation)| Some((key, provider.served_algorithms(*operation)?)));
+    for (key, wrapped) in served.flat_map(|(key, served)| served.wrapped.iter().flatten().map(move |row| (key, row))) {
+        let row = wrapped.row;
+        let served = provider.settings.serves_regularly(row, provider.version);
+        // The cost of these does not depend on the size.
+        let sizes = if PAIRS.iter().any(|pair| ptr::eq(pair, row)) { &SIZES[..1] } else { &SIZES };
+        let is_requested = |name: &str, gantry_name: &str| {
+            only.is_none_or(|only| only.split(',').any(|one| [name, row.name, gantry_name].contains(&one)))
+        };
+        let mut add = |name: &str, algorithm: Option<Algorithm>| {
+            report.row(config::KEYS[key].0, name, row, algorithm, served);
+            let requested =
+                algorithm.filter(|requested| !requested.is_slh_dsa() && is_requested(name, requested.name()));
+            let Some((framework, algorithm)) = provider.framework().zip(requested) else { return };
+            for cell in &measure::cells(framework, algorithm, sizes) {
+                report.cell(cell);
+            }
+        };
+        match row.mode {
+            // HKDF is not measured: its keys are a few blocks.
+            Mode::Kdf(_) => {
+                let Some(host) = wrapped.host_pbkdf2() else { continue };
+                for hash in HASHES {
+                    let name = format!("{}-{}", row.name, hash.to_string().to_uppercase());
+                    report.row(config::KEYS[key].0, &name, row, None, served);
+                    if let Some(framework) = provider.framework().filter(|_| is_requested(&name, "")) {
+                        let cell = |bytes| measure::derivation_cell(framework, &host, hash, bytes);
+                        LENGTHS.into_iter().filter_map(cell).for_each(|cell| report.cell(&cell));
+                    }
+                }
+            }
+            _ => add(row.name, row.algorithm),
+        }
+    }
+    report.text
+}
+
+/// Writes a new file, and follows no link that another user of the folder may have put there. On failure there is no file, which the caller
+/// notices.
 pub(crate) fn write(path: &Path, text: &str) {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));

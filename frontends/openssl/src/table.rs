@@ -1,25 +1,25 @@
-//! The algorithms that this provider has, by OpenSSL's names.
+//! The algorithms of this provider, by OpenSSL's names.
 
 use gantry_core::{Algorithm as A, Kind, Operation};
 
-/// A row: an algorithm of the default provider, and what can be done with it here.
+/// A row: an algorithm of the default provider, and how it is served here.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// One of OpenSSL's names for it.
+    /// One of OpenSSL's names.
     pub(crate) name: &'static str,
-    /// OpenSSL's number for it (obj_mac.h).
+    /// OpenSSL's NID (obj_mac.h).
     pub(crate) nid: u32,
-    /// Ours; `None` of keys and key derivations.
+    /// Gantry's algorithm; `None` for keys and key derivations.
     pub(crate) algorithm: Option<A>,
     pub(crate) mode: Mode,
-    /// A device of this build that every machine has is known to be faster than OpenSSL before this release. From then on, and in rows
-    /// that have none, the row is served only if the configuration asks for it: what is not served costs nothing. `gantry openssl config`
-    /// measures, and asks for what gains.
-    pub(crate) gains_before: Option<(u32, u32)>,
+    /// The first OpenSSL release that is as fast as the devices of this build that every machine has. From that release on, and in rows
+    /// without one, the row is served only if the configuration asks for it, because a row that is not served costs nothing. `gantry openssl
+    /// config` measures, and asks for the rows that gain.
+    pub(crate) faster_before: Option<(u32, u32)>,
 }
 
 impl Row {
-    /// What kind of algorithm it is; `None` of keys, and of key derivations, for which devices are not asked.
+    /// Returns the kind of algorithm; `None` for keys, and for key derivations, which devices do not serve.
     pub(crate) fn kind(&self) -> Option<Kind> {
         Some(match self.mode {
             Mode::Aead(_) => Kind::Aead,
@@ -30,7 +30,7 @@ impl Row {
         })
     }
 
-    /// Its operations; none of keys.
+    /// Returns its operations; none for keys.
     pub(crate) fn operations(&self) -> &'static [Operation] {
         match self.mode {
             Mode::Kdf(_) => &[Operation::Derive],
@@ -39,37 +39,35 @@ impl Row {
     }
 }
 
-/// How a context of the algorithm can be led elsewhere.
+/// How contexts of the algorithm can send requests to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Messages with associated data and a tag, in pieces.
+    /// Messages with associated data and a tag, in chunks.
     Aead(Aead),
     /// Whole data units.
     Xts,
-    /// Blocks, with something that goes from one to the next.
+    /// Blocks with a chaining value or a counter.
     Chain(Chain),
     /// Key derivation over HMAC, with a digest that the context names.
     Kdf(Kdf),
-    /// Signatures of messages in one piece.
+    /// Signatures of whole messages.
     Signature,
-    /// Signatures of messages in one piece, of which the host is never as fast.
+    /// Signatures of whole messages, always slower on the host.
     SlhDsa,
-    /// Key exchange.
     Exchange,
-    /// Keys of the last three.
+    /// Keys of the previous three.
     Keys,
 }
 
-/// What an AEAD has of its own.
+/// The AEADs, with their differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aead {
-    /// Records of TLS carry half of their nonces. Tags may be cut.
+    /// TLS 1.2 records carry eight bytes of their nonce. Tags may be truncated.
     Gcm,
-    /// The nonce of a TLS record comes from its number. Tags are whole.
+    /// The nonce of a TLS record is derived from its sequence number. Tags are whole.
     ChaCha,
 }
 
-/// The key derivations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kdf {
     /// RFC 8018.
@@ -78,16 +76,15 @@ pub(crate) enum Kdf {
     Hkdf,
 }
 
-/// What goes from one block to the next.
+/// The state carried from one block to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chain {
-    /// Nothing.
     Ecb,
-    /// The last block of ciphertext; whole blocks only, and padding.
+    /// The last block of ciphertext. Whole blocks only, with padding.
     Cbc,
-    /// A counter of as many bits as a block.
+    /// A counter as wide as a block.
     Ctr,
-    /// A counter of 64 bits before the nonce, the low byte first.
+    /// A 64-bit little-endian counter before the nonce.
     ChaCha,
 }
 
@@ -97,36 +94,36 @@ const fn row(name: &'static str, nid: u32, algorithm: A, mode: Mode) -> Row {
 
 impl Row {
     const fn new(name: &'static str, nid: u32, mode: Mode) -> Row {
-        Row { name, nid, algorithm: None, mode, gains_before: None }
+        Row { name, nid, algorithm: None, mode, faster_before: None }
     }
 
-    const fn gains_before(self, major: u32, minor: u32) -> Row {
-        Row { gains_before: Some((major, minor)), ..self }
+    const fn faster_before(self, major: u32, minor: u32) -> Row {
+        Row { faster_before: Some((major, minor)), ..self }
     }
 
-    /// The same where only the software device is faster.
-    const fn gains_in_software_before(self, major: u32, minor: u32) -> Row {
-        if HAS_SOFTWARE { self.gains_before(major, minor) } else { self }
+    /// Sets the release, if this build has the software device, the only one that is faster.
+    const fn faster_in_software_before(self, major: u32, minor: u32) -> Row {
+        if HAS_SOFTWARE { self.faster_before(major, minor) } else { self }
     }
 
-    /// The same where the software device is faster, and lanes with several blocks in a register, which x86-64 has.
-    const fn gains_in_blocks_before(self, major: u32, minor: u32) -> Row {
-        if HAS_BLOCKS { self.gains_before(major, minor) } else { self }
+    /// Sets the release, if this build has a device that may hold several AES blocks in a register: software, or lanes on x86-64.
+    const fn faster_in_blocks_before(self, major: u32, minor: u32) -> Row {
+        if HAS_BLOCKS { self.faster_before(major, minor) } else { self }
     }
 }
 
-/// Whether the software device is a part of this build.
+/// True if the software device is part of this build.
 const HAS_SOFTWARE: bool = cfg!(feature = "software");
 
-/// Whether a device of this build may have several blocks of AES in a register.
+/// True if a device of this build may hold several AES blocks in a register.
 const HAS_BLOCKS: bool = HAS_SOFTWARE || cfg!(target_arch = "x86_64");
 
-/// OpenSSL 3.1 brought GCM with 512-bit registers, 3.5 XTS.
+/// OpenSSL 3.1 introduced GCM with 512-bit registers, and 3.5 XTS.
 pub(crate) static CIPHERS: [Row; 17] = [
-    row("AES-128-GCM", 895, A::Aes128Gcm, Mode::Aead(Aead::Gcm)).gains_in_blocks_before(3, 1),
-    row("AES-192-GCM", 898, A::Aes192Gcm, Mode::Aead(Aead::Gcm)).gains_in_blocks_before(3, 1),
-    row("AES-256-GCM", 901, A::Aes256Gcm, Mode::Aead(Aead::Gcm)).gains_in_blocks_before(3, 1),
-    row("AES-256-XTS", 914, A::Aes256Xts, Mode::Xts).gains_in_blocks_before(3, 5),
+    row("AES-128-GCM", 895, A::Aes128Gcm, Mode::Aead(Aead::Gcm)).faster_in_blocks_before(3, 1),
+    row("AES-192-GCM", 898, A::Aes192Gcm, Mode::Aead(Aead::Gcm)).faster_in_blocks_before(3, 1),
+    row("AES-256-GCM", 901, A::Aes256Gcm, Mode::Aead(Aead::Gcm)).faster_in_blocks_before(3, 1),
+    row("AES-256-XTS", 914, A::Aes256Xts, Mode::Xts).faster_in_blocks_before(3, 5),
     row("AES-128-XTS", 913, A::Aes128Xts, Mode::Xts),
     row("AES-128-ECB", 418, A::Aes128Ecb, Mode::Chain(Chain::Ecb)),
     row("AES-192-ECB", 422, A::Aes192Ecb, Mode::Chain(Chain::Ecb)),
@@ -142,38 +139,36 @@ pub(crate) static CIPHERS: [Row; 17] = [
     row("ChaCha20-Poly1305", 1018, A::ChaCha20Poly1305, Mode::Aead(Aead::ChaCha)),
 ];
 
-/// OpenSSL 4.0 prepares the key of HMAC once for all iterations, and is twice as fast with PBKDF2 as 3.0.
+/// OpenSSL 4.0 prepares HMAC's key once for all iterations, and is twice as fast at PBKDF2 as 3.0.
 pub(crate) static KDFS: [Row; 2] =
-    [Row::new("PBKDF2", 69, Mode::Kdf(Kdf::Pbkdf2)).gains_before(4, 1), Row::new("HKDF", 1036, Mode::Kdf(Kdf::Hkdf))];
+    [Row::new("PBKDF2", 69, Mode::Kdf(Kdf::Pbkdf2)).faster_before(4, 1), Row::new("HKDF", 1036, Mode::Kdf(Kdf::Hkdf))];
 
-/// What is done with pairs of keys: signatures first, then key exchange. OpenSSL's code for Curve25519 is the same in 4.0, and as slow;
-/// but TLS was tried with 3.0 only.
-/// The hashes of SLH-DSA one by one take OpenSSL 4.0 up to five times as long as in lanes.
+/// Operations with key pairs: signatures first, then key exchange. OpenSSL's code for Curve25519 is unchanged in 4.0, and as slow, but TLS
+/// was tried with 3.0 only. One by one, the hashes of SLH-DSA take OpenSSL 4.0 up to five times as long as in lanes.
 pub(crate) static PAIRS: [Row; 14] = [
-    row("ED25519", 1087, A::Ed25519, Mode::Signature).gains_in_software_before(3, 1),
-    row("SLH-DSA-SHA2-128s", 1460, A::SlhDsaSha2_128s, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHA2-128f", 1461, A::SlhDsaSha2_128f, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHA2-192s", 1462, A::SlhDsaSha2_192s, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHA2-192f", 1463, A::SlhDsaSha2_192f, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHA2-256s", 1464, A::SlhDsaSha2_256s, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHA2-256f", 1465, A::SlhDsaSha2_256f, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHAKE-128s", 1466, A::SlhDsaShake128s, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHAKE-128f", 1467, A::SlhDsaShake128f, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHAKE-192s", 1468, A::SlhDsaShake192s, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHAKE-192f", 1469, A::SlhDsaShake192f, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHAKE-256s", 1470, A::SlhDsaShake256s, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("SLH-DSA-SHAKE-256f", 1471, A::SlhDsaShake256f, Mode::SlhDsa).gains_in_software_before(4, 1),
-    row("X25519", 1034, A::X25519, Mode::Exchange).gains_in_software_before(3, 1),
+    row("ED25519", 1087, A::Ed25519, Mode::Signature).faster_in_software_before(3, 1),
+    row("SLH-DSA-SHA2-128s", 1460, A::SlhDsaSha2_128s, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-128f", 1461, A::SlhDsaSha2_128f, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-192s", 1462, A::SlhDsaSha2_192s, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-192f", 1463, A::SlhDsaSha2_192f, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-256s", 1464, A::SlhDsaSha2_256s, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHA2-256f", 1465, A::SlhDsaSha2_256f, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-128s", 1466, A::SlhDsaShake128s, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-128f", 1467, A::SlhDsaShake128f, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-192s", 1468, A::SlhDsaShake192s, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-192f", 1469, A::SlhDsaShake192f, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-256s", 1470, A::SlhDsaShake256s, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("SLH-DSA-SHAKE-256f", 1471, A::SlhDsaShake256f, Mode::SlhDsa).faster_in_software_before(4, 1),
+    row("X25519", 1034, A::X25519, Mode::Exchange).faster_in_software_before(3, 1),
 ];
 
-/// How many of [`PAIRS`] are signatures.
+/// The number of signature rows at the start of [`PAIRS`].
 pub(crate) const SIGNATURES: usize = 13;
 
 const fn keys(name: &'static str, nid: u32) -> Row {
     Row::new(name, nid, Mode::Keys)
 }
 
-/// Types of keys.
 pub(crate) static KEYS: [Row; 14] = [
     keys("ED25519", 1087),
     keys("X25519", 1034),
@@ -191,19 +186,19 @@ pub(crate) static KEYS: [Row; 14] = [
     keys("SLH-DSA-SHAKE-256f", 1471),
 ];
 
-/// The parameter set of SLH-DSA whose keys have this name.
+/// Returns the SLH-DSA parameter set whose keys have this name.
 pub(crate) fn slh_dsa(keys: &str) -> Option<A> {
     let row = PAIRS.iter().find(|row| row.mode == Mode::SlhDsa && row.name == keys)?;
     row.algorithm
 }
 
-/// The algorithms of which measurements say whether they are worth serving, by OpenSSL's names.
+/// Returns OpenSSL's names of the algorithms for which measurements decide if they are worth serving.
 pub fn measured_names() -> Vec<&'static str> {
     CIPHERS.iter().chain(&PAIRS).chain(&KDFS).filter(|row| row.is_measured()).map(|row| row.name).collect()
 }
 
 impl Row {
-    /// Whether measurements say if it is worth serving.
+    /// Returns true if measurements decide whether the row is worth serving.
     pub(crate) fn is_measured(&self) -> bool {
         match self.mode {
             Mode::Aead(_) | Mode::Xts | Mode::Chain(Chain::Ctr) | Mode::Signature | Mode::Exchange => true,
@@ -212,32 +207,32 @@ impl Row {
         }
     }
 
-    /// Whether it has pipelines: those of the lanes do, from 3.5 on. (DES has none.)
+    /// Returns true if the row has pipelines: AES-CBC does from 3.5 on; DES has none.
     pub(crate) fn has_pipelines(&self, version: (u32, u32)) -> bool {
         version >= (3, 5) && self.has_lanes()
     }
 
-    /// Whether a device that every machine has may be faster with it than OpenSSL of this release: plain software, or the lanes with one
-    /// message at a time or with those of several pipes.
-    pub(crate) fn may_gain(&self, version: (u32, u32)) -> bool {
+    /// Returns true if a device that every machine has may be faster than OpenSSL of this release: software, or lanes with one message
+    /// or with those of several pipes.
+    pub(crate) fn may_be_faster(&self, version: (u32, u32)) -> bool {
         match self.mode {
-            Mode::Aead(_) => self.gains_before.is_some_and(|release| version < release),
+            Mode::Aead(_) => self.faster_before.is_some_and(|release| version < release),
             Mode::Xts => HAS_BLOCKS && version < (3, 5),
             Mode::Chain(_) => self.has_pipelines(version),
             Mode::Signature | Mode::Exchange => HAS_SOFTWARE,
             Mode::Kdf(_) => true,
-            // Before, there are none.
+            // Earlier releases have no SLH-DSA.
             Mode::SlhDsa => HAS_SOFTWARE && version >= (3, 5),
             Mode::Keys => false,
         }
     }
 
-    /// Whether the lanes have it, and no other device many messages of it at a time.
+    /// Returns true if lanes serve it, and no other device runs several of its messages at a time.
     pub(crate) fn has_lanes(&self) -> bool {
         self.mode == Mode::Chain(Chain::Cbc) && self.algorithm != Some(A::DesEde3Cbc)
     }
 
-    /// The type of keys of a signature or key exchange, which has its name.
+    /// Returns the key type of a signature or key exchange, which has the same name.
     pub(crate) fn keys(&self) -> &'static Row {
         KEYS.iter().find(|keys| keys.name == self.name).unwrap_or(&KEYS[0])
     }

@@ -1,5 +1,5 @@
-// Messages of 16 KiB under one key, which is told with the first or with each of them, and each under a key of its own: for each cipher
-// that is named, the blocks of memory that were asked for meanwhile.
+// Counts allocations for messages of 16 KiB: with the key set once, with the same key set again for each message, and with a new key for
+// each. Prints the three counts for each cipher.
 //
 //     again CONFIGURATION CIPHER...
 

@@ -1,9 +1,8 @@
-// The module under a core of our own, which keeps to what provider-base(7) says of callbacks and of the end of a provider:
+// The module under a core of our own, which enforces the rules of provider-base(7) for callbacks and for the end of a provider:
 //
 //     children MODULE
 //
-// A callback makes no upcall, and none comes after the provider has asked for no more, which it does before it is torn down. Until then
-// they may come from any thread.
+// Callbacks come from any thread and make no upcall. The provider unregisters them before its teardown, and none may follow.
 
 #include <dlfcn.h>
 #include <openssl/core.h>
@@ -19,7 +18,7 @@
 
 enum { ROUNDS = 2000 };
 
-// Providers of the library context. Nobody but the core looks inside.
+// Providers of the library context. Only the core looks inside.
 struct provider {
     const char *name;
 };
@@ -27,7 +26,7 @@ static struct provider gantry = { "gantry" }, host = { "default" }, other = { "l
 
 typedef int child_cb(const OSSL_CORE_HANDLE *, void *);
 
-// What is registered, under the lock of the store.
+// The registered callbacks, under the lock of the store.
 static pthread_rwlock_t store = PTHREAD_RWLOCK_INITIALIZER;
 static child_cb *create, *remove_;
 static void *data;
@@ -44,7 +43,7 @@ static void upcall(const char *name)
     must(!in_callback, name);
 }
 
-// Tells of a provider, as the core does: under the lock, and only while somebody wants to know.
+// Reports a provider as the core does: under the lock, and only while callbacks are registered.
 static void tell(child_cb **callback, struct provider *provider)
 {
     pthread_rwlock_rdlock(&store);
@@ -59,7 +58,7 @@ static void tell(child_cb **callback, struct provider *provider)
 static int core_get_params(const OSSL_CORE_HANDLE *prov, OSSL_PARAM *params)
 {
     upcall("core_get_params");
-    must(prov == handle(&gantry), "another's handle");
+    must(prov == handle(&gantry), "the handle of another provider");
     OSSL_PARAM *param = OSSL_PARAM_locate(params, "CIPHERS");
     if (param != NULL)
         return OSSL_PARAM_set_utf8_ptr(param, "AES-128-CBC");
@@ -80,15 +79,15 @@ static int core_register(const OSSL_CORE_HANDLE *prov, child_cb *created, child_
     in_callback = 0;
     registered = 1;
     pthread_rwlock_unlock(&store);
-    // OpenSSL says how many providers are told now.
+    // OpenSSL returns the number of reported providers.
     return 2;
 }
 
 static void core_deregister(const OSSL_CORE_HANDLE *prov)
 {
     upcall("provider_deregister_child_cb");
-    must(prov == handle(&gantry), "another's handle");
-    // Whoever was faster may still call.
+    must(prov == handle(&gantry), "the handle of another provider");
+    // Threads that hold the lock already may still call.
     tell(&remove_, &host);
     tell(&create, &host);
     pthread_rwlock_wrlock(&store);
@@ -107,7 +106,7 @@ static const OSSL_ALGORITHM *host_query(void *context, int operation, int *no_ca
 {
     static const OSSL_DISPATCH none[] = { { 0, NULL } };
     static const OSSL_ALGORITHM ciphers[] = { { "AES-128-CBC", "provider=default", none, NULL }, { NULL, NULL, NULL, NULL } };
-    must(context == &host, "another's context");
+    must(context == &host, "the context of another provider");
     *no_cache = 0;
     return operation == OSSL_OP_CIPHER ? ciphers : NULL;
 }
@@ -122,7 +121,7 @@ static const OSSL_DISPATCH *core_dispatch(const OSSL_CORE_HANDLE *prov)
 {
     static const OSSL_DISPATCH table[] = { { OSSL_FUNC_PROVIDER_QUERY_OPERATION, (void (*)(void))host_query }, { 0, NULL } };
     upcall("provider_get0_dispatch");
-    must(prov == handle(&host), "the dispatch table of another one");
+    must(prov == handle(&host), "the dispatch table of another provider");
     return table;
 }
 
@@ -169,7 +168,7 @@ int main(int count, char **words)
         }
         must(query(context, OSSL_OP_CIPHER, &no_cache) != NULL && !no_cache, "ciphers");
         tell(&remove_, &host);
-        must(query(context, OSSL_OP_CIPHER, &no_cache) == NULL && no_cache, "ciphers of nobody");
+        must(query(context, OSSL_OP_CIPHER, &no_cache) == NULL && no_cache, "ciphers without a default provider");
         tell(&create, &host);
         must(query(context, OSSL_OP_CIPHER, &no_cache) != NULL && !no_cache, "ciphers again");
         teardown(context);

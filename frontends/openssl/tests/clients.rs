@@ -1,4 +1,4 @@
-//! Programs whose tests take long or need a network of their own: `make test-clients`.
+//! Programs whose tests take long or need their own network: `make test-clients`.
 
 mod lab;
 
@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lab::{FAILED, Lab, Server, TAKEN, installed, noise, port, text, wait_for};
+use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, text, wait_for};
 
 fn root() -> bool {
     Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
 }
 
-/// The newest PostgreSQL: Debian keeps each in a folder of its own, and none of them in the path.
+/// Returns the newest PostgreSQL: Debian keeps each in its own folder, none of them in the path.
 fn postgresql() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path().join("bin"));
     folders.filter(|bin| bin.join("initdb").exists()).max()
@@ -22,14 +22,14 @@ fn postgresql() -> Option<PathBuf> {
 #[ignore = "long: make test-clients"]
 fn postgresql_answers_over_tls() {
     let Some(bin) = postgresql() else {
-        assert!(!installed("initdb"), "where does it keep PostgreSQL?");
+        assert!(!installed("initdb"), "PostgreSQL is installed in an unknown place");
         return;
     };
     let lab = Lab::new("postgresql");
     lab.certificate("rsa:2048");
-    let (taken, failed, none) =
-        (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
-    // Its server does not run as root; the package brings a user.
+    let (offloaded, failed, none) =
+        (lab.configuration(OFFLOADED), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
+    // The server does not run as root; the package brings a user.
     let user = if root() { "setpriv --reuid=postgres --regid=postgres --clear-groups" } else { "" };
     let bin = bin.display();
     let initialise = format!(
@@ -37,7 +37,7 @@ fn postgresql_answers_over_tls() {
          if [ -n '{user}' ]; then chown postgres data key.pem; fi\n\
          {user} {bin}/initdb -D data -U tester -A scram-sha-256 --pwfile password --no-locale --no-sync -E UTF8"
     );
-    let output = lab.sh(&initialise, &taken);
+    let output = lab.sh(&initialise, &offloaded);
     assert!(output.status.success(), "{}", text(&output));
     let value: String = noise(1_000_000).iter().map(|byte| char::from(b'a' + byte % 26)).collect();
     lab.write("query", format!("select '{value}'"));
@@ -61,9 +61,9 @@ fn postgresql_answers_over_tls() {
         lab.sh(&script, configuration)
     };
     {
-        let (_server, port) = start(&taken);
+        let (_server, port) = start(&offloaded);
         for version in ["TLSv1.2", "TLSv1.3"] {
-            for client in [&taken, &none] {
+            for client in [&offloaded, &none] {
                 let output = ask(client, port, version);
                 assert!(output.status.success(), "{version}: {}{}", text(&output), lab.log());
             }
@@ -78,16 +78,16 @@ fn postgresql_answers_over_tls() {
 
 #[test]
 #[ignore = "long: make test-clients"]
-fn nginx_shakes_ten_thousand_hands() {
+fn nginx_completes_ten_thousand_handshakes() {
     if !installed("nginx") || !installed("python3") {
         return;
     }
     let lab = Lab::new("handshakes");
     lab.certificate("ed25519");
-    // As root, workers would change to a user that cannot look into the folder.
+    // As root, workers would switch to a user that cannot read the folder.
     let user = if root() { "user root;" } else { "" };
     let (port, folder) = (port(), lab.folder.display());
-    // With `reuseport` the kernel divides the connections among the workers.
+    // With `reuseport` the kernel distributes the connections to the workers.
     let conf = lab.write(
         "nginx.conf",
         format!(
@@ -99,7 +99,7 @@ fn nginx_shakes_ten_thousand_hands() {
              ssl_certificate_key {folder}/key.pem; ssl_protocols TLSv1.2 TLSv1.3; return 200 $pid; }} }}\n"
         ),
     );
-    // Four threads; the versions take turns; each answer names the worker that gave it.
+    // Four threads; the versions alternate; each answer names its worker.
     let script = format!(
         "import collections, socket, ssl, threading\n\
          workers, wrong = collections.Counter(), []\n\
@@ -130,13 +130,13 @@ fn nginx_shakes_ten_thousand_hands() {
         let output = lab.command("python3", Path::new("/dev/null")).args(["-c", &script]).output().unwrap();
         (text(&output), fs::read_to_string(lab.path("errors")).unwrap_or_default())
     };
-    let (said, errors) = shake(&lab.configuration(TAKEN));
-    assert_eq!(said, "10000 4 []\n", "{errors}");
-    let (said, _) = shake(&lab.configuration(FAILED));
-    assert!(said.starts_with("0 0 "), "not used: {said}");
+    let (printed, errors) = shake(&lab.configuration(OFFLOADED));
+    assert_eq!(printed, "10000 4 []\n", "{errors}");
+    let (printed, _) = shake(&lab.configuration(FAILED));
+    assert!(printed.starts_with("0 0 "), "not used: {printed}");
 }
 
-/// How programs get a network of their own, and another one in it; `None` where that is not possible.
+/// Returns the command that runs programs in their own network, in which they can make another one; `None` if that is not possible.
 fn unshare(lab: &Lab) -> Option<&'static str> {
     const UNSHARE: &str = "timeout 120 unshare -rnmpf --mount-proc --kill-child";
     let probe = lab.sh(&format!("{UNSHARE} ip tuntap add dev probe mode tun"), Path::new("/dev/null"));
@@ -148,8 +148,8 @@ fn unshare(lab: &Lab) -> Option<&'static str> {
     Some(UNSHARE)
 }
 
-/// Runs a script of ours in networks of its own, and says whether it succeeded, and what the sides said.
-fn between_networks(
+/// Runs a script of ours in two networks. Returns true if it succeeded, and the output of both sides.
+fn run_between_networks(
     lab: &Lab,
     unshare: &str,
     script: &str,
@@ -175,16 +175,16 @@ fn openvpn_joins_two_networks() {
     let Some(unshare) = unshare(&lab) else { return };
     lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     lab.write("file", noise(1_000_000));
-    let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
+    let (offloaded, none) = (lab.configuration(OFFLOADED), Path::new("/dev/null"));
     for cipher in ["AES-256-GCM", "AES-256-CBC"] {
-        let join = |near: &Path, far: &Path| between_networks(&lab, unshare, "vpn.sh", cipher, near, far);
-        for (near, far) in [(&*taken, none), (none, &*taken)] {
-            let (joined, said) = join(near, far);
-            assert!(joined, "{cipher}: {said}");
+        let join = |near: &Path, far: &Path| run_between_networks(&lab, unshare, "vpn.sh", cipher, near, far);
+        for (near, far) in [(&*offloaded, none), (none, &*offloaded)] {
+            let (joined, printed) = join(near, far);
+            assert!(joined, "{cipher}: {printed}");
         }
         let failed = lab.configuration(&FAILED.replace("CIPHERS = ALL", &format!("CIPHERS = {cipher}")));
-        let (joined, said) = join(none, &failed);
-        assert!(!joined && said.contains(&format!("made to fail by FORCE_FAIL:{cipher}")), "not used: {said}");
+        let (joined, printed) = join(none, &failed);
+        assert!(!joined && printed.contains(&format!("made to fail by FORCE_FAIL:{cipher}")), "not used: {printed}");
     }
 }
 
@@ -201,31 +201,31 @@ fn strongswan_joins_two_networks() {
     let lab = Lab::new("strongswan");
     let Some(unshare) = unshare(&lab) else { return };
     lab.write("file", noise(1_000_000));
-    let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
+    let (offloaded, none) = (lab.configuration(OFFLOADED), Path::new("/dev/null"));
     let nothing = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
     for (proposals, cipher) in [
         ("aes256gcm16-prfsha256-x25519 aes256gcm16", "AES-256-GCM"),
         ("aes256-sha256-x25519 aes256-sha256", "AES-256-CBC"),
     ] {
-        let join = |near: &Path, far: &Path| between_networks(&lab, unshare, "ike.sh", proposals, near, far);
-        for (near, far) in [(&*taken, none), (none, &*taken)] {
-            let (joined, said) = join(near, far);
-            assert!(joined, "{proposals}: {said}");
+        let join = |near: &Path, far: &Path| run_between_networks(&lab, unshare, "ike.sh", proposals, near, far);
+        for (near, far) in [(&*offloaded, none), (none, &*offloaded)] {
+            let (joined, printed) = join(near, far);
+            assert!(joined, "{proposals}: {printed}");
         }
         for (key, name) in [("CIPHERS", cipher), ("KEY_EXCHANGE", "X25519")] {
             let failed = lab.configuration(&nothing.replace(&format!("{key} = NONE"), &format!("{key} = {name}")));
-            let (joined, said) = join(&failed, none);
-            assert!(!joined && said.contains("failed"), "{proposals}, {name}: not used: {said}");
+            let (joined, printed) = join(&failed, none);
+            assert!(!joined && printed.contains("failed"), "{proposals}, {name}: not used: {printed}");
         }
     }
 }
 
-/// What the page of the book says under "Set it up", on a Debian 12 with nothing on it but what that takes for granted: the module is
-/// installed as any release is, and curl fetches a file from an nginx whose certificate the system trusts.
+/// Follows the section "Set it up" of the book on a bare Debian 12. The module is installed as a release is, and curl fetches a
+/// file from an nginx whose certificate the system trusts.
 #[test]
 #[ignore = "long: make test-clients"]
-fn a_new_user_follows_the_page() {
-    // Only root can make a Debian in a folder.
+fn the_steps_of_the_documentation_work() {
+    // Only root can set up a Debian in a folder.
     if !root() {
         return gantry_lab::skip("root");
     }
@@ -244,7 +244,7 @@ fn a_new_user_follows_the_page() {
 
     let lab = Lab::new("fresh");
     let root = lab.path("root");
-    // Its user is root.
+    // The page's `sudo` is not needed as root.
     let commands: Vec<_> = commands.map(|line| line.trim_start_matches("sudo ").to_owned() + "\n").collect();
     assert!(commands.iter().any(|line| line == "gantry advise -- curl https://localhost/\n"), "{commands:?}");
     lab.write("page.sh", commands.concat());
@@ -261,16 +261,16 @@ fn a_new_user_follows_the_page() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fresh.sh");
     let run = format!("timeout 120 unshare -nmpf --kill-child sh {} root", script.display());
     let output = lab.sh(&run, Path::new("/dev/null"));
-    let said = text(&output);
-    let report = said.replace(&file, "FILE");
+    let printed = text(&output);
+    let report = printed.replace(&file, "FILE");
     assert!(output.status.success(), "{report}");
-    assert_ne!(report, said, "the file came");
+    assert_ne!(report, printed, "curl fetched the file");
     let row = |algorithm: &str, operation: &str| {
         let row = report.lines().find(|line| line.starts_with(algorithm) && line.contains(&format!(" {operation} ")));
         let row = row.unwrap_or_else(|| panic!("no row of {algorithm}: {report}"));
         row.split_whitespace().skip(2).map(|number| number.parse::<u64>().unwrap()).collect::<Vec<_>>()
     };
-    // Of TLS 1.3: what comes, and the server's signature. The last two numbers are the devices'.
+    // TLS 1.3: incoming data and the server's signature. The last two numbers are the devices'.
     assert!(row("AES-256-GCM", "open")[3] > 900_000 && row("ED25519", "verify")[2] == 1, "{report}");
     assert!(report.lines().any(|line| line.starts_with("TLS records: ")), "{report}");
 }

@@ -1,8 +1,8 @@
-// Known numbers of requests, while somebody else reads what was counted:
+// Makes known numbers of requests, while another program reads the statistics:
 //
 //     counted CONFIGURATION
 //
-// Prints a line and waits for one, and does so once more after as much again in a child.
+// Prints a line and waits for one. Then does the same work in a child, and prints and waits again.
 
 #include "must.h"
 #include <openssl/evp.h>
@@ -14,7 +14,7 @@
 static OSSL_LIB_CTX *library;
 static unsigned char data[200], out[256], tag[16], key[32], nonce[12];
 
-// Messages of AES-256-GCM under one key, of 200 bytes each, in two calls.
+// Processes messages of AES-256-GCM under one key, 200 bytes each, in two calls.
 static void gcm(int messages, int seal)
 {
     EVP_CIPHER *cipher = EVP_CIPHER_fetch(library, "AES-256-GCM", NULL);
@@ -27,14 +27,14 @@ static void gcm(int messages, int seal)
         must(EVP_CipherUpdate(ctx, out, &length, data, 120) && EVP_CipherUpdate(ctx, out + length, &rest, data + 120, 80), "data");
         if (!seal)
             must(EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, 16, tag), "tag");
-        // What is opened is no good: that is counted all the same.
+        // Opened messages have a wrong tag; they count all the same.
         must((EVP_CipherFinal_ex(ctx, out + length + rest, &rest) == 1) == seal, "end");
     }
     EVP_CIPHER_CTX_free(ctx);
     EVP_CIPHER_free(cipher);
 }
 
-// Two long messages, which have no end, in contexts that nobody frees.
+// Starts two long messages that never end, in contexts that are never freed.
 static void left(void)
 {
     static unsigned char longer[65536];

@@ -1,4 +1,4 @@
-//! What the module counts, for the program that ran it and for others that look on.
+//! The module's counters, as seen by the program itself and by others.
 
 mod lab;
 
@@ -9,20 +9,20 @@ use gantry_runtime::stats::live;
 use lab::{Lab, everything, noise, text};
 
 #[test]
-fn what_it_did_is_counted_and_nothing_is_printed() {
+fn requests_are_counted_and_nothing_is_printed() {
     let lab = Lab::new("stats");
     lab.write("plain", noise(100_000));
     lab.watch();
     let configuration = lab.configuration("SIGNATURES = NONE");
     let output = lab.sh("openssl enc -aes-128-cbc -K 00 -iv 00 -in plain -out sealed 2>/dev/null", &configuration);
     assert_eq!(text(&output), "");
-    assert_ne!(lab::counted(&lab)["AES-128-CBC"].iter().sum::<u64>(), 0);
+    assert_ne!(lab::counters(&lab)["AES-128-CBC"].iter().sum::<u64>(), 0);
 }
 
-/// What the configuration leaves to the host comes by to be counted, and is the host's nevertheless.
+/// Algorithms that the configuration leaves to the host are counted, and the host serves them.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn counting_changes_nothing_about_who_serves() {
+fn counting_does_not_change_which_side_serves() {
     for (section, serves) in [("", false), ("CIPHERS = AES-128-CTR\nPOLICY = pin:software", true)] {
         let lab = Lab::new("counting");
         lab.write("plain", noise(1000));
@@ -31,13 +31,13 @@ fn counting_changes_nothing_about_who_serves() {
             "openssl enc -aes-128-ctr -K 00112233445566778899aabbccddeeff -iv 00 -in plain -out sealed 2>/dev/null";
         let output = lab.sh(encrypt, &lab.configuration(section));
         assert!(output.status.success(), "{}", text(&output));
-        let [host, _, devices, ..] = lab::counted(&lab)["AES-128-CTR"];
+        let [host, _, devices, ..] = lab::counters(&lab)["AES-128-CTR"];
         assert_eq!((host > 0, devices > 0), (!serves, serves), "{section}");
     }
 }
 
-/// Requests and bytes of an algorithm, and of which device, that the page of a process says.
-fn in_its_page(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64) {
+/// Returns the devices, requests and bytes of an algorithm in the page of a process.
+fn counters_of_process(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64) {
     let page = live().unwrap().into_iter().find(|page| page.pids.contains(&pid)).expect("the process has a page");
     let rows = page.read().unwrap().rows;
     let rows = rows.iter().filter(|row| (&*row.algorithm, &*row.operation) == (algorithm, operation));
@@ -46,10 +46,10 @@ fn in_its_page(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64)
     })
 }
 
-/// What goes straight to the host is in its page, too, however far a message has come, and what a child of fork did.
+/// Requests that go straight to the host are in the page too, even in the middle of a message, and so are those of a forked child.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn what_it_left_to_the_host_others_can_see() {
+fn requests_left_to_the_host_are_visible_to_others() {
     let lab = Lab::new("page");
     let program = lab.compile("tests/counted.c");
     let left = "CIPHERS = ALL\nUSE_SOFTDRIVERS = 0".to_owned();
@@ -68,9 +68,9 @@ fn what_it_left_to_the_host_others_can_see() {
                 ("aes-256-gcm", "open", 14, 1400),
                 ("aes-128-gcm", "seal", 2, 131072),
             ] {
-                let (by, requests, of) = in_its_page(child.id(), algorithm, operation);
+                let (by, requests, of) = counters_of_process(child.id(), algorithm, operation);
                 assert_eq!((&*by, of), (device, times * bytes), "{algorithm} {operation}, {section}");
-                // A device has as many as it likes.
+                // The number of a device's requests is not specified.
                 assert!(device != "host" || requests == times * calls, "{algorithm} {operation}: {requests}");
             }
             child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();

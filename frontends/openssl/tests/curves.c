@@ -1,5 +1,4 @@
-/* Ed25519 and X25519 through gantry and without it: keys that are made, taken in and given out, signatures and secrets, and what
- * is wrong with them.
+/* Ed25519 and X25519 with and without gantry: generated, imported and exported keys, signatures and secrets, and their errors.
  *
  *     curves CONFIGURATION
  *
@@ -16,7 +15,7 @@
 
 enum { SIZE = 32, SIGNATURE = 64, LONGEST = 70000 };
 
-/* The default provider's, and the one that is configured. */
+/* Library contexts with the default provider, and with the configuration. */
 static OSSL_LIB_CTX *without, *with;
 
 static EVP_PKEY *private_key(OSSL_LIB_CTX *library, const char *type, const unsigned char *raw)
@@ -26,7 +25,7 @@ static EVP_PKEY *private_key(OSSL_LIB_CTX *library, const char *type, const unsi
     return key;
 }
 
-/* Made by the key management of one provider. */
+/* Generates a key with one provider. */
 static EVP_PKEY *made(OSSL_LIB_CTX *library, const char *type, const char *properties)
 {
     EVP_PKEY *key = NULL;
@@ -36,7 +35,7 @@ static EVP_PKEY *made(OSSL_LIB_CTX *library, const char *type, const char *prope
     return key;
 }
 
-/* The same key on the other side. */
+/* Copies a key to the other side. */
 static EVP_PKEY *moved(EVP_PKEY *key, OSSL_LIB_CTX *library, const char *type)
 {
     unsigned char raw[SIZE];
@@ -103,7 +102,7 @@ static void signatures(EVP_PKEY *key)
         must(length == 0 || !verify(with, public, message, length - 1, one, SIGNATURE), "a short message");
     }
 
-    /* Too little room; many messages under one context; a copy of it. */
+    /* Too little room; many messages in one context; a copy of the context. */
     size_t written = SIGNATURE - 1;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new(), *copy = EVP_MD_CTX_new();
     must(EVP_DigestSignInit_ex(ctx, NULL, NULL, with, NULL, key, NULL) == 1, "beginning to sign");
@@ -139,7 +138,7 @@ static int derive(OSSL_LIB_CTX *library, EVP_PKEY *key, EVP_PKEY *peer, unsigned
     int good = EVP_PKEY_derive_init(ctx) == 1 && EVP_PKEY_derive_set_peer(ctx, peer) == 1
         && EVP_PKEY_derive(ctx, NULL, &written) == 1 && written == SIZE;
     if (good) {
-        /* A copy does as well, and too little room is refused. */
+        /* A copy of the context works as well, and too little room is refused. */
         unsigned char again[SIZE];
         size_t little = SIZE - 1;
         EVP_PKEY_CTX *copy = EVP_PKEY_CTX_dup(ctx);
@@ -154,8 +153,8 @@ static int derive(OSSL_LIB_CTX *library, EVP_PKEY *key, EVP_PKEY *peer, unsigned
     return good;
 }
 
-/* OpenSSL up to 4.0.3 keeps what it has given of a key to another provider even when the key has become another one (keymgmt_lib.c:
- * the cache is asked again without a look at `dirty_cnt`). With `refills`, the key is gantry's own from the beginning. */
+/* OpenSSL up to 4.0.3 keeps a key that it exported to another provider even after the key has changed (keymgmt_lib.c reads the cache
+ * without checking `dirty_cnt`). With `refills`, the key is gantry's own from the start, and filled twice. */
 static void secrets(EVP_PKEY *key, int refills)
 {
     unsigned char one[SIZE], other[SIZE], raw[SIZE];
@@ -167,7 +166,7 @@ static void secrets(EVP_PKEY *key, int refills)
         must(derive(with, key, ours, one) && derive(without, theirs, peer, other), "deriving");
         must(memcmp(one, other, SIZE) == 0, "secrets differ");
         must(ERR_peek_error() == 0, "an error without a failure");
-        /* As TLS has it: an empty key of the same kind, filled with what the peer sent. */
+        /* As in TLS: an empty key of the same kind, filled with the peer's share. */
         EVP_PKEY *filled = EVP_PKEY_new();
         must(EVP_PKEY_get_raw_public_key(peer, raw, &length) == 1, "a raw public key");
         must(EVP_PKEY_copy_parameters(filled, key) == 1, "copying parameters");
@@ -190,15 +189,15 @@ static void secrets(EVP_PKEY *key, int refills)
         memset(raw, 0, SIZE);
         raw[0] = (unsigned char)low;
         EVP_PKEY *peer = EVP_PKEY_new_raw_public_key_ex(with, "X25519", NULL, raw, SIZE);
-        must(peer != NULL && !derive(with, key, peer, one), "a secret that is none");
-        must(ERR_peek_error() != 0, "no reason for that");
+        must(peer != NULL && !derive(with, key, peer, one), "a secret of small order");
+        must(ERR_peek_error() != 0, "no error for a point of small order");
         ERR_clear_error();
         EVP_PKEY_free(peer);
     }
     EVP_PKEY_free(theirs);
 }
 
-/* What else is done with keys. */
+/* Other operations on keys. */
 static void keys(EVP_PKEY *key, const char *type)
 {
     EVP_PKEY *copy = EVP_PKEY_dup(key), *theirs = moved(key, without, type);

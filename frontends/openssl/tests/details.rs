@@ -1,5 +1,5 @@
-//! What OpenSSL's own tests look at beside results: errors that a call leaves, refusals, generators of random numbers, and keys of every
-//! curve.
+//! Details that OpenSSL's own tests check besides results: errors left on the stack, refusals, random number generators, and keys
+//! of every curve.
 
 mod lab;
 
@@ -20,7 +20,7 @@ fn a_call_that_succeeds_leaves_no_error() {
 }
 
 #[test]
-fn the_first_connection_of_a_process_is_as_good_as_any_other() {
+fn the_first_connection_of_a_process_works() {
     let lab = Lab::new("first");
     lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     let program = lab.compile_with("tests/first.c", &["-lssl".into(), "-lcrypto".into()]);
@@ -32,9 +32,9 @@ fn the_first_connection_of_a_process_is_as_good_as_any_other() {
     }
 }
 
-/// A nonce of another length is another nonce: OpenSSL's own test of this stands beside CVE-2023-5363.
+/// A nonce of another length is another nonce. OpenSSL's own test of this refers to CVE-2023-5363.
 #[test]
-fn a_message_does_not_go_on_after_the_length_of_its_nonce_has_changed() {
+fn a_message_cannot_continue_after_its_nonce_length_changed() {
     let lab = Lab::new("lengths");
     let program = lab.compile("tests/lengths.c");
     for policy in ["POLICY = pin:software", "POLICY = pin:lanes", "POLICY = pin:host", ""] {
@@ -45,9 +45,9 @@ fn a_message_does_not_go_on_after_the_length_of_its_nonce_has_changed() {
     }
 }
 
-/// In OpenSSL 3.0 to 3.4 they come out of AES-CTR, which the default properties would lead to gantry otherwise.
+/// In OpenSSL 3.0 to 3.4, random numbers come from AES-CTR, which the default properties would otherwise take from gantry.
 #[test]
-fn random_numbers_are_made_without_gantry_and_by_whom_the_configuration_names() {
+fn random_numbers_come_from_the_generator_in_the_configuration_and_never_from_gantry() {
     let lab = Lab::new("random");
     lab.watch();
     let configuration = lab.configuration(&everything("POLICY = pin:software"));
@@ -61,7 +61,7 @@ fn random_numbers_are_made_without_gantry_and_by_whom_the_configuration_names() 
         let configuration = lab.write("random.cnf", text_of);
         let output = lab.sh("openssl rand -hex 4096", &configuration);
         assert!(output.status.success(), "{}", text(&output));
-        assert_eq!(lab::counted(&lab)["AES-256-CTR"], [0; 8]);
+        assert_eq!(lab::counters(&lab)["AES-256-CTR"], [0; 8]);
     }
     let program = lab.compile("tests/random.c");
     let named = lab.write("random.cnf", usual.replace("[random]\n", "[random]\nrandom = FAKE\n"));

@@ -1,10 +1,10 @@
-/* The default provider and gantry, fed the same calls: everything that comes out must be the same.
+/* Makes the same calls to the default provider and to gantry, and compares all results.
  *
  *     differential CONFIGURATION SEED
  *
- * The configuration is for gantry's library context. Calls are drawn by chance: keys and nonces set together or one by one,
- * pieces of all lengths, in place or not, copies in the middle of a message, tags of all lengths given early or late, and
- * messages one after the other under one key. */
+ * The configuration is for gantry's library context. Calls are random: keys and nonces set together or one by one, chunks of
+ * all lengths, in place or not, copies in the middle of a message, tags of all lengths set early or late, and consecutive
+ * messages under one key. */
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
@@ -42,7 +42,7 @@ static void same(int good, const char *what)
     exit(1);
 }
 
-/* Mostly long enough to be led elsewhere. */
+/* Mostly long enough for a device. */
 static int length(void)
 {
     switch (chance(8)) {
@@ -60,7 +60,7 @@ struct side {
     int written;
 };
 
-/* A copy in place of the original, or the original beside a copy that goes its own way. */
+/* Replaces the context by a copy; the original then processes other data. */
 static void copy(struct side *side)
 {
     EVP_CIPHER_CTX *other = EVP_CIPHER_CTX_new();
@@ -75,7 +75,7 @@ static void copy(struct side *side)
     side->ctx = other;
 }
 
-/* Says whether to pad, in a number of so many bytes, or as a double. */
+/* Sets the padding, as an integer of `size` bytes, or as a double if that exceeds 16. */
 static int set_padding(EVP_CIPHER_CTX *ctx, int padding, size_t size)
 {
     unsigned char number[16] = { 0 };
@@ -87,7 +87,7 @@ static int set_padding(EVP_CIPHER_CTX *ctx, int padding, size_t size)
     return EVP_CIPHER_CTX_set_params(ctx, params);
 }
 
-/* A nonce, and perhaps a key, with a parameter that is wrong: the call fails, and what it has changed is seen afterwards. */
+/* Sets a nonce, and perhaps a key, with a wrong parameter. The call fails; later calls show what it changed. */
 static void wrong(struct side *sides, const unsigned char *key, const unsigned char *iv, int encrypt)
 {
     int results[SIDES];
@@ -116,15 +116,14 @@ static void cipher(const char *name)
     int mode = EVP_CIPHER_get_mode(sides[0].cipher);
     int gcm = mode == EVP_CIPH_GCM_MODE, aead = !!(EVP_CIPHER_get_flags(sides[0].cipher) & EVP_CIPH_FLAG_AEAD_CIPHER);
     int xts = mode == EVP_CIPH_XTS_MODE;
-    /* Whether a second message under one nonce is allowed: of ChaCha20-Poly1305, before OpenSSL 4.0. */
+    /* A second message under one nonce is allowed for ChaCha20-Poly1305 before OpenSSL 4.0. */
     int fresh = 1, encrypt = 1, again = !aead;
-    /* A message ended in its middle, with a nonce that may have been taken. */
+    /* The last message was abandoned, and its nonce may have been changed. */
     int stranded = 0;
 
-    /* Of each 256 messages with a tag, gantry looks closer at one. */
+    /* Enough messages for effects that need many. */
     for (int message = 0; message < (aead || xts ? 600 : 120); message++) {
-        /* A while in which messages come one after the other, all of them large: then gantry lets go of the host's context. It does so
-         * again after a longer one. */
+        /* Periods in which large messages follow each other without special calls, a short one and a longer one. */
         int calm = !fresh && ((message % 24 >= 12 && message % 24 < 23) || (message >= 300 && message < 400));
         int new_key = fresh || (!calm && chance(4) == 0), together = chance(2), padding = (int)chance(2);
         size_t padding_size = chance(3) ? 0 : 1 + chance(17);
@@ -133,11 +132,11 @@ static void cipher(const char *name)
             encrypt = (int)chance(2);
             new_key = 1;
         }
-        /* The other direction without a key: what comes out then is no use, but the same. */
+        /* The other direction without a key: the result is of no use, but must be equal. */
         if (!fresh && !calm && !aead && !new_key && chance(10) == 0)
             encrypt ^= 1;
         int no_iv = !fresh && again && !xts && !new_key && chance(8) == 0;
-        /* Many programs tell the same key with each message. */
+        /* Many programs set the same key with each message. */
         int told = new_key || chance(3) == 0 || stranded;
         no_iv |= stranded;
         stranded = 0;
@@ -155,7 +154,7 @@ static void cipher(const char *name)
             int keyed = new_key || chance(2);
             if (keyed)
                 fill(key, sizeof key);
-            /* Of XTS, a key whose halves are the same. */
+            /* XTS: a key with equal halves. */
             size_t half = (size_t)EVP_CIPHER_get_key_length(sides[0].cipher) / 2;
             if (xts)
                 memcpy(key + half, key, half);
@@ -214,7 +213,7 @@ static void cipher(const char *name)
             if (use_cipher)
                 bytes = bytes / 16 * 16 + 16;
             fill(input, (size_t)bytes);
-            /* Where in a block it goes on. (CTR has no block that its nonce would tell.) */
+            /* Sets the position within a block. (CTR has no such position.) */
             if (!calm && (mode == EVP_CIPH_CFB_MODE || mode == EVP_CIPH_OFB_MODE) && chance(6) == 0) {
                 int num = (int)chance(16);
                 for (int i = 0; i < SIDES; i++)
@@ -288,7 +287,7 @@ static void cipher(const char *name)
     }
 }
 
-/* What gantry seals the default provider opens, and the other way round; with one bit changed neither does. */
+/* Checks that the default provider opens messages that gantry sealed, and the other way round, and that neither opens forgeries. */
 static void sealed(const char *name)
 {
     static unsigned char text[MOST], box[MOST], back[MOST], key[32], iv[12], aad[13], tag[16];
@@ -328,8 +327,8 @@ static void sealed(const char *name)
         EVP_CIPHER_free(ciphers[i]);
 }
 
-/* Records of TLS 1.2 with GCM and ChaCha20-Poly1305, sealed by both sides and opened by both, some of them forged or with a header that tells
- * another length; with nonces, parts of nonces and ordinary messages between header and record, and between records. */
+/* TLS 1.2 records with GCM and ChaCha20-Poly1305, sealed and opened by both sides. Some are forged or have a wrong length in the header.
+ * Nonces, parts of nonces and ordinary messages come between header and record, and between records. */
 static void records(const char *name)
 {
     enum { HEADER = 13, NONCE = 12, TAG = 16 };
@@ -346,7 +345,7 @@ static void records(const char *name)
             side->ctx = EVP_CIPHER_CTX_new();
             same(EVP_CipherInit_ex2(side->ctx, side->cipher, key, gcm ? NULL : iv, seal, NULL) == 1, "the beginning of records");
         }
-    /* At first nobody was told what nonces are made from. */
+    /* At first without the fixed part of nonces. */
     for (int number = 0; number < 300; number++) {
         int bytes = length(), whole = explicit + bytes + TAG, forged = chance(5) == 0, wrong = chance(6) == 0 ? 1 : 0;
         int told = number == 3 || chance(20) == 0, beside = chance(8) == 0, between = chance(12) == 0;
@@ -361,7 +360,7 @@ static void records(const char *name)
             header[HEADER - 1] = (unsigned char)around;
             if (!seal && forged)
                 record[chance((uint32_t)whole)] ^= 1;
-            /* An ordinary message first, of which the beginning may be all. */
+            /* First an ordinary message, which may be incomplete. */
             if (beside) {
                 int written, rest = (int)chance(3), ends = (int)chance(2), ordinary[SIDES];
                 for (int i = 0; i < SIDES; i++) {
@@ -378,7 +377,7 @@ static void records(const char *name)
             for (int i = 0; told && i < SIDES; i++)
                 EVP_CIPHER_CTX_ctrl(sides[seal][i].ctx, EVP_CTRL_AEAD_SET_IV_FIXED, gcm ? -1 : NONCE, iv);
             if (told && beside && gcm) {
-                /* What follows is a message under the nonce that was told. */
+                /* A message under the nonce that was set follows. */
                 for (int i = 0; i < SIDES; i++) {
                     struct side *side = &sides[seal][i];
                     results[i] = EVP_CipherUpdate(side->ctx, side->output, &side->written, input, sizeof input);

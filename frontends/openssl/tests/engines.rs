@@ -1,4 +1,4 @@
-//! Engines that this machine does not have, as models: which requests they get, and what programs see of it when one fails.
+//! Hardware engines as models: which requests they get, and how programs notice when one fails.
 
 mod lab;
 
@@ -20,11 +20,11 @@ fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
     );
     for (bytes, is_large) in [(16, false), (8192, true)] {
         let speed = format!("openssl speed -elapsed -seconds 1 -bytes {bytes} -evp aes-128-cbc");
-        // On a machine that stands still for 20 ms the engine is late, and the host takes its place for a while.
+        // If the machine stalls for 20 ms, the engine is late, and the host replaces it for a while.
         let led = (0..5).any(|_| {
             let output = lab.sh(&speed, &configuration);
             assert!(output.status.success() && text(&output).contains("AES-128-CBC"), "{}", text(&output));
-            let [host, _, engine, processed, ..] = lab::counted(&lab)["AES-128-CBC"];
+            let [host, _, engine, processed, ..] = lab::counters(&lab)["AES-128-CBC"];
             assert_eq!(processed, engine * bytes);
             let (served, idle) = if is_large { (engine, host) } else { (host, engine) };
             served > 0 && idle == 0
@@ -50,15 +50,15 @@ fn a_connection_outlives_the_engine_that_fails_in_it() {
         lab.write("gantry/gantry.toml", format!("faults = \"{faults}\"\n[models]\n{model}\n"));
         tls(&lab, server, client, arguments)
     };
-    // Its records are one request each.
+    // In this suite, each record is one request.
     for arguments in ["-tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256"] {
-        // After some records: each request fails, the engine is pulled, it does not answer. And one that is busy all the time.
+        // After some records: every request fails, the engine is pulled, it stops answering. The last one is busy all the time.
         for faults in ["after=70,errors=1/1", "gone=70", "after=70,stalls=1/1", "full=1/2,late=1/2"] {
             for (server, client) in [(&*engine, none), (none, &*engine)] {
                 connect(faults, server, client, arguments).unwrap_or_else(|error| panic!("{faults}: {error}"));
             }
         }
-        // The engine is really in it: what it seals wrongly ends the connection, and until then every byte is right.
+        // Proves that the engine is used: a wrongly sealed record ends the connection, and every byte before it is right.
         assert!(connect("after=70,wrong=1/1", &engine, none, arguments).is_err(), "not used");
         let got = fs::read(lab.path("got")).unwrap();
         assert!(!got.is_empty() && answer.starts_with(&got), "{arguments}: wrong bytes");
@@ -67,7 +67,7 @@ fn a_connection_outlives_the_engine_that_fails_in_it() {
 }
 
 #[test]
-fn what_a_driver_spoilt_in_place_is_an_error_and_nobody_elses_request() {
+fn data_that_a_driver_overwrote_in_place_is_an_error_and_is_not_retried() {
     if !has_models() {
         return;
     }
@@ -78,7 +78,7 @@ fn what_a_driver_spoilt_in_place_is_an_error_and_nobody_elses_request() {
     lab.write("gantry/gantry.toml", format!("faults = \"after=100,panics=1/1\"\n[models]\n{model}\n"));
     let engine = lab.configuration("CIPHERS = ALL\nDEVICES = model:faulty=on\nPOLICY = pin:model:faulty");
     for cipher in ["AES-128-CBC", "AES-256-XTS"] {
-        // Of another buffer's data nothing is lost: the host does it then.
+        // With separate buffers nothing is lost: the host repeats the request.
         for (in_place, expected) in [(None, "0 failed, 0 wrong\n"), (Some("in-place"), "1 failed, 0 wrong\n")] {
             let mut command = Command::new(&program);
             command.arg(&engine).arg(cipher).args(in_place).env("XDG_CONFIG_HOME", &lab.folder);

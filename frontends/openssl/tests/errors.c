@@ -1,9 +1,8 @@
-// A program that uses every algorithm that a configuration has of gantry's, each as its first one, and looks for errors that no call told
-// it of:
+// Uses each of gantry's algorithms in a configuration as the first one, and looks for errors on the stack after calls that succeeded:
 //
 //     errors CONFIGURATION
 //
-// Each cipher has a process of its own, because what is done once, with the first request of an algorithm, is not done again.
+// Each cipher has its own process, because the first request of an algorithm is special.
 
 #include "must.h"
 #include <openssl/evp.h>
@@ -17,7 +16,7 @@ static unsigned char data[BYTES + 64], key[64], iv[16];
 
 static int seen;
 
-// The program's own error has to be there as before, and no other above it.
+// The program's own error must still be the last one.
 static void look(const char *what)
 {
     if (ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_PASSED_INVALID_ARGUMENT)
@@ -49,7 +48,7 @@ static void decrypt(EVP_CIPHER *cipher)
     EVP_CIPHER_CTX_free(ctx);
 }
 
-// Runs one algorithm in a process of its own.
+// Runs one algorithm in its own process.
 static void alone(const char *name, void (*use)(EVP_CIPHER *), EVP_CIPHER *cipher)
 {
     int status;

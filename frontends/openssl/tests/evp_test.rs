@@ -1,5 +1,5 @@
-//! OpenSSL's own test of EVP with its own data, and our random calls, with the libcrypto of other releases than this machine's:
-//! once as a libcrypto.so, once with libcrypto in the program, and in valgrind; and what only they have. `make test-clients`.
+//! OpenSSL's own EVP test with its own data, and our random calls, with other releases than this machine's: as libcrypto.so, with
+//! libcrypto in the program, and in valgrind. Also features that only these releases have. `make test-clients`.
 
 mod lab;
 
@@ -7,15 +7,15 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lab::{EVERYTHING, Lab, TAKEN, text};
+use lab::{EVERYTHING, Lab, OFFLOADED, text};
 
-/// Data files with nothing that is served, which take long; those of SLH-DSA have a test of their own (`slhdsa.rs`).
+/// Data files without any served algorithm, which take long; those of SLH-DSA have their own test (`slhdsa.rs`).
 const NOTHING_HERE: [&str; 3] = ["evppkey_ml_", "evppkey_slh_", "evppkey_lms_"];
 
-/// The data files of what is near to devices.
+/// Data files of algorithms that devices may have.
 const NEAR: [&str; 4] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evppkey_ec"];
 
-/// Those with something that devices have.
+/// Data files with algorithms that devices serve.
 const LED: [&str; 5] = [
     "evpciph_aes_common.txt",
     "evpciph_aes_cts.txt",
@@ -24,18 +24,18 @@ const LED: [&str; 5] = [
     "evppkey_ecx.txt",
 ];
 
-/// Where a source of OpenSSL has the data.
+/// The place of the data in OpenSSL's source.
 const DATA: &str = "test/recipes/30-test_evp_data";
 
-/// A run of OpenSSL's own test over one of its data files.
+/// Runs OpenSSL's own test on one of its data files.
 fn evp_test(command: &mut Command, folder: &Path, program: &str, configuration: &Path, file: &str) -> Output {
-    // A wrapper has it as its argument.
+    // `command` may be a wrapper, which takes the program as its argument.
     command.env("LD_LIBRARY_PATH", folder).arg(folder.join("test").join(program));
     command.arg("-config").arg(configuration).arg(folder.join(DATA).join(file)).output().unwrap()
 }
 
-/// Runs the data files with everything led to another device, with what proves faster there, and with everything made to fail.
-fn own_test(series: &str) {
+/// Runs the data files three times: everything on another device, each request on the faster side, everything made to fail.
+fn run_own_test(series: &str) {
     let folder = lab::openssl(series);
     let names = fs::read_dir(folder.join(DATA)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let files: Vec<String> = names.filter(|name| !NOTHING_HERE.iter().any(|start| name.starts_with(start))).collect();
@@ -43,8 +43,8 @@ fn own_test(series: &str) {
 
     let lab = Lab::new(&format!("evp-test-{series}"));
     lab.watch();
-    let taken = lab.configuration(TAKEN);
-    let served = [TAKEN, EVERYTHING].map(|section| lab.configuration(section));
+    let offloaded = lab.configuration(OFFLOADED);
+    let served = [OFFLOADED, EVERYTHING].map(|section| lab.configuration(section));
     let failed = lab.configuration("FORCE_FAIL = yes");
     for program in ["evp_test", "evp_test-static"] {
         let run = |configuration: &Path, file: &str| {
@@ -53,25 +53,25 @@ fn own_test(series: &str) {
         for file in &files {
             let what = format!("{program} of {series}, {file}");
             let is_near = NEAR.iter().any(|start| file.starts_with(start));
-            for configuration in served.iter().filter(|_| is_near).chain([&taken]) {
+            for configuration in served.iter().filter(|_| is_near).chain([&offloaded]) {
                 let output = run(configuration, file);
                 assert!(output.status.success(), "{what}: {}", text(&output));
             }
-            let counted = lab::counted(&lab);
+            let counters = lab::counters(&lab);
             if LED.contains(&file.as_str()) {
                 let devices = |[_, _, there, _, _, _, back, _]: &[u64; 8]| there + back;
-                assert_ne!(counted.values().map(devices).sum::<u64>(), 0, "{what}: no device");
+                assert_ne!(counters.values().map(devices).sum::<u64>(), 0, "{what}: no device");
                 assert!(!run(&failed, file).status.success(), "{what}: not used");
             }
         }
     }
 }
 
-/// A CPU without MOVBE: valgrind takes what OpenSSL's fastest AES-GCM makes for memory that was never written, without gantry, too.
+/// Hides MOVBE from OpenSSL. With it, valgrind reports uninitialised memory in the fastest AES-GCM, without gantry too.
 const NO_MOVBE: &str = "~0x40000000000000";
 
-/// Random calls give what the default provider gives.
-fn same_as_the_default(series: &str) {
+/// Compares random calls with the default provider.
+fn compare_with_the_default(series: &str) {
     let lab = Lab::new(&format!("random-{series}"));
     for shared in [true, false] {
         let program = lab.compile_with("tests/differential.c", &lab::libcrypto(&lab::openssl(series), shared));
@@ -85,10 +85,10 @@ fn same_as_the_default(series: &str) {
     }
 }
 
-/// Valgrind sees no use of memory that is not there or was never written, and nothing that was lost.
-fn clean(series: &str) {
+/// Runs valgrind, which must report no invalid or uninitialised memory and no leak.
+fn check_with_valgrind(series: &str) {
     let (folder, lab) = (lab::openssl(series), Lab::new(&format!("clean-{series}")));
-    let taken = lab.configuration(TAKEN);
+    let offloaded = lab.configuration(OFFLOADED);
     let valgrind = || {
         let mut command = lab.command("valgrind", Path::new("/dev/null"));
         command.args(["-q", "--leak-check=full", "--errors-for-leak-kinds=definite", "--error-exitcode=9"]);
@@ -96,52 +96,52 @@ fn clean(series: &str) {
         command
     };
     for file in LED {
-        let output = evp_test(&mut valgrind(), &folder, "evp_test", &taken, file);
+        let output = evp_test(&mut valgrind(), &folder, "evp_test", &offloaded, file);
         assert!(output.status.success(), "{series}, {file}: {}", text(&output));
     }
     let program = lab.compile_with("tests/differential.c", &lab::libcrypto(&folder, true));
-    let output = valgrind().arg(&program).arg(&taken).arg("5").output().unwrap();
+    let output = valgrind().arg(&program).arg(&offloaded).arg("5").output().unwrap();
     assert_eq!(text(&output), "the same\n", "{series}");
 }
 
 #[test]
 #[ignore = "long: make test-clients"]
 fn openssl_3_0_passes_its_own_test() {
-    own_test("3.0");
+    run_own_test("3.0");
 }
 
 #[test]
 #[ignore = "long: make test-clients"]
 fn openssl_4_0_passes_its_own_test() {
-    own_test("4.0");
+    run_own_test("4.0");
 }
 
 #[test]
 #[ignore = "long: make test-clients"]
-fn random_calls_of_3_0_give_what_the_default_provider_gives() {
-    same_as_the_default("3.0");
+fn random_calls_of_3_0_match_the_default_provider() {
+    compare_with_the_default("3.0");
 }
 
 #[test]
 #[ignore = "long: make test-clients"]
-fn random_calls_of_4_0_give_what_the_default_provider_gives() {
-    same_as_the_default("4.0");
+fn random_calls_of_4_0_match_the_default_provider() {
+    compare_with_the_default("4.0");
 }
 
 #[test]
 #[ignore = "long: make test-clients"]
-fn valgrind_finds_nothing_with_3_0() {
-    clean("3.0");
+fn valgrind_finds_no_error_with_3_0() {
+    check_with_valgrind("3.0");
 }
 
 #[test]
 #[ignore = "long: make test-clients"]
-fn valgrind_finds_nothing_with_4_0() {
-    clean("4.0");
+fn valgrind_finds_no_error_with_4_0() {
+    check_with_valgrind("4.0");
 }
 
-/// OpenSSL 4.0 tears nothing down when a program ends: whatever way it ends, with contexts left as they were and a thread still at work,
-/// it does so quietly, everything works to the last, and what was done is written down.
+/// OpenSSL 4.0 has no teardown at the end of a program. However the program ends, with live contexts and a thread at work, it is
+/// quiet, everything works to the last moment, and the statistics are written.
 #[test]
 #[ignore = "long: make test-clients"]
 fn programs_of_4_0_end_without_a_teardown() {
@@ -149,32 +149,32 @@ fn programs_of_4_0_end_without_a_teardown() {
     lab.watch();
     for shared in [true, false] {
         let program = lab.compile_with("tests/exits.c", &lab::libcrypto(&lab::openssl("4.0"), shared));
-        for (way, said) in [("return", "still there\n"), ("exit", "still there\n"), ("_exit", "")] {
-            for section in [TAKEN, EVERYTHING] {
+        for (ending, printed) in [("return", "still there\n"), ("exit", "still there\n"), ("_exit", "")] {
+            for section in [OFFLOADED, EVERYTHING] {
                 let configuration = lab.configuration(section);
-                let output = lab.command(program.to_str().unwrap(), &configuration).arg(way).output().unwrap();
-                assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), said), "{way}, {section}");
-                let counted = lab::counted(&lab);
-                let messages = |name: &str| counted[name].iter().step_by(2).sum::<u64>();
-                // Two threads at least.
-                assert!(messages("AES-128-GCM") >= 2, "{way}, {section}");
+                let output = lab.command(program.to_str().unwrap(), &configuration).arg(ending).output().unwrap();
+                assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), printed), "{ending}, {section}");
+                let counters = lab::counters(&lab);
+                let messages = |name: &str| counters[name].iter().step_by(2).sum::<u64>();
+                // At least two threads.
+                assert!(messages("AES-128-GCM") >= 2, "{ending}, {section}");
             }
-            let mut checked = lab.command("valgrind", &lab.configuration(TAKEN));
+            let mut checked = lab.command("valgrind", &lab.configuration(OFFLOADED));
             checked.args(["-q", "--leak-check=no", "--error-exitcode=9"]).env("OPENSSL_ia32cap", NO_MOVBE);
-            let output = checked.arg(&program).arg(way).output().unwrap();
-            assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), said), "{way}, in valgrind");
+            let output = checked.arg(&program).arg(ending).output().unwrap();
+            assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), printed), "{ending}, in valgrind");
         }
     }
 }
 
-/// A program may link one release, and have another come with a library that it loads.
+/// A program may link one release, and load a library that brings another.
 #[test]
 #[ignore = "long: make test-clients"]
 fn libcryptos_of_two_releases_in_one_process_do_not_mix() {
     let lab = Lab::new("releases");
     let program = lab.compile("tests/twice.c");
     let [old, new] = ["3.0", "4.0"].map(|series| lab::openssl(series).join("libcrypto.so"));
-    for (section, expected) in [(TAKEN, "the same\n"), ("FORCE_FAIL = yes", "failed\n")] {
+    for (section, expected) in [(OFFLOADED, "the same\n"), ("FORCE_FAIL = yes", "failed\n")] {
         let configuration = lab.configuration(section);
         for libraries in [[&old, &new], [&new, &old]] {
             let output = Command::new(&program).arg(&configuration).args(libraries).output().unwrap();
@@ -186,7 +186,7 @@ fn libcryptos_of_two_releases_in_one_process_do_not_mix() {
 /// Pipelines came with 3.5.
 #[test]
 #[ignore = "long: make test-clients"]
-fn pipelines_are_what_one_message_at_a_time_is() {
+fn pipelines_give_the_results_of_single_messages() {
     let lab = Lab::new("pipelines");
     lab.watch();
     let program = lab.compile_with("tests/pipelines.c", &lab::libcrypto(&lab::openssl("4.0"), true));
@@ -202,13 +202,13 @@ fn pipelines_are_what_one_message_at_a_time_is() {
         let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
         let output = command.arg(configuration).output().unwrap();
         assert_eq!(text(&output), expected, "{section}");
-        let [_, _, there, ..] = lab::counted(&lab)["AES-128-CBC"];
+        let [_, _, there, ..] = lab::counters(&lab)["AES-128-CBC"];
         assert!(led.is_none_or(|led| (there > 0) == led), "{section}: {there} on devices");
     }
     if !lab::has_models() {
         return;
     }
-    // Requests of a batch that an engine fails to do, loses, or never answers, are done elsewhere; no pipe notices.
+    // Requests of a batch that an engine fails, loses or never answers are done elsewhere; no pipe notices.
     fs::create_dir(lab.path("gantry")).unwrap();
     let engine = lab.configuration("CIPHERS = ALL\nDEVICES = model:faulty=on\nPOLICY = pin:model:faulty");
     for (faults, expected) in [
@@ -216,7 +216,7 @@ fn pipelines_are_what_one_message_at_a_time_is() {
         ("gone=200", "the same\n"),
         ("after=100,stalls=1/1", "the same\n"),
         ("full=1/2,late=1/2", "the same\n"),
-        // It is really in it.
+        // Proves that the engine is used.
         ("after=100,wrong=1/1", "different\n"),
     ] {
         let model = "faulty = \"like=faulty,aes-128-cbc=2000+4000\"";

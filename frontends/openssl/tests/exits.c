@@ -1,9 +1,9 @@
-/* A program that ends while gantry is in use: nothing is torn down before, and another thread goes on until there is no process.
+/* Ends while gantry is in use: without a teardown, and with another thread that works until the process is gone.
  *
  *     exits WAY
  *
- * By the configuration that OPENSSL_CONF names. WAY is how it ends: return, exit (called by another thread) or _exit. What was handed to
- * atexit first runs last, when whatever libcrypto does at the end is done: it says whether everything still works then. */
+ * OPENSSL_CONF names the configuration. WAY is how the program ends: return, exit (called by another thread) or _exit. The first handler
+ * of atexit runs last, after libcrypto's own: it reports if everything still works. */
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,7 +17,7 @@ static const unsigned char key[32] = { 1 }, iv[16] = { 2 };
 static sem_t begun, never;
 static const char *way;
 
-/* A message. Its context, in the middle of it, is left behind where `leave` says so. */
+/* Encrypts a message. With `leave`, its context is left behind in the middle of it. */
 static int use(unsigned char *data, int leave)
 {
     int written, good;
@@ -55,7 +55,7 @@ int main(int count, char **words)
     static unsigned char data[BYTES];
     pthread_t thread;
     way = count == 2 ? words[1] : "return";
-    must(atexit(last) == 0 && sem_init(&begun, 0, 0) == 0 && sem_init(&never, 0, 0) == 0, "what is needed");
+    must(atexit(last) == 0 && sem_init(&begun, 0, 0) == 0 && sem_init(&never, 0, 0) == 0, "preparations");
     must(use(data, 1), "the first thread");
     must(pthread_create(&thread, NULL, work, NULL) == 0, "a thread");
     sem_wait(&begun);

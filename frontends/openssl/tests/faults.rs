@@ -1,5 +1,5 @@
-//! What goes wrong around the module: programs go on as without it, or fail with OpenSSL's own error. And programs that
-//! are unusual: threads, two libcryptos, other rights than their user's.
+//! Faults around the module: programs continue as without it, or fail with OpenSSL's own error. Also unusual programs: with
+//! threads, two libcryptos, or set-user-ID rights.
 
 mod lab;
 
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gantry_runtime::stats::VARIABLE;
-use lab::{EVERYTHING, Lab, TAKEN, has_models, installed, noise, text};
+use lab::{EVERYTHING, Lab, OFFLOADED, has_models, installed, noise, text};
 
-/// What programs of three kinds say, all of it.
+/// Returns the complete output of three kinds of programs.
 fn programs(lab: &Lab, configuration: &Path) -> String {
     let script = "openssl dgst -sha256 plain; echo $?; openssl enc -aes-128-cbc -K 00 -iv 00 -in plain | openssl dgst -md5; \
                   python3 -c 'import hashlib, ssl; ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT); print(hashlib.sha1(b\"x\").hexdigest())'";
@@ -18,10 +18,10 @@ fn programs(lab: &Lab, configuration: &Path) -> String {
 }
 
 #[test]
-fn a_damaged_module_is_none() {
+fn a_damaged_module_is_ignored() {
     let lab = Lab::new("damaged");
     lab.write("plain", "some text");
-    let configuration = lab.configuration(TAKEN);
+    let configuration = lab.configuration(OFFLOADED);
     let expected = programs(&lab, Path::new("/dev/null"));
     assert_eq!(programs(&lab, &configuration), expected, "the module as it is");
     let module = fs::read(lab.path("gantry.so")).unwrap();
@@ -35,7 +35,7 @@ fn a_damaged_module_is_none() {
         lab.write("gantry.so", damaged);
         assert_eq!(programs(&lab, &configuration), expected, "{what}");
     }
-    // Something of another trade: it loads, and knows nothing of providers.
+    // Another kind of library: it loads, but is no provider.
     let libc = "cp $(ldd /bin/sh | sed -n 's/.*libc.so.6 => \\([^ ]*\\) .*/\\1/p') gantry.so";
     assert!(lab.sh(libc, Path::new("/dev/null")).status.success());
     assert_eq!(programs(&lab, &configuration), expected, "another library");
@@ -45,11 +45,11 @@ fn a_damaged_module_is_none() {
 }
 
 #[test]
-fn a_wrong_configuration_is_as_wrong_as_without_gantry() {
+fn a_wrong_configuration_fails_as_without_gantry() {
     let lab = Lab::new("configuration");
     lab.write("plain", "some text");
-    let right = fs::read_to_string(lab.configuration(TAKEN)).unwrap();
-    // Each with the lines that lead to gantry, and with those taken out.
+    let right = fs::read_to_string(lab.configuration(OFFLOADED)).unwrap();
+    // Each with the lines that refer to gantry, and without them.
     let without = right
         .replace("gantry = gantry_provider\n", "")
         .replace("default_properties = ?provider=gantry,?gantry.serves=yes", "");
@@ -61,13 +61,13 @@ fn a_wrong_configuration_is_as_wrong_as_without_gantry() {
     ] {
         assert!(right.contains(wrong));
         let (one, other) = (right.replace(wrong, instead), without.replace(wrong, instead));
-        // The same name, which OpenSSL's errors may tell.
+        // Uses one name, because OpenSSL's errors may contain it.
         let path = lab.write("openssl.cnf", other);
         let expected = programs(&lab, &path);
         lab.write("openssl.cnf", one);
         assert_eq!(programs(&lab, &path), expected, "{what}");
     }
-    // What the module makes of places that are not there, or cannot be written.
+    // Folders for statistics that do not exist or are not writable.
     let expected = programs(&lab, Path::new("/dev/null"));
     for section in ["STATS = /nowhere", "STATS = /proc", "STATS = /dev/null"] {
         assert_eq!(programs(&lab, &lab.configuration(section)), expected, "{section}");
@@ -75,13 +75,13 @@ fn a_wrong_configuration_is_as_wrong_as_without_gantry() {
 }
 
 #[test]
-fn nothing_has_to_be_written_anywhere() {
+fn the_module_works_without_a_writable_folder() {
     let lab = Lab::new("read-only");
     lab.write("plain", noise(100_000));
     fs::create_dir(lab.path("place")).unwrap();
     let place = lab.path("place");
-    let stats = lab.configuration(&format!("{TAKEN}\nSTATS = {}", place.display()));
-    // Under the policy that learns, costs are kept in the cache folder.
+    let stats = lab.configuration(&format!("{OFFLOADED}\nSTATS = {}", place.display()));
+    // The adaptive policy keeps costs in the cache folder.
     let learns = lab.configuration("CIPHERS = ALL\nPOLICY = latency");
     let work =
         "openssl dgst -sha256 plain; openssl enc -aes-128-cbc -K 00 -iv 00 -in plain 2>/dev/null | openssl dgst -md5";
@@ -103,7 +103,7 @@ fn nothing_has_to_be_written_anywhere() {
 }
 
 #[test]
-fn fips_is_not_promised() {
+fn a_query_for_fips_is_never_served() {
     let lab = Lab::new("promise");
     let who = lab.compile("tests/who.c");
     let ask = |configuration: &Path, properties: &str| {
@@ -111,7 +111,7 @@ fn fips_is_not_promised() {
             lab.command(who.to_str().unwrap(), Path::new("/dev/null")).arg(configuration).arg(properties).output();
         text(&output.unwrap())
     };
-    let configuration = lab.configuration(TAKEN);
+    let configuration = lab.configuration(OFFLOADED);
     for properties in ["", "provider=gantry", "gantry.serves=yes", "provider!=fips", "-fips", "?fips=yes"] {
         assert_eq!(ask(&configuration, properties), "plain, gantry, 66e94bd4\n", "{properties}");
     }
@@ -125,7 +125,7 @@ fn fips_is_not_promised() {
 }
 
 #[test]
-fn who_has_other_rights_than_its_user_reads_no_variable() {
+fn a_set_user_id_program_reads_no_variable() {
     // Only root can make a program that runs as root.
     if Command::new("id").arg("-u").output().unwrap().stdout != b"0\n" {
         return gantry_lab::skip("root");
@@ -135,10 +135,10 @@ fn who_has_other_rights_than_its_user_reads_no_variable() {
     }
     let lab = Lab::new("rights");
     let who = lab.compile("tests/who.c");
-    let taken = lab.configuration(TAKEN);
+    let offloaded = lab.configuration(OFFLOADED);
     lab.watch();
     let open = "chmod 777 . socket";
-    assert!(lab.sh(open, &taken).status.success());
+    assert!(lab.sh(open, &offloaded).status.success());
     let run = |configuration: &PathBuf| {
         let mut command = lab.command("setpriv", Path::new("/dev/null"));
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&who).arg(configuration).arg("");
@@ -147,14 +147,14 @@ fn who_has_other_rights_than_its_user_reads_no_variable() {
     };
     let failing = lab.configuration("FORCE_FAIL = yes");
     assert_eq!(run(&failing), "plain, default, 66e94bd4\n");
-    assert!(lab.sh("chmod u+s program", &taken).status.success());
+    assert!(lab.sh("chmod u+s program", &offloaded).status.success());
     assert_eq!(run(&failing), "secure, gantry, failed\n");
-    assert_eq!(run(&taken), "secure, gantry, 66e94bd4\n");
-    assert_eq!(lab.taken().pages.len(), 0);
+    assert_eq!(run(&offloaded), "secure, gantry, 66e94bd4\n");
+    assert_eq!(lab.take_statistics().pages.len(), 0);
 }
 
 #[test]
-fn sixteen_threads_share_what_was_fetched() {
+fn sixteen_threads_share_fetched_algorithms() {
     let lab = Lab::new("threads");
     let program = lab.compile("tests/threads.c");
     for (policy, expected) in [
@@ -169,38 +169,38 @@ fn sixteen_threads_share_what_was_fetched() {
     }
 }
 
-/// In all ways in which a program can do that, with a device in this thread and one that has a thread of its own.
+/// Unloads in every way that a program can, with a device that runs in this thread and one that has its own.
 #[test]
-fn it_can_be_unloaded_and_loaded_again_and_leaves_nothing() {
+fn the_module_can_be_reloaded_and_leaves_nothing_behind() {
     let lab = Lab::new("unload");
     let program = lab.compile("tests/unload.c");
     let engine = "CIPHERS = ALL\nDEVICES = model:kirkwood=on\n\
                   POLICY = size-threshold:1024,host,model:kirkwood";
-    // The page of statistics stays with the process, as the module does, and is one, however often that is loaded.
+    // Like the module, the page of statistics stays with the process, and there is one, however often the module is loaded.
     let engine = has_models().then_some((engine, "on", 1));
-    for (section, stats, descriptors) in [(TAKEN, "off", 0), (TAKEN, "on", 1)].into_iter().chain(engine) {
+    for (section, stats, descriptors) in [(OFFLOADED, "off", 0), (OFFLOADED, "on", 1)].into_iter().chain(engine) {
         let active = lab.configuration(section);
         let off = fs::read_to_string(&active).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
         let passive = lab.write("passive.cnf", off);
         let mut command = lab.command(program.to_str().unwrap(), &active);
         command.arg(&active).arg(&passive).arg(lab.path("gantry.so"));
-        // What the C library keeps for later does not count.
+        // Keeps the C library's cache of freed memory out of the count.
         command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").env("GANTRY_STATS", stats);
         let output = command.output().unwrap();
-        let said = text(&output);
-        let (bytes, rest) = said.split_once(" bytes a round, ").unwrap_or_else(|| panic!("{said}"));
+        let printed = text(&output);
+        let (bytes, rest) = printed.split_once(" bytes a round, ").unwrap_or_else(|| panic!("{printed}"));
         assert_eq!(rest, format!("0 threads, {descriptors} descriptors more\n"));
-        // A session alone has more than this; OpenSSL 3.0 itself leaves some of it.
-        assert!(bytes.parse::<i64>().unwrap() < 1024, "{said}");
+        // A session alone takes more than this; OpenSSL 3.0 itself leaks some of it.
+        assert!(bytes.parse::<i64>().unwrap() < 1024, "{printed}");
     }
 }
 
-/// Under a core that watches what callbacks do, and whether they are asked to stop before what they know is freed.
+/// Runs under a core that checks the callbacks, and that they are unregistered before their data is freed.
 #[test]
-fn the_core_calls_back_no_more_once_the_module_is_torn_down() {
+fn no_callback_follows_the_teardown() {
     let lab = Lab::new("children");
     let program = lab.compile_with("tests/children.c", &["-lcrypto".into(), "-ldl".into()]);
-    // What is freed is overwritten.
+    // Freed memory is overwritten.
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
     let output = command.arg(lab.path("gantry.so")).env("MALLOC_PERTURB_", "165").output().unwrap();
     assert_eq!(text(&output), "as it should\n");
@@ -210,26 +210,26 @@ fn the_core_calls_back_no_more_once_the_module_is_torn_down() {
 fn other_providers_come_and_go_while_the_module_does() {
     let lab = Lab::new("loads");
     let program = lab.compile("tests/loads.c");
-    let off = fs::read_to_string(lab.configuration(TAKEN)).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
+    let off = fs::read_to_string(lab.configuration(OFFLOADED)).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
     let passive = lab.write("passive.cnf", off.replace("default_properties", "# default_properties"));
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
     let output = command.arg(&passive).env("MALLOC_PERTURB_", "165").output().unwrap();
     assert_eq!(text(&output), "as it should\n");
 }
 
-/// Of a key that was freed no more is left, in the heap and on the stack, than the default provider leaves.
-fn nothing_of_a_key_is_left(lab: &Lab, program: &Path, algorithms: usize) {
+/// Checks that a freed key leaves no more copies on heap and stack than the default provider leaves.
+fn assert_no_key_is_left(lab: &Lab, program: &Path, algorithms: usize) {
     let left = |configuration: &Path| {
-        // Or else the loader, at the first call of each function, lays registers down on the stack, whatever is in them.
-        let said = text(&Command::new(program).arg(configuration).env("LD_BIND_NOW", "1").output().unwrap());
+        // Binds early: lazy binding would spill registers, with their contents, to the stack.
+        let printed = text(&Command::new(program).arg(configuration).env("LD_BIND_NOW", "1").output().unwrap());
         let place =
             |line: &str| Some((line.split_once(' ')?.0.to_owned(), line.split_once(' ')?.1.parse::<u32>().ok()?));
-        said.lines().map(|line| place(line).unwrap_or_else(|| panic!("{said}"))).collect::<Vec<_>>()
+        printed.lines().map(|line| place(line).unwrap_or_else(|| panic!("{printed}"))).collect::<Vec<_>>()
     };
     let default = left(Path::new("/dev/null"));
     assert_eq!(default.len(), algorithms, "{default:?}");
     for policy in ["pin:software", "pin:lanes", "pin:host"] {
-        let ours = left(&lab.configuration(&TAKEN.replace("pin:software", policy)));
+        let ours = left(&lab.configuration(&OFFLOADED.replace("pin:software", policy)));
         assert_eq!(ours.len(), default.len());
         for ((name, places), (_, before)) in ours.iter().zip(&default) {
             assert!(places <= before, "{policy}, {name}: in {places} places, and without gantry in {before}");
@@ -238,28 +238,28 @@ fn nothing_of_a_key_is_left(lab: &Lab, program: &Path, algorithms: usize) {
 }
 
 #[test]
-fn nothing_of_a_key_is_left_in_memory() {
+fn a_freed_key_leaves_no_copies_in_memory() {
     let lab = Lab::new("wiped");
-    nothing_of_a_key_is_left(&lab, &lab.compile("tests/wiped.c"), 10);
+    assert_no_key_is_left(&lab, &lab.compile("tests/wiped.c"), 10);
 }
 
-/// With pipelines and SLH-DSA.
+/// Includes pipelines and SLH-DSA.
 #[test]
 #[ignore = "long: make test-clients"]
-fn nothing_of_a_key_is_left_in_memory_with_4_0() {
+fn a_freed_key_leaves_no_copies_in_memory_with_4_0() {
     let lab = Lab::new("wiped-4.0");
     let program = lab.compile_with("tests/wiped.c", &lab::libcrypto(&lab::openssl("4.0"), true));
-    nothing_of_a_key_is_left(&lab, &program, 11);
+    assert_no_key_is_left(&lab, &program, 11);
 }
 
 #[test]
 fn two_libcryptos_in_one_process_do_not_mix() {
     let lab = Lab::new("twice");
     let program = lab.compile("tests/twice.c");
-    // The one that programs here link, and a copy of it, which the loader takes for another.
+    // The system's libcrypto and a copy of it, which the loader takes for another library.
     let copy = "first=$(ldd program | sed -n 's/.*libcrypto[^ ]* => \\([^ ]*\\) .*/\\1/p'); cp $first one.so; cp $first other.so";
     assert!(lab.sh(copy, Path::new("/dev/null")).status.success());
-    for (section, expected) in [(TAKEN, "the same\n"), ("FORCE_FAIL = yes", "failed\n")] {
+    for (section, expected) in [(OFFLOADED, "the same\n"), ("FORCE_FAIL = yes", "failed\n")] {
         let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
         let output = command.arg(lab.configuration(section)).args(["./one.so", "./other.so"]).output().unwrap();
         assert_eq!(text(&output), expected, "{section}");

@@ -1,14 +1,14 @@
-// The first connection of a process, between a client and a server that wait for nothing:
+// The first connection of a process, between a client and a server in one thread:
 //
 //     first CONFIGURATION CIPHERSUITE
 //
-// A server that has sealed its flight waits for the client's, and asks libssl whether that is all.
+// A server that has sealed its flight waits for the client's; libssl then looks at the error queue.
 
 #include "must.h"
 #include <openssl/ssl.h>
 #include <string.h>
 
-// A step of a handshake. Whether it is over.
+// Makes a step of a handshake. Returns 1 if it is complete.
 static int step(SSL *ssl, const char *who)
 {
     int result = SSL_do_handshake(ssl);

@@ -1,10 +1,10 @@
 #!/bin/sh
-# A fresh Debian in which a new user does what page.sh says, beside an nginx that serves index.html under a certificate which the system
-# trusts, in a network of its own:
+# A fresh Debian in which a new user runs page.sh, beside an nginx that serves index.html under a certificate that the system
+# trusts, in its own network:
 #
 #     unshare -nmpf --kill-child sh fresh.sh ROOT
 #
-# Both files lie in ROOT.
+# Both files are in ROOT.
 set -e
 mount --make-rprivate /
 mount -t proc none "$1/proc"

@@ -1,5 +1,5 @@
-//! Keys in hardware, which another provider or an engine has and gives to nobody: signatures are theirs, though gantry serves
-//! everything that is known of. The hardware is a program here.
+//! Keys in hardware, which another provider or an engine keeps to itself: that one signs, although gantry serves every known
+//! algorithm. The hardware is simulated.
 
 mod lab;
 
@@ -7,15 +7,15 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use lab::{Lab, Server, TAKEN, installed, noise, port, text, tls};
+use lab::{Lab, OFFLOADED, Server, installed, noise, port, text, tls};
 
-/// Whatever is signed with a key of gantry fails.
+/// Every signature with a key of gantry fails.
 const UNSIGNED: &str = "CIPHERS = NONE\nSIGNATURES = ALL\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
-/// How a program asks for keys of a TPM, and for nothing else of it.
+/// Selects the TPM's keys, but not its digests and ciphers.
 const OF_THE_TPM: &str = "-propquery '?provider=tpm2,tpm2.digest!=yes,tpm2.cipher!=yes'";
 
-/// Signs with `key`, in a certificate and alone; programs without gantry verify both.
+/// Signs a certificate and a digest with `key`; programs without gantry verify both.
 fn signs(lab: &Lab, configuration: &Path, prepare: &str, options: &str, key: &str) -> Result<(), String> {
     let script = format!(
         "{prepare}\n\
@@ -31,15 +31,15 @@ fn signs(lab: &Lab, configuration: &Path, prepare: &str, options: &str, key: &st
     if output.status.success() { Ok(()) } else { Err(text(&output)) }
 }
 
-/// A key that is nobody's but the program's own.
-fn signs_with_a_key_of_its_own(lab: &Lab, configuration: &Path) -> Result<(), String> {
+/// Signs with a key in a file, made by the program itself.
+fn signs_with_its_own_key(lab: &Lab, configuration: &Path) -> Result<(), String> {
     let script = "openssl genpkey -algorithm ED25519 -out own.pem; grep -q 'BEGIN PRIVATE' own.pem\n\
          openssl pkeyutl -sign -inkey own.pem -rawin -in answer -out signature\n";
     let output = lab.sh(script, configuration);
     if output.status.success() { Ok(()) } else { Err(text(&output)) }
 }
 
-/// Whether OpenSSL has a provider (`-m`) or an engine (`-e`).
+/// Returns true if OpenSSL has a provider (`-m`) or an engine (`-e`).
 fn has_module(lab: &Lab, kind: &str, name: &str) -> bool {
     let probe = format!("test -e \"$(openssl version {kind} | cut -d'\"' -f2)/{name}\"");
     let there = lab.sh(&probe, Path::new("/dev/null")).status.success();
@@ -49,9 +49,9 @@ fn has_module(lab: &Lab, kind: &str, name: &str) -> bool {
     there
 }
 
-/// Starts a new TPM: one in which a program was killed keeps what that had in it, and there is little room.
+/// Starts a new TPM: after a program was killed, its objects would remain in the old one, which has little room.
 fn tpm(lab: &mut Lab) -> Server {
-    // The second port is for those who would switch it off and on.
+    // The second port controls the TPM's power.
     let free = |port: &u16| *port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok();
     let first = std::iter::repeat_with(port).find(free).unwrap();
     lab.variables = vec![("TPM2OPENSSL_TCTI", format!("swtpm:host=127.0.0.1,port={first}"))];
@@ -63,8 +63,8 @@ fn tpm(lab: &mut Lab) -> Server {
     lab.serve(lab.command("sh", Path::new("/dev/null")).args(["-c", &run]), first)
 }
 
-/// Where gantry serves as the section says, beside the provider of a TPM.
-fn beside_a_tpm(lab: &Lab, section: &str) -> PathBuf {
+/// Returns a configuration with gantry, as in `section`, and the provider of a TPM.
+fn configuration_with_a_tpm(lab: &Lab, section: &str) -> PathBuf {
     let configuration = lab.configuration(section);
     let text = fs::read_to_string(&configuration).unwrap();
     let with_tpm = text.replace("gantry = gantry_provider\n", "gantry = gantry_provider\ntpm2 = tpm2_provider\n");
@@ -80,13 +80,13 @@ fn keys_of_a_tpm_stay_in_it() {
         return;
     }
     lab.write("answer", noise(50_000));
-    let [taken, unsigned] = [TAKEN, UNSIGNED].map(|section| beside_a_tpm(&lab, section));
+    let [offloaded, unsigned] = [OFFLOADED, UNSIGNED].map(|section| configuration_with_a_tpm(&lab, section));
     for (kind, version) in [
         ("EC -pkeyopt group:P-256", "-tls1_3"),
         ("RSA -pkeyopt bits:2048", "-tls1_3"),
         ("RSA -pkeyopt bits:2048", "-tls1_2"),
     ] {
-        for configuration in [&taken, &unsigned] {
+        for configuration in [&offloaded, &unsigned] {
             let _running = tpm(&mut lab);
             let make = format!(
                 "openssl genpkey {OF_THE_TPM} -algorithm {kind} -out key.pem 2>/dev/null; grep -q 'BEGIN TSS2' key.pem"
@@ -96,10 +96,10 @@ fn keys_of_a_tpm_stay_in_it() {
                 .unwrap_or_else(|error| panic!("{kind}, {version}, {}: {error}", configuration.display()));
         }
     }
-    // Beside the TPM, gantry serves keys that programs have.
+    // Keys of programs are still served by gantry.
     let _running = tpm(&mut lab);
-    signs_with_a_key_of_its_own(&lab, &taken).unwrap();
-    assert!(signs_with_a_key_of_its_own(&lab, &unsigned).is_err(), "not used");
+    signs_with_its_own_key(&lab, &offloaded).unwrap();
+    assert!(signs_with_its_own_key(&lab, &unsigned).is_err(), "not used");
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn keys_of_an_engine_stay_in_it() {
          openssl genpkey -algorithm RSA -out key.pem; import RSA 02";
     let made = lab.sh(make, Path::new("/dev/null"));
     assert!(made.status.success(), "{}", text(&made));
-    for section in [TAKEN, UNSIGNED] {
+    for section in [OFFLOADED, UNSIGNED] {
         let configuration = lab.configuration(section);
         for kind in ["EC", "RSA"] {
             let key = format!("'pkcs11:token=token;object={kind};type=private;pin-value=1234'");
             let signed = signs(&lab, &configuration, "", "-engine pkcs11 -keyform engine", &key);
             signed.unwrap_or_else(|error| panic!("{kind}, {section}: {error}"));
         }
-        let own = signs_with_a_key_of_its_own(&lab, &configuration);
-        assert_eq!(own.is_ok(), section == TAKEN, "{own:?}");
+        let own = signs_with_its_own_key(&lab, &configuration);
+        assert_eq!(own.is_ok(), section == OFFLOADED, "{own:?}");
     }
 }

@@ -1,10 +1,10 @@
 #!/bin/sh
-# strongSwan between two networks, in namespaces of this script's own: keys by IKEv2, and a file of 1 MB through ESP.
+# strongSwan between two networks, in namespaces of this script: keys by IKEv2, and a file of 1 MB through ESP.
 #
 #     unshare -rnmpf --mount-proc --kill-child sh ike.sh IKE ESP NEAR FAR
 #
-# IKE and ESP are proposals, NEAR and FAR the configurations of OpenSSL on either side. All cryptography is OpenSSL's: no other plugin
-# that has any is loaded, and ESP is libipsec's, in the process, because not every kernel has it.
+# IKE and ESP are proposals, NEAR and FAR the OpenSSL configurations of either side. All cryptography is OpenSSL's: no other crypto plugin
+# is loaded. ESP is libipsec's, in the process, because not every kernel supports it.
 set -e
 ike=$1 esp=$2 near_conf=$3 far_conf=$4
 
@@ -25,7 +25,7 @@ far ip link set beyond up
 far ip addr add 10.1.0.2/24 dev beyond
 far ip addr add 10.2.0.2/32 dev lo
 
-# The daemon of a side and what it is told. A daemon that ends takes the script along.
+# Configures and starts the daemon of a side. If a daemon ends, the script ends.
 trap 'exit 1' TERM
 side() {
     name=$1 here=$2 there=$3 other=$4

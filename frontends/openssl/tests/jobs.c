@@ -1,8 +1,8 @@
-// Messages of several jobs in several threads beside the default provider without jobs:
+// Messages of several jobs in several threads, compared with the default provider without jobs:
 //
 //     jobs CONFIGURATION inside|across
 //
-// Inside, a context has its whole life in a job; across, it gets its first piece outside.
+// With `inside`, a context lives in a job only; with `across`, it gets its first chunk outside.
 
 #include <openssl/async.h>
 #include <openssl/core_names.h>
@@ -22,7 +22,7 @@ enum { KINDS = 4 };
 static void *ours[KINDS], *theirs[KINDS];
 static int across;
 
-// Memory of OpenSSL: a page that nobody may touch lies below the stack of each job. Other memory never begins with a page.
+// OpenSSL's allocator. A guard page lies below the stack of each job. Other memory never starts at a page boundary.
 static void *allocate(size_t size, const char *file, int line)
 {
     (void)file, (void)line;
@@ -106,7 +106,7 @@ static int finish(struct message *message)
     return good;
 }
 
-// What a job does: all of a message, or what is left of it. It pauses after each piece.
+// Runs in a job: processes a message or the rest of one, and pauses after each chunk.
 static int run(void *argument)
 {
     struct message *message = *(struct message **)argument;
@@ -136,7 +136,7 @@ static void end(struct message *message)
     free(message);
 }
 
-// Compares what a job did with what the default provider does.
+// Compares a job's result with the default provider's.
 static const char *compare(struct message *message)
 {
     struct message *alone = message_of(message->seed, message->kind, theirs);

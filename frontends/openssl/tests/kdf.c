@@ -1,4 +1,4 @@
-/* Key derivations through gantry and without it, errors included:
+/* Key derivations with and without gantry, including errors:
  *
  *     kdf CONFIGURATION
  */
@@ -18,7 +18,7 @@ static const char *const digests[] = {"MD5", "SHA1", "SHA224", "SHA2-256", "SHA3
     "RIPEMD-160", "BLAKE2b512", "SHAKE128", "none"};
 static unsigned char bytes[300];
 
-/* What came of a call: its value and the reason that it left. */
+/* Combines the result of a call and the reason of the error that it left. */
 static long came(long result)
 {
     long reason = (long)ERR_GET_REASON(ERR_peek_last_error());
@@ -36,7 +36,7 @@ static OSSL_PARAM octets(const char *key, size_t length)
     return OSSL_PARAM_construct_octet_string(key, bytes + length % 7, length);
 }
 
-/* Derives on both sides; what is told comes before, or with the call. Whether it came to a key. */
+/* Derives on both sides, with parameters set before the call or passed to it. Returns 1 if the result is a key. */
 static int same(const char *name, const OSSL_PARAM *params, size_t length, int before)
 {
     static unsigned char keys[2][ROOM];
@@ -96,7 +96,7 @@ int main(int count, char **words)
                     iter = 3;
                 OSSL_PARAM pbkdf2[] = {octets("pass", secret), octets("salt", salt), text("digest", digests[digest]),
                     OSSL_PARAM_construct_uint64("iter", &iter), OSSL_PARAM_construct_end(), OSSL_PARAM_construct_end()};
-                /* Without it the bounds of SP 800-132 are not looked at. */
+                /* Without it, the bounds of SP 800-132 are not checked. */
                 if (other % 2 == 0)
                     pbkdf2[4] = OSSL_PARAM_construct_int("pkcs5", &pkcs5);
                 /* Long keys take long. */
@@ -106,14 +106,14 @@ int main(int count, char **words)
                     octets("info", salt / 2), text("mode", modes[mode]), OSSL_PARAM_construct_end(), OSSL_PARAM_construct_end()};
                 if (other % 3 == 0)
                     hkdf[4] = OSSL_PARAM_construct_int("mode", &mode);
-                /* More than one is all of them together. */
+                /* Several values are concatenated. */
                 if (other % 5 == 0)
                     hkdf[5] = octets("info", 3);
                 good += same("HKDF", hkdf, lengths[length], (int)other % 2);
                 keys += good;
                 refused += 2 - good;
             }
-    /* Something lacks, is empty, or is of another provider. */
+    /* Parameters that are missing, empty, or select another provider. */
     OSSL_PARAM end = OSSL_PARAM_construct_end(), pass = octets("pass", 9), salt = octets("salt", 9);
     OSSL_PARAM usual[] = {pass, salt, end}, no_salt[] = {pass, end}, no_pass[] = {salt, end}, nothing[] = {end};
     OSSL_PARAM chosen[] = {pass, salt, text("digest", "SHA256"), text("properties", "provider=default"), end};

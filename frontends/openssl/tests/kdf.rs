@@ -1,4 +1,4 @@
-//! Key derivations as programs meet them: OpenSSL's own commands, Python, PKCS #12, threads and children.
+//! Key derivations in programs: OpenSSL's own commands, Python, PKCS #12, threads and children.
 
 mod lab;
 
@@ -30,15 +30,15 @@ fn keys_and_errors_are_those_of_openssl_4() {
 }
 
 #[test]
-fn threads_that_derive_at_once_meet_and_each_gets_its_key() {
+fn threads_that_derive_at_once_share_lanes_and_get_their_own_keys() {
     let lab = Lab::new("logins");
     let program = lab.compile("tests/logins.c");
     lab.watch();
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
     let output = command.arg(lab.configuration("")).output().unwrap();
     assert_eq!(text(&output), "the same\n");
-    // The threads are more than the CPUs of most machines; the child's page is the last one.
-    let pages = lab.taken().pages;
+    // The program has more threads than most machines have CPUs; the child's page comes last.
+    let pages = lab.take_statistics().pages;
     let rows: Vec<_> = pages.iter().flat_map(|page| page.read().unwrap().rows).collect();
     let derived = |name: &str| rows.iter().filter(|row| &*row.algorithm == name).map(|row| row.requests).sum::<u64>();
     let (alone, together) = (derived("PBKDF2"), derived("PBKDF2 in shared lanes"));
@@ -47,9 +47,9 @@ fn threads_that_derive_at_once_meet_and_each_gets_its_key() {
     assert!(together > 0 || cpus >= 16, "{alone} alone");
 }
 
-/// `gantry advise` and `gantry openssl config` go by it.
+/// `gantry advise` and `gantry openssl config` use the measurements.
 #[test]
-fn what_lanes_gain_is_measured_when_it_is_asked_for() {
+fn the_gain_of_lanes_is_measured_on_request() {
     let lab = Lab::new("derived");
     let measured = |only: &str, section: &str| {
         let script = format!(
@@ -72,20 +72,20 @@ fn what_lanes_gain_is_measured_when_it_is_asked_for() {
             assert!(host > 10_000.0 && lanes > 10_000.0, "a thousand iterations take longer: {cell}");
         }
     }
-    // Nobody asked, and nothing is measured; without lanes there is nothing to be measured.
+    // Nothing is measured without a request, or without lanes.
     assert!(!measured("AES-128-GCM", "").contains("derive\t32"));
     assert!(!measured("PBKDF2", "DEVICES = lanes=off").contains("derive\t32"));
 }
 
 #[test]
-fn openssl_and_python_derive_with_it_as_without() {
+fn openssl_and_python_derive_the_keys_of_the_default_provider() {
     let lab = Lab::new("commands");
     let (with, failed, none) = (lab.configuration(""), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
-    lab.write("plain", "what is in the file");
+    lab.write("plain", "contents of the file");
     let kdf = "openssl kdf -keylen 48 -kdfopt digest:SHA256 -kdfopt pass:password -kdfopt salt:salt -kdfopt iter:5000";
     for command in [
         format!("{kdf} PBKDF2"),
-        // Bounds are looked at, and found too low.
+        // With the checks of SP 800-132, whose bounds are not met.
         format!("{kdf} -kdfopt pkcs5:0 PBKDF2 2>&1 || true"),
         "openssl kdf -keylen 42 -kdfopt digest:SHA384 -kdfopt key:secret -kdfopt salt:s -kdfopt info:i HKDF".to_owned(),
         "openssl kdf -keylen 10 -kdfopt digest:SHA999 -kdfopt pass:p -kdfopt salt:s PBKDF2 >/dev/null 2>&1 || echo no"
@@ -93,15 +93,15 @@ fn openssl_and_python_derive_with_it_as_without() {
         "openssl enc -aes-256-cbc -pbkdf2 -iter 20000 -pass pass:x -S 0011223344556677 -in plain | openssl base64"
             .to_owned(),
     ] {
-        // Addresses and places in OpenSSL's own code are others.
-        let said = |configuration| {
+        // Removes addresses and places in OpenSSL's own code.
+        let printed = |configuration| {
             let output = text(&lab.sh(&command, configuration));
             output
                 .lines()
                 .map(|line| line.split_once(":error:").map_or(line, |(_, rest)| rest).to_owned())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(said(&with), said(&none), "{command}");
+        assert_eq!(printed(&with), printed(&none), "{command}");
     }
     assert!(!lab.sh(&format!("{kdf} PBKDF2"), &failed).status.success());
     if installed("python3") {
@@ -109,12 +109,12 @@ fn openssl_and_python_derive_with_it_as_without() {
         let python =
             |configuration: &Path| lab.command("python3", configuration).args(["-c", derive]).output().unwrap();
         assert_eq!(text(&python(&with)), text(&python(&none)));
-        assert!(!python(&failed).status.success(), "it goes through the module");
+        assert!(!python(&failed).status.success(), "the module was not used");
     }
 }
 
 #[test]
-fn a_file_of_pkcs12_made_on_one_side_opens_on_the_other() {
+fn a_pkcs12_file_made_on_one_side_opens_on_the_other() {
     let lab = Lab::new("pkcs12");
     lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     let (with, failed, none) = (lab.configuration(""), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
@@ -129,7 +129,7 @@ fn a_file_of_pkcs12_made_on_one_side_opens_on_the_other() {
     assert!(!lab.sh("openssl pkcs12 -in file.p12 -passin pass:x -nodes", &failed).status.success());
 }
 
-/// A minute of OpenSSL 3.0's time.
+/// Takes OpenSSL 3.0 about a minute.
 #[test]
 #[ignore = "long: make test-clients"]
 fn ten_million_iterations_give_the_key_of_the_default_provider() {

@@ -1,8 +1,8 @@
-// The length of nonces, changed in the middle of a message:
+// Changes the nonce length in the middle of a message:
 //
 //     lengths CONFIGURATION CIPHER...
 //
-// What each call answers from then on has to be what it answers without gantry, and the message after it is as good as any other.
+// From then on each call must return the same as without gantry, and the next message must work.
 
 #include "must.h"
 #include <openssl/core_names.h>
@@ -14,7 +14,7 @@
 enum { BYTES = 4096, AAD = 13, TAG = 16 };
 static unsigned char plain[BYTES], key[32], iv[16];
 
-// What happens to a context, in order.
+// The results of the calls on a context, in order.
 struct story {
     unsigned char results[BYTES + 64];
     int length;
@@ -48,7 +48,7 @@ static void tell(OSSL_LIB_CTX *library, const char *name, int seal, int aad, int
     note(story, EVP_CipherFinal_ex(ctx, out, &written));
     note(story, seal && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, TAG, tag));
 
-    // The next one, sealed.
+    // The next message, sealed.
     note(story, set_length(ctx, 12));
     note(story, EVP_CipherInit_ex2(ctx, NULL, key, iv + 1, 1, NULL));
     note(story, EVP_CipherUpdate(ctx, NULL, &written, plain, AAD));

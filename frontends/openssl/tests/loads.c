@@ -1,9 +1,9 @@
-// The module loaded, used and unloaded by one thread, after another provider that wants to be told of providers ("legacy" does), and while
-// other threads load and unload providers of the same library context:
+// Loads, uses and unloads the module in one thread, after another provider with child callbacks ("legacy"), and while other threads load
+// and unload providers of the same library context:
 //
 //     loads CONFIGURATION
 //
-// The configuration says where the module is, and does not activate it.
+// The configuration names the module, and does not activate it.
 
 #include "must.h"
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-/* Threads that derive at the same time, and children of fork:
+/* Derives in several threads at the same time, and in a forked child:
  *
  *     logins CONFIGURATION
  */
@@ -14,7 +14,7 @@
 
 enum { ROUNDS = 3, ITERATIONS = 300000 };
 
-/* Keys that the default provider derived. */
+/* Keys derived by the default provider. */
 static unsigned char expected[THREADS][32];
 
 static int derive(size_t which, unsigned char *key)

@@ -1,10 +1,10 @@
-/* What has to succeed. */
+/* Checks for steps of a test that must succeed. */
 
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ends the test, with what failed and OpenSSL's errors on stdout. */
+/* Unless `good`, prints `what` and OpenSSL's errors to stdout, and ends the test. */
 static void must(int good, const char *what)
 {
     if (good)

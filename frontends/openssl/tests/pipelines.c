@@ -1,4 +1,4 @@
-// Pipelines of AES-CBC beside the default provider with one message at a time:
+// Pipelines of AES-CBC, compared with single messages of the default provider:
 //
 //     pipelines CONFIGURATION
 
@@ -24,7 +24,7 @@ static void fill(unsigned char *place, size_t length)
         place[i] = (unsigned char)below(256);
 }
 
-// A message by itself; its length, or -1 where there is none.
+// Processes a single message. Returns its length, or -1 on failure.
 static int alone(const EVP_CIPHER *cipher, int encrypt, int padding, const unsigned char *key, const unsigned char *iv,
     const unsigned char *in, size_t length, unsigned char *out)
 {
@@ -36,7 +36,7 @@ static int alone(const EVP_CIPHER *cipher, int encrypt, int padding, const unsig
     return good ? done + rest : -1;
 }
 
-// In place, apart, or each beginning where another one ends.
+// Buffers of messages in place, apart, or adjacent.
 static unsigned char input[PIPES][MOST + 32], output[PIPES][MOST + 64], expected[PIPES][MOST + 64];
 
 static const char *round_of(const EVP_CIPHER *ours, const EVP_CIPHER *theirs)
@@ -51,7 +51,7 @@ static const char *round_of(const EVP_CIPHER *ours, const EVP_CIPHER *theirs)
 
     fill(key, sizeof key);
     for (size_t pipe = 0; pipe < pipes; pipe++) {
-        // All alike, all different, or whole blocks.
+        // Equal lengths, different lengths, or whole blocks.
         lengths[pipe] = same == 0 && pipe > 0 ? lengths[0] : below(8) == 0 ? 0 : below(MOST);
         if (same == 2 || !padding)
             lengths[pipe] -= lengths[pipe] % 16;
@@ -76,7 +76,7 @@ static const char *round_of(const EVP_CIPHER *ours, const EVP_CIPHER *theirs)
     for (int piece = 0; good && piece < PIECES; piece++) {
         for (size_t pipe = 0; pipe < pipes; pipe++) {
             part[pipe] = piece == PIECES - 1 ? lengths[pipe] - given[pipe] : below(lengths[pipe] - given[pipe] + 1);
-            // In place only what is written where it was read.
+            // In place only if input and output are at the same position.
             if (in_place && got[pipe] == given[pipe])
                 memcpy(output[pipe] + got[pipe], input[pipe] + given[pipe], part[pipe]);
             in[pipe] = in_place && got[pipe] == given[pipe] ? output[pipe] + got[pipe] : input[pipe] + given[pipe];
@@ -128,7 +128,7 @@ int main(int count, char **words)
         EVP_CIPHER_free(ours);
         EVP_CIPHER_free(theirs);
     }
-    // What has no lanes has no pipelines.
+    // Only algorithms of lanes have pipelines.
     EVP_CIPHER *other = EVP_CIPHER_fetch(NULL, "AES-128-CTR", "provider=gantry");
     if (other == NULL || EVP_CIPHER_can_pipeline(other, 1))
         said = "pipelines of another mode";

@@ -1,4 +1,4 @@
-//! Real programs on the loopback, with everything led to another device, and with everything made to fail.
+//! Real programs over the loopback, with everything on another device, and with everything made to fail.
 
 mod lab;
 
@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use gantry_runtime::stats::live;
-use lab::{FAILED, Lab, Server, TAKEN, installed, noise, port, text, tls, wait_for};
+use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, text, tls, wait_for};
 
 #[test]
-fn tls_of_every_version_and_class_of_cipher() {
+fn tls_works_with_every_version_and_class_of_cipher() {
     let lab = Lab::new("tls");
     lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
     lab.write("answer", noise(50_000));
-    let (taken, failed, none) = (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null"));
+    let (offloaded, failed, none) = (lab.configuration(OFFLOADED), lab.configuration(FAILED), Path::new("/dev/null"));
     for arguments in [
         "-tls1_3 -ciphersuites TLS_AES_128_GCM_SHA256",
         "-tls1_3 -ciphersuites TLS_AES_256_GCM_SHA384",
@@ -28,11 +28,11 @@ fn tls_of_every_version_and_class_of_cipher() {
         "-tls1_1 -cipher ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0",
         "-tls1 -cipher ECDHE-ECDSA-AES256-SHA:@SECLEVEL=0",
     ] {
-        tls(&lab, &taken, none, arguments).unwrap_or_else(|error| panic!("server, {arguments}: {error}"));
-        tls(&lab, none, &taken, arguments).unwrap_or_else(|error| panic!("client, {arguments}: {error}"));
+        tls(&lab, &offloaded, none, arguments).unwrap_or_else(|error| panic!("server, {arguments}: {error}"));
+        tls(&lab, none, &offloaded, arguments).unwrap_or_else(|error| panic!("client, {arguments}: {error}"));
         assert!(tls(&lab, none, &failed, arguments).is_err(), "{arguments}: not used");
     }
-    // OpenSSL has one algorithm for both AES-CBC and HMAC-SHA-1, where the MAC comes first: it is the host's, as CCM is.
+    // Where the MAC comes first, OpenSSL uses one algorithm for AES-CBC and HMAC-SHA-1. The host serves it, and CCM.
     for arguments in [
         "-tls1_3 -ciphersuites TLS_AES_128_CCM_SHA256",
         "-tls1_2 -cipher ECDHE-ECDSA-AES128-CCM",
@@ -40,16 +40,16 @@ fn tls_of_every_version_and_class_of_cipher() {
         "-tls1_1 -no_etm -cipher ECDHE-ECDSA-AES256-SHA:@SECLEVEL=0",
         "-tls1 -no_etm -cipher ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0",
     ] {
-        tls(&lab, &taken, none, arguments).unwrap_or_else(|error| panic!("server, {arguments}: {error}"));
-        tls(&lab, none, &taken, arguments).unwrap_or_else(|error| panic!("client, {arguments}: {error}"));
+        tls(&lab, &offloaded, none, arguments).unwrap_or_else(|error| panic!("server, {arguments}: {error}"));
+        tls(&lab, none, &offloaded, arguments).unwrap_or_else(|error| panic!("client, {arguments}: {error}"));
     }
 }
 
 #[test]
-fn tls_with_signatures_and_secrets_of_curve25519_and_of_the_host() {
+fn tls_works_with_curve25519_and_with_keys_of_the_host() {
     let lab = Lab::new("curves-tls");
     lab.write("answer", noise(50_000));
-    let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null"));
+    let (offloaded, none) = (lab.configuration(OFFLOADED), Path::new("/dev/null"));
     let only = |key: &str| {
         let all = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
         lab.configuration(&all.replace(&format!("{key} = NONE"), &format!("{key} = ALL")))
@@ -63,7 +63,7 @@ fn tls_with_signatures_and_secrets_of_curve25519_and_of_the_host() {
         let before = format!("-tls1_2 -cipher ECDHE-{signature}-AES128-GCM-SHA256");
         for version in ["-tls1_3", &before] {
             let arguments = format!("{version} -groups {group}");
-            for (server, client) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
+            for (server, client) in [(&*offloaded, none), (none, &*offloaded), (&*offloaded, &*offloaded)] {
                 tls(&lab, server, client, &arguments).unwrap_or_else(|error| panic!("{arguments}: {error}"));
             }
             for (key, of) in [("SIGNATURES", "ed25519"), ("KEY_EXCHANGE", "X25519")] {
@@ -106,9 +106,9 @@ fn python_speaks_tls() {
         let configuration = section.map_or(Path::new("/dev/null").to_owned(), |section| lab.configuration(section));
         lab.command("python3", &configuration).args(["-c", script]).output().unwrap()
     };
-    let (plain, taken) = (run(None), run(Some(TAKEN)));
-    assert!(plain.status.success() && taken.status.success(), "{}", text(&taken));
-    assert_eq!(text(&plain), text(&taken));
+    let (plain, offloaded) = (run(None), run(Some(OFFLOADED)));
+    assert!(plain.status.success() && offloaded.status.success(), "{}", text(&offloaded));
+    assert_eq!(text(&plain), text(&offloaded));
     assert!(!run(Some(FAILED)).status.success(), "not used");
 }
 
@@ -122,10 +122,10 @@ fn nginx_serves_and_curl_fetches() {
     let file = noise(1_000_000);
     fs::create_dir(lab.path("files")).unwrap();
     lab.write("files/file", &file);
-    let (taken, failed, none) =
-        (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
+    let (offloaded, failed, none) =
+        (lab.configuration(OFFLOADED), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
     let port = port();
-    // As root, workers would change to a user that cannot look into the folder.
+    // As root, workers would switch to a user that cannot read the folder.
     let user = if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" { "user root;" } else { "" };
     let folder = lab.folder.display();
     let conf = lab.write(
@@ -154,12 +154,12 @@ fn nginx_serves_and_curl_fetches() {
         lab.sh(&script, configuration)
     };
     {
-        let _server = start(&taken);
-        for (client, version) in [(&taken, "1.2"), (&taken, "1.3"), (&none, "1.2"), (&none, "1.3")] {
+        let _server = start(&offloaded);
+        for (client, version) in [(&offloaded, "1.2"), (&offloaded, "1.3"), (&none, "1.2"), (&none, "1.3")] {
             let output = fetch(client, version);
             assert!(output.status.success(), "{version}: {}", text(&output));
         }
-        // New handshakes on all workers, in the middle of which the workers are replaced.
+        // New handshakes on all workers, which are replaced meanwhile.
         let many = format!(
             "kill -HUP $(cat pid); seq 100 | xargs -P 8 -I{{}} curl -sS --cacert cert.pem -o /dev/null \
              --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/file"
@@ -176,10 +176,10 @@ fn nginx_serves_and_curl_fetches() {
     assert!(!fetch(&none, "1.3").status.success(), "nginx: not used");
 }
 
-/// What the workers of a server do, which have another user than their master, is in its page: with all devices, and where the
-/// host serves everything.
+/// The work of a server's workers, which run as another user than the master, is in its page: with all devices, and if the host
+/// serves everything.
 #[test]
-fn the_work_of_a_servers_workers_is_seen() {
+fn requests_of_worker_processes_are_counted() {
     if !installed("nginx") || !installed("curl") {
         return;
     }
@@ -189,7 +189,7 @@ fn the_work_of_a_servers_workers_is_seen() {
     let lab = Lab::new("workers");
     lab.certificate("ed25519");
     let left = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nUSE_SOFTDRIVERS = 0";
-    for (section, device) in [(TAKEN, "software"), (left, "host")] {
+    for (section, device) in [(OFFLOADED, "software"), (left, "host")] {
         let (port, folder) = (port(), lab.folder.display());
         let answer = "x".repeat(3000);
         let conf = lab.write(
@@ -235,7 +235,7 @@ fn openssh_copies_through_its_sandbox() {
     let output = lab.sh(keys, Path::new("/dev/null"));
     assert!(output.status.success(), "{}", text(&output));
     let folder = lab.folder.display();
-    let (taken, none) = (lab.configuration(TAKEN), Path::new("/dev/null").to_owned());
+    let (offloaded, none) = (lab.configuration(OFFLOADED), Path::new("/dev/null").to_owned());
     let failed = lab.configuration("CIPHERS = AES-128-CTR,AES-256-GCM,ChaCha20\nFORCE_FAIL = yes");
     let port = port();
     let conf = lab.write(
@@ -261,7 +261,7 @@ fn openssh_copies_through_its_sandbox() {
         lab.sh(&script, configuration)
     };
     {
-        let _server = start(&taken);
+        let _server = start(&offloaded);
         for options in [
             "-c aes128-ctr -o MACs=hmac-sha2-256",
             "-c aes256-ctr -o MACs=hmac-sha1",
@@ -269,7 +269,7 @@ fn openssh_copies_through_its_sandbox() {
             "-c aes256-gcm@openssh.com",
             "-c chacha20-poly1305@openssh.com",
         ] {
-            for client in [&taken, &none] {
+            for client in [&offloaded, &none] {
                 let output = copy(client, options);
                 let log = fs::read_to_string(lab.path("log")).unwrap_or_default();
                 assert!(output.status.success(), "{options}: {}\n{log}", text(&output));
@@ -281,7 +281,7 @@ fn openssh_copies_through_its_sandbox() {
         for options in ["-c aes128-ctr", "-c aes256-gcm@openssh.com", "-c chacha20-poly1305@openssh.com"] {
             assert!(!copy(client, options).status.success(), "{options}: not used by {who}");
         }
-        // It is the cipher that fails.
+        // Only the named ciphers fail.
         assert!(copy(client, "-c aes192-ctr").status.success(), "{who}");
     }
 }

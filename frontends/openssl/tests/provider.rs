@@ -1,5 +1,5 @@
-//! The module as programs meet it: what it links, how it is configured, and that everything it serves is served as the
-//! default provider would.
+//! The module in programs: its links, its configuration, and that every served algorithm gives the results of the default
+//! provider.
 
 mod lab;
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use lab::{Lab, everything, noise, text};
 
 #[test]
-fn it_links_no_libcrypto_and_shows_one_symbol() {
+fn the_module_links_no_libcrypto_and_exports_one_symbol() {
     let lab = Lab::new("links");
     let none = Path::new("/dev/null");
     let linked = text(&lab.sh("ldd gantry.so", none));
@@ -26,7 +26,7 @@ fn it_links_no_libcrypto_and_shows_one_symbol() {
 }
 
 #[test]
-fn every_call_gives_what_the_default_provider_gives() {
+fn every_call_gives_the_result_of_the_default_provider() {
     let lab = Lab::new("differential");
     let program = lab.compile("tests/differential.c");
     let mixed = "POLICY = size-threshold:512,host,software";
@@ -41,7 +41,7 @@ fn every_call_gives_what_the_default_provider_gives() {
 }
 
 #[test]
-fn keys_signatures_and_secrets_are_those_of_the_default_provider() {
+fn keys_signatures_and_secrets_equal_those_of_the_default_provider() {
     let lab = Lab::new("curves");
     let program = lab.compile("tests/curves.c");
     for policy in ["", "POLICY = pin:software", "POLICY = pin:host", "USE_SOFTDRIVERS = 0"] {
@@ -53,7 +53,7 @@ fn keys_signatures_and_secrets_are_those_of_the_default_provider() {
 
 /// OpenSSL's own code is measured as one of the devices.
 #[test]
-fn what_devices_cost_is_measured_and_kept_for_later_programs() {
+fn costs_of_devices_are_measured_and_kept_for_later_programs() {
     let mut lab = Lab::new("kept");
     let cache = lab.path("cache");
     lab.variables.push(("XDG_CACHE_HOME", cache.display().to_string()));
@@ -69,11 +69,11 @@ fn what_devices_cost_is_measured_and_kept_for_later_programs() {
             .iter()
             .any(|cost| cost["device"] == device && cost["algorithm"] == "aes-128-gcm" && cost["operation"] == "seal")
     };
-    // Not every CPU has lanes for it.
+    // Some CPUs have no lanes for it.
     assert!(of("host") && (of("software") || cfg!(not(feature = "software"))), "{costs}");
 }
 
-/// A session keeps what one direction needs.
+/// A session keeps the state of one direction only.
 #[test]
 fn a_context_holds_at_most_three_kilobytes_more() {
     let lab = Lab::new("held");
@@ -84,37 +84,37 @@ fn a_context_holds_at_most_three_kilobytes_more() {
     for (policy, ciphers) in all.into_iter().chain(some) {
         let mut command = Command::new(&program);
         command.arg(lab.configuration(&everything(&format!("POLICY = {policy}")))).args(ciphers);
-        let said = text(&command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").output().unwrap());
-        for line in said.lines() {
+        let printed = text(&command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").output().unwrap());
+        for line in printed.lines() {
             let more = line.split(' ').nth(1).and_then(|more| more.parse::<i64>().ok());
             assert!(more.is_some_and(|more| more <= 3072), "{line}");
         }
-        assert_eq!(said.lines().count(), ciphers.len(), "{said}");
+        assert_eq!(printed.lines().count(), ciphers.len(), "{printed}");
     }
-    // Where nothing is named, what is the fastest is found on the way.
+    // Without a named policy, the fastest side is found while running.
     let output = Command::new(&program).arg(lab.configuration(&everything(""))).args(gcm).args(xts).output().unwrap();
     assert_eq!(text(&output).lines().count(), gcm.len() + xts.len());
 }
 
-/// Many programs tell their key again with each message: no session is opened for it.
+/// Many programs set their key again with each message: no session is opened for it.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn a_key_that_is_told_again_is_the_same_session() {
+fn setting_the_same_key_again_keeps_the_session() {
     let lab = Lab::new("again");
     let program = lab.compile("tests/again.c");
     let ciphers = ["AES-128-GCM", "AES-256-GCM", "ChaCha20-Poly1305", "AES-256-XTS", "AES-128-CBC"];
     let configuration = lab.configuration(&everything("POLICY = pin:software"));
-    let said = text(&Command::new(&program).arg(configuration).args(ciphers).output().unwrap());
-    for line in said.lines() {
-        let [_, alone, told, others] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{said}") };
-        assert_eq!(alone, told, "{line}");
+    let printed = text(&Command::new(&program).arg(configuration).args(ciphers).output().unwrap());
+    for line in printed.lines() {
+        let [_, alone, repeated, others] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{printed}") };
+        assert_eq!(alone, repeated, "{line}");
         assert_ne!(others, "0", "{line}");
     }
-    assert_eq!(said.lines().count(), ciphers.len(), "{said}");
+    assert_eq!(printed.lines().count(), ciphers.len(), "{printed}");
 }
 
 #[test]
-fn enc_reads_and_writes_what_it_always_did() {
+fn enc_reads_and_writes_the_default_providers_format() {
     let lab = Lab::new("enc");
     let none = Path::new("/dev/null");
     lab.write("plain", noise(300_000));
@@ -153,18 +153,21 @@ fn wrong_values_are_named_on_the_error_stack_and_nothing_is_served() {
     let lab = Lab::new("wrong");
     lab.write("plain", noise(1000));
     for (section, expected) in [
-        ("CIPHERS = aes-128-cbd", "CIPHERS = aes-128-cbd: there is no 'aes-128-cbd' here; it takes ALL, NONE or names"),
+        (
+            "CIPHERS = aes-128-cbd",
+            "CIPHERS = aes-128-cbd: 'aes-128-cbd' is not an algorithm of this kind; it takes ALL, NONE or names",
+        ),
         ("USE_SOFTDRIVERS = 7", "USE_SOFTDRIVERS = 7: not a value of this key; it takes 0 (hardware only), 1"),
         ("FORCE_FAIL = perhaps", "it takes yes or no"),
         ("POLICY = 100%s", "POLICY = 100%s: "),
     ] {
         let configuration = lab.configuration(section);
-        // Activated by the configuration, OpenSSL 3.0 keeps the error to itself; asked for by the program, it shows it.
+        // OpenSSL 3.0 shows the error if the program loads the provider, but not if the configuration activates it.
         let passive = fs::read_to_string(&configuration).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
         let passive = lab.write("passive.cnf", passive);
         let output = text(&lab.sh("openssl dgst -provider gantry -sha256 plain || true", &passive));
         assert!(output.contains(expected), "{section}: {output}");
-        // Programs go on with what else the configuration gives them.
+        // Programs continue with the rest of the configuration.
         let listed = text(&lab.sh("openssl list -providers || true", &configuration));
         assert!(!listed.contains("name: Gantry"), "{listed}");
         let digested = lab.sh("openssl dgst -sha256 plain", &configuration);
@@ -172,9 +175,9 @@ fn wrong_values_are_named_on_the_error_stack_and_nothing_is_served() {
     }
 }
 
-/// Without a policy or a device that is named, what cannot gain is not even asked for here: it costs what it costs without gantry.
+/// Without a named policy or device, algorithms that cannot gain are left to the default provider, and cost nothing extra.
 #[test]
-fn of_all_algorithms_the_default_provider_keeps_those_with_which_nothing_is_gained() {
+fn the_default_provider_keeps_algorithms_that_cannot_gain() {
     let lab = Lab::new("keeps");
     let all = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL";
     let who = |section: &str, list: &str| {
@@ -192,7 +195,7 @@ fn of_all_algorithms_the_default_provider_keeps_those_with_which_nothing_is_gain
 }
 
 #[test]
-fn a_variable_turns_it_off() {
+fn gantry_disable_turns_the_provider_off() {
     let lab = Lab::new("off");
     lab.write("plain", noise(1000));
     let configuration = lab.configuration("FORCE_FAIL = yes");
@@ -201,7 +204,7 @@ fn a_variable_turns_it_off() {
 }
 
 #[test]
-fn fips_is_never_answered() {
+fn a_query_for_fips_finds_no_gantry_algorithm() {
     let lab = Lab::new("fips");
     let configuration = lab.configuration(&everything(""));
     let listed = |query: &str| {
@@ -214,7 +217,7 @@ fn fips_is_never_answered() {
 }
 
 #[test]
-fn a_missing_module_leaves_programs_as_they_were() {
+fn programs_work_without_the_module() {
     let lab = Lab::new("missing");
     lab.write("plain", noise(1000));
     let configuration = lab.configuration("");
@@ -224,15 +227,15 @@ fn a_missing_module_leaves_programs_as_they_were() {
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// A key that was retired is one that nobody knows.
+/// Retired keys are ignored like unknown ones.
 #[test]
-fn a_key_of_an_older_release_leaves_programs_as_they_were() {
+fn retired_configuration_keys_are_ignored() {
     let lab = Lab::new("retired");
     lab.write("plain", noise(1000));
     let script = "openssl dgst -sha256 plain; openssl list -providers | grep -c name: || true";
     let run = |section: &str| text(&lab.sh(script, &lab.configuration(section)));
     let before = run("");
-    assert_eq!(run("COALESCE_US = 200"), before, "it is not asked for");
+    assert_eq!(run("COALESCE_US = 200"), before, "the provider does not query retired keys");
     fs::create_dir(lab.path("gantry")).unwrap();
     lab.write("gantry/gantry.toml", "coalesce_us = 200\n");
     let (digest, providers) = before.trim_end().rsplit_once('\n').unwrap();
@@ -241,9 +244,9 @@ fn a_key_of_an_older_release_leaves_programs_as_they_were() {
     assert_eq!(after.trim_end().rsplit_once('\n').unwrap().1, (providers.parse::<u32>().unwrap() - 1).to_string());
 }
 
-/// Whoever may write into the folder can guess the name there.
+/// Another user with access to the folder can guess the file's name.
 #[test]
-fn what_is_written_follows_no_link_that_was_there_before() {
+fn the_report_does_not_follow_an_existing_link() {
     let lab = Lab::new("planted");
     let measure = |before: &str| {
         let script = "export GANTRY_OPENSSL_MEASURED=$PWD/measured GANTRY_OPENSSL_MEASURE=AES-128-GCM; echo mine >other; rm -f measured";
@@ -257,13 +260,13 @@ fn what_is_written_follows_no_link_that_was_there_before() {
 
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn programs_make_use_and_keep_keys_as_they_always_did() {
+fn keys_are_generated_used_and_stored_as_by_the_default_provider() {
     let lab = Lab::new("keys");
     lab.write("plain", noise(1000));
     lab.watch();
     let none = Path::new("/dev/null");
     let only = "CIPHERS = NONE";
-    let taken = lab.configuration(&everything("POLICY = pin:software"));
+    let offloaded = lab.configuration(&everything("POLICY = pin:software"));
     let served = "SIGNATURES = ALL\nKEY_EXCHANGE = ALL\nPOLICY = pin:software";
     let counts = format!("{only}\n{served}");
     let (counts, failed) = (lab.configuration(&counts), lab.configuration(&format!("{only}\nFORCE_FAIL = yes")));
@@ -272,7 +275,7 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
         assert!(output.status.success(), "{script}: {}", text(&output));
         text(&output)
     };
-    for (maker, user) in [(&*taken, none), (none, &*taken), (&*taken, &*taken)] {
+    for (maker, user) in [(&*offloaded, none), (none, &*offloaded), (&*offloaded, &*offloaded)] {
         for (kind, algorithm) in [
             ("ed25519", "ed25519"),
             ("x25519", "x25519"),
@@ -307,7 +310,7 @@ fn programs_make_use_and_keep_keys_as_they_always_did() {
     ] {
         let before = run(script, none);
         assert_eq!(run(script, &counts), before, "{name}");
-        assert_eq!(lab::counted(&lab)[name][back..][..4], [0, 0, requests, bytes], "{name}");
+        assert_eq!(lab::counters(&lab)[name][back..][..4], [0, 0, requests, bytes], "{name}");
         let output = lab.sh(script, &failed);
         assert_ne!(text(&output), before, "{name}: not used");
     }

@@ -1,4 +1,4 @@
-// Random numbers of another provider than the default one:
+// Random numbers of a provider other than the default one:
 //
 //     random CONFIGURATION
 //

@@ -1,5 +1,4 @@
-//! Programs that end TLS for others: with everything led to another device on either side, and with everything made to
-//! fail.
+//! Programs that terminate TLS for others, with everything on another device on either side, and with everything made to fail.
 
 mod lab;
 
@@ -9,30 +8,30 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use lab::{FAILED, Lab, TAKEN, installed, noise, port, text};
+use lab::{FAILED, Lab, OFFLOADED, installed, noise, port, text};
 
-/// A kind of certificate that has little to do with gantry.
+/// A kind of certificate that gantry hardly touches.
 const P256: &str = "ec -pkeyopt ec_paramgen_curve:prime256v1";
 
-/// Signatures fail, and nothing else.
+/// Only signatures fail.
 const UNSIGNED: &str = "CIPHERS = NONE\nSIGNATURES = ED25519\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
-/// Answers each connection with `answer`, in a thread of its own; the port.
-fn behind(answer: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static) -> u16 {
+/// Answers each connection with `answer` in its own thread, and returns the port.
+fn backend(answer: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
-            // Who hangs up early finds out by itself.
+            // Errors of a peer that hangs up early are the peer's.
             thread::spawn(move || answer(stream));
         }
     });
     port
 }
 
-/// Sends `data` to somebody who sends it back.
-fn there_and_back(port: u16, data: &[u8]) -> io::Result<Vec<u8>> {
+/// Sends `data` to an echo server, and returns the answer.
+fn echo_through(port: u16, data: &[u8]) -> io::Result<Vec<u8>> {
     let stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_mins(1)))?;
     let mut back = Vec::new();
@@ -52,8 +51,8 @@ fn stunnel_carries_a_connection() {
     }
     let lab = Lab::new("stunnel");
     let data = noise(1_000_000);
-    let echo = behind(|stream| io::copy(&mut &stream, &mut &stream).map(drop));
-    let (taken, failed, none) = (lab.configuration(TAKEN), lab.configuration(FAILED), Path::new("/dev/null"));
+    let echo = backend(|stream| io::copy(&mut &stream, &mut &stream).map(drop));
+    let (offloaded, failed, none) = (lab.configuration(OFFLOADED), lab.configuration(FAILED), Path::new("/dev/null"));
     let start = |configuration: &Path, side: &str, listen: u16, connect: u16| {
         let conf = lab.write(
             "stunnel.conf",
@@ -69,13 +68,13 @@ fn stunnel_carries_a_connection() {
         let _server = start(server, &side, outside, echo);
         let side = format!("client = yes\nCAfile = cert.pem\nverifyChain = yes\nsslVersion = {version}\n");
         let _client = start(client, &side, inside, outside);
-        there_and_back(inside, &data).is_ok_and(|back| back == data)
+        echo_through(inside, &data).is_ok_and(|back| back == data)
     };
     for certificate in [P256, "ed25519", "rsa:3072"] {
         lab.certificate(certificate);
         for version in ["TLSv1.2", "TLSv1.3"] {
-            assert!(carry(&taken, none, version), "server, {version}: {}", lab.log());
-            assert!(carry(none, &taken, version), "client, {version}: {}", lab.log());
+            assert!(carry(&offloaded, none, version), "server, {version}: {}", lab.log());
+            assert!(carry(none, &offloaded, version), "client, {version}: {}", lab.log());
             assert!(!carry(&failed, none, version), "server, {version}: not used");
             assert!(!carry(none, &failed, version), "client, {version}: not used");
         }
@@ -96,7 +95,7 @@ fn haproxy_ends_tls_for_a_server() {
     certificate(P256);
     let data = noise(1_000_000);
     lab.write("file", &data);
-    let web = behind(move |mut stream| {
+    let web = backend(move |mut stream| {
         for line in BufReader::new(&stream).lines() {
             if line?.is_empty() {
                 break;
@@ -127,29 +126,29 @@ fn haproxy_ends_tls_for_a_server() {
         lab.sh(&script, none)
     };
     let fetch = |configuration: &Path, conf: &(u16, _), version: &str| fetch_with(configuration, conf, version, "");
-    let (taken, failed) = (lab.configuration(TAKEN), lab.configuration(FAILED));
+    let (offloaded, failed) = (lab.configuration(OFFLOADED), lab.configuration(FAILED));
     let lanes = lab.configuration("CIPHERS = ALL\nPOLICY = pin:lanes");
     for global in ["", "ssl-mode-async"] {
         let conf = configure(global);
-        // Not every build has it: this one says so itself.
+        // Not every build supports this; haproxy checks its configuration itself.
         if !lab.command("haproxy", none).args(["-q", "-c", "-f"]).arg(&conf.1).status().unwrap().success() {
             assert_ne!(global, "", "haproxy refuses its configuration");
             gantry_lab::skip("haproxy with ssl-mode-async");
             continue;
         }
         for version in ["1.2", "1.3"] {
-            let output = fetch(&taken, &conf, version);
+            let output = fetch(&offloaded, &conf, version);
             assert!(output.status.success(), "{global} {version}: {}{}", text(&output), lab.log());
             assert!(!fetch(&failed, &conf, version).status.success(), "{global} {version}: not used");
         }
-        // What is encrypted at the end of the handshake waits for others.
+        // Data encrypted at the end of the handshake waits for more.
         let output = fetch_with(&lanes, &conf, "1.2", "--ciphers ECDHE-ECDSA-AES128-SHA");
         assert!(output.status.success(), "{global} with AES-CBC: {}{}", text(&output), lab.log());
     }
     certificate("ed25519");
     let (conf, unsigned) = (configure(""), lab.configuration(UNSIGNED));
     for version in ["1.2", "1.3"] {
-        let output = fetch(&taken, &conf, version);
+        let output = fetch(&offloaded, &conf, version);
         assert!(output.status.success(), "ed25519, {version}: {}{}", text(&output), lab.log());
         assert!(!fetch(&unsigned, &conf, version).status.success(), "ed25519, {version}: not used");
     }

@@ -1,4 +1,4 @@
-//! SLH-DSA with the command and the library of OpenSSL 3.5 and 4.0, which this machine need not have. `make test-clients`.
+//! SLH-DSA with the command and the library of OpenSSL 3.5 and 4.0, which are fetched. `make test-clients`.
 
 mod lab;
 
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gantry_core::Algorithm;
-use lab::{Lab, TAKEN, text};
+use lab::{Lab, OFFLOADED, text};
 
-/// One for each choice of hash functions, and a small one, whose signatures take long.
+/// One set for each choice of hash functions, and a small one, whose signatures take long.
 const SETS: [&str; 4] = ["SLH-DSA-SHA2-128f", "SLH-DSA-SHA2-192f", "SLH-DSA-SHAKE-128f", "SLH-DSA-SHA2-128s"];
 
-/// The command of a release.
+/// Returns the `openssl` command of a release.
 fn command(series: &str) -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/openssl-command");
     let fetched = Command::new(script).arg(series).output().unwrap();
@@ -20,11 +20,11 @@ fn command(series: &str) -> PathBuf {
     PathBuf::from(std::str::from_utf8(&fetched.stdout).unwrap().trim())
 }
 
-/// What each makes of keys, messages, certificates and mails the other takes; `cms` is what mails are signed with.
-fn goes_both_ways(series: &str, cms: &str) {
+/// Each side accepts the keys, messages, certificates and mails of the other; `cms` are the options for signing mails.
+fn check_both_directions(series: &str, cms: &str) {
     let lab = Lab::new(&format!("slhdsa-{series}"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slhdsa.sh");
-    for section in [TAKEN, ""] {
+    for section in [OFFLOADED, ""] {
         let ours = lab.configuration(section);
         let mut run = lab.command("sh", &ours);
         run.arg("-eu").arg(&script).args(SETS).env("OPENSSL", command(series)).env("OURS", &ours).env("CMS", cms);
@@ -34,58 +34,62 @@ fn goes_both_ways(series: &str, cms: &str) {
 
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
-fn keys_signatures_certificates_and_mails_go_both_ways_with_4_0() {
-    goes_both_ways("4.0", "");
+fn keys_signatures_certificates_and_mails_are_interchangeable_with_4_0() {
+    check_both_directions("4.0", "");
 }
 
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
-fn keys_signatures_certificates_and_mails_go_both_ways_with_3_5() {
-    // 4.0 knows the digest of a mail by itself.
-    goes_both_ways("3.5", "-md sha256");
+fn keys_signatures_certificates_and_mails_are_interchangeable_with_3_5() {
+    // 3.5 has to be told the digest of a mail.
+    check_both_directions("3.5", "-md sha256");
 }
 
-/// Requests of a run of the command that the host and devices had: signatures made, and verified.
-fn served(lab: &Lab, configuration: &Path, set: &str, arguments: &[&str]) -> [u64; 4] {
+/// Runs the command, and returns the requests of host and devices: signatures of both, then verifications of both.
+fn count_requests(lab: &Lab, configuration: &Path, set: &str, arguments: &[&str]) -> [u64; 4] {
     let openssl = command("4.0");
     let output = lab.command(openssl.to_str().unwrap(), configuration).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", text(&output));
-    let [host, _, device, _, host_back, _, device_back, _] = lab::counted(lab)[set];
+    let [host, _, device, _, host_back, _, device_back, _] = lab::counters(lab)[set];
     [host, device, host_back, device_back]
 }
 
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
-fn a_device_serves_what_is_worth_it_and_all_that_a_policy_leads_there() {
+fn a_device_serves_slow_requests_and_all_that_a_policy_pins_to_it() {
     let lab = Lab::new("slhdsa-served");
     lab.watch();
     lab.write("message", "a message");
     let sign = ["pkeyutl", "-sign", "-inkey", "key.pem", "-rawin", "-in", "message", "-out", "signature"];
     let verify = ["pkeyutl", "-verify", "-inkey", "key.pem", "-rawin", "-in", "message", "-sigfile", "signature"];
-    let [nothing_said, taken, hardware] = ["", TAKEN, "USE_SOFTDRIVERS = 0"].map(|section| lab.configuration(section));
+    let [empty, offloaded, hardware] = ["", OFFLOADED, "USE_SOFTDRIVERS = 0"].map(|section| lab.configuration(section));
     for (set, alone) in [("SLH-DSA-SHA2-128s", [0, 1, 0, 0]), ("SLH-DSA-SHA2-128f", [1, 0, 0, 0])] {
-        served(&lab, &nothing_said, set, &["genpkey", "-algorithm", set, "-out", "key.pem"]);
-        assert_eq!(served(&lab, &nothing_said, set, &sign), alone, "{set}");
+        count_requests(&lab, &empty, set, &["genpkey", "-algorithm", set, "-out", "key.pem"]);
+        assert_eq!(count_requests(&lab, &empty, set, &sign), alone, "{set}");
         assert_eq!(
-            served(&lab, &nothing_said, set, &verify),
+            count_requests(&lab, &empty, set, &verify),
             [0, 0, 1, 0],
-            "{set}: a device shows what it can for longer"
+            "{set}: the known-answer tests of a device take longer"
         );
-        assert_eq!(served(&lab, &taken, set, &sign), [0, 1, 0, 0], "{set}");
-        assert_eq!(served(&lab, &taken, set, &verify), [0, 0, 0, 1], "{set}");
-        assert_eq!(served(&lab, &hardware, set, &sign), [1, 0, 0, 0], "{set}: software is not allowed");
+        assert_eq!(count_requests(&lab, &offloaded, set, &sign), [0, 1, 0, 0], "{set}");
+        assert_eq!(count_requests(&lab, &offloaded, set, &verify), [0, 0, 0, 1], "{set}");
+        assert_eq!(count_requests(&lab, &hardware, set, &sign), [1, 0, 0, 0], "{set}: software is not allowed");
         let random = [&sign[..], &["-pkeyopt", "message-encoding:0"]].concat();
-        assert_eq!(served(&lab, &taken, set, &random), [1, 0, 0, 0], "{set}: the host frames nothing");
+        assert_eq!(
+            count_requests(&lab, &offloaded, set, &random),
+            [1, 0, 0, 0],
+            "{set}: only the host takes messages that are already framed"
+        );
     }
 }
 
-/// NIST's vectors (ACVP), as OpenSSL's own test has them.
+/// NIST's vectors (ACVP), from OpenSSL's own test.
 #[test]
 #[ignore = "long: make test-clients"]
 fn openssl_4_0_passes_its_own_tests_of_slh_dsa() {
     let (folder, lab) = (lab::openssl("4.0"), Lab::new("slhdsa-evp-test"));
     lab.watch();
-    let configuration = lab.configuration(TAKEN);
+    let configuration = lab.configuration(OFFLOADED);
     for (file, made, verified) in [("keygen", false, false), ("siggen", true, false), ("sigver", false, true)] {
         let data = folder.join(format!("test/recipes/30-test_evp_data/evppkey_slh_dsa_{file}.txt"));
         assert!(fs::exists(&data).unwrap());
@@ -93,11 +97,11 @@ fn openssl_4_0_passes_its_own_tests_of_slh_dsa() {
         command.env("LD_LIBRARY_PATH", &folder).arg("-config").arg(&configuration).arg(&data);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{file}: {}", text(&output));
-        let counted = lab::counted(&lab);
+        let counters = lab::counters(&lab);
         let all = |place: usize| {
             let sets = Algorithm::ALL.iter().filter(|algorithm| algorithm.is_slh_dsa());
-            sets.map(|set| counted[set.name()][place]).sum::<u64>()
+            sets.map(|set| counters[set.name()][place]).sum::<u64>()
         };
-        assert_eq!((all(2) > 0, all(6) > 0), (made, verified), "{file}: by a device, {counted:?}");
+        assert_eq!((all(2) > 0, all(6) > 0), (made, verified), "{file}: by a device, {counters:?}");
     }
 }

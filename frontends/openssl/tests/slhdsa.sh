@@ -1,8 +1,8 @@
-# SLH-DSA by the command `openssl`, through gantry and without it: keys, signatures, certificates and signed mails of each go to the other.
+# SLH-DSA with the `openssl` command, with and without gantry: each side gets the other's keys, signatures, certificates and signed mails.
 #
 #     OPENSSL=COMMAND OURS=CONFIGURATION CMS=OPTIONS sh -eu slhdsa.sh SET...
 #
-# Prints "the same", or what is not.
+# Prints "the same", or the first difference.
 with() { OPENSSL_CONF=$OURS "$OPENSSL" "$@" >>log 2>&1; }
 without() { OPENSSL_CONF=/dev/null "$OPENSSL" "$@" >>log 2>&1; }
 fail() {
@@ -28,7 +28,7 @@ head -c 3000 /dev/urandom >message
 echo "another message" >other
 echo "basicConstraints = critical, CA:FALSE" >extensions
 for set; do
-    # As many hexadecimal digits as a seed of a signature has.
+    # As many hexadecimal digits as the seed of a signature.
     bits=${set##*-}
     entropy=$(printf "%0$((${bits%[sf]} / 4))d" 7)
     with genpkey -algorithm "$set" -out ours.pem || fail "a key with gantry"
@@ -59,7 +59,7 @@ for set; do
                 done
             }
         done
-        # Seeds of signatures are said by tests, and messages that are framed already: the host does as it is told.
+        # Signature seeds and messages that are framed already are for tests: the host handles both.
         for options in "-pkeyopt hextest-entropy:$entropy" "-pkeyopt message-encoding:0 -pkeyopt deterministic:1"; do
             # shellcheck disable=SC2086
             {

@@ -1,9 +1,9 @@
-/* What a driver leaves behind that panics, after it has written something wrong into the buffer of a request.
+/* A driver panics after it has written something wrong into the buffer of a request.
  *
  *     spoilt CONFIGURATION CIPHER [in-place]
  *
- * Messages are encrypted by the default provider and by gantry, which may fail where the data are lost, but what it does must be
- * right. Prints how many failed, and how many were wrong. */
+ * The default provider and gantry encrypt the same messages. Gantry may fail if the data are lost, but must not be wrong. Prints the
+ * numbers of failed and of wrong messages. */
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { BYTES = 4096, MESSAGES = 200, SIDES = 2 };
 
 static OSSL_LIB_CTX *library[SIDES];
 
-/* One message with its nonce: 1 if it went well. */
+/* Encrypts one message with its nonce. Returns 1 on success. */
 static int encrypt(EVP_CIPHER_CTX *ctx, const unsigned char *iv, unsigned char *to, const unsigned char *from)
 {
     int written;

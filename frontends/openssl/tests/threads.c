@@ -1,4 +1,4 @@
-// Sixteen threads, which share what they fetched, beside the default provider:
+// Sixteen threads share fetched algorithms, and compare with the default provider:
 //
 //     threads CONFIGURATION
 

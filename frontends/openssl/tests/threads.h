@@ -6,7 +6,7 @@
 
 enum { THREADS = 16 };
 
-// Runs `work` in all of them and prints what they say: "the same", unless one of them says otherwise.
+// Runs `work` in all threads, and prints "the same", unless one of them returns something else.
 static int in_threads(void *(*work)(void *))
 {
     pthread_t threads[THREADS];

@@ -1,4 +1,4 @@
-// Two libcryptos in one process, each of which loads the module, take turns in two messages:
+// Two libcryptos in one process, each with the module, process two messages in turns:
 //
 //     twice CONFIGURATION LIBCRYPTO LIBCRYPTO
 
@@ -19,7 +19,7 @@ struct library {
 
 static int open_library(struct library *library, const char *path, const char *configuration)
 {
-    // What it calls is its own, and nobody else's of the same name.
+    // Binds its calls to its own symbols, not to those of the other library.
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     if (handle == NULL)
         return 0;
@@ -49,7 +49,7 @@ int main(int count, char **words)
         return 1;
     for (int i = 0; i < 2; i++)
         if (!open_library(&libraries[i], words[2 + i], words[1]))
-            return printf("%s: no\n", words[2 + i]);
+            return printf("%s: cannot be used\n", words[2 + i]);
     if (libraries[0].update == libraries[1].update)
         return puts("one library");
     for (int piece = 0; piece < 10; piece++)

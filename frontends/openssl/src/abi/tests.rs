@@ -1,11 +1,11 @@
-//! What is declared here is what the headers declare.
+//! Compares the declarations in `abi.rs` with OpenSSL's headers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// The headers of the releases that this was written for.
+/// Returns the header folders of the supported releases.
 fn headers() -> Vec<(&'static str, PathBuf)> {
     let installed = Path::new("/usr/include/openssl").to_owned();
     let mut all = vec![
@@ -23,7 +23,7 @@ fn text(folder: &Path) -> String {
 }
 
 #[test]
-fn every_number_is_the_one_of_every_release_that_has_it() {
+fn every_constant_equals_that_of_each_release() {
     for (release, folder) in headers() {
         let text = text(&folder);
         let mut found = 0;
@@ -37,13 +37,13 @@ fn every_number_is_the_one_of_every_release_that_has_it() {
                 found += 1;
             }
         }
-        // What came after 3.0 are the thirteen numbers that say so.
+        // Thirteen numbers are newer than 3.0.
         assert!(found + 13 >= NUMBERS.len(), "{found} of {} in OpenSSL {release}", NUMBERS.len());
         assert!(release == "3.6" || release != "4.0" || found == NUMBERS.len(), "OpenSSL {release} has them all");
     }
 }
 
-/// A declaration of `core_dispatch.h` with nothing in it that means nothing.
+/// Returns the normalised declaration of a function in `core_dispatch.h`.
 fn declaration(text: &str, name: &str) -> Option<String> {
     let at = text.match_indices("OSSL_CORE_MAKE_FUNC(").find_map(|(at, _)| {
         let rest = &text[at + "OSSL_CORE_MAKE_FUNC(".len()..];
@@ -56,7 +56,7 @@ fn declaration(text: &str, name: &str) -> Option<String> {
     at.map(|text| types_only(&text))
 }
 
-/// Without the names of arguments, which releases change.
+/// Removes the names of arguments, which change between releases.
 fn types_only(text: &str) -> String {
     let (result, arguments) = text.split_once('(').unwrap();
     let arguments = arguments.trim_end_matches(')').split(',').map(|argument| {
@@ -101,7 +101,7 @@ fn every_function_is_declared_as_it_is_called_here() {
             assert_eq!(declaration(&text, name).as_deref(), Some(must), "{name} in OpenSSL {release}");
         }
     }
-    // Later ones, which 3.0 lacks.
+    // Functions newer than 3.0.
     let newest = text(&headers()[1].1);
     for (name, must) in [
         (

@@ -1,60 +1,94 @@
-//! What a program can ask a provider for: its name and version, and groups of TLS.
+//! Answers to programs about the provider: its name and version, and TLS groups.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use super::guard;
-use super::params::{self, Answers};
-use super::provider::Provider;
 use crate::abi::fns::*;
 use crate::abi::{self, Param};
+use crate::groups::{GROUPS, Group};
+use crate::host::guard;
+use crate::host::params::{self, ParamValues};
+use crate::provider::Provider;
 use crate::report;
 use crate::table::KEYS;
 
-/// Groups of TLS: libssl uses a group only if the provider that names it is the one from which it gets the keys of that group.
-/// We name those of the default provider of which we serve the keys.
+/// Reports TLS groups. libssl uses a group only if the provider that reports it also provides the group's keys. We report the
+/// default provider's groups whose keys we serve.
 pub(super) unsafe extern "C" fn capabilities(
     provider: *mut c_void,
     capability: *const c_char,
-    tell: ParamsCallback,
+    callback: ParamsCallback,
     data: *mut c_void,
 ) -> c_int {
-    struct Asked<'c> {
+    struct GroupQuery<'c> {
         this: &'c Provider,
-        tell: ParamsCallback,
+        callback: ParamsCallback,
         data: *mut c_void,
     }
-    unsafe extern "C" fn told(params: *const Param, asked: *mut c_void) -> c_int {
+    unsafe extern "C" fn report_group(params: *const Param, query: *mut c_void) -> c_int {
         guard(0, || {
-            // SAFETY: what is given below; the host: a table with its end.
-            let (asked, told) = unsafe { (&*asked.cast::<Asked<'_>>(), Answers::new(params)) };
-            let row = told.text(c"tls-group-alg").and_then(|name| KEYS.iter().find(|row| row.name.as_bytes() == name));
-            let ours = row.is_some_and(|row| asked.this.selects(abi::OSSL_OP_KEYMGMT, row));
-            // SAFETY: the call, with what the host says.
-            if ours { unsafe { (asked.tell)(params, asked.data) } } else { 1 }
+            // SAFETY: `data` is `query` below; the host: a table with its end.
+            let (query, values) = unsafe { (&*query.cast::<GroupQuery<'_>>(), ParamValues::new(params)) };
+            let row =
+                values.text(c"tls-group-alg").and_then(|name| KEYS.iter().find(|row| row.name.as_bytes() == name));
+            let is_served = row.is_some_and(|row| query.this.selects(abi::OSSL_OP_KEYMGMT, row));
+            // SAFETY: the call, with the host's parameters.
+            if is_served { unsafe { (query.callback)(params, query.data) } } else { 1 }
         })
     }
     guard(0, || {
-        // SAFETY: the call: what `OSSL_provider_init` gave out, and a string.
+        // SAFETY: the call: the context from `OSSL_provider_init`, and a string.
         let (this, name) = unsafe { (&*provider.cast::<Provider>(), CStr::from_ptr(capability)) };
-        let theirs = this.default.capabilities().filter(|_| name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP"));
-        let Some(theirs) = theirs else { return 1 };
-        let mut asked = Asked { this, tell, data };
-        // SAFETY: the host, with its own context, what the call brought, and a function that is called before it returns.
-        unsafe { theirs(this.default_ctx(), capability, told, (&raw mut asked).cast()) }
+        if !name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP") {
+            return 1;
+        }
+        // SAFETY: the call.
+        if this.serves_groups() && !GROUPS.iter().all(|group| unsafe { report_own_group(group, callback, data) } == 1) {
+            return 0;
+        }
+        let Some(get_capabilities) = this.default.capabilities() else { return 1 };
+        let mut query = GroupQuery { this, callback, data };
+        // SAFETY: the host, with its own context, the call's arguments, and a function that it calls before it returns.
+        unsafe { get_capabilities(this.default.context(), capability, report_group, (&raw mut query).cast()) }
     })
 }
 
-const ABOUT: [(&CStr, &CStr); 3] = [(c"name", c"Gantry"), (c"version", VERSION), (c"buildinfo", VERSION)];
+/// Reports a group that the host does not have: of TLS 1.3 and later, and not of DTLS.
+///
+/// # Safety
+///
+/// The call: a function, and its data.
+unsafe fn report_own_group(group: &Group, callback: ParamsCallback, data: *mut c_void) -> c_int {
+    const TLS1_3: c_int = 0x0304;
+    const ABSENT: c_int = -1;
+    let (id, bits) = (group.id.cast_signed(), c_int::from(group.security_bits));
+    let table = [
+        Param::text(c"tls-group-name", group.name),
+        Param::text(c"tls-group-name-internal", group.name),
+        Param::text(c"tls-group-alg", group.keys),
+        Param::integer(c"tls-group-id", &id),
+        Param::integer(c"tls-group-sec-bits", &bits),
+        Param::integer(c"tls-group-is-kem", &1),
+        Param::integer(c"tls-min-tls", &TLS1_3),
+        Param::integer(c"tls-max-tls", &0),
+        Param::integer(c"tls-min-dtls", &ABSENT),
+        Param::integer(c"tls-max-dtls", &ABSENT),
+        params::end(),
+    ];
+    // SAFETY: as the caller promises, with a terminated table.
+    unsafe { callback(table.as_ptr(), data) }
+}
+
+const TEXTS: [(&CStr, &CStr); 3] = [(c"name", c"Gantry"), (c"version", VERSION), (c"buildinfo", VERSION)];
 
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
-    Err(_) => panic!("a version has no zero inside"),
+    Err(_) => panic!("the version contains no NUL"),
 };
 
 struct Table([Param; 5]);
 
-// SAFETY: constant names, and no data.
+// SAFETY: constant names without data.
 unsafe impl Sync for Table {}
 
 const fn text(key: &'static CStr) -> Param {
@@ -76,12 +110,12 @@ pub(super) unsafe extern "C" fn gettable(_: *mut c_void) -> *const Param {
 
 pub(super) unsafe extern "C" fn get(provider: *mut c_void, table: *mut Param) -> c_int {
     guard(0, || {
-        // SAFETY: the call: what `OSSL_provider_init` gave out.
+        // SAFETY: the call: the context from `OSSL_provider_init`.
         let provider = unsafe { &*provider.cast::<Provider>() };
         if let Some((file, only)) = provider.settings.measure.as_ref().filter(|(file, _)| !file.exists()) {
-            report::write(file, &provider.measured(only.as_deref()));
+            report::write(file, &report::measurement_report(provider, only.as_deref()));
         }
-        for (key, value) in ABOUT {
+        for (key, value) in TEXTS {
             // SAFETY: the call: a table with its end.
             if let Some(param) = unsafe { params::find_mut(table, key) }
                 && param.data_type.cast_signed() == abi::OSSL_PARAM_UTF8_PTR

@@ -1,17 +1,17 @@
-//! Keys that are made: our entries.
+//! Key generation: our entries.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::family::functions;
-use super::functions::{Functions, KeyFns};
-use super::guard;
+use super::context::functions;
 use super::keys::KeyData;
-use super::wrapped::Wrapped;
 use crate::abi::Param;
 use crate::abi::fns::*;
+use crate::host::functions::{Functions, KeyFns};
+use crate::host::guard;
+use crate::provider::Wrapped;
 
-/// What the core calls `genctx`.
+/// The core's `genctx`.
 struct Generator {
     host: *mut c_void,
     wrapped: *const Wrapped,
@@ -20,11 +20,11 @@ struct Generator {
 impl Generator {
     /// # Safety
     ///
-    /// The call: what `gen_init` gave out.
-    unsafe fn of<'c>(context: *mut c_void) -> (&'c Self, &'c Wrapped, &'c KeyFns) {
+    /// The call: a context from `gen_init`.
+    unsafe fn parts<'c>(context: *mut c_void) -> (&'c Self, &'c Wrapped, &'c KeyFns) {
         // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
         let (this, wrapped) = unsafe { (&*context.cast::<Self>(), &*(*context.cast::<Self>()).wrapped) };
-        let Functions::Keys(functions) = &wrapped.functions else { unreachable!("a key's") };
+        let Functions::Keys(functions) = &wrapped.functions else { unreachable!("generators belong to key types") };
         (this, wrapped, functions)
     }
 }
@@ -35,7 +35,7 @@ pub(super) unsafe extern "C" fn gen_init<const PLACE: usize>(
     params: *const Param,
 ) -> *mut c_void {
     guard(ptr::null_mut(), || {
-        // SAFETY: the call; the host, with its own context and what the call brought.
+        // SAFETY: the call; the host, with its own context and the call's arguments.
         unsafe {
             let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null_mut() };
             let init = functions.gen_init;
@@ -49,18 +49,18 @@ pub(super) unsafe extern "C" fn gen_set_template(context: *mut c_void, template:
     guard(0, || {
         // SAFETY: the call; the host, with its own context and key.
         unsafe {
-            let (this, _, functions) = Generator::of(context);
-            let theirs = KeyData::of(template).map_or(ptr::null_mut(), |(template, _)| template.host);
-            functions.gen_set_template.map_or(0, |set| set(this.host, theirs))
+            let (this, _, functions) = Generator::parts(context);
+            let host_template = KeyData::borrow(template).map_or(ptr::null_mut(), |(template, _)| template.host);
+            functions.gen_set_template.map_or(0, |set| set(this.host, host_template))
         }
     })
 }
 
 pub(super) unsafe extern "C" fn gen_get_params(context: *mut c_void, params: *mut Param) -> c_int {
     guard(0, || {
-        // SAFETY: the call; the host, with what it brought.
+        // SAFETY: the call; the host, with the call's parameters.
         unsafe {
-            let (this, _, functions) = Generator::of(context);
+            let (this, _, functions) = Generator::parts(context);
             functions.gen_get_params.map_or(0, |get| get(this.host, params))
         }
     })
@@ -68,9 +68,9 @@ pub(super) unsafe extern "C" fn gen_get_params(context: *mut c_void, params: *mu
 
 pub(super) unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
-        // SAFETY: the call; the host, with what it brought.
+        // SAFETY: the call; the host, with the call's parameters.
         unsafe {
-            let (this, _, functions) = Generator::of(context);
+            let (this, _, functions) = Generator::parts(context);
             functions.gen_set_params.map_or(0, |set| set(this.host, params))
         }
     })
@@ -94,7 +94,7 @@ pub(super) unsafe extern "C" fn gen_gettable_params<const PLACE: usize>(
 
 /// # Safety
 ///
-/// The call: a context of ours or null.
+/// The call: one of our contexts or null.
 unsafe fn gen_params<const PLACE: usize>(
     context: *mut c_void,
     provider: *mut c_void,
@@ -104,7 +104,7 @@ unsafe fn gen_params<const PLACE: usize>(
         // SAFETY: the call; the host, with its own contexts.
         unsafe {
             let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null() };
-            let host = if context.is_null() { context } else { Generator::of(context).0.host };
+            let host = if context.is_null() { context } else { Generator::parts(context).0.host };
             which(functions).map_or(ptr::null(), |which| which(host, wrapped.default_ctx()))
         }
     })
@@ -116,11 +116,11 @@ pub(super) unsafe extern "C" fn generate(
     data: *mut c_void,
 ) -> *mut c_void {
     guard(ptr::null_mut(), || {
-        // SAFETY: the call; the host, with what it brought.
+        // SAFETY: the call; the host, with the call's arguments.
         unsafe {
-            let (this, wrapped, functions) = Generator::of(context);
+            let (this, wrapped, functions) = Generator::parts(context);
             let host = functions.generate.map_or(ptr::null_mut(), |generate| generate(this.host, progress, data));
-            KeyData::give(wrapped, host)
+            KeyData::into_raw(wrapped, host)
         }
     })
 }
@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn gen_cleanup(context: *mut c_void) {
         }
         // SAFETY: ours: made by `gen_init`, and the core frees it once; the host, with its own context, once.
         unsafe {
-            let (this, _, functions) = Generator::of(context);
+            let (this, _, functions) = Generator::parts(context);
             if let Some(cleanup) = functions.gen_cleanup {
                 cleanup(this.host);
             }

@@ -4,24 +4,12 @@ use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
 use super::cipher::{CipherCtx, init};
-use super::core::dispatch;
-use super::{Io, guard};
-use crate::abi::fns::*;
-use crate::abi::{Dispatch, Param};
-use crate::cipher::State;
+use crate::abi::Param;
+use crate::host::{Io, guard};
+use crate::modes::cipher::State;
 
-/// The entries of an algorithm that has pipelines.
-pub(super) fn entries() -> [Dispatch; 4] {
-    dispatch! {
-        OSSL_FUNC_CIPHER_PIPELINE_ENCRYPT_INIT => open::<true>, PipelineInit;
-        OSSL_FUNC_CIPHER_PIPELINE_DECRYPT_INIT => open::<false>, PipelineInit;
-        OSSL_FUNC_CIPHER_PIPELINE_UPDATE => update, PipelineUpdate;
-        OSSL_FUNC_CIPHER_PIPELINE_FINAL => finish, PipelineFinal;
-    }
-}
-
-/// The call brings as many nonces as pipes, or none at all.
-unsafe extern "C" fn open<const ENCRYPT: bool>(
+/// Opens pipes. The call has one nonce per pipe, or none at all.
+pub(super) unsafe extern "C" fn open<const ENCRYPT: bool>(
     context: *mut c_void,
     key: *const u8,
     key_len: usize,
@@ -34,13 +22,13 @@ unsafe extern "C" fn open<const ENCRYPT: bool>(
         // SAFETY: the call.
         let ivs = if ivs.is_null() { &[] } else { unsafe { slice::from_raw_parts(ivs, pipes) } };
         let first = ivs.first().map_or((ptr::null(), 0), |iv| (*iv, iv_len));
-        // The context itself keeps the key, and whatever else is said for all.
+        // The context itself keeps the key and the parameters for all pipes.
         // SAFETY: the call.
         if ivs.iter().any(|iv| iv.is_null()) || unsafe { init(context, ENCRYPT, (key, key_len), first, params) } != 1 {
             return 0;
         }
         // SAFETY: the call.
-        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
+        let (this, _, wrapped) = unsafe { CipherCtx::parts(context) };
         let State::Chain(message) = &this.state.message else { return 0 };
         // SAFETY: the call.
         let ivs = ivs.iter().map(|iv| unsafe { slice::from_raw_parts(*iv, iv_len) });
@@ -48,7 +36,7 @@ unsafe extern "C" fn open<const ENCRYPT: bool>(
     })
 }
 
-unsafe extern "C" fn update(
+pub(super) unsafe extern "C" fn update(
     context: *mut c_void,
     pipes: usize,
     outputs: *const *mut u8,
@@ -59,20 +47,20 @@ unsafe extern "C" fn update(
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
-        if wrapped.fails() || pipes != this.state.pipes.len() || inputs.is_null() || lengths.is_null() {
+        let (this, _, wrapped) = unsafe { CipherCtx::parts(context) };
+        if wrapped.is_forced_to_fail() || pipes != this.state.pipes.len() || inputs.is_null() || lengths.is_null() {
             return 0;
         }
-        // SAFETY: the call: arrays of as many as there are pipes.
+        // SAFETY: the call: arrays with an element per pipe.
         let of = |pipe: usize| unsafe { (*inputs.add(pipe), *lengths.add(pipe)) };
         // SAFETY: the call.
         let Some(mut ios) = (unsafe { ios(pipes, (outputs, written, rooms), of) }) else { return 0 };
-        let State::Chain(lead) = &mut this.state.message else { return 0 };
-        c_int::from(this.state.pipes.update(wrapped, lead, &mut ios))
+        let State::Chain(parent) = &mut this.state.message else { return 0 };
+        c_int::from(this.state.pipes.update(wrapped, parent, &mut ios))
     })
 }
 
-unsafe extern "C" fn finish(
+pub(super) unsafe extern "C" fn finish(
     context: *mut c_void,
     pipes: usize,
     outputs: *const *mut u8,
@@ -81,8 +69,8 @@ unsafe extern "C" fn finish(
 ) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let (this, _, wrapped) = unsafe { CipherCtx::of(context) };
-        if wrapped.fails() || pipes != this.state.pipes.len() {
+        let (this, _, wrapped) = unsafe { CipherCtx::parts(context) };
+        if wrapped.is_forced_to_fail() || pipes != this.state.pipes.len() {
             return 0;
         }
         // SAFETY: the call.
@@ -91,11 +79,11 @@ unsafe extern "C" fn finish(
     })
 }
 
-/// The data of each pipe.
+/// Returns the data of each pipe.
 ///
 /// # Safety
 ///
-/// The call: arrays of as many as there are pipes, and for each of these what [`Io::new`] demands.
+/// The call: arrays with an element per pipe, each as [`Io::new`] requires.
 unsafe fn ios<'c>(
     pipes: usize,
     (outputs, written, rooms): (*const *mut u8, *mut usize, *const usize),

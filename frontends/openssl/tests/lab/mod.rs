@@ -1,5 +1,4 @@
-//! What the tests share: the module under the name that programs load it by, configurations, and programs that are run
-//! with them.
+//! Shared by the tests: the module under the name that programs load, configurations, and programs that run with them.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -14,30 +13,33 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use gantry_runtime::stats::{Taken, Taking, VARIABLE};
+use gantry_lab::wait_until;
+use gantry_runtime::stats::{PageReceiver, ReceivedPages, VARIABLE};
 
-/// Everything that is served goes to another device.
-pub(crate) const TAKEN: &str = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nPOLICY = pin:software";
+/// Another device serves everything that is served.
+pub(crate) const OFFLOADED: &str =
+    "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nPOLICY = pin:software";
 
-/// Everything that the module knows is served, where that proves faster. (A device is named, or what cannot gain would be left out.)
+/// Everything that the module knows is served, on the faster side. A device is named, because algorithms that cannot gain would be omitted
+/// otherwise.
 pub(crate) const EVERYTHING: &str =
     "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on";
 
-/// Every algorithm, on the devices that a policy names.
+/// Returns a section with every algorithm, and `policy`.
 pub(crate) fn everything(policy: &str) -> String {
     format!("{EVERYTHING}\n{policy}")
 }
 
-/// Every cipher that is served fails: what works nevertheless does not go through the module.
+/// Every served cipher fails: programs that still work do not use the module.
 pub(crate) const FAILED: &str = "CIPHERS = ALL\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
-/// A folder of its own, with the module and configurations; removed at the end.
+/// A temporary folder with the module and configurations.
 pub(crate) struct Lab {
     pub(crate) folder: PathBuf,
-    /// What else programs find in their environment.
+    /// Additional environment variables of programs.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// Takes the pages of those programs.
-    taking: Mutex<Option<Taking>>,
+    /// Receives the statistics pages of those programs.
+    taking: Mutex<Option<PageReceiver>>,
 }
 
 impl Lab {
@@ -61,7 +63,7 @@ impl Lab {
         path
     }
 
-    /// A configuration with these lines in the provider's section.
+    /// Writes a configuration with these lines in the provider's section.
     pub(crate) fn configuration(&self, section: &str) -> PathBuf {
         let module = self.path("gantry.so");
         let text = format!(
@@ -75,7 +77,7 @@ impl Lab {
         self.write(&format!("{count}.cnf"), text)
     }
 
-    /// A command whose OpenSSL reads `configuration`, and whose Gantry reads `gantry/gantry.toml` here.
+    /// Returns a command whose OpenSSL reads `configuration`, and whose Gantry reads `gantry/gantry.toml` here.
     pub(crate) fn command(&self, program: &str, configuration: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).env("OPENSSL_CONF", configuration).env("XDG_CONFIG_HOME", &self.folder);
@@ -89,25 +91,25 @@ impl Lab {
         command
     }
 
-    /// Programs hand over what they count, from now on.
+    /// Makes programs hand over their statistics, from now on.
     pub(crate) fn watch(&self) {
-        self.taking.lock().unwrap().get_or_insert_with(|| Taking::begin(&self.folder).unwrap());
+        self.taking.lock().unwrap().get_or_insert_with(|| PageReceiver::begin(&self.folder).unwrap());
     }
 
-    /// What they have handed over since.
-    pub(crate) fn taken(&self) -> Taken {
+    /// Returns the statistics handed over since.
+    pub(crate) fn take_statistics(&self) -> ReceivedPages {
         let taken = self.taking.lock().unwrap().take().expect("watched").end().unwrap();
         fs::remove_file(self.path("socket")).unwrap();
         self.watch();
         taken
     }
 
-    /// Runs a shell script with `configuration`; what it prints.
+    /// Runs a shell script with `configuration`, and returns its output.
     pub(crate) fn sh(&self, script: &str, configuration: &Path) -> Output {
         self.command("sh", configuration).args(["-ec", script]).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Starts a server, whose words go to the file `log`, and waits until it listens.
+    /// Starts a server with its output in the file `log`, and waits until it listens.
     pub(crate) fn serve(&self, command: &mut Command, port: u16) -> Server {
         let log = fs::File::create(self.path("log")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
@@ -116,12 +118,12 @@ impl Lab {
         server
     }
 
-    /// What the server that was started last had to say.
+    /// Returns the output of the last server.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// A self-signed certificate of a kind: `cert.pem` and `key.pem`.
+    /// Makes a self-signed certificate of a kind: `cert.pem` and `key.pem`.
     pub(crate) fn certificate(&self, kind: &str) {
         let script = format!(
             "openssl req -x509 -newkey {kind} -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
@@ -131,17 +133,17 @@ impl Lab {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
 
-    /// A program of C that links this machine's libcrypto.
+    /// Compiles a C program with this machine's libcrypto.
     pub(crate) fn compile(&self, source: &str) -> PathBuf {
         self.compile_with(source, &["-Wl,--no-as-needed".into(), "-lcrypto".into()])
     }
 
-    /// A program of C; `arguments` come after its source.
+    /// Compiles a C program; `arguments` follow the source.
     pub(crate) fn compile_with(&self, source: &str, arguments: &[OsString]) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let program = self.path("program");
         let mut compile = Command::new("cc");
-        // Old functions are called as old programs do.
+        // Deprecated functions are used on purpose, as old programs do.
         compile
             .args(["-O1", "-pthread", "-Wno-deprecated-declarations", "-o"])
             .arg(&program)
@@ -160,8 +162,8 @@ impl Drop for Lab {
     }
 }
 
-/// `openssl s_server` with one side's configuration, and `openssl s_client` with the other's: a request, and an answer as long as
-/// the file `answer`, which has to be that.
+/// Runs `openssl s_server` and `openssl s_client`, each with its configuration. The client sends a request, and the answer must equal
+/// the file `answer`.
 pub(crate) fn tls(lab: &Lab, server: &Path, client: &Path, arguments: &str) -> Result<(), String> {
     let port = port();
     let listen =
@@ -182,7 +184,7 @@ pub(crate) fn tls(lab: &Lab, server: &Path, client: &Path, arguments: &str) -> R
     }
 }
 
-/// The folder in which `scripts/evp-test` has built OpenSSL of a series.
+/// Returns the folder in which `scripts/evp-test` has built a release of OpenSSL.
 pub(crate) fn openssl(series: &str) -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/evp-test");
     let built = Command::new(script).arg(series).output().unwrap();
@@ -190,7 +192,7 @@ pub(crate) fn openssl(series: &str) -> PathBuf {
     PathBuf::from(std::str::from_utf8(&built.stdout).unwrap().trim())
 }
 
-/// What links a program with the libcrypto in such a folder: as a library, or in the program.
+/// Returns the arguments that link a program with the libcrypto in such a folder: shared or static.
 pub(crate) fn libcrypto(folder: &Path, shared: bool) -> Vec<OsString> {
     let folder = folder.to_str().unwrap();
     let headers = format!("-I{folder}/include");
@@ -201,12 +203,12 @@ pub(crate) fn libcrypto(folder: &Path, shared: bool) -> Vec<OsString> {
     }
 }
 
-/// A program that is ended at the end.
+/// A program that is stopped when dropped.
 pub(crate) struct Server(pub(crate) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Asked to, it takes its workers along.
+        // SIGTERM lets it stop its workers.
         let _ = Command::new("kill").arg(self.0.id().to_string()).status();
         let begun = Instant::now();
         while self.0.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < Duration::from_secs(5) {
@@ -217,21 +219,16 @@ impl Drop for Server {
     }
 }
 
-/// A port of the loopback that was free a moment ago.
+/// Returns a port of the loopback that was free a moment ago.
 pub(crate) fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Waits until somebody listens.
 pub(crate) fn wait_for(port: u16) {
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "nobody listens on {port}");
-        sleep(Duration::from_millis(20));
-    }
+    wait_until(&format!("a server listens on {port}"), || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
-/// Bytes that look like nothing.
+/// Returns pseudorandom bytes.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let step = |_| {
@@ -243,17 +240,17 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(step).collect()
 }
 
-/// Requests and bytes by OpenSSL's names of algorithms, forward and back: those of the host, then those of devices.
+/// Requests and bytes by OpenSSL's algorithm names. For each direction: requests and bytes of the host, then those of devices.
 #[derive(Debug, Default)]
-pub(crate) struct Counted(HashMap<String, [u64; 8]>);
+pub(crate) struct Counters(HashMap<String, [u64; 8]>);
 
-impl Counted {
+impl Counters {
     pub(crate) fn values(&self) -> impl Iterator<Item = &[u64; 8]> {
         self.0.values()
     }
 }
 
-impl Index<&str> for Counted {
+impl Index<&str> for Counters {
     type Output = [u64; 8];
 
     fn index(&self, name: &str) -> &[u64; 8] {
@@ -261,42 +258,41 @@ impl Index<&str> for Counted {
     }
 }
 
-/// What the process counted that was started last, of those that loaded the module.
-pub(crate) fn counted(lab: &Lab) -> Counted {
-    let page = lab.taken().pages.pop().expect("the module was loaded");
-    let mut counted = Counted::default();
+/// Returns the counters of the last process that loaded the module.
+pub(crate) fn counters(lab: &Lab) -> Counters {
+    let page = lab.take_statistics().pages.pop().expect("the module was loaded");
+    let mut counters = Counters::default();
     for row in page.read().unwrap().rows {
-        let back = ["decrypt", "open", "verify"].contains(&&*row.operation);
-        let at = 4 * usize::from(back) + 2 * usize::from(row.device.as_deref() != Some("host"));
-        let numbers = counted.0.entry(openssls(&row.algorithm)).or_default();
+        let is_reverse = ["decrypt", "open", "verify"].contains(&&*row.operation);
+        let at = 4 * usize::from(is_reverse) + 2 * usize::from(row.device.as_deref() != Some("host"));
+        let numbers = counters.0.entry(openssl_name(&row.algorithm)).or_default();
         numbers[at] += row.requests;
         numbers[at + 1] += row.bytes;
     }
-    counted
+    counters
 }
 
-/// What OpenSSL calls one of our algorithms.
-fn openssls(name: &str) -> String {
+fn openssl_name(name: &str) -> String {
     name.to_uppercase()
 }
 
-/// Whether the module has modelled devices; tests that need them and do not have them say so.
+/// Returns true if the module has modelled devices; otherwise the test is skipped with a message.
 pub(crate) fn has_models() -> bool {
-    let there = cfg!(feature = "model");
-    if !there {
+    let is_there = cfg!(feature = "model");
+    if !is_there {
         gantry_lab::skip("modelled devices");
     }
-    there
+    is_there
 }
 
-/// Whether a program is there; tests that need one that is not say so, and are otherwise all right.
+/// Returns true if a program is installed; otherwise the test is skipped with a message.
 pub(crate) fn installed(program: &str) -> bool {
-    let there =
+    let is_there =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status().unwrap();
-    if !there.success() {
+    if !is_there.success() {
         gantry_lab::skip(program);
     }
-    there.success()
+    is_there.success()
 }
 
 pub(crate) fn text(output: &Output) -> String {

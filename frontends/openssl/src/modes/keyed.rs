@@ -1,27 +1,27 @@
-//! A key of a cipher without tags, and requests under it.
+//! The key of a cipher that is no AEAD, and requests under it.
 
 use gantry_core::route::{SizeSet, Worth};
 use gantry_core::{Algorithm, Direction, Operation, Outcome, Request, SessionParams};
 
-use crate::boundary::{Io, Wrapped};
-use crate::framework::{Done, Engine, Side};
-use crate::key::Key;
+use crate::framework::{DeviceResult, Engine, Side};
+use crate::host::Io;
+use crate::modes::key::Key;
+use crate::provider::Wrapped;
 
-/// A direction, a key, and sessions under it.
 #[derive(Clone, Default)]
-pub(crate) struct Keyed {
+pub(crate) struct KeyedCipher {
     pub(crate) encrypt: bool,
-    /// What the direction was when the key came.
+    /// The direction when the key was set.
     key_encrypt: bool,
     key: Key,
     engine: Engine,
 }
 
-impl Keyed {
-    pub(crate) fn initialised(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>) {
-        let another = key.is_some_and(|key| !self.key.is(key));
+impl KeyedCipher {
+    pub(crate) fn init_accepted(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>) {
+        let another = key.is_some_and(|key| !self.key.equals(key));
         if another || encrypt != self.encrypt {
-            // Sessions go one way.
+            // A session has one direction and one key.
             self.engine.new_key();
         }
         self.encrypt = encrypt;
@@ -34,19 +34,17 @@ impl Keyed {
         }
     }
 
-    /// The direction changed without a key. In modes that decrypt with another key schedule than they encrypt, only the host knows
-    /// what comes out.
-    pub(crate) fn is_turned(&self) -> bool {
+    /// Returns true if the direction changed after the key was set. In modes that decrypt with a key schedule of their own, only
+    /// the host knows the result.
+    pub(crate) fn direction_changed(&self) -> bool {
         self.encrypt != self.key_encrypt
     }
 
-    /// Whether this is the key.
     #[inline(always)]
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
-        self.key.is(key)
+        self.key.equals(key)
     }
 
-    /// There is no key that is known here.
     pub(crate) fn forget(&mut self) {
         self.key.set(&[]);
         self.engine.new_key();
@@ -57,46 +55,47 @@ impl Keyed {
     }
 
     fn worth<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Worth> {
-        Some(wrapped.opened()?.worth(wrapped.algorithm()?, self.operation()))
+        Some(wrapped.framework_if_open()?.worth(wrapped.algorithm()?, self.operation()))
     }
 
-    /// Calls with other numbers of bytes can go straight to the host.
-    pub(crate) fn elsewhere(&self, wrapped: &Wrapped) -> SizeSet {
-        self.worth(wrapped).map_or(wrapped.asked(), Worth::sizes)
+    /// Returns the call sizes that must be examined here; calls of other sizes can go straight to the host.
+    pub(crate) fn device_sizes(&self, wrapped: &Wrapped) -> SizeSet {
+        self.worth(wrapped).map_or(wrapped.initial_sizes(), Worth::sizes)
     }
 
-    /// Runs one request on a device if it is better there.
-    pub(crate) fn device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> Done {
+    /// Runs one request on a device, if it is faster there.
+    pub(crate) fn run_on_device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> DeviceResult {
         let (bytes, operation, in_place) = (io.len(), self.operation(), io.in_place());
         if let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) {
             let params = one_way(algorithm, &self.key, self.encrypt);
             if self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
-                && let (Some(session), Some(data)) = (self.engine.session_now(), io.buffers())
+                && let (Some(session), Some(data)) = (self.engine.session_for_use(), io.buffers())
             {
                 let result = match operation {
                     Operation::Encrypt => session.encrypt(iv, data),
                     _ => session.decrypt(iv, data),
                 };
-                let done = result.map_or_else(|error| self.engine.failed(&error, in_place), |()| Done::Good);
-                if done != Done::Host {
+                let done = result.map_or_else(|error| self.engine.failed(&error, in_place), |()| DeviceResult::Done);
+                if done != DeviceResult::Host {
                     wrapped.count(operation, Side::Device, bytes);
                     return done;
                 }
             }
         }
         wrapped.count(operation, Side::Host, bytes);
-        Done::Host
+        DeviceResult::Host
     }
 
-    /// Runs requests on devices if that is better for so many, and says whether it did.
+    /// Runs a batch on a device, if that is faster for its size. Returns true if it did. The caller runs
+    /// requests again that are not done.
     pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
         let operation = self.operation();
         let bytes: usize = requests.iter().map(Request::bytes).sum();
         let params = one_way(algorithm, &self.key, self.encrypt);
         let size = (bytes, requests.len());
-        let Some(session) = self.engine.several(framework, operation, size, params) else { return false };
-        // What has no outcome afterwards is looked at one by one.
+        let Some(session) = self.engine.session_for_batch(framework, operation, size, params) else { return false };
+        // Requests without an outcome are examined one by one afterwards.
         let _ = session.process(requests);
         let done = requests.iter().filter(|request| request.outcome() == Some(Outcome::Done));
         done.for_each(|request| wrapped.count(operation, Side::Device, request.bytes()));
@@ -104,8 +103,8 @@ impl Keyed {
     }
 }
 
-/// What a session of one direction is made from: a device may keep less for it.
+/// Returns the parameters of a session with one direction, for which a device may keep less state.
 fn one_way(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> SessionParams {
     let direction = if encrypt { Direction::Encrypt } else { Direction::Decrypt };
-    move || SessionParams::new(algorithm, &key.bytes()).direction(direction)
+    move || SessionParams::new(algorithm, &key.bytes()).with_direction(direction)
 }

@@ -1,4 +1,4 @@
-//! Tables of functions, and what the host's core offers: the section of the configuration, the error stack, the other providers.
+//! Function tables, and the services of the host's core: configuration section, error stack, other providers.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -6,9 +6,9 @@ use std::ptr;
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch, Param};
 
-/// The upcalls, and the handle by which the core knows us.
+/// The core's upcalls, and our handle.
 #[derive(Clone, Copy)]
-pub(super) struct Core {
+pub(crate) struct Core {
     handle: *const CoreHandle,
     get_params: CoreGetParams,
     new_error: Option<CoreNewError>,
@@ -23,22 +23,20 @@ pub(super) struct Core {
     get0_dispatch: ProviderGet0Dispatch,
 }
 
-/// A dispatch table of the host.
 #[derive(Clone, Copy)]
-pub(super) struct Table(*const Dispatch);
+pub(crate) struct Table(*const Dispatch);
 
 impl Table {
     /// # Safety
     ///
-    /// The host: null, or a table with its end, that stays.
-    pub(super) unsafe fn new(table: *const Dispatch) -> Self {
+    /// The host: null, or a terminated table that stays valid.
+    pub(crate) unsafe fn new(table: *const Dispatch) -> Self {
         Self(table)
     }
 
-    /// The function behind an id.
-    pub(super) fn entry(self, id: c_int) -> Option<abi::Function> {
+    pub(crate) fn entry(self, id: c_int) -> Option<abi::Function> {
         let mut at = self.0;
-        // SAFETY: as `new` demands.
+        // SAFETY: as `new` requires.
         unsafe {
             while !at.is_null() && (*at).id != 0 {
                 if (*at).id == id {
@@ -51,7 +49,7 @@ impl Table {
     }
 }
 
-/// The function behind an id, as the type that the id stands for.
+/// The function behind an id, with the type that the id stands for.
 macro_rules! entry {
     ($table:expr, $id:ident, $kind:ty) => {
         $table.entry($crate::abi::$id).map(|function| {
@@ -60,11 +58,11 @@ macro_rules! entry {
         })
     };
 }
-pub(super) use entry;
+pub(crate) use entry;
 
 impl Core {
-    /// `None` when the host lacks something without which nothing can be wrapped.
-    pub(super) fn new(handle: *const CoreHandle, table: Table) -> Option<Self> {
+    /// Returns `None` if the host lacks a required function.
+    pub(crate) fn new(handle: *const CoreHandle, table: Table) -> Option<Self> {
         Some(Self {
             handle,
             get_params: entry!(table, OSSL_FUNC_CORE_GET_PARAMS, CoreGetParams)?,
@@ -81,15 +79,15 @@ impl Core {
         })
     }
 
-    /// A value of our section in the configuration file, or one of the core's own.
-    pub(super) fn value(&self, key: &str) -> Option<String> {
+    /// Returns a value of our section in the configuration file, or one of the core's own parameters.
+    pub(crate) fn value(&self, key: &str) -> Option<String> {
         let key = CString::new(key).ok()?;
         let mut text: *const std::ffi::c_char = ptr::null();
         let data: *mut c_void = (&raw mut text).cast();
         let data_type = abi::OSSL_PARAM_UTF8_PTR as u32;
         let mut params =
             [Param { key: key.as_ptr(), data_type, data, data_size: 0, return_size: 0 }, super::params::end()];
-        // SAFETY: our handle, and a table with its end; the answer is a pointer to a string that lives as long as we do.
+        // SAFETY: our handle, and a terminated table; the answer points to a string that lives as long as the provider.
         unsafe {
             if (self.get_params)(self.handle, params.as_mut_ptr()) != 1 || text.is_null() {
                 return None;
@@ -98,22 +96,22 @@ impl Core {
         }
     }
 
-    /// The host's release.
-    pub(super) fn version(&self) -> (u32, u32) {
+    /// Returns the host's release, major and minor.
+    pub(crate) fn version(&self) -> (u32, u32) {
         let text = self.value("openssl-version").unwrap_or_default();
         let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
         (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
     }
 
-    /// Puts an error on the stack: one of the reasons that all libraries have, and a sentence. With reasons of its own, the module would end
-    /// programs: where a program has one libcrypto and a module of OpenSSL's another, that one forgets them after it was torn down itself.
-    pub(super) fn raise(&self, reason: c_int, sentence: &str) {
+    /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash programs with
+    /// two libcryptos, one of them inside a module of OpenSSL's: that one forgets its reasons only after its own teardown.
+    pub(crate) fn raise(&self, reason: c_int, sentence: &str) {
         let (Some(new), Some(vset)) = (self.new_error, self.vset_error) else { return };
-        // The sentence is a format without anything to fill in, so the arguments are never looked at.
+        // The format has no conversions, so the arguments are never read.
         let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) else { return };
         let mut no_arguments = [0_u64; 4];
-        // SAFETY: our handle and strings. A `va_list` is passed as a pointer, or is one, on all platforms that Rust and
-        // OpenSSL share, and none is larger than four words.
+        // SAFETY: our handle and strings. A `va_list` is a pointer, or is passed as one, on all platforms that Rust and
+        // OpenSSL share, and is at most four words long.
         unsafe {
             new(self.handle);
             if let Some(debug) = self.set_error_debug {
@@ -123,8 +121,8 @@ impl Core {
         }
     }
 
-    /// Runs what no program asked for: the errors that it leaves on the stack are taken off.
-    pub(super) fn quietly<T>(&self, body: impl FnOnce() -> T) -> T {
+    /// Runs `body`, which no program asked for, and removes its errors from the stack.
+    pub(crate) fn without_errors<T>(&self, body: impl FnOnce() -> T) -> T {
         let Some((mark, pop)) = self.set_error_mark.zip(self.pop_error_to_mark) else { return body() };
         // SAFETY: our handle.
         unsafe { mark(self.handle) };
@@ -134,36 +132,36 @@ impl Core {
         result
     }
 
-    /// Asks to be told of every provider that is and will be activated.
+    /// Registers callbacks for every provider that is or will be activated.
     ///
     /// # Safety
     ///
-    /// `data` lives until [`unwatch`](Self::unwatch) returns, and the functions are sound with it in any thread.
-    pub(super) unsafe fn watch(
+    /// `data` lives until [`unwatch`](Self::unwatch) returns, and the functions are sound with it on any thread.
+    pub(crate) unsafe fn watch(
         &self,
         create: ChildCallback,
         remove: ChildCallback,
         props: PropsCallback,
         data: *mut c_void,
     ) -> bool {
-        // OpenSSL answers with the number of providers that are told, not with 1.
-        // SAFETY: our handle, functions of the types that are asked for, and as the caller promises.
+        // OpenSSL returns the number of providers that it reported, not 1.
+        // SAFETY: our handle, functions of the required types, and as the caller promises.
         unsafe { (self.register_child_cb)(self.handle, create, remove, props, data) > 0 }
     }
 
-    /// No callback comes after this, and none is under way: the core calls them under the lock that it takes here.
-    pub(super) fn unwatch(&self) {
+    /// Unregisters the callbacks. None is running or follows: the core calls them under the lock that it takes here.
+    pub(crate) fn unwatch(&self) {
         // SAFETY: our handle.
         unsafe { (self.deregister_child_cb)(self.handle) };
     }
 
-    /// The default provider's context and dispatch table, if `provider` is the default one. Every release of the core reads these
-    /// from the provider, and takes no lock.
+    /// Returns the default provider's context and dispatch table, if `provider` is the default one. Every release of the core
+    /// reads these from the provider without a lock.
     ///
     /// # Safety
     ///
-    /// A provider that is activated, and stays so for this call.
-    pub(super) unsafe fn default_provider(
+    /// The provider is activated and stays so during this call.
+    pub(crate) unsafe fn default_provider(
         &self,
         provider: *const CoreHandle,
     ) -> Option<(*mut c_void, *const Dispatch)> {
@@ -176,55 +174,30 @@ impl Core {
     }
 }
 
-/// Our table for an algorithm: of `ours` what the host has, too, and as they are the host's own that are `passed`, which are told
-/// neither context nor provider. What the host has and we do not know is left out: it would be given contexts of ours.
-pub(super) fn complete(theirs: Table, ours: &[Dispatch], passed: &[c_int]) -> Vec<Dispatch> {
-    let mut table: Vec<Dispatch> = ours.iter().copied().filter(|entry| theirs.entry(entry.id).is_some()).collect();
-    let passed = passed.iter().map(|id| Dispatch { id: *id, function: theirs.entry(*id) });
-    table.extend(passed.filter(|entry| entry.function.is_some()));
-    table.push(Dispatch { id: 0, function: None });
-    table
-}
-
-/// Makes a table of functions out of pairs of id and function.
-macro_rules! dispatch {
-    ($($id:ident => $function:expr, $kind:ty;)*) => {
-        [$($crate::abi::Dispatch {
-            id: $crate::abi::$id,
-            function: Some({
-                let function: $kind = $function;
-                // SAFETY: all functions are stored as one type, and called as the type that their id stands for.
-                unsafe { std::mem::transmute::<$kind, $crate::abi::Function>(function) }
-            }),
-        }),*]
-    };
-}
-pub(super) use dispatch;
-
-/// The row of the host that has `name` among its names.
+/// Returns the host's row that has `name` among its names.
 ///
 /// # Safety
 ///
-/// Null, or a table with its end.
-pub(super) unsafe fn find(mut theirs: *const AlgorithmRow, name: &str) -> Option<AlgorithmRow> {
+/// Null, or a terminated table.
+pub(crate) unsafe fn find(mut row: *const AlgorithmRow, name: &str) -> Option<AlgorithmRow> {
     // SAFETY: as the caller promises; names are strings.
     unsafe {
-        while !theirs.is_null() && !(*theirs).names.is_null() {
-            if has_name((*theirs).names, name.as_bytes()) {
-                return Some(*theirs);
+        while !row.is_null() && !(*row).names.is_null() {
+            if has_name((*row).names, name.as_bytes()) {
+                return Some(*row);
             }
-            theirs = theirs.add(1);
+            row = row.add(1);
         }
     }
     None
 }
 
-/// Whether `name` is among names with colons between.
+/// Returns true if `name` is among the names, which are separated by colons.
 ///
 /// # Safety
 ///
 /// A string.
-pub(super) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
+pub(crate) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
     // SAFETY: as the caller promises.
     let names = unsafe { CStr::from_ptr(names) }.to_bytes();
     names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name))

@@ -1,11 +1,32 @@
-//! The host's functions, by kind of algorithm: tables, which call nothing.
+//! The host's functions, by kind of algorithm.
 
 use std::ffi::{c_int, c_void};
 
 use super::core::{Table, entry};
+use crate::abi;
 use crate::abi::fns::*;
 
-/// The host's functions of one algorithm.
+/// The operations whose algorithms we serve; key management has no requests.
+pub(crate) const KINDS: [c_int; 5] =
+    [abi::OSSL_OP_CIPHER, abi::OSSL_OP_KEYMGMT, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KDF];
+
+/// The host's functions for one kind of algorithm.
+pub(crate) trait Family: Sized + 'static {
+    /// The index of the kind in [`KINDS`].
+    const KIND: usize;
+
+    fn select(functions: &Functions) -> Option<&Self>;
+
+    fn gettable_params(&self) -> Option<Gettable> {
+        None
+    }
+}
+
+/// A family whose algorithms are used through contexts.
+pub(crate) trait ContextFns: Family {
+    fn common(&self) -> &Common;
+}
+
 pub(crate) enum Functions {
     Cipher(CipherFns),
     Kdf(KdfFns),
@@ -14,7 +35,20 @@ pub(crate) enum Functions {
     Signature(SignatureFns),
 }
 
-/// A table of functions that the host may lack, each under its id; and those of contexts, which all kinds have under ids of their own.
+impl Functions {
+    /// Reads the functions of an algorithm of one of [`KINDS`].
+    pub(crate) fn new(operation: c_int, table: Table) -> Self {
+        match operation {
+            abi::OSSL_OP_CIPHER => Self::Cipher(CipherFns::new(table)),
+            abi::OSSL_OP_KDF => Self::Kdf(KdfFns::new(table)),
+            abi::OSSL_OP_KEYMGMT => Self::Keys(KeyFns::new(table)),
+            abi::OSSL_OP_KEYEXCH => Self::Exchange(ExchangeFns::new(table)),
+            _ => Self::Signature(SignatureFns::new(table)),
+        }
+    }
+}
+
+/// Defines a table of optional host functions, each with its id, and the context functions, which every kind has under its own ids.
 macro_rules! functions {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$about:meta])* $field:ident: $id:ident, $kind:ty;)*
@@ -22,12 +56,12 @@ macro_rules! functions {
     }) => {
         $(#[$doc])*
         pub(crate) struct $name {
-            $($(#[$about])* pub(super) $field: Option<$kind>,)*
-            $(pub(super) common: common!(type $dup),)?
+            $($(#[$about])* pub(crate) $field: Option<$kind>,)*
+            $(pub(crate) common: common!(type $dup),)?
         }
 
         impl $name {
-            pub(super) fn new(table: Table) -> Self {
+            pub(crate) fn new(table: Table) -> Self {
                 Self {
                     $($field: entry!(table, $id, $kind),)*
                     $(common: common!(table, $dup, $free, $get, $set, $gettable, $settable),)?
@@ -53,31 +87,30 @@ macro_rules! common {
     };
 }
 
-/// The host's functions that contexts of all kinds have.
+/// The host's context functions, common to all kinds.
 pub(crate) struct Common {
-    pub(super) dupctx: Option<NewCtx>,
-    pub(super) freectx: Option<FreeCtx>,
-    pub(super) get_ctx_params: Option<GetParams>,
-    pub(super) set_ctx_params: Option<SetParams>,
-    pub(super) gettable_ctx_params: Option<GettableCtx>,
-    pub(super) settable_ctx_params: Option<GettableCtx>,
+    pub(crate) dupctx: Option<NewCtx>,
+    pub(crate) freectx: Option<FreeCtx>,
+    pub(crate) get_ctx_params: Option<GetParams>,
+    pub(crate) set_ctx_params: Option<SetParams>,
+    pub(crate) gettable_ctx_params: Option<GettableCtx>,
+    pub(crate) settable_ctx_params: Option<GettableCtx>,
 }
 
-/// Of ciphers.
 pub(crate) struct CipherFns {
-    pub(super) newctx: Option<NewCtx>,
+    pub(crate) newctx: Option<NewCtx>,
     encrypt_init: Option<CipherInit>,
     decrypt_init: Option<CipherInit>,
-    /// Every cipher has it; called so often that there is no other way.
-    pub(super) update: CipherUpdate,
-    pub(super) cipher: Option<CipherUpdate>,
-    pub(super) finish: Option<Final>,
-    pub(super) gettable_params: Option<Gettable>,
-    pub(super) common: Common,
+    /// Not optional: every cipher has it, and it is called too often to check.
+    pub(crate) update: CipherUpdate,
+    pub(crate) cipher: Option<CipherUpdate>,
+    pub(crate) finish: Option<Final>,
+    pub(crate) gettable_params: Option<Gettable>,
+    pub(crate) common: Common,
 }
 
 impl CipherFns {
-    pub(super) fn new(table: Table) -> Self {
+    pub(crate) fn new(table: Table) -> Self {
         Self {
             newctx: entry!(table, OSSL_FUNC_CIPHER_NEWCTX, NewCtx),
             encrypt_init: entry!(table, OSSL_FUNC_CIPHER_ENCRYPT_INIT, CipherInit),
@@ -98,18 +131,23 @@ impl CipherFns {
         }
     }
 
-    pub(super) fn init(&self, encrypt: bool) -> Option<CipherInit> {
+    /// Makes a context of the host, with its provider context.
+    pub(crate) fn begin(&self, provider_ctx: *mut c_void) -> Option<*mut c_void> {
+        // SAFETY: the host, with its own context.
+        self.newctx.map(|newctx| unsafe { newctx(provider_ctx) })
+    }
+
+    pub(crate) fn init(&self, encrypt: bool) -> Option<CipherInit> {
         if encrypt { self.encrypt_init } else { self.decrypt_init }
     }
 }
 
-/// Of a host whose cipher takes no data.
+/// Stands in for the `update` of a host that has none.
 unsafe extern "C" fn no_update(_: *mut c_void, _: *mut u8, _: *mut usize, _: usize, _: *const u8, _: usize) -> c_int {
     0
 }
 
 functions! {
-/// Of key derivations.
 KdfFns {
     newctx: OSSL_FUNC_KDF_NEWCTX, NewCtx;
     reset: OSSL_FUNC_KDF_RESET, FreeCtx;
@@ -120,7 +158,6 @@ KdfFns {
 }}
 
 functions! {
-/// Of key exchange.
 ExchangeFns {
     newctx: OSSL_FUNC_KEYEXCH_NEWCTX, NewCtx;
     init: OSSL_FUNC_KEYEXCH_INIT, KeyedInit;
@@ -131,7 +168,6 @@ ExchangeFns {
 }}
 
 functions! {
-/// Of a type of keys.
 KeyFns {
     new: OSSL_FUNC_KEYMGMT_NEW, NewCtx;
     free: OSSL_FUNC_KEYMGMT_FREE, FreeCtx;
@@ -156,16 +192,15 @@ KeyFns {
 }}
 
 functions! {
-/// Of signatures.
 SignatureFns {
     newctx: OSSL_FUNC_SIGNATURE_NEWCTX, SignatureNewCtx;
-    /// Begins a signature of a digest.
+    /// Starts signing a digest.
     sign_init: OSSL_FUNC_SIGNATURE_SIGN_INIT, KeyedInit;
     verify_init: OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit;
-    /// The same of a message in one piece, in newer releases.
+    /// Starts signing a whole message (newer releases).
     sign_message_init: OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT, KeyedInit;
     verify_message_init: OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit;
-    /// The same of a message.
+    /// Starts signing a message.
     digest_sign_init: OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit;
     digest_verify_init: OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit;
     digest_sign: OSSL_FUNC_SIGNATURE_DIGEST_SIGN, SignatureSign;
@@ -175,3 +210,110 @@ SignatureFns {
     @context OSSL_FUNC_SIGNATURE_DUPCTX, OSSL_FUNC_SIGNATURE_FREECTX, OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS, OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS,
         OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS;
 }}
+
+impl SignatureFns {
+    /// Returns the host's function that starts signing or verifying.
+    pub(crate) fn init<const SIGN: bool>(&self) -> Option<KeyedInit> {
+        if SIGN { self.sign_init } else { self.verify_init }
+    }
+
+    pub(crate) fn message_init<const SIGN: bool>(&self) -> Option<KeyedInit> {
+        if SIGN { self.sign_message_init } else { self.verify_message_init }
+    }
+
+    pub(crate) fn digest_init<const SIGN: bool>(&self) -> Option<SignatureDigestInit> {
+        if SIGN { self.digest_sign_init } else { self.digest_verify_init }
+    }
+}
+
+impl Family for CipherFns {
+    const KIND: usize = 0;
+
+    fn select(functions: &Functions) -> Option<&Self> {
+        if let Functions::Cipher(functions) = functions { Some(functions) } else { None }
+    }
+
+    fn gettable_params(&self) -> Option<Gettable> {
+        self.gettable_params
+    }
+}
+
+impl ContextFns for CipherFns {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl Family for KeyFns {
+    const KIND: usize = 1;
+
+    fn select(functions: &Functions) -> Option<&Self> {
+        if let Functions::Keys(functions) = functions { Some(functions) } else { None }
+    }
+
+    fn gettable_params(&self) -> Option<Gettable> {
+        self.gettable_params
+    }
+}
+
+impl ExchangeFns {
+    /// Makes a context of the host, with its provider context.
+    pub(crate) fn begin(&self, provider_ctx: *mut c_void) -> Option<*mut c_void> {
+        // SAFETY: the host, with its own context.
+        self.newctx.map(|newctx| unsafe { newctx(provider_ctx) })
+    }
+}
+
+impl Family for ExchangeFns {
+    const KIND: usize = 2;
+
+    fn select(functions: &Functions) -> Option<&Self> {
+        if let Functions::Exchange(functions) = functions { Some(functions) } else { None }
+    }
+}
+
+impl ContextFns for ExchangeFns {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl Family for SignatureFns {
+    const KIND: usize = 3;
+
+    fn select(functions: &Functions) -> Option<&Self> {
+        if let Functions::Signature(functions) = functions { Some(functions) } else { None }
+    }
+}
+
+impl ContextFns for SignatureFns {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl KdfFns {
+    /// Makes a context of the host, with its provider context.
+    pub(crate) fn begin(&self, provider_ctx: *mut c_void) -> Option<*mut c_void> {
+        // SAFETY: the host, with its own context.
+        self.newctx.map(|newctx| unsafe { newctx(provider_ctx) })
+    }
+}
+
+impl Family for KdfFns {
+    const KIND: usize = 4;
+
+    fn select(functions: &Functions) -> Option<&Self> {
+        if let Functions::Kdf(functions) = functions { Some(functions) } else { None }
+    }
+
+    fn gettable_params(&self) -> Option<Gettable> {
+        self.gettable_params
+    }
+}
+
+impl ContextFns for KdfFns {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+}

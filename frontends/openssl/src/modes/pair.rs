@@ -1,4 +1,4 @@
-//! What is known here of a key pair, which is the host's: the raw keys, and what it takes to use them on another device.
+//! The state of a key pair, which belongs to the host: its raw keys, and engines that use them on another device.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
@@ -8,20 +8,20 @@ use gantry_core::route::SizeSet;
 use gantry_core::{Algorithm, Direction, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::boundary::Wrapped;
 use crate::framework::{Engine, Side};
+use crate::provider::Wrapped;
 
-/// Bytes of a private key, of a secret, and of either half of a signature.
+/// Bytes of a private key, of a shared secret, and of each half of a signature.
 pub(crate) const SIZE: usize = 32;
 
-/// Keys as the host gives them out; what it does not give, or in another form, is not there.
+/// Raw keys, as exported by the host; keys that it does not export, or in another form, are absent.
 #[derive(Default)]
-pub(crate) struct Raw {
+pub(crate) struct RawKeys {
     private: Option<Zeroizing<Box<[u8]>>>,
     public: Option<Box<[u8]>>,
 }
 
-impl Raw {
+impl RawKeys {
     pub(crate) fn new(private: Option<&[u8]>, public: Option<&[u8]>) -> Self {
         Self { private: private.map(|key| Zeroizing::new(key.into())), public: public.map(Into::into) }
     }
@@ -35,85 +35,87 @@ impl Raw {
     }
 }
 
-/// Of one algorithm and one operation.
 type Engines = Vec<(Algorithm, Operation, Engine)>;
 
 #[derive(Default)]
 pub(crate) struct Pair {
-    raw: OnceLock<Raw>,
-    /// The host's key became another one after the raw keys were read: everything is the host's.
+    raw: OnceLock<RawKeys>,
+    /// The host's key changed after the raw keys were read: the host serves everything from then on.
     changed: AtomicBool,
-    /// Of what has been done with it.
+    /// The engines of the operations used so far.
     engines: Mutex<Engines>,
 }
 
 impl Pair {
-    /// The raw keys, read at the first call; `None` when they are no longer those of the host's key.
-    pub(crate) fn raw(&self, read: impl FnOnce() -> Raw) -> Option<&Raw> {
+    /// Returns the raw keys, read at the first call; `None` if the host's key has changed since.
+    pub(crate) fn raw(&self, read: impl FnOnce() -> RawKeys) -> Option<&RawKeys> {
         let raw = self.raw.get_or_init(read);
         (!self.changed.load(Relaxed)).then_some(raw)
     }
 
-    /// The host's key has become another one.
-    pub(crate) fn change(&self) {
+    pub(crate) fn mark_changed(&self) {
         self.changed.store(self.raw.get().is_some(), Relaxed);
     }
 
-    /// Whether a request may go to another device, as far as that is known without the keys, which take longer to read than some
-    /// devices gain.
-    pub(crate) fn may_go(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
-        let Some(framework) = wrapped.leads().then(|| wrapped.framework()).flatten() else { return false };
-        let may = framework.beside.may_save(algorithm, operation, SizeSet::SMALLEST);
-        if !may {
+    /// Returns true if a request may go to another device, judged without the keys: reading them takes longer than some devices
+    /// save.
+    pub(crate) fn may_leave_host(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
+        let Some(framework) = wrapped.may_leave_host().then(|| wrapped.framework()).flatten() else { return false };
+        let may_save = framework.caller_device.may_save(algorithm, operation, SizeSet::SMALLEST);
+        if !may_save {
             framework.worth(algorithm, operation).new_key();
         }
-        may
+        may_save
     }
 
-    /// Runs a request on another device, if that is faster and the keys are known: `None` leaves it to the host.
+    /// Runs a request on another device, if that is faster and the keys are known. `None` leaves it to the host.
     pub(crate) fn run<'r>(
         &self,
         wrapped: &Wrapped,
         algorithm: Algorithm,
-        raw: impl FnOnce() -> Option<&'r Raw>,
+        raw: impl FnOnce() -> Option<&'r RawKeys>,
         mut operands: Operands<'_>,
     ) -> Option<Outcome> {
         let (operation, length) = (operands.operation(), operands.bytes());
-        let raw = Some(()).filter(|()| Self::may_go(wrapped, algorithm, operation)).and_then(|()| raw());
-        let outcome = raw.and_then(|raw| self.run_elsewhere(wrapped, algorithm, raw, &mut operands));
+        let raw = Some(()).filter(|()| Self::may_leave_host(wrapped, algorithm, operation)).and_then(|()| raw());
+        let outcome = raw.and_then(|raw| self.run_on_device(wrapped, algorithm, raw, &mut operands));
         let side = if outcome.is_some() { Side::Device } else { Side::Host };
         wrapped.count(operation, side, length);
         outcome
     }
 
-    fn run_elsewhere(
+    fn run_on_device(
         &self,
         wrapped: &Wrapped,
         algorithm: Algorithm,
-        raw: &Raw,
+        raw: &RawKeys,
         operands: &mut Operands<'_>,
     ) -> Option<Outcome> {
         let operation = operands.operation();
-        // A public key in another form is the host's.
+        // A public key in another form stays with the host.
         let public = raw.public().filter(|public| algorithm.info().public_key.allows(public.len()));
         let known = if operation == Operation::Verify { public.is_some() } else { raw.private.is_some() };
         let framework = wrapped.framework().filter(|_| known)?;
         let params = || match (operation, &raw.private, public) {
-            (Operation::Verify, _, Some(public)) => SessionParams::new(algorithm, public).direction(Direction::Decrypt),
-            (Operation::Sign, Some(private), _) => SessionParams::new(algorithm, private).direction(Direction::Encrypt),
+            (Operation::Verify, _, Some(public)) => {
+                SessionParams::new(algorithm, public).with_direction(Direction::Decrypt)
+            }
+            (Operation::Sign, Some(private), _) => {
+                SessionParams::new(algorithm, private).with_direction(Direction::Encrypt)
+            }
             (_, Some(private), _) => SessionParams::new(algorithm, private),
-            _ => unreachable!("known"),
+            _ => unreachable!("the key is known"),
         };
-        // What a short message costs is not its length.
+        // The cost of a short message does not depend on its length.
         let bytes = operands.bytes().max(SizeSet::SMALLEST);
         let session = {
-            // Nobody waits: another thread has it, or had it when this process was forked off.
+            // Does not wait: another thread holds the lock, or held it when this process was forked.
             let mut engines = self.engines.try_lock().ok()?;
             let engine = engine(&mut engines, algorithm, operation);
             if engine.side(framework, operation, bytes, params, algorithm) == Side::Host {
                 return None;
             }
-            engine.session_now()?.clone()
+            engine.session_for_use()?.clone()
         };
         let outcome = session.run(operands.reborrow()).ok();
         if outcome.is_none()
@@ -125,7 +127,7 @@ impl Pair {
     }
 }
 
-/// The one of an operation, new if there was none.
+/// Returns the engine of an operation, new if there was none.
 fn engine(engines: &mut Engines, algorithm: Algorithm, operation: Operation) -> &mut Engine {
     let place = engines.iter().position(|(of, to, _)| (*of, *to) == (algorithm, operation)).unwrap_or_else(|| {
         engines.push((algorithm, operation, Engine::default()));

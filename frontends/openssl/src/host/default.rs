@@ -1,7 +1,7 @@
-//! The default provider, found among those that the core tells of.
+//! Finds the default provider among those that the core reports.
 //!
-//! The core tells of providers under locks of its own, where a callback may do next to nothing, and no upcall (provider-base(7)). So the
-//! callbacks keep the list of the providers that are activated, and a call of a program finds out which of them is the default one.
+//! The core reports providers under its own locks, where a callback may do next to nothing and make no upcall (provider-base(7)). So the
+//! callbacks only keep a list of activated providers; a later call of a program finds the default one in it.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -13,25 +13,24 @@ use super::guard;
 use crate::abi::fns::*;
 use crate::abi::{AlgorithmRow, CoreHandle};
 
-/// The default provider, as far as there is one.
-pub(super) struct DefaultProvider {
+/// The default provider, if there is one.
+pub(crate) struct DefaultProvider {
     core: Core,
     active: Mutex<Active>,
-    /// Its context, its `query_operation` and `get_capabilities`; null while there is none, or nobody has looked for it.
+    /// Its context, `query_operation` and `get_capabilities`; null if there is none or it has not been found yet.
     context: AtomicPtr<c_void>,
     query: AtomicPtr<c_void>,
     capabilities: AtomicPtr<c_void>,
 }
 
-/// The providers that are activated.
 struct Active {
     all: Vec<*const CoreHandle>,
-    /// The default one, once it was found; otherwise null.
+    /// The default one once found, otherwise null.
     default: *const CoreHandle,
 }
 
 impl DefaultProvider {
-    pub(super) fn new(core: Core) -> Self {
+    pub(crate) fn new(core: Core) -> Self {
         Self {
             core,
             active: Mutex::new(Active { all: Vec::new(), default: ptr::null() }),
@@ -41,65 +40,68 @@ impl DefaultProvider {
         }
     }
 
-    /// Asks the core to be told of providers.
+    /// Asks the core to report providers.
     ///
     /// # Safety
     ///
-    /// This stays where it is until [`unwatch`](Self::unwatch) has returned.
-    pub(super) unsafe fn watch(&self) -> bool {
-        // SAFETY: as the caller promises; the functions take nothing but a shared reference to it.
+    /// This is not moved until [`unwatch`](Self::unwatch) has returned.
+    pub(crate) unsafe fn watch(&self) -> bool {
+        // SAFETY: as the caller promises; the functions only take a shared reference to it.
         unsafe { self.core.watch(created, removed, properties, ptr::from_ref(self).cast_mut().cast()) }
     }
 
-    /// The core tells of no provider any more.
-    pub(super) fn unwatch(&self) {
+    /// Stops the core from reporting providers.
+    pub(crate) fn unwatch(&self) {
         self.core.unwatch();
     }
 
-    /// Its context; null while there is none.
-    #[inline(always)]
-    pub(super) fn context(&self) -> *mut c_void {
-        self.known_or_found(&self.context)
+    /// Runs `body`, which no program asked for, and removes its errors.
+    pub(crate) fn without_errors<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.core.without_errors(body)
     }
 
-    /// Its table of an operation: one with its end, or null. `None` while there is no such provider.
-    pub(super) fn algorithms(&self, operation: c_int) -> Option<*const AlgorithmRow> {
+    /// Returns its context; null if there is none.
+    #[inline(always)]
+    pub(crate) fn context(&self) -> *mut c_void {
+        self.load_or_find(&self.context)
+    }
+
+    /// Returns its table of an operation, terminated or null. Returns `None` if there is no default provider.
+    pub(crate) fn algorithms(&self, operation: c_int) -> Option<*const AlgorithmRow> {
         let query = self.query()?;
         let mut no_cache = 0;
         // SAFETY: the host: its own context.
         Some(unsafe { query(self.context(), operation, &raw mut no_cache) })
     }
 
-    /// Its `query_operation`.
-    pub(super) fn query(&self) -> Option<QueryOperation> {
-        let query = self.known_or_found(&self.query);
-        // SAFETY: the host: what was stored is its `query_operation`, and null is `None`.
+    pub(crate) fn query(&self) -> Option<QueryOperation> {
+        let query = self.load_or_find(&self.query);
+        // SAFETY: the host: the pointer is its `query_operation`, and null is `None`.
         unsafe { std::mem::transmute::<*mut c_void, Option<QueryOperation>>(query) }
     }
 
-    /// Its `get_capabilities`.
-    pub(super) fn capabilities(&self) -> Option<GetCapabilities> {
-        let capabilities = self.known_or_found(&self.capabilities);
-        // SAFETY: the host: what was stored is its `get_capabilities`, and null is `None`.
+    pub(crate) fn capabilities(&self) -> Option<GetCapabilities> {
+        let capabilities = self.load_or_find(&self.capabilities);
+        // SAFETY: the host: the pointer is its `get_capabilities`, and null is `None`.
         unsafe { std::mem::transmute::<*mut c_void, Option<GetCapabilities>>(capabilities) }
     }
 
     #[inline(always)]
-    fn known_or_found(&self, what: &AtomicPtr<c_void>) -> *mut c_void {
+    fn load_or_find(&self, what: &AtomicPtr<c_void>) -> *mut c_void {
         let known = what.load(Ordering::Acquire);
-        if known.is_null() { self.look(what) } else { known }
+        if known.is_null() { self.find(what) } else { known }
     }
 
-    /// Looks for the default provider, unless it is known; then what is known of it.
+    /// Looks for the default provider, unless it is known, and returns the pointer in `what`.
     #[cold]
-    fn look(&self, what: &AtomicPtr<c_void>) -> *mut c_void {
-        // While this is held, no provider of the list goes away: whoever lets one go has to take it off the list.
+    fn find(&self, what: &AtomicPtr<c_void>) -> *mut c_void {
+        // While the lock is held, no provider in the list goes away, because it must be taken off the list first.
         let mut active = self.active();
         if active.default.is_null() {
-            // SAFETY: activated, as the list says.
-            let ask =
+            // SAFETY: the providers in the list are activated.
+            let default =
                 |provider: &*const CoreHandle| Some((*provider, unsafe { self.core.default_provider(*provider) }?));
-            if let Some((provider, (context, table))) = active.all.iter().find_map(ask) {
+            if let Some((provider, (context, table))) = active.all.iter().find_map(default) {
                 // SAFETY: the host: the table of a provider.
                 let table = unsafe { Table::new(table) };
                 let query = entry!(table, OSSL_FUNC_PROVIDER_QUERY_OPERATION, QueryOperation);
@@ -119,10 +121,10 @@ impl DefaultProvider {
     }
 }
 
-/// A provider was activated.
+/// Called when a provider was activated.
 unsafe extern "C" fn created(provider: *const CoreHandle, this: *mut c_void) -> c_int {
     guard(1, || {
-        // SAFETY: what `watch` gave out, and `unwatch` has not returned.
+        // SAFETY: `this` is the pointer from `watch`, and `unwatch` has not returned.
         let mut active = unsafe { &*this.cast::<DefaultProvider>() }.active();
         if !active.all.contains(&provider) {
             active.all.push(provider);
@@ -131,10 +133,10 @@ unsafe extern "C" fn created(provider: *const CoreHandle, this: *mut c_void) -> 
     })
 }
 
-/// A provider is going away.
+/// Called when a provider is about to go away.
 unsafe extern "C" fn removed(provider: *const CoreHandle, this: *mut c_void) -> c_int {
     guard(1, || {
-        // SAFETY: what `watch` gave out, and `unwatch` has not returned.
+        // SAFETY: `this` is the pointer from `watch`, and `unwatch` has not returned.
         let this = unsafe { &*this.cast::<DefaultProvider>() };
         let mut active = this.active();
         active.all.retain(|other| *other != provider);
@@ -148,7 +150,7 @@ unsafe extern "C" fn removed(provider: *const CoreHandle, this: *mut c_void) -> 
     })
 }
 
-/// The library context has other default properties.
+/// Called when the library context's default properties change; ignored.
 unsafe extern "C" fn properties(_: *const c_char, _: *mut c_void) -> c_int {
     1
 }

@@ -1,20 +1,19 @@
-//! Room on the stack. OpenSSL runs jobs (ASYNC_start_job(3)) on stacks of 32 KiB that lie in the heap with nothing around them, and
-//! other libraries have coroutines. A driver may need more, if only to overwrite what keys have left behind. What begins on such a
-//! stack is the host's.
+//! Stack space. OpenSSL runs jobs (ASYNC_start_job(3)) on stacks of 32 KiB in the heap without guard pages, and other libraries
+//! have coroutines. A driver may need more, if only to overwrite remains of keys. Requests on such a stack go to the host.
 
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::{mem, ptr, thread};
 
-/// Bytes that have to be left: half as much again as drivers use, and less than a thread of musl has (128 KiB).
+/// Bytes that must be left: 1.5 times the drivers' use, and less than the stack of a musl thread (128 KiB).
 const ROOM: usize = 96 << 10;
 
 thread_local! {
-    /// Where on the thread's own stack there is room, from and to; nothing is known while both are 0.
+    /// The addresses on the thread's own stack with enough room below, from and to; both 0 if not determined yet.
     static ROOMY: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// Whether there is enough left of the stack on which this is called.
+/// Returns true if enough of the current stack is left.
 #[inline]
 pub(crate) fn has_room() -> bool {
     let mark = 0_u8;
@@ -25,13 +24,13 @@ pub(crate) fn has_room() -> bool {
 
 #[cold]
 fn is_roomy(here: usize) -> bool {
-    let (begin, end) = threads_own();
+    let (begin, end) = own_stack();
     ROOMY.set((begin, end));
     (begin..end).contains(&here)
 }
 
-/// Goes on with what a device has begun: in another thread, if there is no room here. `None` if that cannot be had.
-pub(crate) fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+/// Continues an operation of a device, in another thread if there is no room here. Returns `None` if there is no thread.
+pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     if has_room() {
         return Some(work());
     }
@@ -39,9 +38,9 @@ pub(crate) fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| thread.spawn_scoped(scope, work).ok()?.join().ok())
 }
 
-/// Where on the thread's own stack there is room; anywhere, if nobody knows where that is.
-fn threads_own() -> (usize, usize) {
-    // SAFETY: attributes that are made and destroyed here, of the thread that calls.
+/// Returns the addresses on the thread's own stack with enough room below; all addresses if the stack is unknown.
+fn own_stack() -> (usize, usize) {
+    // SAFETY: attributes of the calling thread, made and destroyed here.
     unsafe {
         let mut attributes = mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
@@ -54,9 +53,9 @@ fn threads_own() -> (usize, usize) {
     }
 }
 
-/// Overwrites what calls that have ended left behind, some way down.
+/// Overwrites the stack below the caller, where ended calls left data.
 #[inline(never)]
-pub(super) fn wipe() {
+pub(crate) fn wipe() {
     const DEEP: usize = 8 << 10;
     std::hint::black_box(&mut [0_u8; DEEP]);
 }
@@ -65,12 +64,11 @@ pub(super) fn wipe() {
 mod tests {
     use super::*;
 
-    /// On a thread whose stack is too small for it, work is done in another one.
     #[test]
-    fn what_has_no_room_gets_some() {
+    fn work_without_room_runs_in_another_thread() {
         let small = || {
-            assert!(!has_room(), "or this says nothing");
-            with_room(|| (has_room(), thread::current().id())).unwrap()
+            assert!(!has_room(), "the test needs a stack that is too small");
+            with_stack(|| (has_room(), thread::current().id())).unwrap()
         };
         let small = thread::Builder::new().stack_size(ROOM / 2).spawn(small).unwrap();
         let id = small.thread().id();
@@ -79,11 +77,11 @@ mod tests {
     }
 
     #[test]
-    fn with_room_nothing_moves() {
+    fn work_with_room_stays_in_its_thread() {
         let large = || {
             assert!(has_room());
             let here = thread::current().id();
-            with_room(|| thread::current().id() == here).unwrap()
+            with_stack(|| thread::current().id() == here).unwrap()
         };
         assert!(thread::Builder::new().stack_size(1 << 20).spawn(large).unwrap().join().unwrap());
     }

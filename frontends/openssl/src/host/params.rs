@@ -1,4 +1,4 @@
-//! Tables of parameters, which end with a null key.
+//! Tables of parameters, terminated by a null key.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -6,71 +6,70 @@ use std::{ptr, slice};
 
 use crate::abi::{self, Param};
 
-/// Parameters that somebody sets: read only.
+/// Parameters that a caller sets: read only.
 #[derive(Clone, Copy)]
-pub(crate) struct Answers<'c> {
+pub(crate) struct ParamValues<'c> {
     first: *const Param,
     call: PhantomData<&'c Param>,
 }
 
-/// What is told of one key, if anything.
+/// The parameter with one key, if present.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Answer<'c>(Option<&'c Param>);
+pub(crate) struct ParamValue<'c>(Option<&'c Param>);
 
-/// Parameters that somebody asks for.
-pub(crate) struct Questions<'c> {
+/// Parameters that a caller queries.
+pub(crate) struct ParamQuery<'c> {
     first: *mut Param,
     call: PhantomData<&'c mut Param>,
 }
 
-impl<'c> Answers<'c> {
+impl<'c> ParamValues<'c> {
     /// # Safety
     ///
-    /// The call: null, or a table with its end.
-    pub(super) unsafe fn new(first: *const Param) -> Self {
+    /// The call: null, or a terminated table.
+    pub(crate) unsafe fn new(first: *const Param) -> Self {
         Self { first, call: PhantomData }
     }
 
     fn find(self, key: &CStr) -> Option<&'c Param> {
-        // SAFETY: as `new` demands.
+        // SAFETY: as `new` requires.
         unsafe { find(self.first, key) }
     }
 
-    /// Whether `key` is told and nothing else.
+    /// Returns true if `key` is the only parameter.
     #[inline(always)]
     pub(crate) fn is_only(self, key: &CStr) -> bool {
-        // SAFETY: as `new` demands.
+        // SAFETY: as `new` requires.
         unsafe { is_only(self.first, key) }
     }
 
-    /// The bytes of `key`, when nothing else is told.
+    /// Returns the bytes of `key`, if it is the only parameter.
     #[inline(always)]
-    pub(super) fn only_octets(self, key: &CStr) -> Option<&'c [u8]> {
+    pub(crate) fn only_octets(self, key: &CStr) -> Option<&'c [u8]> {
         if self.is_only(key) { self.octets(key) } else { None }
     }
 
-    /// What is told of each of these keys, with one look at everything, and whether there is nothing else.
+    /// Returns the first parameter with each of these keys, in one pass, and whether there are no others.
     #[inline(always)]
-    pub(crate) fn of<const N: usize>(self, keys: [&CStr; N]) -> ([Answer<'c>; N], bool) {
-        let (mut answers, mut is_all) = ([Answer(None); N], true);
+    pub(crate) fn find_all<const N: usize>(self, keys: [&CStr; N]) -> ([ParamValue<'c>; N], bool) {
+        let (mut values, mut is_all) = ([ParamValue(None); N], true);
         let mut at = self.first;
-        // SAFETY: as `new` demands.
+        // SAFETY: as `new` requires.
         unsafe {
             while !at.is_null() && !(*at).key.is_null() {
                 match keys.iter().position(|key| same((*at).key, key)) {
-                    Some(place) => answers[place] = Answer(answers[place].0.or(Some(&*at))),
+                    Some(place) => values[place] = ParamValue(values[place].0.or(Some(&*at))),
                     None => is_all = false,
                 }
                 at = at.add(1);
             }
         }
-        (answers, is_all)
+        (values, is_all)
     }
 
-    /// Whether a key is told more than once.
     pub(crate) fn has_repeated(self) -> bool {
         let mut at = self.first;
-        // SAFETY: as `new` demands.
+        // SAFETY: as `new` requires.
         unsafe {
             while !at.is_null() && !(*at).key.is_null() {
                 if find(at.add(1), CStr::from_ptr((*at).key)).is_some() {
@@ -82,53 +81,53 @@ impl<'c> Answers<'c> {
         false
     }
 
-    /// Bytes, as whose type they are given.
+    /// Returns the bytes of an octet string.
     pub(crate) fn octets(self, key: &CStr) -> Option<&'c [u8]> {
-        Answer(self.find(key)).octets()
+        ParamValue(self.find(key)).octets()
     }
 
-    /// A string.
+    /// Returns the bytes of a string.
     pub(crate) fn text(self, key: &CStr) -> Option<&'c [u8]> {
-        Answer(self.find(key)).text()
+        ParamValue(self.find(key)).text()
     }
 
     pub(crate) fn has(self, key: &CStr) -> bool {
         self.find(key).is_some()
     }
 
-    /// A number of any size, if it fits.
+    /// Returns a number of any size, if it fits.
     pub(crate) fn number(self, key: &CStr) -> Option<usize> {
-        Answer(self.find(key)).number()
+        ParamValue(self.find(key)).number()
     }
 }
 
-impl<'c> Answer<'c> {
-    pub(crate) fn is_there(self) -> bool {
+impl<'c> ParamValue<'c> {
+    pub(crate) fn is_present(self) -> bool {
         self.0.is_some()
     }
 
-    /// Bytes, as whose type they are given.
+    /// Returns the bytes of an octet string.
     pub(crate) fn octets(self) -> Option<&'c [u8]> {
         self.bytes(abi::OSSL_PARAM_OCTET_STRING)
     }
 
-    /// Bytes, or none where nobody looks at the type and the place of none.
+    /// Returns the bytes of an octet string. An empty parameter may have any type and pointer.
     pub(crate) fn octets_or_none(self) -> Option<&'c [u8]> {
         if self.is_empty() { Some(&[]) } else { self.octets() }
     }
 
-    /// Whether there is something of no bytes.
+    /// Returns true if the parameter is present and has no bytes.
     pub(crate) fn is_empty(self) -> bool {
         self.0.is_some_and(|param| param.data_size == 0)
     }
 
-    /// A string, without its end.
+    /// Returns the bytes of a string, without the NUL.
     pub(crate) fn text(self) -> Option<&'c [u8]> {
-        // The zero at its end is not always counted.
+        // The size may or may not include the NUL.
         self.bytes(abi::OSSL_PARAM_UTF8_STRING)?.split(|byte| *byte == 0).next()
     }
 
-    /// A number of any size, if it fits.
+    /// Returns a number of any size, if it fits.
     pub(crate) fn number(self) -> Option<usize> {
         let param = self.0?;
         let kind = param.data_type.cast_signed();
@@ -137,10 +136,10 @@ impl<'c> Answer<'c> {
         }
         if !(kind == abi::OSSL_PARAM_UNSIGNED_INTEGER || kind == abi::OSSL_PARAM_INTEGER) {
             let is_real = kind == abi::OSSL_PARAM_REAL && param.data_size == size_of::<f64>();
-            // SAFETY: the call: the data of a number has the size that is said; it need not be aligned.
+            // SAFETY: the call: the data of a number has the given size; it need not be aligned.
             return if is_real { whole(unsafe { param.data.cast::<f64>().read_unaligned() }) } else { None };
         }
-        // SAFETY: the call: the data of a number has the size that is said; it need not be aligned.
+        // SAFETY: the call: the data of a number has the given size; it need not be aligned.
         unsafe {
             match param.data_size {
                 4 => usize::try_from(param.data.cast::<u32>().read_unaligned()).ok(),
@@ -155,34 +154,33 @@ impl<'c> Answer<'c> {
         let param = self.0?;
         let good = param.data_type == kind.cast_unsigned()
             && !param.data.is_null()
-            // There are keys with which a size of -1 means the usual one.
+            // For some keys a size of -1 means the default size.
             && isize::try_from(param.data_size).is_ok();
-        // SAFETY: the call: the data of a string has the size that is said.
+        // SAFETY: the call: the data of a string has the given size.
         good.then(|| unsafe { slice::from_raw_parts(param.data.cast(), param.data_size) })
     }
 }
 
-impl Questions<'_> {
+impl ParamQuery<'_> {
     /// # Safety
     ///
-    /// The call: null, or a table with its end, whose data can be written.
-    pub(super) unsafe fn new(first: *mut Param) -> Self {
+    /// The call: null, or a terminated table whose data can be written.
+    pub(crate) unsafe fn new(first: *mut Param) -> Self {
         Self { first, call: PhantomData }
     }
 
-    /// The same ones for a shorter time.
-    pub(crate) fn again(&mut self) -> Questions<'_> {
-        Questions { first: self.first, call: PhantomData }
+    pub(crate) fn reborrow(&mut self) -> ParamQuery<'_> {
+        ParamQuery { first: self.first, call: PhantomData }
     }
 
-    pub(super) fn as_mut_ptr(&mut self) -> *mut Param {
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut Param {
         self.first
     }
 
-    /// Answers at once when nothing but `key` is asked for, and a `size_t` is wanted.
+    /// Answers the query if it is for `key` alone, as a `size_t`. Returns false otherwise.
     #[inline(always)]
-    pub(super) fn only_number(&mut self, key: &CStr, value: usize) -> bool {
-        // SAFETY: as `new` demands.
+    pub(crate) fn answer_number(&mut self, key: &CStr, value: usize) -> bool {
+        // SAFETY: as `new` requires.
         unsafe {
             let first = self.first;
             if !is_only(first, key) {
@@ -198,30 +196,64 @@ impl Questions<'_> {
         }
     }
 
-    /// Answers `key`, when nothing else is asked for, with the beginning of `value`, as much as is asked for.
+    /// Answers the query, if it is for `key` alone, with as many bytes of `value` as requested. Returns false otherwise.
     #[inline(always)]
-    pub(super) fn only_octets(&mut self, key: &CStr, value: &[u8]) -> bool {
-        // SAFETY: as `new` demands.
+    pub(crate) fn answer_octets(&mut self, key: &CStr, value: &[u8]) -> bool {
+        // SAFETY: as `new` requires.
         unsafe { is_only(self.first, key) && fill(&mut *self.first, value) }
     }
 
     pub(crate) fn has(&self, key: &CStr) -> bool {
-        // SAFETY: as `new` demands.
+        // SAFETY: as `new` requires.
         unsafe { find(self.first, key) }.is_some()
     }
 
-    /// Whether nothing but `key` is asked for.
+    /// Writes `value`, if `key` is queried, as an integer of the size of a C `int`. Returns false if the query is for another type.
+    pub(crate) fn put_number(&mut self, key: &CStr, value: u16) -> bool {
+        // SAFETY: as `new` requires.
+        let Some(param) = (unsafe { find_mut(self.first, key) }) else { return true };
+        let kind = param.data_type.cast_signed();
+        param.return_size = size_of::<i32>();
+        if param.data.is_null() {
+            return true;
+        }
+        let fits = param.data_size == size_of::<i32>()
+            && (kind == abi::OSSL_PARAM_INTEGER || kind == abi::OSSL_PARAM_UNSIGNED_INTEGER);
+        if fits {
+            // SAFETY: as `new` requires; it need not be aligned.
+            unsafe { param.data.cast::<i32>().write_unaligned(value.into()) };
+        }
+        fits
+    }
+
+    /// Writes `value`, if `key` is queried. Without a buffer, the query is for its length. Returns false if the buffer is too short.
+    pub(crate) fn put_octets(&mut self, key: &CStr, value: &[u8]) -> bool {
+        // SAFETY: as `new` requires.
+        let Some(param) = (unsafe { find_mut(self.first, key) }) else { return true };
+        param.return_size = value.len();
+        if param.data.is_null() {
+            return true;
+        }
+        let fits = param.data_type.cast_signed() == abi::OSSL_PARAM_OCTET_STRING && param.data_size >= value.len();
+        if fits {
+            // SAFETY: as `new` requires: there is room for `data_size` bytes.
+            unsafe { ptr::copy_nonoverlapping(value.as_ptr(), param.data.cast(), value.len()) };
+        }
+        fits
+    }
+
+    /// Returns true if the query is for `key` alone.
     #[inline(always)]
-    pub(super) fn is_only(&self, key: &CStr) -> bool {
-        // SAFETY: as `new` demands.
+    pub(crate) fn is_only(&self, key: &CStr) -> bool {
+        // SAFETY: as `new` requires.
         unsafe { is_only(self.first, key) }
     }
 
-    /// Answers `key` with the beginning of `value`, as much as is asked for, and the others through `others`, one by one.
-    /// Gives 1 when all were answered.
-    pub(crate) fn answer(&mut self, key: &CStr, value: &[u8], mut others: impl FnMut(Questions<'_>) -> i32) -> i32 {
+    /// Answers `key` with as many bytes of `value` as requested, and the others through `others`, one by one.
+    /// Returns 1 if all were answered.
+    pub(crate) fn answer(&mut self, key: &CStr, value: &[u8], mut others: impl FnMut(ParamQuery<'_>) -> i32) -> i32 {
         let mut at = self.first;
-        // SAFETY: as `new` demands: entries up to the end are valid, and their data has room for `data_size`.
+        // SAFETY: as `new` requires: entries before the terminator are valid, and their data has room for `data_size` bytes.
         unsafe {
             while !at.is_null() && !(*at).key.is_null() {
                 if same((*at).key, key) {
@@ -231,7 +263,7 @@ impl Questions<'_> {
                 } else {
                     let alone = Param { key: (*at).key, return_size: (*at).return_size, ..copy(&*at) };
                     let mut pair = [alone, end()];
-                    if others(Questions::new(pair.as_mut_ptr())) != 1 {
+                    if others(ParamQuery::new(pair.as_mut_ptr())) != 1 {
                         return 0;
                     }
                     (*at).return_size = pair[0].return_size;
@@ -242,14 +274,14 @@ impl Questions<'_> {
         1
     }
 
-    /// Puts `value`, which lives in the context, in place of what the host answered for `key`: bytes, or where they are.
+    /// Replaces the host's answer for `key` by `value`, which lives in the context: its bytes, or a pointer to them.
     pub(crate) fn overwrite(&mut self, key: &CStr, value: &[u8]) {
-        // SAFETY: as `new` demands.
+        // SAFETY: as `new` requires.
         let Some(param) = (unsafe { find(self.first, key) }) else { return };
         if param.data.is_null() {
             return;
         }
-        // SAFETY: as `new` demands: there is room for `data_size` bytes, or for a pointer.
+        // SAFETY: as `new` requires: there is room for `data_size` bytes, or for a pointer.
         unsafe {
             match param.data_type.cast_signed() {
                 abi::OSSL_PARAM_OCTET_STRING => {
@@ -262,39 +294,39 @@ impl Questions<'_> {
     }
 }
 
-/// The number that so many bytes are, in the order of this machine, if it fits.
+/// Returns the native-endian integer in `bytes`, if it fits.
 #[cold]
 fn number_in(bytes: &[u8]) -> Option<usize> {
     let add = |number: usize, byte: &u8| Some(number.checked_mul(256)? | usize::from(*byte));
     if cfg!(target_endian = "big") { bytes.iter().try_fold(0, add) } else { bytes.iter().rev().try_fold(0, add) }
 }
 
-/// The same number, if it is whole: the host takes it then, up to 32 bits.
+/// Returns the number, if it is whole and fits into 32 bits; the host accepts such numbers too.
 #[cold]
 fn whole(real: f64) -> Option<usize> {
     let whole = (0.0..=f64::from(u32::MAX)).contains(&real) && real.fract() == 0.0;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was looked at")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "its range is checked above")]
     whole.then_some(real as usize)
 }
 
-/// What `ask` answers for `key`, if it is `N` bytes.
-pub(super) fn octets<const N: usize>(key: &CStr, ask: impl FnOnce(*mut Param) -> i32) -> Option<[u8; N]> {
+/// Returns the answer of `query` for `key`, if it has `N` bytes.
+pub(crate) fn octets<const N: usize>(key: &CStr, query: impl FnOnce(*mut Param) -> i32) -> Option<[u8; N]> {
     let mut value = [0; N];
     let data: *mut c_void = (&raw mut value).cast();
     let data_type = abi::OSSL_PARAM_OCTET_STRING as u32;
     let mut params = [Param { key: key.as_ptr(), data_type, data, data_size: N, return_size: usize::MAX }, end()];
-    // Some answers leave the length as it was.
-    (ask(params.as_mut_ptr()) == 1 && [N, usize::MAX].contains(&params[0].return_size)).then_some(value)
+    // Some answers do not set the length.
+    (query(params.as_mut_ptr()) == 1 && [N, usize::MAX].contains(&params[0].return_size)).then_some(value)
 }
 
-/// The same, by a pointer to them: what OpenSSL 3.5's block ciphers are asked for as a string, they answer, but leave an error.
-pub(super) fn octets_at<const N: usize>(key: &CStr, ask: impl FnOnce(*mut Param) -> i32) -> Option<[u8; N]> {
+/// As [`octets`], but queries a pointer: OpenSSL 3.5's block ciphers answer a query for a string, but leave an error on the stack.
+pub(crate) fn octets_at<const N: usize>(key: &CStr, query: impl FnOnce(*mut Param) -> i32) -> Option<[u8; N]> {
     let mut at: *const [u8; N] = ptr::null();
     let data: *mut c_void = (&raw mut at).cast();
     let data_type = abi::OSSL_PARAM_OCTET_PTR as u32;
     let mut params = [Param { key: key.as_ptr(), data_type, data, data_size: N, return_size: usize::MAX }, end()];
-    let good = ask(params.as_mut_ptr()) == 1 && params[0].return_size == N && !at.is_null();
-    // SAFETY: the host: so many bytes are in its context, and stay there until the next call.
+    let good = query(params.as_mut_ptr()) == 1 && params[0].return_size == N && !at.is_null();
+    // SAFETY: the host: the bytes are in its context, and stay there until the next call.
     good.then(|| unsafe { at.read() })
 }
 
@@ -302,7 +334,7 @@ fn copy(param: &Param) -> Param {
     Param { key: param.key, data_type: param.data_type, data: param.data, data_size: param.data_size, return_size: 0 }
 }
 
-pub(super) const fn end() -> Param {
+pub(crate) const fn end() -> Param {
     Param { key: ptr::null(), data_type: 0, data: ptr::null_mut(), data_size: 0, return_size: 0 }
 }
 
@@ -320,32 +352,42 @@ unsafe fn fill(param: &mut Param, value: &[u8]) -> bool {
     true
 }
 
-/// Whether a key of a table is this one. Tables are short and asked for often: no call is made for it.
+/// Returns true if the table has no parameters.
 ///
 /// # Safety
 ///
-/// A string.
+/// The call: null, or a terminated table.
+pub(crate) unsafe fn is_empty(params: *const Param) -> bool {
+    // SAFETY: as the caller promises.
+    params.is_null() || unsafe { (*params).key.is_null() }
+}
+
+/// Returns true if a table's key equals `key`. Inlined: tables are short and searched often.
+///
+/// # Safety
+///
+/// `found` is a string.
 #[inline(always)]
-pub(super) unsafe fn same(found: *const c_char, key: &CStr) -> bool {
-    // SAFETY: both end with a zero, and nothing is read behind the first difference.
+pub(crate) unsafe fn same(found: *const c_char, key: &CStr) -> bool {
+    // SAFETY: both end with a NUL, and nothing is read after the first difference.
     key.to_bytes_with_nul().iter().enumerate().all(|(at, byte)| unsafe { *found.add(at).cast::<u8>() } == *byte)
 }
 
-/// Whether a table has this key and no other.
+/// Returns true if a table has this key and no other.
 ///
 /// # Safety
 ///
-/// Null, or a table with its end.
+/// Null, or a terminated table.
 #[inline(always)]
 unsafe fn is_only(first: *const Param, key: &CStr) -> bool {
-    // SAFETY: as the caller promises; the second entry is there, because the first one is not the end.
+    // SAFETY: as the caller promises; there is a second entry, because the first one is not the terminator.
     unsafe { !first.is_null() && !(*first).key.is_null() && same((*first).key, key) && (*first.add(1)).key.is_null() }
 }
 
 /// # Safety
 ///
-/// Null, or a table with its end, valid for `'c`, that nobody else uses.
-pub(super) unsafe fn find_mut<'c>(mut at: *mut Param, key: &CStr) -> Option<&'c mut Param> {
+/// Null, or a terminated table, valid for `'c`, without other users.
+pub(crate) unsafe fn find_mut<'c>(mut at: *mut Param, key: &CStr) -> Option<&'c mut Param> {
     // SAFETY: as the caller promises.
     unsafe {
         while !at.is_null() && !(*at).key.is_null() {
@@ -360,7 +402,7 @@ pub(super) unsafe fn find_mut<'c>(mut at: *mut Param, key: &CStr) -> Option<&'c 
 
 /// # Safety
 ///
-/// Null, or a table with its end, valid for `'c`.
+/// Null, or a terminated table, valid for `'c`.
 unsafe fn find<'c>(mut at: *const Param, key: &CStr) -> Option<&'c Param> {
     // SAFETY: as the caller promises.
     unsafe {

@@ -1,4 +1,4 @@
-//! The host's own implementation as a device, beside the others: for routes, and for requests that another device failed.
+//! The host's own implementation as a device: a candidate of routes, and a fallback for requests that another device failed.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,19 +7,18 @@ use gantry_core::driver::{
 };
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
-use crate::boundary::{Agreement, HostAlgorithm, HostContext, HostKey, HostPair, Wrapped};
+use crate::host::{Agreement, HostAlgorithm, HostContext, HostKey, HostPair};
 use crate::table::{Chain, Mode};
 
-/// Its name.
+/// The name of the device and of its driver.
 pub(crate) const NAME: &str = "host";
 
-/// Finds the one device that there is: the algorithms that were wrapped.
+/// Finds the only device of this driver: the wrapped algorithms.
 pub(crate) struct HostDriver(Arc<HostDevice>);
 
 impl HostDriver {
     /// `version` is the host's release.
-    pub(crate) fn new<'w>(wrapped: impl Iterator<Item = &'w Wrapped>, version: (u32, u32)) -> Self {
-        let offers: Vec<(Algorithm, Offer)> = wrapped.filter_map(offer).collect();
+    pub(crate) fn new(offers: Vec<(Algorithm, Offer)>, version: (u32, u32)) -> Self {
         let info = DeviceInfo {
             description: "the libcrypto of this program".to_owned(),
             version: format!("{}.{}", version.0, version.1),
@@ -32,21 +31,9 @@ impl HostDriver {
 
 /// How the host computes an algorithm.
 #[derive(Clone, Copy)]
-enum Offer {
+pub(crate) enum Offer {
     Cipher(Mode, HostAlgorithm),
     Pair(HostPair),
-}
-
-/// What a wrapped algorithm is on this device.
-fn offer(wrapped: &Wrapped) -> Option<(Algorithm, Offer)> {
-    let mode = wrapped.row().mode;
-    let offer = match mode {
-        Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => Offer::Cipher(mode, wrapped.host_algorithm()?),
-        Mode::Signature | Mode::Exchange => Offer::Pair(HostPair::new(wrapped)?),
-        // Of SLH-DSA nobody asks which side is faster.
-        Mode::Kdf(_) | Mode::SlhDsa | Mode::Keys => return None,
-    };
-    Some((wrapped.algorithm()?, offer))
 }
 
 impl Driver for HostDriver {
@@ -71,21 +58,21 @@ impl Device for HostDevice {
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let offer = self.offers.iter().find(|(algorithm, ..)| *algorithm == params.algorithm());
-        let (_, offer) = offer.ok_or(Unsupported::because("the host does not have it"))?;
+        let (_, offer) = offer.ok_or(Unsupported::because("the default provider does not have this algorithm"))?;
         let params = params.clone();
         Ok(match *offer {
             Offer::Cipher(mode, host) => Arc::new(HostSession { mode, host, params, idle: Default::default() }),
             Offer::Pair(host) => {
                 let is_private = params.allows(Operation::Sign) || params.allows(Operation::Derive);
-                let key = host.quietly(|| host.key(params.key(), is_private));
-                let key = key.ok_or(Unsupported::because("no such key"))?;
+                let key = host.without_errors(|| host.key(params.key(), is_private));
+                let key = key.ok_or(Unsupported::because("the default provider refused this key"))?;
                 Arc::new(PairSession { host, key, agreement: Mutex::default() })
             }
         })
     }
 }
 
-/// Contexts that have a key: threads take one for each request.
+/// Idle contexts that have a key. A thread takes one for each request.
 struct Idle<C>(Mutex<Vec<C>>);
 
 impl<C> Default for Idle<C> {
@@ -96,10 +83,10 @@ impl<C> Default for Idle<C> {
 
 impl<C> Idle<C> {
     fn with<T>(&self, make: impl FnOnce() -> Option<C>, run: impl FnOnce(&mut C) -> Option<T>) -> Result<T, Fault> {
-        // Nobody waits for a context: another one is as good.
+        // Does not wait for the lock: a new context is as good.
         let ready = self.0.try_lock().ok().and_then(|mut idle| idle.pop());
-        let mut context = ready.or_else(make).ok_or(Fault::failed("the host has no context"))?;
-        let result = run(&mut context).ok_or(Fault::failed("the host failed"))?;
+        let mut context = ready.or_else(make).ok_or(Fault::failed("the default provider made no context"))?;
+        let result = run(&mut context).ok_or(Fault::failed("the default provider failed"))?;
         if let Ok(mut idle) = self.0.try_lock() {
             idle.push(context);
         }
@@ -107,17 +94,17 @@ impl<C> Idle<C> {
     }
 }
 
-/// A key that signs, or verifies, or makes shared secrets.
+/// A key that signs, verifies or derives shared secrets.
 struct PairSession {
     host: HostPair,
     key: HostKey,
-    /// With the last peer: programs have introduced the two before they ask for the secret, so that this is no part of how long that
-    /// takes.
+    /// The agreement with the last peer. Programs set the peer before they ask for the secret, so setting it is not part of the
+    /// time of a derivation.
     agreement: Mutex<Option<(Vec<u8>, Agreement)>>,
 }
 
 impl PairSession {
-    /// `None` when the peer's key is none, or makes no secret.
+    /// Returns `None` if the peer's key is invalid or yields no secret.
     fn derive(&self, public: &[u8], output: &mut [u8]) -> Option<()> {
         let last = self.agreement.try_lock().ok().and_then(|mut last| last.take());
         let (bytes, agreement) = match last.filter(|(bytes, _)| bytes == public) {
@@ -134,10 +121,10 @@ impl PairSession {
 
 impl DeviceSession for PairSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.host.quietly(|| match operands {
+        self.host.without_errors(|| match operands {
             Operands::Sign { input, output } => {
                 let good = self.host.sign(&self.key, input, output);
-                good.then_some(Outcome::Done).ok_or(Fault::failed("the host failed"))
+                good.then_some(Outcome::Done).ok_or(Fault::failed("the default provider failed"))
             }
             Operands::Verify { input, signature } => {
                 let good = self.host.verify(&self.key, input, signature);
@@ -150,12 +137,12 @@ impl DeviceSession for PairSession {
                 output.fill(0);
                 Ok(Outcome::BadKey)
             }
-            _ => Err(Fault::failed("a request of another kind than its session")),
+            _ => Err(Fault::failed("the session does not support the operation")),
         })
     }
 }
 
-/// A key of a cipher, with contexts by direction.
+/// A cipher key, with contexts by direction.
 struct HostSession {
     mode: Mode,
     host: HostAlgorithm,
@@ -173,37 +160,37 @@ impl HostSession {
     }
 }
 
-/// Begins a message of an AEAD.
 fn begin(context: &mut HostContext, encrypt: bool, iv: &[u8], aad: &[u8]) -> bool {
-    context.nonce_length(iv.len()) && context.init(encrypt, None, Some(iv)) && context.associated(aad)
+    context.set_nonce_len(iv.len()) && context.init(encrypt, None, Some(iv)) && context.update_aad(aad)
 }
 
 impl DeviceSession for HostSession {
-    /// Quietly: a known-answer test opens forged messages, and libssl takes any error that it finds after a call for one of that call.
+    /// Runs quietly: a known-answer test opens forged messages, and libssl attributes any error it finds in the queue to its last call.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.host.quietly(|| match operands {
+        self.host.without_errors(|| match operands {
             Operands::Cipher { operation, iv, data } => {
                 let encrypt = operation == Operation::Encrypt;
                 let iv = (self.mode != Mode::Chain(Chain::Ecb)).then_some(iv);
                 self.with(encrypt, |context| {
-                    (context.init(encrypt, None, iv) && context.whole(data)).then_some(Outcome::Done)
+                    (context.init(encrypt, None, iv) && context.process_whole(data)).then_some(Outcome::Done)
                 })
             }
             Operands::Seal { iv, aad, data, tag } => self.with(true, |context| {
-                let good = begin(context, true, iv, aad) && context.feed(data) && context.end() && context.tag(tag);
+                let good =
+                    begin(context, true, iv, aad) && context.update(data) && context.finish() && context.read_tag(tag);
                 good.then_some(Outcome::Done)
             }),
             Operands::Open { iv, aad, mut data, tag } => self.with(false, |context| {
-                if !(begin(context, false, iv, aad) && context.expect(tag) && context.feed(data.reborrow())) {
+                if !(begin(context, false, iv, aad) && context.set_tag(tag) && context.update(data.reborrow())) {
                     return None;
                 }
-                if context.end() {
+                if context.finish() {
                     return Some(Outcome::Done);
                 }
                 data.output().fill(0);
                 Some(Outcome::BadTag)
             }),
-            _ => Err(Fault::failed("a request of another kind than its session")),
+            _ => Err(Fault::failed("the session does not support the operation")),
         })
     }
 }

@@ -1,15 +1,15 @@
-//! A key that a context keeps for sessions on other devices.
+//! A copy of a key that a context keeps for sessions on other devices.
 
 use std::hint;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// The longest key of a cipher, both halves of AES-256-XTS, in words: they are overwritten one by one.
+/// Words of the longest cipher key, both halves of AES-256-XTS; they are overwritten one by one.
 const LONGEST: usize = 8;
 
 const WORD: usize = size_of::<u64>();
 
-/// A copy of the key that the host was given. Overwritten when dropped, and when another one comes.
+/// A copy of the host's key, overwritten when dropped and when another key is set.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key {
     words: [u64; LONGEST],
@@ -23,11 +23,11 @@ impl Default for Key {
 }
 
 impl Key {
-    /// Whether it is kept: a key that is too long is not, and there is none then.
+    /// Stores the key. Returns false for a key that is too long; then there is none.
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
         let fits = key.len() <= LONGEST * WORD;
-        // A key that is no shorter overwrites the last one.
+        // A key of at least the same length overwrites the last one.
         if self.len > key.len() || (self.len != 0 && !fits) {
             self.zeroize();
         }
@@ -48,9 +48,9 @@ impl Key {
         true
     }
 
-    /// Whether these are its bytes. How long that takes does not depend on them. (No key has a part of a word; of none, there is nothing
-    /// to be said.)
-    pub(crate) fn is(&self, key: &[u8]) -> bool {
+    /// Returns true if these are its bytes, in a time that does not depend on them. Returns false for an empty key and for lengths that
+    /// are no multiple of a word; no cipher has such keys.
+    pub(crate) fn equals(&self, key: &[u8]) -> bool {
         let (words, rest) = key.as_chunks();
         if self.len != key.len() || words.is_empty() || !rest.is_empty() {
             return false;
@@ -60,7 +60,6 @@ impl Key {
         hint::black_box(differ) == 0
     }
 
-    /// A copy.
     pub(crate) fn bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST * WORD));
         for word in &self.words {
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_comes_back_as_it_was() {
+    fn a_key_returns_the_bytes_that_were_set() {
         let mut key = Key::default();
         for length in [64, 16, 24, 61, 3, 32, 0] {
             let bytes: Vec<u8> = (1..).take(length).collect();
@@ -88,20 +87,20 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_again() {
+    fn a_key_equals_its_own_bytes_only() {
         let mut key = Key::default();
-        assert!(!key.is(&[]));
+        assert!(!key.equals(&[]));
         for length in [16, 24, 32, 64] {
             let mut bytes: Vec<u8> = (1..).take(length).collect();
             key.set(&bytes);
-            assert!(key.is(&bytes) && !key.is(&bytes[..length - 8]) && !key.is(&bytes[..length - 1]));
+            assert!(key.equals(&bytes) && !key.equals(&bytes[..length - 8]) && !key.equals(&bytes[..length - 1]));
             for place in 0..length {
                 bytes[place] ^= 0x80;
-                assert!(!key.is(&bytes), "byte {place}");
+                assert!(!key.equals(&bytes), "byte {place}");
                 bytes[place] ^= 0x80;
             }
         }
         key.set(&[0; 8]);
-        assert!(!key.is(&[0; 16]));
+        assert!(!key.equals(&[0; 16]));
     }
 }

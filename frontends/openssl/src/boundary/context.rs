@@ -1,0 +1,215 @@
+//! Our contexts of ciphers, key derivations, key exchange and signatures, each with one of the host's. Functions that know only
+//! their row find the host's functions here.
+
+use std::ffi::{c_int, c_void};
+use std::{mem, ptr, slice};
+
+use crate::abi::Param;
+use crate::abi::fns::*;
+use crate::host::context::Host;
+use crate::host::functions::{Common, ContextFns, Family};
+use crate::host::{guard, stack};
+use crate::provider::{Provider, Wrapped};
+
+/// A family with contexts, and our part of them.
+pub(super) trait Contexts: ContextFns {
+    /// Our state of a context beside the host's.
+    type State: Clone;
+
+    /// True if the state contains a key.
+    const HAS_KEY: bool = false;
+}
+
+/// Our context of an algorithm, as passed to the core.
+pub(super) struct Context<F: Contexts> {
+    pub(super) host: Host<F>,
+    wrapped: *const Wrapped,
+    pub(super) forwarded: ForwardedTally,
+    pub(super) state: F::State,
+}
+
+/// Calls and bytes that went straight to the host and are not counted yet. They are counted at the end of a message, when another one begins,
+/// or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
+#[derive(Default)]
+pub(super) struct ForwardedTally {
+    /// The operation is decrypt or open.
+    pub(super) decrypts: bool,
+    calls: usize,
+    bytes: usize,
+}
+
+/// Uncounted bytes at most, so that a message without an end, or a context that is never freed, is counted too.
+const FLUSH_BYTES: usize = 4096;
+
+impl<F: Contexts> Context<F> {
+    /// Counts the calls that went straight to the host.
+    #[inline(always)]
+    pub(super) fn count_forwarded(&mut self) {
+        if self.forwarded.calls > 0 {
+            self.flush_forwarded();
+        }
+    }
+
+    /// Records a call with `bytes` bytes that goes straight to the host.
+    #[inline(always)]
+    pub(super) fn record_forwarded(&mut self, bytes: usize) {
+        let ForwardedTally { calls, bytes: all, .. } = &mut self.forwarded;
+        (*calls, *all) = (calls.wrapping_add(1), all.wrapping_add(bytes));
+        if *all >= FLUSH_BYTES {
+            self.flush_forwarded();
+        }
+    }
+
+    #[inline(never)]
+    fn flush_forwarded(&mut self) {
+        let ForwardedTally { decrypts, ref mut calls, ref mut bytes } = self.forwarded;
+        let (calls, bytes) = (mem::take(calls), mem::take(bytes));
+        // SAFETY: the provider owns it, and outlives its contexts.
+        unsafe { &*self.wrapped }.count_host_requests(usize::from(decrypts), calls, bytes);
+    }
+
+    /// # Safety
+    ///
+    /// The call: a context from `newctx` or `dupctx`.
+    #[inline(always)]
+    pub(super) unsafe fn parts<'c>(context: *mut c_void) -> (&'c mut Self, &'c F, &'c Wrapped) {
+        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
+        unsafe {
+            let this = context.cast::<Self>();
+            let (functions, wrapped) = (&*(*this).host.functions, &*(*this).wrapped);
+            (&mut *this, functions, wrapped)
+        }
+    }
+
+    /// Makes a context in its final place on the heap: moving it there would cost as much as all the rest.
+    #[inline(always)]
+    fn allocate(host: Host<F>, wrapped: &Wrapped, state: impl FnOnce() -> F::State) -> *mut c_void {
+        let place = Box::<Self>::new_uninit();
+        Box::into_raw(Box::write(place, Self { host, wrapped, forwarded: ForwardedTally::default(), state: state() }))
+            .cast()
+    }
+}
+
+/// # Safety
+///
+/// The call: `provider` is the context from `OSSL_provider_init`.
+pub(super) unsafe fn functions<'p, F: Family>(provider: *mut c_void, place: usize) -> Option<(&'p Wrapped, &'p F)> {
+    // SAFETY: as the caller promises.
+    let wrapped = unsafe { Provider::wrapped(provider, F::KIND, place) }?;
+    Some((wrapped, F::select(&wrapped.functions)?))
+}
+
+/// Makes our context around one of the host's, which `begin` makes.
+///
+/// # Safety
+///
+/// The call: `provider` is the context from `OSSL_provider_init`; `begin` as for [`Host::new`].
+pub(super) unsafe fn new_context<F: Contexts>(
+    provider: *mut c_void,
+    place: usize,
+    begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
+    state: impl FnOnce(&F, &Wrapped) -> F::State,
+) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        let context = || {
+            // SAFETY: as the caller promises.
+            let (wrapped, functions) = unsafe { functions::<F>(provider, place) }?;
+            // SAFETY: as the caller promises.
+            let host = unsafe { Host::new(wrapped.default_ctx(), functions, begin) }?;
+            Some(Context::allocate(host, wrapped, || state(functions, wrapped)))
+        };
+        context().unwrap_or(ptr::null_mut())
+    })
+}
+
+pub(super) unsafe extern "C" fn dupctx<F: Contexts>(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the call.
+    let copy = unsafe { duplicate::<F>(context) };
+    if F::HAS_KEY {
+        // Copying may have left the key on the stack.
+        stack::wipe();
+    }
+    copy
+}
+
+/// # Safety
+///
+/// The call.
+#[inline(never)]
+unsafe fn duplicate<F: Contexts>(context: *mut c_void) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call.
+        let (this, _, wrapped) = unsafe { Context::<F>::parts(context) };
+        let copy = |host| Context::allocate(host, wrapped, || this.state.clone());
+        this.host.duplicate().map_or(ptr::null_mut(), copy)
+    })
+}
+
+pub(super) unsafe extern "C" fn freectx<F: Contexts>(context: *mut c_void) {
+    guard((), || {
+        if !context.is_null() {
+            // SAFETY: ours: made by `newctx` or `dupctx`; the core frees it once.
+            unsafe { Box::from_raw(context.cast::<Context<F>>()) }.count_forwarded();
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn get_ctx_params<F: Contexts>(context: *mut c_void, params: *mut Param) -> c_int {
+    // SAFETY: the call.
+    guard(0, || unsafe { Context::<F>::parts(context).0.host.get_params(params) })
+}
+
+pub(super) unsafe extern "C" fn gettable_params<F: Family, const PLACE: usize>(provider: *mut c_void) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call; the host, with its own context.
+        unsafe {
+            let Some((wrapped, functions)) = functions::<F>(provider, PLACE) else { return ptr::null() };
+            functions.gettable_params().map_or(ptr::null(), |gettable| gettable(wrapped.default_ctx()))
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn gettable_ctx_params<F: Contexts, const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+) -> *const Param {
+    // SAFETY: the call.
+    unsafe { ctx_params::<F>(context, provider, PLACE, |common| common.gettable_ctx_params) }
+}
+
+pub(super) unsafe extern "C" fn settable_ctx_params<F: Contexts, const PLACE: usize>(
+    context: *mut c_void,
+    provider: *mut c_void,
+) -> *const Param {
+    // SAFETY: the call.
+    unsafe { ctx_params::<F>(context, provider, PLACE, |common| common.settable_ctx_params) }
+}
+
+/// # Safety
+///
+/// The call: one of our contexts or null.
+unsafe fn ctx_params<F: Contexts>(
+    context: *mut c_void,
+    provider: *mut c_void,
+    place: usize,
+    which: fn(&Common) -> Option<GettableCtx>,
+) -> *const Param {
+    guard(ptr::null(), || {
+        // SAFETY: the call; the host, with its own contexts.
+        unsafe {
+            let Some((wrapped, functions)) = functions::<F>(provider, place) else { return ptr::null() };
+            let context = if context.is_null() { context } else { Context::<F>::parts(context).0.host.context() };
+            which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
+        }
+    })
+}
+
+/// Returns the input of a call.
+///
+/// # Safety
+///
+/// The call: null, or `length` bytes that can be read for as long as the result lives.
+pub(super) unsafe fn bytes<'c>(input: *const u8, length: usize) -> &'c [u8] {
+    // SAFETY: as the caller promises.
+    if length == 0 || input.is_null() { &[] } else { unsafe { slice::from_raw_parts(input, length) } }
+}

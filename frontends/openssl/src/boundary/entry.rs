@@ -1,0 +1,140 @@
+//! The entry point of the module, and the functions of the provider itself.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::{Once, OnceLock};
+
+use gantry_runtime::rights::variable;
+
+use super::tables::{self, dispatch};
+use super::{about, group_keys, kem};
+use crate::abi::fns::*;
+use crate::abi::{self, AlgorithmRow, CoreHandle, Dispatch};
+use crate::config::Settings;
+use crate::counters;
+use crate::host::core::{Core, Table};
+use crate::host::guard;
+use crate::provider::Provider;
+
+/// Returns the properties by which programs and configurations select algorithms. Key types and their operations have no second property,
+/// so that a program that prefers another provider, with keys in hardware, finds all of them there.
+fn properties_of(operation: c_int) -> &'static CStr {
+    match operation {
+        abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH | abi::OSSL_OP_SIGNATURE => c"provider=gantry",
+        // Properties outside OpenSSL's own names need a dot.
+        _ => c"provider=gantry,gantry.serves=yes",
+    }
+}
+
+/// Returns the rows of an operation, with our tables; null if there are none.
+fn rows_of(provider: &Provider, operation: c_int) -> *const AlgorithmRow {
+    let wrapped = wrapped_rows(provider, operation);
+    let (place, tables) = match operation {
+        abi::OSSL_OP_KEYMGMT if provider.serves_groups() => (0, group_keys::tables()),
+        abi::OSSL_OP_KEM if provider.serves_groups() => (1, kem::tables()),
+        _ => return wrapped.map_or(ptr::null(), <[_]>::as_ptr),
+    };
+    let rows = provider.group_rows[place].get_or_init(|| {
+        let wrapped = wrapped.unwrap_or_default().iter().copied().filter(|row| !row.names.is_null());
+        wrapped.chain(group_keys::rows(tables)).chain([AlgorithmRow::END]).collect()
+    });
+    rows.as_ptr()
+}
+
+/// Returns the rows of the host's algorithms that we serve, and the end.
+fn wrapped_rows(provider: &Provider, operation: c_int) -> Option<&[AlgorithmRow]> {
+    let served = provider.served_algorithms(operation)?;
+    let rows = served.rows.get_or_init(|| {
+        let properties = properties_of(operation).as_ptr();
+        let each = served.wrapped.iter().enumerate().filter_map(|(place, wrapped)| Some((place, wrapped.as_ref()?)));
+        let rows = each.map(|(place, wrapped)| {
+            let dispatch = wrapped.dispatch.get_or_init(|| tables::dispatch_table(wrapped, place));
+            AlgorithmRow { properties, implementation: dispatch.as_ptr(), ..wrapped.host_row }
+        });
+        rows.chain([AlgorithmRow::END]).collect()
+    });
+    Some(rows)
+}
+
+unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *mut c_int) -> *const AlgorithmRow {
+    guard(ptr::null(), || {
+        // SAFETY: the call: the context from `OSSL_provider_init`.
+        let this = unsafe { &*provider.cast::<Provider>() };
+        // The default provider may still be loaded; until then there is nothing to serve.
+        let empty = this.default.query().is_none();
+        if !no_cache.is_null() {
+            // SAFETY: the call.
+            unsafe { *no_cache = c_int::from(empty) };
+        }
+        if empty { ptr::null() } else { rows_of(this, operation) }
+    })
+}
+
+unsafe extern "C" fn teardown(provider: *mut c_void) {
+    guard((), || {
+        let provider = provider.cast::<Provider>();
+        // SAFETY: ours: the provider is freed only here, after the last callback that uses it.
+        unsafe {
+            (*provider).default.unwatch();
+            drop(Box::from_raw(provider));
+        }
+    });
+}
+
+/// The entry point, called once for each library context that loads the module.
+///
+/// # Safety
+///
+/// The core calls it as specified in provider-base(7).
+#[unsafe(no_mangle)]
+#[allow(unreachable_pub, reason = "the module's only symbol")]
+pub unsafe extern "C" fn OSSL_provider_init(
+    handle: *const CoreHandle,
+    upcalls: *const Dispatch,
+    table: *mut *const Dispatch,
+    context: *mut *mut c_void,
+) -> c_int {
+    static TABLE: OnceLock<[Dispatch; 6]> = OnceLock::new();
+    // Panics are caught and print nothing. The hook belongs to this module's own copy of std.
+    static QUIET: Once = Once::new();
+    guard(0, || {
+        QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+        // SAFETY: the call: a terminated table that stays valid.
+        let Some(core) = Core::new(handle, unsafe { Table::new(upcalls) }) else { return 0 };
+        let functions = TABLE.get_or_init(|| {
+            let [a, b, c, d, e] = dispatch! {
+                OSSL_FUNC_PROVIDER_TEARDOWN => teardown, Teardown;
+                OSSL_FUNC_PROVIDER_GETTABLE_PARAMS => about::gettable, Gettable;
+                OSSL_FUNC_PROVIDER_GET_PARAMS => about::get, GetParams;
+                OSSL_FUNC_PROVIDER_QUERY_OPERATION => query, QueryOperation;
+                OSSL_FUNC_PROVIDER_GET_CAPABILITIES => about::capabilities, GetCapabilities;
+            };
+            let end = Dispatch { id: 0, function: None };
+            [a, b, c, d, e, end]
+        });
+        let off = variable("GANTRY_DISABLE").is_some_and(|value| value == "1");
+        let settings = if off { Ok(Settings::nothing()) } else { Settings::read(|key| core.value(key)) };
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(sentence) => {
+                core.raise(abi::ERR_R_CONF_LIB, &format!("gantry: {sentence}"));
+                gantry_runtime::stats::report_problem(&sentence);
+                return 0;
+            }
+        };
+        let tallies = if off { None } else { counters::tallies(settings.runtime.stats()) };
+        let provider = Box::into_raw(Box::new(Provider::new(core, settings, tallies)));
+        // SAFETY: ours: it is not moved before `teardown`, which first stops the callbacks.
+        if !unsafe { (*provider).default.watch() } {
+            // SAFETY: ours: not shared yet.
+            unsafe { teardown(provider.cast()) };
+            return 0;
+        }
+        // SAFETY: the call.
+        unsafe {
+            *table = functions.as_ptr();
+            *context = provider.cast();
+        }
+        1
+    })
+}

@@ -1,0 +1,295 @@
+//! Keys of TLS groups: our entries. The host has no such keys.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use super::tables::dispatch;
+use crate::abi::fns::*;
+use crate::abi::{self, AlgorithmRow, Dispatch, Param};
+use crate::groups::{GROUPS, Group};
+use crate::host::{ParamQuery, ParamValues, guard, params};
+use crate::modes::group::GroupKey;
+use crate::provider::Provider;
+
+/// The core's `keydata`: an `Arc`, shared with contexts.
+pub(super) struct GroupKeyData {
+    provider: *const Provider,
+    pub(super) key: GroupKey,
+}
+
+// SAFETY: the host: a key is not bound to a thread; ours: the provider may be used on any.
+unsafe impl Send for GroupKeyData {}
+// SAFETY: a key does not change once it is set, and threads set it under a lock.
+unsafe impl Sync for GroupKeyData {}
+
+impl GroupKeyData {
+    fn into_raw(provider: *const Provider, key: GroupKey) -> *mut c_void {
+        Arc::into_raw(Arc::new(Self { provider, key })).cast_mut().cast()
+    }
+
+    pub(super) fn provider(&self) -> &Provider {
+        // SAFETY: ours: the provider outlives its keys.
+        unsafe { &*self.provider }
+    }
+
+    /// Returns `None` for null.
+    ///
+    /// # Safety
+    ///
+    /// The call: null, or a key from `into_raw` that is not freed.
+    unsafe fn borrow<'c>(keydata: *const c_void) -> Option<&'c Self> {
+        // SAFETY: as the caller promises.
+        unsafe { keydata.cast::<Self>().as_ref() }
+    }
+
+    /// Takes another reference to a key; `None` for null.
+    ///
+    /// # Safety
+    ///
+    /// The call: null, or a key from `into_raw` that is not freed.
+    pub(super) unsafe fn share(keydata: *mut c_void) -> Option<Arc<Self>> {
+        let this = keydata.cast_const().cast::<Self>();
+        if this.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller promises: `into_raw` made it from an `Arc`, of which the core holds one reference.
+        unsafe {
+            Arc::increment_strong_count(this);
+            Some(Arc::from_raw(this))
+        }
+    }
+
+    /// Sets the share of a peer; returns 0 and puts the reason on the stack if it is invalid.
+    fn set_peer(&self, share: &[u8]) -> c_int {
+        match self.key.set_peer(self.provider(), share) {
+            Ok(()) => 1,
+            Err(reason) => {
+                self.provider().refuse(self.key.group, reason);
+                0
+            }
+        }
+    }
+}
+
+/// The core's `genctx`.
+struct Generator {
+    provider: *const Provider,
+    group: &'static Group,
+    selection: c_int,
+}
+
+unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
+    guard(ptr::null_mut(), || GroupKeyData::into_raw(provider.cast(), GroupKey::new(&GROUPS[PLACE])))
+}
+
+unsafe extern "C" fn free(keydata: *mut c_void) {
+    guard((), || {
+        if !keydata.is_null() {
+            // SAFETY: ours: the core's reference, which it releases once.
+            drop(unsafe { Arc::from_raw(keydata.cast_const().cast::<GroupKeyData>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn gen_init<const PLACE: usize>(
+    provider: *mut c_void,
+    selection: c_int,
+    params: *const Param,
+) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        let generator =
+            Box::into_raw(Box::new(Generator { provider: provider.cast(), group: &GROUPS[PLACE], selection }));
+        // SAFETY: ours, just made; the call's parameters.
+        if unsafe { gen_set_params(generator.cast(), params) } == 1 {
+            return generator.cast();
+        }
+        // SAFETY: ours: not shared yet.
+        drop(unsafe { Box::from_raw(generator) });
+        ptr::null_mut()
+    })
+}
+
+/// Accepts the name of the group that the key type has, which libssl sets.
+unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call: a context from `gen_init`, and a table or null.
+        let (this, values) = unsafe { (&*context.cast::<Generator>(), ParamValues::new(params)) };
+        let is_ours = |name: &[u8]| {
+            [this.group.name, this.group.keys].iter().any(|ours| ours.to_bytes().eq_ignore_ascii_case(name))
+        };
+        c_int::from(!values.has(c"group") || values.text(c"group").is_some_and(is_ours))
+    })
+}
+
+unsafe extern "C" fn generate(context: *mut c_void, _: Option<ParamsCallback>, _: *mut c_void) -> *mut c_void {
+    guard(ptr::null_mut(), || {
+        // SAFETY: the call: a context from `gen_init`; the provider outlives it.
+        let (this, provider) = unsafe { (&*context.cast::<Generator>(), &*(*context.cast::<Generator>()).provider) };
+        // A key of parameters only, which receives the share of a peer.
+        if this.selection & abi::OSSL_KEYMGMT_SELECT_KEYPAIR == 0 {
+            return GroupKeyData::into_raw(provider, GroupKey::new(this.group));
+        }
+        if provider.fails(this.group) {
+            return ptr::null_mut();
+        }
+        match GroupKey::generate(provider, this.group) {
+            Ok(key) => GroupKeyData::into_raw(provider, key),
+            Err(reason) => {
+                provider.refuse(this.group, reason);
+                ptr::null_mut()
+            }
+        }
+    })
+}
+
+unsafe extern "C" fn gen_cleanup(context: *mut c_void) {
+    guard((), || {
+        if !context.is_null() {
+            // SAFETY: ours: made by `gen_init`, and the core frees it once.
+            drop(unsafe { Box::from_raw(context.cast::<Generator>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn get_params(keydata: *mut c_void, params: *mut Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, mut query) = unsafe { (GroupKeyData::borrow(keydata), ParamQuery::new(params)) };
+        let Some(GroupKeyData { key, .. }) = this else { return 0 };
+        let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let mut good = query.put_number(c"bits", key.group.bits())
+            && query.put_number(c"security-bits", key.group.security_bits)
+            && query.put_number(c"max-size", small(key.group.server_share()));
+        for name in [c"encoded-pub-key", c"pub"] {
+            good &= key.public().is_none_or(|public| query.put_octets(name, public));
+        }
+        c_int::from(good)
+    })
+}
+
+unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, values) = unsafe { (GroupKeyData::borrow(keydata), ParamValues::new(params)) };
+        let Some(this) = this else { return 0 };
+        if !values.has(c"encoded-pub-key") {
+            return 1;
+        }
+        values.octets(c"encoded-pub-key").map_or(0, |share| this.set_peer(share))
+    })
+}
+
+unsafe extern "C" fn import(keydata: *mut c_void, _: c_int, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let (this, values) = unsafe { (GroupKeyData::borrow(keydata), ParamValues::new(params)) };
+        // Private keys stay where they were made.
+        let share = values.octets(c"pub").filter(|_| !values.has(c"priv"));
+        this.zip(share).map_or(0, |(this, share)| this.set_peer(share))
+    })
+}
+
+unsafe extern "C" fn has(keydata: *const c_void, selection: c_int) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let Some(this) = (unsafe { GroupKeyData::borrow(keydata) }) else { return 0 };
+        let wants = |bit: c_int| selection & bit != 0;
+        c_int::from(
+            (!wants(abi::OSSL_KEYMGMT_SELECT_PUBLIC_KEY) || this.key.public().is_some())
+                && (!wants(abi::OSSL_KEYMGMT_SELECT_PRIVATE_KEY) || this.key.has_private()),
+        )
+    })
+}
+
+unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
+    guard(0, || {
+        // SAFETY: the call.
+        let both = unsafe { GroupKeyData::borrow(one).zip(GroupKeyData::borrow(other)) };
+        let Some((one, other)) = both else { return 0 };
+        let compares = selection & abi::OSSL_KEYMGMT_SELECT_KEYPAIR != 0;
+        let same_group = one.key.group.id == other.key.group.id;
+        c_int::from(same_group && (!compares || (one.key.public().is_some() && one.key.public() == other.key.public())))
+    })
+}
+
+/// Names of parameters, in a table with its end.
+struct Names<const N: usize>([Param; N]);
+
+// SAFETY: constant names without data.
+unsafe impl<const N: usize> Sync for Names<N> {}
+
+const fn named(key: &'static std::ffi::CStr, data_type: c_int) -> Param {
+    Param {
+        key: key.as_ptr(),
+        data_type: data_type.cast_unsigned(),
+        data: ptr::null_mut(),
+        data_size: 0,
+        return_size: 0,
+    }
+}
+
+static GETTABLE: Names<6> = Names([
+    named(c"bits", abi::OSSL_PARAM_INTEGER),
+    named(c"security-bits", abi::OSSL_PARAM_INTEGER),
+    named(c"max-size", abi::OSSL_PARAM_INTEGER),
+    named(c"encoded-pub-key", abi::OSSL_PARAM_OCTET_STRING),
+    named(c"pub", abi::OSSL_PARAM_OCTET_STRING),
+    params::end(),
+]);
+static SETTABLE: Names<2> = Names([named(c"encoded-pub-key", abi::OSSL_PARAM_OCTET_STRING), params::end()]);
+static IMPORTABLE: Names<2> = Names([named(c"pub", abi::OSSL_PARAM_OCTET_STRING), params::end()]);
+static GENERATOR: Names<2> = Names([named(c"group", abi::OSSL_PARAM_UTF8_STRING), params::end()]);
+
+unsafe extern "C" fn gettable(_: *mut c_void) -> *const Param {
+    GETTABLE.0.as_ptr()
+}
+
+unsafe extern "C" fn settable(_: *mut c_void) -> *const Param {
+    SETTABLE.0.as_ptr()
+}
+
+unsafe extern "C" fn gen_settable(_: *mut c_void, _: *mut c_void) -> *const Param {
+    GENERATOR.0.as_ptr()
+}
+
+unsafe extern "C" fn import_types(_: c_int) -> *const Param {
+    IMPORTABLE.0.as_ptr()
+}
+
+fn table<const PLACE: usize>() -> Box<[Dispatch]> {
+    let entries = dispatch! {
+        OSSL_FUNC_KEYMGMT_NEW => new::<PLACE>, NewCtx;
+        OSSL_FUNC_KEYMGMT_FREE => free, FreeCtx;
+        OSSL_FUNC_KEYMGMT_GEN_INIT => gen_init::<PLACE>, KeyGenInit;
+        OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS => gen_set_params, SetParams;
+        OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS => gen_settable, GettableCtx;
+        OSSL_FUNC_KEYMGMT_GEN => generate, KeyGen;
+        OSSL_FUNC_KEYMGMT_GEN_CLEANUP => gen_cleanup, FreeCtx;
+        OSSL_FUNC_KEYMGMT_GET_PARAMS => get_params, GetParams;
+        OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS => gettable, Gettable;
+        OSSL_FUNC_KEYMGMT_SET_PARAMS => set_params, SetParams;
+        OSSL_FUNC_KEYMGMT_SETTABLE_PARAMS => settable, Gettable;
+        OSSL_FUNC_KEYMGMT_HAS => has, KeyHas;
+        OSSL_FUNC_KEYMGMT_MATCH => matches, KeyMatch;
+        OSSL_FUNC_KEYMGMT_IMPORT => import, KeyImport;
+        OSSL_FUNC_KEYMGMT_IMPORT_TYPES => import_types, KeyTypes;
+    };
+    entries.into_iter().chain([Dispatch { id: 0, function: None }]).collect()
+}
+
+/// Returns the rows of the groups' keys, or of another operation with their names; each has one of `tables`.
+pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = AlgorithmRow> {
+    GROUPS.iter().zip(tables.iter().cycle()).map(|(group, table)| AlgorithmRow {
+        names: group.names.as_ptr(),
+        properties: c"provider=gantry".as_ptr(),
+        implementation: table.as_ptr(),
+        description: ptr::null(),
+    })
+}
+
+/// Returns our tables of the groups' keys.
+pub(super) fn tables() -> &'static [Box<[Dispatch]>] {
+    static TABLES: OnceLock<[Box<[Dispatch]>; GROUPS.len()]> = OnceLock::new();
+    TABLES.get_or_init(|| [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()])
+}

@@ -1,0 +1,172 @@
+//! Key encapsulation of TLS groups: our entries.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, OnceLock};
+use std::{ptr, slice};
+
+use zeroize::Zeroize;
+
+use super::context::bytes;
+use super::group_keys::GroupKeyData;
+use super::tables::dispatch;
+use crate::abi::fns::*;
+use crate::abi::{Dispatch, Param};
+use crate::host::guard;
+use crate::modes::group::Refusal;
+
+/// The core's `kemctx`: the key, once it is set.
+#[derive(Clone, Default)]
+struct KemCtx {
+    key: Option<Arc<GroupKeyData>>,
+}
+
+unsafe extern "C" fn newctx(_: *mut c_void) -> *mut c_void {
+    guard(ptr::null_mut(), || Box::into_raw(Box::<KemCtx>::default()).cast())
+}
+
+unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the call: a context from `newctx` or `dupctx`.
+    guard(ptr::null_mut(), || Box::into_raw(Box::new(unsafe { &*context.cast::<KemCtx>() }.clone())).cast())
+}
+
+unsafe extern "C" fn freectx(context: *mut c_void) {
+    guard((), || {
+        if !context.is_null() {
+            // SAFETY: ours: made by `newctx` or `dupctx`; the core frees it once.
+            drop(unsafe { Box::from_raw(context.cast::<KemCtx>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: the call: a context from `newctx` or `dupctx`, and one of our keys.
+        unsafe {
+            let this = &mut *context.cast::<KemCtx>();
+            this.key = GroupKeyData::share(key);
+            c_int::from(this.key.is_some())
+        }
+    })
+}
+
+/// A buffer of the call with its length, which also receives the length of the result.
+struct Buffer {
+    start: *mut u8,
+    length: *mut usize,
+}
+
+impl Buffer {
+    /// Writes the length of a result.
+    ///
+    /// # Safety
+    ///
+    /// The call.
+    unsafe fn tell(&self, length: usize) {
+        if !self.length.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { *self.length = length };
+        }
+    }
+
+    /// Returns the buffer, if it has room.
+    ///
+    /// # Safety
+    ///
+    /// The call: as long as the length says, or as a result if there is no length; and not used otherwise for as long as the result lives.
+    unsafe fn take<'c>(&self, length: usize) -> Result<&'c mut [u8], Refusal> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.start.is_null() || (!self.length.is_null() && *self.length < length) {
+                return Err("the buffer is too short");
+            }
+            Ok(slice::from_raw_parts_mut(self.start, length))
+        }
+    }
+}
+
+/// Runs `work` with the key of a context, and puts its refusal on the stack.
+///
+/// # Safety
+///
+/// The call: a context from `newctx` or `dupctx`.
+unsafe fn with_key(context: *mut c_void, work: impl FnOnce(&GroupKeyData) -> Result<(), Refusal>) -> c_int {
+    // SAFETY: as the caller promises.
+    let Some(key) = (unsafe { &(*context.cast::<KemCtx>()).key }) else { return 0 };
+    match work(key) {
+        Ok(()) => 1,
+        Err(reason) => {
+            key.provider().refuse(key.key.group, reason);
+            0
+        }
+    }
+}
+
+unsafe extern "C" fn encapsulate(
+    context: *mut c_void,
+    answer: *mut u8,
+    answer_length: *mut usize,
+    secret: *mut u8,
+    secret_length: *mut usize,
+) -> c_int {
+    let (answer, secret) =
+        (Buffer { start: answer, length: answer_length }, Buffer { start: secret, length: secret_length });
+    // SAFETY: the call.
+    guard(0, || unsafe {
+        with_key(context, |data| {
+            let group = data.key.group;
+            // Without a buffer, the call only queries the lengths.
+            if !answer.start.is_null() {
+                if data.provider().fails(group) {
+                    return Err("made to fail");
+                }
+                let (answer, secret) = (answer.take(group.server_share())?, secret.take(group.secret())?);
+                data.key.encapsulate(data.provider(), answer, secret).inspect_err(|_| secret.zeroize())?;
+            }
+            answer.tell(group.server_share());
+            secret.tell(group.secret());
+            Ok(())
+        })
+    })
+}
+
+unsafe extern "C" fn decapsulate(
+    context: *mut c_void,
+    secret: *mut u8,
+    secret_length: *mut usize,
+    answer: *const u8,
+    answer_length: usize,
+) -> c_int {
+    let secret = Buffer { start: secret, length: secret_length };
+    // SAFETY: the call.
+    guard(0, || unsafe {
+        with_key(context, |data| {
+            let group = data.key.group;
+            if !secret.start.is_null() {
+                if data.provider().fails(group) {
+                    return Err("made to fail");
+                }
+                let (answer, secret) = (bytes(answer, answer_length), secret.take(group.secret())?);
+                data.key.decapsulate(data.provider(), answer, secret).inspect_err(|_| secret.zeroize())?;
+            }
+            secret.tell(group.secret());
+            Ok(())
+        })
+    })
+}
+
+/// Returns our table, which is the same for all groups.
+pub(super) fn tables() -> &'static [Box<[Dispatch]>] {
+    static TABLE: OnceLock<[Box<[Dispatch]>; 1]> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let entries = dispatch! {
+            OSSL_FUNC_KEM_NEWCTX => newctx, NewCtx;
+            OSSL_FUNC_KEM_DUPCTX => dupctx, NewCtx;
+            OSSL_FUNC_KEM_FREECTX => freectx, FreeCtx;
+            OSSL_FUNC_KEM_ENCAPSULATE_INIT => init, KeyedInit;
+            OSSL_FUNC_KEM_ENCAPSULATE => encapsulate, KemEncapsulate;
+            OSSL_FUNC_KEM_DECAPSULATE_INIT => init, KeyedInit;
+            OSSL_FUNC_KEM_DECAPSULATE => decapsulate, KemDecapsulate;
+        };
+        [entries.into_iter().chain([Dispatch { id: 0, function: None }]).collect()]
+    })
+}

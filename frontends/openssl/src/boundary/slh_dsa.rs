@@ -1,0 +1,56 @@
+//! SLH-DSA signatures: our entries besides those of all signatures.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::signature::{SignatureCtx, keyed};
+use crate::abi::Param;
+use crate::host::{ParamValues, guard};
+
+/// Records parameters after the host has received them, and returns `result`, the host's answer.
+///
+/// # Safety
+///
+/// The call.
+unsafe fn record_params(context: *mut c_void, params: *const Param, result: c_int) -> c_int {
+    // SAFETY: the call: one of our contexts, and null or a terminated table.
+    let (this, params) = unsafe { (SignatureCtx::parts(context).0, ParamValues::new(params)) };
+    this.state.slh_dsa.record_params(params, result == 1);
+    result
+}
+
+pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
+    context: *mut c_void,
+    digest: *const c_char,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call; the host, with the call's arguments.
+    guard(0, || unsafe {
+        let result = keyed(context, key, true, |functions, context, key| {
+            Some(functions.digest_init::<SIGN>()?(context, digest, key, params))
+        });
+        record_params(context, params, result)
+    })
+}
+
+pub(super) unsafe extern "C" fn message_init<const SIGN: bool>(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call; the host, with the call's arguments.
+    guard(0, || unsafe {
+        let result = keyed(context, key, true, |functions, context, key| {
+            Some(functions.message_init::<SIGN>()?(context, key, params))
+        });
+        record_params(context, params, result)
+    })
+}
+
+pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the call; the host, with the call's arguments.
+    guard(0, || unsafe {
+        let result = SignatureCtx::parts(context).0.host.set_params(params);
+        record_params(context, params, result)
+    })
+}

@@ -1,0 +1,65 @@
+//! The counters of this process's requests, for other processes.
+
+use gantry_core::stats::Tally;
+use gantry_core::{Algorithm, Operation};
+use gantry_runtime::StatsChoice;
+
+use crate::derivations::{LANES, LaneUse};
+use crate::driver;
+use crate::groups::{GROUPS, Group};
+use crate::table::{CIPHERS, KDFS, Kdf, Mode, PAIRS, Row};
+
+/// Returns the index of a row among all that are counted.
+pub(crate) fn place(row: &Row) -> Option<usize> {
+    rows().position(|other| std::ptr::eq(other, row))
+}
+
+/// Counters in this process's page.
+pub(crate) struct Tallies {
+    /// Requests left to the host: one for each operation of each row.
+    pub(crate) host: Tally,
+    /// Keys derived in lanes.
+    pub(crate) lanes: Tally,
+    /// Agreements in TLS groups: for each, those of servers and those of clients.
+    pub(crate) groups: Tally,
+}
+
+/// Returns the counters, if the process publishes any.
+pub(crate) fn tallies(choice: &StatsChoice) -> Option<Tallies> {
+    let memory = gantry_runtime::stats::memory(choice)?;
+    let operations = |row: &'static Row| {
+        let name = row.algorithm.map_or(row.name, Algorithm::name);
+        row.operations().iter().map(move |operation| (name, operation.name()))
+    };
+    let derivations = DERIVATIONS.map(|(_, name)| (name, Operation::Derive.name()));
+    let agreements = |group: &'static Group| {
+        [Operation::Encapsulate, Operation::Decapsulate].map(|operation| (group.text(), operation.name()))
+    };
+    Some(Tallies {
+        host: Tally::new(driver::NAME, rows().flat_map(operations), Some(memory)),
+        lanes: Tally::new(LANES, derivations, Some(memory)),
+        groups: Tally::new("software", GROUPS.iter().flat_map(agreements), Some(memory)),
+    })
+}
+
+/// Derivations in lanes, by counter name; each key is counted once.
+const DERIVATIONS: [((Kdf, LaneUse), &str); 3] = [
+    ((Kdf::Pbkdf2, LaneUse::Alone), "PBKDF2"),
+    ((Kdf::Pbkdf2, LaneUse::Shared), "PBKDF2 in shared lanes"),
+    ((Kdf::Hkdf, LaneUse::Alone), "HKDF"),
+];
+
+/// Returns the index of a derivation's counter.
+pub(crate) fn derivation(row: &Row, lane_use: LaneUse) -> usize {
+    let matches = |((kdf, used), _): &((Kdf, LaneUse), &str)| (Mode::Kdf(*kdf), *used) == (row.mode, lane_use);
+    DERIVATIONS.iter().position(matches).unwrap_or(DERIVATIONS.len())
+}
+
+/// Returns the index of the counter of a row's first operation; those of its other operations follow.
+pub(crate) fn first_counter(row: &Row) -> usize {
+    rows().take_while(|other| !std::ptr::eq(*other, row)).map(|other| other.operations().len()).sum()
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    CIPHERS.iter().chain(&PAIRS).chain(&KDFS)
+}

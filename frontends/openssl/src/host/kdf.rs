@@ -1,0 +1,51 @@
+//! Key derivations of the host that no program asked for.
+
+use std::ffi::CString;
+
+use gantry_digest::Algorithm;
+
+use super::context::Host;
+use super::default::DefaultProvider;
+use super::functions::{Family as _, Functions, KdfFns};
+use super::params::end;
+use crate::abi::Param;
+
+/// The host's PBKDF2, for keys that no program asked for.
+pub(crate) struct HostKdf<'w> {
+    default: &'w DefaultProvider,
+    functions: &'w KdfFns,
+}
+
+impl<'w> HostKdf<'w> {
+    /// `functions` are PBKDF2's. Returns `None` for another kind of algorithm.
+    pub(crate) fn new(default: &'w DefaultProvider, functions: &'w Functions) -> Option<Self> {
+        Some(Self { default, functions: KdfFns::select(functions)? })
+    }
+
+    /// Derives a key with HMAC over `hash`. Returns false if the host does not have it.
+    pub(crate) fn pbkdf2(
+        &self,
+        hash: Algorithm,
+        secret: &[u8],
+        salt: &[u8],
+        mut iterations: u32,
+        key: &mut [u8],
+    ) -> bool {
+        let octets = |name, bytes: &[u8]| Param::octets(name, bytes.as_ptr().cast_mut().cast(), bytes.len());
+        let Ok(name) = CString::new(hash.to_string()) else { return false };
+        let table = [
+            Param::text(c"digest", &name),
+            octets(c"pass", secret),
+            octets(c"salt", salt),
+            Param::number(c"iter", (&raw mut iterations).cast(), size_of::<u32>()),
+            end(),
+        ];
+        // SAFETY: the host made the context for us; ours: the provider owns the functions, and outlives the measurement.
+        let Some(host) = (unsafe { Host::new(self.default.context(), self.functions, KdfFns::begin) }) else {
+            return false;
+        };
+        let (room, length) = (key.as_mut_ptr(), key.len());
+        // SAFETY: the host, with its own context, room for the key, and a terminated table whose data it only reads.
+        self.functions.derive.is_some_and(|derive| unsafe { derive(host.context(), room, length, table.as_ptr()) == 1 })
+    }
+}

@@ -1,0 +1,154 @@
+//! Keys of TLS groups, and agreements on secrets with them: ML-KEM, alone or beside a curve.
+
+use std::sync::OnceLock;
+
+use gantry_core::driver::Operands;
+use gantry_core::{Direction, Outcome, SessionParams};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::groups::{Curve, Group, ML_KEM_SECRET, is_reduced};
+use crate::host::{HostKey, with_stack};
+use crate::provider::Provider;
+
+/// Bytes of the seed of ML-KEM's private keys, d ‖ z.
+const SEED: usize = 64;
+
+/// A key of a group: empty, a peer's share, or a pair. It does not change once it is set.
+pub(crate) struct GroupKey {
+    pub(crate) group: &'static Group,
+    share: OnceLock<Share>,
+}
+
+struct Share {
+    /// The public key, as a client sends it.
+    public: Box<[u8]>,
+    /// The key of the curve: a pair, or a peer's public key.
+    curve: Option<HostKey>,
+    /// The private key of ML-KEM.
+    seed: Option<Box<Zeroizing<[u8; SEED]>>>,
+}
+
+/// The reason why a call is refused.
+pub(crate) type Refusal = &'static str;
+
+impl GroupKey {
+    pub(crate) fn new(group: &'static Group) -> Self {
+        Self { group, share: OnceLock::new() }
+    }
+
+    /// Returns the public key, as a client sends it.
+    pub(crate) fn public(&self) -> Option<&[u8]> {
+        Some(&self.share.get()?.public)
+    }
+
+    pub(crate) fn has_private(&self) -> bool {
+        self.share.get().is_some_and(|share| share.seed.is_some())
+    }
+
+    /// Generates a pair.
+    pub(crate) fn generate(provider: &Provider, group: &'static Group) -> Result<Self, Refusal> {
+        let mut public = vec![0; group.client_share()].into_boxed_slice();
+        let mut seed = Box::new(Zeroizing::new([0; SEED]));
+        let (ml_kem, place) = group.parts_mut(&mut public, group.ml_kem_public()).ok_or("wrong length")?;
+        let keys = Operands::KeyGen { seed: &[], private: &mut **seed, public: ml_kem };
+        run(provider, group, Some(Direction::Encrypt), &[], keys)?;
+        let curve = group.curve.map(|curve| generate(provider, curve, place)).transpose()?;
+        let key = Self::new(group);
+        let _ = key.share.set(Share { public, curve, seed: Some(seed) });
+        Ok(key)
+    }
+
+    /// Sets the share of a peer. It must have the right length and form; ML-KEM's key must be reduced (FIPS 203, 7.2) and the point on its
+    /// curve.
+    pub(crate) fn set_peer(&self, provider: &Provider, public: &[u8]) -> Result<(), Refusal> {
+        let group = self.group;
+        if public.len() != group.client_share() {
+            return Err("the share has a wrong length");
+        }
+        let (ml_kem, point) = group.parts(public, group.ml_kem_public()).ok_or("the share has a wrong length")?;
+        if !is_reduced(ml_kem) {
+            return Err("the share's key of ML-KEM is not reduced");
+        }
+        let curve = group.curve.map(|curve| peer(provider, curve, point)).transpose()?;
+        let share = Share { public: public.into(), curve, seed: None };
+        self.share.set(share).map_err(|_| "the key is set already")
+    }
+
+    /// Agrees on a secret with the peer whose share this is, and writes the answer for it.
+    pub(crate) fn encapsulate(&self, provider: &Provider, answer: &mut [u8], secret: &mut [u8]) -> Result<(), Refusal> {
+        let (group, share) = (self.group, self.share.get().ok_or("the key is not set")?);
+        let (input, _) = group.parts(&share.public, group.ml_kem_public()).ok_or("the share has a wrong length")?;
+        let (ciphertext, point) =
+            group.parts_mut(answer, group.ml_kem_ciphertext()).ok_or("the buffer has a wrong length")?;
+        let (output, agreed) = group.parts_mut(secret, ML_KEM_SECRET).ok_or("the buffer has a wrong length")?;
+        let operands = Operands::Encapsulate { input, seed: &[], ciphertext, output };
+        run(provider, group, Some(Direction::Encrypt), &[], operands)?;
+        if let (Some(curve), Some(peer)) = (group.curve, &share.curve) {
+            let ours = generate(provider, curve, point)?;
+            agree(provider, curve, &ours, peer, agreed)?;
+        }
+        provider.count_agreement(group, true);
+        Ok(())
+    }
+
+    /// Agrees on the secret that a peer's answer contains. ML-KEM yields a pseudorandom secret for a wrong ciphertext.
+    pub(crate) fn decapsulate(&self, provider: &Provider, answer: &[u8], secret: &mut [u8]) -> Result<(), Refusal> {
+        let (group, share) = (self.group, self.share.get().ok_or("the key is not set")?);
+        let seed = share.seed.as_ref().ok_or("the key is not private")?;
+        if answer.len() != group.server_share() {
+            return Err("the answer has a wrong length");
+        }
+        let (input, point) = group.parts(answer, group.ml_kem_ciphertext()).ok_or("the answer has a wrong length")?;
+        let (output, agreed) = group.parts_mut(secret, ML_KEM_SECRET).ok_or("the buffer has a wrong length")?;
+        run(provider, group, None, &seed[..], Operands::Decapsulate { input, output })?;
+        if let (Some(curve), Some(ours)) = (group.curve, &share.curve) {
+            agree(provider, curve, ours, &peer(provider, curve, point)?, agreed)?;
+        }
+        provider.count_agreement(group, false);
+        Ok(())
+    }
+}
+
+/// Runs a request of ML-KEM. Without a direction, the session has the private key.
+fn run(
+    provider: &Provider,
+    group: &Group,
+    direction: Option<Direction>,
+    key: &[u8],
+    operands: Operands<'_>,
+) -> Result<(), Refusal> {
+    let device = provider.software().ok_or("this build has no ML-KEM")?;
+    let params = SessionParams::new(group.ml_kem, key);
+    let params = if let Some(direction) = direction { params.with_direction(direction) } else { params };
+    let outcome = with_stack(|| device.open(&params).ok().and_then(|session| session.run(operands).ok()));
+    match outcome.flatten() {
+        Some(Outcome::Done) => Ok(()),
+        Some(_) => Err("the key of ML-KEM is invalid"),
+        None => Err("ML-KEM failed"),
+    }
+}
+
+/// Generates a pair of the curve, and writes its public key.
+fn generate(provider: &Provider, curve: Curve, public: &mut [u8]) -> Result<HostKey, Refusal> {
+    let key = provider.curve(curve).and_then(|host| host.generate(curve)).ok_or("the curve's keys failed")?;
+    if key.encode(public) { Ok(key) } else { Err("the curve's key has another form") }
+}
+
+/// Reads a peer's public key.
+fn peer(provider: &Provider, curve: Curve, public: &[u8]) -> Result<HostKey, Refusal> {
+    let host = provider.curve(curve).filter(|_| curve.has_form(public)).ok_or("the share has no uncompressed point")?;
+    host.peer(curve, public).ok_or("the share's point is not on the curve")
+}
+
+/// Agrees on a secret. The host refuses X25519's secret of zeros (RFC 7748, 6.1).
+fn agree(provider: &Provider, curve: Curve, ours: &HostKey, peer: &HostKey, secret: &mut [u8]) -> Result<(), Refusal> {
+    let agreement = provider.curve(curve).and_then(|host| host.agreement(ours, peer));
+    let is_derived = agreement.is_some_and(|agreement| agreement.derive(secret));
+    // Reads every byte: the time to find the first one that is not zero depends on the secret.
+    let bits = secret.iter().fold(0_u8, |bits, byte| bits | *byte);
+    if is_derived && bits != 0 {
+        return Ok(());
+    }
+    secret.zeroize();
+    Err("the curve yields no secret")
+}

@@ -1,0 +1,165 @@
+//! The state of a key derivation context beside the host's own: its parameters, as far as lanes support them.
+//!
+//! The host receives every parameter too. It derives everything unusual, and reports the errors.
+
+use gantry_core::Kind;
+use gantry_digest::{Algorithm, hkdf, hkdf_expand, hkdf_extract};
+use zeroize::Zeroizing;
+
+use crate::derivations::{DerivingThread, LaneUse};
+use crate::host::{ParamValue, ParamValues};
+use crate::provider::Wrapped;
+use crate::table::{Kdf, Mode};
+
+#[derive(Clone)]
+pub(crate) struct KdfState {
+    kdf: Kdf,
+    /// `None`: not set, or lanes do not have it.
+    digest: Option<Algorithm>,
+    /// The password of PBKDF2, or the key of HKDF.
+    secret: Option<Zeroizing<Vec<u8>>>,
+    salt: Option<Zeroizing<Vec<u8>>>,
+    info: Zeroizing<Vec<u8>>,
+    iterations: u64,
+    /// The bounds of SP 800-132 are enforced.
+    is_checked: bool,
+    stage: Stage,
+    /// A parameter was set that only the host understands, or that it refused.
+    needs_host: bool,
+}
+
+/// The steps of HKDF to run: `EVP_KDF_HKDF_MODE_*` (kdf.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Both,
+    Extract,
+    Expand,
+}
+
+/// The stages' names and numbers in parameters.
+const STAGES: [(&str, usize, Stage); 3] =
+    [("EXTRACT_AND_EXPAND", 0, Stage::Both), ("EXTRACT_ONLY", 1, Stage::Extract), ("EXPAND_ONLY", 2, Stage::Expand)];
+
+impl KdfState {
+    pub(crate) fn new(wrapped: &Wrapped) -> Self {
+        // Rows of key derivations have no other mode.
+        Self::with_defaults(if let Mode::Kdf(kdf) = wrapped.row().mode { kdf } else { Kdf::Pbkdf2 })
+    }
+
+    /// Returns the default provider's initial state. PBKDF2's digest and iterations are equal in all releases.
+    fn with_defaults(kdf: Kdf) -> Self {
+        Self {
+            kdf,
+            digest: (kdf == Kdf::Pbkdf2).then_some(Algorithm::Sha1),
+            secret: None,
+            salt: None,
+            info: Zeroizing::default(),
+            iterations: 2048,
+            is_checked: false,
+            stage: Stage::Both,
+            needs_host: false,
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        *self = Self::with_defaults(self.kdf);
+    }
+
+    /// Records that the host refused some of the parameters; it is unknown which.
+    pub(crate) fn params_refused(&mut self) {
+        self.needs_host = true;
+    }
+
+    /// Records parameters that the host has accepted.
+    pub(crate) fn params_accepted(&mut self, values: ParamValues<'_>) {
+        let (known, is_all) = match self.kdf {
+            Kdf::Pbkdf2 => {
+                let ([secret, salt, digest, properties, iterations, pkcs5], is_all) =
+                    values.find_all([c"pass", c"salt", c"digest", c"properties", c"iter", c"pkcs5"]);
+                let known = self.take(secret, salt, digest, properties)
+                    && take(iterations, ParamValue::number, |number| self.iterations = number as u64)
+                    && take(pkcs5, ParamValue::number, |off| self.is_checked = off == 0);
+                (known, is_all)
+            }
+            Kdf::Hkdf => {
+                let ([secret, salt, digest, properties, info, mode], is_all) =
+                    values.find_all([c"key", c"salt", c"digest", c"properties", c"info", c"mode"]);
+                // OpenSSL 3.0 keeps the previous salt when it gets an empty one.
+                let is_clear = !salt.is_empty() || self.salt.as_ref().is_none_or(|salt| salt.is_empty());
+                let known = self.take(secret, salt, digest, properties)
+                    && take(info, ParamValue::octets_or_none, |info| self.info = Zeroizing::new(info.to_vec()))
+                    && take(mode, stage, |stage| self.stage = stage);
+                (known && is_clear, is_all)
+            }
+        };
+        // Repeated keys have their own meaning: all values of `info` are concatenated.
+        self.needs_host |= !known || !is_all || values.has_repeated();
+    }
+
+    /// Takes the parameters that both functions have. Returns true if they were understood.
+    fn take(
+        &mut self,
+        secret: ParamValue<'_>,
+        salt: ParamValue<'_>,
+        digest: ParamValue<'_>,
+        properties: ParamValue<'_>,
+    ) -> bool {
+        if digest.is_present() {
+            let named = digest.text().filter(|_| properties.text().is_none_or(<[u8]>::is_empty));
+            self.digest = named.and_then(digest_named);
+        }
+        let copy = |bytes: &[u8]| Some(Zeroizing::new(bytes.to_vec()));
+        take(secret, ParamValue::octets_or_none, |bytes| self.secret = copy(bytes))
+            && take(salt, ParamValue::octets_or_none, |bytes| self.salt = copy(bytes))
+    }
+
+    /// Registers the thread as one that derives, if lanes support the parameters; `None` means that the host derives. The thread
+    /// counts until the result is dropped.
+    pub(crate) fn register<'w>(&self, wrapped: &'w Wrapped) -> Option<DerivingThread<'w>> {
+        let digest = self.digest.filter(|_| !self.needs_host && self.secret.is_some())?;
+        let lanes = wrapped.framework()?.derivations()?;
+        lanes.is_verified(digest).then(|| lanes.register())
+    }
+
+    /// Derives a key in lanes, if that is faster and no parameter is wrong. Otherwise the host derives it or reports the error.
+    pub(crate) fn derive(&self, thread: &DerivingThread<'_>, output: &mut [u8]) -> Option<LaneUse> {
+        let (digest, secret) = (self.digest?, self.secret.as_ref()?);
+        if output.is_empty() {
+            return None;
+        }
+        match self.kdf {
+            Kdf::Pbkdf2 if self.is_checked => None,
+            Kdf::Pbkdf2 => thread.pbkdf2((digest, secret, self.salt.as_ref()?, self.iterations), output),
+            Kdf::Hkdf if secret.is_empty() => None,
+            Kdf::Hkdf => {
+                let salt = self.salt.as_ref().map_or(&[][..], |salt| salt);
+                let derived = match self.stage {
+                    Stage::Both => hkdf(digest, secret, salt, &self.info, output),
+                    Stage::Extract => hkdf_extract(digest, secret, salt, output),
+                    Stage::Expand => hkdf_expand(digest, secret, &self.info, output),
+                };
+                derived.ok().map(|()| LaneUse::Alone)
+            }
+        }
+    }
+}
+
+/// Passes the value to `keep`, if there is one. Returns true if it was understood.
+fn take<'c, T>(answer: ParamValue<'c>, read: impl Fn(ParamValue<'c>) -> Option<T>, keep: impl FnOnce(T)) -> bool {
+    if answer.is_present() { read(answer).map(keep).is_some() } else { true }
+}
+
+/// Returns the lanes' digest with any of OpenSSL's names.
+fn digest_named(name: &[u8]) -> Option<Algorithm> {
+    let named = gantry_core::Algorithm::matching(str::from_utf8(name).ok()?).ok()?;
+    let [digest] = named[..] else { return None };
+    if digest.kind() == Kind::Digest { digest.name().parse().ok() } else { None }
+}
+
+fn stage(mode: ParamValue<'_>) -> Option<Stage> {
+    let number = mode.number();
+    let matches = |(name, code, _): &&(&str, usize, Stage)| {
+        number == Some(*code) || mode.text().is_some_and(|text| text.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    STAGES.iter().find(matches).map(|(.., stage)| *stage)
+}

@@ -1,0 +1,178 @@
+//! Pipelines (OpenSSL 3.5 and later): up to 32 AES-CBC messages under one key, each with its own nonce. Data for all messages
+//! becomes one batch, if a device takes it; everything else goes message by message, as without pipelines.
+
+use gantry_core::Request;
+
+use crate::host::{CipherCall, Host, Io};
+use crate::modes::chain::{ChainState, WholeBlocks};
+use crate::provider::Wrapped;
+
+/// The messages of a context; the context itself is not one of them.
+#[derive(Default)]
+pub(crate) struct Pipes(Vec<Pipe>);
+
+struct Pipe {
+    host: Host,
+    message: ChainState,
+    fed: usize,
+}
+
+/// The result for the whole blocks of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlocksResult {
+    /// Not done: to be done message by message.
+    NotDone,
+    Done,
+    /// The content of the buffer is unknown.
+    Damaged,
+}
+
+impl Clone for Pipes {
+    /// Returns no pipes if the host has no more contexts; then their data is refused.
+    fn clone(&self) -> Self {
+        Self(collect_pipes(self.0.iter().map(Pipe::duplicate)).unwrap_or_default())
+    }
+}
+
+impl Pipe {
+    fn duplicate(&self) -> Option<Self> {
+        Some(Self { host: self.host.duplicate()?, message: self.message.clone(), fed: self.fed })
+    }
+}
+
+impl Pipes {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline(always)]
+    pub(crate) fn close(&mut self) {
+        if !self.0.is_empty() {
+            self.0.clear();
+        }
+    }
+
+    /// Opens a message for each nonce, with the key and padding of a context. Existing pipes already have them.
+    pub(crate) fn open<'c>(
+        &mut self,
+        wrapped: &Wrapped,
+        (host, message): (&Host, &ChainState),
+        ivs: impl ExactSizeIterator<Item = &'c [u8]>,
+    ) -> bool {
+        if self.0.len() != ivs.len() {
+            self.close();
+            let pipe = || Some(Pipe { host: host.duplicate()?, message: message.clone(), fed: 0 });
+            self.0 = collect_pipes((0..ivs.len()).map(|_| pipe())).unwrap_or_default();
+        }
+        let encrypt = message.encrypts();
+        let good = self.0.len() == ivs.len()
+            && self.0.iter_mut().zip(ivs).all(|(pipe, iv)| {
+                pipe.fed = 0;
+                pipe.message.init_accepted(wrapped, encrypt, None, Some(iv));
+                pipe.host.set_nonce(encrypt, iv) == 1
+            });
+        if !good {
+            self.close();
+        }
+        good
+    }
+
+    /// Calls `repeat` for each message, to repeat parameters that the host accepted for their context.
+    pub(crate) fn repeat(&mut self, repeat: impl Fn(&Host, &mut ChainState) -> bool) -> bool {
+        self.0.iter_mut().all(|pipe| repeat(&pipe.host, &mut pipe.message))
+    }
+
+    /// Processes the next data of each message. `parent` belongs to their context, and has the session.
+    pub(crate) fn update(&mut self, wrapped: &Wrapped, parent: &mut ChainState, ios: &mut [Io<'_>]) -> bool {
+        let bytes: usize = ios.iter().map(Io::len).sum();
+        if !wrapped.initial_sizes().has(bytes / ios.len().max(1)) {
+            return self.update_each(wrapped, ios);
+        }
+        let blocks: Vec<Option<WholeBlocks>> = (self.0.iter_mut().zip(&*ios))
+            .map(|(pipe, io)| pipe.message.whole_blocks(&pipe.host, CipherCall::Update, io, pipe.fed))
+            .collect();
+        let disjoint = Io::are_disjoint(ios);
+        let data = ios.iter_mut().zip(&blocks).map(|(io, blocks)| Some((io, blocks.as_ref().filter(|_| disjoint)?)));
+        let results = batch(parent.encrypts(), data, |requests| parent.batch(wrapped, requests));
+        let each = self.0.iter_mut().zip(ios).zip(blocks).zip(results);
+        // Continues after a failure: each message must keep pace with the others.
+        each.fold(true, |good, (((pipe, io), blocks), result)| {
+            let Pipe { host, message, fed } = pipe;
+            let bytes = io.len();
+            let done = match (result, blocks) {
+                (BlocksResult::Done, Some(blocks)) => message.complete(host, CipherCall::Update, io, &blocks),
+                (BlocksResult::Damaged, _) => 0,
+                _ if bytes == 0 => io.succeed(0),
+                _ => message.process(wrapped, host, CipherCall::Update, io, *fed),
+            };
+            *fed = fed.wrapping_add(bytes);
+            good && done == 1
+        })
+    }
+
+    /// Processes data message by message, because it is too short to gain from a batch.
+    fn update_each(&mut self, wrapped: &Wrapped, ios: &mut [Io<'_>]) -> bool {
+        self.0.iter_mut().zip(ios).fold(true, |good, (pipe, io)| {
+            let Pipe { host, message, fed } = pipe;
+            let bytes = io.len();
+            let stays = message.host_is_current() && !wrapped.is_watched() && !message.device_sizes(wrapped).has(bytes);
+            let done = match bytes {
+                0 => io.succeed(0),
+                _ if stays => host.forward(CipherCall::Update, io),
+                _ => message.process(wrapped, host, CipherCall::Update, io, *fed),
+            };
+            *fed = fed.wrapping_add(bytes);
+            good && done == 1
+        })
+    }
+
+    pub(crate) fn finish(&mut self, ios: &mut [Io<'_>]) -> bool {
+        let each = self.0.iter_mut().zip(ios);
+        each.fold(true, |good, (pipe, io)| good & (pipe.message.finish(&pipe.host, io) == 1))
+    }
+}
+
+/// Collects the pipes without reallocation: each holds a key, of which a growing vector would leave copies.
+fn collect_pipes(pipes: impl ExactSizeIterator<Item = Option<Pipe>>) -> Option<Vec<Pipe>> {
+    let mut collected = Vec::with_capacity(pipes.len());
+    for pipe in pipes {
+        collected.push(pipe?);
+    }
+    Some(collected)
+}
+
+/// Makes a batch of the messages' whole blocks, if any. `run` runs it, and returns false if no device takes it.
+pub(crate) fn batch<'b, 'c: 'b>(
+    encrypt: bool,
+    data: impl ExactSizeIterator<Item = Option<(&'b mut Io<'c>, &'b WholeBlocks)>>,
+    run: impl FnOnce(&mut [Request<'_>]) -> bool,
+) -> Vec<BlocksResult> {
+    let mut results = vec![BlocksResult::NotDone; data.len()];
+    let (mut requests, mut places) = (Vec::with_capacity(data.len()), Vec::with_capacity(data.len()));
+    for (place, data) in data.enumerate() {
+        if let Some((io, blocks)) = data {
+            let in_place = io.in_place();
+            if let Some(data) = io.buffers_of(blocks.len) {
+                let request = if encrypt { Request::encrypt } else { Request::decrypt };
+                requests.push(request(blocks.iv(), data));
+                places.push((place, in_place));
+            }
+        }
+    }
+    if !run(&mut requests) {
+        return results;
+    }
+    for ((place, in_place), request) in places.into_iter().zip(&requests) {
+        results[place] = match request.outcome() {
+            Some(gantry_core::Outcome::Done) => BlocksResult::Done,
+            // A device that fails leaves the data unchanged, unless it panics.
+            _ if in_place => BlocksResult::Damaged,
+            _ => BlocksResult::NotDone,
+        };
+    }
+    results
+}

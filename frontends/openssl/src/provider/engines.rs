@@ -1,0 +1,62 @@
+//! The engines behind TLS groups: ML-KEM of the software device, and the host's curves.
+//!
+//! No route is chosen and no framework is opened: no other device has ML-KEM, and the host has none before OpenSSL 3.5. So handshakes also work
+//! behind system call filters.
+
+use std::sync::{Arc, OnceLock};
+
+use gantry_core::driver::Device;
+
+use super::Provider;
+use crate::abi;
+use crate::groups::{Curve, GROUPS, Group, NATIVE_SINCE};
+use crate::host::{CurveFns, HostPair};
+
+#[derive(Default)]
+pub(super) struct Engines {
+    software: OnceLock<Option<Arc<dyn Device>>>,
+    x25519: OnceLock<Option<CurveFns>>,
+    /// P-256 and P-384 have the same functions.
+    weierstrass: OnceLock<Option<CurveFns>>,
+}
+
+impl Provider {
+    /// Returns true if this serves TLS groups.
+    pub(crate) fn serves_groups(&self) -> bool {
+        cfg!(feature = "software") && self.settings.groups && self.version < NATIVE_SINCE
+    }
+
+    /// Returns the host's operations on a curve.
+    pub(crate) fn curve(&self, curve: Curve) -> Option<HostPair> {
+        let Engines { x25519, weierstrass, .. } = &self.engines;
+        let place = if curve == Curve::X25519 { x25519 } else { weierstrass };
+        place.get_or_init(|| CurveFns::new(&self.default, curve)).as_ref()?.pair(&self.default)
+    }
+
+    /// Returns the device with ML-KEM; `None` in builds without it.
+    pub(crate) fn software(&self) -> Option<&dyn Device> {
+        self.engines.software.get_or_init(gantry_runtime::software).as_deref()
+    }
+
+    /// Counts an agreement on a secret in a group: that of a server, or that of a client.
+    pub(crate) fn count_agreement(&self, group: &Group, is_server: bool) {
+        let place = GROUPS.iter().position(|other| other.id == group.id).unwrap_or(GROUPS.len());
+        if let Some(tally) = &self.group_tally {
+            tally.count(2 * place + usize::from(!is_server), 1, group.secret() as u64);
+        }
+    }
+
+    /// Returns true if operations are made to fail, with an error on the stack.
+    pub(crate) fn fails(&self, group: &Group) -> bool {
+        if self.settings.force_fail {
+            let sentence = format!("gantry: made to fail by FORCE_FAIL:{}", group.text());
+            self.core.raise(abi::ERR_R_OPERATION_FAIL, &sentence);
+        }
+        self.settings.force_fail
+    }
+
+    /// Puts the reason on the stack why a share or call is refused.
+    pub(crate) fn refuse(&self, group: &Group, reason: &str) {
+        self.core.raise(abi::ERR_R_PASSED_INVALID_ARGUMENT, &format!("gantry: {}: {reason}", group.text()));
+    }
+}

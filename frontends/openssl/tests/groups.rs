@@ -1,0 +1,285 @@
+//! Post-quantum TLS groups in releases of OpenSSL that have none, with `openssl` at both ends.
+
+mod lab;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lab::{Lab, Server, counters, port, text, tls, wait_for};
+
+const GROUPS: [&str; 6] =
+    ["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM768", "MLKEM1024"];
+
+/// Nothing but the groups is served.
+const ONLY: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
+
+/// Returns true if the installed release has no such groups; otherwise the test is skipped with a message.
+fn is_old() -> bool {
+    let version = Command::new("openssl").arg("version").output().unwrap();
+    let is_old =
+        ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| text(&version).contains(&format!("OpenSSL {old}")));
+    if !is_old || !cfg!(feature = "software") {
+        gantry_lab::skip("OpenSSL before 3.5");
+    }
+    is_old && cfg!(feature = "software")
+}
+
+/// Writes a configuration with a list of groups, as `gantry openssl config --post-quantum` does.
+fn with_groups(lab: &Lab, section: &str, groups: &str) -> PathBuf {
+    let section = format!(
+        "{section}\n[init]\nssl_conf = tls_list\n[tls_list]\nsystem_default = tls\n[tls]\nMinProtocol = TLSv1.2\nGroups = {groups}"
+    );
+    lab.configuration(&section)
+}
+
+/// One end of a connection: a program, its configuration and its arguments.
+struct End<'e> {
+    openssl: &'e Path,
+    configuration: &'e Path,
+    arguments: &'e str,
+}
+
+impl<'e> End<'e> {
+    fn new(openssl: &'e Path, configuration: &'e Path, arguments: &'e str) -> Self {
+        Self { openssl, configuration, arguments }
+    }
+
+    fn serve(&self, lab: &Lab) -> (Server, u16) {
+        let port = port();
+        let script = format!(
+            "exec {} s_server -accept 127.0.0.1:{port} -cert cert.pem -key key.pem -HTTP {} >server 2>&1",
+            self.openssl.display(),
+            self.arguments
+        );
+        let mut serve = lab.command("sh", self.configuration);
+        serve.args(["-c", &script]).stdin(Stdio::null());
+        let server = Server(serve.spawn().unwrap());
+        wait_for(port);
+        (server, port)
+    }
+
+    /// Fetches the file `answer`, and returns everything that the client says.
+    fn fetch(&self, lab: &Lab, port: u16) -> Result<String, String> {
+        let script = format!(
+            "printf 'GET /answer HTTP/1.0\\r\\n\\r\\n' | timeout 60 {} s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
+             -verify_return_error -ign_eof {} >got 2>&1; grep -aq 'the answer' got",
+            self.openssl.display(),
+            self.arguments
+        );
+        let output = lab.sh(&script, self.configuration);
+        let said = String::from_utf8_lossy(&fs::read(lab.path("got")).unwrap()).into_owned();
+        if output.status.success() { Ok(said) } else { Err(said) }
+    }
+}
+
+fn new_lab(name: &str) -> Lab {
+    let lab = Lab::new(name);
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    lab.write("answer", "the answer\n");
+    lab
+}
+
+#[test]
+fn keys_agree_and_damaged_shares_are_refused() {
+    if !is_old() {
+        return;
+    }
+    let lab = Lab::new("groups-keys");
+    let program = lab.compile("tests/groups.c");
+    for section in [ONLY, lab::OFFLOADED, "POLICY = pin:lanes"] {
+        let output = lab.command(program.to_str().unwrap(), &lab.configuration(section)).output().unwrap();
+        assert_eq!(text(&output), "good\n", "{section}: {}", output.status);
+    }
+}
+
+#[test]
+fn tls_agrees_in_each_group_and_counts_it() {
+    if !is_old() {
+        return;
+    }
+    let lab = new_lab("groups-tls");
+    let ours = lab.configuration(ONLY);
+    let failed =
+        lab.configuration("CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes");
+    for group in GROUPS {
+        let arguments = format!("-groups {group}");
+        tls(&lab, &ours, &ours, &arguments).unwrap_or_else(|error| panic!("{group}: {error}"));
+        assert!(tls(&lab, &failed, &ours, &arguments).is_err(), "{group}: not used by the server");
+        assert!(tls(&lab, &ours, &failed, &arguments).is_err(), "{group}: not used by the client");
+    }
+    lab.watch();
+    tls(&lab, &ours, &ours, "-groups X25519MLKEM768").unwrap();
+    let counters = counters(&lab);
+    assert_eq!(counters["X25519MLKEM768"][2..4], [1, 64], "{counters:?}");
+}
+
+/// Programs work without the module, and without its groups.
+#[test]
+fn a_list_with_the_group_harms_no_program_without_it() {
+    if !is_old() {
+        return;
+    }
+    let lab = new_lab("groups-without");
+    let list = "X25519MLKEM768:X25519:P-256";
+    let (ours, none) = (with_groups(&lab, ONLY, list), Path::new("/dev/null"));
+    tls(&lab, &ours, &ours, "").unwrap();
+    // A client with one classical share, and a server that asks for one.
+    tls(&lab, &ours, none, "").unwrap();
+    tls(&lab, none, &ours, "").unwrap();
+    // The server knows TLS 1.2 only, and the client offers the group.
+    let openssl = Path::new("openssl");
+    for (server, client) in [("-tls1_2", ""), ("", "-tls1_2")] {
+        let (_server, port) = End::new(openssl, &ours, server).serve(&lab);
+        End::new(openssl, &ours, client)
+            .fetch(&lab, port)
+            .unwrap_or_else(|error| panic!("{server}, {client}: {error}"));
+    }
+    let mut off = Lab::new("groups-off");
+    for file in ["cert.pem", "key.pem", "answer"] {
+        fs::copy(lab.path(file), off.path(file)).unwrap();
+    }
+    off.variables.push(("GANTRY_DISABLE", "1".to_owned()));
+    let disabled = with_groups(&off, ONLY, list);
+    tls(&off, &disabled, &disabled, "").unwrap();
+    fs::remove_file(off.path("gantry.so")).unwrap();
+    off.variables.clear();
+    tls(&off, &disabled, &disabled, "").unwrap();
+}
+
+/// An alert (RFC 8446, 6.2).
+const ILLEGAL_PARAMETER: u8 = 47;
+
+/// A ClientHello of TLS 1.3 with one share.
+fn client_hello(group: u16, share: &[u8]) -> Vec<u8> {
+    fn prefixed(width: usize, body: &[u8]) -> Vec<u8> {
+        [&body.len().to_be_bytes()[size_of::<usize>() - width..], body].concat()
+    }
+    let extension = |number: u16, body: &[u8]| [&number.to_be_bytes()[..], &prefixed(2, body)].concat();
+    let group = group.to_be_bytes();
+    let entry = [&group[..], &prefixed(2, share)].concat();
+    let extensions = [
+        extension(43, &prefixed(1, &[3, 4])),
+        extension(10, &prefixed(2, &group)),
+        extension(13, &prefixed(2, &[4, 3, 8, 4])),
+        extension(51, &prefixed(2, &entry)),
+    ]
+    .concat();
+    let body = [&[3, 3][..], &[7; 32], &[0], &prefixed(2, &[0x13, 1]), &[1, 0], &prefixed(2, &extensions)].concat();
+    let message = [&[1][..], &prefixed(3, &body)].concat();
+    [&[22, 3, 1][..], &prefixed(2, &message)].concat()
+}
+
+#[test]
+fn damaged_shares_lead_to_alerts_and_the_server_lives() {
+    if !is_old() {
+        return;
+    }
+    let lab = new_lab("groups-alerts");
+    let ours = with_groups(&lab, ONLY, "X25519MLKEM768:SecP256r1MLKEM768:X25519");
+    let end = End::new(Path::new("openssl"), &ours, "");
+    let (_server, port) = end.serve(&lab);
+    let zeros = vec![0; 1216];
+    let not_reduced = [&[0xff; 3][..], &zeros[3..]].concat();
+    let no_point = [&[4][..], &[1; 64], &[0; 1184]].concat();
+    for (group, share) in [
+        (0x11EC, &zeros[..1215]),
+        (0x11EC, &[&zeros[..], &[0]].concat()),
+        (0x11EC, &zeros[..32]),
+        (0x11EC, &not_reduced),
+        (0x11EB, &no_point),
+        // The secret of X25519 would be all zeros.
+        (0x11EC, &zeros),
+    ] {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(&client_hello(group, share)).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer, [21, 3, 3, 0, 2, 2, ILLEGAL_PARAMETER], "{group:#x}, {} bytes", share.len());
+    }
+    end.fetch(&lab, port).unwrap();
+}
+
+/// Returns the `openssl` command of a release.
+fn command(series: &str) -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/openssl-command");
+    let fetched = Command::new(script).arg(series).output().unwrap();
+    assert!(fetched.status.success(), "{}", text(&fetched));
+    PathBuf::from(std::str::from_utf8(&fetched.stdout).unwrap().trim())
+}
+
+fn check_with(series: &str) {
+    if !is_old() {
+        return;
+    }
+    let lab = new_lab(&format!("groups-{series}"));
+    let (theirs, none) = (command(series), Path::new("/dev/null"));
+    let old = Path::new("openssl");
+    let ours = with_groups(&lab, ONLY, "X25519MLKEM768:X25519:P-256:SecP256r1MLKEM768");
+    // The client reports the groups of key encapsulation, and the temporary keys of others.
+    let negotiated = |said: &str, group: &str| {
+        [format!("Negotiated TLS1.3 group: {group}"), format!("Temp Key: {group}")]
+            .iter()
+            .any(|line| said.contains(line))
+    };
+    // Each group, in both directions.
+    for group in GROUPS {
+        let arguments = format!("-groups {group}");
+        let (here, there) = (End::new(old, &ours, &arguments), End::new(&theirs, none, &arguments));
+        for (server, client) in [(&here, &there), (&there, &here)] {
+            let (_server, port) = server.serve(&lab);
+            let said = client.fetch(&lab, port).unwrap_or_else(|error| panic!("{group}: {error}"));
+            assert!(client.openssl == old || negotiated(&said, group), "{said}");
+        }
+    }
+    let (_server, port) = End::new(old, &ours, "").serve(&lab);
+    // Without arguments, as `config --post-quantum` leaves it, and with a classical client.
+    for (arguments, group) in
+        [("", "X25519MLKEM768"), ("-groups X25519", "X25519"), ("-groups P-256", "ECDH, prime256v1")]
+    {
+        let said = End::new(&theirs, none, arguments).fetch(&lab, port).unwrap();
+        assert!(negotiated(&said, group), "{arguments}: {said}");
+    }
+    // The client sends a share that the server does not take: HelloRetryRequest.
+    for (group, list) in [("SecP256r1MLKEM768", "P-384:SecP256r1MLKEM768"), ("X25519MLKEM768", "P-384:X25519MLKEM768")]
+    {
+        let said = End::new(&theirs, none, &format!("-groups {list} -msg")).fetch(&lab, port).unwrap();
+        assert!(negotiated(&said, group) && said.matches("ClientHello").count() == 2, "{said}");
+    }
+    // A resumed session agrees anew.
+    End::new(&theirs, none, "-sess_out session").fetch(&lab, port).unwrap();
+    let said = End::new(&theirs, none, "-sess_in session").fetch(&lab, port).unwrap();
+    assert!(said.contains("Reused, TLSv1.3") && negotiated(&said, "X25519MLKEM768"), "{said}");
+    // Our client gets a HelloRetryRequest, and resumes.
+    let (_server, port) = End::new(&theirs, none, "-groups X25519").serve(&lab);
+    let said = End::new(old, &ours, "-msg").fetch(&lab, port).unwrap();
+    assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
+    let (_server, port) = End::new(&theirs, none, "").serve(&lab);
+    End::new(old, &ours, "-sess_out session").fetch(&lab, port).unwrap();
+    let said = End::new(old, &ours, "-sess_in session").fetch(&lab, port).unwrap();
+    assert!(said.contains("Reused, TLSv1.3"), "{said}");
+}
+
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn groups_agree_with_those_of_3_5() {
+    check_with("3.5");
+}
+
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn groups_agree_with_those_of_4_0() {
+    check_with("4.0");
+}
+
+/// From 3.5 on, OpenSSL's own groups serve.
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn newer_releases_keep_their_own_groups() {
+    let lab = Lab::new("groups-newer");
+    let ours = lab.configuration(ONLY);
+    let list = lab.command(command("3.5").to_str().unwrap(), &ours).args(["list", "-kem-algorithms"]).output().unwrap();
+    assert!(text(&list).contains("X25519MLKEM768") && !text(&list).contains("gantry"), "{}", text(&list));
+}
