@@ -1,4 +1,4 @@
-/* The SHA-256 of many strings in one call: of an array, and of a column as tables have them. */
+/* Computes SHA-256 of many strings in one call: of an array, and of a column as in tables. */
 #include <gantry.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ int main(void)
     print(digests[0], sizeof digests[0]);
     print(digests[1], sizeof digests[1]);
 
-    /* The same two, and between them one that is missing. */
+    /* The same two values, and a missing one between them. */
     static const int32_t offsets[] = {0, 17, 17, 32};
     static const uint8_t validity[] = {5};
     gantry_column column = {0};

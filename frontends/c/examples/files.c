@@ -1,4 +1,4 @@
-/* sha256sum: files side by side, each in pieces, so that many small files and some large ones fill the lanes.
+/* sha256sum with files side by side, each in chunks, so that many small files and some large ones fill the lanes.
  *
  *     files FILE... */
 #include <gantry.h>
@@ -16,7 +16,7 @@ struct file {
 
 static struct file files[AT_A_TIME];
 
-/* 0 if all of them were read and hashed. */
+/* Returns 0 if all files were read and hashed. */
 static int hash(gantry_session *session, char **names, int count)
 {
     int open = 0, failed = 0;

@@ -1,4 +1,4 @@
-/* Requests in flight while the program waits in poll(2), as an event loop does. The argument is the text of a gantry.toml. */
+/* Keeps requests in flight while the program waits in poll(2), as an event loop does. The argument is the text of a gantry.toml. */
 #define _POSIX_C_SOURCE 200809L
 #include <gantry.h>
 #include <poll.h>
@@ -7,10 +7,10 @@
 
 enum { COUNT = 100, DEPTH = 16, LEN = 1000 };
 
-/* They belong to the library from gantry_queue_submit to the completion. */
+/* These belong to the library from gantry_queue_submit to the completion. */
 static unsigned char data[COUNT][LEN], digests[COUNT][16];
 
-/* Waits for the descriptor, and takes what is done. */
+/* Waits for the descriptor, and takes completions. */
 static int take(gantry_queue *queue)
 {
     int timeout, armed = gantry_queue_arm(queue, &timeout);

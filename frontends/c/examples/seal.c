@@ -1,4 +1,4 @@
-/* Many messages sealed under one key in a batch, and opened again. One of them is forged on the way. */
+/* Seals many messages under one key in a batch, and opens them. One is forged in between. */
 #include <gantry.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@ enum { COUNT = 8, LEN = 100, NONCE = 12, TAG = 16 };
 
 static unsigned char data[COUNT][LEN], tags[COUNT][TAG], nonces[COUNT][NONCE];
 
-/* All of them in place. */
+/* Runs all requests in place. */
 static int run(gantry_session *session, uint32_t operation, gantry_request *requests)
 {
     memset(requests, 0, COUNT * sizeof *requests);
@@ -32,7 +32,7 @@ static int run(gantry_session *session, uint32_t operation, gantry_request *requ
 
 int main(void)
 {
-    /* Real keys come from getrandom(2), and real nonces from a counter that is never set back. */
+    /* Real keys come from getrandom(2), and real nonces from a counter that is never reset. */
     static const unsigned char key[16] = {7};
     for (int i = 0; i < COUNT; i++) {
         nonces[i][0] = (unsigned char)i;

@@ -1,11 +1,11 @@
-/* libgantry as a crypto callback of wolfSSL: objects that are made with the number of the device ask gantry first, and wolfSSL itself does
- * what gantry does not. Digests, HMAC, AES in CBC, CTR and GCM.
+/* libgantry as a crypto callback of wolfSSL: objects made with the device's number ask gantry first, and wolfSSL itself does the rest.
+ * Digests, HMAC, AES in CBC, CTR and GCM.
  *
  *     cc -std=c11 wolfssl.c $(pkg-config --cflags --libs gantry wolfssl)
  *
- * The program prints some results, and how many calls went which way. With the argument `alone` no object asks.
+ * The program prints some results, and the number of calls on either side. With the argument `alone`, no object uses gantry.
  *
- * wolfSSL's structs are laid out by the standard of C that is asked for: older than C11 they are not those of the library. */
+ * The layout of wolfSSL's structs depends on the C standard: before C11 it differs from the library's. */
 #include <wolfssl/options.h>
 
 #include <wolfssl/wolfcrypt/aes.h>
@@ -21,21 +21,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of the device: any but INVALID_DEVID. */
+/* The number of the device: anything but INVALID_DEVID. */
 enum { DEVICE = 1 };
 
 struct device {
     gantry *devices;
-    /* Calls that gantry has served, and that it has left to wolfSSL. One thread counts here. */
+    /* Calls served by gantry, and calls left to wolfSSL. Counted by one thread. */
     unsigned served, left;
 };
 
-/* A message of a digest or HMAC that has begun. A digest that is freed before its end leaves its message behind: wolfSSL 5.5 tells
- * nobody. */
+/* A digest or HMAC in progress. A digest that is freed before its end leaks its message, because wolfSSL 5.5 does not call back. */
 struct message {
     gantry_stream *stream;
     size_t digest_len;
-    /* The object that it belongs to, by the address of its devCtx, and the bytes that it has. */
+    /* The object that owns the message, by the address of its devCtx, and the bytes so far. */
     void **owner;
     word32 len;
 };
@@ -49,10 +48,12 @@ static gantry_session *session_of(struct device *device, const char *algorithm, 
     params.key = key;
     params.key_len = key_len;
     params.tag_len = tag_len;
+    /* wolfSSL's callers choose the length of GCM's nonces. */
+    params.flags = GANTRY_ANY_NONCE;
     return gantry_session_open(device->devices, &params, &session) < 0 ? NULL : session;
 }
 
-/* A message as far as `from` has come, or one that begins if `from` is NULL. */
+/* Returns a copy of `from`, or a new message if `from` is NULL. */
 static struct message *message_of(struct device *device, const char *algorithm, const void *key, size_t key_len, const struct message *from)
 {
     struct message *message = calloc(1, sizeof *message);
@@ -77,10 +78,10 @@ static struct message *message_of(struct device *device, const char *algorithm, 
     return message;
 }
 
-/* The next piece of a message, or its end. `ctx` is the devCtx of the object, and `len` counts its bytes.
+/* Adds a chunk to a message, or ends it. `ctx` is the devCtx of the object, and `len` counts its bytes.
  *
- * wolfSSL copies objects byte by byte and tells nobody. A copy is known by its address. Its message is the other's as long as that has not
- * gone on. */
+ * wolfSSL copies objects byte by byte without a callback. A copy is recognised by its address. It can take over the original's message
+ * unless that has continued. */
 static int step(struct device *device, const char *algorithm, const void *key, size_t key_len, void **ctx, word32 *len,
                 const byte *in, word32 in_len, byte *digest)
 {
@@ -106,7 +107,7 @@ static int step(struct device *device, const char *algorithm, const void *key, s
     return error < 0 ? WC_HW_E : 0;
 }
 
-/* One of wolfSSL's types of digests. The length is kept in a field that wolfSSL uses for nothing else while the callback serves. */
+/* One of wolfSSL's digest types. The length is kept in a field that wolfSSL does not use while the callback serves. */
 #define DIGEST_CASE(type, object, algorithm)                                                      \
     case type: {                                                                                  \
         word32 len = (word32)info->hash.object->loLen;                                            \
@@ -143,7 +144,7 @@ static int hmac(struct device *device, wc_CryptoInfo *info)
                 info->hmac.in, info->hmac.inSz, info->hmac.digest);
 }
 
-/* One request under the key of an object. The session lives as long as the call: wolfSSL 5.5 does not tell when a key ends. */
+/* Runs one request under an object's key. The session is closed after the call, because wolfSSL 5.5 does not report the end of a key. */
 static int run(struct device *device, const char *mode, Aes *aes, size_t tag_len, gantry_request *request)
 {
     char algorithm[24];
@@ -180,7 +181,7 @@ static int cbc(struct device *device, int encrypt, Aes *aes, byte *out, const by
     return error;
 }
 
-/* Whole blocks, so that wolfSSL can go on with the counter at any time. */
+/* Whole blocks only, so that wolfSSL can continue with the counter at any time. */
 static int ctr(struct device *device, Aes *aes, byte *out, const byte *in, word32 len)
 {
     gantry_request request = {0};
@@ -208,7 +209,7 @@ static int ctr(struct device *device, Aes *aes, byte *out, const byte *in, word3
 static int gcm(struct device *device, wc_CryptoInfo *info)
 {
     gantry_request request = {0};
-    /* Both directions have the same fields, of which the tag is read or written. */
+    /* Both directions have the same fields; the tag is written or read. */
     request.operation = info->cipher.enc ? GANTRY_SEAL : GANTRY_OPEN;
     request.iv = info->cipher.aesgcm_enc.iv;
     request.iv_len = info->cipher.aesgcm_enc.ivSz;
@@ -237,7 +238,7 @@ static int cipher(struct device *device, wc_CryptoInfo *info)
     return CRYPTOCB_UNAVAILABLE;
 }
 
-/* What wolfSSL calls. */
+/* The callback for wolfSSL. */
 static int callback(int number, wc_CryptoInfo *info, void *context)
 {
     struct device *device = context;
@@ -278,7 +279,7 @@ static void print(const char *name, const byte *bytes, size_t len)
     printf("\n");
 }
 
-/* abc in two pieces. */
+/* Hashes "abc" in two chunks. */
 static void show_digest(const char *name, enum wc_HashType type, int number)
 {
     wc_HashAlg object;
@@ -291,7 +292,7 @@ static void show_digest(const char *name, enum wc_HashType type, int number)
     must(wc_HashFree(&object, type));
 }
 
-/* What the digest is half-way, of which wolfSSL makes a copy. */
+/* Gets the digest midway, for which wolfSSL copies the object. */
 static void show_copy(int number)
 {
     wc_Sha256 object;
@@ -322,7 +323,7 @@ static void show_hmac(const char *name, int type, int number)
 static const byte key[16] = {0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6, 0xab, 0xf7, 0x15, 0x88, 0x09, 0xcf, 0x4f, 0x3c};
 static const byte iv[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* Two calls, which go on from each other, and back in place. */
+/* Encrypts in two calls, of which the second continues the first, and decrypts in place. */
 static void show_cbc(int number)
 {
     Aes aes;
@@ -339,7 +340,7 @@ static void show_cbc(int number)
     wc_AesFree(&aes);
 }
 
-/* The second call ends within a block, with which wolfSSL goes on. */
+/* The second call ends within a block, and wolfSSL continues. */
 static void show_ctr(int number)
 {
     Aes aes;

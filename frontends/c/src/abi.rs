@@ -2,8 +2,6 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::boundary::StreamHandle;
-
 /// `gantry_params`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +15,7 @@ pub struct Params {
     pub mac_key_len: usize,
     pub tag_len: usize,
     pub direction: u32,
-    pub reserved: u32,
+    pub flags: u32,
 }
 
 /// `gantry_request`.
@@ -48,16 +46,6 @@ pub struct Message {
     pub data: *const c_void,
     pub len: usize,
     pub out: *mut c_void,
-}
-
-/// `gantry_piece`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "gantry.h describes the fields")]
-pub struct Piece {
-    pub stream: *mut StreamHandle,
-    pub data: *const c_void,
-    pub len: usize,
 }
 
 /// `gantry_column`.
@@ -112,4 +100,10 @@ pub mod direction {
     pub const BOTH: u32 = 0;
     pub const ONLY_ENCRYPT: u32 = 1;
     pub const ONLY_DECRYPT: u32 = 2;
+}
+
+/// Flags of sessions.
+#[allow(missing_docs, reason = "gantry.h describes them")]
+pub mod flags {
+    pub const ANY_NONCE: u32 = 1;
 }

@@ -1,10 +1,11 @@
-//! Errors as numbers: one table for `gantry_strerror`, and one translation for each kind of error in Rust.
+//! Errors as numbers: a table for `gantry_strerror`, and a conversion for each kind of error in Rust.
 
 use std::ffi::{CStr, c_int};
 
-use gantry_core::{Error, Misuse, Outcome};
+use gantry_core::{Error, Misuse, Outcome, UnknownAlgorithm};
 
 use crate::abi::result;
+use crate::last_error;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)+) => {
@@ -16,7 +17,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All of them, with the names that they have in the header behind `GANTRY_E_`.
+            /// All errors, with their names in the header after `GANTRY_E_`.
             pub const ALL: &'static [(Code, &'static str)] = &[$((Code::$name, stringify!($name))),+];
 
             const TEXTS: &'static [(c_int, &'static CStr)] = &[$(($number, $text)),+];
@@ -25,52 +26,56 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A pointer, a length or a reserved field.
-    Argument = -1, c"a pointer is NULL or not aligned, a length is absurd, or a reserved field is not 0";
-    /// The size of a struct.
+    /// A wrong pointer, length or reserved field.
+    Argument = -1, c"a pointer is NULL or not aligned, a length is too large, or a reserved field is not 0";
+    /// The size of another version's struct.
     Version = -2, c"a struct has the size of another version of the library";
-    /// A handle.
-    Handle = -3, c"not a handle of this type, or one that was closed";
-    /// Buffers.
+    /// Not a handle of the required type.
+    Handle = -3, c"not a handle of this type, or already closed";
+    /// Overlapping buffers.
     Overlap = -4, c"a buffer that is written overlaps another one";
-    /// What `gantry_open` was given or found.
-    Configuration = -5, c"the configuration is wrong";
-    /// A name.
+    /// The configuration of `gantry_open`.
+    Configuration = -5, c"the configuration is invalid";
+    /// An unknown algorithm name.
     Algorithm = -6, c"no digest, MAC, cipher or AEAD has this name";
-    /// A key.
-    Key = -7, c"the algorithm does not take this key";
-    /// An IV, a tag, an output, offsets of a column.
+    /// An invalid key.
+    Key = -7, c"the algorithm does not accept this key";
+    /// A wrong length of an IV, tag, output or column.
     Length = -8, c"an IV, tag, output or column has a length that does not fit";
-    /// What a session does not do.
+    /// An operation that the session does not have.
     Operation = -9, c"the session has no such operation";
-    /// No device takes it.
+    /// No device serves the request.
     Unserved = -10, c"no device serves the request";
-    /// Devices failed.
+    /// All devices failed.
     Device = -11, c"every device that could serve the request failed";
-    /// A queue.
+    /// The queue is full.
     Full = -12, c"the queue is full";
-    /// Another thread.
-    Busy = -13, c"another thread is using the handle, or a call names it twice";
-    /// An allocation.
-    Memory = -14, c"there is no memory for the requests";
-    /// A system call.
-    System = -15, c"the process has no file descriptor left";
-    /// A queue of another process.
+    /// Another thread uses the handle.
+    Busy = -13, c"another thread is using the handle, or the call names it twice";
+    /// An allocation failed.
+    Memory = -14, c"not enough memory for the requests";
+    /// A system call failed.
+    System = -15, c"the process has no file descriptors left";
+    /// The queue belongs to another process.
     Forked = -16, c"the queue belongs to the parent of this process";
     /// A panic.
-    Internal = -17, c"a defect of the library";
+    Internal = -17, c"a bug in the library";
 }
 
-/// What a number means.
-pub(crate) fn text(number: c_int) -> &'static CStr {
+/// Returns the description of an error, or of a request's result.
+pub(crate) fn description(number: c_int) -> &'static CStr {
     match number {
-        0 => c"no error",
+        result::DONE => c"no error",
+        result::BAD_TAG => c"the tag does not match the data",
+        result::BAD_LENGTH => c"the algorithm does not accept data of this length",
+        result::NOT_RUN => c"not run, because another request of the call is invalid",
         _ => Code::TEXTS.iter().find(|(known, _)| *known == number).map_or(c"unknown error", |(_, text)| text),
     }
 }
 
 impl From<Misuse> for Code {
     fn from(misuse: Misuse) -> Self {
+        last_error::set(&misuse);
         match misuse {
             Misuse::KeyLength { .. } | Misuse::MacKeyLength { .. } | Misuse::XtsKeyHalves { .. } => Code::Key,
             Misuse::IvLength { .. } | Misuse::TagLength { .. } | Misuse::OutputLength { .. } => Code::Length,
@@ -83,6 +88,7 @@ impl From<Misuse> for Code {
 
 impl From<Error> for Code {
     fn from(error: Error) -> Self {
+        last_error::set(&error);
         match error {
             Error::Misuse(misuse) => misuse.into(),
             Error::Unserved { .. } => Code::Unserved,
@@ -92,15 +98,23 @@ impl From<Error> for Code {
     }
 }
 
-/// Mistakes in columns.
+/// Converts the mistakes in columns.
 impl From<gantry_digest::Error> for Code {
-    fn from(_: gantry_digest::Error) -> Self {
+    fn from(error: gantry_digest::Error) -> Self {
+        last_error::set(&error);
         Code::Length
     }
 }
 
-/// The result of a request that has one. The operations of this interface have no other outcomes.
-pub(crate) fn of_outcome(outcome: Outcome) -> c_int {
+impl From<UnknownAlgorithm> for Code {
+    fn from(error: UnknownAlgorithm) -> Self {
+        last_error::set(&error);
+        Code::Algorithm
+    }
+}
+
+/// Returns the result of a request with an outcome. The operations of this interface have no other outcomes.
+pub(crate) fn outcome_code(outcome: Outcome) -> c_int {
     match outcome {
         Outcome::Done => result::DONE,
         Outcome::BadTag => result::BAD_TAG,
@@ -114,9 +128,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_a_text_of_its_own() {
-        let texts: std::collections::BTreeSet<_> = Code::ALL.iter().map(|(code, _)| text(*code as c_int)).collect();
+    fn descriptions_of_errors_are_distinct() {
+        let texts: std::collections::BTreeSet<_> =
+            Code::ALL.iter().map(|(code, _)| description(*code as c_int)).collect();
         assert_eq!(texts.len(), Code::ALL.len());
-        assert!(!texts.contains(text(-1000)) && text(-1000) == text(7) && text(0) == c"no error");
+        assert!(
+            !texts.contains(description(-1000))
+                && description(-1000) == description(7)
+                && description(0) == c"no error"
+        );
+        let results = [0, 1, 2, 3].map(description);
+        assert!(results.iter().all(|text| *text != description(7)) && results[1] != results[2], "{results:?}");
     }
 }

@@ -5,18 +5,21 @@
 //! | file | content |
 //! |---|---|
 //! | `abi.rs` | the structures and numbers of `gantry.h` |
-//! | `boundary/` | what C calls: `open.rs`, `session.rs` (with batches), `many.rs` (messages and columns), `stream.rs`, `queue.rs`, `text.rs`; `memory.rs` and `handle.rs` look at what C passes |
+//! | `boundary/` | the functions for C: `open.rs`, `session.rs` (with batches), `many.rs` (messages and columns), `stream.rs`, `queue.rs`, `text.rs`; `memory.rs` and `handle.rs` check the arguments |
 //! | `code.rs` | errors as numbers |
-//! | `ranges.rs` | whether buffers lie apart |
+//! | `last_error.rs` | the message of a thread's last error |
+//! | `ranges.rs` | checks that buffers do not overlap |
 
 #![deny(unsafe_code)]
 
 pub mod abi;
-/// Where C and Rust meet.
+/// The C interface.
 mod boundary;
 /// Errors as numbers.
 mod code;
-/// Buffers that overlap.
+/// The message of the last error.
+mod last_error;
+/// Checks for overlapping buffers.
 mod ranges;
 
 pub use boundary::*;

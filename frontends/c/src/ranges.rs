@@ -1,30 +1,30 @@
-//! Whether the buffers of a call lie apart: addresses only, nothing is read or written.
+//! Checks that the buffers of a call do not overlap. Only addresses are compared; nothing is read or written.
 
 use std::collections::TryReserveError;
 
-/// Addresses from one to another.
+/// An address range, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Range {
-    from: usize,
-    to: usize,
+    start: usize,
+    end: usize,
 }
 
 impl Range {
-    /// `len` bytes from an address on. They are memory, so they end before the last address.
-    pub(crate) fn new(from: usize, len: usize) -> Self {
-        Self { from, to: from.saturating_add(len) }
+    /// Returns the range of `len` bytes. They are memory, so they end before the last address.
+    pub(crate) fn new(start: usize, len: usize) -> Self {
+        Self { start, end: start.saturating_add(len) }
     }
 
     fn is_empty(self) -> bool {
-        self.from == self.to
+        self.start == self.end
     }
 
-    fn meets(self, other: Self) -> bool {
-        self.from < other.to && other.from < self.to
+    fn overlaps(self, other: Self) -> bool {
+        self.start < other.end && other.start < self.end
     }
 
-    fn with(self, other: Self) -> Self {
-        Self { from: self.from.min(other.from), to: self.to.max(other.to) }
+    fn union(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 }
 
@@ -36,46 +36,46 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// Room for so many of each.
-    pub(crate) fn with_room(written: usize, read: usize) -> Result<Self, TryReserveError> {
+    /// Reserves space for `written` and `read` ranges.
+    pub(crate) fn with_capacity(written: usize, read: usize) -> Result<Self, TryReserveError> {
         let mut ranges = Self::default();
         ranges.written.try_reserve_exact(written)?;
         ranges.read.try_reserve_exact(read)?;
         Ok(ranges)
     }
 
-    /// One that is written. What is read in its place is no range of its own.
-    pub(crate) fn writes(&mut self, range: Range) {
+    /// Adds a buffer that is written. Input processed in place is not added separately.
+    pub(crate) fn add_written(&mut self, range: Range) {
         if !range.is_empty() {
             self.written.push(range);
         }
     }
 
-    /// One that is only read.
-    pub(crate) fn reads(&mut self, range: Range) {
+    /// Adds a buffer that is only read.
+    pub(crate) fn add_read(&mut self, range: Range) {
         if !range.is_empty() {
             self.read.push(range);
         }
     }
 
-    /// Whether nothing that is written is read or written through another range, too.
-    pub(crate) fn are_apart(mut self) -> bool {
-        // Most callers have their outputs in one piece, in order, and their inputs elsewhere.
+    /// Returns true if no written byte is also read or written through another range.
+    pub(crate) fn are_disjoint(mut self) -> bool {
+        // Frequent case: outputs are contiguous and in order, and inputs are elsewhere.
         if !self.written.is_sorted() {
             self.written.sort_unstable();
         }
-        if self.written.array_windows().any(|[one, next]| one.meets(*next)) {
+        if self.written.array_windows().any(|[one, next]| one.overlaps(*next)) {
             return false;
         }
-        let whole = |ranges: &[Range]| ranges.iter().copied().reduce(Range::with);
-        let (Some(written), Some(read)) = (whole(&self.written), whole(&self.read)) else { return true };
-        if !written.meets(read) {
+        let hull = |ranges: &[Range]| ranges.iter().copied().reduce(Range::union);
+        let (Some(written), Some(read)) = (hull(&self.written), hull(&self.read)) else { return true };
+        if !written.overlaps(read) {
             return true;
         }
-        // The first that ends behind the beginning of a range is the only one that can be the first to meet it.
+        // Written ranges are disjoint and sorted: only the first one that ends after `read` begins can be the first to overlap it.
         self.read.iter().all(|read| {
-            let next = self.written.partition_point(|written| written.to <= read.from);
-            self.written.get(next).is_none_or(|written| !written.meets(*read))
+            let next = self.written.partition_point(|written| written.end <= read.start);
+            self.written.get(next).is_none_or(|written| !written.overlaps(*read))
         })
     }
 }
@@ -84,25 +84,25 @@ impl Ranges {
 mod tests {
     use super::*;
 
-    fn are_apart(written: &[(usize, usize)], read: &[(usize, usize)]) -> bool {
-        let mut ranges = Ranges::with_room(written.len(), read.len()).unwrap();
-        for (from, len) in written {
-            ranges.writes(Range::new(*from, *len));
+    fn are_disjoint(written: &[(usize, usize)], read: &[(usize, usize)]) -> bool {
+        let mut ranges = Ranges::with_capacity(written.len(), read.len()).unwrap();
+        for (start, len) in written {
+            ranges.add_written(Range::new(*start, *len));
         }
-        for (from, len) in read {
-            ranges.reads(Range::new(*from, *len));
+        for (start, len) in read {
+            ranges.add_read(Range::new(*start, *len));
         }
-        ranges.are_apart()
+        ranges.are_disjoint()
     }
 
     #[test]
-    fn buffers_that_are_written_are_apart_from_all_others() {
-        assert!(are_apart(&[(10, 5), (15, 5), (2, 8)], &[(20, 5), (22, 5), (0, 2)]));
-        assert!(!are_apart(&[(10, 5), (14, 5)], &[]), "two outputs");
-        assert!(!are_apart(&[(10, 5), (10, 5)], &[]), "one output twice");
-        assert!(!are_apart(&[(10, 5), (30, 5)], &[(0, 1), (16, 2), (34, 1)]), "an input in an output");
-        assert!(!are_apart(&[(10, 5)], &[(0, 100)]), "an output in an input");
-        assert!(are_apart(&[(10, 0), (12, 0)], &[(5, 20)]), "nothing is in no way of anything");
-        assert!(!are_apart(&[(usize::MAX - 1, 9)], &[(usize::MAX - 1, 9)]), "the end of all addresses");
+    fn written_buffers_must_not_overlap_any_other() {
+        assert!(are_disjoint(&[(10, 5), (15, 5), (2, 8)], &[(20, 5), (22, 5), (0, 2)]));
+        assert!(!are_disjoint(&[(10, 5), (14, 5)], &[]), "two outputs");
+        assert!(!are_disjoint(&[(10, 5), (10, 5)], &[]), "the same output twice");
+        assert!(!are_disjoint(&[(10, 5), (30, 5)], &[(0, 1), (16, 2), (34, 1)]), "an input within an output");
+        assert!(!are_disjoint(&[(10, 5)], &[(0, 100)]), "an output within an input");
+        assert!(are_disjoint(&[(10, 0), (12, 0)], &[(5, 20)]), "empty buffers overlap nothing");
+        assert!(!are_disjoint(&[(usize::MAX - 1, 9)], &[(usize::MAX - 1, 9)]), "the end of the address space");
     }
 }

@@ -1,9 +1,9 @@
-/* Known answers, through every call. The argument is the text of a gantry.toml, or nothing. */
+/* Known answers through every call. The argument is the text of a gantry.toml, or nothing. */
 #include "must.h"
 
 /* RFC 4231, 4.2. */
 #define HI_THERE "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"
-/* NIST SP 800-38A, F.2.1: key, IV, two blocks and what they become. */
+/* NIST SP 800-38A, F.2.1: key, IV, two blocks of plaintext and of ciphertext. */
 #define CBC_KEY "2b7e151628aed2a6abf7158809cf4f3c"
 #define CBC_IV "000102030405060708090a0b0c0d0e0f"
 #define CBC_TEXT "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51"
@@ -29,7 +29,7 @@ static void digests(void)
     memset(key, 0, sizeof key); /* the session has a copy */
     must(gantry_session_tag_len(sha256) == 32 && gantry_session_tag_len(hmac) == 32);
 
-    /* One session's batch, in which requests read the same bytes. */
+    /* A batch of one session, whose requests read the same bytes. */
     unsigned char out[3][32];
     gantry_request requests[3];
     for (int i = 0; i < 3; i++)
@@ -43,7 +43,7 @@ static void digests(void)
     gantry_request mac = request_of(GANTRY_MAC, "Hi There", 8, out[0], 32);
     must(gantry_run(hmac, &mac, 1) == GANTRY_OK && is(out[0], HI_THERE));
 
-    /* More messages than are run at a time, of other lengths each; one of them alone and in a column is the same. */
+    /* More messages than one batch holds, of different lengths. Single requests and columns give equal results. */
     enum { COUNT = 1500 };
     static unsigned char text[COUNT], many[COUNT][32], column_out[COUNT][32];
     static gantry_message messages[COUNT];
@@ -150,7 +150,7 @@ static void ciphers(void)
         requests[i].operation = GANTRY_DECRYPT;
         requests[i].in = out[i];
     }
-    /* A length that is no multiple of the block is a result, and the others are run. */
+    /* A length that is no multiple of the block is a result; the other requests run. */
     requests[7].in_len = requests[7].out_len = 31;
     must(gantry_run(session, requests, COUNT) == GANTRY_OK);
     for (int i = 0; i < COUNT; i++) {
@@ -188,7 +188,7 @@ static void aeads(void)
             tags[i][i % 16] ^= 1 << i % 8;
     }
     memset(opened_to, 0xee, sizeof opened_to);
-    /* A tag that was cut is a bad one. */
+    /* A truncated tag is a bad tag. */
     requests[4].tag_len = 8;
     must(gantry_run(session, requests, COUNT) == GANTRY_OK);
     for (int i = 0; i < COUNT; i++) {

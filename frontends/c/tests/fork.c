@@ -1,4 +1,4 @@
-/* A fork in the middle: the child goes on with sessions and streams, and leaves queues alone. So does one that the C library does not make. */
+/* A fork midway: the child continues with sessions and streams, and cannot use queues. A bare clone behaves likewise. */
 #define _GNU_SOURCE
 #include "must.h"
 #include <signal.h>
@@ -54,7 +54,7 @@ static void with_child(pid_t (*make)(void))
         must(gantry_queue_wait(queue, &completion, 1) == GANTRY_E_FORKED);
         must(gantry_queue_arm(queue, &timeout) == GANTRY_E_FORKED);
         goes_on();
-        /* One of its own. */
+        /* A queue opened by the child. */
         gantry_queue *own;
         must(gantry_queue_open(devices, 4, &own) == GANTRY_OK);
         must(gantry_queue_submit(own, session, &request, 7) == GANTRY_OK);

@@ -1,4 +1,4 @@
-/* The library is a guest: it starts no thread, handles no signal, writes nothing, and may be used by many threads. */
+/* The library starts no thread, handles no signal, writes nothing, and may be used by many threads. */
 #define _POSIX_C_SOURCE 200809L
 #include "must.h"
 #include <dirent.h>
@@ -30,7 +30,7 @@ static void *hashes(void *unused)
         must(gantry_run(session, requests, 20) == GANTRY_OK);
         for (int j = 0; j < 20; j++)
             must(is(out[j], SHA256_OF_ABC));
-        /* A handle of one thread at a time: the other one is told. */
+        /* This handle takes one thread at a time: another one gets an error. */
         int error = gantry_stream_update(stream, out, sizeof out);
         must(error == GANTRY_OK || error == GANTRY_E_BUSY);
     }
@@ -42,7 +42,7 @@ int main(void)
     int threads = entries("/proc/self/task");
     gantry *devices = opened(NULL);
     gantry_close(devices);
-    /* With the page of statistics, of which a process has one. */
+    /* Includes the page of statistics, of which a process has one. */
     int descriptors = entries("/proc/self/fd");
     devices = opened(NULL);
     session = session_of(devices, "sha256", NULL, 0);
@@ -52,7 +52,7 @@ int main(void)
     for (int number = 1; number < 32; number++) {
         struct sigaction action;
         must(sigaction(number, NULL, &action) == 0);
-        /* A program that was started in the background ignores some. */
+        /* A program started in the background ignores some signals. */
         must(action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
     }
     pthread_t others[4];

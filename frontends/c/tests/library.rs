@@ -1,4 +1,4 @@
-//! The library in programs of C and C++: built from the archive as `scripts/c-library` builds it, found by pkg-config, and run.
+//! The library in C and C++ programs: linked by `scripts/c-library`, found by pkg-config, and run.
 
 mod lab;
 
@@ -11,15 +11,16 @@ use std::path::Path;
 use std::process::Command;
 
 use gantry_c::Code;
-use gantry_c::abi::{Column, Completion, Message, Params, Piece, Request, direction, operation, result};
+use gantry_c::Piece;
+use gantry_c::abi::{Column, Completion, Message, Params, Request, direction, flags, operation, result};
 use lab::{Lab, book, here, output, text};
 
-/// An engine that completes by interrupts, for what queues are tested with.
+/// An engine that completes by interrupts, for tests of queues.
 const ENGINE: &str = "policy = \"pin:model:engine\"\n[models]\nengine = \"like=bcm5822,md5=2000+100,aes-128-gcm=2000+100\"\n\
                       [devices]\n\"model:engine\" = \"on\"\n";
 
 #[test]
-fn the_header_is_clean_c99_and_c17_and_cpp17() {
+fn the_header_compiles_without_warnings_as_c99_c17_and_cpp17() {
     let Some(lab) = Lab::new("header") else { return };
     for (name, compiler, standard) in [("a.c", "cc", "c99"), ("a.c", "cc", "c17"), ("a.cc", "c++", "c++17")] {
         let program = lab.write(
@@ -32,7 +33,7 @@ fn the_header_is_clean_c99_and_c17_and_cpp17() {
 }
 
 #[test]
-fn exactly_the_functions_of_the_header_are_exported_under_one_version() {
+fn the_library_exports_exactly_the_functions_of_the_header() {
     let Some(lab) = Lab::new("exports") else { return };
     let symbols = output(Command::new("nm").args(["-D", "--defined-only"]).arg(lab.library()));
     let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.split(' ').nth(2)).collect();
@@ -49,7 +50,7 @@ fn exactly_the_functions_of_the_header_are_exported_under_one_version() {
     assert!(dynamic.contains("NODELETE"), "{dynamic}");
 }
 
-/// A program of C that prints each of these expressions as a number.
+/// Runs a C program that prints each of these expressions as a number.
 fn printed(lab: &Lab, expressions: &[String]) -> Vec<String> {
     let mut program = "#include <gantry.h>\n#include <stdio.h>\nint main(void)\n{\n".to_owned();
     for expression in expressions {
@@ -62,7 +63,7 @@ fn printed(lab: &Lab, expressions: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn structs_and_numbers_of_the_header_are_those_of_the_library() {
+fn structs_and_numbers_of_header_and_library_match() {
     let Some(lab) = Lab::new("layout") else { return };
     let mut expected: Vec<(String, i128)> = Vec::new();
     macro_rules! layouts {
@@ -78,14 +79,14 @@ fn structs_and_numbers_of_the_header_are_those_of_the_library() {
         };
     }
     layouts! {
-        "gantry_params" Params: size algorithm key key_len mac_key mac_key_len tag_len direction reserved;
+        "gantry_params" Params: size algorithm key key_len mac_key mac_key_len tag_len direction flags;
         "gantry_request" Request: size operation result iv iv_len aad aad_len r#in in_len out out_len tag tag_len;
         "gantry_message" Message: data len out;
         "gantry_piece" Piece: stream data len;
         "gantry_column" Column: size count values values_len offsets validity validity_offset offset_bits reserved;
         "gantry_completion" Completion: user result reserved;
     }
-    let numbers: [(&str, i128); 13] = [
+    let numbers: [(&str, i128); 14] = [
         ("DONE", result::DONE.into()),
         ("BAD_TAG", result::BAD_TAG.into()),
         ("BAD_LENGTH", result::BAD_LENGTH.into()),
@@ -99,6 +100,7 @@ fn structs_and_numbers_of_the_header_are_those_of_the_library() {
         ("BOTH", direction::BOTH.into()),
         ("ONLY_ENCRYPT", direction::ONLY_ENCRYPT.into()),
         ("ONLY_DECRYPT", direction::ONLY_DECRYPT.into()),
+        ("ANY_NONCE", flags::ANY_NONCE.into()),
     ];
     let errors = Code::ALL.iter().map(|(code, name)| (format!("GANTRY_E_{}", name.to_uppercase()), *code as i128));
     expected.extend(numbers.map(|(name, number)| (format!("GANTRY_{name}"), number)));
@@ -113,13 +115,13 @@ fn structs_and_numbers_of_the_header_are_those_of_the_library() {
     assert_eq!(defined.count(), expected.iter().filter(|(name, _)| name.starts_with("GANTRY_")).count());
 }
 
-/// Bytes of a field.
+/// Returns the size of a field in bytes.
 fn width<T, F>(_: fn(&T) -> &F) -> i128 {
     size_of::<F>() as i128
 }
 
 #[test]
-fn known_answers_come_out_of_every_call_on_every_device() {
+fn all_calls_have_known_answers_on_all_devices() {
     let Some(lab) = Lab::new("answers") else { return };
     let program = lab.test_program("answers.c");
     lab.run(&program, &[]);
@@ -129,23 +131,23 @@ fn known_answers_come_out_of_every_call_on_every_device() {
 }
 
 #[test]
-fn wrong_calls_get_errors_and_change_nothing() {
+fn wrong_calls_return_errors_and_change_nothing() {
     let Some(lab) = Lab::new("wrong") else { return };
     lab.run(&lab.test_program("wrong.c"), &[]);
 }
 
 #[test]
-fn queues_complete_over_the_buffers_of_the_program() {
+fn queues_use_the_buffers_of_the_program() {
     let Some(lab) = Lab::new("queues") else { return };
     let program = lab.test_program("queues.c");
     for configuration in ["", "policy = \"pin:software\""] {
         lab.run(&program, &[configuration]);
     }
-    assert_ne!(lab.run(&program, &[ENGINE]), "0\n", "the engine has made the program wait for the descriptor");
+    assert_ne!(lab.run(&program, &[ENGINE]), "0\n", "with the engine, the program waits for the descriptor");
 }
 
 #[test]
-fn a_child_goes_on_after_fork_and_so_does_its_parent() {
+fn parent_and_child_continue_after_fork() {
     let Some(lab) = Lab::new("fork") else { return };
     lab.run(&lab.test_program("fork.c"), &[]);
 }
@@ -158,7 +160,7 @@ fn the_library_starts_no_thread_and_handles_no_signal() {
 }
 
 #[test]
-fn no_key_is_left_in_memory_when_its_session_is_closed() {
+fn closing_a_session_wipes_its_key() {
     let Some(lab) = Lab::new("wiped") else { return };
     let program = lab.test_program("wiped.c");
     for policy in ["pin:software", "pin:lanes"] {
@@ -167,7 +169,7 @@ fn no_key_is_left_in_memory_when_its_session_is_closed() {
 }
 
 #[test]
-fn wrong_calls_and_queues_make_no_mistake_in_memory() {
+fn wrong_calls_and_queues_pass_valgrind() {
     let Some(lab) = Lab::new("memory") else { return };
     if Command::new("valgrind").arg("--version").output().is_err() {
         return gantry_lab::skip("valgrind");
@@ -181,7 +183,7 @@ fn wrong_calls_and_queues_make_no_mistake_in_memory() {
 }
 
 #[test]
-fn the_examples_do_what_they_say() {
+fn the_examples_print_the_expected_results() {
     let Some(lab) = Lab::new("examples") else { return };
     let shown = |name: &str, arguments: &[&str]| {
         let program = lab.path(name);
@@ -214,7 +216,7 @@ fn the_examples_do_what_they_say() {
     let expected = output(Command::new("md5sum").args(&data));
     assert!(digests.lines().eq(expected.lines().map(|line| &line[..32])), "{digests}");
 
-    // The last two are in `programs.rs`.
+    // The last two are tested in `programs.rs`.
     let known: BTreeSet<_> = ["digests.c", "seal.c", "files.c", "queue.c", "mktorrent.patch", "wolfssl.c"].into();
     let all = fs::read_dir(here("examples")).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(
@@ -224,12 +226,12 @@ fn the_examples_do_what_they_say() {
 }
 
 #[test]
-fn the_programs_of_the_guide_are_whole_and_print_what_it_says() {
+fn the_guides_programs_print_the_guides_output() {
     let Some(lab) = Lab::new("guide") else { return };
     let page = fs::read_to_string(book("guide-c.md")).unwrap();
     let programs = blocks(&page, "c");
     let outputs = blocks(&page, "text");
-    assert!(!programs.is_empty() && programs.len() == outputs.len(), "each program has its output behind it");
+    assert!(!programs.is_empty() && programs.len() == outputs.len(), "each program is followed by its output");
     for (index, (program, output)) in programs.iter().zip(outputs).enumerate() {
         let file = lab.write(&format!("guide-{index}.c"), program);
         lab.compile("cc", "c99", &file, &[]);
@@ -237,16 +239,16 @@ fn the_programs_of_the_guide_are_whole_and_print_what_it_says() {
     }
 }
 
-/// The blocks of a language in a page.
+/// Returns the code blocks of a language in a page.
 fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
     let fence = format!("\n```{language}\n");
     page.split(&fence).skip(1).map(|rest| &rest[..rest.find("```").expect("an end")]).collect()
 }
 
 #[test]
-fn make_install_brings_the_library_to_its_prefix() {
+fn make_install_installs_the_library() {
     let Some(lab) = Lab::new("install") else { return };
-    // What else is installed is nothing here.
+    // Stand-ins for the other installed files.
     let release = lab.path("target/release");
     fs::create_dir_all(&release).unwrap();
     for name in ["gantry", "libgantry_openssl.so", "libgantry_xfrm.so", "gantry-vectors.zlib"] {
@@ -265,7 +267,7 @@ fn make_install_brings_the_library_to_its_prefix() {
 }
 
 #[test]
-fn a_prefix_of_another_machine_is_what_pkg_config_names() {
+fn pkg_config_names_the_prefix_of_the_target_machine() {
     let Some(lab) = Lab::new("prefix") else { return };
     let staged = lab.path("staged");
     lab::build(&["--prefix", "/usr", "--libdir", "lib/x86_64-linux-gnu"], &staged);

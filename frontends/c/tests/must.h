@@ -1,4 +1,4 @@
-/* What the programs of the tests share. */
+/* Shared by the test programs. */
 #include <gantry.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #define must(what) ((what) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what), exit(1)))
 
-/* The bytes of a text of hexadecimal digits. */
+/* Converts hexadecimal digits to bytes. */
 static size_t hex(const char *digits, unsigned char *bytes)
 {
     size_t len = strlen(digits) / 2;

@@ -1,4 +1,4 @@
-//! The library in programs of others: as a device of wolfSSL, and in mktorrent.
+//! The library in other people's programs: as a device of wolfSSL, and in mktorrent.
 
 mod lab;
 
@@ -8,8 +8,8 @@ use std::process::Command;
 
 use lab::{Lab, here, output, text};
 
-/// What `examples/wolfssl.c` has to print: the digests of "abc" (FIPS 180), HMACs of RFC 4231 and RFC 2202, test case 2, and of AES-GCM
-/// test case 2 of the document that proposed it. The others are compared with wolfSSL alone.
+/// Expected output of `examples/wolfssl.c`: digests of "abc" (FIPS 180), HMACs of RFC 4231 and RFC 2202, test case 2, and AES-GCM, test
+/// case 2 of its proposal. Other lines are compared with wolfSSL alone.
 const KNOWN: [&str; 9] = [
     "sha1 a9993e364706816aba3e25717850c26c9cd0d89d",
     "sha256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -19,12 +19,12 @@ const KNOWN: [&str; 9] = [
     "aes-128-gcm 0388dace60b6a392f328c2b971b2fe78",
     "tag ab6e47d42cec13bdf53a67b21257bddf",
     "forged refused",
-    // Two calls of CTR end or begin within a block.
+    // Two CTR calls end or begin within a block.
     "calls: 32 by gantry, 2 left to wolfSSL",
 ];
 
 #[test]
-fn wolfssl_computes_by_the_library_and_goes_on_alone_with_the_rest() {
+fn wolfssl_uses_the_library_and_computes_the_rest_itself() {
     let Some(lab) = Lab::new("wolfssl") else { return };
     if !Path::new("/usr/include/wolfssl/options.h").exists() {
         return gantry_lab::skip("libwolfssl-dev");
@@ -45,7 +45,7 @@ fn wolfssl_computes_by_the_library_and_goes_on_alone_with_the_rest() {
 }
 
 #[test]
-fn wolfssl_loses_no_memory_of_messages_that_end() {
+fn wolfssl_leaks_no_memory_of_finished_messages() {
     let Some(lab) = Lab::new("wolfssl-memory") else { return };
     if !Path::new("/usr/include/wolfssl/options.h").exists() {
         return gantry_lab::skip("libwolfssl-dev");
@@ -62,7 +62,7 @@ fn wolfssl_loses_no_memory_of_messages_that_end() {
 }
 
 #[test]
-fn mktorrent_with_the_library_makes_the_same_torrents() {
+fn mktorrent_with_the_library_creates_the_same_torrents() {
     let Some(lab) = Lab::new("mktorrent") else { return };
     if let Some(missing) =
         ["make", "patch"].into_iter().find(|tool| Command::new(tool).arg("--version").output().is_err())
@@ -89,7 +89,7 @@ fn mktorrent_with_the_library_makes_the_same_torrents() {
     let symbols = output(Command::new("nm").arg(ours.join("mktorrent")));
     assert!(symbols.contains("U gantry_digest_many") && !symbols.contains("SHA1_"), "{symbols}");
 
-    // Pieces of 32 KiB that begin in one file and end in another, whole batches of them, and a last one that is shorter.
+    // Pieces of 32 KiB that span files, whole batches of them, and a shorter last one.
     let folder = lab.path("files");
     fs::create_dir(&folder).unwrap();
     for (name, length) in [("a", 700_000), ("b", 0), ("c", 1), ("d", 1_234_567), ("e", 32_768)] {

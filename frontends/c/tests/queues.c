@@ -1,4 +1,4 @@
-/* Requests in flight, over buffers of the program; prints how often it has waited for the descriptor. The argument is the text of a gantry.toml. */
+/* Keeps requests in flight over its own buffers, and prints the number of waits for the descriptor. The argument is the text of a gantry.toml. */
 #include "must.h"
 #include <poll.h>
 
@@ -7,7 +7,7 @@ enum { COUNT = 60, DEPTH = 8, LEN = 333 };
 static unsigned char text[COUNT][LEN], out[COUNT][LEN], tags[COUNT][16], nonces[COUNT][12];
 static int results[COUNT], done, waits;
 
-/* By the descriptor, or by the call that waits. */
+/* Takes completions through the descriptor, or with the waiting call. */
 static void take(gantry_queue *queue, int by_descriptor)
 {
     gantry_completion completions[3];
@@ -66,7 +66,7 @@ int main(int count, char **arguments)
     must(gantry_queue_open(devices, DEPTH, &queue) == GANTRY_OK);
     static gantry_request requests[COUNT];
     for (int by_descriptor = 0; by_descriptor < 2; by_descriptor++) {
-        /* Digests, and the same ones in a batch. */
+        /* Digests, compared with a batch. */
         for (int i = 0; i < COUNT; i++) {
             memset(text[i], i + 1, LEN);
             requests[i] = request_of(GANTRY_DIGEST, text[i], LEN, out[i], 16);
@@ -77,7 +77,7 @@ int main(int count, char **arguments)
             gantry_request one = request_of(GANTRY_DIGEST, text[i], LEN, expected, 16);
             must(results[i] == GANTRY_DONE && gantry_run(md5, &one, 1) == GANTRY_OK && !memcmp(expected, out[i], 16));
         }
-        /* Sealed, every second one in place. */
+        /* Sealed messages, every second one in place. */
         for (int i = 0; i < COUNT; i++) {
             nonces[i][0] = (unsigned char)i;
             memcpy(out[i], text[i], LEN);
@@ -103,7 +103,7 @@ int main(int count, char **arguments)
             must(i % 4 ? !memcmp(out[i], text[i], LEN) : memcmp(out[i], text[i], LEN));
         }
     }
-    /* A queue that is closed with requests in flight has run them. */
+    /* Closing a queue runs its requests in flight. */
     for (int i = 0; i < DEPTH; i++) {
         requests[i] = request_of(GANTRY_DIGEST, "abc", 3, out[i], 16);
         must(gantry_queue_submit(queue, md5, &requests[i], 0) == GANTRY_OK);

@@ -1,12 +1,12 @@
-/* No key is left in the memory of the program when the session that had it is closed. Keys are kept with each bit turned. The stack is left
- * out: drivers overwrite what they leave there, and only optimised code leaves no more than they know. */
+/* Checks that no key is left in memory after its session is closed. Keys are kept with each bit inverted. The stack is excluded: drivers
+ * overwrite their remains there, and unoptimised code leaves more than they know of. */
 #include "must.h"
 
 enum { KEY = 32, LEN = 4096, COUNT = 32 };
 
 static unsigned char turned[KEY], data[COUNT][LEN], iv[16], tags[COUNT][32];
 
-/* How often the key lies in the pages that the program may write. */
+/* Returns the number of copies of the key in writable pages. */
 static int found(void)
 {
     static struct { unsigned char *from, *to; } pages[4096];
@@ -32,7 +32,7 @@ static int found(void)
     return places;
 }
 
-/* A session that has done what it does, in a batch, a stream, a column and a queue; and closed, if it is to be. */
+/* Uses a session in a batch, a stream, a column and a queue, and closes it if `closed`. */
 static gantry_session *use(gantry *devices, const char *algorithm, uint32_t operation, int closed)
 {
     unsigned char key[KEY];
@@ -88,7 +88,7 @@ int main(int count, char **arguments)
         {"hmac-sha256", GANTRY_MAC}, {"aes-256-cbc", GANTRY_ENCRYPT}, {"aes-256-gcm", GANTRY_SEAL}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         gantry_session *session = use(devices, all[i].name, all[i].operation, 0);
-        must(found() > 0); /* so a key would be found */
+        must(found() > 0); /* the search works */
         gantry_session_close(session);
         use(devices, all[i].name, all[i].operation, 1);
         int left = found();

@@ -1,4 +1,4 @@
-/* Calls that are wrong get errors, and change nothing. */
+/* Invalid calls return errors, and change nothing. */
 #include "must.h"
 
 static gantry *devices;
@@ -21,8 +21,16 @@ static void opening(void)
     gantry_session_close(NULL);
     gantry_stream_close(NULL);
     gantry_queue_close(NULL);
-    for (int error = -17; error <= 0; error++)
+    for (int error = -17; error <= 3; error++)
         must(strlen(gantry_strerror(error)) > 5 && strcmp(gantry_strerror(error), gantry_strerror(-99)) != 0);
+}
+
+static int said(const char *message)
+{
+    if (strcmp(gantry_last_error(), message) == 0)
+        return 1;
+    fprintf(stderr, "%s\n", gantry_last_error());
+    return 0;
 }
 
 static int session_with(gantry_params params)
@@ -43,7 +51,7 @@ static void sessions(void)
     must(gantry_session_open(NULL, &good, &session) == GANTRY_E_ARGUMENT);
     must(gantry_session_open(devices, NULL, &session) == GANTRY_E_ARGUMENT);
     must(gantry_session_open(devices, &good, NULL) == GANTRY_E_ARGUMENT);
-    /* A handle of another type, and memory that is none. */
+    /* A handle of another type, and memory that is no handle. */
     void *foreign = sha256;
     static uint64_t zeros[8];
     must(gantry_session_open((gantry *)foreign, &good, &session) == GANTRY_E_HANDLE);
@@ -58,7 +66,7 @@ static void sessions(void)
         params.size = sizes[i];
         must(session_with(params) == GANTRY_E_VERSION);
     }
-    /* A later version, whose new field is not used, or is. */
+    /* A later version with a new field that is unused, then used. */
     struct { gantry_params params; uint64_t later; } longer;
     memset(&longer, 0, sizeof longer);
     longer.params = good;
@@ -76,12 +84,16 @@ static void sessions(void)
     }
     params = good; params.algorithm = NULL; must(session_with(params) == GANTRY_E_ARGUMENT);
     params = good; params.key_len = 15; must(session_with(params) == GANTRY_E_KEY);
+    must(said("aes-128-gcm: a key of 15 bytes; it takes 16"));
+    params = good; params.algorithm = "sha257"; must(session_with(params) == GANTRY_E_ALGORITHM);
+    must(strstr(gantry_last_error(), "did you mean sha256"));
     params = good; params.key = NULL; must(session_with(params) == GANTRY_E_ARGUMENT);
     params = good; params.key_len = (size_t)-1; must(session_with(params) == GANTRY_E_ARGUMENT);
     params = good; params.mac_key = key; params.mac_key_len = 1; must(session_with(params) == GANTRY_E_KEY);
     params = good; params.tag_len = 17; must(session_with(params) == GANTRY_E_LENGTH);
+    must(said("aes-128-gcm: a tag of 17 bytes; it takes 4 to 16"));
     params = good; params.direction = 3; must(session_with(params) == GANTRY_E_ARGUMENT);
-    params = good; params.reserved = 1; must(session_with(params) == GANTRY_E_ARGUMENT);
+    params = good; params.flags = 2; must(session_with(params) == GANTRY_E_ARGUMENT);
     must(session_with(params_of("aes-128-xts", key, 32)) == GANTRY_E_KEY); /* both halves are equal */
 }
 
@@ -97,7 +109,7 @@ static gantry_request seal(void)
     return request;
 }
 
-/* Runs a wrong request between two good ones: its result is the error, and the others are not run. */
+/* Runs an invalid request between two valid ones: its result is the error, and the others do not run. */
 static int run(gantry_request wrong)
 {
     static unsigned char first[64], last[64], tags[2][16];
@@ -113,6 +125,21 @@ static int run(gantry_request wrong)
         must(requests[0].result == GANTRY_NOT_RUN && requests[2].result == GANTRY_NOT_RUN && first[0] == 0xee);
     }
     return error;
+}
+
+/* AES-GCM takes nonces of other lengths than 12 if the caller asks for them. */
+static void any_nonce(void)
+{
+    static const unsigned char key[16], nonce[16];
+    gantry_params params = params_of("AES_128_GCM", key, 16);
+    gantry_session *session;
+    params.flags = GANTRY_ANY_NONCE;
+    must(gantry_session_open(devices, &params, &session) == GANTRY_OK);
+    gantry_request request = seal();
+    request.iv = nonce;
+    for (request.iv_len = 1; request.iv_len <= 16; request.iv_len++)
+        must(gantry_run(session, &request, 1) == GANTRY_OK && request.result == GANTRY_DONE);
+    gantry_session_close(session);
 }
 
 static void requests(void)
@@ -137,9 +164,15 @@ static void requests(void)
     wrong = good; wrong.in_len = wrong.out_len = (size_t)1 << 62; must(run(wrong) != GANTRY_OK);
     wrong = good; wrong.aad = data; wrong.aad_len = (size_t)-16; must(run(wrong) == GANTRY_E_ARGUMENT);
     wrong = good; wrong.iv_len = 0; must(run(wrong) == GANTRY_E_LENGTH);
+    must(said("aes-128-gcm: an IV of 0 bytes; it takes 12"));
+    wrong = good; wrong.iv_len = 11; must(run(wrong) == GANTRY_E_LENGTH);
     wrong = good; wrong.out_len = 63; must(run(wrong) == GANTRY_E_LENGTH);
+    must(said("aes-128-gcm: an output buffer of 63 bytes for a result of 64"));
     wrong = good; wrong.tag_len = 15; must(run(wrong) == GANTRY_E_LENGTH);
-    /* Buffers that overlap, but for data in place. */
+    must(said("aes-128-gcm: a tag of 15 bytes; it takes 16"));
+    must(gantry_run(NULL, &good, 1) == GANTRY_E_ARGUMENT && said(gantry_strerror(GANTRY_E_ARGUMENT)));
+    any_nonce();
+    /* Overlapping buffers; only data in place is allowed. */
     wrong = good; wrong.in = out; must(run(wrong) == GANTRY_OK);
     wrong = good; wrong.in = out + 1; wrong.in_len = wrong.out_len = 60; must(run(wrong) == GANTRY_E_OVERLAP);
     wrong = good; wrong.tag = out + 48; must(run(wrong) == GANTRY_E_OVERLAP);
@@ -156,7 +189,7 @@ static void requests(void)
     must(gantry_run(sha256, &digest, 1) == GANTRY_E_ARGUMENT);
     digest = request_of(GANTRY_DIGEST, data, 64, out, 31);
     must(gantry_run(sha256, &digest, 1) == GANTRY_E_LENGTH);
-    /* A session that goes one way. */
+    /* A session with one direction. */
     static const unsigned char key[16];
     gantry_params params = params_of("aes-128-gcm", key, 16);
     params.direction = GANTRY_ONLY_DECRYPT;
@@ -234,7 +267,7 @@ static void columns(void)
     column.reserved = 1;
     must(gantry_digest_column(sha256, &column, digests, 96) == GANTRY_E_ARGUMENT);
     column.reserved = 0;
-    /* A MAC that is shorter than HMAC's, and one that lanes do not have. */
+    /* A truncated HMAC, and a MAC that lanes do not have. */
     static const unsigned char key[16];
     gantry_params params = params_of("hmac-sha256", key, 16);
     params.tag_len = 16;
@@ -265,7 +298,7 @@ static void streams(void)
     gantry_piece pieces[] = {{stream, "abc", 3}, {other, "abc", 3}};
     must(gantry_stream_update_many(pieces, 2) == GANTRY_E_OPERATION);
     must(gantry_stream_update_many(NULL, 2) == GANTRY_E_ARGUMENT);
-    /* Nothing of that has gone in. */
+    /* The failed call has added nothing. */
     must(gantry_stream_update(stream, "abc", 3) == GANTRY_OK);
     must(gantry_stream_final(stream, out, 32) == GANTRY_OK && is(out, SHA256_OF_ABC));
     gantry_stream_close(stream);
@@ -287,7 +320,7 @@ static void queues(void)
     wrong = good; wrong.tag = out; must(gantry_queue_submit(queue, gcm, &wrong, 0) == GANTRY_E_OVERLAP);
     must(gantry_queue_submit(queue, NULL, &good, 0) == GANTRY_E_ARGUMENT);
     must(gantry_queue_submit(queue, gcm, NULL, 0) == GANTRY_E_ARGUMENT);
-    must(gantry_queue_wait(queue, completions, 4) == 0); /* nothing was taken */
+    must(gantry_queue_wait(queue, completions, 4) == 0); /* nothing was submitted */
     must(gantry_queue_arm(queue, NULL) == GANTRY_E_ARGUMENT && gantry_queue_arm(queue, &timeout) == 0 && timeout == 0);
     /* A session over other devices. */
     gantry *others = opened("");

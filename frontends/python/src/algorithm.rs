@@ -1,24 +1,26 @@
-//! Hash functions by the names that `hashlib` and Gantry have for them.
+//! Hash functions by `hashlib`'s and Gantry's names.
 
+use gantry_core::same_name;
 use gantry_digest::Algorithm;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// The algorithm of a name: that of `hashlib` (`sha3_256`, `sha512_256`) or Gantry's (`sha3-256`), in upper or lower case.
+/// Returns the algorithm with a name, in any spelling: `sha3_256`, `SHA3-256`, `sha-256`, `SHA2-256`.
 pub(crate) fn parse(name: &str) -> PyResult<Algorithm> {
-    let found = name.to_ascii_lowercase().replace('_', "-").parse();
-    found.map_err(|_| {
-        let known = names().collect::<Vec<_>>().join(", ");
-        PyValueError::new_err(format!("unsupported hash type {name:?} (one of {known})"))
+    // Core knows the aliases, and lacks functions that only this package has.
+    let known = name.parse().map_or(name, |known: gantry_core::Algorithm| known.name());
+    Algorithm::ALL.into_iter().find(|algorithm| same_name(algorithm.as_str(), known)).ok_or_else(|| {
+        let all = names().collect::<Vec<_>>();
+        let nearest = gantry_runtime::suggest(name, &all.iter().map(String::as_str).collect::<Vec<_>>());
+        PyValueError::new_err(format!("unsupported hash type {name:?}{nearest}"))
     })
 }
 
-/// The name that `hashlib` has for it.
+/// Returns `hashlib`'s name of an algorithm.
 pub(crate) fn name(algorithm: Algorithm) -> String {
     algorithm.as_str().replace('-', "_")
 }
 
-/// All names.
 pub(crate) fn names() -> impl Iterator<Item = String> {
     Algorithm::ALL.into_iter().map(name)
 }

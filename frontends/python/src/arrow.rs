@@ -1,4 +1,4 @@
-//! Columns out of capsules, and results into them: [Arrow's PyCapsule
+//! Converts Arrow capsules to columns, and results to capsules: [Arrow's PyCapsule
 //! interface](https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).
 
 #![allow(unsafe_code, reason = "capsules hold pointers to C structures")]
@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use gantry_abi_arrow::raw::{ArrowArray, ArrowArrayStream, ArrowSchema};
-use gantry_abi_arrow::{Column, Error, Layout, Made, Reader, Type, stream};
+use gantry_abi_arrow::{Column, Error, ExportedColumn, Layout, Reader, Type, stream};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -16,7 +16,7 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// The columns that an object hands out, one after the other.
+/// The columns that an object exports, one after the other.
 pub(crate) enum Columns {
     One(Option<Box<Column>>),
     Many(Reader),
@@ -33,34 +33,35 @@ impl Iterator for Columns {
     }
 }
 
-/// The columns of an object; `None` if it is not one of Arrow's.
+/// Returns the columns of an object; `None` if it does not export Arrow data.
 pub(crate) fn columns(object: &Bound<'_, PyAny>) -> PyResult<Option<Columns>> {
     if let Some(method) = object.getattr_opt("__arrow_c_array__")? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = method.call0()?.extract()?;
         let (schema, array) = (capsule(&schema, SCHEMA)?, capsule(&array, ARRAY)?);
-        // SAFETY: the names of the capsules say what they point at, and the interface has one consumer at a time for each.
+        // SAFETY: the names of the capsules tell the types they point to, and the interface has one consumer at a time for each.
         let (schema, array) = unsafe { (ArrowSchema::take(schema.cast()), ArrowArray::take(array.cast())) };
-        // SAFETY: a producer made them for each other, and keeps the rules of the interface: memory that does not change.
-        let column = unsafe { Layout::of(&schema).and_then(|(layout, nested)| Column::new(array, layout, nested)) };
+        // SAFETY: the producer made the two for each other, and follows the interface: the memory does not change.
+        let column =
+            unsafe { Layout::from_schema(&schema).and_then(|(layout, nested)| Column::new(array, layout, nested)) };
         return column.map(|column| Some(Columns::One(Some(Box::new(column))))).map_err(|found| error(&found));
     }
     let Some(method) = object.getattr_opt("__arrow_c_stream__")? else { return Ok(None) };
-    let made = method.call0()?;
-    let place = capsule(&made, STREAM)?;
-    // SAFETY: the name of the capsule says what it points at, and the interface has one consumer at a time for each.
-    let taken = unsafe { ArrowArrayStream::take(place.cast()) };
-    // SAFETY: a producer's, which keeps the rules of the interface: memory that does not change.
-    let reader = unsafe { Reader::new(taken) };
+    let exported = method.call0()?;
+    let place = capsule(&exported, STREAM)?;
+    // SAFETY: the name of the capsule tells the type it points to, and the interface has one consumer at a time.
+    let source = unsafe { ArrowArrayStream::take(place.cast()) };
+    // SAFETY: the producer follows the interface: the memory does not change.
+    let reader = unsafe { Reader::new(source) };
     reader.map(|reader| Some(Columns::Many(reader))).map_err(|found| error(&found))
 }
 
-/// What a capsule points at.
 fn capsule(object: &Bound<'_, PyAny>, name: &CStr) -> PyResult<*mut std::ffi::c_void> {
-    let capsule = object.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("an Arrow method gave no capsule"))?;
+    let capsule =
+        object.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("an Arrow method did not return a capsule"))?;
     Ok(capsule.pointer_checked(Some(name))?.as_ptr())
 }
 
-/// A mistake in a column, as Python's error.
+/// Converts an error in a column to Python's.
 pub(crate) fn error(error: &Error) -> PyErr {
     match error {
         Error::Type { .. } => PyTypeError::new_err(error.to_string()),
@@ -68,22 +69,21 @@ pub(crate) fn error(error: &Error) -> PyErr {
     }
 }
 
-/// The type of results.
+/// Returns the type of results.
 pub(crate) fn schema(py: Python<'_>, kind: Type) -> PyResult<Bound<'_, PyCapsule>> {
     PyCapsule::new_with_value(py, kind.schema(), SCHEMA)
 }
 
-/// Results as one array.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     kind: Type,
-    parts: &[Arc<Made>],
+    parts: &[Arc<ExportedColumn>],
 ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-    let array = Made::concatenated(kind, parts).and_then(Made::array).map_err(|found| error(&found))?;
+    let array =
+        ExportedColumn::concatenate(kind, parts).and_then(ExportedColumn::array).map_err(|found| error(&found))?;
     Ok((schema(py, kind)?, PyCapsule::new_with_value(py, array, ARRAY)?))
 }
 
-/// Results as a stream of arrays.
-pub(crate) fn arrays(py: Python<'_>, kind: Type, parts: Vec<Arc<Made>>) -> PyResult<Bound<'_, PyCapsule>> {
+pub(crate) fn arrays(py: Python<'_>, kind: Type, parts: Vec<Arc<ExportedColumn>>) -> PyResult<Bound<'_, PyCapsule>> {
     PyCapsule::new_with_value(py, stream(kind, parts), STREAM)
 }

@@ -1,5 +1,6 @@
 //! `seal_many`, `open_many`, `encrypt_many`, `decrypt_many`: batches over the framework.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -12,10 +13,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::buffers::{Message, Messages};
-use crate::many::copied;
+use crate::many::copy_secret;
 use crate::memory::Memory;
 
-/// Requests of a batch, and bytes after which it ends.
+/// Limits of a batch: requests, and bytes.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -23,37 +24,49 @@ create_exception!(
     gantry_crypto,
     InvalidTag,
     PyException,
-    "Values that were not sealed under this key, nonce and associated data: `indexes` are their numbers, from 0. `values` has the others \
-     opened, and None for these."
+    "Some values fail verification under this key, nonce and associated data."
 );
 
-/// Encrypts and authenticates many values; see `__init__.pyi`.
+/// Encrypts and authenticates each value with its nonce. A result is the ciphertext followed by the tag (RFC 5116).
+///
+/// A nonce must not be used twice under one key. `aad` is the associated data of all values, or a list with one for each. Nonces of AES-GCM have
+/// 12 bytes; with `any_nonce`, 1 to 65,536.
+///
+/// ValueError: an unknown AEAD, a key or a nonce of a wrong length, one nonce twice in the call, lists of different lengths.
+/// RuntimeError: Gantry's configuration is invalid, or every device failed.
 #[pyfunction]
-#[pyo3(signature = (alg, key, nonces, values, aad = None))]
+#[pyo3(signature = (alg, key, nonces, values, aad = None, *, any_nonce = false))]
 pub(crate) fn seal_many<'py>(
     alg: &str,
     key: &Bound<'py, PyAny>,
     nonces: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
     aad: Option<&Bound<'py, PyAny>>,
+    any_nonce: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    run(Operation::Seal, alg, key, nonces, values, aad)
+    run(Operation::Seal, alg, key, nonces, values, aad, any_nonce)
 }
 
-/// Verifies and decrypts many values; see `__init__.pyi`.
+/// Verifies and decrypts results of `seal_many`.
+///
+/// InvalidTag: some values fail verification and are not decrypted; the exception has the others.
+/// Other errors as `seal_many`.
 #[pyfunction]
-#[pyo3(signature = (alg, key, nonces, values, aad = None))]
+#[pyo3(signature = (alg, key, nonces, values, aad = None, *, any_nonce = false))]
 pub(crate) fn open_many<'py>(
     alg: &str,
     key: &Bound<'py, PyAny>,
     nonces: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
     aad: Option<&Bound<'py, PyAny>>,
+    any_nonce: bool,
 ) -> PyResult<Bound<'py, PyList>> {
-    run(Operation::Open, alg, key, nonces, values, aad)
+    run(Operation::Open, alg, key, nonces, values, aad, any_nonce)
 }
 
-/// Encrypts many values without integrity; see `__init__.pyi`.
+/// Encrypts each value with its initialization vector. The result is not authenticated: use `seal_many` unless a protocol says otherwise.
+///
+/// ValueError: an unknown cipher; a key, IV or data of a wrong length. There is no padding.
 #[pyfunction]
 pub(crate) fn encrypt_many<'py>(
     alg: &str,
@@ -61,10 +74,10 @@ pub(crate) fn encrypt_many<'py>(
     ivs: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyList>> {
-    run(Operation::Encrypt, alg, key, ivs, values, None)
+    run(Operation::Encrypt, alg, key, ivs, values, None, false)
 }
 
-/// Decrypts many values without integrity; see `__init__.pyi`.
+/// Decrypts results of `encrypt_many`.
 #[pyfunction]
 pub(crate) fn decrypt_many<'py>(
     alg: &str,
@@ -72,10 +85,10 @@ pub(crate) fn decrypt_many<'py>(
     ivs: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyList>> {
-    run(Operation::Decrypt, alg, key, ivs, values, None)
+    run(Operation::Decrypt, alg, key, ivs, values, None, false)
 }
 
-/// The framework of this process, opened by the first call that needs it. With the GIL, so that no `fork` of Python's comes between.
+/// Returns the framework of this process, opened by the first call. Called with the GIL held, so that no `fork` of Python's interferes.
 fn gantry() -> PyResult<&'static Gantry> {
     static GANTRY: OnceLock<Result<Gantry, String>> = OnceLock::new();
     let opened =
@@ -83,23 +96,29 @@ fn gantry() -> PyResult<&'static Gantry> {
     opened.as_ref().map_err(|problem| PyRuntimeError::new_err(problem.clone()))
 }
 
-fn session(operation: Operation, name: &str, key: &Bound<'_, PyAny>) -> PyResult<Session> {
-    let (kind, direction, what) = match operation {
-        Operation::Seal => (Kind::Aead, Direction::Encrypt, "AEAD"),
-        Operation::Open => (Kind::Aead, Direction::Decrypt, "AEAD"),
-        Operation::Encrypt => (Kind::Cipher, Direction::Encrypt, "cipher"),
-        _ => (Kind::Cipher, Direction::Decrypt, "cipher"),
+fn session(operation: Operation, name: &str, key: &Bound<'_, PyAny>, any_nonce: bool) -> PyResult<Session> {
+    let (kind, direction) = match operation {
+        Operation::Seal => (Kind::Aead, Direction::Encrypt),
+        Operation::Open => (Kind::Aead, Direction::Decrypt),
+        Operation::Encrypt => (Kind::Cipher, Direction::Encrypt),
+        _ => (Kind::Cipher, Direction::Decrypt),
     };
-    let found = Algorithm::matching(name).unwrap_or_default();
-    let [algorithm] = found[..] else { return Err(PyValueError::new_err(format!("there is no {what} {name:?}"))) };
-    if algorithm.kind() != kind {
-        return Err(PyValueError::new_err(format!("{name} is no {what}")));
+    let algorithm = Algorithm::of_kind(name, kind).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut params = SessionParams::new(algorithm, &copy_secret("a key", key)?).with_direction(direction);
+    if any_nonce {
+        params = params.with_any_nonce();
     }
-    let params = SessionParams::new(algorithm, &copied("a key", key)?).direction(direction);
     gantry()?.session(params).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// The associated data of each value.
+/// Returns the names of the AEADs or ciphers that the functions of this module take.
+pub(crate) fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
+    let rows = Algorithm::ALL.iter().map(|algorithm| algorithm.info());
+    rows.filter(move |row| row.kind == kind && row.mac_key.max == 0 && *row != Algorithm::Null.info())
+        .map(|row| row.name)
+}
+
+/// The associated data: one for all values, or one for each.
 enum Associated<'py> {
     One(Vec<u8>),
     Each(Messages<'py>),
@@ -112,25 +131,34 @@ fn run<'py>(
     ivs: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
     aad: Option<&Bound<'py, PyAny>>,
+    any_nonce: bool,
 ) -> PyResult<Bound<'py, PyList>> {
     let py = values.py();
-    let session = session(operation, alg, key)?;
+    let session = session(operation, alg, key, any_nonce)?;
     let mut ivs =
-        Messages::of(ivs, if matches!(operation, Operation::Seal | Operation::Open) { "nonces" } else { "ivs" })?;
+        Messages::new(ivs, if matches!(operation, Operation::Seal | Operation::Open) { "nonces" } else { "ivs" })?;
     let mut associated = match aad {
         None => Associated::One(Vec::new()),
-        Some(aad) => match Messages::of(aad, "aad") {
+        Some(aad) => match Messages::new(aad, "aad") {
             Ok(each) => Associated::Each(each),
             Err(_) => Associated::One({
                 let mut one = Vec::new();
-                append(Message::of(aad, 0)?, 0, &mut one)?;
+                append(Message::from_object(aad, 0)?, 0, &mut one)?;
                 one
             }),
         },
     };
     let (results, mut bad) = (PyList::empty(py), Vec::new());
-    let mut batch = Batch { session, operation, begin: 0, jobs: Vec::new(), given: Vec::new(), data: Vec::new() };
-    for value in Messages::of(values, "values")? {
+    let mut batch = Batch {
+        session,
+        operation,
+        begin: 0,
+        jobs: Vec::new(),
+        nonces: HashMap::new(),
+        iv_and_aad: Vec::new(),
+        data: Vec::new(),
+    };
+    for value in Messages::new(values, "values")? {
         let index = batch.begin + batch.jobs.len();
         let value = value?;
         let iv = ivs.next().ok_or_else(|| missing(index, "nonce or IV"))??;
@@ -147,12 +175,15 @@ fn run<'py>(
         }
     }
     batch.run(py, &results, &mut bad)?;
-    let more = match &mut associated {
+    let has_more = match &mut associated {
         Associated::One(_) => false,
         Associated::Each(each) => each.next().is_some(),
     };
-    if more || ivs.next().is_some() {
-        return Err(PyValueError::new_err(format!("there are only {} values", results.len())));
+    if has_more || ivs.next().is_some() {
+        return Err(PyValueError::new_err(format!(
+            "more nonces, IVs or associated data than the {} values",
+            results.len()
+        )));
     }
     if bad.is_empty() {
         return Ok(results);
@@ -168,39 +199,41 @@ fn run<'py>(
     Err(error)
 }
 
-fn missing(index: usize, what: &str) -> PyErr {
-    PyValueError::new_err(format!("value {index}: there is no {what} for it"))
+fn missing(index: usize, name: &str) -> PyErr {
+    PyValueError::new_err(format!("value {index} has no {name}"))
 }
 
-/// Adds the bytes of a message to a vector.
+/// Appends the bytes of a message to a vector.
 fn append(message: Message, index: usize, to: &mut Vec<u8>) -> PyResult<()> {
     match message {
         Message::Bytes(bytes) => to.extend_from_slice(&bytes),
-        Message::Buffer(buffer) => Memory::of(&buffer)?.copy_to(to),
+        Message::Buffer(buffer) => Memory::new(&buffer)?.copy_to(to),
         Message::Text(_) | Message::Null => {
-            return Err(PyTypeError::new_err(format!("value {index}: bytes are needed, not str or None")));
+            return Err(PyTypeError::new_err(format!("value {index}: expected bytes, not str or None")));
         }
     }
     Ok(())
 }
 
-/// Requests that run together. Their bytes lie one behind the other.
+/// Requests that run together. Their bytes are contiguous.
 struct Batch {
     session: Session,
     operation: Operation,
-    /// The number of the first value.
+    /// Index of the first value.
     begin: usize,
     jobs: Vec<Job>,
+    /// The nonces of all values that were sealed, with their indexes.
+    nonces: HashMap<Box<[u8]>, usize>,
     /// Initialization vectors and associated data.
-    given: Vec<u8>,
-    /// Data in place, each with its tag behind it.
+    iv_and_aad: Vec<u8>,
+    /// Data in place, each followed by its tag.
     data: Vec<u8>,
 }
 
 struct Job {
     iv: Range<usize>,
     aad: Range<usize>,
-    /// Bytes of the data, and of the tag.
+    /// Bytes of data.
     len: usize,
     tag: usize,
 }
@@ -208,40 +241,44 @@ struct Job {
 impl Batch {
     fn add(&mut self, value: Message, iv: Message, aad: &[u8]) -> PyResult<()> {
         let index = self.begin + self.jobs.len();
-        let (params, begin, at) = (self.session.params(), self.given.len(), self.data.len());
-        append(iv, index, &mut self.given)?;
-        let iv = begin..self.given.len();
-        if !params.algorithm().info().iv.allows(iv.len()) {
-            return Err(PyValueError::new_err(format!(
-                "value {index}: {} takes no nonce or IV of {} bytes",
-                params.algorithm(),
-                iv.len()
-            )));
+        let (params, begin, at) = (self.session.params(), self.iv_and_aad.len(), self.data.len());
+        append(iv, index, &mut self.iv_and_aad)?;
+        let iv = begin..self.iv_and_aad.len();
+        let (algorithm, takes) = (params.algorithm(), params.iv_lengths());
+        if !takes.allows(iv.len()) {
+            let text = format!("value {index}: a nonce or IV of {} bytes; {algorithm} takes {takes}", iv.len());
+            return Err(PyValueError::new_err(text));
         }
-        self.given.extend_from_slice(aad);
+        // Two messages under one nonce reveal their difference, and the key of GCM's tags.
+        if self.operation == Operation::Seal
+            && let Some(first) = self.nonces.insert(Box::from(&self.iv_and_aad[iv.clone()]), index)
+        {
+            return Err(PyValueError::new_err(format!("values {first} and {index} have the same nonce")));
+        }
+        self.iv_and_aad.extend_from_slice(aad);
         append(value, index, &mut self.data)?;
-        let (given, tag) = (self.data.len() - at, params.tag_length());
+        let (value_len, tag) = (self.data.len() - at, params.tag_len());
         let (len, tag) = match self.operation {
-            Operation::Seal => (given, tag),
-            // What is shorter than a tag has none that is right.
-            Operation::Open => (given.saturating_sub(tag), tag.min(given)),
-            _ => (given, 0),
+            Operation::Seal => (value_len, tag),
+            // Data shorter than a tag has no valid tag.
+            Operation::Open => (value_len.saturating_sub(tag), tag.min(value_len)),
+            _ => (value_len, 0),
         };
         self.data.resize(at + len + tag, 0);
-        self.jobs.push(Job { aad: iv.end..self.given.len(), iv, len, tag });
+        self.jobs.push(Job { aad: iv.end..self.iv_and_aad.len(), iv, len, tag });
         Ok(())
     }
 
-    /// Runs what was added and gives the results to the list.
+    /// Runs the added requests and appends the results to the list.
     fn run(&mut self, py: Python<'_>, results: &Bound<'_, PyList>, bad: &mut Vec<usize>) -> PyResult<()> {
         let outcomes = py.detach(|| self.process());
         let outcomes = outcomes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         let mut at = 0;
         for (index, (job, outcome)) in self.jobs.iter().zip(outcomes).enumerate() {
             let index = self.begin + index;
-            let shown = if self.operation == Operation::Open { job.len } else { job.len + job.tag };
+            let output_len = if self.operation == Operation::Open { job.len } else { job.len + job.tag };
             match outcome {
-                Outcome::Done => results.append(PyBytes::new(py, &self.data[at..at + shown]))?,
+                Outcome::Done => results.append(PyBytes::new(py, &self.data[at..at + output_len]))?,
                 Outcome::BadTag => {
                     bad.push(index);
                     results.append(py.None())?;
@@ -257,18 +294,18 @@ impl Batch {
         }
         self.begin += self.jobs.len();
         self.jobs.clear();
-        self.given.clear();
+        self.iv_and_aad.clear();
         self.data.clear();
         py.check_signals()
     }
 
     fn process(&mut self) -> gantry_core::Result<Vec<Outcome>> {
-        let (mut rest, given) = (&mut self.data[..], &self.given);
+        let (mut rest, iv_and_aad) = (&mut self.data[..], &self.iv_and_aad);
         let requests = self.jobs.iter().map(|job| {
             let (data, tail) = std::mem::take(&mut rest).split_at_mut(job.len);
             let (tag, tail) = tail.split_at_mut(job.tag);
             rest = tail;
-            let (iv, aad, data) = (&given[job.iv.clone()], &given[job.aad.clone()], Buffers::InPlace(data));
+            let (iv, aad, data) = (&iv_and_aad[job.iv.clone()], &iv_and_aad[job.aad.clone()], Buffers::InPlace(data));
             match self.operation {
                 Operation::Seal => Request::seal(iv, aad, data, tag),
                 Operation::Open => Request::open(iv, aad, data, tag),
@@ -278,7 +315,7 @@ impl Batch {
         });
         let mut requests: Vec<_> = requests.collect();
         self.session.process(&mut requests)?;
-        // Without an error every request has an outcome.
+        // Without an error, every request has an outcome.
         Ok(requests.iter().filter_map(Request::outcome).collect())
     }
 }

@@ -1,60 +1,83 @@
-//! Messages out of lists of buffers and of rows of arrays.
+//! Messages from lists of buffers, and rows of arrays.
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::{PyBytes, PyIterator, PyString};
+use pyo3::types::{PyBytes, PyFrozenSet, PyIterator, PyMapping, PySet, PyString};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, PIECE, ROUND, Source};
 
-/// A message.
 pub(crate) enum Message {
-    /// `None`.
     Null,
-    /// Bytes that nobody changes.
+    /// Immutable bytes.
     Bytes(PyBackedBytes),
-    /// A string, whose UTF-8 is meant.
+    /// A string, as UTF-8.
     Text(PyBackedStr),
-    /// A buffer that others may write.
+    /// A buffer that other code may write.
     Buffer(PyUntypedBuffer),
 }
 
 impl Message {
-    /// What an object says; `index` is its number in messages of errors.
-    pub(crate) fn of(object: &Bound<'_, PyAny>, index: usize) -> PyResult<Self> {
+    /// Converts an object; `index` is its index in error messages.
+    pub(crate) fn from_object(object: &Bound<'_, PyAny>, index: usize) -> PyResult<Self> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self::Bytes(bytes.clone().into()));
         }
         if let Ok(text) = object.cast::<PyString>() {
             let text = PyBackedStr::try_from(text.clone());
-            return text.map(Self::Text).map_err(|error| at(object.py(), index, &error));
+            return text.map(Self::Text).map_err(|error| with_index(object.py(), index, &error));
         }
         if object.is_none() {
             return Ok(Self::Null);
         }
-        let buffer = PyUntypedBuffer::get(object).map_err(|error| at(object.py(), index, &error))?;
-        Memory::of(&buffer).map_err(|error| at(object.py(), index, &error))?;
+        let buffer = PyUntypedBuffer::get(object).map_err(|error| with_index(object.py(), index, &error))?;
+        Memory::new(&buffer).map_err(|error| with_index(object.py(), index, &error))?;
         Ok(Self::Buffer(buffer))
     }
 }
 
-/// Messages of any object that is a list of them: one after the other.
+impl Message {
+    /// Returns the bytes; `None` for null.
+    pub(crate) fn source(&self) -> PyResult<Option<Source<'_>>> {
+        Ok(match self {
+            Self::Null => None,
+            Self::Bytes(bytes) => Some(Source::Bytes(bytes)),
+            Self::Text(text) => Some(Source::Bytes(text.as_bytes())),
+            Self::Buffer(buffer) => Some(Source::Memory(Memory::new(buffer)?)),
+        })
+    }
+
+    /// Returns true if the message is hashed in pieces, and not with others in a block.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Self::Null => false,
+            Self::Bytes(bytes) => bytes.len() > ROUND,
+            Self::Text(text) => text.len() > ROUND,
+            // Shorter ones are copied.
+            Self::Buffer(buffer) => buffer.len_bytes() > PIECE,
+        }
+    }
+}
+
+/// Iterates over the messages of an iterable.
 pub(crate) struct Messages<'py> {
     iterator: Bound<'py, PyIterator>,
     index: usize,
 }
 
 impl<'py> Messages<'py> {
-    /// `what` says what the object is, for the error that it is no list of buffers.
-    pub(crate) fn of(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Self> {
-        let refuse = || PyTypeError::new_err(format!("{what}: a list of buffers is needed, not one {}", kind(object)));
-        // An array of objects is a list of them, and any other buffer of one dimension is one message.
-        let is_one = |buffer: PyUntypedBuffer| buffer.dimensions() < 2 && buffer.format() != c"O";
-        if object.is_instance_of::<PyString>() || PyUntypedBuffer::get(object).is_ok_and(is_one) {
-            return Err(refuse());
+    /// `name` is that of the object in errors.
+    pub(crate) fn new(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Self> {
+        let type_error =
+            || PyTypeError::new_err(format!("{name}: expected a list of buffers, not a single {}", type_name(object)));
+        // An array of objects is a list of messages; any other buffer of one dimension is a single message.
+        let is_single = |buffer: PyUntypedBuffer| buffer.dimensions() < 2 && buffer.format() != c"O";
+        if object.is_instance_of::<PyString>() || PyUntypedBuffer::get(object).is_ok_and(is_single) {
+            return Err(type_error());
         }
-        let iterator = object.try_iter().map_err(|_| refuse())?;
+        refuse_unordered(object, name)?;
+        let iterator = object.try_iter().map_err(|_| type_error())?;
         Ok(Self { iterator, index: 0 })
     }
 }
@@ -65,11 +88,11 @@ impl Iterator for Messages<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let object = self.iterator.next()?;
         self.index += 1;
-        Some(object.and_then(|object| Message::of(&object, self.index - 1)))
+        Some(object.and_then(|object| Message::from_object(&object, self.index - 1)))
     }
 }
 
-/// The rows of a buffer of two dimensions: their number, and the bytes of each.
+/// The rows of a two-dimensional buffer: their number, and the bytes of each.
 pub(crate) struct Rows {
     pub(crate) buffer: PyUntypedBuffer,
     pub(crate) count: usize,
@@ -77,24 +100,36 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The rows of an object; `None` if it is no buffer of two dimensions.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+    /// Returns the rows of an object; `None` if it is not a two-dimensional buffer.
+    pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let Ok(buffer) = PyUntypedBuffer::get(object) else { return Ok(None) };
         match *buffer.shape() {
             [count, _] => {
-                let size = Memory::of(&buffer)?.len().checked_div(count).unwrap_or(0);
+                let size = Memory::new(&buffer)?.len().checked_div(count).unwrap_or(0);
                 Ok(Some(Self { buffer, count, size }))
             }
             [] | [_] => Ok(None),
-            _ => Err(PyValueError::new_err("a buffer of rows has two dimensions")),
+            _ => Err(PyValueError::new_err("a buffer of rows must have two dimensions")),
         }
     }
 }
 
-/// The error of a value, with its number.
-pub(crate) fn at(py: Python<'_>, index: usize, error: &PyErr) -> PyErr {
+/// Refuses sets, whose order is not that of the results, and dictionaries, whose keys alone would be used.
+pub(crate) fn refuse_unordered(object: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+    let is_set = object.is_instance_of::<PySet>() || object.is_instance_of::<PyFrozenSet>();
+    if is_set || object.cast::<PyMapping>().is_ok() {
+        let (given, hint) = (type_name(object), if is_set { "sorted(...)" } else { "list(d.values())" });
+        return Err(PyTypeError::new_err(format!(
+            "{name}: a {given} is not a list in order; pass a list, such as {hint}"
+        )));
+    }
+    Ok(())
+}
+
+/// Adds the index of the value to an error.
+pub(crate) fn with_index(py: Python<'_>, index: usize, error: &PyErr) -> PyErr {
     let text = format!("value {index}: {}", error.value(py));
-    // An encoding error takes five arguments; it is a ValueError.
+    // UnicodeEncodeError takes five arguments; it is a ValueError.
     if error.is_instance_of::<PyValueError>(py) {
         PyValueError::new_err(text)
     } else {
@@ -102,7 +137,6 @@ pub(crate) fn at(py: Python<'_>, index: usize, error: &PyErr) -> PyErr {
     }
 }
 
-/// The name of an object's type.
-pub(crate) fn kind(object: &Bound<'_, PyAny>) -> String {
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
 }

@@ -5,13 +5,14 @@ use std::io;
 use std::sync::Mutex;
 
 use gantry_digest::Algorithm;
-use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyIterator, PyString};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyString};
 
 use crate::algorithm::{name, parse};
+use crate::buffers::type_name;
 use crate::results::to_hex;
 use crate::rounds::{Outcome, Rounds};
 
@@ -20,14 +21,21 @@ use crate::rounds::{Outcome, Rounds};
 pub(crate) struct FileDigests(Mutex<State>);
 
 struct State {
-    /// `None` once there are no more paths.
+    /// `None` after the last path.
     paths: Option<Py<PyIterator>>,
-    /// A path for which no file could be open.
-    waiting: Option<(Py<PyAny>, PyBackedBytes)>,
+    /// A path whose file could not be opened yet, because too many files are open.
+    pending: Option<(Py<PyAny>, PyBackedBytes)>,
     rounds: Rounds<Py<PyAny>, PyErr>,
 }
 
-/// Hashes files side by side; see `__init__.pyi`.
+/// Digests of files, in the order of their paths, which are consumed on demand.
+///
+/// Up to 32 files are read side by side, in pieces of 64 KiB; up to 1024 results are held back for an earlier one. Every file is read once for all
+/// algorithms. A file that cannot be read yields a `FileDigest` with an `error`; so does anything other than a regular file or block device. Ctrl+C
+/// interrupts the call between two pieces.
+///
+/// TypeError: a single path instead of a list.
+/// ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier files.
 #[pyfunction]
 #[pyo3(signature = (paths, algs))]
 pub(crate) fn hash_files(paths: &Bound<'_, PyAny>, algs: &Bound<'_, PyAny>) -> PyResult<FileDigests> {
@@ -37,10 +45,18 @@ pub(crate) fn hash_files(paths: &Bound<'_, PyAny>, algs: &Bound<'_, PyAny>) -> P
         algs.try_iter()?.map(|name| parse(name?.extract::<&str>()?)).collect::<PyResult<_>>()?
     };
     if algorithms.is_empty() || algorithms.iter().collect::<HashSet<_>>().len() < algorithms.len() {
-        return Err(PyValueError::new_err("name at least one algorithm, and each once"));
+        return Err(PyValueError::new_err("name at least one algorithm, and none twice"));
+    }
+    let is_path =
+        paths.is_instance_of::<PyString>() || paths.is_instance_of::<PyBytes>() || paths.hasattr("__fspath__")?;
+    if is_path {
+        let given = type_name(paths);
+        return Err(PyTypeError::new_err(format!(
+            "paths: expected a list of paths, not a single {given}; write [path]"
+        )));
     }
     let paths = Some(paths.try_iter()?.unbind());
-    Ok(FileDigests(Mutex::new(State { paths, waiting: None, rounds: Rounds::new(algorithms) })))
+    Ok(FileDigests(Mutex::new(State { paths, pending: None, rounds: Rounds::new(algorithms) })))
 }
 
 #[pymethods]
@@ -50,9 +66,11 @@ impl FileDigests {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // As a generator: the paths may come from code that asks for the next digest.
+        // As with generators: the paths may come from code that asks for the next digest.
         let Ok(mut state) = self.0.try_lock() else {
-            return Err(PyRuntimeError::new_err("the iterator is in use, by another thread or by its own paths"));
+            return Err(PyRuntimeError::new_err(
+                "this iterator is in use by another thread, or by the code of its paths",
+            ));
         };
         loop {
             state.fill(py)?;
@@ -64,7 +82,7 @@ impl FileDigests {
                 return Ok(None);
             }
             let rounds = &mut state.rounds;
-            py.detach(|| rounds.round());
+            py.detach(|| rounds.run_round());
             py.check_signals()?;
         }
     }
@@ -74,25 +92,25 @@ impl State {
     /// Opens files as long as there is room.
     fn fill(&mut self, py: Python<'_>) -> PyResult<()> {
         while self.rounds.has_room() {
-            let next = match self.waiting.take() {
-                Some(waiting) => waiting,
+            let next = match self.pending.take() {
+                Some(pending) => pending,
                 None => match self.next(py) {
                     None => return Ok(()),
                     Some(Ok(path)) => path,
-                    // Ctrl+C in the code of the paths waits for no file.
+                    // Ctrl+C in the code of the paths is raised at once.
                     Some(Err(error)) if !error.is_instance_of::<PyException>(py) => return Err(error),
                     Some(Err(error)) => {
                         self.paths = None;
-                        self.rounds.end(py.None(), error);
+                        self.rounds.add_error(py.None(), error);
                         return Ok(());
                     }
                 },
             };
             let (path, name) = next;
             let rounds = &mut self.rounds;
-            // A file system may take its time.
-            if let Err(path) = py.detach(|| rounds.name(path, &name)) {
-                self.waiting = Some((path, name));
+            // Opening may be slow.
+            if let Err(path) = py.detach(|| rounds.add_file(path, &name)) {
+                self.pending = Some((path, name));
                 return Ok(());
             }
             py.check_signals()?;
@@ -100,7 +118,6 @@ impl State {
         Ok(())
     }
 
-    /// The next path, and its bytes.
     fn next(&mut self, py: Python<'_>) -> Option<PyResult<(Py<PyAny>, PyBackedBytes)>> {
         static FSENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let mut paths = self.paths.as_ref()?.bind(py).clone();
@@ -116,7 +133,7 @@ impl State {
     }
 }
 
-/// A `FileDigest` of the package, which is a class of Python's so that processes can send it to each other.
+/// Makes a `FileDigest`, which is a Python class so that it can be sent to other processes.
 fn result<'py>(
     py: Python<'py>,
     path: Py<PyAny>,
@@ -140,11 +157,11 @@ fn result<'py>(
     CLASS.import(py, "gantry_crypto.files", "FileDigest")?.call1((path, digests, error, size))
 }
 
-/// The error with the class and the words that `open` would raise.
+/// Returns the error that `open` would raise.
 fn os_error(py: Python<'_>, error: &io::Error, path: &Py<PyAny>) -> PyResult<Py<PyAny>> {
     let (number, words) = match error.raw_os_error() {
         Some(number) => (number, py.import("os")?.call_method1("strerror", (number,))?.extract()?),
-        // One of `rounds`, which the system has no number for.
+        // An error of `rounds`, without a number.
         None => (libc::EINVAL, error.to_string()),
     };
     Ok(py.get_type::<PyOSError>().call1((number, words, path))?.unbind())

@@ -9,17 +9,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::algorithm::{name, parse};
-use crate::memory::{Memory, PIECE};
+use crate::memory::{Memory, PIECE, ROUND};
 use crate::results::to_hex;
 
-/// Shorter data are hashed with the GIL: `hashlib` has the same limit.
+/// Shorter data, in bytes, are hashed with the GIL held; `hashlib` has the same limit.
 const SHORT: usize = 2048;
 
-/// A message that arrives in pieces, shaped like the objects of `hashlib`.
+/// A message that arrives in chunks, shaped like the objects of `hashlib`.
+///
+/// Ctrl+C interrupts `update` after at most 4 MiB; the message is then as before the call.
 #[pyclass(module = "gantry_crypto", frozen)]
 pub(crate) struct Hash {
     algorithm: Algorithm,
-    /// Locked for moments with the GIL, and for longer only without: who waits for it with the GIL would stop everybody.
+    /// Locked briefly with the GIL, and for longer only without it: waiting for it with the GIL would stop all threads.
     hasher: Mutex<Hasher<'static>>,
 }
 
@@ -32,7 +34,7 @@ impl Hash {
         let hash = Self { algorithm, hasher: Mutex::new(Hasher::new(algorithm)) };
         match (data, string) {
             (Some(_), Some(_)) => return Err(PyTypeError::new_err("'data' and 'string' are mutually exclusive")),
-            (Some(data), None) | (None, Some(data)) => hash.take(data)?,
+            (Some(data), None) | (None, Some(data)) => hash.add(data)?,
             (None, None) => {}
         }
         Ok(hash)
@@ -42,12 +44,12 @@ impl Hash {
         self.algorithm
     }
 
-    /// What was taken in so far. Without the GIL: another thread may hold it for long.
+    /// Locks the state. Call it without the GIL, because another thread may hold the lock for long.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Hasher<'static>> {
         self.hasher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn add(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = data.py();
         if let Ok(bytes) = data.cast::<PyBytes>() {
             let bytes = bytes.as_bytes();
@@ -57,26 +59,51 @@ impl Hash {
                 hasher.update(bytes);
                 return Ok(());
             }
-            py.detach(|| self.lock().update(bytes));
-            return Ok(());
+            return self.add_rounds(py, bytes.chunks(ROUND), gantry_digest::Hasher::update);
         }
         if data.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("strings must be encoded before hashing"));
         }
         let buffer = PyUntypedBuffer::get(data)?;
-        let memory = Memory::of(&buffer)?;
-        py.detach(|| {
-            let (mut hasher, mut copy) = (self.lock(), Vec::new());
-            for piece in memory.pieces(PIECE) {
+        let memory = Memory::new(&buffer)?;
+        let mut copy = Vec::new();
+        self.add_rounds(py, memory.pieces(ROUND), |hasher, round| {
+            for piece in round.pieces(PIECE) {
                 copy.clear();
                 piece.copy_to(&mut copy);
                 hasher.update(&copy);
             }
-        });
+        })
+    }
+
+    /// Adds data in rounds, and checks signals between them. If a handler raises an exception, such as KeyboardInterrupt, the message is restored.
+    fn add_rounds<T: Send>(
+        &self,
+        py: Python<'_>,
+        rounds: impl Iterator<Item = T>,
+        mut update: impl FnMut(&mut Hasher<'static>, T) + Send,
+    ) -> PyResult<()> {
+        let (mut rounds, mut before) = (rounds.peekable(), None);
+        while let Some(round) = rounds.next() {
+            let is_only = before.is_none() && rounds.peek().is_none();
+            py.detach(|| {
+                let mut hasher = self.lock();
+                if !is_only && before.is_none() {
+                    before = Some(hasher.clone());
+                }
+                update(&mut hasher, round);
+            });
+            if let Some(before) = &before
+                && let Err(error) = py.check_signals()
+            {
+                py.detach(|| self.lock().clone_from(before));
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
-    /// A copy of what was taken in so far.
+    /// Returns a copy of the state.
     fn state(&self, py: Python<'_>) -> Hasher<'static> {
         if let Ok(hasher) = self.hasher.try_lock() {
             return hasher.clone();
@@ -87,14 +114,14 @@ impl Hash {
     fn result(&self, py: Python<'_>) -> Vec<u8> {
         let mut digest = vec![0; self.algorithm.digest_size()];
         let done = self.state(py).finish(&mut digest);
-        debug_assert_eq!(done, Ok(()), "the output fits");
+        debug_assert_eq!(done, Ok(()), "the output has the right size");
         digest
     }
 }
 
 #[pymethods]
 impl Hash {
-    /// The name that `hashlib` has for the algorithm.
+    /// The name of the algorithm in `hashlib`.
     #[getter]
     fn name(&self) -> String {
         name(self.algorithm)
@@ -112,18 +139,18 @@ impl Hash {
         self.algorithm.block_size()
     }
 
-    /// Takes in the next piece.
+    /// Adds a chunk.
     #[pyo3(signature = (data, /))]
     fn update(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.take(data)
+        self.add(data)
     }
 
-    /// The digest of what came so far.
+    /// Returns the digest of the data so far.
     fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.result(py))
     }
 
-    /// The same as hexadecimal digits.
+    /// Returns the digest as hexadecimal digits.
     fn hexdigest<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         let digest = self.result(py);
         let mut digits = vec![0; 2 * digest.len()];
@@ -131,7 +158,7 @@ impl Hash {
         PyString::from_bytes(py, &digits)
     }
 
-    /// Another message with the same beginning.
+    /// Returns a copy, which can continue differently.
     fn copy(&self, py: Python<'_>) -> Self {
         Self { algorithm: self.algorithm, hasher: Mutex::new(self.state(py)) }
     }
@@ -145,7 +172,7 @@ impl Hash {
     }
 }
 
-/// The beginning of a message, of an algorithm by its name.
+/// Begins a message, with an algorithm by its name. ValueError: the name is unknown.
 #[pyfunction]
 #[pyo3(signature = (name, data = None, *, usedforsecurity = true, string = None))]
 pub(crate) fn new(
@@ -160,7 +187,7 @@ pub(crate) fn new(
 
 macro_rules! constructors {
     ($($name:ident: $algorithm:ident),+ $(,)?) => {$(
-        /// The beginning of a message.
+        /// Begins a message.
         #[pyfunction]
         #[pyo3(signature = (data = None, *, usedforsecurity = true, string = None))]
         pub(crate) fn $name(
@@ -188,4 +215,5 @@ constructors! {
     sha3_512: Sha3_512,
     blake2b_256: Blake2b256,
     blake2b_512: Blake2b512,
+    keccak_256: Keccak256,
 }

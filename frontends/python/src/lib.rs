@@ -1,20 +1,20 @@
-//! Gantry for Python: the module `gantry_crypto._core`. The package around it is in `python/`, and `python/gantry_crypto/__init__.pyi` describes the
-//! interface.
+//! Gantry for Python: the module `gantry_crypto._core`. The package around it is in `python/`; `python/gantry_crypto/__init__.pyi` describes
+//! the interface.
 //!
-//! No thread is started. What takes long runs without the GIL. Signals are looked at between two blocks of messages, and between two rounds
-//! over files.
+//! The module starts no threads. Long work runs without the GIL. Signals are checked between two blocks of messages, between two
+//! rounds over files, and after each 4 MiB of a long message.
 //!
 //! | file | content |
 //! |---|---|
-//! | `algorithm.rs` | hash functions by the names that `hashlib` and Gantry have for them |
+//! | `algorithm.rs` | hash functions by `hashlib`'s and Gantry's names |
 //! | `many.rs`, `results.rs` | `digest_many`; blocks of messages that are hashed side by side, and columns of their digests |
-//! | `arrow.rs` | columns out of capsules, and results into them |
-//! | `buffers.rs`, `memory.rs` | lists of buffers and rows of arrays; memory that others may write meanwhile |
+//! | `arrow.rs` | Arrow capsules: columns in, results out |
+//! | `buffers.rs`, `memory.rs` | lists of buffers and rows of arrays; memory that other code may write meanwhile |
 //! | `digests.rs` | the class `Digests`: results as a sequence and as an Arrow column |
 //! | `tree.rs` | `tree_level`: the digests of the blocks of one buffer |
 //! | `hash.rs`, `streams.rs` | the class `Hash` and its constructors, shaped like those of `hashlib`; `update_many` |
 //! | `files.rs`, `rounds.rs` | `hash_files`, and files that are read and hashed side by side |
-//! | `batch.rs` | `seal_many` and its kin, over the framework |
+//! | `batch.rs` | `seal_many` and similar functions, over the framework |
 
 #![deny(unsafe_code)]
 
@@ -40,13 +40,13 @@ mod _core {
     #[pymodule_export]
     use crate::batch::{InvalidTag, decrypt_many, encrypt_many, open_many, seal_many};
     #[pymodule_export]
-    use crate::digests::Digests;
+    use crate::digests::{_digests, Digests};
     #[pymodule_export]
     use crate::files::{FileDigests, hash_files};
     #[pymodule_export]
     use crate::hash::{
-        Hash, blake2b_256, blake2b_512, md5, new, sha1, sha3_224, sha3_256, sha3_384, sha3_512, sha224, sha256, sha384,
-        sha512, sha512_256,
+        Hash, blake2b_256, blake2b_512, keccak_256, md5, new, sha1, sha3_224, sha3_256, sha3_384, sha3_512, sha224,
+        sha256, sha384, sha512, sha512_256,
     };
     #[pymodule_export]
     use crate::many::digest_many;
@@ -58,6 +58,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("aeads", crate::batch::names(gantry_core::Kind::Aead).collect::<Vec<_>>())?;
+        module.add("ciphers", crate::batch::names(gantry_core::Kind::Cipher).collect::<Vec<_>>())?;
         module.add("algorithms", crate::algorithm::names().collect::<Vec<_>>())
     }
 }

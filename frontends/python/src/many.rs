@@ -2,7 +2,6 @@
 
 use gantry_abi_arrow::Column;
 use gantry_digest::HmacKey;
-use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
@@ -10,19 +9,26 @@ use pyo3::types::PyString;
 use zeroize::Zeroizing;
 
 use crate::arrow;
-use crate::buffers::{Message, Messages, Rows, kind};
+use crate::buffers::{Message, Messages, Rows, refuse_unordered, type_name};
 use crate::digests::Digests;
-use crate::memory::{Memory, PIECE};
-use crate::results::{Hashing, Results};
+use crate::memory::{Memory, PIECE, ROUND, Source};
+use crate::results::{HashConfig, Results};
 
-/// Messages of a block: enough to fill the lanes, few enough for the cache and for a look at signals.
+/// Messages of a block: enough to fill the lanes, few enough for the cache and for timely checks of signals.
 const BLOCK: usize = 1024;
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 4 << 20;
-/// Long buffers side by side.
+/// Long buffers that are hashed side by side.
 const STREAMS: usize = 32;
 
-/// Digests of many values; see `__init__.pyi`.
+/// The digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.
+///
+/// Columns: string, large_string, string_view, binary, large_binary, binary_view, fixed_size_binary and null, as one array or a stream of
+/// arrays, and tables with one such column. They are not copied.
+///
+/// ValueError: an unknown algorithm; a column with invalid offsets or views, with the index of the value.
+/// TypeError: a column of another type; a value that is not a buffer, with its index; a set or a dictionary.
+/// MemoryError: there is not enough memory for the digests.
 #[pyfunction]
 #[pyo3(signature = (alg, values, key = None, hex = false))]
 pub(crate) fn digest_many(
@@ -32,15 +38,16 @@ pub(crate) fn digest_many(
     hex: bool,
 ) -> PyResult<Digests> {
     let algorithm = crate::algorithm::parse(alg)?;
-    let key = key.map(|key| copied("a key", key)).transpose()?.map(|key| HmacKey::new(algorithm, &key));
-    let mut results = Results::new(Hashing { algorithm, key }, hex);
+    let key = key.map(|key| copy_secret("a key", key)).transpose()?.map(|key| HmacKey::new(algorithm, &key));
+    let mut results = Results::new(HashConfig { algorithm, key }, hex);
     if let Some(columns) = arrow::columns(values)? {
         hash_columns(values.py(), columns, &mut results)?;
-    } else if let Some(rows) = Rows::of(values)? {
+    } else if let Some(rows) = Rows::from_object(values)? {
         hash_rows(values.py(), &rows, &mut results)?;
     } else {
-        let messages = Messages::of(values, "values").map_err(|_| {
-            PyTypeError::new_err(format!("values of type {} are not a column or a list of buffers", kind(values)))
+        refuse_unordered(values, "values")?;
+        let messages = Messages::new(values, "values").map_err(|_| {
+            PyTypeError::new_err(format!("values of type {} are not a column or a list of buffers", type_name(values)))
         })?;
         results.begin(values.len().unwrap_or(0))?;
         hash_messages(values.py(), messages, &mut results)?;
@@ -48,20 +55,20 @@ pub(crate) fn digest_many(
     Ok(Digests::new(results.kind, results.finished))
 }
 
-/// A copy of a key or a salt, zeroized when it is dropped. `what` it is stands in the error that it is none.
-pub(crate) fn copied(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Zeroizing<Vec<u8>>> {
+/// Returns a copy of a key or a salt, zeroized when dropped. `name` names it in errors.
+pub(crate) fn copy_secret(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Zeroizing<Vec<u8>>> {
     let mut copy = Zeroizing::new(Vec::new());
     if object.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err(format!("{what} is bytes, not str")));
+        return Err(PyTypeError::new_err(format!("{name} must be bytes, not str")));
     }
-    match Message::of(object, 0) {
+    match Message::from_object(object, 0) {
         Ok(Message::Bytes(bytes)) => copy.extend_from_slice(&bytes),
         Ok(Message::Buffer(buffer)) => {
-            let memory = Memory::of(&buffer)?;
+            let memory = Memory::new(&buffer)?;
             copy.reserve_exact(memory.len());
             memory.copy_to(&mut copy);
         }
-        _ => return Err(PyTypeError::new_err(format!("{what} is bytes, not {}", kind(object)))),
+        _ => return Err(PyTypeError::new_err(format!("{name} must be bytes, not {}", type_name(object)))),
     }
     Ok(copy)
 }
@@ -69,11 +76,17 @@ pub(crate) fn copied(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Zeroizin
 fn hash_columns(py: Python<'_>, columns: arrow::Columns, results: &mut Results) -> PyResult<()> {
     let (mut columns, mut before) = (columns, 0);
     while let Some(column) = py.detach(|| columns.next()) {
-        let refuse = |error: gantry_abi_arrow::Error| arrow::error(&error.behind(before));
+        let refuse = |error: gantry_abi_arrow::Error| arrow::error(&error.offset_index(before));
         let column = column.map_err(refuse)?;
         results.begin(column.len())?;
         let mut next = 0;
         while next < column.len() {
+            let value = column.value(next).map_err(refuse)?.filter(|value| value.len() > ROUND);
+            if let Some(value) = value {
+                hash_long(py, &[Source::Bytes(value)], results)?;
+                next += 1;
+                continue;
+            }
             next = py.detach(|| hash_block(&column, next, results)).map_err(refuse)?;
             py.check_signals()?;
         }
@@ -82,13 +95,17 @@ fn hash_columns(py: Python<'_>, columns: arrow::Columns, results: &mut Results) 
     Ok(())
 }
 
-/// Hashes a block of a column; the answer is where the next one begins.
+/// Hashes a block of a column, and returns the start of the next one.
 fn hash_block(column: &Column, begin: usize, results: &mut Results) -> Result<usize, gantry_abi_arrow::Error> {
     let (mut messages, mut bytes) = (Vec::with_capacity(BLOCK), 0);
-    let most = BLOCK.min(column.len() - begin);
-    while messages.len() < most && bytes < BLOCK_BYTES {
+    let limit = BLOCK.min(column.len() - begin);
+    while messages.len() < limit && bytes < BLOCK_BYTES {
         let value = column.value(begin + messages.len())?;
-        bytes += value.map_or(0, <[u8]>::len);
+        let len = value.map_or(0, <[u8]>::len);
+        if len > ROUND {
+            break;
+        }
+        bytes += len;
         messages.push(value);
     }
     results.hash(&messages);
@@ -98,24 +115,24 @@ fn hash_block(column: &Column, begin: usize, results: &mut Results) -> Result<us
 /// A block of messages, held until it is hashed.
 #[derive(Default)]
 struct Block {
-    messages: Vec<Held>,
+    messages: Vec<BlockMessage>,
     /// Copies of short buffers.
     copies: Vec<u8>,
     bytes: usize,
 }
 
-enum Held {
+enum BlockMessage {
     Null,
     Bytes(PyBackedBytes),
     Text(PyBackedStr),
-    /// Where the copy ends.
+    /// The end of the copy.
     Copy(usize),
 }
 
 impl Block {
     fn copy(&mut self, memory: Memory<'_>) {
         memory.copy_to(&mut self.copies);
-        self.messages.push(Held::Copy(self.copies.len()));
+        self.messages.push(BlockMessage::Copy(self.copies.len()));
         self.bytes += memory.len();
     }
 
@@ -127,10 +144,10 @@ impl Block {
         py.detach(|| {
             let mut begin = 0;
             let slices = self.messages.iter().map(|message| match message {
-                Held::Null => None,
-                Held::Bytes(bytes) => Some(&**bytes),
-                Held::Text(text) => Some(text.as_bytes()),
-                Held::Copy(end) => Some(&self.copies[std::mem::replace(&mut begin, *end)..*end]),
+                BlockMessage::Null => None,
+                BlockMessage::Bytes(bytes) => Some(&**bytes),
+                BlockMessage::Text(text) => Some(text.as_bytes()),
+                BlockMessage::Copy(end) => Some(&self.copies[std::mem::replace(&mut begin, *end)..*end]),
             });
             results.hash(&slices.collect::<Vec<_>>());
         });
@@ -142,53 +159,57 @@ impl Block {
 }
 
 fn hash_messages(py: Python<'_>, messages: Messages<'_>, results: &mut Results) -> PyResult<()> {
-    let (mut block, mut long) = (Block::default(), Vec::new());
+    let (mut block, mut long) = (Block::default(), Vec::<Message>::new());
     for message in messages {
         let message = message?;
-        // Results are in order: what is of the other kind goes first.
-        let is_long = matches!(&message, Message::Buffer(buffer) if buffer.len_bytes() > PIECE);
+        // Results are in order: messages of the other kind are hashed first.
+        let is_long = message.is_long();
         if is_long && !block.messages.is_empty() {
             block.hash(py, results)?;
         } else if !long.is_empty() && (!is_long || long.len() == STREAMS) {
-            hash_buffers(py, &long, results)?;
+            hash_messages_in_pieces(py, &long, results)?;
             long.clear();
         }
         match message {
-            Message::Null => block.messages.push(Held::Null),
+            long_message if is_long => long.push(long_message),
+            Message::Null => block.messages.push(BlockMessage::Null),
             Message::Bytes(bytes) => {
                 block.bytes += bytes.len();
-                block.messages.push(Held::Bytes(bytes));
+                block.messages.push(BlockMessage::Bytes(bytes));
             }
             Message::Text(text) => {
                 block.bytes += text.len();
-                block.messages.push(Held::Text(text));
+                block.messages.push(BlockMessage::Text(text));
             }
-            Message::Buffer(buffer) if is_long => long.push(buffer),
-            Message::Buffer(buffer) => block.copy(Memory::of(&buffer)?),
+            Message::Buffer(buffer) => block.copy(Memory::new(&buffer)?),
         }
         if block.is_full() {
             block.hash(py, results)?;
         }
     }
-    hash_buffers(py, &long, results)?;
+    hash_messages_in_pieces(py, &long, results)?;
     block.hash(py, results)
 }
 
-fn hash_buffers(py: Python<'_>, buffers: &[PyUntypedBuffer], results: &mut Results) -> PyResult<()> {
-    let memory = buffers.iter().map(Memory::of).collect::<PyResult<Vec<_>>>()?;
-    py.detach(|| results.hash_long(&memory));
+fn hash_messages_in_pieces(py: Python<'_>, messages: &[Message], results: &mut Results) -> PyResult<()> {
+    let sources = messages.iter().filter_map(|message| message.source().transpose()).collect::<PyResult<Vec<_>>>()?;
+    hash_long(py, &sources, results)
+}
+
+#[expect(clippy::redundant_closure_for_method_calls, reason = "the method itself is not general enough in lifetimes")]
+fn hash_long(py: Python<'_>, messages: &[Source<'_>], results: &mut Results) -> PyResult<()> {
+    py.detach(|| results.hash_long(messages, || Python::attach(|py| py.check_signals())))?;
     py.check_signals()
 }
 
 fn hash_rows(py: Python<'_>, rows: &Rows, results: &mut Results) -> PyResult<()> {
     results.begin(rows.count)?;
-    let memory = Memory::of(&rows.buffer)?;
+    let memory = Memory::new(&rows.buffer)?;
     let row = |index: usize| memory.piece(index * rows.size, rows.size);
     if rows.size > PIECE {
         for begin in (0..rows.count).step_by(STREAMS) {
             let end = rows.count.min(begin + STREAMS);
-            py.detach(|| results.hash_long(&(begin..end).map(row).collect::<Vec<_>>()));
-            py.check_signals()?;
+            hash_long(py, &(begin..end).map(|index| Source::Memory(row(index))).collect::<Vec<_>>(), results)?;
         }
         return Ok(());
     }

@@ -1,104 +1,102 @@
-//! Results in the making: blocks of messages go in, columns of digests come out.
+//! Collects results: blocks of messages in, columns of digests out.
 
 use std::sync::Arc;
 
-use gantry_abi_arrow::{Made, Type};
+use gantry_abi_arrow::{ExportedColumn, Type};
 use gantry_digest::{Algorithm, Hasher, HmacKey, digest_many, finish_many, hmac_many, update_many};
 use pyo3::PyResult;
 
-use crate::memory::{Memory, PIECE, in_large_pages, room};
+use crate::memory::{PIECE, ROUND, Source, advise_large_pages, allocate};
 
-/// What is done with every message.
-pub(crate) struct Hashing {
+pub(crate) struct HashConfig {
     pub(crate) algorithm: Algorithm,
     pub(crate) key: Option<HmacKey>,
 }
 
-impl Hashing {
+impl HashConfig {
     fn hasher(&self) -> Hasher<'_> {
         self.key.as_ref().map_or_else(|| Hasher::new(self.algorithm), HmacKey::hasher)
     }
 }
 
-/// Columns of results in the making.
+/// Columns of results that are being filled.
 pub(crate) struct Results {
-    hashing: Hashing,
+    hashing: HashConfig,
     pub(crate) kind: Type,
-    pub(crate) finished: Vec<Arc<Made>>,
-    /// Digests of a block.
+    pub(crate) finished: Vec<Arc<ExportedColumn>>,
+    /// Buffer for the digests of a block.
     block: Vec<u8>,
 }
 
 impl Results {
-    pub(crate) fn new(hashing: Hashing, hex: bool) -> Self {
+    pub(crate) fn new(hashing: HashConfig, hex: bool) -> Self {
         let size = hashing.algorithm.digest_size();
         let kind = if hex { Type::Text(2 * size) } else { Type::Bytes(size) };
         Self { hashing, kind, finished: Vec::new(), block: Vec::new() }
     }
 
-    /// Results go to a new column, of `expected` values or so. MemoryError: there is no room for them.
+    /// Begins a new column of about `expected` values. MemoryError: there is no room for them.
     pub(crate) fn begin(&mut self, expected: usize) -> PyResult<()> {
-        let mut data = room(expected.min(self.kind.most()).saturating_mul(self.kind.size()))?;
-        in_large_pages(&mut data);
+        let mut data = allocate(expected.min(self.kind.max_values()).saturating_mul(self.kind.size()))?;
+        advise_large_pages(&mut data);
         self.add_column(data);
         Ok(())
     }
 
     fn add_column(&mut self, data: Vec<u8>) {
-        self.finished.push(Arc::new(Made { kind: self.kind, data, validity: None, len: 0 }));
+        self.finished.push(Arc::new(ExportedColumn { kind: self.kind, data, validity: None, len: 0 }));
     }
 
-    /// Hashes the messages of a block side by side; `None` stays null.
+    /// Hashes the messages of a block side by side; `None` becomes null.
     pub(crate) fn hash(&mut self, messages: &[Option<&[u8]>]) {
         let size = self.hashing.algorithm.digest_size();
-        let there: Vec<&[u8]> = messages.iter().copied().flatten().collect();
+        let present: Vec<&[u8]> = messages.iter().copied().flatten().collect();
         let mut digests = std::mem::take(&mut self.block);
-        digests.resize(there.len() * size, 0);
+        digests.resize(present.len() * size, 0);
         let done = match &self.hashing.key {
-            None => digest_many(self.hashing.algorithm, &there, &mut digests),
-            Some(key) => hmac_many(key, &there, &mut digests),
+            None => digest_many(self.hashing.algorithm, &present, &mut digests),
+            Some(key) => hmac_many(key, &present, &mut digests),
         };
-        debug_assert_eq!(done, Ok(()), "the output fits");
-        self.take(messages.iter().map(Option::is_some), &digests);
+        debug_assert_eq!(done, Ok(()), "the output has the right size");
+        self.append_results(messages.iter().map(Option::is_some), &digests);
         self.block = digests;
     }
 
-    /// Hashes long messages side by side, piece by piece.
-    pub(crate) fn hash_long(&mut self, messages: &[Memory<'_>]) {
+    /// Hashes long messages side by side, piece by piece. `pause` runs after each `ROUND` bytes; its error ends the work.
+    pub(crate) fn hash_long(&mut self, messages: &[Source<'_>], pause: impl Fn() -> PyResult<()>) -> PyResult<()> {
         let mut hashers: Vec<_> = messages.iter().map(|_| self.hashing.hasher()).collect();
-        let mut rest: Vec<_> = messages.iter().map(|memory| memory.pieces(PIECE)).collect();
         let mut copies = vec![Vec::new(); messages.len()];
-        loop {
-            for (pieces, copy) in rest.iter_mut().zip(&mut copies) {
-                copy.clear();
-                if let Some(piece) = pieces.next() {
-                    piece.copy_to(copy);
-                }
+        let longest = messages.iter().map(Source::len).max().unwrap_or(0);
+        let mut bytes = 0;
+        for begin in (0..longest).step_by(PIECE) {
+            let parts = hashers.iter_mut().zip(messages).zip(&mut copies);
+            let parts = parts.map(|((hasher, message), copy)| (hasher, message.part(begin, copy)));
+            let mut parts: Vec<_> = parts.filter(|(_, part)| !part.is_empty()).collect();
+            bytes += parts.iter().map(|(_, part)| part.len()).sum::<usize>();
+            let done = update_many(&mut parts);
+            debug_assert_eq!(done, Ok(()), "all hashers have the same algorithm");
+            if bytes >= ROUND {
+                bytes = 0;
+                pause()?;
             }
-            if copies.iter().all(Vec::is_empty) {
-                break;
-            }
-            let mut updates: Vec<_> =
-                hashers.iter_mut().zip(&copies).map(|(hasher, copy)| (hasher, &copy[..])).collect();
-            let done = update_many(&mut updates);
-            debug_assert_eq!(done, Ok(()), "all are of one algorithm");
         }
         let mut digests = vec![0; messages.len() * self.hashing.algorithm.digest_size()];
         let done = finish_many(&mut hashers.iter_mut().collect::<Vec<_>>(), &mut digests);
-        debug_assert_eq!(done, Ok(()), "the output fits");
+        debug_assert_eq!(done, Ok(()), "the output has the right size");
         drop(hashers);
-        self.take(messages.iter().map(|_| true), &digests);
+        self.append_results(messages.iter().map(|_| true), &digests);
+        Ok(())
     }
 
-    /// Adds results: one digest for each value that is there.
-    fn take(&mut self, there: impl ExactSizeIterator<Item = bool>, digests: &[u8]) {
+    /// Appends results: `digests` has one for each value that is present.
+    fn append_results(&mut self, present: impl ExactSizeIterator<Item = bool>, digests: &[u8]) {
         let size = self.hashing.algorithm.digest_size();
-        let full = self.finished.last().is_none_or(|last| last.len + there.len() > self.kind.most());
-        if full {
+        let is_full = self.finished.last().is_none_or(|last| last.len + present.len() > self.kind.max_values());
+        if is_full {
             self.add_column(Vec::new());
         }
-        let last = self.finished.last_mut().and_then(Arc::get_mut).expect("a column that nobody shares yet");
-        let (begin, count) = (last.len, there.len());
+        let last = self.finished.last_mut().and_then(Arc::get_mut).expect("the column is not shared yet");
+        let (begin, count) = (last.len, present.len());
         last.len += count;
         if digests.len() == count * size && last.validity.is_none() {
             append(last, digests);
@@ -114,11 +112,11 @@ impl Results {
         validity.resize((begin + count).div_ceil(8), 0);
         let mut digests = digests.chunks_exact(size);
         let stride = self.kind.size();
-        for (index, is_there) in there.enumerate() {
+        for (index, is_present) in present.enumerate() {
             let at = begin + index;
-            match is_there.then(|| digests.next()).flatten() {
+            match is_present.then(|| digests.next()).flatten() {
                 Some(digest) => {
-                    last.validity.as_mut().expect("made above")[at / 8] |= 1 << (at % 8);
+                    last.validity.as_mut().expect("inserted above")[at / 8] |= 1 << (at % 8);
                     append(last, digest);
                 }
                 None => last.data.resize((at + 1) * stride, 0),
@@ -127,8 +125,8 @@ impl Results {
     }
 }
 
-/// Adds digests that lie one behind the other.
-fn append(column: &mut Made, digests: &[u8]) {
+/// Appends contiguous digests.
+fn append(column: &mut ExportedColumn, digests: &[u8]) {
     match column.kind {
         Type::Bytes(_) => column.data.extend_from_slice(digests),
         Type::Text(_) => {
@@ -139,7 +137,7 @@ fn append(column: &mut Made, digests: &[u8]) {
     }
 }
 
-/// Hexadecimal digits, in lower case. Without a table and without a branch, so that the compiler makes vectors of it.
+/// Writes hexadecimal digits in lower case. It has no table and no branch, so that the compiler vectorises it.
 pub(crate) fn to_hex(bytes: &[u8], digits: &mut [u8]) {
     let digit = |nibble: u8| nibble + b'0' + if nibble > 9 { b'a' - b'0' - 10 } else { 0 };
     for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {

@@ -1,4 +1,4 @@
-//! `update_many`: the next pieces of many messages, taken in side by side.
+//! `update_many`: adds chunks to many messages, side by side.
 
 use std::sync::MutexGuard;
 
@@ -6,90 +6,77 @@ use gantry_digest::{Algorithm, Hasher};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::buffers::{Message, Messages, kind};
+use crate::buffers::{Message, Messages, refuse_unordered, type_name};
 use crate::hash::Hash;
-use crate::memory::{Memory, PIECE};
+use crate::memory::{PIECE, ROUND, Source};
 
-/// Gives each message its next piece; see `__init__.pyi`.
+/// Adds a chunk to each message, at most 64 KiB at a time, side by side for messages of one algorithm. Chunks may have any lengths.
+///
+/// ValueError: a message occurs twice; lists of different lengths. TypeError: a chunk is not bytes. No message is changed then.
 #[pyfunction]
 #[pyo3(signature = (messages, pieces, /))]
 pub(crate) fn update_many(py: Python<'_>, messages: &Bound<'_, PyAny>, pieces: &Bound<'_, PyAny>) -> PyResult<()> {
-    let mut held = Vec::new();
+    refuse_unordered(messages, "messages")?;
+    let mut hashes = Vec::new();
     for (index, message) in messages.try_iter()?.enumerate() {
         let message = message?;
-        held.push(message.cast_into::<Hash>().map_err(|error| {
-            PyTypeError::new_err(format!("message {index} is no Hash, but a {}", kind(&error.into_inner())))
+        hashes.push(message.cast_into::<Hash>().map_err(|error| {
+            PyTypeError::new_err(format!("message {index} must be a Hash, not {}", type_name(&error.into_inner())))
         })?);
     }
-    let given = Messages::of(pieces, "pieces")?.collect::<PyResult<Vec<_>>>()?;
-    if given.len() != held.len() {
-        return Err(PyValueError::new_err(format!("{} messages, and {} pieces", held.len(), given.len())));
+    let pieces = Messages::new(pieces, "pieces")?.collect::<PyResult<Vec<_>>>()?;
+    if pieces.len() != hashes.len() {
+        return Err(PyValueError::new_err(format!("{} messages, but {} pieces", hashes.len(), pieces.len())));
     }
-    let given = given.iter().enumerate().map(|(index, piece)| Piece::of(piece, index)).collect::<PyResult<Vec<_>>>()?;
-    let mut updates: Vec<(&Hash, Piece<'_>)> = held.iter().map(Bound::get).zip(given).collect();
-    // Every thread locks messages in the order of their addresses, so that no two wait for each other.
+    let pieces = pieces.iter().enumerate().map(|(index, piece)| source(piece, index)).collect::<PyResult<Vec<_>>>()?;
+    let longest = pieces.iter().map(Source::len).max().unwrap_or(0);
+    let mut updates: Vec<(&Hash, Source<'_>)> = hashes.iter().map(Bound::get).zip(pieces).collect();
+    // Messages are locked in the order of their addresses, so that two threads cannot deadlock.
     updates.sort_by_key(|(hash, _)| std::ptr::from_ref::<Hash>(hash));
     if updates.windows(2).any(|pair| std::ptr::eq(pair[0].0, pair[1].0)) {
-        return Err(PyValueError::new_err("a message is named twice"));
+        return Err(PyValueError::new_err("a message occurs twice"));
     }
-    py.detach(|| {
-        let locked = updates.iter().map(|(hash, piece)| (hash.algorithm(), hash.lock(), piece));
-        let mut locked: Vec<_> = locked.collect();
-        locked.sort_by_key(|(algorithm, ..)| *algorithm as usize);
-        locked.chunk_by_mut(|(one, ..), (other, ..)| one == other).for_each(update);
-    });
-    py.check_signals()
-}
-
-/// The bytes of a piece.
-enum Piece<'a> {
-    /// Bytes that nobody changes.
-    Bytes(&'a [u8]),
-    /// Bytes that others may write.
-    Memory(Memory<'a>),
-}
-
-impl<'a> Piece<'a> {
-    fn of(message: &'a Message, index: usize) -> PyResult<Self> {
-        match message {
-            Message::Bytes(bytes) => Ok(Self::Bytes(bytes)),
-            Message::Buffer(buffer) => Memory::of(buffer).map(Self::Memory),
-            Message::Text(_) | Message::Null => {
-                Err(PyTypeError::new_err(format!("piece {index}: bytes are needed, not str or None")))
+    let mut before: Vec<Hasher<'static>> = Vec::new();
+    for begin in (0..longest).step_by(ROUND) {
+        py.detach(|| {
+            let locked = updates.iter().map(|(hash, piece)| (hash.algorithm(), hash.lock(), piece));
+            let mut locked: Vec<_> = locked.collect();
+            if begin == 0 && longest > ROUND {
+                before = locked.iter().map(|(_, hasher, _)| Hasher::clone(hasher)).collect();
             }
+            locked.sort_by_key(|(algorithm, ..)| *algorithm as usize);
+            locked.chunk_by_mut(|(one, ..), (other, ..)| one == other).for_each(|group| update(group, begin));
+        });
+        // After a single round there is no state to restore; Python handles signals after the call.
+        if longest > ROUND
+            && let Err(error) = py.check_signals()
+        {
+            let states = updates.iter().zip(before);
+            py.detach(|| states.for_each(|((hash, _), before)| *hash.lock() = before));
+            return Err(error);
         }
     }
+    Ok(())
+}
 
-    fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Memory(memory) => memory.len(),
+fn source(message: &Message, index: usize) -> PyResult<Source<'_>> {
+    match message {
+        Message::Text(_) | Message::Null => {
+            Err(PyTypeError::new_err(format!("piece {index}: expected bytes, not str or None")))
         }
-    }
-
-    /// At most `PIECE` bytes from `begin` on; `copy` has room for them.
-    fn part<'b>(&'b self, begin: usize, copy: &'b mut Vec<u8>) -> &'b [u8] {
-        let (begin, end) = (begin.min(self.len()), self.len().min(begin.saturating_add(PIECE)));
-        match self {
-            Self::Bytes(bytes) => &bytes[begin..end],
-            Self::Memory(memory) => {
-                copy.clear();
-                memory.piece(begin, end - begin).copy_to(copy);
-                copy
-            }
-        }
+        bytes => Ok(bytes.source()?.unwrap_or(Source::Bytes(&[]))),
     }
 }
 
-/// Updates messages of one algorithm, at most `PIECE` bytes of each at once.
-fn update(group: &mut [(Algorithm, MutexGuard<'_, Hasher<'static>>, &Piece<'_>)]) {
+/// Updates messages of one algorithm with at most `ROUND` bytes of each from `begin` on.
+fn update(group: &mut [(Algorithm, MutexGuard<'_, Hasher<'static>>, &Source<'_>)], begin: usize) {
     let longest = group.iter().map(|(_, _, piece)| piece.len()).max().unwrap_or(0);
     let mut copies = vec![Vec::new(); group.len()];
-    for begin in (0..longest).step_by(PIECE) {
+    for begin in (begin..longest.min(begin.saturating_add(ROUND))).step_by(PIECE) {
         let parts = group.iter_mut().zip(&mut copies);
         let parts = parts.map(|((_, hasher, piece), copy)| (&mut **hasher, piece.part(begin, copy)));
         let mut parts: Vec<_> = parts.filter(|(_, part)| !part.is_empty()).collect();
         let done = gantry_digest::update_many(&mut parts);
-        debug_assert_eq!(done, Ok(()), "all are of one algorithm");
+        debug_assert_eq!(done, Ok(()), "all hashers have the same algorithm");
     }
 }

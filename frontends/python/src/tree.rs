@@ -5,16 +5,21 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::buffers::{Message, kind};
-use crate::many::copied;
-use crate::memory::{Memory, room};
+use crate::buffers::{Message, type_name};
+use crate::many::copy_secret;
+use crate::memory::{Memory, ROUND, allocate};
 
-/// Bytes of a block, at most. The zeros behind the data, up to the end of their block, are hashed in one call, which no signal ends.
-const MOST: usize = 1 << 30;
-/// Bytes that are hashed between two looks at signals, if a block is not longer.
-const ROUND: usize = 4 << 20;
+/// Maximum bytes of a block. The zeros that fill up the last block are hashed in one call, which signals cannot interrupt.
+const MAX_BLOCK: usize = 1 << 30;
 
-/// A level of a Merkle tree; see `__init__.pyi`.
+/// The concatenated digests of the blocks of `block` bytes of one buffer: the lowest level of a Merkle tree over the buffer. For the level above,
+/// pass this result as `data`; it is also padded with zeros to whole blocks.
+///
+/// The last block is padded with zeros. The salt is hashed before each block, as in dm-verity's hash type 1 and in fs-verity. fs-verity pads its salt
+/// with zeros to a block of the hash function. With `salt_behind`, the salt is hashed after each block, as in hash type 0. Empty data have no blocks.
+///
+/// ValueError: an unknown algorithm, a block of 0 bytes or of more than 2**30. OverflowError: a negative block size.
+/// TypeError: data or a salt that is not a buffer. MemoryError: there is not enough memory for the digests.
 #[pyfunction]
 #[pyo3(signature = (alg, data, block, salt = None, *, salt_behind = false))]
 pub(crate) fn tree_level<'py>(
@@ -25,14 +30,14 @@ pub(crate) fn tree_level<'py>(
     salt_behind: bool,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let algorithm = crate::algorithm::parse(alg)?;
-    if !(1..=MOST).contains(&block) {
-        return Err(PyValueError::new_err(format!("a block has 1 to {MOST} bytes, not {block}")));
+    if !(1..=MAX_BLOCK).contains(&block) {
+        return Err(PyValueError::new_err(format!("a block must have 1 to {MAX_BLOCK} bytes, not {block}")));
     }
-    let salt = salt.map(|salt| copied("a salt", salt)).transpose()?.unwrap_or_default();
-    let salt = if salt_behind { Salt::Behind(&salt) } else { Salt::Before(&salt) };
+    let salt = salt.map(|salt| copy_secret("a salt", salt)).transpose()?.unwrap_or_default();
+    let salt = if salt_behind { Salt::After(&salt) } else { Salt::Before(&salt) };
     let level = |len| Level::new(algorithm, salt, block, len);
     let py = data.py();
-    let output = match Message::of(data, 0) {
+    let output = match Message::from_object(data, 0) {
         Ok(Message::Bytes(bytes)) => {
             let mut level = level(bytes.len())?;
             for piece in bytes.chunks(level.round) {
@@ -42,7 +47,7 @@ pub(crate) fn tree_level<'py>(
             level.output
         }
         Ok(Message::Buffer(buffer)) => {
-            let memory = Memory::of(&buffer)?;
+            let memory = Memory::new(&buffer)?;
             let (mut level, mut copy) = (level(memory.len())?, Vec::new());
             for piece in memory.pieces(level.round) {
                 py.detach(|| {
@@ -54,25 +59,30 @@ pub(crate) fn tree_level<'py>(
             }
             level.output
         }
-        _ => return Err(PyTypeError::new_err(format!("data are bytes or a contiguous buffer, not {}", kind(data)))),
+        _ => {
+            return Err(PyTypeError::new_err(format!(
+                "data must be bytes or a contiguous buffer, not {}",
+                type_name(data)
+            )));
+        }
     };
     Ok(PyBytes::new(py, &output))
 }
 
-/// A level in the making.
+/// A level under construction.
 struct Level<'a> {
     algorithm: Algorithm,
     salt: Salt<'a>,
     block: usize,
-    /// Bytes of whole blocks that are hashed at a time.
+    /// Bytes of whole blocks that are hashed at a time, about `ROUND`.
     round: usize,
     output: Vec<u8>,
 }
 
 impl<'a> Level<'a> {
-    /// With room for the digests of `len` bytes.
+    /// Makes a level with room for the digests of `len` bytes.
     fn new(algorithm: Algorithm, salt: Salt<'a>, block: usize, len: usize) -> PyResult<Self> {
-        let output = room(len.div_ceil(block).saturating_mul(algorithm.digest_size()))?;
+        let output = allocate(len.div_ceil(block).saturating_mul(algorithm.digest_size()))?;
         Ok(Self { algorithm, salt, block, round: (ROUND / block).max(1) * block, output })
     }
 
@@ -81,6 +91,6 @@ impl<'a> Level<'a> {
         let begin = self.output.len();
         self.output.resize(begin + data.len().div_ceil(self.block) * self.algorithm.digest_size(), 0);
         let done = gantry_digest::tree_level(self.algorithm, self.salt, self.block, data, &mut self.output[begin..]);
-        debug_assert_eq!(done, Ok(()), "there is a block, and room for its digest");
+        debug_assert_eq!(done, Ok(()), "the output has the right size");
     }
 }

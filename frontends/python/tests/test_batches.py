@@ -1,4 +1,4 @@
-"""seal_many and its kin. The other end is Gantry's own command in the tests of its crates; here vectors of the specifications are."""
+"""seal_many and its siblings, with vectors of the specifications."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def test_a_vector_of_the_counter_mode():
 
 
 @pytest.mark.parametrize("alg", AEADS)
-def test_what_is_sealed_is_opened_with_the_same_associated_data(alg):
+def test_sealed_values_open_with_the_same_associated_data(alg):
     each = [bytes([index % 256]) * (index % 5) for index in range(3000)]
     for aad in [None, b"one for all", bytearray(b"buffer"), each]:
         sealed = gantry.seal_many(alg, key(alg), NONCES, VALUES, aad)
@@ -54,7 +54,7 @@ def test_what_is_sealed_is_opened_with_the_same_associated_data(alg):
 
 
 @pytest.mark.parametrize("alg", AEADS)
-def test_bad_tags_are_named_and_nothing_of_them_is_decrypted(alg):
+def test_values_with_bad_tags_are_listed_and_not_decrypted(alg):
     sealed = gantry.seal_many(alg, key(alg), NONCES, VALUES)
     broken = {7: sealed[7][:-1] + bytes([sealed[7][-1] ^ 1]), 1500: b"\0" + sealed[1500][1:], 2000: b"short", 2999: b""}
     given = [broken.get(index, value) for index, value in enumerate(sealed)]
@@ -73,19 +73,22 @@ def test_ciphers_take_buffers_of_any_kind_and_rows():
 
 def test_mistakes_are_errors_with_the_number_of_the_value():
     for arguments, error, words in [
-        (("nope", KEY, NONCES[:2], [b"a", b"b"]), ValueError, 'there is no AEAD "nope"'),
-        (("aes-256-cbc", KEY, NONCES[:2], [b"a", b"b"]), ValueError, "aes-256-cbc is no AEAD"),
+        (("nope", KEY, NONCES[:2], [b"a", b"b"]), ValueError, "there is no AEAD 'nope'; there are aes-128-gcm, "),
+        (("aes-256-cbc", KEY, NONCES[:2], [b"a", b"b"]), ValueError, "there is no AEAD 'aes-256-cbc'; did you mean aes-256-"),
+        (("aes-gcm", KEY, NONCES[:2], [b"a", b"b"]), ValueError, "did you mean aes-128-gcm, aes-192-gcm or aes-256-gcm?"),
+        (("aes-256-gcm", KEY, [NONCES[0], bytes(16)], [b"a", b"b"]), ValueError, "value 1: a nonce or IV of 16 bytes; aes-256-gcm takes 12"),
+        (("aes-256-gcm", KEY, set(NONCES[:2]), [b"a", b"b"]), TypeError, "nonces: a set is not a list in order"),
         (("aes-256-gcm", KEY[:5], NONCES[:2], [b"a", b"b"]), ValueError, "a key of 5 bytes"),
-        (("aes-256-gcm", "key", NONCES[:2], [b"a", b"b"]), TypeError, "a key is bytes"),
-        (("aes-256-gcm", KEY, NONCES[:1], [b"a", b"b"]), ValueError, "value 1: there is no nonce"),
-        (("aes-256-gcm", KEY, NONCES[:3], [b"a", b"b"]), ValueError, "there are only 2 values"),
-        (("aes-256-gcm", KEY, NONCES[:2], [b"a", b"b"], [b"x"]), ValueError, "value 1: there is no associated data"),
-        (("aes-256-gcm", KEY, NONCES[:2], [b"a", b"b"], [b"x"] * 3), ValueError, "there are only 2 values"),
+        (("aes-256-gcm", "key", NONCES[:2], [b"a", b"b"]), TypeError, "a key must be bytes"),
+        (("aes-256-gcm", KEY, NONCES[:1], [b"a", b"b"]), ValueError, "value 1 has no nonce"),
+        (("aes-256-gcm", KEY, NONCES[:3], [b"a", b"b"]), ValueError, "than the 2 values"),
+        (("aes-256-gcm", KEY, NONCES[:2], [b"a", b"b"], [b"x"]), ValueError, "value 1 has no associated data"),
+        (("aes-256-gcm", KEY, NONCES[:2], [b"a", b"b"], [b"x"] * 3), ValueError, "than the 2 values"),
         (("chacha20-poly1305", KEY, [NONCES[0], b"short"], [b"a", b"b"]), ValueError, "value 1: .* 5 bytes"),
-        (("aes-256-gcm", KEY, NONCES[:2], [b"a", "text"]), TypeError, "value 1: bytes are needed"),
-        (("aes-256-gcm", KEY, NONCES[:2], [b"a", None]), TypeError, "value 1: bytes are needed"),
-        (("aes-256-gcm", KEY, NONCES[0], [b"a"]), TypeError, "nonces: a list of buffers"),
-        (("aes-256-gcm", KEY, NONCES[:1], b"a"), TypeError, "values: a list of buffers"),
+        (("aes-256-gcm", KEY, NONCES[:2], [b"a", "text"]), TypeError, "value 1: expected bytes"),
+        (("aes-256-gcm", KEY, NONCES[:2], [b"a", None]), TypeError, "value 1: expected bytes"),
+        (("aes-256-gcm", KEY, NONCES[0], [b"a"]), TypeError, "nonces: expected a list of buffers"),
+        (("aes-256-gcm", KEY, NONCES[:1], b"a"), TypeError, "values: expected a list of buffers"),
     ]:
         with pytest.raises(error, match=words):
             gantry.seal_many(*arguments)
@@ -94,7 +97,30 @@ def test_mistakes_are_errors_with_the_number_of_the_value():
     assert gantry.seal_many("aes-256-gcm", KEY, [], []) == []
 
 
-def test_a_wrong_configuration_is_an_error_of_calls_that_need_one_alone():
+@pytest.mark.parametrize("alg", AEADS)
+def test_a_nonce_is_used_once_in_a_call(alg):
+    for nonces, words in [([NONCES[5]] * 2, "values 0 and 1 have the same nonce"), ([*NONCES[:2500], NONCES[3]], "values 3 and 2500")]:
+        with pytest.raises(ValueError, match=words):
+            gantry.seal_many(alg, key(alg), nonces, [b"a"] * len(nonces))
+    [sealed] = gantry.seal_many(alg, key(alg), NONCES[:1], [b"a"])
+    assert gantry.open_many(alg, key(alg), NONCES[:1] * 2, [sealed] * 2) == [b"a", b"a"]
+
+
+def test_gcm_takes_nonces_of_other_lengths_on_request():
+    nonces = [bytes([length]) * length for length in [1, 8, 12, 16, 100]]
+    sealed = gantry.seal_many("aes-256-gcm", KEY, nonces, [b"text"] * 5, any_nonce=True)
+    assert gantry.open_many("aes-256-gcm", KEY, nonces, sealed, any_nonce=True) == [b"text"] * 5
+    with pytest.raises(ValueError, match="value 0: a nonce or IV of 1 bytes"):
+        gantry.open_many("aes-256-gcm", KEY, nonces, sealed)
+
+
+def test_names_are_taken_in_any_spelling():
+    sealed = gantry.seal_many("aes-256-gcm", KEY, NONCES[:1], [b"a"])
+    for alg in ["AES-256-GCM", "AES_256_GCM", "aes256gcm", "A256GCM", "id-aes256-GCM"]:
+        assert gantry.seal_many(alg, KEY, NONCES[:1], [b"a"]) == sealed
+
+
+def test_a_wrong_configuration_only_affects_calls_that_need_one():
     program = (
         "import gantry_crypto as g\n"
         "g.digest_many('md5', [b'a']); g.sha256(b'')\n"

@@ -1,10 +1,13 @@
-"""Columns of the programs that people have them in, compared with hashlib value by value."""
+"""Columns of common programs, compared with hashlib value by value."""
 
+import copy
 import ctypes
+import datetime
 import gc
 import hashlib
 import hmac
 import os
+import pickle
 
 import duckdb
 import gantry_crypto as gantry
@@ -36,7 +39,7 @@ def test_every_type_of_strings_is_hashed_value_by_value_and_nulls_stay_null(kind
     assert gantry.digest_many("sha256", chunks, hex=True).to_list() == DIGITS
 
 
-@pytest.mark.parametrize("alg", sorted(gantry.algorithms_available))
+@pytest.mark.parametrize("alg", sorted(set(gantry.algorithms_available) - {"keccak_256"}))
 def test_every_algorithm_agrees_with_hashlib_and_hmac(alg):
     def reference(value):
         if alg == "blake2b_256":
@@ -106,6 +109,57 @@ def test_a_result_is_a_column_wherever_columns_are_taken():
         assert made.to_pandas()["id"][0] == DIGITS[0]
 
 
+@pytest.mark.parametrize("values", [[], [None, None]])
+def test_a_column_of_nulls_has_any_type(values):
+    for column in [polars.Series(values), polars.Series("a", values), polars.DataFrame({"a": values}), pyarrow.array(values, pyarrow.null())]:
+        assert gantry.digest_many("sha256", column).to_list() == values
+
+
+def test_a_slice_has_digests_of_its_own():
+    values = [b"a", None, b"b", b"c", None, b"d"] * 3
+    for column in [values, pyarrow.chunked_array([values[:7], values[7:]])]:
+        for hex in [False, True]:
+            digests = gantry.digest_many("sha256", column, hex=hex)
+            for part in [slice(None), slice(2, 9), slice(None, None, -1), slice(-3, 100, 2), slice(5, 2), slice(1, 2)]:
+                assert digests[part].to_list() == digests.to_list()[part], part
+                assert pyarrow.array(digests[part]).to_pylist() == digests.to_list()[part], part
+    with pytest.raises(TypeError):
+        digests["1"]
+
+
+def test_digests_are_equal_by_type_and_values():
+    values = [b"a", None, b"b"]
+    digests = gantry.digest_many("sha256", values)
+    assert digests == gantry.digest_many("sha256", pyarrow.chunked_array([values[:1], values[1:]]))
+    assert digests[1:] == gantry.digest_many("sha256", values[1:])
+    for other in [
+        gantry.digest_many("sha256", values[:2]),
+        gantry.digest_many("sha256", [b"a", None, b"c"]),
+        gantry.digest_many("sha256", values, hex=True),
+        gantry.digest_many("sha3_256", values),
+        digests.to_list(),
+        None,
+    ]:
+        assert digests != other
+    with pytest.raises(TypeError):
+        hash(digests)
+
+
+def test_digests_are_pickled():
+    values = [None if i % 11 == 3 else str(i).encode() for i in range(3000)]
+    for column in [values, [], [None], pyarrow.chunked_array([values[:7], values[7:]])]:
+        for hex in [False, True]:
+            digests = gantry.digest_many("sha256", column, hex=hex)
+            for copied in [pickle.loads(pickle.dumps(digests)), copy.copy(digests), copy.deepcopy(digests)]:
+                assert copied == digests and copied.to_list() == digests.to_list()
+                assert pyarrow.array(copied).to_pylist() == digests.to_list()
+    restore = digests.__reduce__()[0]
+    for wrong in [(False, 32, [(1, bytes(31), None)]), (False, 32, [(9, bytes(9 * 32), b"x")]), (True, 64, [(1, b"\xff" * 64, None)]),
+                  (False, 0, [(5, b"", None)]), (False, 1 << 60, [(16, b"", None)])]:
+        with pytest.raises(ValueError, match="no pickled digests"):
+            restore(*wrong)
+
+
 def test_a_result_is_a_sequence():
     digests = gantry.digest_many("sha256", pyarrow.chunked_array([VALUES[:7], [], VALUES[7:]]))
     assert (digests[0], digests[1], digests[-1]) == (DIGESTS[0], None, DIGESTS[-1])
@@ -115,19 +169,21 @@ def test_a_result_is_a_sequence():
             digests[index]
 
 
-def test_columns_that_are_no_strings_are_refused():
+def test_columns_of_other_types_are_refused():
     for column, words in [
-        (pyarrow.array([1, 2]), "not strings"),
+        (pyarrow.array([1, 2]), "values of type int64 are not strings"),
+        (pyarrow.array([1.5]), "values of type double are"),
+        (polars.Series([datetime.date(2026, 1, 1)]), "values of type date32 are"),
         (pyarrow.array(["a"]).dictionary_encode(), "cast it to a string type"),
         (pyarrow.table({"a": ["x"], "b": ["y"]}), "one column of the table"),
-        (polars.Series([["a"]]), "not strings"),
+        (polars.Series([["a"]]), "values of type list are not strings"),
     ]:
         with pytest.raises(TypeError, match=words):
             gantry.digest_many("sha256", column)
     with pytest.raises(ValueError, match="unsupported hash type \"sha257\""):
         gantry.digest_many("sha257", pyarrow.array(["a"]))
     for key in ["text", 5, [b"k"]]:
-        with pytest.raises(TypeError, match="a key is bytes"):
+        with pytest.raises(TypeError, match="a key must be bytes"):
             gantry.digest_many("sha256", pyarrow.array(["a"]), key)
 
 
@@ -136,7 +192,7 @@ def strings(offsets, data):
     return pyarrow.Array.from_buffers(pyarrow.string(), len(offsets) - 1, buffers)
 
 
-def test_offsets_that_are_wrong_are_errors_with_the_number_of_the_value():
+def test_wrong_offsets_are_errors_with_the_index_of_the_value():
     for offsets, words in [
         ([0, 5, 3, 8], "value 1: its offsets run backwards"),
         ([0, 9, 9, 8], "value 0: it ends beyond the data"),
@@ -151,7 +207,7 @@ def test_values_of_a_stream_are_counted_from_its_first():
         gantry.digest_many("sha256", chunks)
 
 
-def test_views_that_lead_nowhere_are_errors_with_the_number_of_the_value():
+def test_invalid_views_are_errors_with_the_index_of_the_value():
     data = b"a value longer than twelve bytes"
     good = (32).to_bytes(4, "little") + data[:4] + bytes(8)
     for bad in [
@@ -167,7 +223,7 @@ def test_views_that_lead_nowhere_are_errors_with_the_number_of_the_value():
 
 
 class Capsules:
-    """Hands out the same capsules each time."""
+    """Exports the same capsules each time."""
 
     def __init__(self, array):
         self.capsules = array.__arrow_c_array__()
@@ -193,7 +249,7 @@ def test_capsules_are_consumed_once():
         gantry.digest_many("sha256", Stream())
 
 
-def test_what_is_no_capsule_or_another_one_is_refused():
+def test_non_capsules_and_other_capsules_are_refused():
     schema, array = pyarrow.array(["a"]).__arrow_c_array__()
     for capsules in [(array, schema), (schema, schema), (None, None), (1, 2), schema]:
         wrong = Capsules(pyarrow.array(["a"]))
@@ -202,7 +258,7 @@ def test_what_is_no_capsule_or_another_one_is_refused():
             gantry.digest_many("sha256", wrong)
 
 
-def test_a_stream_that_fails_is_an_error_with_its_words():
+def test_a_failing_stream_is_an_error_with_its_message():
     def batches():
         yield pyarrow.record_batch({"a": ["x"]})
         raise RuntimeError("the disk is on fire")
@@ -224,7 +280,7 @@ class ArrowArray(ctypes.Structure):
     ]
 
 
-def test_an_array_is_released_once_whatever_becomes_of_it():
+def test_an_array_is_released_exactly_once():
     capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     capsule_pointer.restype, capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     for column, good in [(pyarrow.array(VALUES), True), (strings([0, 5, 3], b"alicebob"), False), (pyarrow.array([1]), False)]:
@@ -249,7 +305,7 @@ def test_an_array_is_released_once_whatever_becomes_of_it():
         assert len(calls) == 1
 
 
-def test_results_and_inputs_leave_no_memory_behind():
+def test_results_and_inputs_are_not_leaked():
     column = pyarrow.array([value for value in VALUES if value])
     before = pyarrow.total_allocated_bytes()
 
@@ -270,7 +326,7 @@ def test_results_and_inputs_leave_no_memory_behind():
     begin = resident()
     rounds(200)
     gc.collect()
-    # A result alone has 320 kB: any of them kept would be 64 MB.
+    # One result has 320 kB; leaks would add up to 64 MB.
     assert resident() - begin < 24 << 20
     assert pyarrow.total_allocated_bytes() == before
 

@@ -28,6 +28,12 @@ def tree(tmp_path):
     return paths
 
 
+@pytest.mark.parametrize("path", ["/etc/passwd", b"/etc/passwd", pathlib.Path("/etc/passwd")])
+def test_a_single_path_is_refused(path):
+    with pytest.raises(TypeError, match="expected a list of paths, not a single .*; write \\[path\\]"):
+        gantry.hash_files(path, "sha256")
+
+
 def test_digests_come_in_the_order_of_the_paths_for_all_algorithms(tree):
     algs = ["sha256", "md5", "sha512"]
     results = list(gantry.hash_files(tree, algs))
@@ -45,7 +51,7 @@ def test_paths_are_strings_bytes_and_path_likes(tree):
     assert [result.digests for result in results] == [digests(path, ["sha1"]) for path in given]
 
 
-def test_what_cannot_be_read_is_a_value_among_the_others(tree, tmp_path):
+def test_an_unreadable_file_yields_an_error_among_the_others(tree, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     given = [tree[0], tmp_path / "missing", tmp_path, tmp_path / "fifo", "/dev/null", tree[1], tmp_path / "x\0y"]
     results = list(gantry.hash_files(given, "sha256"))
@@ -77,7 +83,7 @@ def test_paths_are_taken_as_they_are_needed(tree):
     assert taken < 2000
 
 
-def test_an_error_of_the_paths_comes_behind_the_files_before_it(tree):
+def test_an_error_of_the_paths_follows_the_earlier_files(tree):
     def paths():
         yield tree[0]
         yield tree[8]
@@ -94,7 +100,7 @@ def test_an_error_of_the_paths_comes_behind_the_files_before_it(tree):
         next(results)
 
 
-def test_ctrl_c_in_the_paths_waits_for_no_file(tmp_path):
+def test_ctrl_c_in_the_paths_is_raised_at_once(tmp_path):
     path = tmp_path / "sparse"
     with open(path, "wb") as file:
         file.truncate(1 << 40)
@@ -107,7 +113,7 @@ def test_ctrl_c_in_the_paths_waits_for_no_file(tmp_path):
         next(gantry.hash_files(paths(), "md5"))
 
 
-def test_algorithms_that_are_none_or_twice_are_refused():
+def test_missing_and_duplicate_algorithms_are_refused():
     for algs in [[], ["md5", "MD5"], "sha257", ["md5", "sha257"]]:
         with pytest.raises(ValueError):
             gantry.hash_files([], algs)
@@ -116,13 +122,13 @@ def test_algorithms_that_are_none_or_twice_are_refused():
     assert list(gantry.hash_files([], "md5")) == []
 
 
-def test_a_file_that_shrinks_is_hashed_as_far_as_it_is_there(tmp_path):
+def test_a_shrunk_file_is_hashed_up_to_its_end(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * (1 << 20))
 
     def paths():
         yield path
-        # The file is open, and nothing of it was read.
+        # The file is open, but nothing has been read.
         os.truncate(path, 1000)
 
     [result] = gantry.hash_files(paths(), "md5")
@@ -144,7 +150,7 @@ def test_ctrl_c_ends_it_at_once(tmp_path):
     path = tmp_path / "sparse"
     with open(path, "wb") as file:
         file.truncate(1 << 40)
-    # A shell ignores the signal for what it starts in the background.
+    # A shell ignores the signal in background processes.
     program = (
         "import signal, sys, gantry_crypto as g; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "print('begin', flush=True); list(g.hash_files([sys.argv[1]] * 3, 'md5'))"

@@ -1,4 +1,4 @@
-"""Every example of the guide prints what the guide says."""
+"""Every example of the guide prints the output in the guide."""
 
 import doctest
 import pathlib
@@ -8,7 +8,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def test_examples_of_the_guide_print_what_it_says(tmp_path, monkeypatch):
+def test_examples_of_the_guide_print_the_output_in_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs/src/guide-python.md").read_text()
     names, count = {}, 0

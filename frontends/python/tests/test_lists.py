@@ -4,6 +4,7 @@ import array
 import hashlib
 import hmac
 import threading
+import types
 
 import gantry_crypto as gantry
 import pytest
@@ -61,7 +62,11 @@ def test_rows_of_numbers_are_their_bytes():
     assert gantry.digest_many("md5", rows)[5] == hashlib.md5(rows[5].tobytes()).digest()
 
 
-def test_what_is_no_list_of_buffers_is_refused():
+def test_other_objects_than_lists_of_buffers_are_refused():
+    for values in [{b"a", b"b"}, frozenset([b"a"]), {b"a": 1}, types.MappingProxyType({b"a": 1})]:
+        with pytest.raises(TypeError, match="is not a list in order"):
+            gantry.digest_many("sha256", values)
+    assert gantry.digest_many("sha256", {1: b"a"}.values()).to_list() == sha256([b"a"])
     for values in ["text", b"bytes", bytearray(3), numpy.arange(5), 5, None]:
         with pytest.raises(TypeError, match="are not a column or a list of buffers"):
             gantry.digest_many("sha256", values)

@@ -61,7 +61,7 @@ def test_a_plan_has_every_regular_file_and_the_largest_first(tree):
         manifest.plan(tree / "nowhere")
 
 
-def test_folders_that_vanish_while_they_are_listed_are_none(tree, monkeypatch):
+def test_folders_that_vanish_while_they_are_listed_are_omitted(tree, monkeypatch):
     inner, listed = os.scandir, []
 
     def scandir(path):
@@ -81,7 +81,7 @@ def test_batches_keep_the_order_and_hold_both_limits(tree):
     parts = list(manifest.batches(rows, files=7, size=1 << 20))
     assert pa.concat_tables(parts) == rows
     assert all(part.num_rows <= 7 for part in parts) and parts[0].num_rows == 1
-    # What is sent to a process is the batch alone.
+    # Only the batch is sent to a process.
     assert len(pickle.dumps(parts[0])) < len(pickle.dumps(rows)) / 4
     for limits in [{"files": 0}, {"size": 0}]:
         with pytest.raises(ValueError):
@@ -98,7 +98,7 @@ def test_a_batch_has_the_digests_of_hashlib_for_all_algorithms(tree):
     assert isinstance(hasher(batch), pa.RecordBatch) and found(pa.Table.from_batches([hasher(batch)])) == digests(tree)
 
 
-def test_what_is_no_batch_and_algorithms_that_are_none_or_twice_are_refused(tree):
+def test_non_batches_and_missing_or_duplicate_algorithms_are_refused(tree):
     for algs in [[], ["md5", "MD5"], "sha257", ["s3_etag", "s3_etag"]]:
         with pytest.raises(ValueError):
             manifest.Hasher(algs)
@@ -123,7 +123,7 @@ def test_no_more_than_32_files_are_open_and_64_kib_of_each_in_memory(tree, monke
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_what_cannot_be_read_is_a_row_with_an_error(tree):
+def test_an_unreadable_file_is_a_row_with_an_error(tree):
     rows = manifest.plan(tree)
     names = [pathlib.Path(path) for path in rows["path"].to_pylist()]
     gone, shrunk, folder, fifo, touched, swapped = names[:6]
@@ -172,13 +172,13 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(tree, monkeypatch):
     assert "100000 bytes, planned 1048576" in said[os.path.basename(shrinks)]
 
 
-def test_names_that_are_no_utf_8_and_have_line_ends_are_hashed_and_printed(tmp_path):
+def test_names_with_line_ends_and_without_utf_8_are_hashed_and_printed(tmp_path):
     names = [b"s3:", b"caf\xe9", "café".encode(), b"two\nlines", b"back\\slash", b" 100% "]
     root = tmp_path / "names"
     root.mkdir()
     for name in names:
         (root / os.fsdecode(name)).write_bytes(name)
-    # A folder whose name ends as a scheme does, and its file.
+    # A folder whose name ends like a scheme, and a file in it.
     (root / "s3:").unlink()
     (root / "s3:").mkdir()
     (root / "s3:/file").write_bytes(b"file")
@@ -191,13 +191,13 @@ def test_names_that_are_no_utf_8_and_have_line_ends_are_hashed_and_printed(tmp_p
     assert command("verify", tmp_path / "out", "--sums", tmp_path / "list", "--under", root).stdout == "6 ok\n"
 
 
-def test_a_job_that_is_started_again_hashes_what_is_missing_and_nothing_else(tree, tmp_path):
+def test_a_restarted_job_hashes_only_missing_files(tree, tmp_path):
     out, rows = str(tmp_path / "out"), manifest.plan(tree)
     assert manifest.read(out).num_rows == 0 and manifest.missing(rows, out) == rows
     for batch in list(manifest.batches(rows, files=10))[:4]:
         manifest.Hasher("sha256", out)(batch)
     assert manifest.missing(rows, out) == rows.slice(40)
-    # Another time of change, another size, a file more, one less; and what could not be read.
+    # Another time of change, another size, a new file, a deleted one, and an unreadable one.
     changed, longer, less, failed = (pathlib.Path(path) for path in rows["path"].to_pylist()[:4])
     os.utime(changed, ns=(5, 5))
     longer.write_bytes(b"longer" * 1_000_000)
@@ -215,7 +215,7 @@ def test_a_job_that_is_started_again_hashes_what_is_missing_and_nothing_else(tre
         manifest.missing(rows, out, "sha257")
     manifest.Hasher("md5", out)(row)
     assert str(failed) in manifest.missing(row, out, "md5")["path"].to_pylist()
-    # The other algorithm failed; the digest from before is there.
+    # The other algorithm failed; the earlier digest is still there.
     [kept] = [each for each in manifest.read(out).to_pylist() if each["path"] == str(failed)]
     assert kept["sha256"] is not None and kept["error"] is None
 
@@ -236,14 +236,14 @@ def test_a_result_replaces_an_error_and_the_newer_file_the_older(tree, tmp_path)
     assert found(manifest.read(out)) == digests(tree)
 
 
-def test_shards_that_are_damaged_or_disagree_are_errors_and_half_written_ones_no_results(tree, tmp_path):
+def test_damaged_and_disagreeing_shards_are_errors_and_partial_ones_are_ignored(tree, tmp_path):
     out = tmp_path / "out"
     results = manifest.Hasher("sha256", str(out))(manifest.plan(tree))
     [shard] = out.iterdir()
     (out / ".half.tmp").write_bytes(shard.read_bytes()[:100])
     assert manifest.read(out).num_rows == 90
     (out / "bad.parquet").write_bytes(shard.read_bytes()[:-10])
-    with pytest.raises(ValueError, match="bad.parquet is no whole shard"):
+    with pytest.raises(ValueError, match="bad.parquet is a damaged shard"):
         manifest.read(out)
     shards.write_file(str(out / "bad.parquet"), manifest.plan(tree))
     with pytest.raises(ValueError, match="bad.parquet has no columns of results"):
@@ -270,7 +270,7 @@ def test_a_full_disk_is_an_error_with_the_path_and_leaves_no_shard(tree, tmp_pat
     assert "No space left on device" in done.stderr and f"{out}/" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_lists_of_others_are_compared(tree, tmp_path):
+def test_lists_of_other_programs_are_compared(tree, tmp_path):
     out = str(tmp_path / "out")
     manifest.Hasher(["sha256", "md5"], out)(manifest.plan(tree))
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file())
@@ -327,7 +327,7 @@ def test_a_bag_is_compared_both_ways(tmp_path):
     assert done.returncode == 1 and done.stdout.splitlines()[-1] == "1 changed, 1 new, 2 ok"
 
 
-def test_a_process_that_is_ended_costs_what_it_had_in_hand(tree, tmp_path):
+def test_a_killed_process_only_loses_its_batches(tree, tmp_path):
     out = str(tmp_path / "out")
     big = tree / "big"
     with open(big, "wb") as file:
@@ -335,7 +335,7 @@ def test_a_process_that_is_ended_costs_what_it_had_in_hand(tree, tmp_path):
     rows = manifest.plan(tree)
 
     def end():
-        # The file of a TiB is first, and never done: the other process hashes all others meanwhile.
+        # The file of a TiB comes first and never ends; the other process hashes all others meanwhile.
         while manifest.missing(rows, out).num_rows > 1:
             time.sleep(0.1)
         for each in os.listdir("/proc"):
@@ -365,7 +365,7 @@ def test_few_files_are_work_for_all_processes(tree):
     assert local._limits(manifest.plan(tree).slice(0, 0), 4) == {"files": 1, "size": 1}
 
 
-def test_the_command_says_what_is_wrong(tree, tmp_path):
+def test_the_command_reports_mistakes(tree, tmp_path):
     for arguments, status, words in [
         (["hash", tmp_path / "nowhere", tmp_path / "out"], 3, "nowhere"),
         (["hash", tree, tmp_path / "out", "-a", "sha257"], 3, "sha257"),
@@ -373,7 +373,7 @@ def test_the_command_says_what_is_wrong(tree, tmp_path):
         (["verify", tmp_path / "out"], 2, "--sums"),
         (["sums", tmp_path / "out", "-a", "path"], 3, "nothing was hashed"),
         (["hash", "foo://bucket", tmp_path / "out"], 3, "foo"),
-        (["hash", tree / "0/000", tmp_path / "out"], 3, "000 is no plan"),
+        (["hash", tree / "0/000", tmp_path / "out"], 3, "000 is not a plan"),
         ([], 2, "COMMAND"),
     ]:
         done = command(*arguments)
@@ -388,7 +388,7 @@ def test_the_command_says_what_is_wrong(tree, tmp_path):
     assert done.returncode == 1 and len(done.stdout.splitlines()) == 88 and "000: [Errno 2]" in done.stderr
 
 
-def test_importing_the_package_imports_neither_the_manifest_nor_what_it_needs():
+def test_importing_the_package_does_not_import_the_manifest_or_its_dependencies():
     program = "import gantry_crypto, sys; print([name for name in sys.modules if name.split('.')[0] in ('pyarrow', 'obstore') or 'manifest' in name])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
     program = "import sys; sys.modules['pyarrow'] = None; import gantry_crypto.manifest"

@@ -1,4 +1,4 @@
-"""gantry_crypto.manifest in Ray Data, on one machine: a job is ended half-way, and a worker of the next one."""
+"""gantry_crypto.manifest in Ray Data, on one machine: a job is killed half-way, and a worker of the next one."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ from gantry_crypto import manifest  # noqa: E402
 
 FILES, BATCH = 20_000, 500
 
-# Each batch leaves a line in the log when it begins, and one when its shard is written. The last line is the job's own: Ray writes to stdout, too.
+# Each batch writes a line to the log when it begins, and one when its shard is written. The job writes the last line itself, because Ray uses stdout.
 JOB = """
 import os, sys, time
 import ray
@@ -51,7 +51,7 @@ with open(log, "a") as file:
 
 @pytest.fixture
 def folder():
-    # Ray's sockets are below it, whose paths have at most 107 bytes.
+    # Ray's sockets are below this folder; their paths have at most 107 bytes.
     path = pathlib.Path(tempfile.mkdtemp(prefix="ray"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -84,7 +84,7 @@ class Log:
             time.sleep(0.02)
 
 
-def test_a_job_and_a_worker_that_are_ended_cost_what_they_had_in_hand(folder):
+def test_a_killed_job_or_worker_only_loses_its_batches(folder):
     tree, out = folder / "tree", folder / "out"
     for index in range(FILES):
         path = tree / f"{index % 100}" / f"{index}"

@@ -1,4 +1,4 @@
-"""gantry_crypto.manifest over an object store: moto's server on loopback, filled by awscli, and a store that fails."""
+"""gantry_crypto.manifest over an object store: moto's server on loopback, filled by awscli, and a failing store."""
 
 import hashlib
 import http.server
@@ -75,7 +75,7 @@ def put(bucket, key, content):
     obstore.put(places.store(bucket, 1), key, content)
 
 
-def test_what_awscli_uploads_has_its_digests_and_etags(bucket, tmp_path, monkeypatch):
+def test_objects_uploaded_by_awscli_have_the_right_digests_and_etags(bucket, tmp_path, monkeypatch):
     contents = {"empty": b"", "one byte": b"1", "a/b#c%20?d+é": b"name" * 1000, "parts": os.urandom(20 * MIB + 1), "more": os.urandom(33 * MIB)}
     for key, content in contents.items():
         (tmp_path / "file").write_bytes(content)
@@ -92,7 +92,7 @@ def test_what_awscli_uploads_has_its_digests_and_etags(bucket, tmp_path, monkeyp
     assert [finding.status for finding in manifest.verify_etags(results)] == ["ok"] * 5
 
 
-def test_etags_of_content_that_differs_and_of_another_shape_are_not_taken_for_right(bucket):
+def test_wrong_and_unknown_etags_are_reported(bucket):
     put(bucket, "one", b"one")
     put(bucket, "two", b"two" * MIB * 3)
     results = manifest.Hasher("s3_etag")(manifest.plan(bucket)).to_pylist()
@@ -111,7 +111,7 @@ def test_etags_of_content_that_differs_and_of_another_shape_are_not_taken_for_ri
         list(manifest.verify_etags(manifest.Hasher("md5")(manifest.plan(bucket))))
 
 
-def test_sizes_of_parts_make_as_many_parts():
+def test_part_sizes_give_the_number_of_parts():
     for size in [1, MIB, 8 * MIB, 20 * MIB + 1, 5 << 30, (5 << 40) - 1]:
         for part in [5, 8, 15, 16, 64, 512]:
             count = -(-size // (part * MIB))
@@ -121,7 +121,7 @@ def test_sizes_of_parts_make_as_many_parts():
             assert all(-(-size // each) == count for each in tried)
 
 
-def test_results_may_lie_in_the_store_and_a_job_goes_on_there(bucket):
+def test_results_may_be_in_the_store_and_a_job_continues_there(bucket):
     for index in range(20):
         put(bucket, f"tree/{index}", b"x" * index)
     assert "20 files hashed" in command("hash", f"{bucket}/tree", f"{bucket}/results", "--processes", "2").stdout
@@ -146,7 +146,7 @@ def test_objects_that_vanish_or_change_are_rows_with_errors(bucket):
 
 
 class Flaky(http.server.BaseHTTPRequestHandler):
-    """A store of one object of S3's, which fails as the server's attributes say."""
+    """A store with one S3 object, which fails as the server's attributes say."""
 
     protocol_version = "HTTP/1.1"
 
@@ -185,7 +185,7 @@ class Flaky(http.server.BaseHTTPRequestHandler):
 def flaky(monkeypatch):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Flaky)
     server.content, server.refuse, server.breaks, server.pause, server.ranges = os.urandom(1_000_000), 0, 0, 0.0, []
-    # A client that gives up breaks the connection.
+    # A client that gives up closes the connection.
     server.handle_error = lambda *_: None
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -202,7 +202,7 @@ def hashed(server, retries):
     return result
 
 
-def test_a_store_that_answers_503_is_asked_again_and_not_for_ever(flaky):
+def test_a_store_that_answers_503_is_retried_a_limited_number_of_times(flaky):
     flaky.refuse = 2
     assert hashed(flaky, 3)["sha256"] == hashlib.sha256(flaky.content).hexdigest()
     assert len(flaky.ranges) == 3
@@ -212,14 +212,14 @@ def test_a_store_that_answers_503_is_asked_again_and_not_for_ever(flaky):
     assert len(flaky.ranges) == 6
 
 
-def test_a_slow_answer_that_breaks_off_goes_on_where_it_ended(flaky):
+def test_an_interrupted_response_is_continued(flaky):
     flaky.pause, flaky.breaks = 0.05, 2
     assert hashed(flaky, 10)["sha256"] == hashlib.sha256(flaky.content).hexdigest()
     assert flaky.ranges[0] is None and len(flaky.ranges) >= 3 and all(flaky.ranges[1:])
 
 
-def test_an_answer_that_always_breaks_off_is_an_error(flaky):
-    # Each answer is half of the rest, down to one byte, whose half is nothing.
+def test_a_response_that_is_always_interrupted_is_an_error(flaky):
+    # Each response has half of the rest, down to one byte, of which half is nothing.
     flaky.breaks = 1000
     result = hashed(flaky, 2)
     assert result["sha256"] is None and result["error"]
@@ -235,13 +235,13 @@ def test_a_store_that_stops_sending_is_given_up(flaky, monkeypatch):
     assert time.monotonic() - begin < 30
 
 
-def test_without_obstore_a_url_says_what_to_install():
+def test_without_obstore_the_error_names_the_package_to_install():
     program = "import sys; sys.modules['obstore'] = None; from gantry_crypto import manifest; manifest.plan('s3://bucket/x')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1 and "pip install 'gantry-crypto[manifest]'" in done.stderr.splitlines()[-1]
 
 
-def test_secrets_of_the_environment_are_in_no_error(flaky, monkeypatch):
+def test_errors_contain_no_secrets_of_the_environment(flaky, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-very-secret-word")
     places.store.cache_clear()
     flaky.refuse = 1000

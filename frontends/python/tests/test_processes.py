@@ -1,7 +1,8 @@
-"""Processes around the package: what importing costs them, threads, fork, multiprocessing."""
+"""The package in processes: costs of importing, threads, fork, multiprocessing."""
 
 import ast
 import hashlib
+import inspect
 import multiprocessing
 import os
 import pathlib
@@ -18,7 +19,7 @@ DIGESTS = [hashlib.sha256(value).digest() for value in VALUES]
 
 
 def hashed(_=None, values=VALUES, digests=DIGESTS):
-    gantry.seal_many("aes-128-gcm", bytes(16), [bytes(12)] * 50, [b"text"] * 50)
+    gantry.seal_many("aes-128-gcm", bytes(16), [index.to_bytes(12, "big") for index in range(50)], [b"text"] * 50)
     return gantry.digest_many("sha256", values).to_list() == digests
 
 
@@ -27,7 +28,7 @@ def test_no_thread_is_left_behind():
     program = (
         "import os; before = len(os.listdir('/proc/self/task'))\n"
         "import gantry_crypto as g\n"
-        "g.seal_many('aes-128-gcm', bytes(16), [bytes(12)] * 50, [b'']* 50)\n"
+        "g.seal_many('aes-128-gcm', bytes(16), [n.to_bytes(12, 'big') for n in range(50)], [b''] * 50)\n"
         "g.digest_many('md5', [b'a'] * 5000)\n"
         "list(g.hash_files(['/proc/self/maps'] * 50, 'md5'))\n"
         "print(len(os.listdir('/proc/self/task')) - before)\n"
@@ -49,11 +50,11 @@ def test_children_of_multiprocessing_hash_and_seal(method):
         assert isinstance(missing.error, FileNotFoundError)
 
 
-def test_a_child_that_was_forked_while_threads_hash_goes_on():
+def test_a_child_forked_while_threads_hash_can_hash():
     stop = threading.Event()
 
     def work():
-        # Without the GIL, comparing locks a list, and the lock of a thread that the child does not have is never opened there.
+        # Without the GIL, comparing locks a list. In the child, a lock held by another thread of the parent would stay locked.
         values, digests = VALUES.copy(), DIGESTS.copy()
         while not stop.is_set():
             hashed(None, values, digests)
@@ -73,25 +74,54 @@ def test_a_child_that_was_forked_while_threads_hash_goes_on():
             thread.join()
 
 
-def test_importing_brings_back_no_gil():
+def test_importing_does_not_enable_the_gil():
     program = "import gantry_crypto, sys; print(getattr(sys, '_is_gil_enabled', lambda: True)())"
     has_gil = not sysconfig.get_config_var("Py_GIL_DISABLED")
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == f"{has_gil}\n"
 
 
-def test_importing_brings_in_no_other_package():
+def test_importing_imports_no_other_package():
     program = "import gantry_crypto, sys; print([name for name in ['polars', 'pyarrow', 'numpy', 'pandas', 'typing'] if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
 
 
-def test_the_stub_names_what_the_package_has():
+def test_help_is_the_documentation_of_the_stub():
+    stub = ast.parse((pathlib.Path(gantry.__file__).parent / "__init__.pyi").read_text())
+    documented = [node for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node)]
+    documented = [node for node in documented if hasattr(gantry, node.name)]
+    assert len(documented) >= 12
+    for node in documented:
+        assert inspect.getdoc(getattr(gantry, node.name)) == ast.get_docstring(node), node.name
+
+
+def test_the_module_describes_itself_as_a_command():
+    said = subprocess.run([sys.executable, "-m", "gantry_crypto"], capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"gantry_crypto {gantry.__version__}: ")
+    for part in ["sha512_256", "aes-256-gcm", "aes-128-ctr", "python -m gantry_crypto.manifest --help"]:
+        assert part in said
+
+
+def test_mypy_knows_the_namespace_of_polars(tmp_path):
+    pytest.importorskip("mypy")
+    pytest.importorskip("polars")
+    program = "import gantry_crypto.polars\nimport polars as pl\nreveal_type(pl.col('a').gantry.sha256(hex=True))\npl.col('a').gantry.nonsense()\n"
+    (tmp_path / "program.py").write_text(program)
+    (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = gantry_crypto.mypy_plugin\n")
+    # The second run reads the cache of the first one.
+    for _ in range(2):
+        run = subprocess.run([sys.executable, "-m", "mypy", "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert 'Revealed type is "polars.expr.expr.Expr"' in run.stdout, run.stdout + run.stderr
+        assert '"GantryExpressions" has no attribute "nonsense"' in run.stdout and "Found 1 error" in run.stdout, run.stdout
+
+
+def test_the_stub_matches_the_package():
     folder = pathlib.Path(gantry.__file__).parent
     assert (folder / "py.typed").exists()
     stub = ast.parse((folder / "__init__.pyi").read_text())
     named = {node.name for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     named |= {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname}
     named |= {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
-    # Types of the stub's own.
+    # Types defined by the stub.
     named -= {"ArrowArrayExportable", "ArrowStreamExportable", "Values"}
     assert named == set(gantry.__all__)
     for node in stub.body:

@@ -1,4 +1,4 @@
-"""update_many: pieces of many messages at once."""
+"""update_many: chunks of many messages at once."""
 
 import hashlib
 import threading
@@ -23,7 +23,7 @@ def test_pieces_of_any_lengths_reach_messages_of_all_algorithms():
             assert message.digest() == hashlib.sha256(bytes(piece) * 3).digest()
 
 
-def test_wrong_lists_are_refused_and_nothing_is_taken_in():
+def test_wrong_lists_are_refused_and_change_nothing():
     one, two = gantry.sha256(b"one"), gantry.md5(b"two")
     for messages, pieces, error in [
         ([one, two, one], [b"x"] * 3, ValueError),
@@ -42,7 +42,7 @@ def test_wrong_lists_are_refused_and_nothing_is_taken_in():
     gantry.update_many([], [])
 
 
-def test_threads_that_name_the_same_messages_in_other_orders_go_on():
+def test_threads_with_the_same_messages_in_other_orders_do_not_deadlock():
     messages, piece, rounds = [gantry.sha1() for _ in range(20)], b"x" * 10_000, 50
 
     def work(order):

@@ -11,7 +11,7 @@ import pytest
 
 
 def level(alg, data, block, before=b"", behind=b""):
-    """The same, block by block."""
+    """The expected level, hashed block by block."""
     blocks = [data[begin : begin + block].ljust(block, b"\0") for begin in range(0, len(data), block)]
     return b"".join(hashlib.new(alg, before + each + behind).digest() for each in blocks)
 
@@ -31,18 +31,18 @@ def test_data_are_any_contiguous_buffer():
     for buffer in [bytearray(data), memoryview(data), array.array("I", data)]:
         assert gantry.tree_level("sha256", buffer, 4096, bytearray(b"")) == expected
     for wrong in ["text", None, 5, [b"list"], memoryview(data)[::2]]:
-        with pytest.raises(TypeError, match="data are bytes or a contiguous buffer"):
+        with pytest.raises(TypeError, match="data must be bytes or a contiguous buffer"):
             gantry.tree_level("sha256", wrong, 4096)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 @pytest.mark.parametrize("block", [1000, 4096, 5 << 20])
-def test_rounds_of_a_long_buffer_join(kind, block):
+def test_rounds_over_a_long_buffer_give_one_level(kind, block):
     data = kind(b"0123456789abcde" * 700000)
     assert gantry.tree_level("sha256", data, block, b"s") == level("sha256", bytes(data), block, before=b"s")
 
 
-def test_a_block_has_a_length_that_can_be():
+def test_impossible_block_lengths_are_refused():
     assert gantry.tree_level("sha256", b"a", 1 << 20) == level("sha256", b"a", 1 << 20)
     for block in [0, (1 << 30) + 1]:
         with pytest.raises(ValueError, match=f"1 to 1073741824 bytes, not {block}"):
@@ -52,19 +52,19 @@ def test_a_block_has_a_length_that_can_be():
     with pytest.raises(ValueError, match="unsupported hash type"):
         gantry.tree_level("sha257", b"a", 64)
     for salt in ["text", 7, [b"a"]]:
-        with pytest.raises(TypeError, match="a salt is bytes"):
+        with pytest.raises(TypeError, match="a salt must be bytes"):
             gantry.tree_level("sha256", b"a", 64, salt)
 
 
 def test_digests_without_room_are_an_error():
     ctypes = pytest.importorskip("ctypes")
-    # Nothing is there, and nothing is read.
+    # The memory is not backed, and must not be read.
     data = memoryview((ctypes.c_char * (1 << 46)).from_address(1 << 12))
     with pytest.raises(MemoryError):
         gantry.tree_level("sha512", data, 1)
 
 
-def test_a_signal_ends_it():
+def test_a_signal_interrupts_tree_level():
     program = """if True:
         import gantry_crypto, signal
         signal.setitimer(signal.ITIMER_REAL, 0.2)

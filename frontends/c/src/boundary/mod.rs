@@ -1,19 +1,19 @@
-//! Where C and Rust meet: the only part of this crate with `unsafe`.
+//! The C interface: the only part of this crate with `unsafe`.
 //!
-//! Three promises carry all of it, and the blocks name the one that they rest on.
+//! All of it rests on three promises. Each block names the ones it relies on.
 //!
-//! * **The call.** A pointer is NULL, or leads to as much memory as the length beside it or its type says, which is valid while the call
-//!   lasts and which no other thread writes meanwhile. Memory that is written was checked to lie apart from all other memory of
-//!   the call.
-//! * **The handle.** A pointer to a handle came from the function that opens handles of its type, and is not closed yet. What can be told
-//!   of a pointer that did not is told by a word at its beginning.
-//! * **The queue.** Buffers of a request in a queue are valid, and used by nobody else, until its completion was given out.
+//! * **The call.** A pointer is NULL, or points to memory as large as its length or type says. It is valid during the call, and
+//!   no other thread writes it meanwhile. Buffers that are written were checked not to overlap any other memory of the call.
+//! * **The handle.** A pointer to a handle came from the function that opens handles of its type, and is not closed yet. A mark at its
+//!   start detects some pointers that break this promise.
+//! * **The queue.** Buffers of a request in a queue are valid, and not used otherwise, until its completion was returned.
 //!
-//! `gantry.h` makes them, and each function's safety section is a reference to it. No panic crosses: [`guard`] is around everything.
+//! `gantry.h` states them, and each function's safety section refers to it. No panic crosses into C: [`guard`] wraps everything.
 
 #![allow(unsafe_code)]
 
 mod handle;
+mod hashes;
 mod many;
 mod memory;
 mod open;
@@ -25,35 +25,40 @@ mod text;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use handle::{GantryHandle, QueueHandle, SessionHandle, StreamHandle};
+pub use handle::{GantryHandle, StreamHandle};
 pub use many::{gantry_digest_column, gantry_digest_many};
 pub use open::{gantry_close, gantry_open};
 pub use queue::{
-    gantry_queue_arm, gantry_queue_close, gantry_queue_complete, gantry_queue_descriptor, gantry_queue_open,
-    gantry_queue_submit, gantry_queue_wait,
+    QueueHandle, gantry_queue_arm, gantry_queue_close, gantry_queue_complete, gantry_queue_descriptor,
+    gantry_queue_open, gantry_queue_submit, gantry_queue_wait,
 };
-pub use session::{gantry_run, gantry_session_close, gantry_session_open, gantry_session_tag_len};
+pub use session::{SessionHandle, gantry_run, gantry_session_close, gantry_session_open, gantry_session_tag_len};
 pub use stream::{
-    gantry_stream_close, gantry_stream_copy, gantry_stream_final, gantry_stream_open, gantry_stream_update,
+    Piece, gantry_stream_close, gantry_stream_copy, gantry_stream_final, gantry_stream_open, gantry_stream_update,
     gantry_stream_update_many,
 };
-pub use text::{gantry_strerror, gantry_tags_equal, gantry_version};
+pub use text::{gantry_last_error, gantry_strerror, gantry_tags_equal, gantry_version};
 
-use crate::code::Code;
+use crate::code::{Code, description};
+use crate::last_error;
 
-/// Runs `body`. A panic becomes [`Code::Internal`].
+/// Runs `body`, and turns a panic into [`Code::Internal`].
 fn guard(body: impl FnOnce() -> Result<(), Code>) -> c_int {
-    count(|| body().map(|()| 0))
+    guard_count(|| body().map(|()| 0))
 }
 
-/// The same of what returns a number, 0 or more.
-fn count(body: impl FnOnce() -> Result<c_int, Code>) -> c_int {
-    // What a panic may leave half changed is behind a lock, which is poisoned then.
+/// As [`guard`], for functions that return a number of 0 or more.
+fn guard_count(body: impl FnOnce() -> Result<c_int, Code>) -> c_int {
+    last_error::begin();
+    // State that a panic may leave half changed is behind a lock, which is then poisoned.
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code::Internal));
-    result.unwrap_or_else(|code| code as c_int)
+    result.unwrap_or_else(|code| {
+        last_error::complete(description(code as c_int));
+        code as c_int
+    })
 }
 
-/// The same of what returns nothing.
-fn quiet(body: impl FnOnce()) {
+/// As [`guard`], for functions that return nothing.
+fn guard_void(body: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(body));
 }

@@ -6,11 +6,11 @@ use gantry_runtime::{Config, Error};
 
 use super::handle::GantryHandle;
 use super::memory::{bytes_mut, check_bytes, check_pointer, text};
-use super::{guard, quiet};
+use super::{guard, guard_void};
 use crate::code::Code;
 
-/// What messages name as the place of a mistake in a configuration that is no file.
-const PLACE: &str = "configuration";
+/// The name of the configuration in error messages, in place of a file name.
+const SOURCE_NAME: &str = "configuration";
 
 /// `gantry_open`.
 ///
@@ -27,27 +27,27 @@ pub unsafe extern "C" fn gantry_open(
         check_pointer(out)?;
         let message_len = if message.is_null() { 0 } else { message_len };
         check_bytes(message.cast_const().cast(), message_len)?;
-        // SAFETY: the call; the configuration is not read any more when this is written.
-        let tell = |problem: &str| unsafe { say(problem, bytes_mut(message.cast(), message_len)) };
-        tell("");
+        // SAFETY: the call; when the message is written, the configuration is no longer read.
+        let report = |problem: &str| unsafe { write_message(problem, bytes_mut(message.cast(), message_len)) };
+        report("");
         let config = if configuration.is_null() {
             Config::from_env()
         } else {
             // SAFETY: the call.
             match unsafe { text(configuration, Code::Configuration) } {
-                Ok(text) => Config::from_toml(text, PLACE),
+                Ok(text) => Config::from_toml(text, SOURCE_NAME),
                 Err(code) => {
-                    tell("the configuration is not UTF-8");
+                    report("the configuration is not UTF-8");
                     return Err(code);
                 }
             }
         };
         let gantry = config.and_then(gantry_runtime::open).map_err(|error: Error| {
-            tell(&error.to_string());
+            report(&error.to_string());
             Code::Configuration
         })?;
         // SAFETY: the call.
-        unsafe { GantryHandle::give(gantry, out) }
+        unsafe { GantryHandle::create(gantry, out) }
     })
 }
 
@@ -58,11 +58,11 @@ pub unsafe extern "C" fn gantry_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_close(handle: *mut GantryHandle) {
     // SAFETY: the handle.
-    quiet(|| drop(unsafe { GantryHandle::take(handle) }));
+    guard_void(|| drop(unsafe { GantryHandle::take(handle) }));
 }
 
-/// As much of a text as there is room for, whole characters, with a 0 at its end.
-fn say(text: &str, into: &mut [u8]) {
+/// Writes as much of a text as fits, in whole characters, with a terminating 0.
+fn write_message(text: &str, into: &mut [u8]) {
     let Some(most) = into.len().checked_sub(1) else { return };
     let len = text.floor_char_boundary(most);
     into[..len].copy_from_slice(&text.as_bytes()[..len]);
@@ -74,11 +74,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_cut_between_characters_and_ends_in_0() {
-        for (room, said) in [(0, ""), (1, "\0"), (2, "a\0"), (3, "a\0"), (4, "aé\0"), (9, "aéb\0")] {
-            let mut buffer = vec![0xff; room];
-            say("aéb", &mut buffer);
-            assert_eq!(&buffer[..said.len()], said.as_bytes(), "{room}");
+    fn a_message_is_truncated_between_characters_and_terminated() {
+        for (size, expected) in [(0, ""), (1, "\0"), (2, "a\0"), (3, "a\0"), (4, "aé\0"), (9, "aéb\0")] {
+            let mut buffer = vec![0xff; size];
+            write_message("aéb", &mut buffer);
+            assert_eq!(&buffer[..expected.len()], expected.as_bytes(), "{size}");
         }
     }
 }

@@ -8,74 +8,81 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gantry_core::{Data, IoBuf, Outcome, Process, QueueOptions, Submission, Why};
+use gantry_core::{Data, IoBuf, Outcome, Process, QueueOptions, RejectReason, Submission};
 use gantry_runtime::Readiness;
 
-use super::handle::{GantryHandle, QueueHandle, SessionHandle, alone};
-use super::memory::{bytes, bytes_mut, check_bytes, check_pointer, extent, put, read};
-use super::session::{check, is_in_place, register};
-use super::{count, guard, quiet};
+use super::handle::{GantryHandle, Handle, Kind, try_lock};
+use super::memory::{bytes, bytes_mut, check_bytes, check_pointer, extent, read, write_out};
+use super::session::{SessionHandle, add_buffers, check, is_in_place};
+use super::{guard, guard_count, guard_void};
 use crate::abi::{self, operation};
-use crate::code::{Code, of_outcome};
+use crate::code::{Code, outcome_code};
 use crate::ranges::Ranges;
 
-/// What is behind a `gantry_queue`.
+/// The content of a `gantry_queue`.
 pub struct Queue {
-    flights: Mutex<Flights>,
+    state: Mutex<QueueState>,
     descriptor: RawFd,
-    /// The process in which it was made.
+    /// The process that opened it.
     process: Process,
 }
 
-struct Flights {
+/// A `gantry_queue`.
+pub type QueueHandle = Handle<Queue>;
+
+impl Kind for Queue {
+    const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x04");
+}
+
+struct QueueState {
     queue: gantry_core::Queue,
     readiness: Readiness,
-    /// By the number that core has of each request. `None` where no request is.
-    held: Vec<Option<Held>>,
+    /// Requests in flight, by the number that core has for each.
+    pending: Vec<Option<PendingRequest>>,
     free: Vec<usize>,
-    /// Completions that C did not take yet. There is room for as many as requests.
+    /// Completions that C has not taken yet; it has room for `depth`.
     done: VecDeque<abi::Completion>,
 }
 
-/// What is kept of a request.
-struct Held {
+/// State of a request in flight.
+struct PendingRequest {
     user: u64,
-    /// Where a digest, MAC or tag goes; core has it in memory of its own.
+    /// The destination of a digest, MAC or tag, which core makes in its own memory.
     result: *mut c_void,
     result_len: usize,
 }
 
-// SAFETY: the pointer is written through while the completion is given out, by the one thread that has the lock; the queue.
-unsafe impl Send for Held {}
+// SAFETY: the pointer is only written through when the completion is returned, by the thread that holds the lock; the queue.
+unsafe impl Send for PendingRequest {}
 
-/// A buffer of C's that core has until the completion.
-struct Lent {
+/// A buffer of C's that core uses until the completion.
+struct CBuffer {
     at: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: memory that any thread may use: the queue.
-unsafe impl Send for Lent {}
+// SAFETY: the queue: any thread may use the memory.
+unsafe impl Send for CBuffer {}
 // SAFETY: as above; a shared buffer is only read.
-unsafe impl Sync for Lent {}
+unsafe impl Sync for CBuffer {}
 
-/// A buffer of C's as the data of a request.
+/// Returns C's buffer as the data of a request.
 ///
 /// # Safety
-/// The queue, and [`check_bytes`] was content.
-unsafe fn lend(at: *mut c_void, len: usize) -> Data {
+/// The queue; [`check_bytes`] has succeeded.
+unsafe fn c_buffer(at: *mut c_void, len: usize) -> Data {
     // NULL has no bytes.
-    Data::buffer(Lent { at: NonNull::new(at.cast()).unwrap_or(NonNull::dangling()), len })
+    Data::buffer(CBuffer { at: NonNull::new(at.cast()).unwrap_or(NonNull::dangling()), len })
 }
 
-impl IoBuf for Lent {
+impl IoBuf for CBuffer {
     fn as_slice(&self) -> &[u8] {
-        // SAFETY: the queue: nobody writes it, but through `as_mut_slice`.
+        // SAFETY: the queue: it is written through `as_mut_slice` only.
         unsafe { slice::from_raw_parts(self.at.as_ptr(), self.len) }
     }
 
     fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: the queue: this buffer belongs to one request. Core writes none that is an input only.
+        // SAFETY: the queue: this buffer belongs to one request. Core does not write buffers that are only input.
         unsafe { slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
     }
 }
@@ -93,16 +100,16 @@ pub unsafe extern "C" fn gantry_queue_open(
     guard(|| {
         check_pointer(out)?;
         // SAFETY: the handle.
-        let gantry = unsafe { GantryHandle::of(handle) }?;
+        let gantry = unsafe { GantryHandle::get(handle) }?;
         let queue = gantry.queue(QueueOptions { depth, ..QueueOptions::default() })?;
         let readiness = Readiness::new().map_err(|_| Code::System)?;
         let descriptor = readiness.as_fd().as_raw_fd();
-        let held = (0..depth).map(|_| None).collect();
+        let pending = (0..depth).map(|_| None).collect();
         let (free, done) = ((0..depth).collect(), VecDeque::with_capacity(depth));
-        let flights = Mutex::new(Flights { queue, readiness, held, free, done });
-        let queue = Queue { flights, descriptor, process: Process::current() };
+        let state = Mutex::new(QueueState { queue, readiness, pending, free, done });
+        let queue = Queue { state, descriptor, process: Process::current() };
         // SAFETY: the call.
-        unsafe { QueueHandle::give(queue, out) }
+        unsafe { QueueHandle::create(queue, out) }
     })
 }
 
@@ -112,16 +119,16 @@ pub unsafe extern "C" fn gantry_queue_open(
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_queue_close(queue: *mut QueueHandle) {
-    quiet(|| {
+    guard_void(|| {
         // SAFETY: the handle.
         let Some(queue) = (unsafe { QueueHandle::take(queue) }) else { return };
-        if queue.is_of_parent() {
-            // What devices have is the parent's.
+        if queue.belongs_to_parent() {
+            // The requests on devices belong to the parent.
             return mem::forget(queue);
         }
-        let mut flights = queue.flights.into_inner().unwrap_or_else(PoisonError::into_inner);
-        while flights.queue.in_flight() > 0 {
-            flights.queue.wait(drop);
+        let mut state = queue.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        while state.queue.in_flight() > 0 {
+            state.queue.wait(drop);
         }
     });
 }
@@ -140,29 +147,29 @@ pub unsafe extern "C" fn gantry_queue_submit(
     guard(|| {
         // SAFETY: the handles, and the call.
         let (queue, session, request) =
-            unsafe { (QueueHandle::of(queue)?, &SessionHandle::of(session)?.session, read(request)?) };
-        let mut flights = queue.alone()?;
+            unsafe { (QueueHandle::get(queue)?, &SessionHandle::get(session)?.session, read(request)?) };
+        let mut state = queue.lock()?;
         check(session, &request)?;
-        let mut ranges = Ranges::with_room(2, 4).map_err(|_| Code::Memory)?;
-        register(&request, &mut ranges);
-        if !ranges.are_apart() {
+        let mut ranges = Ranges::with_capacity(2, 4).map_err(|_| Code::Memory)?;
+        add_buffers(&request, &mut ranges);
+        if !ranges.are_disjoint() {
             return Err(Code::Overlap);
         }
-        let Some(&place) = flights.free.last() else { return Err(Code::Full) };
-        // SAFETY: the queue, and all that `submission` asks for was checked.
-        let submission = unsafe { submission(&request) }.user(place as u64);
-        flights.queue.submit(session, submission).map_err(|rejected| match rejected.why {
-            Why::Full => Code::Full,
-            Why::Misuse(misuse) => misuse.into(),
+        let Some(&slot) = state.free.last() else { return Err(Code::Full) };
+        // SAFETY: the queue; all requirements of `submission` were checked.
+        let submission = unsafe { submission(&request) }.user(slot as u64);
+        state.queue.submit(session, submission).map_err(|rejected| match rejected.why {
+            RejectReason::Full => Code::Full,
+            RejectReason::Misuse(misuse) => misuse.into(),
             _ => Code::Internal,
         })?;
-        flights.free.pop();
+        state.free.pop();
         let (result, result_len) = match request.operation {
             operation::DIGEST | operation::MAC => (request.out, request.out_len),
             operation::SEAL => (request.tag, request.tag_len),
             _ => (std::ptr::null_mut(), 0),
         };
-        flights.held[place] = Some(Held { user, result, result_len });
+        state.pending[slot] = Some(PendingRequest { user, result, result_len });
         Ok(())
     })
 }
@@ -177,8 +184,8 @@ pub unsafe extern "C" fn gantry_queue_complete(
     completions: *mut abi::Completion,
     room: usize,
 ) -> c_int {
-    // SAFETY: as here.
-    count(|| unsafe { deliver(queue, completions, room, false) })
+    // SAFETY: as required above.
+    guard_count(|| unsafe { deliver(queue, completions, room, false) })
 }
 
 /// `gantry_queue_wait`.
@@ -191,8 +198,8 @@ pub unsafe extern "C" fn gantry_queue_wait(
     completions: *mut abi::Completion,
     room: usize,
 ) -> c_int {
-    // SAFETY: as here.
-    count(|| unsafe { deliver(queue, completions, room, true) })
+    // SAFETY: as required above.
+    guard_count(|| unsafe { deliver(queue, completions, room, true) })
 }
 
 /// `gantry_queue_descriptor`.
@@ -202,7 +209,7 @@ pub unsafe extern "C" fn gantry_queue_wait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_queue_descriptor(queue: *mut QueueHandle) -> c_int {
     // SAFETY: the handle.
-    count(|| Ok(unsafe { QueueHandle::of(queue) }?.descriptor))
+    guard_count(|| Ok(unsafe { QueueHandle::get(queue) }?.descriptor))
 }
 
 /// `gantry_queue_arm`.
@@ -211,39 +218,38 @@ pub unsafe extern "C" fn gantry_queue_descriptor(queue: *mut QueueHandle) -> c_i
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_queue_arm(queue: *mut QueueHandle, timeout_ms: *mut c_int) -> c_int {
-    count(|| {
+    guard_count(|| {
         check_pointer(timeout_ms)?;
         // SAFETY: the handle.
-        let mut flights = unsafe { QueueHandle::of(queue) }?.alone()?;
-        let Flights { queue, readiness, done, .. } = &mut *flights;
+        let mut state = unsafe { QueueHandle::get(queue) }?.lock()?;
+        let QueueState { queue, readiness, done, .. } = &mut *state;
         let waits = done.is_empty() && readiness.arm(queue);
-        let timeout = match queue.patience() {
+        let timeout = match queue.max_sleep() {
             _ if !waits => 0,
-            // Rounded up: whoever comes too early finds nothing.
+            // Rounded up, so that a request is due after the wait.
             Some(patience) => c_int::try_from(patience.as_millis() + 1).unwrap_or(c_int::MAX),
             None => -1,
         };
         // SAFETY: the call.
-        unsafe { put(timeout_ms, timeout) }?;
+        unsafe { write_out(timeout_ms, timeout) }?;
         Ok(c_int::from(waits))
     })
 }
 
 impl Queue {
-    fn is_of_parent(&self) -> bool {
+    fn belongs_to_parent(&self) -> bool {
         !self.process.is_current()
     }
 
-    fn alone(&self) -> Result<MutexGuard<'_, Flights>, Code> {
-        if self.is_of_parent() { Err(Code::Forked) } else { alone(&self.flights) }
+    fn lock(&self) -> Result<MutexGuard<'_, QueueState>, Code> {
+        if self.belongs_to_parent() { Err(Code::Forked) } else { try_lock(&self.state) }
     }
 }
 
-impl Flights {
-    /// Finds what is done.
-    fn turn(&mut self, wait: bool) {
-        let Self { queue, held, free, done, .. } = self;
-        let mut each = |completion| done.push_back(end(held, free, completion));
+impl QueueState {
+    fn poll(&mut self, wait: bool) {
+        let Self { queue, pending, free, done, .. } = self;
+        let mut each = |completion| done.push_back(complete(pending, free, completion));
         if wait {
             queue.wait(&mut each)
         } else {
@@ -261,58 +267,63 @@ unsafe fn deliver(
     wait: bool,
 ) -> Result<c_int, Code> {
     // SAFETY: the handle.
-    let mut flights = unsafe { QueueHandle::of(queue) }?.alone()?;
-    // No queue has more requests.
+    let mut state = unsafe { QueueHandle::get(queue) }?.lock()?;
+    // The largest depth of a queue.
     let room = room.min(1 << 16);
     if room == 0 {
         return Ok(0);
     }
     check_pointer(completions)?;
     check_bytes(completions.cast_const().cast(), extent(room, size_of::<abi::Completion>())?)?;
-    // What a wait would find is there already, perhaps.
-    flights.turn(false);
-    if wait && flights.done.is_empty() {
-        flights.turn(true);
+    // A completion may be there already, without waiting.
+    state.poll(false);
+    if wait && state.done.is_empty() {
+        state.poll(true);
     }
-    let some = flights.done.len().min(room);
-    for (place, completion) in flights.done.drain(..some).enumerate() {
+    let some = state.done.len().min(room);
+    for (index, completion) in state.done.drain(..some).enumerate() {
         // SAFETY: the call: within the array.
-        unsafe { completions.add(place).write(completion) };
+        unsafe { completions.add(index).write(completion) };
     }
     Ok(c_int::try_from(some).unwrap_or(c_int::MAX))
 }
 
-/// What C gets to know of a request. Its buffers are C's again.
-fn end(held: &mut [Option<Held>], free: &mut Vec<usize>, completion: gantry_core::Completion) -> abi::Completion {
-    let place = completion.user as usize;
-    let Held { user, result, result_len } = held[place].take().expect("core completes what it was given");
-    free.push(place);
+/// Returns the completion for C. The request's buffers belong to C again.
+fn complete(
+    pending: &mut [Option<PendingRequest>],
+    free: &mut Vec<usize>,
+    completion: gantry_core::Completion,
+) -> abi::Completion {
+    let slot = completion.user as usize;
+    let PendingRequest { user, result, result_len } =
+        pending[slot].take().expect("core completes submitted requests only");
+    free.push(slot);
     let result = match completion.result {
         Ok(Outcome::Done) if result_len > 0 => {
-            let made = completion.submission.tag();
-            if made.len() == result_len {
-                // SAFETY: the queue: a buffer that `check` has found to be of this length, and that no slice is of.
-                unsafe { bytes_mut(result, result_len) }.copy_from_slice(made);
+            let tag = completion.submission.tag();
+            if tag.len() == result_len {
+                // SAFETY: the queue: `check` has verified the length of this buffer, and no slice covers it.
+                unsafe { bytes_mut(result, result_len) }.copy_from_slice(tag);
                 abi::result::DONE
             } else {
                 Code::Internal as c_int
             }
         }
-        Ok(outcome) => of_outcome(outcome),
+        Ok(outcome) => outcome_code(outcome),
         Err(error) => Code::from(error) as c_int,
     };
     abi::Completion { user, result, reserved: 0 }
 }
 
-/// A request that has C's buffers for its data. IV, associated data and a tag to be verified are copied.
+/// Returns a request over C's buffers. IV, associated data and a tag to be verified are copied.
 ///
 /// # Safety
-/// The call and the queue, and [`check`] was content.
+/// The call and the queue; [`check`] has succeeded.
 unsafe fn submission(request: &abi::Request) -> Submission {
     // SAFETY: the call; lengths were checked.
     let (iv, aad) = unsafe { (bytes(request.iv, request.iv_len), bytes(request.aad, request.aad_len)) };
     // SAFETY: the queue; lengths were checked.
-    let data = unsafe { lend(request.r#in.cast_mut(), request.in_len) };
+    let data = unsafe { c_buffer(request.r#in.cast_mut(), request.in_len) };
     let submission = match request.operation {
         operation::DIGEST => return Submission::digest(data),
         operation::MAC => return Submission::mac_with_iv(iv, data),
@@ -325,6 +336,6 @@ unsafe fn submission(request: &abi::Request) -> Submission {
     if is_in_place(request) {
         return submission;
     }
-    // SAFETY: the queue; lengths were checked, and it is apart from the input.
-    submission.into_output(unsafe { lend(request.out, request.out_len) })
+    // SAFETY: the queue; lengths were checked, and the output does not overlap the input.
+    submission.into_output(unsafe { c_buffer(request.out, request.out_len) })
 }

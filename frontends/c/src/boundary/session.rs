@@ -4,20 +4,34 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use gantry_core::driver::Buffers;
-use gantry_core::{Algorithm, Direction, Kind, Operation, Request, SessionParams};
+use gantry_core::{Algorithm, Direction, Kind, Lengths, Misuse, Operation, Request, SessionParams};
 
-use super::handle::{GantryHandle, SessionHandle};
+use super::handle::{GantryHandle, Handle, Kind as HandleKind};
+use super::hashes::ColumnHash;
 use super::memory::{bytes, bytes_mut, check_bytes, check_pointer, extent, range, read, size_of_struct, text};
-use super::{guard, quiet};
-use crate::abi::{self, direction, operation, result};
-use crate::code::{Code, of_outcome};
+use super::{guard, guard_void};
+use crate::abi::{self, direction, flags, operation, result};
+use crate::code::{Code, outcome_code};
 use crate::ranges::Ranges;
 
-/// What is behind a `gantry_session`.
+/// The content of a `gantry_session`.
 pub struct Session {
     pub(super) session: gantry_core::Session,
-    /// For columns, once one was asked for; `None` if there are none of the algorithm.
-    pub(super) hashes: OnceLock<Option<super::many::Hashes>>,
+    /// The hash function for columns, set at first use; `None` if the algorithm has none.
+    hashes: OnceLock<Option<ColumnHash>>,
+}
+
+/// A `gantry_session`.
+pub type SessionHandle = Handle<Session>;
+
+impl HandleKind for Session {
+    const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x02");
+}
+
+impl Session {
+    pub(super) fn hashes(&self) -> Option<&ColumnHash> {
+        self.hashes.get_or_init(|| ColumnHash::for_session(self.session.params())).as_ref()
+    }
 }
 
 /// `gantry_session_open`.
@@ -33,7 +47,7 @@ pub unsafe extern "C" fn gantry_session_open(
     guard(|| {
         check_pointer(out)?;
         // SAFETY: the handle, and the call.
-        let (gantry, given) = unsafe { (GantryHandle::of(handle)?, read(params)?) };
+        let (gantry, given) = unsafe { (GantryHandle::get(handle)?, read(params)?) };
         check_bytes(given.key, given.key_len)?;
         check_bytes(given.mac_key, given.mac_key_len)?;
         // SAFETY: the call, and lengths were checked.
@@ -41,7 +55,7 @@ pub unsafe extern "C" fn gantry_session_open(
             let name = text(given.algorithm, Code::Algorithm)?;
             (name, bytes(given.key, given.key_len), bytes(given.mac_key, given.mac_key_len))
         };
-        if given.reserved != 0 {
+        if given.flags & !flags::ANY_NONCE != 0 {
             return Err(Code::Argument);
         }
         let direction = match given.direction {
@@ -50,13 +64,16 @@ pub unsafe extern "C" fn gantry_session_open(
             direction::ONLY_DECRYPT => Direction::Decrypt,
             _ => return Err(Code::Argument),
         };
-        let mut params = SessionParams::new(algorithm(name)?, key).mac_key(mac_key).direction(direction);
+        let mut params = SessionParams::new(algorithm(name)?, key).with_mac_key(mac_key).with_direction(direction);
         if given.tag_len > 0 {
-            params = params.tag_len(given.tag_len);
+            params = params.with_tag_len(given.tag_len);
+        }
+        if given.flags & flags::ANY_NONCE != 0 {
+            params = params.with_any_nonce();
         }
         let session = gantry.session(params)?;
         // SAFETY: the call.
-        unsafe { SessionHandle::give(Session { session, hashes: OnceLock::new() }, out) }
+        unsafe { SessionHandle::create(Session { session, hashes: OnceLock::new() }, out) }
     })
 }
 
@@ -67,7 +84,7 @@ pub unsafe extern "C" fn gantry_session_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_session_close(session: *mut SessionHandle) {
     // SAFETY: the handle.
-    quiet(|| drop(unsafe { SessionHandle::take(session) }));
+    guard_void(|| drop(unsafe { SessionHandle::take(session) }));
 }
 
 /// `gantry_session_tag_len`.
@@ -77,7 +94,7 @@ pub unsafe extern "C" fn gantry_session_close(session: *mut SessionHandle) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_session_tag_len(session: *const SessionHandle) -> usize {
     // SAFETY: the handle.
-    unsafe { SessionHandle::of(session) }.map_or(0, |session| session.session.params().tag_length())
+    unsafe { SessionHandle::get(session) }.map_or(0, |session| session.session.params().tag_len())
 }
 
 /// `gantry_run`.
@@ -88,36 +105,34 @@ pub unsafe extern "C" fn gantry_session_tag_len(session: *const SessionHandle) -
 pub unsafe extern "C" fn gantry_run(session: *mut SessionHandle, requests: *mut abi::Request, count: usize) -> c_int {
     guard(|| {
         // SAFETY: the handle.
-        let session = &unsafe { SessionHandle::of(session) }?.session;
+        let session = &unsafe { SessionHandle::get(session) }?.session;
         if count == 0 {
             return Ok(());
         }
-        // SAFETY: the call: as many structs as it says, each of the size that the first one says.
-        let list = unsafe { List::new(requests, count) }?;
+        // SAFETY: the call: `count` structs, each of the size that the first one states.
+        let list = unsafe { RequestList::new(requests, count) }?;
         // SAFETY: as above.
         unsafe { list.run(session) }
     })
 }
 
-/// The one algorithm of a name, of the kinds that this interface has.
+/// Returns the algorithm with a name, if it is unique and of a kind that this interface supports.
 fn algorithm(name: &str) -> Result<Algorithm, Code> {
-    let matching = Algorithm::matching(name).map_err(|_| Code::Algorithm)?;
-    match matching[..] {
-        [algorithm] if matches!(algorithm.kind(), Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead) => {
-            Ok(algorithm)
-        }
+    let algorithm: Algorithm = name.parse()?;
+    match algorithm.kind() {
+        Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead => Ok(algorithm),
         _ => Err(Code::Algorithm),
     }
 }
 
-/// An array of requests in C's memory, whose elements may be larger than they are known here.
-struct List {
+/// An array of requests in C's memory, whose elements may be larger than `abi::Request`.
+struct RequestList {
     first: *mut abi::Request,
     stride: usize,
     count: usize,
 }
 
-impl List {
+impl RequestList {
     /// # Safety
     /// The call.
     unsafe fn new(first: *mut abi::Request, count: usize) -> Result<Self, Code> {
@@ -127,22 +142,21 @@ impl List {
         Ok(Self { first, stride, count })
     }
 
-    /// One of them.
     fn at(&self, index: usize) -> *mut abi::Request {
-        debug_assert!(index < self.count, "an element of the list");
+        debug_assert!(index < self.count, "the index exceeds the list");
         self.first.wrapping_byte_add(index * self.stride)
     }
 
-    /// Writes how one of them went.
+    /// Writes the result of a request.
     ///
     /// # Safety
     /// The call.
-    unsafe fn answer(&self, index: usize, result: c_int) {
-        // SAFETY: the call: within an element of the list, which `new` has found to be aligned.
+    unsafe fn write_result(&self, index: usize, result: c_int) {
+        // SAFETY: the call: within an element of the list, whose alignment `new` has checked.
         unsafe { (&raw mut (*self.at(index)).result).write(result) };
     }
 
-    /// A copy of one of them.
+    /// Returns a copy of an element.
     ///
     /// # Safety
     /// The call.
@@ -156,43 +170,43 @@ impl List {
     /// The call.
     unsafe fn run(&self, session: &gantry_core::Session) -> Result<(), Code> {
         // SAFETY: the call.
-        (0..self.count).for_each(|index| unsafe { self.answer(index, result::NOT_RUN) });
-        // Written: the list, a result and a tag of each. Read: data, IV, associated data, tag.
-        let ranges = Ranges::with_room(1 + 2 * self.count, 4 * self.count);
+        (0..self.count).for_each(|index| unsafe { self.write_result(index, result::NOT_RUN) });
+        // Written: the list, and an output and a tag per request. Read: data, IV, associated data, tag.
+        let ranges = Ranges::with_capacity(1 + 2 * self.count, 4 * self.count);
         let mut ranges = ranges.map_err(|_| Code::Memory)?;
-        ranges.writes(range(self.first.cast(), self.count * self.stride));
+        ranges.add_written(range(self.first.cast(), self.count * self.stride));
         for index in 0..self.count {
             // SAFETY: the call.
             let checked = unsafe { self.get(index) }.and_then(|request| check(session, &request).map(|()| request));
             match checked {
-                Ok(request) => register(&request, &mut ranges),
+                Ok(request) => add_buffers(&request, &mut ranges),
                 Err(code) => {
                     // SAFETY: the call.
-                    unsafe { self.answer(index, code as c_int) };
+                    unsafe { self.write_result(index, code as c_int) };
                     return Err(code);
                 }
             }
         }
-        if !ranges.are_apart() {
+        if !ranges.are_disjoint() {
             return Err(Code::Overlap);
         }
         let mut requests = Vec::new();
         requests.try_reserve_exact(self.count).map_err(|_| Code::Memory)?;
         for index in 0..self.count {
-            // SAFETY: the call, and all that `borrow` asks for was checked.
+            // SAFETY: the call; all requirements of `borrow` were checked.
             requests.push(unsafe { borrow(&self.get(index)?) });
         }
-        let ran = session.process(&mut requests).map_err(Code::from);
+        let processed = session.process(&mut requests).map_err(Code::from);
         for (index, request) in requests.iter().enumerate() {
-            let failed = || ran.err().map_or(Code::Internal as c_int, |code| code as c_int);
+            let failed = || processed.err().map_or(Code::Internal as c_int, |code| code as c_int);
             // SAFETY: the call; no slice of the requests lies in the list.
-            unsafe { self.answer(index, request.outcome().map_or_else(failed, of_outcome)) };
+            unsafe { self.write_result(index, request.outcome().map_or_else(failed, outcome_code)) };
         }
-        ran
+        processed
     }
 }
 
-/// Everything that can be wrong with a request alone.
+/// Checks everything about a single request.
 pub(super) fn check(session: &gantry_core::Session, request: &abi::Request) -> Result<(), Code> {
     let params = session.params();
     let (operation, has_iv, has_tag) = match request.operation {
@@ -209,55 +223,64 @@ pub(super) fn check(session: &gantry_core::Session, request: &abi::Request) -> R
     }
     check_bytes(request.r#in, request.in_len)?;
     check_bytes(request.out, request.out_len)?;
-    for (at, len, known) in [
+    for (at, len, is_allowed) in [
         (request.iv, request.iv_len, has_iv),
         (request.aad, request.aad_len, has_tag),
         (request.tag.cast_const(), request.tag_len, has_tag),
     ] {
         check_bytes(at, len)?;
-        if !(known || at.is_null() && len == 0) {
+        if !(is_allowed || at.is_null() && len == 0) {
             return Err(Code::Argument);
         }
     }
-    let result = if writes_data(request) { request.in_len } else { params.tag_length() };
-    // The tag to be verified comes from the peer with its length: another one is a bad tag.
-    let tag_fits = request.operation != operation::SEAL || request.tag_len == params.tag_length();
-    let iv_fits = params.algorithm().info().iv.allows(request.iv_len);
-    if request.out_len == result && tag_fits && iv_fits { Ok(()) } else { Err(Code::Length) }
+    let needs = if writes_data(request) { request.in_len } else { params.tag_len() };
+    let (algorithm, takes) = (params.algorithm(), params.iv_lengths());
+    if !takes.allows(request.iv_len) {
+        return Err(Misuse::IvLength { algorithm, got: request.iv_len, takes }.into());
+    }
+    if request.out_len != needs {
+        return Err(Misuse::OutputLength { algorithm, got: request.out_len, needs }.into());
+    }
+    // A tag to be verified comes from the peer: a wrong length is a bad tag.
+    if request.operation == operation::SEAL && request.tag_len != params.tag_len() {
+        let takes = Lengths::exactly(params.tag_len());
+        return Err(Misuse::TagLength { algorithm, got: request.tag_len, takes }.into());
+    }
+    Ok(())
 }
 
-/// Whether the result takes the place of the data, or could.
+/// Returns true if the output is as long as the data, and may replace it.
 fn writes_data(request: &abi::Request) -> bool {
     !matches!(request.operation, operation::DIGEST | operation::MAC)
 }
 
-/// Whether it does.
+/// Returns true if the output replaces the data.
 pub(super) fn is_in_place(request: &abi::Request) -> bool {
     writes_data(request) && request.r#in == request.out.cast_const()
 }
 
-/// Names the buffers of a request.
-pub(super) fn register(request: &abi::Request, ranges: &mut Ranges) {
-    ranges.writes(range(request.out, request.out_len));
+/// Adds the buffers of a request to `ranges`.
+pub(super) fn add_buffers(request: &abi::Request, ranges: &mut Ranges) {
+    ranges.add_written(range(request.out, request.out_len));
     if !is_in_place(request) {
-        ranges.reads(range(request.r#in, request.in_len));
+        ranges.add_read(range(request.r#in, request.in_len));
     }
-    ranges.reads(range(request.iv, request.iv_len));
-    ranges.reads(range(request.aad, request.aad_len));
+    ranges.add_read(range(request.iv, request.iv_len));
+    ranges.add_read(range(request.aad, request.aad_len));
     let tag = range(request.tag, request.tag_len);
-    if request.operation == operation::SEAL { ranges.writes(tag) } else { ranges.reads(tag) }
+    if request.operation == operation::SEAL { ranges.add_written(tag) } else { ranges.add_read(tag) }
 }
 
-/// A request over C's buffers.
+/// Returns a request over C's buffers.
 ///
 /// # Safety
-/// The call, [`check`] was content, and the buffers lie apart from each other and from those of all other requests of the call.
+/// The call; [`check`] has succeeded, and the buffers do not overlap each other or those of other requests of the call.
 unsafe fn borrow<'a>(request: &abi::Request) -> Request<'a> {
     // SAFETY: the call; lengths were checked.
     let (iv, aad) = unsafe { (bytes(request.iv, request.iv_len), bytes(request.aad, request.aad_len)) };
-    // SAFETY: the call; what is written overlaps nothing that is not made a slice of here.
+    // SAFETY: the call; the output overlaps no other buffer of which a slice is made here.
     let output = unsafe { bytes_mut(request.out, request.out_len) };
-    // SAFETY: the call; lengths were checked, and in place there is only the one slice of the output.
+    // SAFETY: the call; lengths were checked, and in place only the output becomes a slice.
     let input = if is_in_place(request) { &[] } else { unsafe { bytes(request.r#in, request.in_len) } };
     match request.operation {
         operation::DIGEST => return Request::digest(input, output),
@@ -268,7 +291,7 @@ unsafe fn borrow<'a>(request: &abi::Request) -> Request<'a> {
     match request.operation {
         operation::ENCRYPT => Request::encrypt(iv, data),
         operation::DECRYPT => Request::decrypt(iv, data),
-        // SAFETY: the call; what is written overlaps nothing.
+        // SAFETY: the call; the tag overlaps nothing.
         operation::SEAL => Request::seal(iv, aad, data, unsafe { bytes_mut(request.tag, request.tag_len) }),
         // SAFETY: the call; lengths were checked.
         _ => Request::open(iv, aad, data, unsafe { bytes(request.tag, request.tag_len) }),

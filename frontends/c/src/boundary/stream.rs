@@ -1,15 +1,25 @@
-//! Digests and MACs of messages that arrive in pieces.
+//! Digests and MACs of messages that arrive in chunks.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
 
 use gantry_core::{Request, Stream};
 
-use super::handle::{SessionHandle, StreamHandle, alone};
+use super::handle::{StreamHandle, try_lock};
 use super::memory::{array, bytes, bytes_mut, check_bytes, check_pointer};
-use super::{guard, quiet};
-use crate::abi;
+use super::session::SessionHandle;
+use super::{guard, guard_void};
 use crate::code::Code;
+
+/// `gantry_piece`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "gantry.h describes the fields")]
+pub struct Piece {
+    pub stream: *mut StreamHandle,
+    pub data: *const c_void,
+    pub len: usize,
+}
 
 /// `gantry_stream_open`.
 ///
@@ -24,10 +34,10 @@ pub unsafe extern "C" fn gantry_stream_open(
     guard(|| {
         check_pointer(out)?;
         // SAFETY: the handle.
-        let session = unsafe { SessionHandle::of(session) }?;
+        let session = unsafe { SessionHandle::get(session) }?;
         let stream = session.session.stream(side_by_side.max(1))?;
         // SAFETY: the call.
-        unsafe { StreamHandle::give(Mutex::new(stream), out) }
+        unsafe { StreamHandle::create(Mutex::new(stream), out) }
     })
 }
 
@@ -38,7 +48,7 @@ pub unsafe extern "C" fn gantry_stream_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_stream_close(stream: *mut StreamHandle) {
     // SAFETY: the handle.
-    quiet(|| drop(unsafe { StreamHandle::take(stream) }));
+    guard_void(|| drop(unsafe { StreamHandle::take(stream) }));
 }
 
 /// `gantry_stream_copy`.
@@ -50,9 +60,9 @@ pub unsafe extern "C" fn gantry_stream_copy(stream: *mut StreamHandle, out: *mut
     guard(|| {
         check_pointer(out)?;
         // SAFETY: the handle.
-        let copy = alone(unsafe { StreamHandle::of(stream) }?)?.clone();
+        let copy = try_lock(unsafe { StreamHandle::get(stream) }?)?.clone();
         // SAFETY: the call.
-        unsafe { StreamHandle::give(Mutex::new(copy), out) }
+        unsafe { StreamHandle::create(Mutex::new(copy), out) }
     })
 }
 
@@ -65,7 +75,7 @@ pub unsafe extern "C" fn gantry_stream_update(stream: *mut StreamHandle, data: *
     guard(|| {
         check_bytes(data, len)?;
         // SAFETY: the handle.
-        let mut stream = alone(unsafe { StreamHandle::of(stream) }?)?;
+        let mut stream = try_lock(unsafe { StreamHandle::get(stream) }?)?;
         // SAFETY: the call, and the length was checked.
         stream.update(unsafe { bytes(data, len) })?;
         Ok(())
@@ -77,7 +87,7 @@ pub unsafe extern "C" fn gantry_stream_update(stream: *mut StreamHandle, data: *
 /// # Safety
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gantry_stream_update_many(pieces: *const abi::Piece, count: usize) -> c_int {
+pub unsafe extern "C" fn gantry_stream_update_many(pieces: *const Piece, count: usize) -> c_int {
     guard(|| {
         // SAFETY: the call.
         let pieces = unsafe { array(pieces, count) }?;
@@ -87,8 +97,8 @@ pub unsafe extern "C" fn gantry_stream_update_many(pieces: *const abi::Piece, co
         requests.try_reserve_exact(count).map_err(|_| Code::Memory)?;
         for piece in pieces {
             check_bytes(piece.data, piece.len)?;
-            // SAFETY: the handle. A stream that is named twice is locked by then.
-            streams.push(alone(unsafe { StreamHandle::of(piece.stream) }?)?);
+            // SAFETY: the handle. A stream that is named twice is already locked then.
+            streams.push(try_lock(unsafe { StreamHandle::get(piece.stream) }?)?);
         }
         let Some(session) = streams.first().map(|stream| stream.session()) else { return Ok(()) };
         for (stream, piece) in streams.iter_mut().zip(pieces) {
@@ -109,7 +119,7 @@ pub unsafe extern "C" fn gantry_stream_final(stream: *mut StreamHandle, out: *mu
     guard(|| {
         check_bytes(out, out_len)?;
         // SAFETY: the handle.
-        let mut stream = alone(unsafe { StreamHandle::of(stream) }?)?;
+        let mut stream = try_lock(unsafe { StreamHandle::get(stream) }?)?;
         // SAFETY: the call, and the length was checked.
         stream.finish(unsafe { bytes_mut(out, out_len) })?;
         Ok(())

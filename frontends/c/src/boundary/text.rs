@@ -1,9 +1,9 @@
-//! What needs no handle.
+//! Functions without handles.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::memory::{bytes, check_bytes};
-use crate::code;
+use crate::{code, last_error};
 
 /// `gantry_version`.
 #[unsafe(no_mangle)]
@@ -18,7 +18,13 @@ pub extern "C" fn gantry_version() -> *const c_char {
 /// `gantry_strerror`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gantry_strerror(error: c_int) -> *const c_char {
-    code::text(error).as_ptr()
+    code::description(error).as_ptr()
+}
+
+/// `gantry_last_error`.
+#[unsafe(no_mangle)]
+pub extern "C" fn gantry_last_error() -> *const c_char {
+    last_error::message()
 }
 
 /// `gantry_tags_equal`.
@@ -27,7 +33,7 @@ pub extern "C" fn gantry_strerror(error: c_int) -> *const c_char {
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_tags_equal(one: *const c_void, other: *const c_void, len: usize) -> c_int {
-    // Tags that cannot be read are not equal, for a caller that takes everything but 0 for yes.
+    // Unreadable tags are unequal, also for callers that treat any non-zero result as equal.
     if check_bytes(one, len).and(check_bytes(other, len)).is_err() {
         return 0;
     }

@@ -1,4 +1,4 @@
-//! A prefix with the library in it, and programs that are compiled and run against it.
+//! A prefix with the installed library, and programs that are compiled and run with it.
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
@@ -7,16 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a program may find on a machine that has no other use for it.
+/// Tools that a machine may lack.
 const TOOLS: [&str; 4] = ["cc", "c++", "pkg-config", "nm"];
 
-/// A folder of its own, removed at the end, with the library installed below `prefix`.
+/// A temporary folder with the library installed below `prefix`.
 pub(crate) struct Lab {
     folder: PathBuf,
 }
 
 impl Lab {
-    /// `None`, said and counted, where a program is missing.
+    /// Returns `None` if a tool is missing; the test then counts as skipped.
     pub(crate) fn new(name: &str) -> Option<Self> {
         if let Some(missing) = TOOLS.into_iter().find(|tool| Command::new(tool).arg("--version").output().is_err()) {
             gantry_lab::skip(missing);
@@ -61,23 +61,23 @@ impl Lab {
         output(&mut command);
     }
 
-    /// One of the programs of the tests, compiled.
+    /// Compiles one of the tests' programs.
     pub(crate) fn test_program(&self, name: &str) -> PathBuf {
         let program = self.path(name);
         fs::copy(here("tests").join(name), &program).unwrap();
         let include = format!("-I{}", here("tests").display());
         let version = format!("-DVERSION=\"{}\"", env!("CARGO_PKG_VERSION"));
-        // Each of them uses some of what they share.
+        // Each program uses only some of the shared functions.
         self.compile("cc", "c99", &program, &[&include, &version, "-Wno-unused-function"]);
         program
     }
 
-    /// Runs a program that was compiled; what it printed.
+    /// Runs a compiled program, and returns its output.
     pub(crate) fn run(&self, source: &Path, arguments: &[&str]) -> String {
         output(self.command(source.with_extension("")).args(arguments))
     }
 
-    /// A command that finds the library, and nothing that the user has configured.
+    /// Returns a command that finds the library, and ignores the user's configuration.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GANTRY_")) {
@@ -94,14 +94,14 @@ impl Drop for Lab {
     }
 }
 
-/// What a command printed, which has to go well and to say nothing else.
+/// Returns a command's output. It must succeed and print nothing to standard error.
 pub(crate) fn output(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     assert!(status.success() && stderr.is_empty(), "{command:?}: {status}\n{}{}", text(&stdout), text(&stderr));
     text(&stdout)
 }
 
-/// Links the library that cargo has built beside the tests, with `scripts/c-library`.
+/// Links the library that cargo built beside the tests, with `scripts/c-library`.
 pub(crate) fn build(options: &[&str], folder: &Path) {
     let archive = std::env::current_exe().unwrap().with_file_name("libgantry_c.a");
     let mut command = Command::new(here("../../scripts/c-library"));
@@ -109,12 +109,11 @@ pub(crate) fn build(options: &[&str], folder: &Path) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// A file of this crate.
+/// Returns the path of a file of this crate.
 pub(crate) fn here(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// A page of the book.
 pub(crate) fn book(page: &str) -> PathBuf {
     here("../../docs/src").join(page)
 }

@@ -1,8 +1,8 @@
 """Hashes, HMACs and AEADs of many values at once.
 
-`digest_many` takes columns, lists of buffers and arrays; `hash_files` files; `seal_many` and `open_many` many messages of an AEAD. `tree_level` has the
-digests of the blocks of one buffer. `sha256` and its kin are shaped like those of `hashlib`. `gantry_crypto.polars` has expressions,
-`gantry_crypto.manifest` digests of whole trees and object stores.
+`digest_many` hashes columns, lists of buffers and arrays, `hash_files` files; `seal_many` and `open_many` process many messages of an AEAD.
+`tree_level` returns the digests of the blocks of one buffer. `sha256` and similar functions are shaped like those of `hashlib`.
+`gantry_crypto.polars` has expressions, `gantry_crypto.manifest` digests of whole trees and object stores.
 """
 
 from ._core import (
@@ -18,6 +18,7 @@ from ._core import (
     digest_many,
     encrypt_many,
     hash_files,
+    keccak_256,
     md5,
     new,
     open_many,
@@ -37,12 +38,12 @@ from ._core import (
 )
 
 algorithms_available = frozenset(algorithms)
-"""The names that `new`, `digest_many` and `hash_files` take."""
+"""The names that `new`, `digest_many` and `hash_files` accept."""
 del algorithms
 
 
 def __getattr__(name: str) -> type:
-    # Its module needs `typing`, whose import takes longer than that of this package.
+    # Loaded on demand: it needs `typing`, whose import takes longer than this package's.
     if name == "FileDigest":
         from .files import FileDigest
 
@@ -64,6 +65,7 @@ __all__ = [
     "digest_many",
     "encrypt_many",
     "hash_files",
+    "keccak_256",
     "md5",
     "new",
     "open_many",

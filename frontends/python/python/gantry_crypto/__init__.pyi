@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Iterator
 from os import PathLike
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, overload
 
 from _typeshed import ReadableBuffer
 
@@ -8,7 +8,7 @@ from .files import FileDigest as FileDigest
 
 __version__: str
 algorithms_available: frozenset[str]
-"""The names that `new`, `digest_many` and `hash_files` take: those of `hashlib`; Gantry's own, with `-`, are taken, too."""
+"""The names of `hashlib` that `new`, `digest_many` and `hash_files` accept. Other spellings work as well: SHA-256, SHA2-256, sha3-256."""
 
 class ArrowArrayExportable(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
@@ -17,45 +17,50 @@ class ArrowStreamExportable(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 Values: TypeAlias = ArrowArrayExportable | ArrowStreamExportable | Iterable[ReadableBuffer | str | None] | ReadableBuffer
-"""A column of strings or byte strings; a list of buffers, strings (their UTF-8 is hashed) and None; or a buffer of two dimensions, whose rows
-are the values."""
+"""A column of strings or byte strings; a list of buffers, strings (hashed as UTF-8) and None; or a two-dimensional buffer, whose rows are the
+values."""
 
 class Digests:
-    """Digests of many values, in their order: a sequence of `bytes`, or of `str` if hexadecimal digits were asked for; and an Arrow column of
-    `fixed_size_binary(n)`, or of `string`. A value that is null has a null, as a sequence None."""
+    """Digests of many values, in their order: a sequence of `bytes`, or of `str` for hexadecimal digits; and an Arrow column of
+    `fixed_size_binary(n)`, or of `string`. A null value stays null; in the sequence it is None. A slice has digests of its own. Digests can be
+    compared and pickled."""
 
     def __len__(self) -> int: ...
+    @overload
     def __getitem__(self, index: int, /) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Digests: ...
+    def __eq__(self, other: object, /) -> bool: ...
     def __iter__(self) -> Iterator[Any]: ...
     def to_list(self) -> list[Any]:
-        """All of them in a list."""
+        """All digests as a list."""
 
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 def digest_many(alg: str, values: Values, key: ReadableBuffer | None = None, hex: bool = False) -> Digests:
-    """The digest of each value; with a key of any length its HMAC (RFC 2104), in full length.
+    """The digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.
 
-    Columns: string, large_string, string_view, binary, large_binary, binary_view, fixed_size_binary and null, in one array or a stream of
-    them, and tables with one such column. They are read where they lie.
+    Columns: string, large_string, string_view, binary, large_binary, binary_view, fixed_size_binary and null, as one array or a stream of
+    arrays, and tables with one such column. They are not copied.
 
-    ValueError: an unknown algorithm; a column whose offsets or views are wrong, with the number of the value.
-    TypeError: a column of another type, a value that is no buffer, with its number.
-    MemoryError: there is no room for the digests of so many values.
+    ValueError: an unknown algorithm; a column with invalid offsets or views, with the index of the value.
+    TypeError: a column of another type; a value that is not a buffer, with its index; a set or a dictionary.
+    MemoryError: there is not enough memory for the digests.
     """
 
 def tree_level(
     alg: str, data: ReadableBuffer, block: int, salt: ReadableBuffer | None = None, *, salt_behind: bool = False
 ) -> bytes:
-    """The digest of each block of `block` bytes of one buffer, one behind the other: the lowest level of a Merkle tree over the buffer. The level
-    above has this one, filled up with zeros to a block, as its data.
+    """The concatenated digests of the blocks of `block` bytes of one buffer: the lowest level of a Merkle tree over the buffer. For the level above,
+    pass this result as `data`; it is also padded with zeros to whole blocks.
 
-    The last block is filled up with zeros, too. The salt is hashed in front of each block, as dm-verity's hash type 1 has it (and fs-verity, which
-    fills its salt up with zeros to a block of the hash function); with `salt_behind` behind it, as its hash type 0. Empty data have no blocks.
+    The last block is padded with zeros. The salt is hashed before each block, as in dm-verity's hash type 1 and in fs-verity. fs-verity pads its salt
+    with zeros to a block of the hash function. With `salt_behind`, the salt is hashed after each block, as in hash type 0. Empty data have no blocks.
 
-    ValueError: an unknown algorithm, a block of 0 bytes or of more than 2**30. OverflowError: a negative one.
-    TypeError: data or a salt that is no buffer. MemoryError: there is no room for the digests.
+    ValueError: an unknown algorithm, a block of 0 bytes or of more than 2**30. OverflowError: a negative block size.
+    TypeError: data or a salt that is not a buffer. MemoryError: there is not enough memory for the digests.
     """
 
 class FileDigests(Iterator[FileDigest]):
@@ -64,17 +69,21 @@ class FileDigests(Iterator[FileDigest]):
     def __next__(self) -> FileDigest: ...
 
 def hash_files(paths: Iterable[str | bytes | PathLike[str] | PathLike[bytes]], algs: str | Iterable[str]) -> FileDigests:
-    """Digests of files, in the order of their paths, which are taken as they are needed.
+    """Digests of files, in the order of their paths, which are consumed on demand.
 
-    Up to 32 files are read side by side, in pieces of 64 KiB; up to 1024 results wait for one before them. Every file is read once for all
-    algorithms. A file that cannot be read is a `FileDigest` with an `error`, and so is what is no regular file and no block device. Ctrl+C
-    ends the call between two pieces.
+    Up to 32 files are read side by side, in pieces of 64 KiB; up to 1024 results are held back for an earlier one. Every file is read once for all
+    algorithms. A file that cannot be read yields a `FileDigest` with an `error`; so does anything other than a regular file or block device. Ctrl+C
+    interrupts the call between two pieces.
 
-    ValueError: an unknown algorithm, none, or one twice. What the paths raise is raised behind the files before it.
+    TypeError: a single path instead of a list.
+    ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier files.
     """
 
 class Hash:
-    """A message that arrives in pieces, shaped like the objects of `hashlib`."""
+    """A message that arrives in chunks, shaped like the objects of `hashlib`.
+
+    Ctrl+C interrupts `update` after at most 4 MiB; the message is then as before the call.
+    """
 
     @property
     def name(self) -> str: ...
@@ -89,7 +98,7 @@ class Hash:
     def __copy__(self) -> Hash: ...
 
 def new(name: str, data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string: ReadableBuffer = ...) -> Hash:
-    """The beginning of a message, of an algorithm by its name. ValueError: there is none of this name."""
+    """Begins a message, with an algorithm by its name. ValueError: the name is unknown."""
 
 def md5(data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string: ReadableBuffer = ...) -> Hash: ...
 def sha1(data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string: ReadableBuffer = ...) -> Hash: ...
@@ -104,20 +113,21 @@ def sha3_384(data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string
 def sha3_512(data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string: ReadableBuffer = ...) -> Hash: ...
 def blake2b_256(data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string: ReadableBuffer = ...) -> Hash: ...
 def blake2b_512(data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string: ReadableBuffer = ...) -> Hash: ...
+def keccak_256(data: ReadableBuffer = ..., *, usedforsecurity: bool = True, string: ReadableBuffer = ...) -> Hash: ...
 
 def update_many(messages: Iterable[Hash], pieces: Iterable[ReadableBuffer], /) -> None:
-    """Gives each message its next piece: messages of one algorithm side by side, at most 64 KiB of each at once. Pieces may have any lengths.
+    """Adds a chunk to each message, at most 64 KiB at a time, side by side for messages of one algorithm. Chunks may have any lengths.
 
-    ValueError: a message is named twice; lists of different lengths. TypeError: a piece is not bytes. Nothing was taken in then.
+    ValueError: a message occurs twice; lists of different lengths. TypeError: a chunk is not bytes. No message is changed then.
     """
 
 class InvalidTag(Exception):
-    """Values that were not sealed under this key, nonce and associated data."""
+    """Some values fail verification under this key, nonce and associated data."""
 
     indexes: list[int]
-    """The numbers of these values, from 0."""
+    """The indexes of these values, from 0."""
     values: list[bytes | None]
-    """All values, opened; None for those that were not sealed so."""
+    """All values, decrypted; None for those that fail."""
 
 def seal_many(
     alg: str,
@@ -125,13 +135,16 @@ def seal_many(
     nonces: Iterable[ReadableBuffer],
     values: Iterable[ReadableBuffer],
     aad: ReadableBuffer | Iterable[ReadableBuffer] | None = None,
+    *,
+    any_nonce: bool = False,
 ) -> list[bytes]:
-    """Encrypts and authenticates each value with its nonce; the result is the ciphertext and behind it the tag (RFC 5116).
+    """Encrypts and authenticates each value with its nonce. A result is the ciphertext followed by the tag (RFC 5116).
 
-    A nonce must not be used twice under one key. `aad` is the associated data of all values, or a list with those of each.
+    A nonce must not be used twice under one key. `aad` is the associated data of all values, or a list with one for each. Nonces of AES-GCM have
+    12 bytes; with `any_nonce`, 1 to 65,536.
 
-    ValueError: an unknown AEAD, a key or a nonce of a wrong length, lists of different lengths.
-    RuntimeError: Gantry's configuration is wrong, or every device failed.
+    ValueError: an unknown AEAD, a key or a nonce of a wrong length, one nonce twice in the call, lists of different lengths.
+    RuntimeError: Gantry's configuration is invalid, or every device failed.
     """
 
 def open_many(
@@ -140,22 +153,24 @@ def open_many(
     nonces: Iterable[ReadableBuffer],
     values: Iterable[ReadableBuffer],
     aad: ReadableBuffer | Iterable[ReadableBuffer] | None = None,
+    *,
+    any_nonce: bool = False,
 ) -> list[bytes]:
-    """Verifies and decrypts what `seal_many` makes.
+    """Verifies and decrypts results of `seal_many`.
 
-    InvalidTag: values that were not sealed so. Nothing of them is decrypted; the exception has the others.
-    Else as `seal_many`.
+    InvalidTag: some values fail verification and are not decrypted; the exception has the others.
+    Other errors as `seal_many`.
     """
 
 def encrypt_many(
     alg: str, key: ReadableBuffer, ivs: Iterable[ReadableBuffer], values: Iterable[ReadableBuffer]
 ) -> list[bytes]:
-    """Encrypts each value with its initialization vector. Nothing authenticates the result: take `seal_many` unless a protocol says otherwise.
+    """Encrypts each value with its initialization vector. The result is not authenticated: use `seal_many` unless a protocol says otherwise.
 
-    ValueError: an unknown cipher; a key, an IV, or data of a wrong length, because there is no padding.
+    ValueError: an unknown cipher; a key, IV or data of a wrong length. There is no padding.
     """
 
 def decrypt_many(
     alg: str, key: ReadableBuffer, ivs: Iterable[ReadableBuffer], values: Iterable[ReadableBuffer]
 ) -> list[bytes]:
-    """Decrypts what `encrypt_many` makes."""
+    """Decrypts results of `encrypt_many`."""

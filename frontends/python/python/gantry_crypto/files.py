@@ -1,15 +1,15 @@
-"""What `hash_files` yields."""
+"""The results of `hash_files`."""
 
 from typing import Any, NamedTuple
 
 
 class FileDigest(NamedTuple):
-    """What became of one file."""
+    """The result of one file."""
 
     path: Any
-    """The path as it was given."""
+    """The path as passed to `hash_files`."""
     digests: dict[str, str]
-    """Hexadecimal digits by the name of the algorithm; empty if the file could not be read."""
+    """Hexadecimal digests by the name of the algorithm; empty if the file could not be read."""
     error: OSError | None
     """Why the file could not be read; None if it was."""
     size: int | None

@@ -1,6 +1,6 @@
 """Expressions for polars: `import gantry_crypto.polars`, then `pl.col("email").gantry.sha256(hex=True)`.
 
-Each is elementwise, keeps nulls, and takes strings and byte strings. A result is `pl.Binary`, or `pl.String` with `hex=True`.
+Each is elementwise, keeps nulls, and takes strings and byte strings. The result is `pl.Binary`, or `pl.String` with `hex=True`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class GantryExpressions:
         self._expr = expr
 
     def digest(self, alg: str, *, key: bytes | None = None, hex: bool = False) -> pl.Expr:
-        """The digest of each value; with a key its HMAC."""
+        """The digest of each value, or its HMAC if there is a key."""
         dtype = pl.String if hex else pl.Binary
 
         def hashed(values: pl.Series) -> pl.Series:
@@ -53,5 +53,5 @@ class GantryExpressions:
         return self.digest("sha3_256", hex=hex)
 
     def blake2b_256(self, *, hex: bool = False) -> pl.Expr:
-        """The BLAKE2b digest of 32 bytes of each value."""
+        """The BLAKE2b digest, of 32 bytes, of each value."""
         return self.digest("blake2b_256", hex=hex)

@@ -17,18 +17,18 @@ from . import Hasher, local, missing, places, plan, read, shards, sums, verify_b
 from .etags import S3_ETAG
 from .planning import SCHEMA
 
-# Seconds between two lines about a job that is under way.
-_EVERY = 30
+# Seconds between two progress messages.
+_PROGRESS_INTERVAL = 30
 
-_ABOUT = """\
+_DESCRIPTION = """\
 Hashes all files of a folder or an object store, many side by side, and keeps the results in a folder of Parquet files.
 
-    python -m gantry_crypto.manifest hash /archive results      hash what is there
-    python -m gantry_crypto.manifest hash /archive results      again: only what is new, changed, or could not be read
-    python -m gantry_crypto.manifest sums results               the results as sha256sum would print them
+    python -m gantry_crypto.manifest hash /archive results      hash all files
+    python -m gantry_crypto.manifest hash /archive results      again: only files that are new, changed, or could not be read
+    python -m gantry_crypto.manifest sums results               print results as sha256sum does
     python -m gantry_crypto.manifest verify results --sums /archive/SHA256SUMS
 """
-_STATUS = "Exit status: 0 if all is well; 1 if a file could not be read or differs; 2 if the command is wrong; 3 if it could not go on."
+_STATUS = "Exit status: 0 if all is well; 1 if a file could not be read or differs; 2 if the command line is wrong; 3 if the command failed."
 _SOURCE = "a folder, a URL such as s3://bucket/prefix (the variables AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on are as obstore has them), or a plan"
 
 
@@ -38,15 +38,15 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return options.run(options)
     except BrokenProcessPool:
-        return _say(f"a process was ended from outside; start again: what has no result in {options.shards} yet is hashed then", 3)
+        return _report(f"a process was killed; start again to hash the files without a result in {options.shards}", 3)
     except KeyboardInterrupt:
-        return _say("interrupted", 3)
+        return _report("interrupted", 3)
     except BrokenPipeError:
-        # Whoever reads has read enough. Python would say so once more at its end.
+        # The reader has closed the pipe. Python would report that once more when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 3
     except (OSError, ValueError, ImportError, *_store_errors()) as error:
-        return _say(places.text_of(error), 3)
+        return _report(places.text_of(error), 3)
 
 
 def _store_errors() -> tuple[type[Exception], ...]:
@@ -57,42 +57,42 @@ def _store_errors() -> tuple[type[Exception], ...]:
     return (BaseError,)
 
 
-def _say(text: str, status: int) -> int:
+def _report(text: str, status: int) -> int:
     print(f"manifest: {text}", file=sys.stderr)
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m gantry_crypto.manifest", description=_ABOUT, epilog=_STATUS, formatter_class=form)
+    parser = argparse.ArgumentParser(prog="python -m gantry_crypto.manifest", description=_DESCRIPTION, epilog=_STATUS, formatter_class=form)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    command = commands.add_parser("plan", help="list what there is to hash", description="Writes path, size, ETag and time of every file, largest first.")
+    command = commands.add_parser("plan", help="list the files to hash", description="Writes path, size, ETag and time of every file, largest first.")
     command.add_argument("source", metavar="SOURCE", help=_SOURCE.rpartition(",")[0])
     command.add_argument("plan", metavar="PLAN", help="the Parquet file to write")
     command.set_defaults(run=_plan)
 
-    command = commands.add_parser("hash", help="hash what has no result yet", description="Hashes what has no result yet, largest first.")
+    command = commands.add_parser("hash", help="hash files without a result", description="Hashes the files without a result, largest first.")
     command.add_argument("source", metavar="SOURCE", help=_SOURCE)
     command.add_argument("shards", metavar="SHARDS", help="the folder or URL of results")
-    command.add_argument("-a", dest="algs", metavar="ALG", action="append", help=f"sha256 by default; several are computed in one reading; {S3_ETAG}")
-    command.add_argument("--processes", type=_count, default=os.cpu_count(), metavar="N", help="one for each CPU by default")
-    command.add_argument("--retries", type=int, default=places.RETRIES, metavar="N", help=f"of a request to a store; {places.RETRIES} by default")
+    command.add_argument("-a", dest="algs", metavar="ALG", action="append", help=f"sha256 by default; several are computed in one pass; {S3_ETAG}")
+    command.add_argument("--processes", type=_count, default=os.cpu_count(), metavar="N", help="one per CPU by default")
+    command.add_argument("--retries", type=int, default=places.RETRIES, metavar="N", help=f"retries of a request to a store; {places.RETRIES} by default")
     command.set_defaults(run=_hash)
 
-    command = commands.add_parser("verify", help="compare results with a list, a bag or ETags", description="Prints what is not as expected.")
+    command = commands.add_parser("verify", help="compare results with a list, a bag or ETags", description="Prints differences.")
     command.add_argument("shards", metavar="SHARDS", help="the folder or URL of results")
     which = command.add_mutually_exclusive_group(required=True)
-    which.add_argument("--sums", metavar="LIST", help="a list as sha256sum and its kin write it")
+    which.add_argument("--sums", metavar="LIST", help="a list in the format of sha256sum or BSD")
     which.add_argument("--bag", metavar="FOLDER", help="a bag of BagIt")
-    which.add_argument("--etags", action="store_true", help=f"of the objects themselves; hash with -a {S3_ETAG}")
-    command.add_argument("--under", metavar="ROOT", help="the folder or URL of the names in LIST; that of LIST by default")
+    which.add_argument("--etags", action="store_true", help=f"ETags of the objects themselves; hash with -a {S3_ETAG}")
+    command.add_argument("--under", metavar="ROOT", help="the folder or URL that the names in LIST are relative to; by default the folder of LIST")
     command.set_defaults(run=_verify)
 
     command = commands.add_parser("sums", help="print results as sha256sum does", description="Prints results as sha256sum does, in the order of names.")
     command.add_argument("shards", metavar="SHARDS", help="the folder or URL of results")
     command.add_argument("-a", dest="alg", metavar="ALG", default="sha256", help="sha256 by default")
-    command.add_argument("--under", metavar="ROOT", help="print names below this folder or URL, and nothing else")
+    command.add_argument("--under", metavar="ROOT", help="print only names below this folder or URL, relative to it")
     command.set_defaults(run=_sums)
     return parser
 
@@ -118,7 +118,7 @@ def _read_plan(path: str) -> pa.Table:
     try:
         return pq.read_table(path).select(SCHEMA.names).cast(SCHEMA)
     except (pa.ArrowException, KeyError) as error:
-        raise ValueError(f"{path} is no plan: {error}") from error
+        raise ValueError(f"{path} is not a plan: {error}") from error
 
 
 def _hash(options: argparse.Namespace) -> int:
@@ -128,12 +128,12 @@ def _hash(options: argparse.Namespace) -> int:
     rest = missing(rows, options.shards, hasher.algs)
     print(f"{rows.num_rows} files, {_size(rows)} bytes; {rows.num_rows - rest.num_rows} have results", flush=True)
     files, size, errors, cpu, begin = 0, 0, 0, 0.0, time.monotonic()
-    due = begin + _EVERY
+    due = begin + _PROGRESS_INTERVAL
     for done in local.run(rest, hasher, options.processes):
         files, size, errors, cpu = files + done.files, size + done.size, errors + done.errors, cpu + done.cpu
         if time.monotonic() >= due:
             print(f"{files + errors} of {rest.num_rows} files, {size} bytes", file=sys.stderr)
-            due = time.monotonic() + _EVERY
+            due = time.monotonic() + _PROGRESS_INTERVAL
     print(f"{files} files hashed, {size} bytes, {errors} errors")
     print(f"{time.monotonic() - begin:.1f} s, {cpu:.1f} s of CPU time", file=sys.stderr)
     return 1 if errors else 0
@@ -167,7 +167,7 @@ def _sums(options: argparse.Namespace) -> int:
         if shown is None:
             continue
         if digits is None:
-            status = _say(f"{os.fsdecode(name)}: {error or 'not hashed with ' + options.alg}", 1)
+            status = _report(f"{os.fsdecode(name)}: {error or 'not hashed with ' + options.alg}", 1)
         else:
             sys.stdout.buffer.write(sums.line(digits, shown))
     sys.stdout.flush()

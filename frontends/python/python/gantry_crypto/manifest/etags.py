@@ -1,5 +1,5 @@
-"""The ETags of S3: the MD5 of an object, or the MD5 of the MD5s of its parts and how many there are (Amazon S3 User Guide, "Checking object
-integrity"). Stores have others, too: those of objects under SSE-KMS and SSE-C are no digests.
+"""The ETags of S3: the MD5 of an object, or the MD5 of the MD5s of its parts with their number (Amazon S3 User Guide, "Checking object
+integrity"). Stores have other ETags, too: those of objects under SSE-KMS and SSE-C are no digests.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ import re
 from .._core import Hash, new
 
 S3_ETAG = "s3_etag"
-"""The name, beside those of algorithms, for what the ETag of an object in S3 should be."""
+"""The name, used like an algorithm's, for the expected ETag of an object in S3."""
 MIB = 1 << 20
-# Sizes of parts that programs use, in MiB: aws-cli and boto3 8, s3cmd 15, SDKs and rclone 5, MinIO 16 and 128, others powers of two.
-_USUAL = (8, 5, 15, 16, 10, 20, 25, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2048, 4096)
-# If there are no more multiples of a MiB that make as many parts, each is tried. Each costs another MD5.
-_FEW = 8
+# Part sizes of common programs, in MiB: aws-cli and boto3 8, s3cmd 15, SDKs and rclone 5, MinIO 16 and 128, others powers of two.
+_COMMON_PART_SIZES = (8, 5, 15, 16, 10, 20, 25, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2048, 4096)
+# If at most this many multiples of a MiB give the number of parts, all are tried. Each costs another MD5.
+_MAX_CANDIDATES = 8
 
 
 def shape(etag: str) -> tuple[str, int | None] | None:
-    """The digits of an ETag of S3's, and its number of parts if it was uploaded in parts; None for an ETag of another shape."""
+    """The digits of an S3 ETag, and its number of parts if it was uploaded in parts; None for an ETag of another shape."""
     match = re.fullmatch(r'"?([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?"?', etag)
     return match and (match[1], int(match[2]) if match[2] else None)
 
 
 def sizes(parts: int, size: int) -> list[int]:
-    """Sizes of parts, in bytes, that make so many of an object."""
+    """Part sizes, in bytes, that split an object of `size` bytes into `parts` parts."""
     if parts == 1:
         return [max(size, 1)]
-    # The least and the greatest part, in MiB, with which the last part is neither empty nor another one.
+    # The smallest and largest part size, in MiB, that give this number of parts with a non-empty last one.
     least, most = -(-size // (parts * MIB)), (size - 1) // ((parts - 1) * MIB)
-    usual = [each for each in _USUAL if least <= each <= most]
-    every = range(least, most + 1) if most - least < _FEW else [least]
-    return [each * MIB for each in dict.fromkeys([*usual, *every]) if -(-size // (each * MIB)) == parts]
+    common = [each for each in _COMMON_PART_SIZES if least <= each <= most]
+    candidates = range(least, most + 1) if most - least < _MAX_CANDIDATES else [least]
+    return [each * MIB for each in dict.fromkeys([*common, *candidates]) if -(-size // (each * MIB)) == parts]
 
 
 class Parts:
@@ -41,26 +41,26 @@ class Parts:
         self._part, self._left, self._hash, self._digests = part, part, new("md5"), b""
 
     def take(self, piece: memoryview) -> list[tuple[Hash, memoryview]]:
-        """Splits the next piece where parts end. The last message and its share are left to the caller, who has others to hash beside it."""
+        """Splits a piece where parts end. Returns the current hash and its share, for the caller to hash beside others."""
         while len(piece) > self._left:
             self._hash.update(piece[: self._left])
             piece = piece[self._left :]
-            self._end()
+            self._end_part()
         self._left -= len(piece)
         return [(self._hash, piece)]
 
-    def _end(self) -> None:
+    def _end_part(self) -> None:
         self._digests += self._hash.digest()
         self._left, self._hash = self._part, new("md5")
 
     def etag(self) -> str:
         """The ETag without quotes."""
-        self._end()
+        self._end_part()
         return f"{new('md5', self._digests).hexdigest()}-{len(self._digests) // 16}"
 
 
 class Etag:
-    """What the ETag of an object should be."""
+    """The expected ETag of an object."""
 
     def __init__(self, etag: str, size: int) -> None:
         found = shape(etag)
@@ -69,13 +69,13 @@ class Etag:
         self._tries = [Parts(part) for part in sizes(found[1], size)] if found and found[1] else []
 
     def take(self, piece: memoryview) -> list[tuple[Hash, memoryview]]:
-        """What is to be hashed of the next piece."""
+        """Returns the hashes to update with a piece."""
         if self._whole is not None:
             return [(self._whole, piece)]
         return [update for parts in self._tries for update in parts.take(piece)]
 
     def hexdigest(self) -> str | None:
-        """The ETag that the content has, without quotes; None if the given one has another shape, or no size of parts is known that makes it."""
+        """The ETag of the content, without quotes; None if the given one has another shape, or no known part size gives it."""
         if self._whole is not None:
             return self._whole.hexdigest()
         found = [parts.etag() for parts in self._tries]

@@ -17,20 +17,20 @@ from .planning import SCHEMA
 from .shards import ERROR, KEY, columns, write
 
 STREAMS = 32
-"""Files side by side: enough for the lanes of every CPU."""
+"""Files that are hashed side by side: enough for the lanes of every CPU."""
 
 Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
 
 
 class Hasher:
-    """A callable that hashes what a batch of a plan names, and returns a row with its digests for each: for Ray's `map_batches`, a process pool,
+    """A callable that hashes the files of a batch of a plan, and returns a row with digests for each: for Ray's `map_batches`, a process pool,
     Dask, Spark's `mapInArrow`. It can be sent to other processes, and opens files and objects where it is called.
 
-    `algs` are names of `gantry_crypto.algorithms_available`, and "s3_etag". Each file is read once for all of them. `shards` is a folder, or a URL of an object
-    store; each batch becomes a shard there.
+    `algs` are names in `gantry_crypto.algorithms_available`, and "s3_etag". Each file is read once for all of them. `shards` is a folder, or a URL
+    of an object store; each batch becomes a shard there.
 
-    At most 32 files are open, and 64 KiB of each are in memory; of an object, an answer's next part, too, and what the operating system has received
-    ahead. A request to an object store is made again up to `retries` times, after longer and longer waits.
+    At most 32 files are open, with 64 KiB of each in memory; for objects also the next part of the response, and data buffered by the operating
+    system. A failed request to an object store is repeated up to `retries` times, after increasing waits.
 
     ValueError: an unknown algorithm, none, or one twice.
     """
@@ -38,15 +38,15 @@ class Hasher:
     def __init__(self, algs: str | Iterable[str] = "sha256", shards: str | None = None, *, retries: int = places.RETRIES) -> None:
         self.algs = columns(algs)
         if not self.algs or len(set(self.algs)) < len(self.algs):
-            raise ValueError("name at least one algorithm, and each once")
+            raise ValueError("name at least one algorithm, and none twice")
         # A worker may have another current folder.
         self.shards = os.path.abspath(shards) if shards is not None and not places.is_url(shards) else shards
         self.retries = retries
 
     def __call__(self, batch: Batch) -> Batch:
-        """Hashes a batch: the columns of the plan, one of hexadecimal digits for each algorithm, and `error`, which is null or says why there are none.
+        """Hashes a batch. Returns the columns of the plan, one of hexadecimal digests per algorithm, and `error`: null, or why there are none.
 
-        TypeError: no batch of Arrow's, or one without the columns of a plan. OSError: the shard cannot be written.
+        TypeError: not an Arrow batch, or one without the columns of a plan. OSError: the shard cannot be written.
         """
         if not isinstance(batch, (pa.Table, pa.RecordBatch)):
             raise TypeError(f'a batch is a Table or a RecordBatch of pyarrow (batch_format="pyarrow" in Ray), not {type(batch).__name__}')
@@ -78,7 +78,7 @@ class _File:
         self._error: str | None = None
 
     def open(self, retries: int) -> _File:
-        """Opens it and reads the first piece, both of which may take as long as a server does."""
+        """Opens the file and reads the first piece. Both may take as long as a server does."""
         path, size, etag = self._key
         try:
             self._reader = places.open_path(path, size, etag, retries)
@@ -98,19 +98,19 @@ class _File:
             self._piece, self._error = b"", str(error)
 
     @property
-    def is_over(self) -> bool:
-        """Whether there is no more of it."""
+    def is_done(self) -> bool:
+        """True after the last piece."""
         return not self._piece
 
     def updates(self) -> list[tuple[_core.Hash, bytes | memoryview]]:
-        """What is to be hashed of the piece."""
+        """The hashes to update with the piece."""
         updates: list[tuple[_core.Hash, bytes | memoryview]] = []
         for message in self._messages:
             updates += message.take(memoryview(self._piece)) if isinstance(message, Etag) else [(message, self._piece)]
         return updates
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the file."""
         if self._reader is not None:
             self._reader.close()
 
@@ -122,33 +122,33 @@ class _File:
 
 
 def _hash(files: list[_File], retries: int) -> list[list[str | None]]:
-    """Hashes files in rounds: each takes a piece of every open one. The answer has their rows, in their order."""
-    waiting, opening, active = iter(files), set[Future[_File]](), list[_File]()
-    # Opening takes as long as a server takes to answer: the next files are opened by threads meanwhile.
+    """Hashes files in rounds, each of which takes a piece of every open file. Returns their rows, in order."""
+    pending, opening, active = iter(files), set[Future[_File]](), list[_File]()
+    # Opening takes as long as a server's response, so threads open the next files meanwhile.
     with ThreadPoolExecutor(STREAMS) as pool:
         try:
             while True:
                 room = STREAMS - len(opening) - len(active)
-                opening |= {pool.submit(file.open, retries) for file in islice(waiting, room)}
+                opening |= {pool.submit(file.open, retries) for file in islice(pending, room)}
                 if not opening and not active:
                     return [file.row() for file in files]
                 done = {future for future in opening if future.done()} if active else wait(opening, return_when=FIRST_COMPLETED).done
                 opening -= done
-                active = _next([*active, *(future.result() for future in done)])
+                active = _remaining([*active, *(future.result() for future in done)])
                 updates = [update for file in active for update in file.updates()]
                 if updates:
                     _core.update_many([message for message, _ in updates], [piece for _, piece in updates])
                 for file in active:
                     file.read()
-                active = _next(active)
+                active = _remaining(active)
         finally:
             for file in files:
                 file.close()
 
 
-def _next(files: list[_File]) -> list[_File]:
-    """The files that go on; the others are closed."""
+def _remaining(files: list[_File]) -> list[_File]:
+    """Returns the files that continue, and closes the others."""
     for file in files:
-        if file.is_over:
+        if file.is_done:
             file.close()
-    return [file for file in files if not file.is_over]
+    return [file for file in files if not file.is_done]

@@ -1,4 +1,4 @@
-"""All batches of a plan, in processes of one machine."""
+"""Hashes all batches of a plan in processes of one machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .shards import ERROR
 
 
 class Done(NamedTuple):
-    """What was hashed."""
+    """The totals of a batch."""
 
     files: int
     size: int
@@ -27,11 +27,11 @@ class Done(NamedTuple):
 
 
 def run(rows: pa.Table, hasher: Hasher, processes: int) -> Iterator[Done]:
-    """Hashes a plan and yields what each batch was, as they end. No more than two batches a process are under way.
+    """Hashes a plan, and yields the totals of each batch as it ends. At most two batches per process are pending.
 
-    BrokenProcessPool: a process was ended from outside. Other errors are those of the hasher; what was not begun by then is not.
+    BrokenProcessPool: a process was killed. Other errors are those of the hasher; batches that have not begun by then are dropped.
     """
-    # Threads of an object store's client do not live on in a child of `fork`.
+    # The threads of an object store's client do not survive `fork`.
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("forkserver")) as pool:
         pending = set()
         try:
@@ -48,7 +48,7 @@ def run(rows: pa.Table, hasher: Hasher, processes: int) -> Iterator[Done]:
 
 
 def _limits(rows: pa.Table, processes: int) -> dict[str, int]:
-    """Limits of a batch, with which even few files keep all processes busy."""
+    """Limits of a batch with which even few files keep all processes busy."""
     share = 4 * processes
     return {"files": min(1024, rows.num_rows // share + 1), "size": min(8 << 30, (pc.sum(rows["size"]).as_py() or 0) // share + 1)}
 

@@ -1,7 +1,7 @@
 """Files and objects by their paths.
 
-A path that begins with a scheme and `://` is an object: `s3://bucket/key`, and the other schemes of obstore. Any other is that of a file. Text has to be UTF-8 in Arrow: a
-file whose name is not UTF-8 is `file://` and its bytes, percent-encoded (RFC 8089).
+A path that begins with a scheme and `://` is an object: `s3://bucket/key`, and the other schemes of obstore. Any other path is a file. Arrow's text
+has to be UTF-8, so a file whose name is not UTF-8 is `file://` and its bytes, percent-encoded (RFC 8089).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from datetime import timedelta
 from typing import Any
 
 PIECE = 64 << 10
-"""Bytes that are read of a file at once."""
+"""Bytes of a file that are read at a time."""
 RETRIES = 10
-"""How often a request to an object store is made again by default."""
+"""How often a request to an object store is repeated by default."""
 READ_TIMEOUT = timedelta(seconds=60)
-"""An object store that sends nothing for so long has failed."""
+"""An object store that sends nothing for this time has failed."""
 
 
 class ReadError(Exception):
@@ -28,7 +28,7 @@ class ReadError(Exception):
 
 
 def is_url(path: str) -> bool:
-    """Whether it is an object in a store."""
+    """True if the path is an object in a store."""
     return re.match("[A-Za-z][A-Za-z0-9+.-]*://", path) is not None and not path.startswith("file://")
 
 
@@ -43,12 +43,12 @@ def path_of(name: str | bytes) -> str:
 
 
 def file_of(path: str) -> str | bytes:
-    """The name of the file that a path means."""
+    """The name of the file of a path."""
     return urllib.parse.unquote_to_bytes(path[len("file://") :]) if path.startswith("file://") else path
 
 
 def etag_of_file(status: os.stat_result) -> str:
-    """An ETag for a file, which has none of its own: a weak one (RFC 9110) of the time of its last change in nanoseconds, and its size."""
+    """A weak ETag (RFC 9110) for a file, made of the time of its last change in nanoseconds and its size."""
     return f'W/"{status.st_mtime_ns:x}-{status.st_size:x}"'
 
 
@@ -61,9 +61,9 @@ def split(url: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=16)
 def store(root: str, retries: int) -> Any:
-    """The object store `scheme://bucket`, as its environment says (`AWS_ENDPOINT_URL` and so on).
+    """The object store `scheme://bucket`, configured by the environment (`AWS_ENDPOINT_URL` and so on).
 
-    It waits longer from retry to retry, up to 15 seconds, and gives up after `retries` of them or three minutes. ImportError: there is no obstore.
+    Waits increase with each retry, up to 15 seconds; it fails after `retries` retries or three minutes. ImportError: obstore is not installed.
     """
     try:
         from obstore.store import from_url
@@ -71,22 +71,22 @@ def store(root: str, retries: int) -> Any:
         raise ImportError(f"{root} needs obstore: pip install 'gantry-crypto[manifest]'") from error
     endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT", "")
     client = {
-        # The time for a whole answer has no limit that is known before: an object may have 5 TB.
+        # No limit for a whole response: an object may have 5 TB.
         "timeout": timedelta(days=30),
         "read_timeout": READ_TIMEOUT,
-        # Without TLS only where the endpoint says so.
+        # Without TLS only if the endpoint says so.
         "allow_http": endpoint.startswith("http://"),
     }
     return from_url(root, retry_config={"max_retries": retries}, client_options=client)
 
 
 def text_of(error: Exception) -> str:
-    """An error in one line. What obstore says for its own authors is left out."""
+    """An error in one line, without obstore's debug output."""
     return " ".join(str(error).partition("Debug source:")[0].split()) or type(error).__name__
 
 
 def open_path(path: str, size: int, etag: str, retries: int) -> FileReader | ObjectReader:
-    """Opens a file or an object for reading. ReadError: it is not there, may not be read, or is another one than was planned."""
+    """Opens a file or an object for reading. ReadError: it does not exist, cannot be read, or differs from the plan."""
     return ObjectReader(path, size, etag, retries) if is_url(path) else FileReader(path, size, etag)
 
 
@@ -96,7 +96,7 @@ class FileReader:
     def __init__(self, path: str, size: int, etag: str) -> None:
         self._planned, self._file = (size, etag), -1
         try:
-            # Without O_NONBLOCK a FIFO would wait for a program that writes into it.
+            # With O_NONBLOCK, because a FIFO would otherwise wait for a writer.
             self._file = os.open(file_of(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             status = os.fstat(self._file)
             if not stat.S_ISREG(status.st_mode):
@@ -111,7 +111,7 @@ class FileReader:
             raise ReadError(f"changed since it was planned: {status.st_size} bytes, planned {self._planned[0]}")
 
     def read(self) -> bytes:
-        """The next piece; nothing at the end, where the file has to be the one that was planned still."""
+        """The next piece; empty at the end, where the file must still match the plan."""
         try:
             piece = os.read(self._file, PIECE)
             if not piece:
@@ -153,7 +153,7 @@ class ObjectReader:
         self._chunks: Iterator[Any] = iter(found.stream(min_chunk_size=PIECE))
 
     def read(self) -> memoryview:
-        """The next piece; nothing at the end. An answer that breaks off is asked for again from where it ended."""
+        """The next piece; empty at the end. After an incomplete response, the rest is requested again."""
         import obstore
 
         while not self._rest and self._offset < self._size:
@@ -172,5 +172,5 @@ class ObjectReader:
         return piece
 
     def close(self) -> None:
-        """Drops the answer."""
+        """Drops the response."""
         self._chunks, self._rest = iter(()), memoryview(b"")

@@ -1,4 +1,4 @@
-"""Plans: what there is to hash."""
+"""Plans: lists of files to hash."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SCHEMA = pa.schema(
         pa.field("mtime", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
-"""A row of a plan: the absolute path or URL; bytes; the ETag, empty if a store has none; the time of the last change."""
+"""A row of a plan: the absolute path or URL; bytes; the ETag, empty if the store has none; the time of the last change."""
 
-# Rows that are in Python at once; those of Arrow take less memory.
+# Rows held as Python objects at a time; as Arrow data they take less memory.
 _ROWS = 100_000
 
 
 def plan(url: str | os.PathLike[str], *, retries: int = places.RETRIES) -> pa.Table:
     """All regular files below a folder, or all objects of a store below `scheme://bucket/prefix`, in `SCHEMA`, largest first.
 
-    Symbolic links are not followed, and they and FIFOs, sockets and devices are left out. A file or folder that vanishes meanwhile is none.
+    Symbolic links are not followed; they, FIFOs, sockets and devices are omitted. So are files and folders that vanish meanwhile.
 
     OSError, obstore's errors: a folder or a store that cannot be listed.
     """
@@ -44,14 +44,14 @@ def plan(url: str | os.PathLike[str], *, retries: int = places.RETRIES) -> pa.Ta
 
 
 def largest_first(rows: pa.Table) -> pa.Table:
-    """The rows in the order in which they should be hashed: a large file that is begun last keeps one worker busy when all others are done."""
+    """The rows in the order in which to hash them: a large file that begins last would keep one worker busy after all others are done."""
     return rows.sort_by([("size", "descending"), ("path", "ascending")])
 
 
 def batches(rows: pa.Table, *, files: int = 1024, size: int = 8 << 30) -> Iterator[pa.Table]:
-    """The rows in batches, in their order. Each ends after so many files, or once it has `size` bytes.
+    """The rows in batches, in order. Each ends after `files` files, or once it has `size` bytes.
 
-    A batch is what a worker has in hand: what is lost with it. A batch of a few large files fills fewer lanes.
+    A worker that fails loses its whole batch. A batch of a few large files fills fewer lanes.
 
     ValueError: a batch without files.
     """
@@ -69,7 +69,7 @@ def batches(rows: pa.Table, *, files: int = 1024, size: int = 8 << 30) -> Iterat
 
 
 def _part(rows: pa.Table, begin: int, end: int) -> pa.Table:
-    # A slice would be sent to another process with all the rows that it is a slice of.
+    # A copy: a slice would be sent to another process with the whole table.
     return rows.take(pa.array(range(begin, end), pa.int64()))
 
 

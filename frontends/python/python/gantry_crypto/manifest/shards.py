@@ -1,6 +1,6 @@
-"""Shards: results in Parquet files, which are there as a whole or not at all.
+"""Shards: results in Parquet files, which are written completely or not at all.
 
-A row is what `Hasher` returns. The key of a result is (path, size, etag): a file that changed has another one, and is hashed again.
+A row is a result of `Hasher`. Its key is (path, size, etag): a file that changed has another key, and is hashed again.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .planning import SCHEMA, largest_first
 KEY = ["path", "size", "etag"]
 ERROR = "error"
 NOT_DIGESTS = frozenset([*SCHEMA.names, ERROR])
-"""The columns of results that are no digests."""
+"""The columns of results that are not digests."""
 
 
 def columns(algs: str | Iterable[str]) -> list[str]:
-    """The columns of results that algorithms have. ValueError: an unknown algorithm."""
+    """The columns of results for algorithms. ValueError: an unknown algorithm."""
     return [name if name == S3_ETAG else _core.new(name).name for name in ([algs] if isinstance(algs, str) else algs)]
 
 
 def write(shards: str, results: pa.Table) -> None:
-    """Writes a shard, named after its keys and columns: the shard of a batch that is hashed twice replaces the first one.
+    """Writes a shard, named after its keys and columns: if a batch is hashed twice, its second shard replaces the first.
 
-    OSError: it cannot be written, with its path; nothing of it is left then. obstore's errors, for a URL.
+    OSError: it cannot be written, with its path; no part of it remains. obstore's errors, for a URL.
     """
     keys = hashlib.sha256(repr(results.schema.names).encode())
     for name in KEY:
@@ -44,7 +44,7 @@ def write(shards: str, results: pa.Table) -> None:
 
 
 def write_file(path: str, rows: pa.Table) -> None:
-    """Writes one Parquet file, as a whole or not at all. Errors as those of `write`."""
+    """Writes one Parquet file, completely or not at all. Errors as `write`."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd")
     content = sink.getvalue()
@@ -63,7 +63,7 @@ def write_file(path: str, rows: pa.Table) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        # The name is on the disk, too, before anybody takes the batch for done.
+        # The name must be on the disk, too, before the batch counts as done.
         directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(directory)
@@ -73,15 +73,15 @@ def write_file(path: str, rows: pa.Table) -> None:
         raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
     finally:
         with contextlib.suppress(OSError):
-            # It is still there if something failed.
+            # Exists only after an error.
             os.unlink(temporary)
 
 
 def read(shards: str | os.PathLike[str]) -> pa.Table:
-    """All results, largest first. What was hashed after an error replaces it; digests of several jobs share a row. Of a file that changed between two
-    jobs the newer one is there, and both if the times of their last change are the same.
+    """All results, largest first. A result after an error replaces it; digests of several jobs share a row. For a file that changed between two
+    jobs, the newer row is returned, or both if the times of the last change are equal.
 
-    ValueError: a shard is damaged, or two disagree about a file that had not changed, with the path. OSError, obstore's errors: they cannot be read.
+    ValueError: a shard is damaged, or two disagree about an unchanged file, with the path. OSError, obstore's errors: they cannot be read.
     """
     rows = _merged(os.fspath(shards))
     newest = rows.group_by("path").aggregate([("mtime", "max")])
@@ -90,9 +90,9 @@ def read(shards: str | os.PathLike[str]) -> pa.Table:
 
 
 def missing(plan: pa.Table, shards: str | os.PathLike[str], algs: str | Iterable[str] = "sha256") -> pa.Table:
-    """The rows of a plan whose path, size and ETag have no digest of each algorithm yet, largest first. What could not be read is missing.
+    """The rows of a plan whose path, size and ETag lack a digest of some algorithm, largest first. Unreadable files are included.
 
-    ValueError: an unknown algorithm. Else errors as those of `read`.
+    ValueError: an unknown algorithm. Other errors as `read`.
     """
     results = _merged(os.fspath(shards))
     for alg in columns(algs):
@@ -125,7 +125,7 @@ def _table(name: str, content: Any) -> pa.Table:
     try:
         rows = pq.read_table(content)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{name} is no whole shard ({error}); without it what it names is hashed again") from error
+        raise ValueError(f"{name} is a damaged shard ({error}); remove it to hash its files again") from error
     if not {*SCHEMA.names, ERROR} <= set(rows.schema.names):
         raise ValueError(f"{name} has no columns of results")
     return rows

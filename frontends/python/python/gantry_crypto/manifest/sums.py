@@ -1,4 +1,4 @@
-"""Lists of checksums: what `sha256sum` and BSD's programs write, and the manifests of BagIt (RFC 8493)."""
+"""Lists of checksums: the formats of `sha256sum` and of BSD's programs, and the manifests of BagIt (RFC 8493)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from .. import _core
 
-# Algorithms of coreutils' programs by the digits of their digests.
-_OF_DIGITS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
+# Algorithms of coreutils by the number of digits of their digests.
+_ALG_BY_DIGITS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 _GNU = re.compile(rb"(?P<escaped>\\?)(?P<digits>[0-9A-Fa-f]+) [ *](?P<name>.+)")
 _BSD = re.compile(rb"(?P<escaped>\\?)(?P<alg>[0-9A-Za-z_-]+) \((?P<name>.+)\) = (?P<digits>[0-9A-Fa-f]+)")
 _BAG = re.compile(rb"(?P<digits>[0-9A-Fa-f]+)[ \t]+(?P<name>.+)")
@@ -17,16 +17,16 @@ _ESCAPES = {b"\\n": b"\n", b"\\r": b"\r", b"\\\\": b"\\"}
 
 
 def read_list(path: str) -> Iterator[tuple[str, str, bytes]]:
-    """The algorithm, the digits and the name of each line. ValueError: a line of another kind, with its number."""
+    """The algorithm, digits and name of each line. ValueError: a line of another format, with its number."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip(b"\r\n")
             if not line or line.startswith(b"#"):
                 continue
             match = _BSD.fullmatch(line) or _GNU.fullmatch(line)
-            alg = match and (_alg(match["alg"].decode()) if "alg" in match.groupdict() else _OF_DIGITS.get(len(match["digits"])))
+            alg = match and (_alg(match["alg"].decode()) if "alg" in match.groupdict() else _ALG_BY_DIGITS.get(len(match["digits"])))
             if not match or not alg:
-                raise ValueError(f"{path}:{number}: no checksum of a known algorithm and a name")
+                raise ValueError(f"{path}:{number}: expected a checksum of a known algorithm and a name")
             name = match["name"]
             if match["escaped"]:
                 name = re.sub(rb"\\[nr\\]", lambda escape: _ESCAPES[escape[0]], name)
@@ -34,7 +34,7 @@ def read_list(path: str) -> Iterator[tuple[str, str, bytes]]:
 
 
 def read_bag(bag: str) -> Iterator[tuple[str, str, bytes]]:
-    """The same of each line of a bag's payload manifests. ValueError: there is none of a known algorithm, or a line of another kind."""
+    """The algorithm, digits and name of each line of a bag's payload manifests. ValueError: there is no manifest of a known algorithm, or a wrong line."""
     known = False
     for entry in sorted(os.listdir(bag)):
         match = re.fullmatch(r"manifest-([0-9a-z_]+)\.txt", entry)
@@ -47,16 +47,16 @@ def read_bag(bag: str) -> Iterator[tuple[str, str, bytes]]:
             for number, line in enumerate(file, 1):
                 found = _BAG.fullmatch(line.rstrip(b"\r\n"))
                 if not found:
-                    raise ValueError(f"{path}:{number}: no checksum and a name")
+                    raise ValueError(f"{path}:{number}: expected a checksum and a name")
                 # Only these three are encoded (RFC 8493, 2.1.3).
                 name = re.sub(rb"%(0[AaDd]|25)", lambda code: bytes([int(code[1], 16)]), found["name"])
                 yield alg, found["digits"].decode().lower(), name
     if not known:
-        raise ValueError(f"{bag} has no manifest of a bag of a known algorithm")
+        raise ValueError(f"{bag} has no manifest of a known algorithm")
 
 
 def line(digits: str, name: bytes) -> bytes:
-    """A line as `sha256sum` writes it."""
+    """A line in the format of `sha256sum`."""
     escaped = name.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
     return (b"\\" if escaped != name else b"") + digits.encode() + b"  " + escaped + b"\n"
 

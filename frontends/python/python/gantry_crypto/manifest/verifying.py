@@ -1,4 +1,4 @@
-"""Comparisons of results with what others say."""
+"""Compares results with checksums from elsewhere."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .shards import ERROR
 
 
 class Finding(NamedTuple):
-    """What became of one file."""
+    """The verdict on one file."""
 
     path: str
     status: str
-    """"ok", "changed", "unreadable", "missing" (listed, and there is no result), "new" (in a bag, and not listed) or "unknown" (nothing to compare)."""
+    """"ok", "changed", "unreadable", "missing" (listed, without a result), "new" (in a bag, not listed) or "unknown" (nothing to compare)."""
     detail: str
-    """Why it could not be read; what was expected."""
+    """Why the file could not be read, or the expected value."""
 
 
 def verify_sums(results: pa.Table, path: str | os.PathLike[str], under: str | None = None) -> Iterator[Finding]:
-    """Compares with a list as `sha256sum` writes it, in its order. Its names are below `under`, a folder or a URL: that of the list by default.
-    A line that does not name its algorithm has that of MD5 and SHA with as many digits.
+    """Compares with a list in the format of `sha256sum`, in its order. Its names are relative to `under`, a folder or a URL; by default the
+    list's folder. If a line does not name its algorithm, the number of digits selects MD5 or one of SHA.
 
-    ValueError: a line that is no checksum.
+    ValueError: a line without a checksum.
     """
     path = os.fspath(path)
     return _compare(results, sums.read_list(path), os.path.dirname(path) if under is None else under)
@@ -50,9 +50,9 @@ def verify_bag(results: pa.Table, bag: str | os.PathLike[str]) -> Iterator[Findi
 
 
 def verify_etags(results: pa.Table) -> Iterator[Finding]:
-    """Compares the ETags of objects in S3 with their content, which was hashed with the algorithm "s3_etag".
+    """Compares the ETags of objects in S3 with their content, hashed with the algorithm "s3_etag".
 
-    ValueError: it was not.
+    ValueError: the results have no "s3_etag".
     """
     if S3_ETAG not in results.schema.names:
         raise ValueError(f"the results have no {S3_ETAG}: hash with it, beside others")

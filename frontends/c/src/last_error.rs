@@ -1,0 +1,79 @@
+//! The message of a thread's last error, for `gantry_last_error`.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char};
+use std::fmt::{self, Display, Write};
+
+/// Bytes of a message with its terminating 0; the end of a longer one is missing.
+const ROOM: usize = 256;
+
+// Without destructors, which would run when the thread ends.
+thread_local! {
+    static MESSAGE: Cell<[u8; ROOM]> = const { Cell::new([0; ROOM]) };
+    /// The current call has set its message.
+    static IS_SET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Forgets messages of earlier calls.
+pub(crate) fn begin() {
+    IS_SET.set(false);
+}
+
+/// Sets the message of the current call.
+pub(crate) fn set(error: &impl Display) {
+    let mut text = Text { bytes: [0; ROOM], len: 0 };
+    // Text that exceeds the room is not an error.
+    let _ = write!(text, "{error}");
+    MESSAGE.set(text.bytes);
+    IS_SET.set(true);
+}
+
+/// Sets the description of the call's error, unless the call has set a message.
+pub(crate) fn complete(description: &CStr) {
+    if !IS_SET.get() {
+        set(&description.to_string_lossy());
+    }
+}
+
+/// Returns the message, which the thread's next error overwrites.
+pub(crate) fn message() -> *const c_char {
+    MESSAGE.with(Cell::as_ptr).cast_const().cast()
+}
+
+struct Text {
+    bytes: [u8; ROOM],
+    len: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fitting = &text[..text.floor_char_boundary(ROOM - 1 - self.len)];
+        self.bytes[self.len..][..fitting.len()].copy_from_slice(fitting.as_bytes());
+        self.len += fitting.len();
+        // An error ends the message, so that no later part follows a gap.
+        if fitting.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text() -> String {
+        let bytes = MESSAGE.get();
+        String::from_utf8(bytes.iter().copied().take_while(|byte| *byte != 0).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_the_calls_own_or_the_description_of_its_error() {
+        begin();
+        set(&"aes-128-gcm: a key of 15 bytes; it takes 16");
+        complete(c"the algorithm does not accept this key");
+        assert_eq!(text(), "aes-128-gcm: a key of 15 bytes; it takes 16");
+        begin();
+        complete(c"the queue is full");
+        assert_eq!(text(), "the queue is full");
+        set(&"é".repeat(ROOM));
+        assert_eq!(text(), "é".repeat((ROOM - 1) / 2));
+    }
+}
