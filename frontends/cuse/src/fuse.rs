@@ -1,8 +1,8 @@
-//! The protocol of /dev/cuse: FUSE's messages, of which a character device sees few (facts from `linux/fuse.h` and
+//! The protocol of /dev/cuse: the few FUSE messages that a character device gets (facts from `linux/fuse.h` and
 //! `fs/fuse/cuse.c`).
 //!
-//! It is spoken directly. libfuse3 would be a C library to link and an unsafe interface to wrap, for seven messages; what is
-//! hard about ioctls (nested pointers) it leaves to its user anyway.
+//! The server speaks the protocol directly. libfuse3 would be a C library to link and an unsafe interface to wrap, for seven
+//! messages. It leaves the hard part of ioctls (nested pointers) to its user anyway.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -10,23 +10,22 @@ use std::io::{self, IoSlice, Write};
 use gantry_abi_cryptodev::Width;
 use nix::errno::Errno;
 
-/// Most bytes that one message carries: what the kernel copies for an ioctl in each direction, with room for headers.
+/// Most bytes of one message: the most that the kernel copies for an ioctl in each direction, with room for headers.
 pub(crate) const LARGEST: usize = (128 << 10) + 4096;
 
-/// Who asks, and how to answer.
+/// The caller of a request, and the ID for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
-    /// Of the question; the answer carries it too.
+    /// ID of the request; the answer carries it, too.
     pub(crate) unique: u64,
     pub(crate) uid: u32,
     /// The thread that waits for the answer.
     pub(crate) pid: i32,
 }
 
-/// What the kernel asks.
 #[derive(Debug)]
 pub(crate) enum Message<'a> {
-    /// The first one.
+    /// The first request.
     Init,
     Open,
     Release {
@@ -36,19 +35,19 @@ pub(crate) enum Message<'a> {
     Poll,
     /// Wants no answer.
     Interrupt,
-    /// What this device has not, as the module has not.
+    /// A request that this device does not support, like the kernel module.
     Other,
 }
 
-/// An ioctl on its way through the retry protocol: first with nothing but the address, then with what was asked for.
+/// An ioctl in the retry protocol: first with the address alone, then with the requested ranges.
 #[derive(Debug)]
 pub(crate) struct Ioctl<'a> {
-    /// Of the open file.
+    /// ID of the open file.
     pub(crate) file: u64,
     pub(crate) code: u32,
     pub(crate) address: u64,
     pub(crate) width: Width,
-    /// The ranges that were asked for, one behind the other.
+    /// The requested ranges, one after the other.
     pub(crate) input: &'a [u8],
     /// Bytes of the ranges that the answer may fill.
     pub(crate) output: usize,
@@ -65,11 +64,11 @@ const INIT: u32 = 4096;
 const IOCTL_COMPAT: u32 = 1 << 0;
 const IOCTL_RETRY: u32 = 1 << 2;
 
-/// Reads one message; `None` for what the kernel never sends.
+/// Parses one message; `None` for malformed ones, which the kernel never sends.
 pub(crate) fn parse(bytes: &[u8]) -> Option<(Header, Message<'_>)> {
     let (header, body) = bytes.split_at_checked(HEADER)?;
     let opcode = u32_at(header, 4)?;
-    let who =
+    let caller =
         Header { unique: u64_at(header, 8)?, uid: u32_at(header, 24)?, pid: i32::try_from(u32_at(header, 32)?).ok()? };
     let message = match opcode {
         INIT => Message::Init,
@@ -92,25 +91,25 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<(Header, Message<'_>)> {
         INTERRUPT => Message::Interrupt,
         _ => Message::Other,
     };
-    Some((who, message))
+    Some((caller, message))
 }
 
-/// Bytes in the memory of the thread that asks.
+/// A range in the memory of the calling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) address: u64,
     pub(crate) bytes: usize,
 }
 
-/// Where answers go.
+/// The device file that takes the answers.
 #[derive(Debug)]
 pub(crate) struct Kernel(pub(crate) File);
 
 impl Kernel {
-    /// The device of this name, which programs can open from now on.
+    /// Creates the device `name`, which programs can open from now on.
     pub(crate) fn init(&self, unique: u64, name: &str) -> io::Result<()> {
         const MAJOR: u32 = 7;
-        // From minor 31 on the kernel has the ioctl flags used here; all kernels of today have it.
+        // Since minor version 31 the kernel has the ioctl flags used here; all current kernels have it.
         const MINOR: u32 = 31;
         const UNRESTRICTED_IOCTL: u32 = 1;
         const MOST: u32 = 128 << 10;
@@ -127,7 +126,7 @@ impl Kernel {
         self.answer(unique, 0, &[&file.to_ne_bytes(), &[0; 8]])
     }
 
-    /// What the module says of a file that no asynchronous request uses: one can be submitted.
+    /// Answers a poll like the kernel module for a file without asynchronous requests: one can be submitted.
     pub(crate) fn polled(&self, unique: u64) -> io::Result<()> {
         let events = (libc::POLLOUT | libc::POLLWRNORM) as u32;
         self.answer(unique, 0, &[&events.to_ne_bytes(), &[0; 4]])
@@ -141,13 +140,13 @@ impl Kernel {
         self.answer(unique, -(errno as i32), &[])
     }
 
-    /// An ioctl that returns 0 and fills the ranges that were asked for, which `output` are, one after the other.
+    /// Answers an ioctl with return value 0. `output` fills the requested ranges, one after the other.
     pub(crate) fn ioctl(&self, unique: u64, output: &[&[u8]]) -> io::Result<()> {
         let parts: Vec<&[u8]> = std::iter::once(&[0; 16][..]).chain(output.iter().copied()).collect();
         self.answer(unique, 0, &parts)
     }
 
-    /// Asks for the same ioctl again, with these ranges of the caller's memory.
+    /// Requests the same ioctl again, with these ranges of the caller's memory.
     pub(crate) fn retry(&self, unique: u64, input: &[Range], output: &[Range]) -> io::Result<()> {
         let mut body: Vec<u8> =
             [0, IOCTL_RETRY, input.len() as u32, output.len() as u32].into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -158,7 +157,7 @@ impl Kernel {
         self.answer(unique, 0, &[&body])
     }
 
-    /// One write is one answer.
+    /// Sends an answer, which must be a single write.
     fn answer(&self, unique: u64, error: i32, parts: &[&[u8]]) -> io::Result<()> {
         let mut header = [0; 16];
         let length = 16 + parts.iter().map(|part| part.len()).sum::<usize>();
@@ -168,7 +167,7 @@ impl Kernel {
         let parts: Vec<IoSlice<'_>> =
             std::iter::once(&header[..]).chain(parts.iter().copied()).map(IoSlice::new).collect();
         match (&self.0).write_vectored(&parts) {
-            // Who asked was interrupted, and does not wait any more.
+            // The caller was interrupted, and no longer waits.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
             result => result.map(|_| ()),
         }
@@ -187,7 +186,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A message as the kernel lays it out.
+    /// Builds a message in the kernel's layout.
     fn message(opcode: u32, body: &[u8]) -> Vec<u8> {
         let mut bytes: Vec<u8> =
             [HEADER as u32 + body.len() as u32, opcode].into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ioctl_says_who_asks_and_what_came_along() {
+    fn an_ioctl_is_parsed_with_its_caller_and_input() {
         let mut body = 5_u64.to_ne_bytes().to_vec();
         body.extend([IOCTL_COMPAT, 0xc01c_6368].into_iter().flat_map(u32::to_ne_bytes));
         body.extend(0x1000_u64.to_ne_bytes());
@@ -211,12 +210,12 @@ mod tests {
         let Message::Ioctl(ioctl) = message else { panic!("{message:?}") };
         assert_eq!((ioctl.file, ioctl.code, ioctl.address, ioctl.output), (5, 0xc01c_6368, 0x1000, 9));
         assert_eq!((ioctl.width, ioctl.input), (Width::W32, &b"abc"[..]));
-        assert!(parse(&bytes[..bytes.len() - 1]).is_none(), "cut off");
+        assert!(parse(&bytes[..bytes.len() - 1]).is_none(), "truncated");
         assert!(parse(&bytes[..HEADER - 1]).is_none());
     }
 
     #[test]
-    fn answers_are_single_writes_with_their_length_and_question() {
+    fn answers_are_single_writes_with_their_length_and_request_id() {
         use std::io::{Read, Seek};
         let mut file = std::fs::File::from(nix_memfd());
         let kernel = Kernel(file.try_clone().unwrap());

@@ -1,5 +1,5 @@
-//! Random ioctls without a kernel: whatever a program passes, a plan ends, reads no more than it said, and a task gives as
-//! many bytes as its plan has room for.
+//! Random ioctls without a kernel. For any arguments, a plan ends and reads no more than it announced, and a task returns
+//! as many bytes as its plan has room for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use gantry_abi_cryptodev::{Ioctl, Width};
 
 use crate::fuse;
 use crate::plan::{Action, Call, Plan, Sessions, plan, total};
-use crate::session::{Maker, Shape, State};
+use crate::session::{CryptoSession, SessionFactory, State};
 use crate::task::{Task, side_by_side};
 
-struct Table(HashMap<u32, Arc<Shape>>);
+struct Table(HashMap<u32, Arc<CryptoSession>>);
 
 impl Sessions for Table {
-    fn shape(&self, session: u32) -> Option<&Shape> {
-        self.0.get(&session).map(|shape| &**shape)
+    fn crypto_session(&self, session: u32) -> Option<&CryptoSession> {
+        self.0.get(&session).map(|crypto| &**crypto)
     }
 }
 
@@ -31,7 +31,7 @@ impl Noise {
         from[self.next() as usize % from.len()]
     }
 
-    /// Words that often mean something.
+    /// Generates words that are often meaningful.
     fn bytes(&mut self, length: usize) -> Vec<u8> {
         let word = |noise: &mut Noise| match noise.next() % 5 {
             0 => noise.next() as u32,
@@ -48,9 +48,9 @@ impl Noise {
 }
 
 #[test]
-fn every_plan_ends_and_every_task_gives_what_was_planned() {
+fn every_plan_terminates_and_every_task_fills_its_outputs() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
-    let mut maker = Maker::new(gantry);
+    let mut factory = SessionFactory::new(gantry);
     let mut table = Table(HashMap::new());
     let key: Vec<u8> = (0..64).collect();
     for (number, (cipher, key_bytes, mac)) in [
@@ -76,8 +76,8 @@ fn every_plan_ends_and_every_task_gives_what_was_planned() {
     .into_iter()
     .enumerate()
     {
-        if let Some(shape) = maker.make(cipher, &key[..key_bytes], mac, &key[..20]) {
-            table.0.insert(number as u32, Arc::new(shape));
+        if let Some(crypto) = factory.make(cipher, &key[..key_bytes], mac, &key[..20]) {
+            table.0.insert(number as u32, Arc::new(crypto));
         }
     }
     let mut noise = Noise(1);
@@ -86,26 +86,27 @@ fn every_plan_ends_and_every_task_gives_what_was_planned() {
         let ioctl = Ioctl::ALL[noise.next() as usize % Ioctl::ALL.len()];
         let width = if noise.next().is_multiple_of(2) { Width::W64 } else { Width::W32 };
         let call = Call { ioctl, width, address: 0x1000 };
-        let mut got = Vec::new();
+        let mut input_bytes = Vec::new();
         let (action, outputs) = loop {
-            let wanted = match plan(call, &table, &got) {
+            let requested = match plan(call, &table, &input_bytes) {
                 Plan::Fail(_) => break (None, Vec::new()),
                 Plan::Ready { action, outputs, .. } => break (Some(action), outputs),
-                Plan::Read(wanted) => total(&wanted),
+                Plan::Read(requested) => total(&requested),
             };
-            assert!(wanted > got.len(), "{call:?} asks for what it has");
-            if wanted > 1 << 20 {
+            assert!(requested > input_bytes.len(), "{call:?} requests no further bytes");
+            if requested > 1 << 20 {
                 break (None, Vec::new());
             }
-            got.extend(noise.bytes(wanted - got.len()));
+            input_bytes.extend(noise.bytes(requested - input_bytes.len()));
         };
         match action {
             Some(Action::Crypt(job)) => {
-                let shape = table.0[&job.session].clone();
-                tasks.push((Task::new(shape, State::new(), job, got.into()), total(&outputs)));
+                let crypto = table.0[&job.session].clone();
+                tasks.push((Task::new(crypto, State::new(), job, input_bytes.into()), total(&outputs)));
             }
             Some(Action::Open { op, key, mac_key }) => {
-                answers += usize::from(maker.make(op.cipher, &got[key], op.mac, &got[mac_key]).is_some());
+                answers +=
+                    usize::from(factory.make(op.cipher, &input_bytes[key], op.mac, &input_bytes[mac_key]).is_some());
             }
             _ => {}
         }
@@ -123,7 +124,7 @@ fn every_plan_ends_and_every_task_gives_what_was_planned() {
 }
 
 #[test]
-fn no_message_of_the_kernel_is_too_odd_to_be_read() {
+fn no_random_message_breaks_the_parser() {
     let mut noise = Noise(2);
     for _ in 0..100_000 {
         let length = noise.next() as usize % 120;

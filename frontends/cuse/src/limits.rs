@@ -1,11 +1,11 @@
 use std::collections::HashMap;
 
-/// What one user may have at a time.
+/// Most resources of a user at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions, of all files together. One more is ENOMEM.
+    /// Sessions of all files together. One more fails with ENOMEM.
     pub sessions: usize,
-    /// Bytes of long requests in work. A request that is larger by itself is ENOMEM; one that does not fit now waits.
+    /// Bytes of long requests in progress. A larger single request fails with ENOMEM; one that does not fit now waits.
     pub bytes: usize,
 }
 
@@ -15,7 +15,7 @@ impl Default for Limits {
     }
 }
 
-/// Who has how much.
+/// Resources of all users.
 #[derive(Debug)]
 pub(crate) struct Users {
     limits: Limits,
@@ -28,9 +28,9 @@ struct Usage {
     bytes: usize,
 }
 
-/// The answer to somebody who wants to begin something large.
+/// The answer to a user that wants to begin a large request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Admission {
     Now,
     Later,
     Never,
@@ -41,24 +41,24 @@ impl Users {
         Self { limits, users: HashMap::new() }
     }
 
-    /// One more session; false when there may not be one.
+    /// Adds a session. Returns `false` if the limit is reached.
     pub(crate) fn open(&mut self, uid: u32) -> bool {
         let usage = self.users.entry(uid).or_default();
-        let room = usage.sessions < self.limits.sessions;
-        usage.sessions += usize::from(room);
-        room
+        let has_room = usage.sessions < self.limits.sessions;
+        usage.sessions += usize::from(has_room);
+        has_room
     }
 
     pub(crate) fn close(&mut self, uid: u32, sessions: usize) {
         self.change(uid, |usage| usage.sessions -= sessions);
     }
 
-    pub(crate) fn room(&self, uid: u32, bytes: usize) -> Room {
+    pub(crate) fn admit(&self, uid: u32, bytes: usize) -> Admission {
         let used = self.users.get(&uid).map_or(0, |usage| usage.bytes);
         match bytes {
-            _ if bytes > self.limits.bytes => Room::Never,
-            _ if used + bytes > self.limits.bytes => Room::Later,
-            _ => Room::Now,
+            _ if bytes > self.limits.bytes => Admission::Never,
+            _ if used + bytes > self.limits.bytes => Admission::Later,
+            _ => Admission::Now,
         }
     }
 
@@ -70,7 +70,7 @@ impl Users {
         self.change(uid, |usage| usage.bytes -= bytes);
     }
 
-    /// Users that have nothing are forgotten.
+    /// Changes the usage of a user, and forgets a user without any.
     fn change(&mut self, uid: u32, change: impl Fn(&mut Usage)) {
         if let Some(usage) = self.users.get_mut(&uid) {
             change(usage);
@@ -86,18 +86,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_user_has_limits_of_their_own() {
+    fn limits_apply_to_each_user_separately() {
         let mut users = Users::new(Limits { sessions: 2, bytes: 100 });
         assert!(users.open(1) && users.open(1) && !users.open(1) && users.open(2));
         users.close(1, 1);
         assert!(users.open(1) && !users.open(1));
-        assert_eq!(users.room(1, 101), Room::Never);
+        assert_eq!(users.admit(1, 101), Admission::Never);
         users.begin(1, 60);
-        assert_eq!((users.room(1, 40), users.room(1, 41), users.room(2, 100)), (Room::Now, Room::Later, Room::Now));
+        assert_eq!(
+            (users.admit(1, 40), users.admit(1, 41), users.admit(2, 100)),
+            (Admission::Now, Admission::Later, Admission::Now)
+        );
         users.end(1, 60);
-        assert_eq!(users.room(1, 100), Room::Now);
+        assert_eq!(users.admit(1, 100), Admission::Now);
         users.close(1, 2);
         users.close(2, 1);
-        assert!(users.users.is_empty(), "nobody is remembered who has nothing");
+        assert!(users.users.is_empty(), "users without resources are forgotten");
     }
 }

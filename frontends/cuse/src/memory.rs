@@ -1,9 +1,9 @@
-//! The memory of the thread that asks, which waits in its ioctl for our answer.
+//! The memory of the calling thread, which waits in its ioctl for the answer.
 //!
-//! With CAP_SYS_PTRACE (or the same user, where ptrace is open to it) the server reads and writes it directly: one trip
-//! through the kernel for each ioctl, of any size. Without, the kernel is told the ranges and copies them: three trips (the
+//! With CAP_SYS_PTRACE (or as the same user, where ptrace is permitted) the server accesses it directly: one round trip for
+//! each ioctl, of any size. Otherwise the kernel copies the ranges that the server requests: three round trips (the
 //! address, the structure, the data), and at most 128 KiB each way. Guessing the data's ranges on the first trip would save
-//! one, but a wrong guess is EFAULT for the caller.
+//! one, but a wrong guess fails with EFAULT in the caller.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -14,17 +14,17 @@ use nix::unistd::Pid;
 use crate::fuse::Range;
 use crate::wiped::Wiped;
 
-/// Why memory was not read or written.
+/// The reason why memory could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// It is not ours to look at.
+pub(crate) enum AccessError {
+    /// The server may not access it.
     Denied,
-    /// This one of the ranges is not there.
+    /// The range with this index is not mapped.
     Fault(usize),
 }
 
 /// Appends the ranges of a thread's memory to `into`.
-pub(crate) fn read(thread: i32, ranges: &[Range], into: &mut Wiped) -> Result<(), Trouble> {
+pub(crate) fn read(thread: i32, ranges: &[Range], into: &mut Wiped) -> Result<(), AccessError> {
     let before = into.len();
     let total: usize = ranges.iter().map(|range| range.bytes).sum();
     into.resize(before + total);
@@ -36,7 +36,7 @@ pub(crate) fn read(thread: i32, ranges: &[Range], into: &mut Wiped) -> Result<()
 }
 
 /// Writes `parts`, each as long as its range.
-pub(crate) fn write(thread: i32, ranges: &[Range], parts: &[&[u8]]) -> Result<(), Trouble> {
+pub(crate) fn write(thread: i32, ranges: &[Range], parts: &[&[u8]]) -> Result<(), AccessError> {
     let total: usize = ranges.iter().map(|range| range.bytes).sum();
     if total == 0 {
         return Ok(());
@@ -50,26 +50,26 @@ fn remote(ranges: &[Range]) -> Vec<RemoteIoVec> {
     ranges.iter().map(range).collect()
 }
 
-/// Both calls say how many bytes they did before the first that they could not.
-fn check(result: nix::Result<usize>, ranges: &[Range], total: usize) -> Result<(), Trouble> {
+/// Checks the result of either call, which is the number of bytes before the first inaccessible one.
+fn check(result: nix::Result<usize>, ranges: &[Range], total: usize) -> Result<(), AccessError> {
     let done = match result {
         Ok(done) if done == total => return Ok(()),
         Ok(done) => done,
         Err(Errno::EFAULT) => 0,
-        // EINVAL is an address with more bytes behind it than there are addresses.
-        Err(Errno::EINVAL) => return Err(Trouble::Fault(longest(ranges))),
-        // EPERM, and ESRCH for a thread in a namespace that is not ours.
-        Err(_) => return Err(Trouble::Denied),
+        // EINVAL means that a range exceeds the address space.
+        Err(Errno::EINVAL) => return Err(AccessError::Fault(wrapping_range(ranges))),
+        // EPERM, or ESRCH for a thread in a foreign namespace.
+        Err(_) => return Err(AccessError::Denied),
     };
     let mut end = 0;
     let fault = ranges.iter().position(|range| {
         end += range.bytes;
         end > done
     });
-    Err(Trouble::Fault(fault.unwrap_or_default()))
+    Err(AccessError::Fault(fault.unwrap_or_default()))
 }
 
-fn longest(ranges: &[Range]) -> usize {
+fn wrapping_range(ranges: &[Range]) -> usize {
     let wraps = |range: &Range| range.address.checked_add(range.bytes as u64).is_none();
     ranges.iter().position(wraps).unwrap_or_default()
 }
@@ -83,24 +83,24 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_and_written_and_the_range_that_is_not_there_is_named() {
+    fn memory_is_read_and_written_and_unmapped_ranges_are_reported() {
         let me = Pid::this().as_raw();
         let (one, two) = (*b"one", *b"other");
         let bad = Range { address: 8, bytes: 4 };
-        let mut got = Wiped::from(vec![b'>']);
-        if read(me, &[range(&one), range(&two)], &mut got) == Err(Trouble::Denied) {
-            return; // a sandbox without these calls: the retry protocol it is
+        let mut input_bytes = Wiped::from(vec![b'>']);
+        if read(me, &[range(&one), range(&two)], &mut input_bytes) == Err(AccessError::Denied) {
+            return; // a sandbox without these calls: the server would use the retry protocol
         }
-        assert_eq!(&got[..], b">oneother");
-        assert_eq!(read(me, &[range(&one), bad, range(&two)], &mut Wiped::default()), Err(Trouble::Fault(1)));
+        assert_eq!(&input_bytes[..], b">oneother");
+        assert_eq!(read(me, &[range(&one), bad, range(&two)], &mut Wiped::default()), Err(AccessError::Fault(1)));
         assert_eq!(
             read(me, &[Range { address: u64::MAX - 1, bytes: 4 }], &mut Wiped::default()),
-            Err(Trouble::Fault(0))
+            Err(AccessError::Fault(0))
         );
         let mut target = [0_u8; 5];
         let to = Range { address: (&raw mut target).addr() as u64, bytes: 5 };
         assert_eq!(write(me, &[to], &[b"abcde"]), Ok(()));
         assert_eq!(std::hint::black_box(&mut target), b"abcde");
-        assert_eq!(write(me, &[to, bad], &[b"abcde", b"1234"]), Err(Trouble::Fault(1)));
+        assert_eq!(write(me, &[to, bad], &[b"abcde", b"1234"]), Err(AccessError::Fault(1)));
     }
 }

@@ -1,17 +1,17 @@
-//! What an ioctl needs of its caller's memory, and what it is to do: everything that can be said before anything is computed.
+//! The parts of the caller's memory that an ioctl needs, and its action: everything that is decided before the computation.
 //!
-//! [`plan`] is called with what has been read of the caller so far, and answers with what else to read, with an errno, or with
-//! an action and the ranges that its result goes to. Nothing here knows how memory is read. Which errno comes for what, and
-//! in which order, is the kernel module's (`ioctl.c`, `main.c`, `authenc.c` of cryptodev-linux 1.14).
+//! [`plan`] is called with the bytes read so far. It returns further ranges to read, an errno, or an action and the ranges for
+//! its result. It does not depend on the way memory is read. The errno values and their order are those of the kernel module
+//! (`ioctl.c`, `main.c`, `authenc.c` of cryptodev-linux 1.14).
 
 use gantry_abi_cryptodev::{self as abi, CryptAuthOp, CryptOp, Ioctl, SessionOp, Width};
 use gantry_core::Algorithm;
 use nix::errno::Errno;
 
 use crate::fuse::Range;
-use crate::session::Shape;
+use crate::session::CryptoSession;
 
-/// An ioctl of which nothing is known but what came with it.
+/// An ioctl as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) ioctl: Ioctl,
@@ -19,31 +19,31 @@ pub(crate) struct Call {
     pub(crate) address: u64,
 }
 
-/// How to go on.
+/// The next step of an ioctl.
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// Read these ranges, which begin with those that have been read already.
-    Read(Vec<Wanted>),
-    /// Everything is there.
+    Read(Vec<RequestedRange>),
+    /// All ranges have been read.
     Ready {
         action: Action,
-        /// All that was read.
-        inputs: Vec<Wanted>,
-        /// Where the result goes, part behind part.
-        outputs: Vec<Wanted>,
+        /// All ranges that were read.
+        inputs: Vec<RequestedRange>,
+        /// The destinations of the result's parts.
+        outputs: Vec<RequestedRange>,
     },
-    /// The caller gets this.
+    /// Answer with this errno.
     Fail(Errno),
 }
 
-/// A range, and what the caller gets when it is not there.
+/// A range, and the errno for the caller if it is not mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedRange {
     pub(crate) range: Range,
     pub(crate) errno: Errno,
 }
 
-/// What is to be done. Data is named by its place in what was read.
+/// The action of an ioctl. Data is identified by its offsets in the bytes read.
 #[derive(Debug)]
 pub(crate) enum Action {
     Open { op: SessionOp, key: std::ops::Range<usize>, mac_key: std::ops::Range<usize> },
@@ -62,15 +62,15 @@ pub(crate) struct Job {
     pub(crate) encrypt: bool,
     /// `COP_FLAG_*`.
     pub(crate) flags: u16,
-    /// Empty to go on from the request before.
+    /// Empty: continue from the previous request.
     pub(crate) iv: std::ops::Range<usize>,
     pub(crate) data: std::ops::Range<usize>,
     pub(crate) form: Form,
-    /// The structure as it goes back.
+    /// The structure to be written back.
     pub(crate) answer: Vec<u8>,
 }
 
-/// What CIOCCRYPT and CIOCAUTHCRYPT make of the data.
+/// The operation that CIOCCRYPT or CIOCAUTHCRYPT performs on the data.
 #[derive(Debug)]
 pub(crate) enum Form {
     /// A cipher, a digest, or both.
@@ -83,29 +83,28 @@ pub(crate) enum Form {
         aad: std::ops::Range<usize>,
         tag: usize,
     },
-    /// The data lies in the packet, and the tag apart.
+    /// The data lies within the packet, and the tag is separate.
     Srtp {
         packet: std::ops::Range<usize>,
         tag: usize,
-        given: std::ops::Range<usize>,
+        received_tag: std::ops::Range<usize>,
     },
 }
 
-/// Bytes of these ranges.
-pub(crate) fn total(wanted: &[Wanted]) -> usize {
-    wanted.iter().map(|wanted| wanted.range.bytes).fold(0, usize::saturating_add)
+pub(crate) fn total(requested: &[RequestedRange]) -> usize {
+    requested.iter().map(|requested| requested.range.bytes).fold(0, usize::saturating_add)
 }
 
-/// The sessions of the file that an ioctl is for.
+/// The sessions of the ioctl's file.
 pub(crate) trait Sessions {
-    fn shape(&self, session: u32) -> Option<&Shape>;
+    fn crypto_session(&self, session: u32) -> Option<&CryptoSession>;
 }
 
-pub(crate) fn plan(call: Call, sessions: &impl Sessions, got: &[u8]) -> Plan {
-    let mut reader = Reader { got, at: 0, wanted: Vec::new() };
+pub(crate) fn plan(call: Call, sessions: &impl Sessions, input_bytes: &[u8]) -> Plan {
+    let mut reader = Reader { input_bytes, at: 0, requested: Vec::new() };
     match decide(call, sessions, &mut reader) {
-        Ok((action, outputs)) => Plan::Ready { action, inputs: reader.wanted, outputs },
-        Err(Stop::Read) => Plan::Read(reader.wanted),
+        Ok((action, outputs)) => Plan::Ready { action, inputs: reader.requested, outputs },
+        Err(Stop::Read) => Plan::Read(reader.requested),
         Err(Stop::Fail(errno)) => Plan::Fail(errno),
     }
 }
@@ -123,47 +122,52 @@ fn ensure(condition: bool) -> Result<(), Stop> {
     if condition { Ok(()) } else { fail(Errno::EINVAL) }
 }
 
-/// Takes what has been read, range by range, and notes what has not.
+/// Consumes the bytes read, range by range, and records missing ranges.
 struct Reader<'g> {
-    got: &'g [u8],
+    input_bytes: &'g [u8],
     at: usize,
-    wanted: Vec<Wanted>,
+    requested: Vec<RequestedRange>,
 }
 
 impl Reader<'_> {
-    /// The place of a range that is needed sooner or later.
-    fn want(&mut self, address: u64, bytes: usize, errno: Errno) -> std::ops::Range<usize> {
-        self.wanted.push(Wanted { range: Range { address, bytes }, errno });
+    /// Requests a range. Returns its place in the bytes read.
+    fn request_range(&mut self, address: u64, bytes: usize, errno: Errno) -> std::ops::Range<usize> {
+        self.requested.push(RequestedRange { range: Range { address, bytes }, errno });
         let place = self.at..self.at.saturating_add(bytes);
         self.at = place.end;
         place
     }
 
-    /// Nothing more can be said without what is wanted.
-    fn need(&self) -> Result<(), Stop> {
-        if self.got.len() >= self.at { Ok(()) } else { Err(Stop::Read) }
+    /// Stops the plan until all requested ranges have been read.
+    fn require_read(&self) -> Result<(), Stop> {
+        if self.input_bytes.len() >= self.at { Ok(()) } else { Err(Stop::Read) }
     }
 
-    /// The structure that an ioctl's argument points to.
+    /// Reads the structure of the ioctl's argument.
     fn structure<T>(&mut self, call: Call, read: fn(&[u8], Width) -> Option<T>) -> Result<T, Stop> {
-        let place = self.want(call.address, call.ioctl.size(call.width), Errno::EFAULT);
-        self.need()?;
-        read(&self.got[place], call.width).ok_or(Stop::Fail(Errno::EFAULT))
+        let place = self.request_range(call.address, call.ioctl.size(call.width), Errno::EFAULT);
+        self.require_read()?;
+        read(&self.input_bytes[place], call.width).ok_or(Stop::Fail(Errno::EFAULT))
     }
 }
 
-fn decide(call: Call, sessions: &impl Sessions, reader: &mut Reader<'_>) -> Result<(Action, Vec<Wanted>), Stop> {
-    let whole = |errno| Wanted { range: Range { address: call.address, bytes: call.ioctl.size(call.width) }, errno };
-    let back = vec![whole(Errno::EFAULT)];
+fn decide(
+    call: Call,
+    sessions: &impl Sessions,
+    reader: &mut Reader<'_>,
+) -> Result<(Action, Vec<RequestedRange>), Stop> {
+    let whole =
+        |errno| RequestedRange { range: Range { address: call.address, bytes: call.ioctl.size(call.width) }, errno };
+    let write_back = vec![whole(Errno::EFAULT)];
     match call.ioctl {
-        Ioctl::AsymmetricFeatures => Ok((Action::Features, back)),
-        Ioctl::GetDescriptor => Ok((Action::Descriptor, back)),
-        // Not in the module, unless it is built with them.
+        Ioctl::AsymmetricFeatures => Ok((Action::Features, write_back)),
+        Ioctl::GetDescriptor => Ok((Action::Descriptor, write_back)),
+        // The module supports these only if it is built with them.
         Ioctl::Key | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => fail(Errno::EINVAL),
         Ioctl::OpenSession => {
             let op = reader.structure(call, SessionOp::from_bytes)?;
             let (key, mac_key) = keys(&op, reader)?;
-            Ok((Action::Open { op, key, mac_key }, back))
+            Ok((Action::Open { op, key, mac_key }, write_back))
         }
         Ioctl::CloseSession => {
             let session = reader.structure(call, |bytes, _| word(bytes, 0))?;
@@ -171,36 +175,36 @@ fn decide(call: Call, sessions: &impl Sessions, reader: &mut Reader<'_>) -> Resu
         }
         Ioctl::SessionInfo => {
             let op = reader.structure(call, abi::SessionInfoOp::from_bytes)?;
-            ensure(sessions.shape(op.session).is_some())?;
-            Ok((Action::Info(Box::new(op)), back))
+            ensure(sessions.crypto_session(op.session).is_some())?;
+            Ok((Action::Info(Box::new(op)), write_back))
         }
         Ioctl::CopyHash => {
             let abi::CopyHashOp { to, from } = reader.structure(call, abi::CopyHashOp::from_bytes)?;
             if to == from {
                 return fail(Errno::EDEADLK);
             }
-            let (Some(one), Some(other)) = (sessions.shape(to), sessions.shape(from)) else {
+            let (Some(one), Some(other)) = (sessions.crypto_session(to), sessions.crypto_session(from)) else {
                 return fail(Errno::ENOENT);
             };
-            let same = |shape: &Shape| shape.hash.as_ref().map(|hash| hash.row.number);
-            // The module copies between digests of different kinds, too, and computes nonsense from then on.
+            let same = |crypto: &CryptoSession| crypto.hash.as_ref().map(|hash| hash.row.number);
+            // The module also copies between digests of different kinds, and then computes wrong results.
             ensure(same(one).is_some() && same(one) == same(other))?;
             Ok((Action::CopyHash { to, from }, Vec::new()))
         }
         Ioctl::Crypt => {
             let op = reader.structure(call, CryptOp::from_bytes)?;
-            let shape = sessions.shape(op.session).ok_or(Stop::Fail(Errno::EINVAL))?;
-            crypt(call, op, shape, reader)
+            let crypto = sessions.crypto_session(op.session).ok_or(Stop::Fail(Errno::EINVAL))?;
+            crypt(call, op, crypto, reader)
         }
         Ioctl::AuthCrypt => {
             let op = reader.structure(call, CryptAuthOp::from_bytes)?;
-            let shape = sessions.shape(op.session).ok_or(Stop::Fail(Errno::EINVAL))?;
-            auth_crypt(call, op, shape, reader)
+            let crypto = sessions.crypto_session(op.session).ok_or(Stop::Fail(Errno::EINVAL))?;
+            auth_crypt(call, op, crypto, reader)
         }
     }
 }
 
-/// The keys of a session, in the order in which the module looks at them.
+/// Requests the keys of a session, in the order in which the module checks them.
 fn keys(op: &SessionOp, reader: &mut Reader<'_>) -> Result<(std::ops::Range<usize>, std::ops::Range<usize>), Stop> {
     ensure(op.cipher != 0 || op.mac != 0)?;
     let cipher = abi::cipher(op.cipher);
@@ -212,9 +216,9 @@ fn keys(op: &SessionOp, reader: &mut Reader<'_>) -> Result<(std::ops::Range<usiz
     if let Some(row) = cipher {
         is_aead = row.is_aead();
         ensure(op.key_len as usize <= abi::MAX_CIPHER_KEY)?;
-        key = reader.want(op.key, op.key_len as usize, Errno::EFAULT);
-        reader.need()?;
-        // The two keys of a composite AEAD, which Linux has no template for.
+        key = reader.request_range(op.key, op.key_len as usize, Errno::EFAULT);
+        reader.require_read()?;
+        // The two keys of a composite AEAD, for which Linux has no template.
         ensure(!(is_aead && op.mac_key_len > 0))?;
         ensure(row.with_key(key.len()).is_some() || row.algorithms == [Algorithm::Null])?;
     }
@@ -222,43 +226,49 @@ fn keys(op: &SessionOp, reader: &mut Reader<'_>) -> Result<(std::ops::Range<usiz
     if hash.is_some() && !is_aead {
         ensure(op.mac_key_len as usize <= abi::MAX_HMAC_KEY)?;
         if op.mac_key != 0 {
-            mac_key = reader.want(op.mac_key, op.mac_key_len as usize, Errno::EFAULT);
+            mac_key = reader.request_range(op.mac_key, op.mac_key_len as usize, Errno::EFAULT);
         }
-        reader.need()?;
+        reader.require_read()?;
     }
     Ok((key, mac_key))
 }
 
-fn iv(address: u64, shape: &Shape, reader: &mut Reader<'_>) -> std::ops::Range<usize> {
-    let bytes = shape.cipher.as_ref().map_or(0, |cipher| cipher.row.iv);
-    if address == 0 || bytes == 0 { 0..0 } else { reader.want(address, bytes, Errno::EFAULT) }
+fn iv(address: u64, crypto: &CryptoSession, reader: &mut Reader<'_>) -> std::ops::Range<usize> {
+    let bytes = crypto.cipher.as_ref().map_or(0, |cipher| cipher.row.iv);
+    if address == 0 || bytes == 0 { 0..0 } else { reader.request_range(address, bytes, Errno::EFAULT) }
 }
 
-/// A problem that the module meets after it has read what is wanted so far.
-fn after(reader: &Reader<'_>, condition: bool) -> Result<(), Stop> {
+/// Fails with EINVAL unless `condition` holds; the module detects this only after it has read the ranges so far.
+fn check_after_read(reader: &Reader<'_>, condition: bool) -> Result<(), Stop> {
     if condition {
         return Ok(());
     }
-    reader.need()?;
+    reader.require_read()?;
     fail(Errno::EINVAL)
 }
 
-fn crypt(call: Call, op: CryptOp, shape: &Shape, reader: &mut Reader<'_>) -> Result<(Action, Vec<Wanted>), Stop> {
-    let iv = iv(op.iv, shape, reader);
-    after(reader, op.op == abi::COP_ENCRYPT || op.op == abi::COP_DECRYPT)?;
+fn crypt(
+    call: Call,
+    op: CryptOp,
+    crypto: &CryptoSession,
+    reader: &mut Reader<'_>,
+) -> Result<(Action, Vec<RequestedRange>), Stop> {
+    let iv = iv(op.iv, crypto, reader);
+    check_after_read(reader, op.op == abi::COP_ENCRYPT || op.op == abi::COP_DECRYPT)?;
     let len = op.len as usize;
-    if let Some(cipher) = &shape.cipher {
-        // An AEAD here would write its tag behind the output; the module lets that happen.
-        after(reader, len.is_multiple_of(cipher.row.block) && !cipher.row.is_aead())?;
+    if let Some(cipher) = &crypto.cipher {
+        // An AEAD would write its tag behind the output here; the module allows that.
+        check_after_read(reader, len.is_multiple_of(cipher.row.block) && !cipher.row.is_aead())?;
     }
-    let data = reader.want(op.src, len, Errno::EFAULT);
-    reader.need()?;
+    let data = reader.request_range(op.src, len, Errno::EFAULT);
+    reader.require_read()?;
     let mut outputs = Vec::new();
-    let mut output = |address, bytes| outputs.push(Wanted { range: Range { address, bytes }, errno: Errno::EFAULT });
-    if shape.cipher.is_some() {
+    let mut output =
+        |address, bytes| outputs.push(RequestedRange { range: Range { address, bytes }, errno: Errno::EFAULT });
+    if crypto.cipher.is_some() {
         output(op.dst, len);
     }
-    if let Some(hash) = &shape.hash
+    if let Some(hash) = &crypto.hash
         && finishes(op.flags, len)
     {
         output(op.mac, hash.bytes());
@@ -279,7 +289,7 @@ fn crypt(call: Call, op: CryptOp, shape: &Shape, reader: &mut Reader<'_>) -> Res
     Ok((Action::Crypt(job), outputs))
 }
 
-/// Whether a CIOCCRYPT ends the message of its digest.
+/// Returns whether a CIOCCRYPT ends the message of its digest.
 pub(crate) fn finishes(flags: u16, len: usize) -> bool {
     flags & abi::COP_FLAG_FINAL != 0 || flags & abi::COP_FLAG_UPDATE == 0 || len == 0
 }
@@ -287,85 +297,85 @@ pub(crate) fn finishes(flags: u16, len: usize) -> bool {
 fn auth_crypt(
     call: Call,
     mut op: CryptAuthOp,
-    shape: &Shape,
+    crypto: &CryptoSession,
     reader: &mut Reader<'_>,
-) -> Result<(Action, Vec<Wanted>), Stop> {
+) -> Result<(Action, Vec<RequestedRange>), Stop> {
     let (tls, srtp) = (op.flags & abi::COP_FLAG_AEAD_TLS_TYPE != 0, op.flags & abi::COP_FLAG_AEAD_SRTP_TYPE != 0);
     ensure(!(tls || srtp) || op.src == op.dst)?;
-    let digest = shape.hash.as_ref().map(crate::session::Hash::bytes);
-    let is_aead = shape.cipher.as_ref().is_some_and(|cipher| cipher.row.is_aead());
+    let digest = crypto.hash.as_ref().map(crate::session::Hash::bytes);
+    let is_aead = crypto.cipher.as_ref().is_some_and(|cipher| cipher.row.is_aead());
     if op.tag_len == 0 {
         op.tag_len = digest.unwrap_or(if is_aead { 16 } else { 0 }) as u32;
     }
-    let iv = iv(op.iv, shape, reader);
-    after(reader, op.op == abi::COP_ENCRYPT || op.op == abi::COP_DECRYPT)?;
+    let iv = iv(op.iv, crypto, reader);
+    check_after_read(reader, op.op == abi::COP_ENCRYPT || op.op == abi::COP_DECRYPT)?;
     let encrypt = op.op == abi::COP_ENCRYPT;
-    let Some(cipher) = &shape.cipher else {
-        after(reader, false)?;
+    let Some(cipher) = &crypto.cipher else {
+        check_after_read(reader, false)?;
         return fail(Errno::EINVAL);
     };
     let (len, auth_len, tag) = (op.len as usize, op.auth_len as usize, op.tag_len as usize);
     let mut outputs = Vec::new();
-    let mut output = |address, bytes, errno| outputs.push(Wanted { range: Range { address, bytes }, errno });
+    let mut output = |address, bytes, errno| outputs.push(RequestedRange { range: Range { address, bytes }, errno });
     let data;
     let form;
     if srtp {
-        after(reader, cipher.row.stream && !is_aead)?;
-        after(reader, auth_len > 0 && len > 0 || encrypt && tag > 0)?;
+        check_after_read(reader, cipher.row.stream && !is_aead)?;
+        check_after_read(reader, auth_len > 0 && len > 0 || encrypt && tag > 0)?;
         let header = op.src.wrapping_sub(op.auth_src);
-        after(reader, header <= abi::MAX_SRTP_HEADER && (header as usize).saturating_add(len) <= auth_len)?;
-        let packet = reader.want(op.auth_src, auth_len, Errno::EINVAL);
+        check_after_read(reader, header <= abi::MAX_SRTP_HEADER && (header as usize).saturating_add(len) <= auth_len)?;
+        let packet = reader.request_range(op.auth_src, auth_len, Errno::EINVAL);
         data = packet.start + header as usize..packet.start + header as usize + len;
-        let mut given = 0..0;
+        let mut received_tag = 0..0;
         output(op.dst, len, Errno::EINVAL);
         match (digest, encrypt) {
             (Some(digest), true) => {
-                after(reader, tag <= digest)?;
+                check_after_read(reader, tag <= digest)?;
                 output(op.tag, tag, Errno::EFAULT);
             }
             (Some(digest), false) => {
-                // The module compares with what lies behind a shorter digest.
-                after(reader, tag <= digest && tag <= len)?;
-                given = reader.want(op.tag, tag, Errno::EFAULT);
+                // The module would compare bytes behind a shorter digest.
+                check_after_read(reader, tag <= digest && tag <= len)?;
+                received_tag = reader.request_range(op.tag, tag, Errno::EFAULT);
             }
             (None, _) => {}
         }
-        form = Form::Srtp { packet, tag, given };
+        form = Form::Srtp { packet, tag, received_tag };
     } else if tls && !is_aead {
-        after(reader, auth_len <= abi::MAX_AUTH)?;
-        let aad = if op.auth_src == 0 { 0..0 } else { reader.want(op.auth_src, auth_len, Errno::EFAULT) };
+        check_after_read(reader, auth_len <= abi::MAX_AUTH)?;
+        let aad = if op.auth_src == 0 { 0..0 } else { reader.request_range(op.auth_src, auth_len, Errno::EFAULT) };
         let tag = digest.map_or(0, |_| tag);
         let block = cipher.row.block;
-        after(reader, op.dst != 0 && (len > 0 || tag > 0))?;
+        check_after_read(reader, op.dst != 0 && (len > 0 || tag > 0))?;
         let written = if encrypt {
-            after(reader, tag <= digest.unwrap_or(0))?;
+            check_after_read(reader, tag <= digest.unwrap_or(0))?;
             let unpadded = len.saturating_add(tag).min(u32::MAX as usize - 256);
             if block > 1 { unpadded + block - unpadded % block } else { unpadded }
         } else {
-            // The module compares with what lies behind a shorter digest.
-            after(reader, len.is_multiple_of(block) && len > 0 && tag <= len && tag <= digest.unwrap_or(0))?;
+            // The module would compare bytes behind a shorter digest.
+            check_after_read(reader, len.is_multiple_of(block) && len > 0 && tag <= len && tag <= digest.unwrap_or(0))?;
             len
         };
-        data = reader.want(op.src, len, Errno::EINVAL);
+        data = reader.request_range(op.src, len, Errno::EINVAL);
         output(op.dst, written, Errno::EINVAL);
         op.len = written as u32;
         form = Form::Tls { aad, tag };
     } else {
-        after(reader, is_aead)?;
-        after(reader, auth_len <= abi::MAX_AUTH)?;
+        check_after_read(reader, is_aead)?;
+        check_after_read(reader, auth_len <= abi::MAX_AUTH)?;
         let info = cipher.algorithm.info();
-        after(reader, info.tag.allows(tag) && (len == 0 || op.src != 0))?;
-        data = reader.want(op.src, len, Errno::EINVAL);
-        let aad = if op.auth_src == 0 { 0..0 } else { reader.want(op.auth_src, auth_len, Errno::EFAULT) };
-        after(reader, encrypt || len >= tag)?;
+        check_after_read(reader, info.tag.allows(tag) && (len == 0 || op.src != 0))?;
+        data = reader.request_range(op.src, len, Errno::EINVAL);
+        let aad = if op.auth_src == 0 { 0..0 } else { reader.request_range(op.auth_src, auth_len, Errno::EFAULT) };
+        check_after_read(reader, encrypt || len >= tag)?;
         let written = if encrypt { len.saturating_add(tag) } else { len - tag };
-        after(reader, written == 0 || op.dst != 0)?;
+        check_after_read(reader, written == 0 || op.dst != 0)?;
         output(op.dst, written, Errno::EINVAL);
         op.len = written as u32;
         op.tag = op.dst.wrapping_add(if encrypt { len } else { written } as u64);
         form = Form::Aead { aad, tag };
     }
-    reader.need()?;
+    reader.require_read()?;
     if !iv.is_empty() && op.flags & abi::COP_FLAG_WRITE_IV != 0 {
         output(op.iv, iv.len(), Errno::EFAULT);
     }

@@ -1,4 +1,4 @@
-//! The registers of a thread that has stopped behind a system call, and what it takes to make it go back and do another one.
+//! The registers of a thread that has stopped after a system call, and the changes that make it execute another one.
 
 pub(crate) use machine::{Overwritten, Registers, overwritten, read, write};
 
@@ -9,21 +9,21 @@ mod machine {
     use nix::sys::ptrace;
     use nix::unistd::Pid;
 
-    use super::as_the_kernel_says;
+    use super::encode_result;
     use crate::fuse::Range;
 
-    /// What of a system call's arguments its result overwrites: nothing.
+    /// The arguments that a system call's result overwrites: none.
     #[derive(Clone, Copy)]
     pub(crate) struct Overwritten;
 
     #[derive(Clone, Copy)]
     pub(crate) struct Registers(libc::user_regs_struct);
 
-    /// No system call that the kernel may restart.
+    /// Marks that the kernel must not restart a system call.
     const NONE: u64 = u64::MAX;
 
-    /// Of a thread that waits in a system call of this width.
-    #[expect(clippy::unnecessary_wraps, reason = "with other registers it cannot always be known")]
+    /// Returns the overwritten arguments of a thread that waits in a system call of this width.
+    #[expect(clippy::unnecessary_wraps, reason = "it can fail on other architectures")]
     pub(crate) fn overwritten(_: Pid, _: Width) -> Option<Overwritten> {
         Some(Overwritten)
     }
@@ -37,30 +37,30 @@ mod machine {
     }
 
     impl Registers {
-        /// Where the kernel goes back to when it restarts a system call. All instructions that make one have two bytes; behind
-        /// SYSENTER the kernel sees to it that there is an INT 0x80.
+        /// Returns the place of the system call instruction, to which the kernel returns for a restart. All such instructions
+        /// have two bytes; for SYSENTER the kernel provides an INT 0x80 there.
         pub(crate) fn instruction(self) -> Range {
             Range { address: self.0.rip.wrapping_sub(2), bytes: 2 }
         }
 
-        /// To the instruction once more, for a dup(2) of the first argument; `None` when it is none that we know.
+        /// Returns to the instruction for a dup(2) of the first argument; `None` for an unknown instruction.
         pub(crate) fn dup(mut self, instruction: &[u8], _: Overwritten) -> Option<Self> {
-            // Each instruction has its own list of system calls.
+            // Each instruction has its own table of system calls.
             self.0.rax = match instruction {
                 [0x0F, 0x05] => 32,
                 [0xCD, 0x80] => 41,
                 _ => return None,
             };
-            Some(self.back())
+            Some(self.rewind())
         }
 
-        /// To the instruction once more, for the same system call.
-        pub(crate) fn again(mut self, _: Overwritten) -> Self {
+        /// Returns to the instruction for the same system call.
+        pub(crate) fn restart(mut self, _: Overwritten) -> Self {
             self.0.rax = self.0.orig_rax;
-            self.back()
+            self.rewind()
         }
 
-        fn back(mut self) -> Self {
+        fn rewind(mut self) -> Self {
             self.0.rip = self.0.rip.wrapping_sub(2);
             self.0.orig_rax = NONE;
             self
@@ -72,7 +72,7 @@ mod machine {
         }
 
         pub(crate) fn with_result(mut self, result: Result<(), Errno>) -> Self {
-            self.0.rax = as_the_kernel_says(result);
+            self.0.rax = encode_result(result);
             self
         }
     }
@@ -85,27 +85,27 @@ mod machine {
     use nix::sys::ptrace;
     use nix::unistd::Pid;
 
-    use super::as_the_kernel_says;
+    use super::encode_result;
     use crate::fuse::Range;
 
-    /// What of a system call's arguments its result overwrites: the first.
+    /// The arguments that a system call's result overwrites: the first.
     #[derive(Clone, Copy)]
     pub(crate) struct Overwritten(i32);
 
     #[derive(Clone, Copy)]
     pub(crate) struct Registers(libc::user_regs_struct);
 
-    /// Of a thread that waits in a system call of this width; `None` where this is not ours to see, and of 32-bit programs,
-    /// which have other registers.
+    /// Returns the overwritten argument of a thread that waits in a system call of this width. `None` if it cannot be read,
+    /// and for 32-bit programs, which have other registers.
     pub(crate) fn overwritten(thread: Pid, width: Width) -> Option<Overwritten> {
         if width == Width::W32 {
             return None;
         }
         for _ in 0..1000 {
-            // Open to root and to the thread's own user; the right to trace it is not enough.
+            // Readable by root and the thread's own user; the right to trace the thread is not enough.
             let text = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
             if text.starts_with("running") {
-                // It is on its way to sleep.
+                // The thread is about to sleep.
                 std::thread::yield_now();
                 continue;
             }
@@ -124,20 +124,20 @@ mod machine {
     }
 
     impl Registers {
-        /// Where the kernel goes back to when it restarts a system call.
+        /// Returns the place of the system call instruction, to which the kernel returns for a restart.
         pub(crate) fn instruction(self) -> Range {
             Range { address: self.0.pc.wrapping_sub(4), bytes: 4 }
         }
 
-        /// To the instruction once more, for a dup(2) of the first argument; `None` when it is none that we know.
+        /// Returns to the instruction for a dup(2) of the first argument; `None` for an unknown instruction.
         pub(crate) fn dup(mut self, instruction: &[u8], overwritten: Overwritten) -> Option<Self> {
             self.0.regs[8] = 23;
             // SVC 0
-            (*instruction == 0xD400_0001_u32.to_le_bytes()).then(|| self.again(overwritten))
+            (*instruction == 0xD400_0001_u32.to_le_bytes()).then(|| self.restart(overwritten))
         }
 
-        /// To the instruction once more, for the same system call.
-        pub(crate) fn again(mut self, Overwritten(number): Overwritten) -> Self {
+        /// Returns to the instruction for the same system call.
+        pub(crate) fn restart(mut self, Overwritten(number): Overwritten) -> Self {
             self.0.regs[0] = u64::from(number.cast_unsigned());
             self.0.pc = self.0.pc.wrapping_sub(4);
             self
@@ -149,13 +149,13 @@ mod machine {
         }
 
         pub(crate) fn with_result(mut self, result: Result<(), Errno>) -> Self {
-            self.0.regs[0] = as_the_kernel_says(result);
+            self.0.regs[0] = encode_result(result);
             self
         }
     }
 }
 
-/// Others have no second descriptors.
+/// Other architectures do not support second descriptors.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod machine {
     use gantry_abi_cryptodev::Width;
@@ -191,7 +191,7 @@ mod machine {
             None
         }
 
-        pub(crate) fn again(self, _: Overwritten) -> Self {
+        pub(crate) fn restart(self, _: Overwritten) -> Self {
             self
         }
 
@@ -205,8 +205,8 @@ mod machine {
     }
 }
 
-/// The result of a system call in its register.
+/// Encodes the result of a system call for its register.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-fn as_the_kernel_says(result: Result<(), nix::errno::Errno>) -> u64 {
+fn encode_result(result: Result<(), nix::errno::Errno>) -> u64 {
     result.map_or_else(|errno| -i64::from(errno as i32), |()| 0).cast_unsigned()
 }

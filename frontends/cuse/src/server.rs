@@ -1,4 +1,4 @@
-//! The loop: read what is waiting, do it side by side, answer.
+//! The main loop: reads pending requests, runs them side by side, and answers them.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -13,21 +13,21 @@ use gantry_core::Gantry;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::ask::{Ask, Refusal, answer, missing, ranges, read, worked_on};
 use crate::descriptor::Caller;
 use crate::fuse::{self, Kernel, Message, Range};
-use crate::limits::{Limits, Room, Users};
-use crate::plan::{Action, Call, Plan, Sessions, Wanted, plan, total};
-use crate::session::{Maker, Shape, State, describe};
+use crate::limits::{Admission, Limits, Users};
+use crate::pending::{PendingIoctl, Refusal, answer, missing, ranges, read, session_of};
+use crate::plan::{Action, Call, Plan, RequestedRange, Sessions, plan, total};
+use crate::session::{CryptoSession, SessionFactory, State, describe};
 use crate::task::{Task, side_by_side};
 use crate::wiped::Wiped;
-use crate::workers::{self, Load, Long, Workers};
+use crate::workers::{self, Load, LongRequest, Workers};
 
-/// Bytes from which a request gets a thread of its own, so that others need not wait for it.
+/// Bytes from which a request gets a thread of its own, so that it does not delay others.
 const LONG: usize = 128 << 10;
-/// Bytes after which a round is full: what the last caller of a round waits for at most.
+/// Bytes after which a round is full. This bounds the wait of the last caller of a round.
 const ROUND: usize = 1 << 20;
-/// What a caller counts for that waits for a descriptor: the stack of the thread that it gets.
+/// The load of a caller that waits for a descriptor: the stack of its thread.
 const DESCRIPTOR: usize = workers::STACK;
 /// Requests after which a round is full.
 const CALLS: usize = 64;
@@ -36,69 +36,69 @@ const CALLS: usize = 64;
 pub struct Server {
     kernel: Arc<Kernel>,
     buffer: Wiped,
-    maker: Maker,
+    factory: SessionFactory,
     users: Users,
     files: HashMap<u64, OpenFile>,
     next_file: u64,
     next_session: u32,
-    /// To be looked at in this round.
-    asks: VecDeque<Ask>,
-    /// Long ones that do not fit beside what their user has in work.
-    held: Vec<Ask>,
+    /// Ioctls to be processed in this round.
+    queue: VecDeque<PendingIoctl>,
+    /// Long ioctls that exceed their user's limit at the moment.
+    deferred: Vec<PendingIoctl>,
     round: Vec<Running>,
     round_bytes: usize,
     workers: Workers,
 }
 
-/// What one open of the device has.
+/// The state of an open file.
 struct OpenFile {
     uid: u32,
-    /// The memory of its callers can be read directly.
+    /// The memory of its callers is accessed directly.
     direct: bool,
     sessions: HashMap<u32, Entry>,
 }
 
 struct Entry {
-    shape: Arc<Shape>,
-    /// Away while a task has it.
+    crypto: Arc<CryptoSession>,
+    /// `None` while a task has it.
     state: Option<State>,
-    /// For when it is back.
-    waiting: VecDeque<Ask>,
+    /// Ioctls that wait for the state.
+    waiting: VecDeque<PendingIoctl>,
 }
 
 impl Sessions for OpenFile {
-    fn shape(&self, session: u32) -> Option<&Shape> {
-        self.sessions.get(&session).map(|entry| &*entry.shape)
+    fn crypto_session(&self, session: u32) -> Option<&CryptoSession> {
+        self.sessions.get(&session).map(|entry| &*entry.crypto)
     }
 }
 
-/// An ask with its task.
+/// A pending ioctl with its task.
 struct Running {
-    ask: Ask,
-    outputs: Vec<Wanted>,
+    pending: PendingIoctl,
+    outputs: Vec<RequestedRange>,
     task: Task,
 }
 
 impl Server {
-    /// Makes `/dev/NAME`. Programs can open it when this returns, and are answered by [`run`](Self::run).
+    /// Creates `/dev/NAME`. Programs can open it from now on; [`run`](Self::run) answers them.
     ///
     /// # Errors
-    /// Those of `/dev/cuse`: it is not there (module `cuse`), not ours, or the name is taken.
+    /// Errors of `/dev/cuse`: it is missing (module `cuse`), access is denied, or the name is taken.
     pub fn new(gantry: Gantry, name: &str, limits: Limits) -> io::Result<Self> {
         let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/cuse")?;
         let kernel = Arc::new(Kernel(device));
         let workers = Workers::start(&kernel)?;
-        let maker = Maker::new(gantry);
+        let factory = SessionFactory::new(gantry);
         let mut server = Self {
             kernel,
             buffer: vec![0; 2 * fuse::LARGEST].into(),
-            maker,
+            factory,
             users: Users::new(limits),
             files: HashMap::new(),
             next_file: 1,
             next_session: 1,
-            asks: VecDeque::new(),
-            held: Vec::new(),
+            queue: VecDeque::new(),
+            deferred: Vec::new(),
             round: Vec::new(),
             round_bytes: 0,
             workers,
@@ -106,27 +106,27 @@ impl Server {
         server.wait()?;
         let length = server.read()?.ok_or(io::ErrorKind::UnexpectedEof)?;
         match fuse::parse(&server.buffer[..length]) {
-            Some((who, Message::Init)) => server.kernel.init(who.unique, name)?,
+            Some((caller, Message::Init)) => server.kernel.init(caller.unique, name)?,
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
         Ok(server)
     }
 
-    /// Answers programs until the process ends. When it ends, however it does, the kernel answers those who wait: with
+    /// Answers programs until the process ends. After any end of the process the kernel answers waiting callers with
     /// ECONNABORTED.
     ///
     /// # Errors
-    /// The kernel ended the device (`ENODEV`), or cannot be talked to.
+    /// The kernel ended the device (`ENODEV`), or the communication with it failed.
     pub fn run(mut self) -> io::Result<Infallible> {
         loop {
             self.wait()?;
-            self.welcome_back();
+            self.collect_results();
             self.gather()?;
-            while !self.asks.is_empty() || !self.round.is_empty() {
+            while !self.queue.is_empty() || !self.round.is_empty() {
                 while self.round_bytes < ROUND
-                    && let Some(ask) = self.asks.pop_front()
+                    && let Some(pending) = self.queue.pop_front()
                 {
-                    self.look_at(ask)?;
+                    self.process(pending)?;
                 }
                 self.run_round()?;
             }
@@ -134,7 +134,7 @@ impl Server {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let fds = [self.kernel.0.as_fd(), self.workers.woken.as_fd()];
+        let fds = [self.kernel.0.as_fd(), self.workers.wake_event.as_fd()];
         let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         match poll(&mut fds, PollTimeout::NONE) {
             Err(Errno::EINTR) | Ok(_) => Ok(()),
@@ -142,45 +142,45 @@ impl Server {
         }
     }
 
-    /// Reads one message into the buffer; `None` when none is waiting.
+    /// Reads one message into the buffer; `None` if none is pending.
     fn read(&mut self) -> io::Result<Option<usize>> {
         match (&self.kernel.0).read(&mut self.buffer) {
             Ok(length) => Ok(Some(length)),
             Err(error) => match error.raw_os_error() {
-                // ENOENT: who asked went away in the meantime.
+                // ENOENT: the caller went away in the meantime.
                 Some(libc::EAGAIN | libc::EINTR | libc::ENOENT) => Ok(None),
                 _ => Err(error),
             },
         }
     }
 
-    /// Everything that is waiting.
+    /// Reads all pending messages.
     fn gather(&mut self) -> io::Result<()> {
-        while self.asks.len() < CALLS
+        while self.queue.len() < CALLS
             && let Some(length) = self.read()?
         {
-            let Some((who, message)) = fuse::parse(&self.buffer[..length]) else { continue };
+            let Some((caller, message)) = fuse::parse(&self.buffer[..length]) else { continue };
             let kernel = &self.kernel;
             match message {
-                Message::Interrupt => {} // it is answered soon in any case
+                Message::Interrupt => {} // the ioctl is answered soon in any case
                 Message::Open => {
-                    let file = OpenFile { uid: who.uid, direct: true, sessions: HashMap::new() };
+                    let file = OpenFile { uid: caller.uid, direct: true, sessions: HashMap::new() };
                     self.files.insert(self.next_file, file);
-                    kernel.opened(who.unique, self.next_file)?;
+                    kernel.opened(caller.unique, self.next_file)?;
                     self.next_file += 1;
                 }
                 Message::Release { file } => {
                     if let Some(file) = self.files.remove(&file) {
                         self.users.close(file.uid, file.sessions.len());
                     }
-                    kernel.done(who.unique)?;
+                    kernel.done(caller.unique)?;
                 }
-                Message::Poll => kernel.polled(who.unique)?,
-                Message::Init | Message::Other => kernel.failed(who.unique, Errno::EINVAL)?,
+                Message::Poll => kernel.polled(caller.unique)?,
+                Message::Init | Message::Other => kernel.failed(caller.unique, Errno::EINVAL)?,
                 Message::Ioctl(ioctl) => match Ioctl::from_code(ioctl.code, ioctl.width) {
-                    None => kernel.failed(who.unique, Errno::EINVAL)?,
-                    Some(name) => self.asks.push_back(Ask {
-                        who,
+                    None => kernel.failed(caller.unique, Errno::EINVAL)?,
+                    Some(name) => self.queue.push_back(PendingIoctl {
+                        caller,
                         file: ioctl.file,
                         call: Call { ioctl: name, width: ioctl.width, address: ioctl.address },
                         input: ioctl.input.to_vec().into(),
@@ -192,131 +192,142 @@ impl Server {
         Ok(())
     }
 
-    /// Answers an ask, or makes it part of the round, or puts it where it waits.
-    fn look_at(&mut self, mut ask: Ask) -> io::Result<()> {
-        let Some(file) = self.files.get_mut(&ask.file) else {
-            return self.kernel.failed(ask.who.unique, Errno::EINVAL);
+    /// Answers an ioctl, adds it to the round, or queues it.
+    fn process(&mut self, mut pending: PendingIoctl) -> io::Result<()> {
+        let Some(file) = self.files.get_mut(&pending.file) else {
+            return self.kernel.failed(pending.caller.unique, Errno::EINVAL);
         };
-        let mut got = std::mem::take(&mut ask.input);
+        let mut input_bytes = std::mem::take(&mut pending.input);
         loop {
-            let wanted = match plan(ask.call, file, &got) {
-                Plan::Fail(errno) => return self.kernel.failed(ask.who.unique, errno),
+            let requested = match plan(pending.call, file, &input_bytes) {
+                Plan::Fail(errno) => return self.kernel.failed(pending.caller.unique, errno),
                 Plan::Ready { action, inputs, outputs } => {
-                    if !file.direct && ask.output != total(&outputs) {
-                        return self.kernel.retry(ask.who.unique, &ranges(&inputs), &ranges(&outputs));
+                    if !file.direct && pending.output != total(&outputs) {
+                        return self.kernel.retry(pending.caller.unique, &ranges(&inputs), &ranges(&outputs));
                     }
-                    return self.act(ask, action, outputs, got);
+                    return self.act(pending, action, outputs, input_bytes);
                 }
-                Plan::Read(wanted) => wanted,
+                Plan::Read(requested) => requested,
             };
-            if let Some(entry) = worked_on(ask.call, &got).and_then(|session| file.sessions.get_mut(&session))
+            if let Some(entry) =
+                session_of(pending.call, &input_bytes).and_then(|session| file.sessions.get_mut(&session))
                 && entry.state.is_none()
             {
-                // What comes along of its data is read when it is its turn.
+                // The data is read when the ioctl's turn comes.
                 if !file.direct {
-                    ask.input = got;
+                    pending.input = input_bytes;
                 }
-                entry.waiting.push_back(ask);
+                entry.waiting.push_back(pending);
                 return Ok(());
             }
             if !file.direct {
-                return self.kernel.retry(ask.who.unique, &ranges(&wanted), &[]);
+                return self.kernel.retry(pending.caller.unique, &ranges(&requested), &[]);
             }
-            let missing = missing(&wanted, got.len());
+            let missing = missing(&requested, input_bytes.len());
             if total(missing) >= LONG {
-                return self.look_at_long(ask, total(missing), got);
+                return self.process_long(pending, total(missing), input_bytes);
             }
-            match read(&ask, missing, &mut got) {
+            match read(&pending, missing, &mut input_bytes) {
                 Ok(()) => {}
-                Err(Refusal::Errno(errno)) => return self.kernel.failed(ask.who.unique, errno),
+                Err(Refusal::Errno(errno)) => return self.kernel.failed(pending.caller.unique, errno),
                 Err(Refusal::Denied) => {
                     file.direct = false;
-                    got.resize(0);
+                    input_bytes.resize(0);
                 }
             }
         }
     }
 
-    /// Sends what takes long to a worker, with the state of its session.
-    fn look_at_long(&mut self, ask: Ask, bytes: usize, got: Wiped) -> io::Result<()> {
-        let Some(file) = self.files.get_mut(&ask.file) else { return Ok(()) };
-        match self.users.room(file.uid, bytes) {
-            Room::Never => return self.kernel.failed(ask.who.unique, Errno::ENOMEM),
-            Room::Later => {
-                self.held.push(ask);
+    /// Sends a long request to a worker, with the state of its session.
+    fn process_long(&mut self, pending: PendingIoctl, bytes: usize, input_bytes: Wiped) -> io::Result<()> {
+        let Some(file) = self.files.get_mut(&pending.file) else { return Ok(()) };
+        match self.users.admit(file.uid, bytes) {
+            Admission::Never => return self.kernel.failed(pending.caller.unique, Errno::ENOMEM),
+            Admission::Later => {
+                self.deferred.push(pending);
                 return Ok(());
             }
-            Room::Now => {}
+            Admission::Now => {}
         }
-        let entry = worked_on(ask.call, &got).and_then(|session| Some((session, file.sessions.get_mut(&session)?)));
-        let Some((session, entry)) = entry else { return self.kernel.failed(ask.who.unique, Errno::EINVAL) };
+        let entry = session_of(pending.call, &input_bytes)
+            .and_then(|session| Some((session, file.sessions.get_mut(&session)?)));
+        let Some((session, entry)) = entry else { return self.kernel.failed(pending.caller.unique, Errno::EINVAL) };
         let Some(state) = entry.state.take() else {
-            entry.waiting.push_back(ask);
+            entry.waiting.push_back(pending);
             return Ok(());
         };
         self.users.begin(file.uid, bytes);
         let load = Load { uid: file.uid, bytes };
-        let long = Long { session, shape: entry.shape.clone(), state, load, got, ask };
-        self.workers.send(long);
+        let request = LongRequest { session, crypto: entry.crypto.clone(), state, load, input_bytes, pending };
+        self.workers.send(request);
         Ok(())
     }
 
-    /// Has a thread make the caller duplicate its descriptor.
-    fn give_descriptor(&mut self, ask: Ask) -> io::Result<()> {
-        let Some(file) = self.files.get(&ask.file) else { return Ok(()) };
+    /// Starts a thread that makes the caller duplicate its descriptor.
+    fn give_descriptor(&mut self, pending: PendingIoctl) -> io::Result<()> {
+        let Some(file) = self.files.get(&pending.file) else { return Ok(()) };
         if !file.direct {
-            return self.kernel.failed(ask.who.unique, Errno::EINVAL);
+            return self.kernel.failed(pending.caller.unique, Errno::EINVAL);
         }
-        match self.users.room(file.uid, DESCRIPTOR) {
-            Room::Never => return self.kernel.failed(ask.who.unique, Errno::ENOMEM),
-            Room::Later => {
-                self.held.push(ask);
+        match self.users.admit(file.uid, DESCRIPTOR) {
+            Admission::Never => return self.kernel.failed(pending.caller.unique, Errno::ENOMEM),
+            Admission::Later => {
+                self.deferred.push(pending);
                 return Ok(());
             }
-            Room::Now => {}
+            Admission::Now => {}
         }
-        let place = Range { address: ask.call.address, bytes: ask.call.ioctl.size(ask.call.width) };
-        let caller = Caller { unique: ask.who.unique, thread: ask.who.pid, width: ask.call.width, place };
+        let place = Range { address: pending.call.address, bytes: pending.call.ioctl.size(pending.call.width) };
+        let caller =
+            Caller { unique: pending.caller.unique, thread: pending.caller.pid, width: pending.call.width, place };
         match self.workers.give_descriptor(caller, Load { uid: file.uid, bytes: DESCRIPTOR }) {
             Ok(()) => self.users.begin(file.uid, DESCRIPTOR),
-            Err(_) => self.kernel.failed(ask.who.unique, Errno::ENOMEM)?,
+            Err(_) => self.kernel.failed(pending.caller.unique, Errno::ENOMEM)?,
         }
         Ok(())
     }
 
-    /// Does what needs no device at once, and gives the rest to the round.
-    fn act(&mut self, ask: Ask, action: Action, outputs: Vec<Wanted>, got: Wiped) -> io::Result<()> {
-        let Some(file) = self.files.get_mut(&ask.file) else { return Ok(()) };
-        let unique = ask.who.unique;
+    /// Performs actions that need no device at once, and adds the others to the round.
+    fn act(
+        &mut self,
+        pending: PendingIoctl,
+        action: Action,
+        outputs: Vec<RequestedRange>,
+        input_bytes: Wiped,
+    ) -> io::Result<()> {
+        let Some(file) = self.files.get_mut(&pending.file) else { return Ok(()) };
+        let unique = pending.caller.unique;
         let bytes = match action {
             Action::Features => vec![0; 4],
-            Action::Descriptor => return self.give_descriptor(ask),
+            Action::Descriptor => return self.give_descriptor(pending),
             Action::Info(mut op) => {
-                if let Some(shape) = file.shape(op.session) {
-                    describe(shape, &mut op);
+                if let Some(crypto) = file.crypto_session(op.session) {
+                    describe(crypto, &mut op);
                 }
-                op.to_bytes(ask.call.width)
+                op.to_bytes(pending.call.width)
             }
             Action::Open { mut op, key, mac_key } => {
                 if !self.users.open(file.uid) {
                     return self.kernel.failed(unique, Errno::ENOMEM);
                 }
-                // Without a MAC nobody has looked at this.
+                // Without a MAC this length is unchecked.
                 let mac_bytes = (op.mac_key_len as usize).min(MAX_HMAC_KEY);
-                // A MAC key that is nowhere is as many zeros.
-                let mac_key = Wiped::from(if mac_key.is_empty() { vec![0; mac_bytes] } else { got[mac_key].to_vec() });
-                let Some(shape) = self.maker.make(op.cipher, &got[key], op.mac, &mac_key) else {
+                // A MAC key without address counts as zeros of its length.
+                let mac_key =
+                    Wiped::from(if mac_key.is_empty() { vec![0; mac_bytes] } else { input_bytes[mac_key].to_vec() });
+                let Some(crypto) = self.factory.make(op.cipher, &input_bytes[key], op.mac, &mac_key) else {
                     self.users.close(file.uid, 1);
                     return self.kernel.failed(unique, Errno::EINVAL);
                 };
                 op.session = self.next_session;
                 self.next_session = self.next_session.wrapping_add(1);
                 let session = op.session;
-                let entry = Entry { shape: Arc::new(shape), state: Some(State::new()), waiting: VecDeque::new() };
+                let entry = Entry { crypto: Arc::new(crypto), state: Some(State::new()), waiting: VecDeque::new() };
                 let (direct, uid) = (file.direct, file.uid);
                 file.sessions.insert(session, entry);
-                let given = answer(&self.kernel, direct, &ask, &outputs, Ok(vec![&op.to_bytes(ask.call.width)]))?;
-                if !given && let Some(file) = self.files.get_mut(&ask.file) {
+                let delivered =
+                    answer(&self.kernel, direct, &pending, &outputs, Ok(vec![&op.to_bytes(pending.call.width)]))?;
+                if !delivered && let Some(file) = self.files.get_mut(&pending.file) {
                     file.sessions.remove(&session);
                     self.users.close(uid, 1);
                 }
@@ -325,25 +336,25 @@ impl Server {
             Action::Close(session) => {
                 match file.sessions.get_mut(&session) {
                     Some(entry) if entry.state.is_none() => {
-                        let input = got;
-                        entry.waiting.push_back(Ask { input, ..ask });
+                        let input = input_bytes;
+                        entry.waiting.push_back(PendingIoctl { input, ..pending });
                         return Ok(());
                     }
-                    // The module has no error for a session that is not there.
+                    // Like the module, reports no error for an unknown session.
                     _ => {
                         if let Some(entry) = file.sessions.remove(&session) {
                             self.users.close(file.uid, 1);
-                            self.asks.extend(entry.waiting);
+                            self.queue.extend(entry.waiting);
                         }
                         Vec::new()
                     }
                 }
             }
             Action::CopyHash { to, from } => {
-                let away =
+                let taken =
                     [to, from].into_iter().find(|id| file.sessions.get(id).is_some_and(|entry| entry.state.is_none()));
-                if let Some(entry) = away.and_then(|id| file.sessions.get_mut(&id)) {
-                    entry.waiting.push_back(Ask { input: got, ..ask });
+                if let Some(entry) = taken.and_then(|id| file.sessions.get_mut(&id)) {
+                    entry.waiting.push_back(PendingIoctl { input: input_bytes, ..pending });
                     return Ok(());
                 }
                 let stream = file.sessions.get(&from).and_then(|entry| entry.state.as_ref()?.stream.clone());
@@ -357,54 +368,58 @@ impl Server {
                     return self.kernel.failed(unique, Errno::EINVAL);
                 };
                 let Some(state) = entry.state.take() else {
-                    entry.waiting.push_back(Ask { input: got, ..ask });
+                    entry.waiting.push_back(PendingIoctl { input: input_bytes, ..pending });
                     return Ok(());
                 };
-                self.round_bytes += got.len();
-                self.round.push(Running { task: Task::new(entry.shape.clone(), state, job, got), ask, outputs });
+                self.round_bytes += input_bytes.len();
+                self.round.push(Running {
+                    task: Task::new(entry.crypto.clone(), state, job, input_bytes),
+                    pending,
+                    outputs,
+                });
                 return Ok(());
             }
         };
-        answer(&self.kernel, file.direct, &ask, &outputs, Ok(vec![&bytes])).map(|_| ())
+        answer(&self.kernel, file.direct, &pending, &outputs, Ok(vec![&bytes])).map(|_| ())
     }
 
-    /// Does everything of the round side by side, and answers.
+    /// Runs all tasks of the round side by side, and answers them.
     fn run_round(&mut self) -> io::Result<()> {
         self.round_bytes = 0;
         let mut round = std::mem::take(&mut self.round);
         side_by_side(round.iter_mut().map(|running| &mut running.task));
-        for Running { ask, outputs, task } in round {
-            let direct = self.files.get(&ask.file).is_some_and(|file| file.direct);
-            answer(&self.kernel, direct, &ask, &outputs, task.result())?;
+        for Running { pending, outputs, task } in round {
+            let direct = self.files.get(&pending.file).is_some_and(|file| file.direct);
+            answer(&self.kernel, direct, &pending, &outputs, task.result())?;
             let session = task.session_id();
-            self.come_home(ask.file, session, task.into_state());
+            self.return_state(pending.file, session, task.into_state());
         }
         Ok(())
     }
 
-    fn come_home(&mut self, file: u64, session: u32, state: State) {
+    fn return_state(&mut self, file: u64, session: u32, state: State) {
         if let Some(entry) = self.files.get_mut(&file).and_then(|file| file.sessions.get_mut(&session)) {
             entry.state = Some(state);
-            // In their order, and before those that came later.
-            while let Some(ask) = entry.waiting.pop_back() {
-                self.asks.push_front(ask);
+            // In their order, and before later ones.
+            while let Some(pending) = entry.waiting.pop_back() {
+                self.queue.push_front(pending);
             }
         }
     }
 
-    /// Takes back what workers have done.
-    fn welcome_back(&mut self) {
-        let _ = self.workers.woken.read();
+    /// Takes back the states and loads from workers.
+    fn collect_results(&mut self) {
+        let _ = self.workers.wake_event.read();
         let mut any = false;
-        while let Ok(back) = self.workers.back.try_recv() {
-            self.users.end(back.load.uid, back.load.bytes);
-            if let Some((file, session, state)) = back.state {
-                self.come_home(file, session, state);
+        while let Ok(result) = self.workers.results.try_recv() {
+            self.users.end(result.load.uid, result.load.bytes);
+            if let Some((file, session, state)) = result.state {
+                self.return_state(file, session, state);
             }
             any = true;
         }
         if any {
-            self.asks.extend(self.held.drain(..));
+            self.queue.extend(self.deferred.drain(..));
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The sessions of the interface: a cipher, a digest or MAC, or both, and what one request leaves to the next.
+//! The sessions of the interface: a cipher, a digest or MAC, or both, and the state between requests.
 
 use gantry_abi_cryptodev::{self as abi, CipherRow, HashRow, SessionInfoOp};
 use gantry_core::driver::Class;
 use gantry_core::{Algorithm, Gantry, Kind, Operation, Session, SessionParams, Stream};
 use zeroize::Zeroize;
 
-/// What of a session never changes.
+/// The immutable part of a session.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub(crate) struct CryptoSession {
     pub(crate) cipher: Option<Cipher>,
     pub(crate) hash: Option<Hash>,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Shape {
 pub(crate) struct Cipher {
     pub(crate) row: &'static CipherRow,
     pub(crate) algorithm: Algorithm,
-    /// None is the NULL cipher's: data that stays as it is needs no device.
+    /// `None` for the NULL cipher, which leaves data unchanged and needs no device.
     pub(crate) session: Option<Session>,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Hash {
     pub(crate) session: Session,
 }
 
-/// What requests change.
+/// The state between requests.
 pub(crate) struct State {
-    /// With which a request goes on that brings no IV.
+    /// The IV of a request that brings none.
     pub(crate) iv: [u8; abi::MAX_IV],
-    /// A message that has begun.
+    /// An unfinished message.
     pub(crate) stream: Option<Stream>,
 }
 
@@ -47,38 +47,38 @@ impl Drop for State {
 }
 
 impl Hash {
-    /// Bytes of the digest.
+    /// Returns the length of the digest in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.session.params().tag_length()
+        self.session.params().tag_len()
     }
 }
 
-/// Makes sessions. Digests have no keys, so one session for each algorithm serves everybody: messages of several programs
-/// run side by side in it.
-pub(crate) struct Maker {
+/// Creates sessions. Digests have no keys, so one session for each algorithm serves all programs: their messages run side
+/// by side in it.
+pub(crate) struct SessionFactory {
     gantry: Gantry,
     digests: Vec<(&'static HashRow, Session)>,
 }
 
-impl Maker {
+impl SessionFactory {
     pub(crate) fn new(gantry: Gantry) -> Self {
         Self { gantry, digests: Vec::new() }
     }
 
-    /// `None` where nobody serves it, or the keys are not ones.
-    pub(crate) fn make(&mut self, cipher: u32, key: &[u8], mac: u32, mac_key: &[u8]) -> Option<Shape> {
+    /// Creates a session. `None` if no device serves it, or if the keys are invalid.
+    pub(crate) fn make(&mut self, cipher: u32, key: &[u8], mac: u32, mac_key: &[u8]) -> Option<CryptoSession> {
         let cipher = match abi::cipher(cipher) {
             Some(row) => Some(self.cipher(row, key)?),
             None => None,
         };
         let is_aead = cipher.as_ref().is_some_and(|cipher| cipher.row.is_aead());
         let hash = match abi::hash(mac) {
-            // The module takes no notice of it then.
+            // The module ignores the MAC in this case.
             Some(_) if is_aead => None,
             Some(row) => Some(self.hash(row, mac_key)?),
             None => None,
         };
-        Some(Shape { cipher, hash })
+        Some(CryptoSession { cipher, hash })
     }
 
     fn cipher(&self, row: &'static CipherRow, key: &[u8]) -> Option<Cipher> {
@@ -87,7 +87,7 @@ impl Maker {
         }
         let algorithm = row.with_key(key.len())?;
         let session = self.gantry.session(SessionParams::new(algorithm, key)).ok()?;
-        // Somebody must be there for it now; the module, too, has its driver from here on.
+        // Some device must serve the algorithm now; the module, too, fixes its driver here.
         session.route(algorithm.kind().operations()[0], 0, 1)?;
         Some(Cipher { row, algorithm, session: Some(session) })
     }
@@ -98,7 +98,7 @@ impl Maker {
             return Some(Hash { row, session: session.clone() });
         }
         let session = self.gantry.session(SessionParams::new(row.algorithm, if keyed { key } else { &[] })).ok()?;
-        // A session whose messages cannot come in pieces is none.
+        // A session must support messages in pieces.
         session.stream(1).ok()?;
         if !keyed {
             self.digests.push((row, session.clone()));
@@ -107,16 +107,16 @@ impl Maker {
     }
 }
 
-/// The IV with which data of the same session goes on after `output` was made of `input`, both whole blocks where the mode
-/// has no partial ones. The kernel's modes leave it in the request.
+/// Computes the IV with which the session continues after `output` was computed from `input`. Both are whole blocks,
+/// unless the mode allows partial ones. The kernel's modes leave this IV in the request.
 pub(crate) struct Chain {
     encrypt: bool,
-    /// The last block of the input, which work in place overwrites.
+    /// The last block of the input, which in-place operation overwrites.
     last_input: [u8; 16],
     length: usize,
 }
 
-/// How a mode goes on from one request to the next.
+/// The source of the next IV, by mode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// The last block of ciphertext.
@@ -125,8 +125,7 @@ enum Mode {
     /// The last block of key stream.
     Ofb,
     Ctr,
-    /// As it came.
-    Stays,
+    Unchanged,
 }
 
 fn mode(cipher: &Cipher) -> Mode {
@@ -135,18 +134,18 @@ fn mode(cipher: &Cipher) -> Mode {
         21 => Mode::Ctr,
         24 => Mode::Cfb,
         25 => Mode::Ofb,
-        _ => Mode::Stays,
+        _ => Mode::Unchanged,
     }
 }
 
 impl Chain {
-    /// Bytes that must be added to data of this length so that the end of the chain can be seen: OFB's last block of key
-    /// stream is what it makes of zeros.
+    /// Returns the bytes by which data of this length must be extended to reveal the end of the chain. OFB turns zeros
+    /// into its key stream.
     pub(crate) fn padding(cipher: &Cipher, length: usize) -> usize {
         if mode(cipher) == Mode::Ofb { length.next_multiple_of(16) - length } else { 0 }
     }
 
-    /// Before the data is worked on.
+    /// Saves the last block of the input, before the data is processed.
     pub(crate) fn before(cipher: &Cipher, encrypt: bool, input: &[u8]) -> Self {
         let mut last_input = [0; 16];
         if let Some(block) = last_block(cipher, input) {
@@ -155,10 +154,10 @@ impl Chain {
         Self { encrypt, last_input, length: input.len() }
     }
 
-    /// After it, with the output: the IV that comes next takes the place of the one that came.
+    /// Replaces `iv` by the next IV, after the data was processed.
     pub(crate) fn after(self, cipher: &Cipher, output: &[u8], iv: &mut [u8; 16]) {
         let Some(last_output) = last_block(cipher, output) else {
-            // No whole block, but CTR has used up its counter.
+            // Without a whole block, CTR has still used up a counter value.
             if mode(cipher) == Mode::Ctr && self.length > 0 {
                 count(iv, 1);
             }
@@ -173,12 +172,11 @@ impl Chain {
                 }
             }
             Mode::Ctr => count(iv, self.length.div_ceil(16) as u128),
-            Mode::Stays => {}
+            Mode::Unchanged => {}
         }
     }
 }
 
-/// The last whole block.
 fn last_block<'d>(cipher: &Cipher, data: &'d [u8]) -> Option<&'d [u8]> {
     let block = if cipher.row.number == 2 { 8 } else { 16 };
     data.rchunks_exact(block)
@@ -187,31 +185,31 @@ fn last_block<'d>(cipher: &Cipher, data: &'d [u8]) -> Option<&'d [u8]> {
         .or_else(|| data.chunks_exact(block).last())
 }
 
-/// CTR counts in all 16 bytes.
+/// Advances a CTR counter, which has all 16 bytes.
 fn count(iv: &mut [u8; 16], blocks: u128) {
     *iv = u128::from_be_bytes(*iv).wrapping_add(blocks).to_be_bytes();
 }
 
-/// What CIOCGSESSINFO says: the kernel's names of the algorithms, and the device that a single request would go to.
-pub(crate) fn describe(shape: &Shape, info: &mut SessionInfoOp) {
+/// Fills in the answer of CIOCGSESSINFO: the kernel's names of the algorithms, and the device for a single request.
+pub(crate) fn describe(crypto: &CryptoSession, info: &mut SessionInfoOp) {
     (info.align_mask, info.flags) = (0, 0);
-    if let Some(cipher) = &shape.cipher {
+    if let Some(cipher) = &crypto.cipher {
         let device = match &cipher.session {
             Some(session) => device(session, cipher.algorithm.kind().operations()[0], info),
             None => name("gantry"),
         };
         (info.cipher_name, info.cipher_driver) = (name(cipher.row.name), device);
     }
-    if let Some(hash) = &shape.hash {
+    if let Some(hash) = &crypto.hash {
         let algorithm = hash.row.algorithm;
         let device = device(&hash.session, algorithm.kind().operations()[0], info);
         (info.hash_name, info.hash_driver) = (name(algorithm.info().kernel), device);
     }
 }
 
-/// `gantry-` and the device; sets the flag of engines.
+/// Returns `gantry-` and the device's name, and sets the flag of engines.
 fn device(session: &Session, operation: Operation, info: &mut SessionInfoOp) -> [u8; abi::MAX_NAME] {
-    // What programs ask this for is bulk data.
+    // Programs ask for bulk data.
     const BULK: usize = 16 << 10;
     let Some(route) = session.route(operation, BULK, 1) else { return name("gantry") };
     let device = &session.gantry().devices()[route.device];
@@ -221,7 +219,6 @@ fn device(session: &Session, operation: Operation, info: &mut SessionInfoOp) -> 
     name(&format!("gantry-{}", device.name()))
 }
 
-/// As a C string.
 fn name(text: &str) -> [u8; abi::MAX_NAME] {
     let mut name = [0; abi::MAX_NAME];
     let length = text.len().min(abi::MAX_NAME - 1);

@@ -1,5 +1,5 @@
-//! One request on its way through the devices, as steps. Each step is at most one request to core, and requests of several
-//! tasks that can share a batch do.
+//! A request on its way through the devices, as steps. Each step is at most one request to core, and requests of several
+//! tasks share a batch if possible.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,32 +12,31 @@ use nix::errno::Errno;
 use zeroize::Zeroizing;
 
 use crate::plan::{Form, Job, finishes};
-use crate::session::{Chain, Cipher, Hash, Shape, State};
+use crate::session::{Chain, Cipher, CryptoSession, Hash, State};
 use crate::wiped::Wiped;
 
 /// A job with everything that it needs.
 pub(crate) struct Task {
-    shape: Arc<Shape>,
+    crypto: Arc<CryptoSession>,
     state: State,
     job: Job,
-    /// What was read of the caller, and the data where it is worked on.
-    got: Wiped,
+    /// The bytes read from the caller. The data is processed in place.
+    input_bytes: Wiped,
     steps: VecDeque<Step>,
-    /// What is done at the moment.
     step: Option<Step>,
     chain: Option<Chain>,
     digest: Zeroizing<[u8; abi::MAX_DIGEST]>,
-    /// Of AEADs with tags of their own length.
+    /// The session of an AEAD whose tag length differs from the default.
     session: Option<Session>,
-    /// A TLS record that is being opened.
+    /// The TLS record being opened.
     record: Option<MacSearch>,
-    /// The copy of its message that ends where the MAC may begin.
+    /// A copy of the record's MAC stream, finished at a possible end of the message.
     trial: Option<Stream>,
     failed: Option<Errno>,
 }
 
-/// Where `bytes[8..12]` of both structures say how long the output is.
-const LEN_AT: Range<usize> = 8..12;
+/// Position of the output length in both structures.
+const LENGTH_FIELD: Range<usize> = 8..12;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -48,23 +47,23 @@ enum Step {
     Cipher(Range<usize>),
     Seal,
     Open,
-    /// Encryption of a TLS record: MAC and padding behind the data.
+    /// Encryption of a TLS record: appends MAC and padding to the data.
     CloseRecord,
-    /// Decryption: what is padding and what is MAC.
+    /// Decryption of a TLS record: finds the padding and the MAC.
     OpenRecord,
-    /// The MAC of a record's message, if this is where it ends.
-    Try(usize),
+    /// The MAC of a record's message that ends at this offset.
+    TryMac(usize),
     /// Compares the MAC of a packet.
     Verify,
 }
 
 impl Task {
-    pub(crate) fn new(shape: Arc<Shape>, mut state: State, job: Job, got: Wiped) -> Self {
+    pub(crate) fn new(crypto: Arc<CryptoSession>, mut state: State, job: Job, input_bytes: Wiped) -> Self {
         let mut session = None;
         let mut failed = None;
-        let (hashes, ciphers) = (shape.hash.is_some(), shape.cipher.is_some());
+        let (hashes, ciphers) = (crypto.hash.is_some(), crypto.cipher.is_some());
         if !job.iv.is_empty() {
-            let iv = &got[job.iv.clone()];
+            let iv = &input_bytes[job.iv.clone()];
             state.iv[..iv.len()].copy_from_slice(iv);
         }
         let data = job.data.clone();
@@ -89,10 +88,10 @@ impl Task {
                 }
             }
             Form::Aead { tag, .. } => {
-                if let Some(cipher) = &shape.cipher {
+                if let Some(cipher) = &crypto.cipher {
                     session = cipher.session.as_ref().and_then(|session| with_tag(session, *tag));
                 }
-                let nonce = shape.cipher.as_ref().and_then(|cipher| nonce(cipher, &state.iv));
+                let nonce = crypto.cipher.as_ref().and_then(|cipher| nonce(cipher, &state.iv));
                 failed = (session.is_none() || nonce.is_none()).then_some(Errno::EINVAL);
                 steps.push(if job.encrypt { Step::Seal } else { Step::Open });
             }
@@ -127,18 +126,18 @@ impl Task {
             digest: Zeroizing::new([0; abi::MAX_DIGEST]),
             record: None,
             trial: None,
-            shape,
+            crypto,
             state,
             job,
-            got,
+            input_bytes,
             session,
             failed,
         };
-        task.room_for_chain();
+        task.reserve_padding();
         task
     }
 
-    /// What the next request of the session goes on with.
+    /// Returns the state for the next request of the session.
     pub(crate) fn into_state(self) -> State {
         self.state
     }
@@ -147,9 +146,9 @@ impl Task {
         self.job.session
     }
 
-    /// Goes on to the next step that a device is needed for; false when there is none. `company` is the number of tasks
-    /// that are done side by side.
-    pub(crate) fn advance(&mut self, company: usize) -> bool {
+    /// Advances to the next step that needs a device. Returns `false` if there is none. `batch_size` is the number of
+    /// tasks that run side by side.
+    pub(crate) fn advance(&mut self, batch_size: usize) -> bool {
         while self.failed.is_none() {
             self.step = self.steps.pop_front();
             match self.step.clone() {
@@ -158,24 +157,24 @@ impl Task {
                 Some(Step::OpenRecord) => self.open_record(),
                 Some(Step::Verify) => self.verify(),
                 Some(Step::Update(_)) if self.state.stream.is_none() => {
-                    let hash = self.shape.hash.as_ref();
-                    self.state.stream = hash.and_then(|hash| hash.session.stream(company).ok());
+                    let hash = self.crypto.hash.as_ref();
+                    self.state.stream = hash.and_then(|hash| hash.session.stream(batch_size).ok());
                     if self.state.stream.is_some() {
                         return true;
                     }
                     self.failed = Some(Errno::EIO);
                 }
-                Some(Step::Try(_)) => {
+                Some(Step::TryMac(_)) => {
                     self.trial.clone_from(&self.state.stream);
                     return true;
                 }
                 Some(Step::Cipher(range)) => {
-                    if let Some(cipher) = &self.shape.cipher {
+                    if let Some(cipher) = &self.crypto.cipher {
                         if cipher.session.is_none() {
                             continue;
                         }
                         let range = self.padded(cipher, &range);
-                        self.chain = Some(Chain::before(cipher, self.job.encrypt, &self.got[range]));
+                        self.chain = Some(Chain::before(cipher, self.job.encrypt, &self.input_bytes[range]));
                     }
                     return true;
                 }
@@ -185,142 +184,141 @@ impl Task {
         false
     }
 
-    /// Where data comes last and its chain asks for it, zeros behind it.
-    fn room_for_chain(&mut self) {
-        if let Some(cipher) = &self.shape.cipher
+    /// Appends zeros to the data if its chain requires them and the data comes last.
+    fn reserve_padding(&mut self) {
+        if let Some(cipher) = &self.crypto.cipher
             && matches!(self.job.form, Form::Plain | Form::Tls { .. })
         {
             let end = self.job.data.end;
-            self.got.resize(end + Chain::padding(cipher, self.job.data.len()));
+            self.input_bytes.resize(end + Chain::padding(cipher, self.job.data.len()));
         }
     }
 
-    /// MAC and padding behind the data (RFC 5246, 6.2.3.2): as many bytes as are missing, each with that number less one.
+    /// Appends MAC and padding to the data (RFC 5246, 6.2.3.2): every padding byte is the padding's length less one.
     fn close_record(&mut self) {
         let Form::Tls { tag, .. } = self.job.form else { return };
-        let Some(cipher) = &self.shape.cipher else { return };
+        let Some(cipher) = &self.crypto.cipher else { return };
         let (data, block) = (&mut self.job.data, cipher.row.block);
-        self.got.resize(data.end);
-        self.got.append(&self.digest[..tag]);
+        self.input_bytes.resize(data.end);
+        self.input_bytes.append(&self.digest[..tag]);
         if block > 1 {
             let missing = block - (data.len() + tag) % block;
-            self.got.append(&[(missing - 1) as u8; 256][..missing]);
+            self.input_bytes.append(&[(missing - 1) as u8; 256][..missing]);
         }
-        data.end = self.got.len();
+        data.end = self.input_bytes.len();
         self.steps.push_front(Step::Cipher(data.clone()));
-        self.room_for_chain();
+        self.reserve_padding();
     }
 
-    /// Looks for padding and MAC: the MAC of every message that the record may hold.
+    /// Starts the search for padding and MAC, which computes the MAC of every message that the record may hold.
     fn open_record(&mut self) {
         let Form::Tls { aad, tag } = &self.job.form else { return };
-        let Some(cipher) = &self.shape.cipher else { return };
+        let Some(cipher) = &self.crypto.cipher else { return };
         let data = self.job.data.clone();
-        if self.shape.hash.is_none() {
+        if self.crypto.hash.is_none() {
             if cipher.row.block > 1 {
-                self.say_length(without_padding(&self.got[data]) as u32);
+                self.set_length(without_padding(&self.input_bytes[data]) as u32);
             }
             return;
         }
-        match MacSearch::new(&self.got[data.clone()], cipher.row.block, *tag) {
+        match MacSearch::new(&self.input_bytes[data.clone()], cipher.row.block, *tag) {
             None => self.failed = Some(Errno::EBADMSG),
             Some(search) => {
                 let first = search.places().start;
                 let message = data.start..data.start + first;
-                self.steps = [Step::Update(aad.clone()), Step::Update(message), Step::Try(first)].into();
+                self.steps = [Step::Update(aad.clone()), Step::Update(message), Step::TryMac(first)].into();
                 self.record = Some(search);
             }
         }
     }
 
-    /// The MAC of the message that ends here has been computed.
-    fn tried(&mut self, place: usize) {
+    /// Compares the MAC of a message that ends at `place`, and continues with the next one.
+    fn compare_mac(&mut self, place: usize) {
         let Some(search) = &mut self.record else { return };
         let data = self.job.data.clone();
-        search.compare(&self.got[data.clone()], place, &*self.digest);
+        search.compare(&self.input_bytes[data.clone()], place, &*self.digest);
         if place + 1 < search.places().end {
             let next = data.start + place;
-            self.steps = [Step::Update(next..next + 1), Step::Try(place + 1)].into();
+            self.steps = [Step::Update(next..next + 1), Step::TryMac(place + 1)].into();
             return;
         }
         self.state.stream = None;
         match search.message() {
-            Some(length) => self.say_length(length),
+            Some(length) => self.set_length(length),
             None => self.failed = Some(Errno::EBADMSG),
         }
     }
 
-    fn say_length(&mut self, bytes: u32) {
-        self.job.answer[LEN_AT].copy_from_slice(&bytes.to_ne_bytes());
+    fn set_length(&mut self, bytes: u32) {
+        self.job.answer[LENGTH_FIELD].copy_from_slice(&bytes.to_ne_bytes());
     }
 
     fn verify(&mut self) {
-        let Form::Srtp { given, .. } = &self.job.form else { return };
-        if !gantry_core::tags_equal(&self.got[given.clone()], &self.digest[..given.len()]) {
+        let Form::Srtp { received_tag, .. } = &self.job.form else { return };
+        if !gantry_core::tags_equal(&self.input_bytes[received_tag.clone()], &self.digest[..received_tag.len()]) {
             self.failed = Some(Errno::EBADMSG);
         }
     }
 
-    /// The range with the zeros behind it that show how the chain goes on.
+    /// Extends a range by the zeros that reveal the end of the chain.
     fn padded(&self, cipher: &Cipher, range: &Range<usize>) -> Range<usize> {
         let padding = if range.end == self.job.data.end { Chain::padding(cipher, range.len()) } else { 0 };
-        range.start..(range.end + padding).min(self.got.len())
+        range.start..(range.end + padding).min(self.input_bytes.len())
     }
 
-    /// The session of this step's request.
-    fn owner(&self) -> Option<Session> {
+    /// Returns the session of this step's request.
+    fn session_of_step(&self) -> Option<Session> {
         match self.step.as_ref()? {
-            Step::Digest(_) => self.shape.hash.as_ref().map(|hash| hash.session.clone()),
-            // A message that was copied from another session belongs to that one's, where there are keys.
-            Step::Update(_) | Step::Finish | Step::Try(_) => self.state.stream.as_ref().map(Stream::session),
-            Step::Cipher(_) => self.shape.cipher.as_ref().and_then(|cipher| cipher.session.clone()),
+            Step::Digest(_) => self.crypto.hash.as_ref().map(|hash| hash.session.clone()),
+            // A copied message belongs to the session of its origin if that has keys.
+            Step::Update(_) | Step::Finish | Step::TryMac(_) => self.state.stream.as_ref().map(Stream::session),
+            Step::Cipher(_) => self.crypto.cipher.as_ref().and_then(|cipher| cipher.session.clone()),
             _ => self.session.clone(),
         }
     }
 
-    /// The request of this step.
     pub(crate) fn request(&mut self) -> Option<Request<'_>> {
         let step = self.step.clone()?;
         if let Step::Cipher(range) = &step {
-            let cipher = self.shape.cipher.as_ref()?;
+            let cipher = self.crypto.cipher.as_ref()?;
             let (range, iv) = (self.padded(cipher, range), &self.state.iv[..cipher.row.iv]);
-            let data = &mut self.got[range];
+            let data = &mut self.input_bytes[range];
             return Some(if self.job.encrypt { Request::encrypt(iv, data) } else { Request::decrypt(iv, data) });
         }
-        let digest_bytes = self.shape.hash.as_ref().map_or(0, Hash::bytes);
-        let Self { state, trial, job, got, digest, shape, .. } = self;
+        let digest_bytes = self.crypto.hash.as_ref().map_or(0, Hash::bytes);
+        let Self { state, trial, job, input_bytes, digest, crypto, .. } = self;
         Some(match (step, &job.form) {
             (Step::Digest(range), _) => {
-                let keyed = shape.hash.as_ref()?.row.algorithm.kind() == gantry_core::Kind::Mac;
-                let message = &got[range];
+                let keyed = crypto.hash.as_ref()?.row.algorithm.kind() == gantry_core::Kind::Mac;
+                let message = &input_bytes[range];
                 let digest = &mut digest[..digest_bytes];
                 if keyed { Request::mac(message, digest) } else { Request::digest(message, digest) }
             }
-            (Step::Update(range), _) => Request::update(state.stream.as_mut()?, &got[range]),
+            (Step::Update(range), _) => Request::update(state.stream.as_mut()?, &input_bytes[range]),
             (Step::Finish, _) => Request::finish(state.stream.as_mut()?, &mut digest[..digest_bytes]),
-            (Step::Try(_), _) => Request::finish(trial.as_mut()?, &mut digest[..digest_bytes]),
+            (Step::TryMac(_), _) => Request::finish(trial.as_mut()?, &mut digest[..digest_bytes]),
             (Step::Seal | Step::Open, Form::Aead { aad, tag }) => {
-                let (aad, tag, cipher) = (aad.clone(), *tag, shape.cipher.as_ref()?);
+                let (aad, tag, cipher) = (aad.clone(), *tag, crypto.cipher.as_ref()?);
                 let nonce = nonce(cipher, &state.iv)?;
                 let sealed = job.data.clone();
-                let (before, behind) = got.split_at_mut(sealed.end);
-                // Associated data comes behind the data, or not at all.
+                let (before, behind) = input_bytes.split_at_mut(sealed.end);
+                // Associated data is placed behind the data, or absent.
                 let aad = if aad.is_empty() { &[][..] } else { &behind[aad.start - sealed.end..aad.end - sealed.end] };
                 let data = &mut before[sealed.start..];
                 if job.encrypt {
                     Request::seal(nonce, aad, data, &mut digest[..tag])
                 } else {
-                    let (data, given) = data.split_at_mut(sealed.len() - tag);
-                    Request::open(nonce, aad, data, given)
+                    let (data, received_tag) = data.split_at_mut(sealed.len() - tag);
+                    Request::open(nonce, aad, data, received_tag)
                 }
             }
             _ => return None,
         })
     }
 
-    /// What became of the request; `None` when no device could run it.
+    /// Takes the outcome of the request; `None` if no device could run it.
     pub(crate) fn settle(&mut self, outcome: Option<Outcome>) {
-        let ccm = self.shape.cipher.as_ref().is_some_and(|cipher| cipher.row.number == 51);
+        let ccm = self.crypto.cipher.as_ref().is_some_and(|cipher| cipher.row.number == 51);
         self.failed = match outcome {
             Some(Outcome::Done) => None,
             Some(Outcome::BadTag) => Some(Errno::EBADMSG),
@@ -330,36 +328,35 @@ impl Task {
         };
         match (&self.step, self.chain.take()) {
             (Some(Step::Cipher(range)), Some(chain)) if self.failed.is_none() => {
-                if let Some(cipher) = &self.shape.cipher {
+                if let Some(cipher) = &self.crypto.cipher {
                     let range = self.padded(cipher, range);
-                    chain.after(cipher, &self.got[range], &mut self.state.iv);
+                    chain.after(cipher, &self.input_bytes[range], &mut self.state.iv);
                 }
             }
             (Some(Step::Finish | Step::Digest(_)), _) => self.state.stream = None,
-            (Some(Step::Update(_) | Step::Try(_)), _) if self.failed.is_some() => self.state.stream = None,
-            (&Some(Step::Try(place)), _) => self.tried(place),
+            (Some(Step::Update(_) | Step::TryMac(_)), _) if self.failed.is_some() => self.state.stream = None,
+            (&Some(Step::TryMac(place)), _) => self.compare_mac(place),
             _ => {}
         }
     }
 
-    /// Does all steps.
     pub(crate) fn run(&mut self) {
         side_by_side([self]);
     }
 
-    /// What the caller gets: the parts of the answer in the order of the ranges that were planned, or an errno.
+    /// Returns the parts of the answer in the order of the planned ranges, or an errno.
     pub(crate) fn result(&self) -> Result<Vec<&[u8]>, Errno> {
         if let Some(errno) = self.failed {
             return Err(errno);
         }
-        let data = &self.got[self.job.data.clone()];
+        let data = &self.input_bytes[self.job.data.clone()];
         let mut parts = Vec::with_capacity(4);
         match &self.job.form {
             Form::Plain => {
-                if self.shape.cipher.is_some() {
+                if self.crypto.cipher.is_some() {
                     parts.push(data);
                 }
-                if let Some(hash) = &self.shape.hash
+                if let Some(hash) = &self.crypto.hash
                     && finishes(self.job.flags, data.len())
                 {
                     parts.push(&self.digest[..hash.bytes()]);
@@ -370,7 +367,7 @@ impl Task {
             Form::Tls { .. } => parts.push(data),
             Form::Srtp { tag, .. } => {
                 parts.push(data);
-                if self.job.encrypt && self.shape.hash.is_some() {
+                if self.job.encrypt && self.crypto.hash.is_some() {
                     parts.push(&self.digest[..*tag]);
                 }
             }
@@ -383,51 +380,51 @@ impl Task {
     }
 }
 
-/// Does all steps of all tasks, side by side.
+/// Runs all steps of all tasks, side by side.
 pub(crate) fn side_by_side<'t>(tasks: impl IntoIterator<Item = &'t mut Task>) {
-    let mut going: Vec<&mut Task> = tasks.into_iter().collect();
-    let company = going.len();
+    let mut active: Vec<&mut Task> = tasks.into_iter().collect();
+    let batch_size = active.len();
     loop {
-        going.retain_mut(|task| task.advance(company));
-        if going.is_empty() {
+        active.retain_mut(|task| task.advance(batch_size));
+        if active.is_empty() {
             return;
         }
-        step(&mut going);
+        step(&mut active);
     }
 }
 
-/// Does one step of all tasks.
-fn step(going: &mut [&mut Task]) {
-    let mut sessions = Vec::with_capacity(going.len());
-    let mut requests = Vec::with_capacity(going.len());
-    let mut asked = Vec::with_capacity(going.len());
-    for task in going.iter_mut() {
-        let step = task.owner().and_then(|session| Some((session, task.request()?)));
-        asked.push(step.is_some());
+/// Runs one step of all tasks.
+fn step(active: &mut [&mut Task]) {
+    let mut sessions = Vec::with_capacity(active.len());
+    let mut requests = Vec::with_capacity(active.len());
+    let mut has_request = Vec::with_capacity(active.len());
+    for task in active.iter_mut() {
+        let step = task.session_of_step().and_then(|session| Some((session, task.request()?)));
+        has_request.push(step.is_some());
         if let Some((session, request)) = step {
             sessions.push(session);
             requests.push(request);
         }
     }
-    // All sessions are of the server's framework.
+    // This cannot fail: all sessions belong to the server's framework.
     let _ = Session::process_each(&sessions, &mut requests);
     let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
     let mut outcomes = outcomes.into_iter();
-    for (task, asked) in going.iter_mut().zip(asked) {
-        task.settle(if asked { outcomes.next().flatten() } else { None });
+    for (task, has_request) in active.iter_mut().zip(has_request) {
+        task.settle(if has_request { outcomes.next().flatten() } else { None });
     }
 }
 
-/// The session of an AEAD with tags of so many bytes.
+/// Returns the session of an AEAD with tags of `tag` bytes.
 fn with_tag(session: &Session, tag: usize) -> Option<Session> {
-    if session.params().tag_length() == tag {
+    if session.params().tag_len() == tag {
         return Some(session.clone());
     }
-    session.gantry().session(session.params().clone().tag_len(tag)).ok()
+    session.gantry().session(session.params().clone().with_tag_len(tag)).ok()
 }
 
-/// The nonce in an IV. Of CCM the kernel wants the whole first counter block: 14 less the nonce's length, the nonce, zeros
-/// (RFC 3610, 2.3).
+/// Returns the nonce in an IV. For CCM the kernel expects the whole first counter block: 14 less the nonce's length, the
+/// nonce, zeros (RFC 3610, 2.3).
 fn nonce<'s>(cipher: &Cipher, iv: &'s [u8; abi::MAX_IV]) -> Option<&'s [u8]> {
     if cipher.row.number != 51 {
         return Some(&iv[..cipher.row.iv]);

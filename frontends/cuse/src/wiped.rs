@@ -1,27 +1,26 @@
-//! What callers hand over: keys and data.
+//! Buffers for the callers' keys and data.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-/// More than a cipher ever adds behind data: a MAC, padding, and the blocks that show how a chain goes on.
-const BEHIND: usize = 512;
+/// More bytes than a request ever appends to its data: a MAC, padding, and the blocks that reveal the end of a chain.
+const SPARE: usize = 512;
 
-/// Bytes that are overwritten when nobody needs them any more; `Zeroizing` would write them one by one.
+/// Bytes that are wiped when dropped. `Zeroizing` would write them one by one.
 #[derive(Default)]
 pub(crate) struct Wiped(Vec<u8>);
 
 impl Wiped {
-    /// Adds zeros, or leaves away what is longer. A vector that grows by itself would leave its bytes behind.
+    /// Appends zeros, or truncates. A vector that grows by itself would leave a copy of its bytes behind.
     pub(crate) fn resize(&mut self, length: usize) {
         if length > self.0.capacity() {
-            let mut larger = Vec::with_capacity(length + BEHIND);
+            let mut larger = Vec::with_capacity(length + SPARE);
             larger.extend_from_slice(&self.0);
             drop(Self(mem::replace(&mut self.0, larger)));
         }
         self.0.resize(length, 0);
     }
 
-    /// Adds bytes.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let end = self.0.len();
         self.resize(end + bytes.len());
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_keep_their_place_when_there_are_more() {
+    fn bytes_keep_their_place_when_the_buffer_grows() {
         let mut bytes = Wiped::from(vec![1, 2, 3]);
         bytes.append(&[4; 1000]);
         bytes.resize(2000);

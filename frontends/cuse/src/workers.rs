@@ -1,4 +1,4 @@
-//! The threads that do what takes long, or what waits for a caller, so that nobody else waits for it.
+//! The threads for long requests, and for requests that wait for a caller.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,132 +9,134 @@ use std::thread;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::ask::{Ask, Refusal, answer, missing, read};
 use crate::descriptor::{self, Caller};
 use crate::fuse::Kernel;
+use crate::pending::{PendingIoctl, Refusal, answer, missing, read};
 use crate::plan::{Action, Plan, Sessions, plan};
-use crate::session::{Shape, State};
+use crate::session::{CryptoSession, State};
 use crate::task::Task;
 use crate::wiped::Wiped;
 
-/// A request that takes long.
-pub(crate) struct Long {
-    pub(crate) ask: Ask,
+/// A long request.
+pub(crate) struct LongRequest {
+    pub(crate) pending: PendingIoctl,
     pub(crate) session: u32,
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) crypto: Arc<CryptoSession>,
     pub(crate) state: State,
-    pub(crate) got: Wiped,
+    pub(crate) input_bytes: Wiped,
     pub(crate) load: Load,
 }
 
-/// What counts against its user's limit for as long as it is in work.
+/// The load of a request in progress, which counts against its user's limit.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) uid: u32,
     pub(crate) bytes: usize,
 }
 
-/// What comes back of it.
-pub(crate) struct Back {
+/// The result of a worker.
+pub(crate) struct WorkerResult {
     pub(crate) load: Load,
-    /// What a long request had taken of its session: file, number and state.
+    /// The state that a long request had taken from its session, with file and session number.
     pub(crate) state: Option<(u64, u32, State)>,
 }
 
-/// Bytes of the stack of a thread that makes a descriptor.
+/// Stack size in bytes of a thread that creates a descriptor.
 pub(crate) const STACK: usize = 64 << 10;
 
-/// The threads that do what takes long, and those that come and go with descriptors.
+/// The threads for long requests, and the temporary ones for descriptors.
 pub(crate) struct Workers {
     kernel: Arc<Kernel>,
-    work: Sender<Long>,
-    outbox: Sender<Back>,
-    pub(crate) back: Receiver<Back>,
-    pub(crate) woken: Arc<EventFd>,
+    work: Sender<LongRequest>,
+    outbox: Sender<WorkerResult>,
+    pub(crate) results: Receiver<WorkerResult>,
+    pub(crate) wake_event: Arc<EventFd>,
 }
 
 impl Workers {
     pub(crate) fn start(kernel: &Arc<Kernel>) -> io::Result<Self> {
-        let (work, inbox) = channel::<Long>();
-        let (outbox, back) = channel();
-        let woken = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
+        let (work, inbox) = channel::<LongRequest>();
+        let (outbox, results) = channel();
+        let wake_event = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let inbox = Arc::new(Mutex::new(inbox));
         for _ in 0..thread::available_parallelism().map_or(1, usize::from).min(16) {
-            let (inbox, outbox, woken, kernel) = (inbox.clone(), outbox.clone(), woken.clone(), kernel.clone());
+            let (inbox, outbox, wake_event, kernel) =
+                (inbox.clone(), outbox.clone(), wake_event.clone(), kernel.clone());
             thread::Builder::new().name("long requests".to_owned()).spawn(move || {
                 loop {
                     let next = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(long) = next else { return };
-                    let (file, unique) = (long.ask.file, long.ask.who.unique);
-                    let (session, load) = (long.session, long.load);
-                    let state = catch_unwind(AssertUnwindSafe(|| long.run(&kernel))).unwrap_or_else(|_| {
+                    let Ok(request) = next else { return };
+                    let (file, unique) = (request.pending.file, request.pending.caller.unique);
+                    let (session, load) = (request.session, request.load);
+                    let state = catch_unwind(AssertUnwindSafe(|| request.run(&kernel))).unwrap_or_else(|_| {
                         let _ = kernel.failed(unique, Errno::EIO);
                         State::new()
                     });
-                    if outbox.send(Back { load, state: Some((file, session, state)) }).is_err() {
+                    if outbox.send(WorkerResult { load, state: Some((file, session, state)) }).is_err() {
                         return;
                     }
-                    let _ = woken.write(1);
+                    let _ = wake_event.write(1);
                 }
             })?;
         }
-        Ok(Self { kernel: kernel.clone(), work, outbox, back, woken })
+        Ok(Self { kernel: kernel.clone(), work, outbox, results, wake_event })
     }
 
-    pub(crate) fn send(&self, long: Long) {
-        // The threads live as long as this does.
-        let _ = self.work.send(long);
+    pub(crate) fn send(&self, request: LongRequest) {
+        // This cannot fail: the threads live as long as `self`.
+        let _ = self.work.send(request);
     }
 
-    /// Makes a caller duplicate its descriptor, and answers it.
+    /// Starts a thread that makes a caller duplicate its descriptor, and answers it.
     ///
     /// # Errors
-    /// There is no thread for it, and the caller has no answer.
+    /// The thread could not be started; the caller has not been answered.
     pub(crate) fn give_descriptor(&self, caller: Caller, load: Load) -> io::Result<()> {
-        let (kernel, outbox, woken) = (self.kernel.clone(), self.outbox.clone(), self.woken.clone());
+        let (kernel, outbox, wake_event) = (self.kernel.clone(), self.outbox.clone(), self.wake_event.clone());
         let give = move || {
-            if catch_unwind(AssertUnwindSafe(|| descriptor::give(&kernel, &caller))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| descriptor::give_descriptor(&kernel, &caller))).is_err() {
                 let _ = kernel.failed(caller.unique, Errno::EIO);
             }
-            let _ = outbox.send(Back { load, state: None });
-            let _ = woken.write(1);
+            let _ = outbox.send(WorkerResult { load, state: None });
+            let _ = wake_event.write(1);
         };
         thread::Builder::new().name("descriptor".to_owned()).stack_size(STACK).spawn(give).map(|_| ())
     }
 }
 
-/// The one session that a worker knows.
-struct One<'s>(u32, &'s Shape);
+/// The only session that a worker knows.
+struct SingleSession<'s>(u32, &'s CryptoSession);
 
-impl Sessions for One<'_> {
-    fn shape(&self, session: u32) -> Option<&Shape> {
+impl Sessions for SingleSession<'_> {
+    fn crypto_session(&self, session: u32) -> Option<&CryptoSession> {
         (session == self.0).then_some(self.1)
     }
 }
 
-impl Long {
-    /// Reads, works, writes, answers.
+impl LongRequest {
+    /// Reads the caller's memory, runs the request, and answers it.
     fn run(self, kernel: &Kernel) -> State {
-        let Self { ask, session, shape, state, mut got, .. } = self;
+        let Self { pending, session, crypto, state, mut input_bytes, .. } = self;
         let errno = loop {
-            match plan(ask.call, &One(session, &shape), &got) {
+            match plan(pending.call, &SingleSession(session, &crypto), &input_bytes) {
                 Plan::Fail(errno) => break errno,
-                Plan::Read(wanted) => match read(&ask, missing(&wanted, got.len()), &mut got) {
+                Plan::Read(requested) => match read(&pending, missing(&requested, input_bytes.len()), &mut input_bytes)
+                {
                     Ok(()) => {}
                     Err(Refusal::Errno(errno)) => break errno,
                     Err(Refusal::Denied) => break Errno::EFAULT,
                 },
                 Plan::Ready { action: Action::Crypt(job), outputs, .. } => {
-                    let mut task = Task::new(shape, state, job, got);
+                    let mut task = Task::new(crypto, state, job, input_bytes);
                     task.run();
-                    // What cannot be answered has nobody who waits.
-                    let _ = answer(kernel, true, &ask, &outputs, task.result());
+                    // If this fails, the caller no longer waits.
+                    let _ = answer(kernel, true, &pending, &outputs, task.result());
                     return task.into_state();
                 }
                 Plan::Ready { .. } => break Errno::EINVAL,
             }
         };
-        let _ = kernel.failed(ask.who.unique, errno);
+        let _ = kernel.failed(pending.caller.unique, errno);
         state
     }
 }

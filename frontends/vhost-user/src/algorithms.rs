@@ -1,4 +1,4 @@
-//! Which numbers of virtio are which algorithms.
+//! Maps algorithm numbers of virtio to algorithms.
 
 use gantry_abi_virtio_crypto::Config;
 use gantry_abi_virtio_crypto::constants::{HW_READY, aead, akcipher, cipher, hash, mac, service};
@@ -6,12 +6,12 @@ use gantry_core::{Algorithm, Gantry};
 
 use Algorithm as A;
 
-/// The longest key of a cipher, in bytes: AES-256-XTS.
+/// The longest cipher key in bytes: AES-256-XTS.
 const MAX_CIPHER_KEY: u32 = 64;
-/// The longest key of a MAC, in bytes: what session messages of vhost-user have room for.
+/// The longest MAC key in bytes: the room in session messages of vhost-user.
 pub(crate) const MAX_AUTH_KEY: u32 = 512;
 
-/// Rows of a service: the number, and its algorithms, which the length of the key tells apart.
+/// Rows of a service: the number, and its algorithms, which differ in key length.
 type Rows = &'static [(u32, &'static [Algorithm])];
 
 const CIPHERS: Rows = &[
@@ -59,32 +59,32 @@ pub(crate) const RAW: &[Algorithm] = &[A::Rsa2048Raw, A::Rsa3072Raw, A::Rsa4096R
 /// RSA encryption of PKCS #1 v1.5.
 pub(crate) const PADDED: &[Algorithm] = &[A::Rsaes2048Pkcs1, A::Rsaes3072Pkcs1, A::Rsaes4096Pkcs1];
 
-/// The cipher with this number and a key of so many bytes.
+/// Returns the cipher with this number and a key of `key` bytes.
 pub(crate) fn cipher(number: u32, key: u32) -> Option<Algorithm> {
     with_key(CIPHERS, number, key)
 }
 
-/// The digest with this number.
+/// Returns the digest with this number.
 pub(crate) fn hash(number: u32) -> Option<Algorithm> {
     row(HASHES, number).and_then(|algorithms| algorithms.first().copied())
 }
 
-/// The MAC with this number and a key of so many bytes.
+/// Returns the MAC with this number and a key of `key` bytes.
 pub(crate) fn mac(number: u32, key: u32) -> Option<Algorithm> {
     with_key(MACS, number, key)
 }
 
-/// The AEAD with this number and a key of so many bytes.
+/// Returns the AEAD with this number and a key of `key` bytes.
 pub(crate) fn aead(number: u32, key: u32) -> Option<Algorithm> {
     with_key(AEADS, number, key)
 }
 
-/// The one of these with a modulus of so many bytes.
+/// Returns the algorithm with a modulus of `modulus` bytes.
 pub(crate) fn rsa(algorithms: &[Algorithm], modulus: usize) -> Option<Algorithm> {
     algorithms.iter().copied().find(|algorithm| algorithm.info().tag.max == modulus)
 }
 
-/// The configuration that guests read: what some device of this framework serves now.
+/// Builds the configuration that guests read: the algorithms that some device of this framework serves now.
 pub(crate) fn config(gantry: &Gantry, data_queues: u32, max_size: u64) -> Config {
     let served = |rows: Rows| {
         let of_row = |(number, algorithms): &(u32, &[Algorithm])| {

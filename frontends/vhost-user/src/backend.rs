@@ -1,4 +1,4 @@
-//! What a front end says of its guest: the messages of vhost-user that the crate `vhost` takes apart.
+//! The messages of a front end about its guest, as parsed by the crate `vhost`.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ use crate::memory::{MOST_REGIONS, Memory};
 use crate::ring::LARGEST;
 use crate::worker::{Shared, token};
 
-/// VIRTIO_F_VERSION_1: a front end that passes it on passes on what the guest's driver has.
+/// VIRTIO_F_VERSION_1. A front end that passes it on also passes on the features of the guest's driver.
 const VERSION_1: u64 = 1 << 32;
 /// VHOST_USER_F_PROTOCOL_FEATURES.
 const PROTOCOL_FEATURES: u64 = 1 << 30;
@@ -36,7 +36,7 @@ const CRYPTO: u64 = 1 << feature::REVISION_1
     | 1 << feature::AKCIPHER_STATELESS_MODE;
 const FEATURES: u64 = VERSION_1 | PROTOCOL_FEATURES | EVENT_IDX | INDIRECT_DESC | CRYPTO;
 
-/// A connection's side of a guest.
+/// A connection's view of a guest.
 pub(crate) struct Backend {
     guest: Arc<Guest>,
     shared: Arc<Shared>,
@@ -50,22 +50,22 @@ impl Backend {
         Self { guest, shared, config, features: 0, protocol_features: 0 }
     }
 
-    /// Whether rings start without being enabled: those of front ends that have not agreed on protocol features, by the protocol, and
-    /// those of QEMU's cryptodev, which never enables one.
-    fn starts_unasked(&self) -> bool {
+    /// Returns whether rings start without being enabled. Front ends without protocol features expect that by the protocol, and
+    /// QEMU's cryptodev never enables a ring.
+    fn starts_without_enable(&self) -> bool {
         self.features & PROTOCOL_FEATURES == 0
             || self.protocol_features >> vhost_user::PROTOCOL_F_CRYPTO_SESSION & 1 == 1
     }
 
-    /// Changes a ring and starts it if it can be.
+    /// Changes a ring, and starts it if possible.
     fn change(&self, index: usize, change: impl FnOnce(&mut crate::ring::Ring) -> io::Result<()>) -> Result<()> {
         let mut ring = self.guest.ring(index).ok_or(Error::InvalidParam)?;
         change(&mut ring).map_err(Error::ReqHandlerError)?;
         let token = token(&self.guest, index);
-        ring.start(self.starts_unasked(), &self.shared.epoll, token).map_err(Error::ReqHandlerError)
+        ring.start(self.starts_without_enable(), &self.shared.epoll, token).map_err(Error::ReqHandlerError)
     }
 
-    /// The same of a ring from which nothing is taken meanwhile.
+    /// Changes a ring while no requests are taken from it.
     fn change_stopped(
         &self,
         index: usize,
@@ -96,7 +96,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         self.guest.set_features(0);
         self.guest.sessions().clear();
         self.guest.counters.set_sessions(0);
-        self.guest.mend();
+        self.guest.clear_broken();
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         }
         self.features = features;
         self.guest.set_features(features);
-        // QEMU's cryptodev says of its guest's features nothing at all.
+        // QEMU's cryptodev does not report its guest's features.
         let event_idx = (features & VERSION_1 != 0).then_some(features & EVENT_IDX != 0);
         for index in 0..QUEUES {
             self.change(index, |ring| {
@@ -155,7 +155,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             queue.try_set_desc_table_address(address(descriptor)?).map_err(io::Error::other)?;
             queue.try_set_avail_ring_address(address(available)?).map_err(io::Error::other)?;
             queue.try_set_used_ring_address(address(used)?).map_err(io::Error::other)?;
-            // Only the index of available requests is told by a message.
+            // Messages tell only the index of available requests.
             let used = queue.used_idx(memory.map(), std::sync::atomic::Ordering::Relaxed).map_err(io::Error::other)?;
             queue.set_next_used(used.0);
             Ok(())
@@ -171,7 +171,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let next = self.guest.stop(index as usize, &self.shared.epoll).ok_or(Error::InvalidParam)?;
-        self.guest.ring(index as usize).ok_or(Error::InvalidParam)?.forget();
+        self.guest.ring(index as usize).ok_or(Error::InvalidParam)?.clear_descriptors();
         Ok(VhostUserVringState::new(index, u32::from(next)))
     }
 
@@ -229,7 +229,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn set_config(&mut self, _: u32, _: &[u8], _: VhostUserConfigFlags) -> Result<()> {
-        Err(Error::InvalidOperation("the configuration is the device's"))
+        Err(Error::InvalidOperation("the configuration is read-only"))
     }
 
     fn set_gpu_socket(&mut self, _: GpuBackend) -> Result<()> {

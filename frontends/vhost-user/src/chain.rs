@@ -5,17 +5,19 @@ use virtio_queue::DescriptorChain;
 use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// Address and length of each part, as the descriptors said at the time of the walk. Nothing of the table is read again.
+/// Address and length of each piece, as the descriptors contained them at the time of the walk. The table is not read
+/// again.
 pub(crate) type Pieces = SmallVec<[(u64, u32); 8]>;
 
-/// What a chain leads to.
+/// The buffers of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    /// What the device may read, in order.
+    /// Buffers that the device may read, in order.
     pub(crate) readable: Pieces,
-    /// What it may write, in order.
+    /// Buffers that the device may write, in order.
     pub(crate) writable: Pieces,
-    /// A descriptor lies outside the table, the chain loops, ends in the middle, or reads after it wrote.
+    /// A descriptor lies outside the table, or the chain loops, is truncated, or has a readable buffer after a
+    /// writable one.
     pub(crate) broken: bool,
 }
 
@@ -34,7 +36,7 @@ impl Chain {
                 chain.readable.push(piece);
             }
         }
-        // The walk ends without a word where it cannot go on; its last descriptor says that it should have.
+        // The iterator ends silently at an error; then its last descriptor announces another one.
         chain.broken |= last.is_none_or(|last| last.has_next());
         chain
     }
@@ -53,7 +55,7 @@ impl<'c> Reader<'c> {
         Self { memory, pieces: &chain.readable, offset: 0 }
     }
 
-    /// Copies bytes; false where there are too few, or they are not in the guest's memory.
+    /// Copies bytes. Returns `false` if there are too few, or they lie outside the guest's memory.
     pub(crate) fn read(&mut self, mut bytes: &mut [u8]) -> bool {
         while !bytes.is_empty() {
             let Some((address, length)) = self.pieces.first().copied() else { return false };
@@ -72,42 +74,42 @@ impl<'c> Reader<'c> {
         true
     }
 
-    /// Bytes that are left.
-    pub(crate) fn left(&self) -> u64 {
+    /// Returns the number of unread bytes.
+    pub(crate) fn remaining(&self) -> u64 {
         room(self.pieces) - u64::from(self.offset)
     }
 }
 
-/// Bytes of all pieces.
+/// Returns the total bytes of the pieces.
 pub(crate) fn room(pieces: &[(u64, u32)]) -> u64 {
     pieces.iter().map(|(_, length)| u64::from(*length)).sum()
 }
 
-/// Writes bytes at the front of the pieces; false where there is no room, or it is not in the guest's memory.
+/// Writes bytes at the front of the pieces. Returns `false` if there is no room, or it lies outside the guest's memory.
 pub(crate) fn write_front(memory: &GuestMemoryMmap, pieces: &[(u64, u32)], parts: &[&[u8]]) -> bool {
     let mut pieces = pieces.iter().copied();
-    let (mut address, mut left) = (0, 0_u32);
+    let (mut address, mut remaining) = (0, 0_u32);
     for part in parts {
         let mut part = *part;
         while !part.is_empty() {
-            while left == 0 {
+            while remaining == 0 {
                 let Some(next) = pieces.next() else { return false };
-                (address, left) = next;
+                (address, remaining) = next;
             }
-            let (front, rest) = part.split_at((left as usize).min(part.len()));
+            let (front, rest) = part.split_at((remaining as usize).min(part.len()));
             if memory.write_slice(front, GuestAddress(address)).is_err() {
                 return false;
             }
-            // It was in the guest's memory, so the end is no overflow.
+            // The bytes lie in the guest's memory, so the sum does not overflow.
             address += front.len() as u64;
-            left -= front.len() as u32;
+            remaining -= front.len() as u32;
             part = rest;
         }
     }
     true
 }
 
-/// Writes the last byte; false where there is none, or it is not in the guest's memory.
+/// Writes the last byte. Returns `false` if there is none, or it lies outside the guest's memory.
 pub(crate) fn write_last(memory: &GuestMemoryMmap, pieces: &[(u64, u32)], byte: u8) -> bool {
     let last = pieces.iter().rev().find(|(_, length)| *length > 0);
     let address = last.and_then(|(address, length)| address.checked_add(u64::from(*length) - 1));

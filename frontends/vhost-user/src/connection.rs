@@ -1,7 +1,8 @@
-//! One connection of a front end, message by message.
+//! A connection of a front end, message by message.
 //!
-//! The crate `vhost` names the two messages about crypto sessions and ends a connection that sends one. So each header is looked at
-//! before the crate reads it, and those two are answered here. They bring no descriptors, so that plain reads and writes are enough.
+//! The crate `vhost` knows the two messages about crypto sessions, but ends a connection that sends one. So each header is inspected
+//! before the crate reads it, and these two messages are answered here. They carry no descriptors, so plain reads and writes
+//! suffice.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -17,16 +18,15 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::backend::Backend;
 use crate::guest::Guest;
 
-/// Request, flags and size: three words.
 const HEADER: usize = 12;
-/// Longer payloads are nobody's.
+/// Longer payloads are invalid.
 const LONGEST: usize = 4096;
 /// VHOST_USER_VERSION and VHOST_USER_REPLY_MASK.
 const REPLY: u32 = 1 | 1 << 2;
 /// VHOST_USER_NEED_REPLY_MASK.
 const NEED_REPLY: u32 = 1 << 3;
 
-/// Answers until the front end goes, or says what is no message.
+/// Answers messages until the front end disconnects. Fails at an invalid message.
 pub(crate) fn serve(mut stream: UnixStream, guest: &Guest, backend: Backend) -> io::Result<()> {
     let mut handler = BackendReqHandler::from_stream(stream.try_clone()?, Arc::new(Mutex::new(backend)));
     while let Some(request) = peek(&stream)? {
@@ -39,14 +39,14 @@ pub(crate) fn serve(mut stream: UnixStream, guest: &Guest, backend: Backend) -> 
     Ok(())
 }
 
-/// The request of the next message, which stays in the socket; `None` at the end.
+/// Returns the request of the next message, which stays in the socket; `None` at the end.
 fn peek(stream: &UnixStream) -> io::Result<Option<u32>> {
     let mut header = [0; HEADER];
     loop {
         match recv(stream.as_raw_fd(), &mut header, MsgFlags::MSG_PEEK | MsgFlags::MSG_WAITALL) {
             Ok(0) => return Ok(None),
             Ok(HEADER) => return Ok(Some(word(&header, 0))),
-            // Front ends write a header as a whole.
+            // Front ends write each header in one call.
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -54,7 +54,7 @@ fn peek(stream: &UnixStream) -> io::Result<Option<u32>> {
     }
 }
 
-/// The flags and the payload of the next message.
+/// Reads the flags and the payload of the next message.
 fn read(stream: &mut UnixStream) -> io::Result<(u32, Zeroizing<Vec<u8>>)> {
     let mut header = [0; HEADER];
     stream.read_exact(&mut header)?;
@@ -69,16 +69,16 @@ fn read(stream: &mut UnixStream) -> io::Result<(u32, Zeroizing<Vec<u8>>)> {
 
 fn create(stream: &mut UnixStream, guest: &Guest) -> io::Result<()> {
     let (_, mut payload) = read(stream)?;
-    let layout = Layout::of(&payload).map_err(|_| io::ErrorKind::InvalidData)?;
+    let layout = Layout::detect(&payload).map_err(|_| io::ErrorKind::InvalidData)?;
     let session = Create::parse(&payload).map_or(NO_SESSION, |create| {
         let mut sessions = guest.sessions();
         let number = sessions.open(&create.session, &create.key, &create.auth_key);
         guest.counters.set_sessions(sessions.count());
         number.map_or(NO_SESSION, u64::cast_signed)
     });
-    // Front ends read the number only; the keys need not go back.
+    // Front ends read only the session number, so the keys are not sent back.
     payload.as_mut_slice().zeroize();
-    layout.answer(&mut payload, session).map_err(io::Error::other)?;
+    layout.write_answer(&mut payload, session).map_err(io::Error::other)?;
     answer(stream, CREATE, &payload)
 }
 

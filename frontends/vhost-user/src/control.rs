@@ -1,6 +1,6 @@
-//! Requests of the control queue, which front ends that know nothing of cryptography leave to the device.
+//! Requests of the control queue, by which front ends without crypto support leave sessions to the device.
 
-use gantry_abi_virtio_crypto::control::{self, Header, Request, created};
+use gantry_abi_virtio_crypto::control::{self, Header, Request, encode_created};
 use gantry_abi_virtio_crypto::{Error, Features, Status};
 use vm_memory::GuestMemoryMmap;
 use zeroize::Zeroizing;
@@ -8,12 +8,12 @@ use zeroize::Zeroizing;
 use crate::chain::{Chain, Reader, write_front};
 use crate::session::Sessions;
 
-/// Requests of one visit.
+/// Most requests of one visit.
 pub(crate) const BURST: usize = 32;
-/// Bytes of the longest key: an RSAPrivateKey of 4096 bits has 2,400.
+/// Most bytes of a key: an RSAPrivateKey of 4096 bits has 2,400.
 const LONGEST_KEY: u64 = 4096;
 
-/// Does what a chain asks for, and says how many bytes of it were written.
+/// Serves the request of a chain. Returns the number of bytes written into the chain.
 pub(crate) fn answer(chain: &Chain, memory: &GuestMemoryMmap, sessions: &mut Sessions, features: Features) -> u32 {
     let mut header = [0; control::HEADER];
     let mut reader = Reader::new(memory, chain);
@@ -24,11 +24,11 @@ pub(crate) fn answer(chain: &Chain, memory: &GuestMemoryMmap, sessions: &mut Ses
         Ok(number) => (number, Status::Ok),
         Err(status) => (0, status),
     };
-    let bytes = if ends { &[status as u8][..] } else { &created(number, status)[..] };
+    let bytes = if ends { &[status as u8][..] } else { &encode_created(number, status)[..] };
     if write_front(memory, &chain.writable, &[bytes]) { bytes.len() as u32 } else { 0 }
 }
 
-/// The number of the session that was opened or ended.
+/// Returns the number of the session that was opened or closed.
 fn run(header: &Header, reader: &mut Reader<'_>, sessions: &mut Sessions, features: Features) -> Result<u64, Status> {
     let length = header.fixed_length(features).map_err(Error::status)?;
     let mut fixed = [0; control::LEGACY];

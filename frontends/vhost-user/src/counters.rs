@@ -1,15 +1,15 @@
-//! What each guest has had so far.
+//! Usage counters of the guests.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Numbers of one guest, over all its connections, in memory that others may read.
+/// The counters of one guest, over all its connections, in memory that other processes may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters(&'static [AtomicU64; COUNT]);
 
 const COUNT: usize = 7;
 
-/// The places of the numbers.
+/// The index of each counter.
 #[derive(Clone, Copy)]
 enum Place {
     Connections,
@@ -17,31 +17,32 @@ enum Place {
     Requests,
     Bytes,
     Refused,
-    Company,
+    BatchSum,
     Broken,
 }
 
-/// The numbers at one time.
+/// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Connections of the front end.
     pub connections: u64,
-    /// Sessions that are open.
+    /// Open sessions.
     pub sessions: u64,
-    /// Requests that were taken.
+    /// Requests taken.
     pub requests: u64,
-    /// Bytes of them, read and written.
+    /// Bytes of the requests, read and written.
     pub bytes: u64,
     /// Requests that were not answered with OK.
     pub refused: u64,
-    /// For each request, the requests of the burst that it was in, itself included. By [`requests`](Self::requests) that is the mean.
-    pub company: u64,
-    /// How often the device broke.
+    /// Sum over all requests of the number of requests in their burst. Divided by [`requests`](Self::requests) it is the mean batch
+    /// size.
+    pub batch_sum: u64,
+    /// Number of times that the device broke.
     pub broken: u64,
 }
 
 impl Counters {
-    /// What the numbers are called, in their order: as the fields of [`Sums`].
+    /// The names of the counters, in the order of the fields of [`Sums`].
     pub const NAMES: [&str; COUNT] = ["connections", "sessions", "requests", "bytes", "refused", "company", "broken"];
 
     /// Counts in this memory, which has a number for each of the [names](Self::NAMES).
@@ -49,18 +50,18 @@ impl Counters {
         Self(numbers)
     }
 
-    /// The numbers now. They are read one after another.
+    /// Returns a snapshot. The counters are read one after another.
     pub fn sums(self) -> Sums {
-        let [connections, sessions, requests, bytes, refused, company, broken] =
+        let [connections, sessions, requests, bytes, refused, batch_sum, broken] =
             self.0.each_ref().map(|number| number.load(Relaxed));
-        Sums { connections, sessions, requests, bytes, refused, company, broken }
+        Sums { connections, sessions, requests, bytes, refused, batch_sum, broken }
     }
 
     fn add(self, place: Place, number: usize) {
         self.0[place as usize].fetch_add(number as u64, Relaxed);
     }
 
-    pub(crate) fn connected(self) {
+    pub(crate) fn record_connection(self) {
         self.add(Place::Connections, 1);
     }
 
@@ -68,26 +69,26 @@ impl Counters {
         self.0[Place::Sessions as usize].store(sessions as u64, Relaxed);
     }
 
-    pub(crate) fn took(self, requests: usize, bytes: usize) {
+    pub(crate) fn record_requests(self, requests: usize, bytes: usize) {
         self.add(Place::Requests, requests);
         self.add(Place::Bytes, bytes);
     }
 
-    pub(crate) fn met(self, requests: usize, of: usize) {
-        self.add(Place::Company, requests * of);
+    pub(crate) fn record_batch(self, requests: usize, batch: usize) {
+        self.add(Place::BatchSum, requests * batch);
     }
 
-    pub(crate) fn refused(self, requests: usize) {
+    pub(crate) fn record_refused(self, requests: usize) {
         self.add(Place::Refused, requests);
     }
 
-    pub(crate) fn broke(self) {
+    pub(crate) fn record_failure(self) {
         self.add(Place::Broken, 1);
     }
 }
 
 impl Default for Counters {
-    /// In memory of their own, which is not given back: a server has its guests from its start to its end.
+    /// Counts in leaked memory: a server keeps its guests until it ends.
     fn default() -> Self {
         Self(Box::leak(Box::default()))
     }

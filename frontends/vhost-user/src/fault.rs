@@ -1,9 +1,9 @@
 //! Guest memory that is lost while it is mapped.
 //!
-//! A front end owns the file of its guest's memory and may shorten it, or the host runs out of huge pages. Reading such memory
-//! raises SIGBUS, which would end the server of all guests. The handler puts zeros in the place of the whole region, notes that
-//! it was lost, and returns: the access that failed is repeated and reads zeros. The device of that guest sees the note and is
-//! broken from then on. System calls that answer with an error instead would cost more for each request than its cryptography.
+//! A front end owns the file of its guest's memory and may truncate it, or the host may run out of huge pages. An access to
+//! such memory raises SIGBUS, which would end the server of all guests. The handler replaces the whole region by zeros, marks
+//! it as lost, and returns: the failed access is repeated and reads zeros. The guest's device checks the mark, and is broken
+//! from then on. System calls that fail with an error instead would cost more for each request than its cryptography.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,17 +12,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, OnceLock};
 
-/// Mappings of all guests together.
+/// Most mappings of all guests together.
 const SLOTS: usize = 4096;
 
 static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
-/// Who may give away slots.
-static FREE: Mutex<()> = Mutex::new(());
-/// What was done with SIGBUS before.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+/// Held while a slot is assigned.
+static ASSIGNMENT: Mutex<()> = Mutex::new(());
+/// The previous action for SIGBUS.
+static PREVIOUS_ACTION: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// A mapping, which the handler finds without a lock. `length` is 0 while it is nobody's; it is written last and read first and
-/// last, so that the handler never combines two mappings.
+/// A mapping, which the handler finds without a lock. A slot with `length` 0 is free. `length` is written last, and read before
+/// and after `start`, so that the handler never combines two mappings.
 struct Slot {
     start: AtomicUsize,
     length: AtomicUsize,
@@ -41,7 +41,7 @@ impl Slot {
     }
 }
 
-/// Keeps SIGBUS from a mapping until it is dropped, which must be before the mapping ends.
+/// Protects a mapping from SIGBUS. It must be dropped before the mapping ends.
 #[derive(Debug)]
 pub(crate) struct Watch {
     slot: &'static Slot,
@@ -51,10 +51,10 @@ impl Watch {
     /// Watches `length` bytes from `start`, which are a whole mapping.
     ///
     /// # Errors
-    /// All slots are taken.
+    /// All slots are in use.
     pub(crate) fn new(start: usize, length: usize) -> io::Result<Self> {
         install()?;
-        let _free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _guard = ASSIGNMENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let slot = TABLE.iter().find(|slot| slot.length.load(Relaxed) == 0);
         let slot = slot.ok_or_else(|| io::Error::other("too many regions of guest memory"))?;
         slot.lost.store(false, Relaxed);
@@ -63,7 +63,7 @@ impl Watch {
         Ok(Self { slot })
     }
 
-    /// Whether the memory was lost.
+    /// Returns whether the memory was lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.slot.lost.load(Acquire)
     }
@@ -85,7 +85,7 @@ fn install() -> io::Result<()> {
     static FAILED: OnceLock<i32> = OnceLock::new();
     let failed = *FAILED.get_or_init(|| {
         let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: all-zero bytes are a valid `sigaction`, and both pointers lead to one. The handler below makes no call but
+        // SAFETY: all-zero bytes are a valid `sigaction`, and both pointers refer to one. The handler below calls only
         // mmap(2) and sigaction(2), which are safe in a signal handler.
         let result = unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
@@ -97,23 +97,23 @@ fn install() -> io::Result<()> {
             return io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
         }
         // SAFETY: the call succeeded and filled it; zeros would be valid, too.
-        let _ = BEFORE.set(unsafe { before.assume_init() });
+        let _ = PREVIOUS_ACTION.set(unsafe { before.assume_init() });
         0
     });
     if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
 }
 
 extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel gives a `siginfo_t` that is valid during the handler; for SIGBUS its address is set.
+    // SAFETY: the kernel passes a `siginfo_t` that is valid during the handler; for SIGBUS its address is set.
     let address = unsafe { (*info).si_addr() } as usize;
     let holds = |slot: &Slot| slot.range().filter(|(start, length)| address.wrapping_sub(*start) < *length);
     let mut replaced = false;
     for slot in &TABLE {
         let Some((start, length)) = holds(slot) else { continue };
         slot.lost.store(true, Release);
-        // SAFETY: the range is a mapping that this process made of a guest's memory. The thread that was interrupted uses it
-        // now, so it does not end meanwhile, and all code reads it as memory that changes at any time. Its place is taken as a
-        // whole, because a part of a mapping of huge pages could not be.
+        // SAFETY: the range is a mapping that this process made of a guest's memory. The interrupted thread is using it, so it
+        // does not end meanwhile, and all code treats it as memory that may change at any time. The range is replaced as a
+        // whole, because parts of a mapping of huge pages cannot be.
         replaced |= unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
             let zeros = libc::mmap(start as *mut _, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
@@ -123,9 +123,9 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::
     if replaced {
         return;
     }
-    // Not ours: the access is repeated under what was there before, which ends the process or knows better.
-    if let Some(before) = BEFORE.get() {
-        // SAFETY: it is what the kernel gave for the same signal.
+    // Another cause: restores the previous action and repeats the access, which ends the process or is handled.
+    if let Some(before) = PREVIOUS_ACTION.get() {
+        // SAFETY: the pointer refers to the action that the kernel returned for the same signal.
         unsafe { libc::sigaction(libc::SIGBUS, ptr::from_ref(before), ptr::null_mut()) };
     }
 }

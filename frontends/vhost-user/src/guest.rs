@@ -1,4 +1,6 @@
-//! A guest that is connected: its queues, its memory, its sessions, and what it may use.
+//! A connected guest: its queues, its memory, its sessions, and its limits.
+
+mod burst;
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -9,7 +11,7 @@ use gantry_abi_virtio_crypto::{Features, Status};
 use nix::sys::epoll::Epoll;
 use virtio_queue::{QueueOwnedT, QueueT};
 
-use crate::burst::Burst;
+pub(crate) use self::burst::Burst;
 use crate::chain::Chain;
 use crate::control;
 use crate::counters::Counters;
@@ -21,41 +23,37 @@ use crate::task::Task;
 
 /// Data queues of the device; the control queue follows them.
 pub(crate) const DATA_QUEUES: usize = 4;
-/// All of them.
 pub(crate) const QUEUES: usize = DATA_QUEUES + 1;
 
 pub(crate) struct Guest {
-    /// No other connection of this server has the number.
+    /// A number that is unique among the connections of this server.
     pub(crate) id: u32,
     pub(crate) limits: Limits,
     pub(crate) counters: Counters,
     rings: [Mutex<Ring>; QUEUES],
-    /// Something went back into a ring.
+    /// Signals that requests have been returned to a ring.
     returned: Condvar,
     memory: Mutex<Option<Arc<Memory>>>,
     sessions: Mutex<Sessions>,
     meter: Mutex<Meter>,
-    /// Features that both sides have.
     features: AtomicU64,
-    /// Nothing is taken from this device until it is reset.
+    /// The device takes no requests until it is reset.
     broken: AtomicBool,
-    /// Bytes in work.
+    /// Bytes in flight.
     load: AtomicUsize,
-    /// A ring waits for bytes in work to become fewer.
-    held: AtomicBool,
+    /// A ring waits for bytes in flight to be returned.
+    awaits_return: AtomicBool,
 }
 
-/// When a ring is to be looked at again.
+/// The time at which a ring is to be visited again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// As soon as possible.
+pub(crate) enum NextVisit {
     Now,
-    /// At this time.
     At(Instant),
-    /// When it is kicked.
-    Kicked,
-    /// When requests of the guest have been answered, by which it is kicked.
-    Held,
+    /// After the next kick.
+    OnKick,
+    /// After requests of the guest have been answered, which kicks the ring.
+    OnReturn,
 }
 
 impl Guest {
@@ -64,7 +62,7 @@ impl Guest {
         for _ in 0..QUEUES {
             rings.push(Mutex::new(Ring::new()?));
         }
-        let rings = rings.try_into().map_err(|_| std::io::Error::other("a device has another number of queues"))?;
+        let rings = rings.try_into().map_err(|_| std::io::Error::other("the number of queues does not match"))?;
         Ok(Self {
             id,
             limits,
@@ -77,7 +75,7 @@ impl Guest {
             features: AtomicU64::new(0),
             broken: AtomicBool::new(false),
             load: AtomicUsize::new(0),
-            held: AtomicBool::new(false),
+            awaits_return: AtomicBool::new(false),
         })
     }
 
@@ -97,7 +95,7 @@ impl Guest {
         lock(&self.memory).clone()
     }
 
-    /// Requests that were taken before are answered in the memory that they came from.
+    /// Replaces the memory. Requests taken before are answered in the memory that they came from.
     pub(crate) fn set_memory(&self, memory: Option<Memory>) {
         *lock(&self.memory) = memory.map(Arc::new);
     }
@@ -107,19 +105,19 @@ impl Guest {
     }
 
     fn features(&self) -> Features {
-        Features::of(self.features.load(Acquire))
+        Features::from_bits(self.features.load(Acquire))
     }
 
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Acquire)
     }
 
-    /// The device is as new: for a reset by the front end.
-    pub(crate) fn mend(&self) {
+    /// Marks the device as working, after a reset by the front end.
+    pub(crate) fn clear_broken(&self) {
         self.broken.store(false, Release);
     }
 
-    /// Stops a ring and waits until all that was taken from it has gone back. The answer is where the next request will be.
+    /// Stops a ring, and waits until all its requests have been returned. Returns the index of the next request.
     pub(crate) fn stop(&self, index: usize, epoll: &Epoll) -> Option<u16> {
         let mut ring = self.ring(index)?;
         ring.stop(epoll);
@@ -129,12 +127,12 @@ impl Guest {
         Some(ring.queue.next_avail())
     }
 
-    /// The front end has gone: all rings stop, all keys and all memory are given up.
+    /// Ends the connection: stops all rings, and releases all keys and memory.
     pub(crate) fn end(&self, epoll: &Epoll) {
         for index in 0..QUEUES {
             self.stop(index, epoll);
             if let Some(mut ring) = self.ring(index) {
-                ring.forget();
+                ring.clear_descriptors();
             }
         }
         self.sessions().clear();
@@ -143,21 +141,21 @@ impl Guest {
     }
 
     /// Takes requests of one ring into a burst, at most this guest's share.
-    pub(crate) fn take(self: &Arc<Self>, index: usize, burst: &mut Burst, now: Instant) -> Next {
+    pub(crate) fn take(self: &Arc<Self>, index: usize, burst: &mut Burst, now: Instant) -> NextVisit {
         if self.is_broken() {
-            return Next::Kicked;
+            return NextVisit::OnKick;
         }
-        let Some(memory) = self.memory() else { return Next::Kicked };
+        let Some(memory) = self.memory() else { return NextVisit::OnKick };
         if memory.is_lost() {
             self.fail();
-            return Next::Kicked;
+            return NextVisit::OnKick;
         }
-        if let Some(at) = lock(&self.meter).next(now) {
-            return Next::At(at);
+        if let Some(at) = lock(&self.meter).next_request(now) {
+            return NextVisit::At(at);
         }
-        let Some(mut ring) = self.ring(index) else { return Next::Kicked };
+        let Some(mut ring) = self.ring(index) else { return NextVisit::OnKick };
         if !ring.started {
-            return Next::Kicked;
+            return NextVisit::OnKick;
         }
         let taken = if index < DATA_QUEUES {
             self.take_requests(index, &mut ring, &memory, burst)
@@ -165,9 +163,9 @@ impl Guest {
             self.take_control(&mut ring, &memory)
         };
         match taken {
-            Some(Next::Kicked) => match ring.queue.enable_notification(memory.map()) {
-                Ok(true) => return Next::Now,
-                Ok(false) => return Next::Kicked,
+            Some(NextVisit::OnKick) => match ring.queue.enable_notification(memory.map()) {
+                Ok(true) => return NextVisit::Now,
+                Ok(false) => return NextVisit::OnKick,
                 Err(_) => {}
             },
             Some(next) => return next,
@@ -175,37 +173,37 @@ impl Guest {
         }
         drop(ring);
         self.fail();
-        Next::Kicked
+        NextVisit::OnKick
     }
 
-    /// `None` where the ring is broken, [`Next::Kicked`] where it is empty.
+    /// Takes requests of a data queue. Returns `None` if the ring is broken, [`NextVisit::OnKick`] if it is empty.
     fn take_requests(
         self: &Arc<Self>,
         index: usize,
         ring: &mut Ring,
         memory: &Arc<Memory>,
         burst: &mut Burst,
-    ) -> Option<Next> {
+    ) -> Option<NextVisit> {
         let size = ring.queue.size();
         let mut chains = ring.queue.iter(memory.map()).ok()?;
         let sessions = self.sessions();
         let (features, (most, most_bytes)) = (self.features(), self.limits.share());
-        let mut next = Some(Next::Now);
+        let mut next = Some(NextVisit::Now);
         let (mut count, mut bytes) = (0, 0);
         let mut visit = burst.visit(self.clone(), memory.clone(), index);
         while count < most && bytes < most_bytes && !visit.is_full() {
-            // One request is always taken: it may be larger than the limit.
+            // At least one request is taken, even if it is larger than the limit.
             if count + self.load.load(Relaxed) > 0 && self.load.load(Relaxed) + bytes >= self.limits.bytes {
-                next = Some(self.hold());
+                next = Some(self.await_return());
                 break;
             }
             let Some(chain) = chains.next() else {
-                next = Some(if count == 0 { Next::Kicked } else { Next::Now });
+                next = Some(if count == 0 { NextVisit::OnKick } else { NextVisit::Now });
                 break;
             };
             let head = chain.head_index();
             if head >= size {
-                // What was taken before is answered all the same.
+                // Earlier requests are still answered.
                 next = None;
                 break;
             }
@@ -216,78 +214,78 @@ impl Guest {
         drop(visit);
         ring.in_flight += count;
         self.load.fetch_add(bytes, AcqRel);
-        self.counters.took(count, bytes);
-        lock(&self.meter).take(bytes, Instant::now());
+        self.counters.record_requests(count, bytes);
+        lock(&self.meter).charge(bytes, Instant::now());
         next
     }
 
-    /// The answers to what is in work will kick the rings.
-    fn hold(&self) -> Next {
-        self.held.store(true, Release);
-        // They may all have been given meanwhile.
-        if self.load.load(Acquire) == 0 { Next::Now } else { Next::Held }
+    /// Makes the answers of requests in flight kick the rings.
+    fn await_return(&self) -> NextVisit {
+        self.awaits_return.store(true, Release);
+        // All of them may have been answered in the meantime.
+        if self.load.load(Acquire) == 0 { NextVisit::Now } else { NextVisit::OnReturn }
     }
 
-    fn take_control(&self, ring: &mut Ring, memory: &Arc<Memory>) -> Option<Next> {
+    fn take_control(&self, ring: &mut Ring, memory: &Arc<Memory>) -> Option<NextVisit> {
         let size = ring.queue.size();
         let mut sessions = self.sessions();
-        let (mut done, mut good) = (Vec::new(), true);
+        let (mut done, mut is_valid) = (Vec::new(), true);
         for chain in ring.queue.iter(memory.map()).ok()?.take(control::BURST) {
             let head = chain.head_index();
             if head >= size {
-                good = false;
+                is_valid = false;
                 break;
             }
             done.push((head, control::answer(&Chain::walk(chain), memory.map(), &mut sessions, self.features())));
         }
         self.counters.set_sessions(sessions.count());
         if done.is_empty() {
-            return good.then_some(Next::Kicked);
+            return is_valid.then_some(NextVisit::OnKick);
         }
         for (head, written) in done {
             ring.queue.add_used(memory.map(), head, written).ok()?;
         }
         ring.call(memory.map());
-        good.then_some(Next::Now)
+        is_valid.then_some(NextVisit::Now)
     }
 
-    /// Gives requests of one ring back.
-    pub(crate) fn give_back(&self, index: usize, memory: &Memory, tasks: &mut [Task]) {
+    /// Returns requests to their ring.
+    pub(crate) fn return_requests(&self, index: usize, memory: &Memory, tasks: &mut [Task]) {
         let Some(mut ring) = self.ring(index) else { return };
-        let (mut bytes, mut refused, mut good) = (0, 0, true);
+        let (mut bytes, mut refused, mut is_valid) = (0, 0, true);
         for task in &mut *tasks {
             bytes += task.load;
-            // Without a place for the status the chain goes back empty.
+            // Without room for the status the chain is returned empty.
             let written = task.answer(memory.map()).unwrap_or(0);
             refused += usize::from(task.status() != Status::Ok);
-            good &= ring.queue.add_used(memory.map(), task.head, written).is_ok();
+            is_valid &= ring.queue.add_used(memory.map(), task.head, written).is_ok();
         }
         ring.call(memory.map());
         ring.in_flight -= tasks.len();
         drop(ring);
         self.returned.notify_all();
-        self.counters.refused(refused);
+        self.counters.record_refused(refused);
         self.load.fetch_sub(bytes, AcqRel);
-        if self.held.swap(false, AcqRel) {
+        if self.awaits_return.swap(false, AcqRel) {
             self.rings().filter(|ring| ring.started).for_each(|ring| ring.kick());
         }
-        if !good || memory.is_lost() {
+        if !is_valid || memory.is_lost() {
             self.fail();
         }
     }
 
-    /// The guest's rings or its memory are not what they must be. Nothing more is taken from the device until its front end
-    /// resets it, and other guests are served as before. The front end hears it by the descriptors that it gave for errors, and
-    /// reads it in the configuration's status.
+    /// Marks the device as broken, because the guest's rings or its memory are invalid. It takes no requests until its front
+    /// end resets it; other guests are not affected. The front end is notified by its error descriptors, and sees it in the
+    /// configuration's status.
     fn fail(&self) {
         if !self.broken.swap(true, AcqRel) {
-            self.counters.broke();
-            self.rings().for_each(|ring| ring.report());
+            self.counters.record_failure();
+            self.rings().for_each(|ring| ring.report_broken());
         }
     }
 }
 
-/// A thread that panicked changed nothing by halves that others rely on.
+/// Locks the mutex. No code that may panic leaves its data half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

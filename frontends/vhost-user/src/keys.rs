@@ -1,15 +1,14 @@
-//! RSA keys as guests write them: DER of RFC 8017, A.1, turned into the numbers of fixed lengths that core takes
-//! ([`gantry_core::rsa`]).
+//! RSA keys of guests: converts DER of RFC 8017, A.1, to the fixed-length numbers of core ([`gantry_core::rsa`]).
 
 use gantry_core::rsa::EXPONENT;
 use zeroize::Zeroizing;
 
-/// The longest modulus, in bytes.
+/// Most bytes of a modulus.
 const LARGEST: usize = 512;
 
-/// Modulus and public exponent of an RSAPublicKey; the second is the length of the modulus.
+/// Converts an RSAPublicKey to modulus and public exponent. Also returns the length of the modulus.
 pub(crate) fn public(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
-    let mut numbers = Numbers::of(der)?;
+    let mut numbers = Numbers::parse(der)?;
     let (modulus, exponent) = (numbers.next()?, numbers.next()?);
     let length = modulus_length(modulus)?;
     let mut key = Zeroizing::new(Vec::with_capacity(length + EXPONENT));
@@ -18,10 +17,10 @@ pub(crate) fn public(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
     numbers.is_at_end().then_some((key, length))
 }
 
-/// All numbers of an RSAPrivateKey of two primes.
+/// Converts an RSAPrivateKey of two primes. Also returns the length of the modulus.
 pub(crate) fn private(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
-    let mut numbers = Numbers::of(der)?;
-    // The version: two primes.
+    let mut numbers = Numbers::parse(der)?;
+    // Version 0 means two primes.
     if !numbers.next()?.is_empty() {
         return None;
     }
@@ -42,7 +41,7 @@ fn modulus_length(modulus: &[u8]) -> Option<usize> {
     (modulus.len() <= LARGEST && modulus.len().is_multiple_of(2) && !modulus.is_empty()).then_some(modulus.len())
 }
 
-/// Appends a number with zeros before it.
+/// Appends a number with leading zeros.
 fn pad(key: &mut Vec<u8>, number: &[u8], length: usize) -> Option<()> {
     let zeros = length.checked_sub(number.len())?;
     key.resize(key.len() + zeros, 0);
@@ -54,13 +53,13 @@ fn pad(key: &mut Vec<u8>, number: &[u8], length: usize) -> Option<()> {
 struct Numbers<'a>(&'a [u8]);
 
 impl<'a> Numbers<'a> {
-    fn of(der: &'a [u8]) -> Option<Self> {
+    fn parse(der: &'a [u8]) -> Option<Self> {
         let (content, rest) = element(der, 0x30)?;
         rest.is_empty().then_some(Self(content))
     }
 
-    /// The next number without zeros before it; 0 is empty. One that X.690 has for negative is read as Linux reads it, without a sign: a
-    /// public key in the tests of its kernel has such a modulus.
+    /// Returns the next number without leading zeros; 0 is empty. A number that is negative in X.690 is read as unsigned, as Linux does:
+    /// a public key in the tests of its kernel has such a modulus.
     fn next(&mut self) -> Option<&'a [u8]> {
         let (number, rest) = element(self.0, 0x02)?;
         self.0 = rest;
@@ -76,7 +75,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The content of an element with this tag, and what follows it (X.690, 8.1). Lengths have at most two bytes.
+/// Returns the content of an element with this tag, and the rest (X.690, 8.1). Lengths have at most two bytes.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (length, rest) = match *der {
         [first, 0x82, high, low, ref rest @ ..] if first == tag => (usize::from(high) << 8 | usize::from(low), rest),
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_get_the_lengths_that_core_takes() {
+    fn numbers_are_padded_to_the_lengths_of_core() {
         let der = sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[1, 0, 1])]);
         let (key, length) = public(&der).unwrap();
         assert_eq!((&key[..], length), (&[0x81, 2, 3, 5, 0, 1, 0, 1][..], 4));
@@ -114,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_zero_for_its_sign_is_read_as_linux_reads_it() {
+    fn negative_numbers_are_read_as_unsigned() {
         let with_sign = public(&sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[3])]));
         assert_eq!(public(&sequence(&[number(&[0x81, 2, 3, 5]), number(&[3])])), with_sign);
         assert!(with_sign.is_some());
     }
 
     #[test]
-    fn what_is_cut_off_or_followed_by_something_is_no_key() {
+    fn truncated_keys_and_trailing_bytes_are_refused() {
         let der = sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[1, 0, 1])]);
         for length in 0..der.len() {
             assert!(public(&der[..length]).is_none());
@@ -130,6 +129,6 @@ mod tests {
         assert!(public(&sequence(&[number(&[]), number(&[3])])).is_none());
         assert!(public(&sequence(&[number(&[0, 0x81, 2]), number(&[3]), number(&[4])])).is_none());
         let many = sequence(&[number(&[1]), number(&[0, 0x81, 2])]);
-        assert!(private(&many).is_none(), "three primes and more");
+        assert!(private(&many).is_none(), "more than two primes");
     }
 }

@@ -1,13 +1,15 @@
 //! The virtio crypto device over vhost-user: virtual machines share every device of Gantry.
 //!
-//! A front end, such as QEMU or cloud-hypervisor, connects to the socket of its guest. `connection.rs` reads its messages,
-//! `backend.rs` sets up memory and rings by them, and `session.rs` has the guest's sessions. A request, followed through the files: the
-//! guest kicks a ring; the thread that leads (`worker.rs`) takes chains of all rings that were kicked (`guest.rs`) into a `burst.rs`,
-//! each as a `task.rs`, computes them side by side, and gives them back.
+//! A front end, such as QEMU or cloud-hypervisor, connects to the socket of its guest. `connection.rs` reads its messages, `backend.rs`
+//! applies those about memory and rings, and `session.rs` has the guest's sessions. The path of a request: the guest kicks a ring. The
+//! leading thread (`worker.rs`) takes chains of all kicked rings (`guest.rs`) into a burst (`guest/burst.rs`), each as a task (`task.rs`). It
+//! runs them side by side, and returns them.
 //!
-//! **Isolation.** Sessions, limits and memory belong to a guest. Everything is copied out of a guest's memory once, and believed as it
-//! was copied: no reference leads into that memory. A request that is wrong gets a status, and a ring that is wrong ends its own
-//! device. **Gathering.** Requests of all guests meet in one burst, and those of one algorithm in one batch.
+//! **Isolation.** Sessions, limits and memory belong to a guest. Everything is copied out of a guest's memory once, and only the copy
+//! is used: no reference points into that memory. An invalid request gets an error status, and an invalid ring ends only its own
+//! device.
+//!
+//! **Batching.** Requests of all guests share a burst, and those of one algorithm a batch.
 //!
 //! | file | content |
 //! |---|---|
@@ -15,28 +17,27 @@
 //! | `socket.rs` | the file of a socket, its mode and owner |
 //! | `connection.rs` | messages of a front end; those about sessions |
 //! | `backend.rs` | the other messages: features, memory, rings, configuration |
-//! | `worker.rs` | the threads, and which ring is next |
-//! | `burst.rs` | requests of many rings at once |
-//! | `guest.rs` | a guest that is connected |
-//! | `partition.rs` | what a guest may use |
-//! | `counters.rs` | what it has used |
+//! | `worker.rs` | the threads, and the order of rings |
+//! | `guest/burst.rs` | requests of many rings at once |
+//! | `guest.rs` | a connected guest |
+//! | `partition.rs` | the limits of a guest |
+//! | `counters.rs` | its usage |
 //! | `ring.rs` | a queue, and how both sides wake each other |
 //! | `memory.rs` | the guest's memory |
 //! | `fault.rs` | memory that is lost while it is mapped |
-//! | `chain.rs` | descriptors, read once; copies from and to where they lead |
+//! | `chain.rs` | descriptors, read once; copies from and to their buffers |
 //! | `task.rs` | a request of a data queue |
 //! | `control.rs` | a request of the control queue |
 //! | `session.rs` | sessions of a guest |
 //! | `algorithms.rs` | numbers of virtio, and the configuration |
 //! | `keys.rs` | RSA keys in DER |
-//! | `any.rs` | rings whose bytes may be anything, for tests |
+//! | `arbitrary.rs` | rings with arbitrary bytes, for tests |
 
 #![deny(unsafe_code)]
 
 mod algorithms;
-mod any;
+mod arbitrary;
 mod backend;
-mod burst;
 mod chain;
 mod connection;
 mod control;
@@ -54,7 +55,7 @@ mod socket;
 mod task;
 mod worker;
 
-pub use any::answer_any;
+pub use arbitrary::answer_arbitrary_ring;
 pub use counters::{Counters, Sums};
 pub use partition::Limits;
 pub use server::Server;

@@ -1,4 +1,4 @@
-//! The memory of a guest, as its front end mapped it.
+//! The memory of a guest, mapped from the files of its front end.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +10,15 @@ use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 use crate::fault::Watch;
 
-/// Regions of one guest. Front ends have a handful; each that memory is plugged in with is one more.
+/// Most regions of a guest. Front ends have a handful, and one more for each module of plugged-in memory.
 pub(crate) const MOST_REGIONS: usize = 64;
-/// Bytes of one guest's regions. A process has 2^47 addresses on x86-64, and all guests share them.
+/// Most bytes of a guest's regions. A process has 2^47 addresses on x86-64, which all guests share.
 const MOST_BYTES: u64 = 8 << 40;
 
-/// The guest's memory at one time. A burst keeps the one with which it began, until it has answered.
+/// The guest's memory at one time. A burst keeps the memory with which it began until it has answered.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// Ends before the mappings do.
+    /// Dropped before the mappings.
     watches: Vec<Watch>,
     map: GuestMemoryMmap,
     regions: Vec<Region>,
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 
 #[derive(Clone, Debug)]
 struct Region {
-    /// In the front end, whose addresses rings are told by.
+    /// Address in the front end, which uses it to tell the addresses of rings.
     user: u64,
     guest: u64,
     length: u64,
@@ -37,30 +37,30 @@ impl Memory {
     /// Maps all regions of a table.
     ///
     /// # Errors
-    /// A region that overlaps another one, that wraps, or whose file is shorter than it says; one on a disk; too many bytes.
+    /// A region overlaps another one, wraps, or exceeds its file; its file is on a disk; there are too many bytes.
     pub(crate) fn new(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let regions = table.iter().zip(files).map(|(region, file)| Region::map(region, file));
-        Self::of(regions.collect::<io::Result<Vec<_>>>()?)
+        Self::from_regions(regions.collect::<io::Result<Vec<_>>>()?)
     }
 
-    /// The same memory with one region more.
+    /// Adds a region to the memory.
     pub(crate) fn with(old: Option<&Self>, region: &VhostUserMemoryRegion, file: File) -> io::Result<Self> {
         let mut regions = old.map_or_else(Vec::new, |old| old.regions.clone());
         regions.push(Region::map(region, file)?);
-        Self::of(regions)
+        Self::from_regions(regions)
     }
 
-    /// The same memory without a region; `None` when it was the last.
+    /// Removes a region from the memory. Returns `None` if it was the last.
     pub(crate) fn without(&self, region: &VhostUserMemoryRegion) -> io::Result<Option<Self>> {
         let mut regions = self.regions.clone();
         regions.retain(|known| (known.guest, known.length) != (region.guest_phys_addr, region.memory_size));
         if regions.len() == self.regions.len() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        if regions.is_empty() { Ok(None) } else { Self::of(regions).map(Some) }
+        if regions.is_empty() { Ok(None) } else { Self::from_regions(regions).map(Some) }
     }
 
-    fn of(mut regions: Vec<Region>) -> io::Result<Self> {
+    fn from_regions(mut regions: Vec<Region>) -> io::Result<Self> {
         let bytes = regions.iter().try_fold(0, |bytes: u64, region| bytes.checked_add(region.length));
         if regions.len() > MOST_REGIONS || bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -73,17 +73,17 @@ impl Memory {
         Ok(Self { watches, map, regions })
     }
 
-    /// For reads and writes, which copy.
+    /// Returns the map for reads and writes, which copy.
     pub(crate) fn map(&self) -> &GuestMemoryMmap {
         &self.map
     }
 
-    /// Whether the front end took memory away that the guest was told it has.
+    /// Returns whether the front end has truncated memory that the guest uses.
     pub(crate) fn is_lost(&self) -> bool {
         self.watches.iter().any(Watch::is_lost)
     }
 
-    /// Where the guest has what the front end has at `address`.
+    /// Translates an address of the front end to one of the guest.
     pub(crate) fn guest_address(&self, address: u64) -> Option<u64> {
         let holds = |region: &&Region| address.wrapping_sub(region.user) < region.length;
         self.regions.iter().find(holds).and_then(|region| region.guest.checked_add(address - region.user))
@@ -94,8 +94,8 @@ impl Region {
     fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<Self> {
         is_memory(&file)?;
         let end = region.mmap_offset.checked_add(region.memory_size);
-        let about = file.metadata()?;
-        if end.is_none_or(|end| about.is_file() && about.len() < end) {
+        let metadata = file.metadata()?;
+        if end.is_none_or(|end| metadata.is_file() && metadata.len() < end) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mapping: MmapRegion = region.mmap_region(file).map_err(io::Error::other)?;
@@ -110,14 +110,14 @@ impl Region {
     }
 }
 
-/// Whether a file is memory of the kernel's own: of memfd_create(2), of /dev/shm, or huge pages. A page of any other may be waited for as long as a disk
-/// or a program takes, and with FUSE that program may be the front end, while the thread that waits serves all guests. Front ends can keep no page of
-/// these back: userfaultfd(2) is about the mappings of the process that asks for it.
+/// Checks that a file is in kernel memory: of memfd_create(2), of /dev/shm, or in huge pages. Access to a page of any other file may wait
+/// for a disk or a program. With FUSE that program may be the front end, while the waiting thread serves all guests. Front ends cannot hold
+/// back pages of these files: userfaultfd(2) affects only the mappings of the process that calls it.
 fn is_memory(file: &File) -> io::Result<()> {
-    // A file of FUSE may keep its own connection waiting here.
+    // A file of FUSE may delay its own connection here.
     match fstatfs(file)?.filesystem_type() {
         TMPFS_MAGIC | HUGETLBFS_MAGIC => Ok(()),
-        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "guest memory that is neither of tmpfs nor of hugetlbfs")),
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "guest memory must be in tmpfs or hugetlbfs")),
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_cut_off_reads_as_zeros_and_is_lost() {
+    fn truncated_memory_reads_as_zeros_and_is_lost() {
         let file = file();
         let memory = Memory::new(&[region(0x1000, SIZE)], vec![file.try_clone().unwrap()]).unwrap();
         memory.map().write_slice(&[7; 16], GuestAddress(0x9000)).unwrap();
@@ -153,11 +153,11 @@ mod tests {
         assert_eq!(bytes, [0; 16]);
         assert!(memory.is_lost());
         let other = Memory::new(&[region(0, SIZE)], vec![self::file()]).unwrap();
-        assert!(!other.is_lost(), "memory of another guest is as it was");
+        assert!(!other.is_lost(), "memory of another guest is unaffected");
     }
 
     #[test]
-    fn addresses_of_the_front_end_are_those_of_the_guest_within_a_region_only() {
+    fn front_end_addresses_are_translated_only_within_a_region() {
         let memory = Memory::new(&[region(0x1000, SIZE)], vec![file()]).unwrap();
         assert_eq!(memory.guest_address(0x7000_1004), Some(0x1004));
         assert_eq!(memory.guest_address(0x7000_1000 + SIZE), None);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_come_and_go_one_by_one() {
+    fn regions_are_added_and_removed_one_by_one() {
         let one = Memory::with(None, &region(0, SIZE), file()).unwrap();
         let two = Memory::with(Some(&one), &region(SIZE, SIZE), file()).unwrap();
         drop(one);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_of_file_systems_that_answer_by_themselves() {
+    fn only_files_in_kernel_memory_are_accepted() {
         let page = region(0, 4096);
         let in_memory = File::from(memfd_create(c"guest", MFdFlags::MFD_HUGETLB).unwrap());
         let on_disk = File::open(std::env::current_exe().unwrap()).unwrap();
@@ -189,13 +189,13 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
             assert_eq!(Memory::with(None, &page, file).unwrap_err().kind(), io::ErrorKind::Unsupported);
         }
-        // There may be no huge pages: then it is too short, and nothing else.
+        // Without huge pages the only error is that the file is too short.
         let error = Memory::new(&[page], vec![in_memory]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
     }
 
     #[test]
-    fn a_guest_takes_so_many_addresses_and_no_more() {
+    fn the_memory_of_a_guest_is_limited() {
         let file = file();
         file.set_len(MOST_BYTES).unwrap();
         let half = |guest: u64| region(guest, MOST_BYTES / 2);

@@ -1,21 +1,21 @@
-//! What each guest gets of the host's devices.
+//! The share of each guest in the host's devices.
 
 use std::time::{Duration, Instant};
 
 use gantry_core::Priority;
 
-/// The partition of one guest.
+/// The limits of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions at a time. One more is answered with NOSPC.
+    /// Most sessions at a time. One more is answered with NOSPC.
     pub sessions: usize,
-    /// Bytes that the server has of the guest at a time, source and destination. More stay in the guest's queues.
+    /// Most bytes in flight in the server, source and destination together. More stay in the guest's queues.
     pub bytes: usize,
-    /// Bytes a second, or no limit. More stay in the guest's queues until their time has come.
+    /// Most bytes a second; `None` is no limit. More stay in the guest's queues until later.
     pub rate: Option<u64>,
-    /// How much of a burst the guest gets beside others of its class: 32 requests and 2 MiB for each unit; at least 1.
+    /// Share of a burst among guests of the same class: 32 requests and 2 MiB for each unit; at least 1.
     pub weight: u32,
-    /// Whose requests are taken first.
+    /// Class by which requests are taken first.
     pub class: Priority,
 }
 
@@ -26,43 +26,43 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Requests and bytes of one visit to a queue.
+    /// Returns the requests and bytes of one visit to a queue.
     pub(crate) fn share(&self) -> (usize, usize) {
         let weight = self.weight.max(1) as usize;
         (weight.saturating_mul(32), weight.saturating_mul(2 << 20))
     }
 }
 
-/// When a guest may have its next bytes, at its rate: each request costs it the time that its bytes take.
+/// Limits a guest to its rate: each request costs the time that its bytes take.
 #[derive(Debug)]
 pub(crate) struct Meter {
     rate: Option<u64>,
-    /// When all that the guest has had is paid for.
-    paid: Instant,
+    /// The time until which all requests so far are paid for.
+    charged_until: Instant,
 }
 
-/// A guest that did nothing for a while may take as much as in this time at once.
+/// The credit of an idle guest, as time at its rate.
 const BURST: Duration = Duration::from_millis(100);
 
 impl Meter {
     pub(crate) fn new(rate: Option<u64>, now: Instant) -> Self {
-        Self { rate: rate.map(|rate| rate.max(1)), paid: now }
+        Self { rate: rate.map(|rate| rate.max(1)), charged_until: now }
     }
 
-    /// The time at which the guest may take something; `None` is now.
-    pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
+    /// Returns the time at which the guest may take requests; `None` is now.
+    pub(crate) fn next_request(&self, now: Instant) -> Option<Instant> {
         self.rate?;
-        (self.paid > now).then_some(self.paid)
+        (self.charged_until > now).then_some(self.charged_until)
     }
 
-    /// The guest takes something.
-    pub(crate) fn take(&mut self, bytes: usize, now: Instant) {
+    /// Charges the guest for `bytes` bytes.
+    pub(crate) fn charge(&mut self, bytes: usize, now: Instant) {
         let Some(rate) = self.rate else { return };
-        // Bytes of a burst and a rate below 2^64: the product of the first with 10^9 needs more than 64 bits.
+        // The product of `bytes` and 10^9 may exceed 64 bits.
         let nanoseconds = bytes as u128 * 1_000_000_000 / u128::from(rate);
-        // A debt of more than a day is one of a day.
+        // A debt is limited to one day.
         let cost = Duration::from_nanos(nanoseconds.min(86_400_000_000_000) as u64);
-        self.paid = self.paid.max(now.checked_sub(BURST).unwrap_or(now)) + cost;
+        self.charged_until = self.charged_until.max(now.checked_sub(BURST).unwrap_or(now)) + cost;
     }
 }
 
@@ -71,15 +71,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_gets_its_rate_and_no_more() {
+    fn a_guest_gets_exactly_its_rate() {
         let start = Instant::now();
         let mut meter = Meter::new(Some(1_000_000), start);
         let (mut taken, mut now) = (0, start);
         while now < start + Duration::from_secs(10) {
-            if let Some(next) = meter.next(now) {
+            if let Some(next) = meter.next_request(now) {
                 now = next;
             } else {
-                meter.take(70_000, now);
+                meter.charge(70_000, now);
                 taken += 70_000;
             }
         }
@@ -90,8 +90,8 @@ mod tests {
     fn a_guest_without_a_rate_never_waits() {
         let now = Instant::now();
         let mut meter = Meter::new(None, now);
-        meter.take(usize::MAX, now);
-        assert_eq!(meter.next(now), None);
+        meter.charge(usize::MAX, now);
+        assert_eq!(meter.next_request(now), None);
     }
 
     #[test]
@@ -99,8 +99,8 @@ mod tests {
         let now = Instant::now();
         let mut meter = Meter::new(Some(1000), now);
         let later = now + Duration::from_hours(1);
-        assert_eq!(meter.next(later), None);
-        meter.take(1000, later);
-        assert!(meter.next(later).is_some_and(|next| next >= later + Duration::from_millis(900)));
+        assert_eq!(meter.next_request(later), None);
+        meter.charge(1000, later);
+        assert!(meter.next_request(later).is_some_and(|next| next >= later + Duration::from_millis(900)));
     }
 }

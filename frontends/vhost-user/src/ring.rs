@@ -1,4 +1,4 @@
-//! One queue of a guest, with the descriptors by which both sides wake each other.
+//! A queue of a guest, with the descriptors by which both sides wake each other.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,15 +17,15 @@ pub(crate) struct Ring {
     kick: Option<File>,
     call: Option<File>,
     error: Option<File>,
-    /// The front end has said how the guest is called, be it that it is not.
+    /// The front end has set the call descriptor, or said that there is none.
     call_known: bool,
-    /// What the front end said last; `None` if it never did.
+    /// The last setting of the front end; `None` if it never set one.
     enabled: Option<bool>,
-    /// Requests are taken from it.
+    /// Requests are taken from the ring.
     pub(crate) started: bool,
-    /// Chains that were taken and have not gone back.
+    /// Chains that were taken and not yet returned.
     pub(crate) in_flight: usize,
-    /// Whether the guest's driver uses event indices; `None` where the front end does not say what it uses.
+    /// The guest's driver uses event indices; `None` if the front end does not tell.
     pub(crate) event_idx: Option<bool>,
 }
 
@@ -44,22 +44,22 @@ impl Ring {
         })
     }
 
-    /// By what the guest wakes the server. The ring must be [stopped](Self::stop).
+    /// Sets the descriptor by which the guest wakes the server. The ring must be [stopped](Self::stop).
     pub(crate) fn set_kick(&mut self, file: Option<File>) -> io::Result<()> {
-        self.kick = file.map(never_blocking).transpose()?;
+        self.kick = file.map(set_nonblocking).transpose()?;
         Ok(())
     }
 
-    /// By what the server wakes the guest.
+    /// Sets the descriptor by which the server wakes the guest.
     pub(crate) fn set_call(&mut self, file: Option<File>) -> io::Result<()> {
-        self.call = file.map(never_blocking).transpose()?;
+        self.call = file.map(set_nonblocking).transpose()?;
         self.call_known = true;
         Ok(())
     }
 
-    /// By what the front end hears that the ring is broken.
+    /// Sets the descriptor by which the front end learns that the ring is broken.
     pub(crate) fn set_error(&mut self, file: Option<File>) -> io::Result<()> {
-        self.error = file.map(never_blocking).transpose()?;
+        self.error = file.map(set_nonblocking).transpose()?;
         Ok(())
     }
 
@@ -67,26 +67,28 @@ impl Ring {
         self.enabled = Some(enabled);
     }
 
-    /// Starts the ring when everything is known that it needs. `unasked` is said where the front end is of the kind that never
-    /// enables a ring. The descriptor for calls must be known: with the one for kicks alone, a first request could be done before
-    /// there is anybody to call.
-    pub(crate) fn start(&mut self, unasked: bool, epoll: &Epoll, token: u64) -> io::Result<()> {
+    /// Starts the ring if its setup is complete. `starts_without_enable` is true for front ends that never enable a ring. The call descriptor
+    /// must be known: otherwise a first request could be completed before the guest can be notified.
+    pub(crate) fn start(&mut self, starts_without_enable: bool, epoll: &Epoll, token: u64) -> io::Result<()> {
         let Some(kick) = &self.kick else { return Ok(()) };
-        if self.started || !self.call_known || !self.enabled.unwrap_or(unasked) || self.queue.avail_ring() == 0 {
+        if self.started
+            || !self.call_known
+            || !self.enabled.unwrap_or(starts_without_enable)
+            || self.queue.avail_ring() == 0
+        {
             return Ok(());
         }
         self.queue.set_ready(true);
-        // Where nobody says whether the driver reads the index, it is written: a driver that does not read it does not mind.
+        // If the front end does not tell, the event index is written: a driver that does not use it ignores it.
         self.queue.set_event_idx(self.event_idx.unwrap_or(true));
-        // Edges: each kick is an event, and the descriptor, which is the front end's, too, is never read.
+        // Edge-triggered: each kick is an event, and the descriptor, which is shared with the front end, is never read.
         epoll.add(kick.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, token))?;
         self.started = true;
-        // Requests may have been there before.
+        // Requests may have been in the ring before.
         self.kick();
         Ok(())
     }
 
-    /// No request is taken from now on.
     pub(crate) fn stop(&mut self, epoll: &Epoll) {
         if std::mem::take(&mut self.started)
             && let Some(kick) = &self.kick
@@ -96,15 +98,16 @@ impl Ring {
         }
     }
 
-    /// Forgets how both sides wake each other, which the front end says anew before the ring starts again.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets the descriptors, which the front end sets again before the ring restarts.
+    pub(crate) fn clear_descriptors(&mut self) {
         (self.kick, self.call, self.call_known) = (None, None, false);
         self.queue.set_ready(false);
     }
 
-    /// The same, and whether it was enabled: QEMU's cryptodev resets the device before it uses it, and enables nothing afterwards.
+    /// Like [`clear_descriptors`](Self::clear_descriptors), and also forgets whether the ring was enabled: QEMU's cryptodev resets the device before it
+    /// uses it, and enables nothing afterwards.
     pub(crate) fn reset(&mut self) {
-        self.forget();
+        self.clear_descriptors();
         self.enabled = None;
     }
 
@@ -115,31 +118,31 @@ impl Ring {
 
     /// Wakes the guest, if it wants to be.
     pub(crate) fn call(&mut self, memory: &GuestMemoryMmap) {
-        // Where nobody says what the driver reads, it is called always.
-        let wanted = match self.event_idx {
+        // If the front end does not tell, the driver is always called.
+        let should_notify = match self.event_idx {
             Some(true) => self.queue.needs_notification(memory).unwrap_or(true),
             _ => true,
         };
-        if wanted {
+        if should_notify {
             signal(self.call.as_ref());
         }
     }
 
     /// Tells the front end that the ring is broken.
-    pub(crate) fn report(&self) {
+    pub(crate) fn report_broken(&self) {
         signal(self.error.as_ref());
     }
 }
 
-/// A descriptor that is full has been signalled before.
+/// Signals a descriptor. A full one has been signalled already.
 fn signal(file: Option<&File>) {
     if let Some(mut file) = file {
         let _ = file.write(&1_u64.to_ne_bytes());
     }
 }
 
-/// The threads that write to it serve all guests.
-fn never_blocking(file: File) -> io::Result<File> {
+/// Makes a descriptor non-blocking, since the threads that write to it serve all guests.
+fn set_nonblocking(file: File) -> io::Result<File> {
     let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
     fcntl(&file, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
     Ok(file)

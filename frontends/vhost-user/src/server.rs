@@ -1,4 +1,4 @@
-//! The threads of the server, and the sockets at which front ends find it.
+//! The threads of the server, and the sockets for front ends.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::socket::Socket;
 use crate::task::MAX_SIZE;
 use crate::worker::Shared;
 
-/// After an error that is not a front end's, such as too many open files.
+/// Pause after an error that the front end did not cause, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves guests with one framework, in threads of its own, until the process ends.
@@ -32,11 +32,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the threads that compute: as many as the process has CPUs. All but one sleep while the requests of all guests are one
-    /// thread's work.
+    /// Starts as many worker threads as the process has CPUs. All but one sleep while one thread can handle the requests of all
+    /// guests.
     ///
     /// # Errors
-    /// There are no descriptors or threads left.
+    /// No descriptors or threads are left.
     pub fn new(gantry: Gantry) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?));
         for _ in 0..thread::available_parallelism()?.get() {
@@ -47,11 +47,11 @@ impl Server {
         Ok(Self { gantry, shared, config, guests: Mutex::default() })
     }
 
-    /// Makes a socket for one guest and serves what connects there, one connection at a time: a front end that comes back finds its
-    /// device as new. What it has is counted in `counters`.
+    /// Creates a socket for one guest, and serves one connection at a time: a front end that reconnects finds a fresh device. The
+    /// guest's usage is counted in `counters`.
     ///
     /// # Errors
-    /// The socket cannot be made, or there are no threads left.
+    /// The socket cannot be created, or no threads are left.
     pub fn listen(&self, socket: &Socket, limits: Limits, counters: Counters) -> io::Result<()> {
         let listener = socket.bind()?;
         let name = socket.guest();
@@ -68,9 +68,9 @@ impl Server {
                     thread::sleep(PAUSE);
                     continue;
                 };
-                counters.connected();
+                counters.record_connection();
                 shared.add(guest.clone());
-                // Whatever ends the connection, the front end may come back.
+                // After any end of the connection the front end may reconnect.
                 let _ = connection::serve(stream, &guest, Backend::new(guest.clone(), shared.clone(), config));
                 shared.remove(&guest);
             }
@@ -78,7 +78,7 @@ impl Server {
         Builder::new().name(format!("guest {name}")).spawn(serve).map(drop)
     }
 
-    /// The sums of each guest, by name, in the order of their sockets.
+    /// Returns the counters of each guest, by name, in the order of their sockets.
     pub fn guests(&self) -> Vec<(String, Sums)> {
         let guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         guests.iter().map(|(name, counters)| (name.clone(), counters.sums())).collect()

@@ -11,54 +11,54 @@ use gantry_core::{Direction, Gantry, Operation, Session, SessionParams};
 use crate::algorithms;
 use crate::keys;
 
-/// What requests of a session do.
+/// The operation of a session's requests.
 #[derive(Debug)]
 pub(crate) enum Entry {
     /// Encryption or decryption.
     Cipher { session: Session, encrypt: bool },
-    /// The same, and a digest or MAC of so many bytes of what there is before or after.
+    /// Encryption or decryption, and a digest or MAC of `result` bytes over the data before or after it.
     Chain { cipher: Session, encrypt: bool, hash: Session, keyed: bool, result: usize, cipher_first: bool },
     /// A digest.
     Hash { session: Session },
-    /// A MAC of so many bytes.
+    /// A MAC of `result` bytes.
     Mac { session: Session, result: usize },
-    /// Sealing or opening, with tags of so many bytes.
+    /// Sealing or opening, with tags of `tag` bytes.
     Aead { session: Session, encrypt: bool, tag: usize },
-    /// Whatever is done with a key of RSA.
+    /// All operations with an RSA key.
     Rsa(Rsa),
 }
 
-/// A key of RSA. Each of these is there if some device serves it.
+/// An RSA key. Each session is present if some device serves it.
 #[derive(Debug)]
 pub(crate) struct Rsa {
-    /// A private key signs and deciphers, and enciphers, too, as its public half does: tests of Linux' kernel ask for that.
+    /// A private key signs and deciphers. It also enciphers as its public half does, which tests of Linux' kernel require.
     pub(crate) private: bool,
-    /// Signatures, of digests of so many bytes.
+    /// Signatures, and the length of their digests in bytes.
     pub(crate) signature: Option<(Session, usize)>,
     /// Encryption.
     pub(crate) encryption: Option<Session>,
 }
 
-/// Sessions by number. Numbers belong to a guest: another guest's table has them for its own, or not at all.
+/// Sessions by number. Numbers are valid only for this guest: another guest's table has other sessions under them, or none.
 pub(crate) struct Sessions {
     gantry: Gantry,
-    most: usize,
+    limit: usize,
     open: HashMap<u64, Arc<Entry>>,
     next: u64,
 }
 
 impl Sessions {
-    /// A table of at most `most` sessions.
-    pub(crate) fn new(gantry: Gantry, most: usize) -> Self {
-        Self { gantry, most, open: HashMap::new(), next: 1 }
+    /// Creates a table of at most `max_sessions` sessions.
+    pub(crate) fn new(gantry: Gantry, max_sessions: usize) -> Self {
+        Self { gantry, limit: max_sessions, open: HashMap::new(), next: 1 }
     }
 
-    /// Opens a session and answers with its number.
+    /// Opens a session. Returns its number.
     ///
     /// # Errors
-    /// [`Status::NoSpace`] with all sessions taken, or what [`make`] says.
+    /// [`Status::NoSpace`] if all sessions are in use, and the errors of [`make`].
     pub(crate) fn open(&mut self, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> Result<u64, Status> {
-        if self.open.len() >= self.most {
+        if self.open.len() >= self.limit {
             return Err(Status::NoSpace);
         }
         let entry = make(&self.gantry, params, key, auth_key)?;
@@ -68,12 +68,11 @@ impl Sessions {
         Ok(number)
     }
 
-    /// Ends a session. Its keys are zeroized with the last request that is under way.
+    /// Closes a session. Its keys are zeroized with the last request in flight.
     pub(crate) fn close(&mut self, number: u64) -> bool {
         self.open.remove(&number).is_some()
     }
 
-    /// Ends all of them.
     pub(crate) fn clear(&mut self) {
         self.open.clear();
     }
@@ -86,16 +85,16 @@ impl Sessions {
         self.open.len()
     }
 
-    /// For requests without a session.
+    /// Creates a session for a request without one.
     pub(crate) fn make(&self, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> Result<Arc<Entry>, Status> {
         make(&self.gantry, params, key, auth_key).map(Arc::new)
     }
 }
 
-/// A session of the framework for what a guest asks.
+/// Creates a session of the framework for a guest's parameters.
 ///
 /// # Errors
-/// [`Status::NotSupported`] for an algorithm that no device serves, [`Status::Error`] for lengths that contradict each other.
+/// [`Status::NotSupported`] for an algorithm that no device serves, [`Status::Error`] for inconsistent lengths.
 fn make(gantry: &Gantry, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> Result<Entry, Status> {
     match params {
         abi::Session::Cipher(params) => {
@@ -109,11 +108,11 @@ fn make(gantry: &Gantry, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> 
                 HashMode::Auth => (mac(gantry, params.hash_algo, auth_key)?, true),
                 HashMode::Nested => return Err(Status::NotSupported),
             };
-            // What a MAC of a chain covers besides the source is not in the specification.
+            // The specification does not define the associated data of a chain's MAC.
             if params.aad_len != 0 {
                 return Err(Status::NotSupported);
             }
-            let full = hash.params().tag_length();
+            let full = hash.params().tag_len();
             let result = if params.hash_result_len == 0 { full } else { params.hash_result_len as usize };
             if result > full {
                 return Err(Status::Error);
@@ -123,13 +122,13 @@ fn make(gantry: &Gantry, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> 
         }
         abi::Session::Hash(params) => {
             let session = hash(gantry, params.algo)?;
-            let fits = params.result_len as usize == session.params().tag_length();
+            let fits = params.result_len as usize == session.params().tag_len();
             if fits { Ok(Entry::Hash { session }) } else { Err(Status::Error) }
         }
         abi::Session::Mac(params) => {
             let session = mac(gantry, params.algo, auth_key)?;
             let result = params.result_len as usize;
-            let fits = (1..=session.params().tag_length()).contains(&result);
+            let fits = (1..=session.params().tag_len()).contains(&result);
             if fits { Ok(Entry::Mac { session, result }) } else { Err(Status::Error) }
         }
         abi::Session::Aead(params) => {
@@ -139,7 +138,10 @@ fn make(gantry: &Gantry, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> 
                 return Err(Status::Error);
             }
             let encrypt = params.op == abi::Direction::Encrypt;
-            let params = SessionParams::new(algorithm, key).tag_len(tag).direction(direction(encrypt));
+            let params = SessionParams::new(algorithm, key)
+                .with_tag_len(tag)
+                .with_direction(direction(encrypt))
+                .with_any_nonce();
             let operation = if encrypt { Operation::Seal } else { Operation::Open };
             Ok(Entry::Aead { session: open(gantry, params, operation)?, encrypt, tag })
         }
@@ -150,7 +152,7 @@ fn make(gantry: &Gantry, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> 
 fn cipher(gantry: &Gantry, params: &abi::Cipher, key: &[u8]) -> Result<(Session, bool), Status> {
     let algorithm = algorithms::cipher(params.algo, params.key_len).ok_or(Status::NotSupported)?;
     let encrypt = params.op == abi::Direction::Encrypt;
-    let params = SessionParams::new(algorithm, key).direction(direction(encrypt));
+    let params = SessionParams::new(algorithm, key).with_direction(direction(encrypt));
     let operation = if encrypt { Operation::Encrypt } else { Operation::Decrypt };
     Ok((open(gantry, params, operation)?, encrypt))
 }
@@ -168,7 +170,8 @@ fn mac(gantry: &Gantry, number: u32, key: &[u8]) -> Result<Session, Status> {
     open(gantry, SessionParams::new(algorithm, key), Operation::Mac)
 }
 
-/// Signatures are of PKCS #1 v1.5 over SHA-256, SHA-384 and SHA-512, the digests that core has; encryption needs none.
+/// Creates an RSA entry. Signatures are PKCS #1 v1.5 over SHA-256, SHA-384 and SHA-512, the digests of core;
+/// encryption uses no digest.
 fn rsa(gantry: &Gantry, params: &abi::Akcipher, key: &[u8]) -> Result<Entry, Status> {
     let PublicKey::Rsa { padding, hash } = params.algorithm else { return Err(Status::NotSupported) };
     let digest = match (padding, hash) {
@@ -179,17 +182,17 @@ fn rsa(gantry: &Gantry, params: &abi::Akcipher, key: &[u8]) -> Result<Entry, Sta
     };
     let private = params.key_type == KeyType::Private;
     let (key, modulus) = if private { keys::private(key) } else { keys::public(key) }.ok_or(Status::Error)?;
-    let of = |algorithms, direction, operation| {
+    let open_rsa = |algorithms, direction, operation| {
         let algorithm = algorithms::rsa(algorithms, modulus).ok_or(Status::NotSupported)?;
-        open(gantry, SessionParams::new(algorithm, &key).direction(direction), operation)
+        open(gantry, SessionParams::new(algorithm, &key).with_direction(direction), operation)
     };
     let encrypting = if padding == Padding::Raw { algorithms::RAW } else { algorithms::PADDED };
     let (signature, encryption) = if private {
-        let sign = || of(algorithms::SIGNATURES, Direction::Encrypt, Operation::Sign);
-        (digest.map(|_| sign()), of(encrypting, Direction::Both, Operation::Decipher))
+        let sign = || open_rsa(algorithms::SIGNATURES, Direction::Encrypt, Operation::Sign);
+        (digest.map(|_| sign()), open_rsa(encrypting, Direction::Both, Operation::Decipher))
     } else {
-        let verify = || of(algorithms::SIGNATURES, Direction::Decrypt, Operation::Verify);
-        (digest.map(|_| verify()), of(encrypting, Direction::Encrypt, Operation::Encipher))
+        let verify = || open_rsa(algorithms::SIGNATURES, Direction::Decrypt, Operation::Verify);
+        (digest.map(|_| verify()), open_rsa(encrypting, Direction::Encrypt, Operation::Encipher))
     };
     let signature = signature.and_then(Result::ok).zip(digest);
     match encryption {
@@ -202,7 +205,7 @@ fn direction(encrypt: bool) -> Direction {
     if encrypt { Direction::Encrypt } else { Direction::Decrypt }
 }
 
-/// A session that some device serves now.
+/// Opens a session that some device serves now.
 fn open(gantry: &Gantry, params: SessionParams, operation: Operation) -> Result<Session, Status> {
     let session = gantry.session(params).map_err(|_| Status::Error)?;
     if session.route(operation, 64, 1).is_some() { Ok(session) } else { Err(Status::NotSupported) }

@@ -11,27 +11,27 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid, chown};
 
-/// Where a guest is served, and who may connect: whoever may write to the file.
+/// The socket of a guest. Every user with write permission for the file may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
-    /// The file, which is made.
+    /// Path of the file, which the server creates.
     pub path: PathBuf,
-    /// Its permissions.
+    /// Permissions of the file.
     pub mode: u32,
-    /// Its user and group, where they are to be others than the process has.
+    /// User and group of the file, if they differ from those of the process.
     pub owner: (Option<u32>, Option<u32>),
 }
 
 impl Socket {
-    /// The guest's name: that of the file without what follows the last dot.
+    /// Returns the guest's name: the file name without its extension.
     pub fn guest(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Makes the file, in place of one that a server left behind that has gone.
+    /// Creates the file, or replaces one that a dead server left behind.
     ///
     /// # Errors
-    /// The file is somebody else's, another server answers there, or the folder is not ours.
+    /// The file belongs to another program, another server answers there, or the folder is not ours.
     pub(crate) fn bind(&self) -> io::Result<UnixListener> {
         let listener = match self.bind_closed() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && self.is_stale() => {
@@ -44,12 +44,15 @@ impl Socket {
         Ok(listener)
     }
 
-    /// Lets others connect. Another user who may write to the folder could put a link in the place of the socket, which is not followed.
+    /// Lets others connect. A user with write permission for the folder could replace the socket by a link, which is not followed.
     fn permit(&self) -> io::Result<()> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
         let socket = File::options().read(true).custom_flags(flags.bits()).open(&self.path)?;
         if !socket.metadata()?.file_type().is_socket() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user has put a file in its place"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "another user has replaced the socket by a file",
+            ));
         }
         let socket = format!("/proc/self/fd/{}", socket.as_raw_fd());
         let (user, group) = self.owner;
@@ -59,7 +62,7 @@ impl Socket {
         fs::set_permissions(&socket, Permissions::from_mode(self.mode))
     }
 
-    /// Nobody but this user can connect until the permissions are set.
+    /// Binds the socket. Only this user can connect until the permissions are set.
     fn bind_closed(&self) -> io::Result<UnixListener> {
         let before = umask(Mode::from_bits_truncate(0o177));
         let listener = UnixListener::bind(&self.path);
@@ -85,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_nobody_answers_at_is_replaced_and_others_are_not() {
+    fn only_a_socket_without_a_server_is_replaced() {
         let socket = socket("vm1.sock");
         let first = socket.bind().unwrap();
         assert_eq!(socket.guest(), "vm1");
         assert_eq!(fs::metadata(&socket.path).unwrap().permissions().mode() & 0o777, 0o620);
-        assert_eq!(socket.bind().unwrap_err().kind(), io::ErrorKind::AddrInUse, "somebody answers there");
+        assert_eq!(socket.bind().unwrap_err().kind(), io::ErrorKind::AddrInUse, "a server answers there");
         drop(first);
         drop(socket.bind().unwrap());
         fs::remove_file(&socket.path).unwrap();
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_a_socket_is_not_followed() {
+    fn a_link_instead_of_a_socket_is_not_followed() {
         let socket = socket("vm2.sock");
         let other = socket.path.with_extension("secret");
         let _closed = UnixListener::bind(&other).unwrap();

@@ -1,4 +1,4 @@
-//! One request of a data queue: copied out of the guest's memory, computed beside others, copied back.
+//! A request of a data queue: copied out of the guest's memory, run beside others, copied back.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,50 +13,50 @@ use zeroize::Zeroize;
 use crate::chain::{Chain, Pieces, Reader, room, write_front, write_last};
 use crate::session::{Entry, Sessions};
 
-/// Most bytes that the device reads or writes for one request, beside headers: `max_size` of the configuration.
+/// Most bytes that the device reads or writes for one request, headers excluded: `max_size` of the configuration.
 pub(crate) const MAX_SIZE: u64 = 1 << 20;
 /// The longest fixed part: that of a chain of algorithms without a session.
 const FIXED: usize = 76;
-/// Digests and MACs have at most 64 bytes, and what is made with a key of RSA 512.
+/// Digests and MACs have at most 64 bytes, results of an RSA key 512.
 const LONGEST_RESULT: usize = 512;
-/// Buffers keep this much from one request to the next.
-const KEPT: usize = 128 << 10;
+/// Bytes that buffers keep from one request to the next.
+const RETAINED: usize = 128 << 10;
 
-/// A request. Tasks are used again for others, with their buffers.
+/// A request. Tasks and their buffers are reused.
 pub(crate) struct Task {
-    /// The chain's first descriptor, by which it goes back.
+    /// The chain's first descriptor, by which it is returned.
     pub(crate) head: u16,
     writable: Pieces,
     status: Status,
     work: Option<Work>,
-    /// What was read; only the front of it belongs to this request.
+    /// The bytes read; only the front belongs to this request.
     bytes: Vec<u8>,
-    /// Digest, MAC, tag or signature; what was enciphered or deciphered, and how many bytes of it that is.
+    /// Digest, MAC, tag or signature; or an enciphered or deciphered message, with its length in `written`.
     result: [u8; LONGEST_RESULT],
     written: usize,
-    /// Bytes that the chain holds of this guest's share.
+    /// Bytes that count against this guest's share.
     pub(crate) load: usize,
 }
 
-/// What is to be done with the bytes.
+/// The operation on the bytes.
 struct Work {
     entry: Arc<Entry>,
     iv: Range<usize>,
-    /// The source, which is worked on where it is.
+    /// The source, which is processed in place.
     data: Range<usize>,
-    /// Associated data, or what a signature is of.
+    /// Associated data, or the signed data.
     aad: Range<usize>,
     /// Parts of the data, for chains of algorithms.
     cipher: Range<usize>,
     hash: Range<usize>,
     /// Bytes of the result that the guest gets.
     result: usize,
-    /// Room for the destination; what is not filled of it stays as it is.
+    /// Room for the destination; the unused rest is not written.
     destination: usize,
-    /// Steps that are done.
+    /// Completed steps.
     step: u8,
     encrypt: bool,
-    /// Of a key of RSA: it signs or verifies.
+    /// The operation of an RSA key is signing or verifying.
     signature: bool,
 }
 
@@ -74,7 +74,7 @@ impl Task {
         }
     }
 
-    /// Takes a request over from a chain. Whatever is wrong with it becomes its status.
+    /// Reads a request from a chain. Any error becomes its status.
     pub(crate) fn begin(
         &mut self,
         head: u16,
@@ -105,7 +105,7 @@ impl Task {
             return Err(Status::Error);
         }
         let mut reader = Reader::new(memory, chain);
-        // Header and parameters are read once, and believed as they were read.
+        // Header and parameters are read once, and only the copy is used.
         let mut header = [0; data::HEADER];
         let mut fixed = [0; FIXED];
         let read = |done: bool| if done { Ok(()) } else { Err(Status::Error) };
@@ -121,15 +121,15 @@ impl Task {
         let parts = request.readable(&header);
         let (destination, result) = request.writable(&header);
         let writes = u64::from(destination) + u64::from(result);
-        // Drivers may name more than the lengths say: Linux' repeats pieces of scattered buffers.
+        // Drivers may provide more buffers than the lengths require: Linux repeats pieces of scattered buffers.
         if parts.length > MAX_SIZE
             || writes > MAX_SIZE
-            || reader.left() < parts.length
+            || reader.remaining() < parts.length
             || room(&chain.writable) <= writes
         {
             return Err(Status::Error);
         }
-        // At most a mebibyte, so that no number below is cut.
+        // The lengths are at most 1 MiB, so the casts below are lossless.
         let place = |range: Range<u64>| range.start as usize..range.end as usize;
         let length = parts.length as usize;
         if self.bytes.len() < length {
@@ -137,7 +137,7 @@ impl Task {
         }
         read(reader.read(&mut self.bytes[..length]))?;
         self.load = length + writes as usize;
-        let entry = match &request.own {
+        let entry = match &request.session_parameters {
             None => sessions.get(header.session_id).cloned().ok_or(Status::InvalidSession)?,
             Some(own) => {
                 let keys = place(parts.key.start..parts.auth_key.end);
@@ -160,12 +160,12 @@ impl Task {
             signature: false,
         };
         work.check(&header, &request.lengths)?;
-        self.widen(&mut work, length);
+        self.pad_number(&mut work, length);
         Ok(work)
     }
 
-    /// Writes a number for RSA, which may have fewer bytes than its modulus, behind the `length` bytes that were read, with zeros before it.
-    fn widen(&mut self, work: &mut Work, length: usize) {
+    /// Pads a number for RSA that is shorter than its modulus with leading zeros, behind the `length` bytes that were read.
+    fn pad_number(&mut self, work: &mut Work, length: usize) {
         let Some(size) = work.number().filter(|size| work.data.len() < *size) else { return };
         let all = length..length + size;
         if self.bytes.len() < all.end {
@@ -181,7 +181,7 @@ impl Task {
         self.status == Status::Ok && self.work.as_ref().is_some_and(|work| work.session().is_some())
     }
 
-    /// The request of the next step, with its session.
+    /// Builds the request of the next step, with its session.
     pub(crate) fn request(&mut self) -> Option<(&Session, Request<'_>)> {
         let Self { work, bytes, result, written, .. } = self;
         let work = work.as_ref()?;
@@ -190,19 +190,19 @@ impl Task {
             Entry::Cipher { .. } => work.cipher(bytes, &work.data),
             Entry::Chain { cipher_first, .. } if *cipher_first == (work.step == 0) => work.cipher(bytes, &work.cipher),
             Entry::Chain { keyed: true, hash, .. } => {
-                Request::mac(&bytes[work.hash.clone()], &mut result[..hash.params().tag_length()])
+                Request::mac(&bytes[work.hash.clone()], &mut result[..hash.params().tag_len()])
             }
             Entry::Chain { hash, .. } => {
-                Request::digest(&bytes[work.hash.clone()], &mut result[..hash.params().tag_length()])
+                Request::digest(&bytes[work.hash.clone()], &mut result[..hash.params().tag_len()])
             }
             Entry::Hash { session } => {
-                Request::digest(&bytes[work.data.clone()], &mut result[..session.params().tag_length()])
+                Request::digest(&bytes[work.data.clone()], &mut result[..session.params().tag_len()])
             }
             Entry::Mac { session, .. } => {
-                Request::mac(&bytes[work.data.clone()], &mut result[..session.params().tag_length()])
+                Request::mac(&bytes[work.data.clone()], &mut result[..session.params().tag_len()])
             }
             Entry::Aead { tag, encrypt, .. } => {
-                // IV, source and associated data lie one after another.
+                // IV, source and associated data are consecutive.
                 let (front, aad) = bytes.split_at_mut(work.data.end);
                 let (iv, data) = front.split_at_mut(work.data.start);
                 let (iv, aad) = (&iv[work.iv.clone()], &aad[..work.aad.len()]);
@@ -214,7 +214,7 @@ impl Task {
                 }
             }
             Entry::Rsa(_) => {
-                let (data, result) = (&bytes[work.data.clone()], &mut result[..session.params().tag_length()]);
+                let (data, result) = (&bytes[work.data.clone()], &mut result[..session.params().tag_len()]);
                 match (work.signature, work.encrypt) {
                     (true, true) => Request::sign(data, result),
                     (true, false) => Request::verify(&bytes[work.aad.clone()], data),
@@ -226,7 +226,7 @@ impl Task {
         Some((session, request))
     }
 
-    /// What became of the step; `None` when no device could run it.
+    /// Takes the outcome of the step; `None` if no device could run it.
     pub(crate) fn settle(&mut self, outcome: Option<Outcome>) {
         let Some(work) = &mut self.work else { return };
         work.step += 1;
@@ -238,7 +238,7 @@ impl Task {
         };
     }
 
-    /// Writes the answer into the guest's memory and says how many bytes that are; `None` where not even the status has a place.
+    /// Writes the answer into the guest's memory. Returns the number of bytes written; `None` if there is no room even for the status.
     pub(crate) fn answer(&mut self, memory: &GuestMemoryMmap) -> Option<u32> {
         let mut written = 0;
         let work = self.work.take();
@@ -260,7 +260,7 @@ impl Task {
                 }
                 Entry::Hash { .. } | Entry::Mac { .. } | Entry::Rsa(_) => &[],
             };
-            // How long a message is shows when it is deciphered.
+            // The length of a message is known only after deciphering.
             let has_room = !work.deciphers() || result.len() <= work.destination;
             if has_room && write_front(memory, &self.writable, &[destination, result]) {
                 written = (destination.len() + result.len()) as u32;
@@ -271,27 +271,26 @@ impl Task {
         if work.is_some_and(|work| work.deciphers()) {
             self.result.zeroize();
         }
-        if self.bytes.len() > KEPT {
-            self.bytes.truncate(KEPT);
-            self.bytes.shrink_to(KEPT);
+        if self.bytes.len() > RETAINED {
+            self.bytes.truncate(RETAINED);
+            self.bytes.shrink_to(RETAINED);
         }
         write_last(memory, &self.writable, self.status as u8).then_some(written + 1)
     }
 
-    /// How the request ended.
     pub(crate) fn status(&self) -> Status {
         self.status
     }
 }
 
 impl Work {
-    /// Compares what the request says with what its session is.
+    /// Compares the request's parameters with those of its session.
     fn check(&mut self, header: &Header, lengths: &Data) -> Result<(), Status> {
         let fits = |fits: bool| if fits { Ok(()) } else { Err(Status::Error) };
         match (&*self.entry, lengths) {
             (Entry::Cipher { session, encrypt }, Data::Cipher { .. }) => {
                 fits(*encrypt == (header.opcode == op::CIPHER_ENCRYPT))?;
-                fits(self.is_for(session, self.data.len()) && self.destination >= self.data.len())?;
+                fits(self.accepts_data(session, self.data.len()) && self.destination >= self.data.len())?;
                 (self.encrypt, self.result) = (*encrypt, 0);
             }
             (Entry::Chain { cipher, encrypt, result, .. }, Data::Chain(chain)) => {
@@ -302,17 +301,17 @@ impl Work {
                 };
                 (self.cipher, self.hash) =
                     (part(chain.cipher_start, chain.cipher_len)?, part(chain.hash_start, chain.hash_len)?);
-                fits(self.is_for(cipher, self.cipher.len()) && self.aad.is_empty())?;
-                // Requests without a session say the length here alone.
+                fits(self.accepts_data(cipher, self.cipher.len()) && self.aad.is_empty())?;
+                // Requests without a session give the length only here.
                 fits(self.destination == self.data.len() && (1..=*result).contains(&self.result))?;
                 self.encrypt = *encrypt;
             }
-            (Entry::Hash { session }, Data::Hash { .. }) => fits(self.result == session.params().tag_length())?,
+            (Entry::Hash { session }, Data::Hash { .. }) => fits(self.result == session.params().tag_len())?,
             (Entry::Mac { result, .. }, Data::Mac { .. }) => fits(self.result == *result)?,
-            (Entry::Aead { session, encrypt, tag }, Data::Aead { tag: said, .. }) => {
+            (Entry::Aead { session, encrypt, tag }, Data::Aead { tag: tag_length, .. }) => {
                 fits(*encrypt == (header.opcode == op::AEAD_ENCRYPT))?;
-                fits(*said == 0 || *said as usize == *tag)?;
-                fits(session.params().algorithm().info().iv.allows(self.iv.len()))?;
+                fits(*tag_length == 0 || *tag_length as usize == *tag)?;
+                fits(session.params().iv_lengths().allows(self.iv.len()))?;
                 let written = if *encrypt { Some(self.data.len() + tag) } else { self.data.len().checked_sub(*tag) };
                 fits(written.is_some_and(|written| written <= self.destination))?;
                 self.encrypt = *encrypt;
@@ -331,7 +330,7 @@ impl Work {
                 fits(match (self.signature, self.encrypt) {
                     (true, true) => data == digest && room >= modulus,
                     (true, false) => data == modulus && self.aad.len() == digest,
-                    // Numbers without zeros before them are shorter.
+                    // Numbers without leading zeros are shorter.
                     _ if !info.randomized => (1..=modulus).contains(&data) && room >= modulus,
                     (false, true) => data as u64 <= info.max_data && room >= modulus,
                     (false, false) => data == modulus,
@@ -344,19 +343,19 @@ impl Work {
         Ok(())
     }
 
-    /// Whether it makes a message of a ciphertext of RSA.
+    /// Returns whether the operation is RSA deciphering.
     fn deciphers(&self) -> bool {
         matches!(*self.entry, Entry::Rsa(_)) && !self.signature && !self.encrypt
     }
 
-    /// Bytes of the number that the data are, of RSA without padding.
+    /// Returns the bytes of the number in the data, for RSA without padding.
     fn number(&self) -> Option<usize> {
         let info = self.session()?.params().algorithm().info();
         (info.kind == Kind::Encipherment && !info.randomized).then_some(info.tag.max)
     }
 
-    /// Whether a cipher takes these lengths.
-    fn is_for(&self, session: &Session, data: usize) -> bool {
+    /// Returns whether a cipher accepts these lengths.
+    fn accepts_data(&self, session: &Session, data: usize) -> bool {
         let info = session.params().algorithm().info();
         info.iv.allows(self.iv.len())
             && data > 0
@@ -365,7 +364,7 @@ impl Work {
             && data as u64 <= info.max_data
     }
 
-    /// The session of the next step.
+    /// Returns the session of the next step.
     fn session(&self) -> Option<&Session> {
         match (&*self.entry, self.step) {
             (Entry::Chain { cipher, hash, cipher_first, .. }, step @ (0 | 1)) => {
@@ -391,20 +390,20 @@ impl Work {
     }
 }
 
-/// Does all steps of all tasks, side by side.
+/// Runs all steps of all tasks, side by side.
 pub(crate) fn side_by_side(tasks: &mut [Task]) {
-    let mut going: Vec<&mut Task> = tasks.iter_mut().collect();
+    let mut active: Vec<&mut Task> = tasks.iter_mut().collect();
     loop {
-        going.retain(|task| task.has_step());
-        if going.is_empty() {
+        active.retain(|task| task.has_step());
+        if active.is_empty() {
             return;
         }
-        let steps = going.iter_mut().filter_map(|task| task.request());
+        let steps = active.iter_mut().filter_map(|task| task.request());
         let (sessions, mut requests): (Vec<&Session>, Vec<Request<'_>>) = steps.unzip();
-        // All sessions are of the server's framework.
+        // This cannot fail: all sessions belong to the server's framework.
         let _ = Session::process_each(&sessions, &mut requests);
         let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
-        for (task, outcome) in going.iter_mut().zip(outcomes) {
+        for (task, outcome) in active.iter_mut().zip(outcomes) {
             task.settle(outcome);
         }
     }

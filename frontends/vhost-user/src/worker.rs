@@ -1,9 +1,9 @@
 //! The threads that serve all guests.
 //!
-//! One of them leads: it waits for kicks of any guest, and takes what is there into a burst. While the burst has room, it keeps the
-//! lead as it computes, so that what comes meanwhile meets in the next burst, whosever it is. When the burst is full, company would
-//! gain nothing, and another thread takes the lead. So a single guest with one request keeps one thread awake, and guests that fill
-//! the lanes of every thread get every thread.
+//! One thread leads: it waits for kicks of any guest, and takes the pending requests into a burst. While the burst has room, it
+//! stays the leader as it computes, so that requests that arrive meanwhile share the next burst, across guests. When a burst is
+//! full, a larger one would gain nothing, and another thread takes the lead. So a single guest with one request keeps one thread
+//! awake, and guests that fill the lanes of every thread get every thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,10 +14,9 @@ use std::time::Instant;
 use gantry_core::Priority;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 
-use crate::burst::Burst;
-use crate::guest::{Guest, Next};
+use crate::guest::{Burst, Guest, NextVisit};
 
-/// What all threads share.
+/// State shared by all threads.
 pub(crate) struct Shared {
     pub(crate) epoll: Epoll,
     guests: RwLock<HashMap<u32, Arc<Guest>>>,
@@ -32,16 +31,16 @@ struct Leader {
     /// Rings that may have requests, by class.
     ready: [VecDeque<u64>; CLASSES],
     /// How often others were served while a class waited.
-    passed: [u32; CLASSES],
-    /// Rings whose guests have had their share for now.
-    later: Vec<(Instant, u64)>,
+    skipped: [u32; CLASSES],
+    /// Rings whose guests have used up their rate for now.
+    throttled: Vec<(Instant, u64)>,
 }
 
 const CLASSES: usize = Priority::ALL.len();
 /// Bits of a token for the ring; the others are the guest's number.
 const RING_BITS: u32 = 8;
 
-/// The number by which a ring is known to the event queue.
+/// Returns the number that identifies a ring in the event queue.
 pub(crate) fn token(guest: &Guest, ring: usize) -> u64 {
     u64::from(guest.id) << RING_BITS | ring as u64
 }
@@ -51,8 +50,8 @@ impl Shared {
         let leader = Leader {
             events: vec![EpollEvent::empty(); 64],
             ready: Default::default(),
-            passed: [0; CLASSES],
-            later: Vec::new(),
+            skipped: [0; CLASSES],
+            throttled: Vec::new(),
         };
         Self {
             epoll,
@@ -63,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// A number that no other connection has.
+    /// Returns a number that no other connection has.
     pub(crate) fn number(&self) -> u32 {
         self.next_guest.fetch_add(1, Relaxed)
     }
@@ -82,10 +81,11 @@ impl Shared {
         let mut burst = Burst::default();
         while !self.ended.load(Relaxed) {
             let mut leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
-            // The lead is given up for a full burst alone: to give it up is to wake a thread, which costs more than a small request.
+            // The thread stays the leader unless the burst is full: handing over wakes a thread, which costs more than a small
+            // request.
             loop {
                 if leader.gather(self, &mut burst).is_err() {
-                    // The event queue itself has failed: without it, nobody could be served.
+                    // The event queue itself has failed: no guest can be served without it.
                     self.ended.store(true, Relaxed);
                     return;
                 }
@@ -106,25 +106,25 @@ impl Shared {
 }
 
 impl Leader {
-    /// Waits until there are requests.
+    /// Waits until there are requests, and takes them.
     fn gather(&mut self, shared: &Shared, burst: &mut Burst) -> nix::Result<()> {
         loop {
             let now = Instant::now();
-            let due = |leader: &mut Self| {
-                for (_, token) in leader.later.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            let requeue_due = |leader: &mut Self| {
+                for (_, token) in leader.throttled.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
                     leader.push(shared, token);
                 }
             };
-            due(self);
+            requeue_due(self);
             self.visit(shared, burst, now);
             if burst.is_full() {
                 return Ok(());
             }
-            // What others have kicked meanwhile comes along.
-            let timeout = match self.later.iter().map(|(at, _)| *at).min() {
+            // Also takes requests of guests that have kicked meanwhile.
+            let timeout = match self.throttled.iter().map(|(at, _)| *at).min() {
                 _ if !burst.is_empty() || self.ready.iter().any(|ready| !ready.is_empty()) => EpollTimeout::ZERO,
                 Some(at) => {
-                    // Rounded up, so that it does not wake too early.
+                    // Rounded up, so that the thread does not wake too early.
                     let wait = at.saturating_duration_since(Instant::now()).as_millis() + 1;
                     EpollTimeout::try_from(wait.min(60_000) as u32).unwrap_or(EpollTimeout::MAX)
                 }
@@ -148,7 +148,7 @@ impl Leader {
         }
     }
 
-    /// Looks at each ring that is ready once, the most urgent ones first.
+    /// Visits each ready ring once, the most urgent ones first.
     fn visit(&mut self, shared: &Shared, burst: &mut Burst, now: Instant) {
         let mut again = Vec::new();
         while !burst.is_full()
@@ -157,9 +157,9 @@ impl Leader {
             let Some(guest) = shared.guest(token) else { continue };
             let ring = (token & ((1 << RING_BITS) - 1)) as usize;
             match guest.take(ring, burst, now) {
-                Next::Now => again.push(token),
-                Next::At(at) => self.later.push((at, token)),
-                Next::Kicked | Next::Held => {}
+                NextVisit::Now => again.push(token),
+                NextVisit::At(at) => self.throttled.push((at, token)),
+                NextVisit::OnKick | NextVisit::OnReturn => {}
             }
         }
         for token in again {
@@ -170,23 +170,23 @@ impl Leader {
     fn push(&mut self, shared: &Shared, token: u64) {
         let Some(guest) = shared.guest(token) else { return };
         let ready = &mut self.ready[class(&guest)];
-        if !ready.contains(&token) && !self.later.iter().any(|(_, waiting)| *waiting == token) {
+        if !ready.contains(&token) && !self.throttled.iter().any(|(_, waiting)| *waiting == token) {
             ready.push_back(token);
         }
     }
 
-    /// The next ring: of the most urgent class, unless one below it has waited for as long as it must.
+    /// Removes the next ring: of the most urgent class, unless a lower class has waited for its limit.
     fn pop(&mut self) -> Option<u64> {
         let waiting = |class: &usize| !self.ready[*class].is_empty();
-        let overdue = |class: &usize| self.passed[*class] >= Priority::ALL[*class].patience();
+        let overdue = |class: &usize| self.skipped[*class] >= Priority::ALL[*class].patience();
         let class =
             (1..CLASSES).rev().find(|class| waiting(class) && overdue(class)).or_else(|| (0..CLASSES).find(waiting))?;
         for other in class + 1..CLASSES {
             if !self.ready[other].is_empty() {
-                self.passed[other] += 1;
+                self.skipped[other] += 1;
             }
         }
-        self.passed[class] = 0;
+        self.skipped[class] = 0;
         self.ready[class].pop_front()
     }
 }
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// How many rings of the most urgent class, of which there are always some, are visited before one of this class is.
+    /// Counts the rings of the most urgent class, which is never empty, that are visited before one of `class`.
     fn before(class: Priority) -> usize {
         let shared = Shared::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap());
         let mut leader = shared.leader.lock().unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_of_less_urgent_classes_wait_for_some_others_and_not_for_all() {
+    fn rings_of_less_urgent_classes_wait_for_a_limited_number_of_others() {
         assert_eq!([Priority::Normal, Priority::Bulk].map(before), [8, 32]);
     }
 }

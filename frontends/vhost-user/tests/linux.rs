@@ -1,4 +1,4 @@
-//! Linux guests under QEMU: their kernel's driver, its own tests, and requests of its programs.
+//! Linux guests under QEMU: the driver of their kernel, its own tests, and requests of programs.
 
 use std::fs;
 use std::io::{IoSlice, Read};
@@ -14,7 +14,7 @@ use nix::sys::socket::{
     sockopt,
 };
 
-/// Two guests at once, and one of them again, after its QEMU was killed.
+/// Runs two guests at once, and one of them again.
 #[test]
 #[ignore = "in a guest: make lab"]
 fn linux_encrypts_in_two_guests_at_once_and_after_a_restart() {
@@ -30,8 +30,8 @@ fn linux_encrypts_in_two_guests_at_once_and_after_a_restart() {
         server.listen(&socket, Limits::default(), Counters::default()).unwrap();
     }
     let guests = paths.each_ref().map(|path| boot(path));
-    guests.into_iter().for_each(passed);
-    passed(boot(&paths[0]));
+    guests.into_iter().for_each(assert_passed);
+    assert_passed(boot(&paths[0]));
     for ((name, sums), connections) in server.guests().into_iter().zip([2, 1]) {
         assert_eq!((sums.connections, sums.sessions, sums.broken), (connections, 0, 0), "{name}: {sums:?}");
         assert!(sums.requests >= connections * SIZES.len() as u64 && sums.refused == 0, "{name}: {sums:?}");
@@ -39,12 +39,12 @@ fn linux_encrypts_in_two_guests_at_once_and_after_a_restart() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Bytes of requests. 31 pages are the most that the driver of Linux can have in one.
+/// Bytes of requests. Linux' driver supports at most 31 pages in a request.
 const SIZES: [usize; 6] = [16, 1024, 4096, 65_536, 118_784, 126_976];
 const KEY: [u8; 32] = [3; 32];
 const IV: [u8; 16] = [5; 16];
 
-/// In the guest: the kernel's tests of the driver have passed, and its ciphertext is right, of every size.
+/// Runs in the guest: the kernel's tests of the driver have passed, and its ciphertext is correct for every size.
 fn in_guest() {
     let algorithms = fs::read_to_string("/proc/crypto").unwrap();
     let ours = algorithms.split("\n\n").find(|block| block.contains("virtio_crypto_aes_cbc"));
@@ -60,12 +60,12 @@ fn in_guest() {
     }
 }
 
-/// What the kernel's driver makes of data, through AF_ALG.
+/// Runs data through the kernel's driver, by AF_ALG.
 fn kernel(operation: libc::c_int, data: &[u8]) -> Vec<u8> {
     let key = socket(AddressFamily::Alg, SockType::SeqPacket, SockFlag::empty(), None).unwrap();
     bind(key.as_raw_fd(), &AlgAddr::new("skcipher", "virtio_crypto_aes_cbc")).unwrap();
     setsockopt(&key, sockopt::AlgSetKey::default(), &KEY).unwrap();
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     let requests = unsafe { OwnedFd::from_raw_fd(accept(key.as_raw_fd()).unwrap()) };
     let about = [ControlMessage::AlgSetOp(&operation), ControlMessage::AlgSetIv(&IV)];
     let sent = sendmsg::<()>(requests.as_raw_fd(), &[IoSlice::new(data)], &about, MsgFlags::empty(), None).unwrap();
@@ -75,11 +75,11 @@ fn kernel(operation: libc::c_int, data: &[u8]) -> Vec<u8> {
     result
 }
 
-/// A guest whose crypto device is served at `path`, in which this very test runs.
+/// Boots a guest whose crypto device is served at `path`, and which runs this test.
 fn boot(path: &Path) -> Child {
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/guest"))
         .args(["run", "--vhost-user", path.to_str().unwrap(), "--timeout", "300"])
-        // The kernel's own tests, which other guests do without.
+        // The kernel's own tests, which are off in other guests.
         .args(["--append", "cryptomgr.notests=0"])
         .arg("--")
         .arg(std::env::current_exe().unwrap())
@@ -91,7 +91,7 @@ fn boot(path: &Path) -> Child {
         .expect("lab/guest starts")
 }
 
-fn passed(guest: Child) {
+fn assert_passed(guest: Child) {
     let output = guest.wait_with_output().unwrap();
     let [text, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}\n{errors}", output.status);

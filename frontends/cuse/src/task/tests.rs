@@ -2,53 +2,53 @@ use gantry_abi_cryptodev::{COP_DECRYPT, COP_ENCRYPT, COP_FLAG_AEAD_TLS_TYPE, Cry
 
 use super::*;
 use crate::plan::{Action, Call, Plan, Sessions, plan};
-use crate::session::Maker;
+use crate::session::SessionFactory;
 
 const CBC: u32 = 11;
 const NULL: u32 = 16;
 const HMAC_SHA1: u32 = 7;
 
-fn shape(cipher: u32, key: &[u8], mac: u32, mac_key: &[u8]) -> Arc<Shape> {
+fn crypto_session(cipher: u32, key: &[u8], mac: u32, mac_key: &[u8]) -> Arc<CryptoSession> {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
-    Arc::new(Maker::new(gantry).make(cipher, key, mac, mac_key).unwrap())
+    Arc::new(SessionFactory::new(gantry).make(cipher, key, mac, mac_key).unwrap())
 }
 
 #[test]
-fn the_null_cipher_is_served_and_leaves_data_as_they_are() {
-    let shape = shape(NULL, &[], HMAC_SHA1, b"a key");
-    let mac = shape.hash.as_ref().unwrap().session.clone();
+fn the_null_cipher_leaves_data_unchanged() {
+    let crypto = crypto_session(NULL, &[], HMAC_SHA1, b"a key");
+    let mac = crypto.hash.as_ref().unwrap().session.clone();
     let mut expected = [0; 20];
     mac.mac(b"in the clear", &mut expected).unwrap();
     for encrypt in [true, false] {
         let data = 0..12;
         let job = Job { session: 1, encrypt, flags: 0, iv: 0..0, data, form: Form::Plain, answer: b"answer".to_vec() };
-        let mut task = Task::new(shape.clone(), State::new(), job, b"in the clear".to_vec().into());
+        let mut task = Task::new(crypto.clone(), State::new(), job, b"in the clear".to_vec().into());
         task.run();
         assert_eq!(task.result(), Ok(vec![&b"in the clear"[..], &expected, b"answer"]));
     }
 }
 
-/// The one session that there is.
-impl Sessions for Arc<Shape> {
-    fn shape(&self, _: u32) -> Option<&Shape> {
+/// The only session.
+impl Sessions for Arc<CryptoSession> {
+    fn crypto_session(&self, _: u32) -> Option<&CryptoSession> {
         Some(self)
     }
 }
 
-/// Where a caller has its data, its IV and what is authenticated besides.
+/// Addresses of the caller's data, IV and associated data.
 const DATA: u64 = 0x1000;
 const IV: u64 = 0x2000;
 const HEADER: u64 = 0x3000;
 
-/// What became of a TLS record.
+/// The result of processing a TLS record.
 struct Tls {
     answer: Result<Vec<u8>, Errno>,
-    /// What was asked of devices.
+    /// The steps that needed a device.
     steps: Vec<String>,
 }
 
-/// Closes a TLS record, or opens one.
-fn tls(shape: &Arc<Shape>, op: u16, tag_len: u32, data: &[u8]) -> Tls {
+/// Encrypts or decrypts a TLS record.
+fn tls(crypto: &Arc<CryptoSession>, op: u16, tag_len: u32, data: &[u8]) -> Tls {
     let op = CryptAuthOp {
         op,
         flags: COP_FLAG_AEAD_TLS_TYPE,
@@ -64,27 +64,27 @@ fn tls(shape: &Arc<Shape>, op: u16, tag_len: u32, data: &[u8]) -> Tls {
     };
     let op = op.to_bytes(Width::W64);
     let call = Call { ioctl: Ioctl::AuthCrypt, width: Width::W64, address: 0 };
-    let mut got = Vec::new();
+    let mut input_bytes = Vec::new();
     let job = loop {
-        match plan(call, shape, &got) {
+        match plan(call, crypto, &input_bytes) {
             Plan::Fail(errno) => return Tls { answer: Err(errno), steps: Vec::new() },
             Plan::Ready { action: Action::Crypt(job), .. } => break job,
             Plan::Ready { action, .. } => panic!("{action:?}"),
-            Plan::Read(wanted) => {
-                got.clear();
-                for wanted in wanted {
-                    let from = match wanted.range.address {
+            Plan::Read(requested) => {
+                input_bytes.clear();
+                for requested in requested {
+                    let from = match requested.range.address {
                         DATA => data,
                         IV => &[3; 16],
                         HEADER => &[4; 13],
                         _ => &op,
                     };
-                    got.extend(&from[..wanted.range.bytes]);
+                    input_bytes.extend(&from[..requested.range.bytes]);
                 }
             }
         }
     };
-    let mut task = Task::new(shape.clone(), State::new(), job, got.into());
+    let mut task = Task::new(crypto.clone(), State::new(), job, input_bytes.into());
     let mut steps = Vec::new();
     while task.advance(1) {
         steps.push(format!("{:?}", task.step));
@@ -97,68 +97,69 @@ fn tls(shape: &Arc<Shape>, op: u16, tag_len: u32, data: &[u8]) -> Tls {
     Tls { answer, steps }
 }
 
-/// A session of AES-128-CBC with HMAC-SHA1.
-fn cbc_with_mac() -> Arc<Shape> {
-    shape(CBC, &[1; 16], HMAC_SHA1, &[2; 20])
+/// Creates a session of AES-128-CBC with HMAC-SHA1.
+fn cbc_with_mac() -> Arc<CryptoSession> {
+    crypto_session(CBC, &[1; 16], HMAC_SHA1, &[2; 20])
 }
 
-/// A record of a message, its MAC as `forge` leaves it, and this padding, encrypted.
-fn record(shape: &Arc<Shape>, message: &[u8], forge: impl Fn(&mut [u8]), padding: &[u8]) -> Vec<u8> {
+/// Builds an encrypted record of a message, its MAC as changed by `forge`, and this padding.
+fn record(crypto: &Arc<CryptoSession>, message: &[u8], forge: impl Fn(&mut [u8]), padding: &[u8]) -> Vec<u8> {
     let mut mac = [0; 20];
-    let hash = &shape.hash.as_ref().unwrap().session;
+    let hash = &crypto.hash.as_ref().unwrap().session;
     hash.mac(&[&[4; 13], message].concat(), &mut mac).unwrap();
     forge(&mut mac);
     let mut record = [message, &mac[..], padding].concat();
-    let cipher = shape.cipher.as_ref().unwrap().session.clone().unwrap();
+    let cipher = crypto.cipher.as_ref().unwrap().session.clone().unwrap();
     cipher.encrypt(&[3; 16], &mut record).unwrap();
     record
 }
 
-/// As many bytes as padding has, each with that number less one.
+/// Returns valid padding of `bytes` bytes.
 fn padding(bytes: usize) -> Vec<u8> {
     vec![(bytes - 1) as u8; bytes]
 }
 
 #[test]
 fn records_open_with_every_padding() {
-    let shape = cbc_with_mac();
+    let crypto = cbc_with_mac();
     for bytes in 1..=256 {
         // Fills the last block.
         let message = vec![5; 300 + (16 - (20 + 300 + bytes) % 16) % 16];
-        let opened = tls(&shape, COP_DECRYPT, 0, &record(&shape, &message, |_| (), &padding(bytes)));
+        let opened = tls(&crypto, COP_DECRYPT, 0, &record(&crypto, &message, |_| (), &padding(bytes)));
         assert_eq!(opened.answer, Ok(message), "{bytes}");
     }
-    let closed = tls(&shape, COP_ENCRYPT, 0, &[]).answer.unwrap();
-    assert_eq!(closed, record(&shape, &[], |_| (), &padding(12)));
-    assert_eq!(tls(&shape, COP_DECRYPT, 0, &closed).answer, Ok(Vec::new()));
-    let shape = self::shape(NULL, &[], HMAC_SHA1, &[2; 20]);
-    let closed = tls(&shape, COP_ENCRYPT, 0, b"no padding").answer.unwrap();
-    assert_eq!((closed.len(), tls(&shape, COP_DECRYPT, 0, &closed).answer), (30, Ok(b"no padding".to_vec())));
+    let closed = tls(&crypto, COP_ENCRYPT, 0, &[]).answer.unwrap();
+    assert_eq!(closed, record(&crypto, &[], |_| (), &padding(12)));
+    assert_eq!(tls(&crypto, COP_DECRYPT, 0, &closed).answer, Ok(Vec::new()));
+    let crypto = self::crypto_session(NULL, &[], HMAC_SHA1, &[2; 20]);
+    let closed = tls(&crypto, COP_ENCRYPT, 0, b"no padding").answer.unwrap();
+    assert_eq!((closed.len(), tls(&crypto, COP_DECRYPT, 0, &closed).answer), (30, Ok(b"no padding".to_vec())));
 }
 
-/// Lucky Thirteen: neither the answer nor the work may tell a wrong padding from a wrong MAC, nor one padding from another.
+/// Lucky Thirteen: neither the answer nor the work may distinguish wrong padding from a wrong MAC, or one padding from
+/// another.
 #[test]
-fn records_of_one_length_take_the_same_steps_whatever_is_wrong() {
-    let shape = cbc_with_mac();
+fn records_of_equal_length_take_the_same_steps_for_every_error() {
+    let crypto = cbc_with_mac();
     for length in [32, 48, 256, 288, 1024] {
         let message = |padding: usize| vec![6; length - 20 - padding];
         let bad_mac = |mac: &mut [u8]| mac[19] ^= 1;
-        let good = record(&shape, &message(1), |_| (), &padding(1));
-        let good = tls(&shape, COP_DECRYPT, 0, &good);
+        let good = record(&crypto, &message(1), |_| (), &padding(1));
+        let good = tls(&crypto, COP_DECRYPT, 0, &good);
         assert_eq!(good.answer, Ok(message(1)));
         let mut others = vec![
-            (record(&shape, &message(12), |_| (), &padding(12)), Ok(message(12))),
-            (record(&shape, &message(1), bad_mac, &padding(1)), Err(Errno::EBADMSG)),
-            (record(&shape, &message(12), bad_mac, &padding(12)), Err(Errno::EBADMSG)),
-            (record(&shape, &message(12), |_| (), &[&[0], &padding(12)[1..]].concat()), Err(Errno::EBADMSG)),
-            (record(&shape, &message(12), |_| (), &[8; 12]), Err(Errno::EBADMSG)),
-            (record(&shape, &message(12), |_| (), &[200; 12]), Err(Errno::EBADMSG)),
+            (record(&crypto, &message(12), |_| (), &padding(12)), Ok(message(12))),
+            (record(&crypto, &message(1), bad_mac, &padding(1)), Err(Errno::EBADMSG)),
+            (record(&crypto, &message(12), bad_mac, &padding(12)), Err(Errno::EBADMSG)),
+            (record(&crypto, &message(12), |_| (), &[&[0], &padding(12)[1..]].concat()), Err(Errno::EBADMSG)),
+            (record(&crypto, &message(12), |_| (), &[8; 12]), Err(Errno::EBADMSG)),
+            (record(&crypto, &message(12), |_| (), &[200; 12]), Err(Errno::EBADMSG)),
         ];
         if length >= 288 {
-            others.push((record(&shape, &message(256), |_| (), &padding(256)), Ok(message(256))));
+            others.push((record(&crypto, &message(256), |_| (), &padding(256)), Ok(message(256))));
         }
         for (number, (record, answer)) in others.into_iter().enumerate() {
-            let opened = tls(&shape, COP_DECRYPT, 0, &record);
+            let opened = tls(&crypto, COP_DECRYPT, 0, &record);
             assert_eq!(opened.answer, answer, "{length}: {number}");
             assert_eq!(opened.steps, good.steps, "{length}: {number}");
         }
@@ -167,9 +168,9 @@ fn records_of_one_length_take_the_same_steps_whatever_is_wrong() {
 
 #[test]
 fn a_record_with_a_longer_mac_than_the_digest_is_refused() {
-    let shape = cbc_with_mac();
+    let crypto = cbc_with_mac();
     for tag in [21, 64, 65, 100] {
-        assert_eq!(tls(&shape, COP_DECRYPT, tag, &[0; 128]).answer, Err(Errno::EINVAL), "{tag}");
+        assert_eq!(tls(&crypto, COP_DECRYPT, tag, &[0; 128]).answer, Err(Errno::EINVAL), "{tag}");
     }
-    assert_eq!(tls(&shape, COP_DECRYPT, 0, &[0; 16]).answer, Err(Errno::EINVAL), "shorter than the MAC");
+    assert_eq!(tls(&crypto, COP_DECRYPT, 0, &[0; 16]).answer, Err(Errno::EINVAL), "shorter than the MAC");
 }

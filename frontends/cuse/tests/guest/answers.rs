@@ -35,8 +35,8 @@ gantry_lab::in_guest! {
         results();
     }
 
-    /// The same through the retry protocol, but for what it cannot know.
-    fn a_server_without_rights_answers_the_same() {
+    /// Repeats the tests through the retry protocol, without errors that it cannot detect.
+    fn a_server_without_rights_gives_the_same_answers() {
         let _server = Server::start_without_rights(&[]);
         results();
         let crypto = Crypto::open();
@@ -45,19 +45,19 @@ gantry_lab::in_guest! {
         assert_eq!(crypto.run(session, 2, &[0; 16], &data), Err(EINVAL));
         let op = CryptOp { session, len: 16, src: NOWHERE, dst: NOWHERE, iv: at(&data), ..CryptOp::default() };
         assert_eq!(crypto.crypt(op), Err(EFAULT));
-        // The kernel copies no more than that for a server.
+        // The kernel copies at most this much for a server.
         assert_eq!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 128 << 10]), Err(libc::ENOMEM));
         assert!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 120 << 10]).is_ok());
     }
 
-    /// With a kernel of 64 bits, by its own way in for programs of 32.
+    /// On a 64-bit kernel, through its system call entry for 32-bit programs.
     fn programs_of_32_bits_are_answered() {
         #[cfg(target_arch = "x86_64")]
         crate::narrow::encrypts_and_hashes();
     }
 }
 
-/// Everything that can be wrong.
+/// Checks every possible error.
 fn errors(server: &Server) {
     let crypto = Crypto::open();
     let (key, iv, data) = ([1; 16], [2; 16], [3; 64]);
@@ -67,11 +67,11 @@ fn errors(server: &Server) {
     let sha = crypto.hash(SHA256, &[]).unwrap();
     let unknown = 0xdead_beef;
 
-    // What there is not.
+    // Unsupported ioctls.
     for code in [0xc004_63fa, Ioctl::Key.code(Width::NATIVE), Ioctl::AsyncCrypt.code(Width::NATIVE), 0] {
         assert_eq!(crypto.raw(code, at_mut(&mut output)), Err(EINVAL), "{code:x}");
     }
-    // Every ioctl with an address that is nobody's.
+    // Every ioctl with an unmapped address.
     for ioctl in Ioctl::ALL {
         let expected = match ioctl {
             Ioctl::Key | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => EINVAL,
@@ -115,16 +115,16 @@ fn errors(server: &Server) {
         (|op| op.key = NOWHERE, EFAULT),
         (|op| op.key = 0, EFAULT),
         (|op| op.mac_key = NOWHERE, EFAULT),
-        // The cipher's key is looked at first, and the MAC's length only after it.
+        // The cipher's key is checked first, and the MAC's length only after it.
         (|op| (op.key, op.mac_key_len) = (NOWHERE, 513), EFAULT),
         (|op| (op.key_len, op.mac_key) = (15, NOWHERE), EINVAL),
     ] {
         let op = op(change);
         assert_eq!(crypto.session(op.clone()), Err(errno), "{op:?}");
     }
-    // The length of a key that nobody uses may be any.
+    // The length of an unused key is not checked.
     assert!(crypto.session(op(|op| (op.mac, op.mac_key, op.mac_key_len) = (0, 0, u32::MAX))).is_ok());
-    // An AEAD takes no notice of a MAC.
+    // An AEAD ignores the MAC.
     let with_mac = SessionOp { cipher: GCM, key_len: 16, key: at(&key), mac: HMAC_SHA1, ..SessionOp::default() };
     assert!(crypto.session(with_mac).is_ok());
 
@@ -136,7 +136,7 @@ fn errors(server: &Server) {
     assert_eq!(crypto.copy_hash(sha, cbc), Err(EINVAL));
     assert_eq!(crypto.copy_hash(cbc, gcm), Err(EINVAL));
 
-    // A session is one file's.
+    // A session belongs to one file.
     let other = Crypto::open();
     assert_eq!(other.run(cbc, ENCRYPT, &iv, &data), Err(EINVAL));
     assert_eq!(other.info(cbc).err(), Some(EINVAL));
@@ -149,7 +149,7 @@ fn errors(server: &Server) {
         let mut op =
             CryptOp { session: cbc, len: 64, src: at(&data), dst: at(&output), iv: at(&iv), ..CryptOp::default() };
         change(&mut op);
-        // Where the output cannot be had, the module gives back pages that it did not take, and the program loses some.
+        // If the output is not mapped, the module releases pages that it did not take, and the program loses some.
         if server.is_module() && op.dst == NOWHERE && op.len > 0 { None } else { Some(crypto.crypt(op)) }
     };
     assert_eq!(plain(&|_| ()), Some(Ok(())));
@@ -170,9 +170,9 @@ fn errors(server: &Server) {
     ] {
         assert_eq!(plain(change).unwrap_or(Err(errno)), Err(errno));
     }
-    // What a digest does not use may be anything.
+    // Fields that a digest does not use are not checked.
     assert_eq!(plain(&|op| (op.session, op.dst, op.mac) = (sha, NOWHERE, at(&output))).unwrap_or(Ok(())), Ok(()));
-    // Nothing to do.
+    // No data.
     assert_eq!(plain(&|op| (op.len, op.src, op.dst) = (0, NOWHERE, NOWHERE)), Some(Ok(())));
 
     let auth = |change: &dyn Fn(&mut CryptAuthOp)| {
@@ -221,11 +221,11 @@ fn errors(server: &Server) {
     assert_eq!((&crypto.0).read(&mut output).unwrap_err().raw_os_error(), Some(EINVAL));
     assert_eq!((&crypto.0).write(&output).unwrap_err().raw_os_error(), Some(EINVAL));
     let mut poll = libc::pollfd { fd: crypto.0.as_raw_fd(), events: libc::POLLIN | libc::POLLOUT, revents: 0 };
-    // SAFETY: one structure, which is alive.
+    // SAFETY: the pointer refers to one structure, which is alive.
     assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 1000) }, 1);
     assert_eq!(poll.revents, libc::POLLOUT);
 
-    // Who does the work.
+    // The device that serves the session.
     let info = crypto.info(cbc).unwrap();
     let text = |name: [u8; 64]| String::from_utf8(name.into_iter().take_while(|byte| *byte != 0).collect()).unwrap();
     assert_eq!(text(info.cipher_name), "cbc(aes)");
@@ -238,12 +238,12 @@ fn errors(server: &Server) {
     assert_eq!(crypto.run(cbc, ENCRYPT, &iv, &data), Err(EINVAL));
 }
 
-/// What is computed, beside the software device.
+/// Compares results with the software device.
 fn results() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let crypto = Crypto::open();
     chains(&gantry, &crypto);
-    nothing(&gantry, &crypto);
+    null_cipher(&gantry, &crypto);
     digests(&gantry, &crypto);
     cipher_and_mac(&gantry, &crypto);
     aeads(&gantry, &crypto);
@@ -251,7 +251,7 @@ fn results() {
     records::packets(&gantry, &crypto);
 }
 
-/// A cipher without its request's IV, in one piece.
+/// Encrypts in one piece.
 pub(crate) fn encrypted(gantry: &Gantry, algorithm: Algorithm, key: &[u8], iv: &[u8], plain: &[u8]) -> Vec<u8> {
     let mut data = plain.to_vec();
     gantry.session(SessionParams::new(algorithm, key)).unwrap().encrypt(iv, &mut data).unwrap();
@@ -260,12 +260,12 @@ pub(crate) fn encrypted(gantry: &Gantry, algorithm: Algorithm, key: &[u8], iv: &
 
 pub(crate) fn mac(gantry: &Gantry, algorithm: Algorithm, key: &[u8], data: &[u8]) -> Vec<u8> {
     let session = gantry.session(SessionParams::new(algorithm, key)).unwrap();
-    let mut mac = vec![0; session.params().tag_length()];
+    let mut mac = vec![0; session.params().tag_len()];
     session.mac(data, &mut mac).unwrap();
     mac
 }
 
-/// A chain of requests is one request: without IVs, and with those that are written back.
+/// Checks that a chain of requests equals one request: without IVs, and with IVs that are written back.
 fn chains(gantry: &Gantry, crypto: &Crypto) {
     let mut noise = Noise(7);
     for (number, algorithm, block) in [
@@ -279,7 +279,7 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
         let info = algorithm.info();
         let (key, iv) = (noise.bytes(info.key.min), noise.bytes(info.iv.min));
         let Ok(session) = crypto.cipher(number, &key) else {
-            println!("nobody has {algorithm} here");
+            println!("no device serves {algorithm} here");
             continue;
         };
         let plain = noise.bytes(40 * block);
@@ -305,8 +305,8 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
         if block != 16 || matches!(number, CBC | ECB) {
             continue;
         }
-        // After part of a block CTR goes on with the next counter and OFB with the next block of key stream; CFB goes on
-        // from the last whole block.
+        // After a partial block CTR continues with the next counter, and OFB with the next block of key stream; CFB
+        // continues from the last whole block.
         let part = crypto.run(session, ENCRYPT, &iv, &plain[..20]).unwrap();
         assert_eq!(part, whole[..20], "{algorithm}");
         let rest = crypto.run(session, ENCRYPT, &[], &plain[32..52]).unwrap();
@@ -315,7 +315,7 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
             _ => assert_eq!(rest, whole[32..52], "{algorithm}"),
         }
     }
-    // Long, and not aligned.
+    // Long and unaligned.
     let key = [5; 16];
     let session = crypto.cipher(CBC, &key).unwrap();
     let plain = noise.bytes(100_000 + 1);
@@ -324,7 +324,7 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
 }
 
 /// CRYPTO_NULL, alone and with a MAC.
-fn nothing(gantry: &Gantry, crypto: &Crypto) {
+fn null_cipher(gantry: &Gantry, crypto: &Crypto) {
     let data = Noise(2).bytes(1001);
     let (alone, with_mac) =
         (crypto.cipher(NULL, &[]).unwrap(), crypto.both((NULL, &[]), (HMAC_SHA1, &[2; 20])).unwrap());
@@ -360,7 +360,7 @@ fn digests(gantry: &Gantry, crypto: &Crypto) {
         let keyed = algorithm.kind() == gantry_core::Kind::Mac;
         let key = if keyed { &key[..] } else { &[] };
         let reference = gantry.session(SessionParams::new(algorithm, key)).unwrap();
-        let bytes = reference.params().tag_length();
+        let bytes = reference.params().tag_len();
         let digest = |message: &[u8]| {
             let mut digest = vec![0; bytes];
             let result =
@@ -372,7 +372,7 @@ fn digests(gantry: &Gantry, crypto: &Crypto) {
         let copy = crypto.hash(number, key).unwrap();
         assert_eq!(crypto.digest(session, 0, &message, bytes), Ok(digest(&message)), "{algorithm}");
         assert_eq!(crypto.digest(session, 0, &[], bytes), Ok(digest(&[])), "{algorithm} of nothing");
-        // In pieces; a copy taken between them goes another way; then anew.
+        // In pieces, with a copy in between that continues differently; then again.
         for _ in 0..2 {
             let first = COP_FLAG_UPDATE | COP_FLAG_RESET;
             assert_eq!(
@@ -390,13 +390,13 @@ fn digests(gantry: &Gantry, crypto: &Crypto) {
             let last = crypto.digest(copy, COP_FLAG_UPDATE | COP_FLAG_FINAL, &message[777..1000], bytes);
             assert_eq!(last, Ok(digest(&message[..1000])), "{algorithm}, the copy");
             crypto.digest(copy, first, &message[..10], bytes).unwrap();
-            // A piece without data is the end.
+            // A piece without data ends the message.
             assert_eq!(crypto.digest(copy, COP_FLAG_UPDATE, &[], bytes), Ok(digest(&message[..10])), "{algorithm}");
         }
     }
 }
 
-/// The MAC is that of the plaintext, both ways.
+/// The MAC covers the plaintext in both directions.
 fn cipher_and_mac(gantry: &Gantry, crypto: &Crypto) {
     let (key, mac_key, iv, plain) = ([1; 16], [2; 20], [3; 16], [4; 64]);
     let session = crypto.both((CBC, &key), (HMAC_SHA1, &mac_key)).unwrap();
@@ -413,12 +413,12 @@ fn cipher_and_mac(gantry: &Gantry, crypto: &Crypto) {
 fn aeads(gantry: &Gantry, crypto: &Crypto) {
     let mut noise = Noise(9);
     let (key, nonce, aad, plain) = (noise.bytes(16), noise.bytes(12), noise.bytes(29), noise.bytes(1000));
-    // CCM's IV is its first counter block: 14 less the nonce, the nonce, zeros.
+    // CCM's IV is its first counter block: 14 less the nonce's length, the nonce, zeros.
     let ccm_iv: Vec<u8> = [2].into_iter().chain(nonce.iter().copied()).chain([0; 3]).collect();
     for (number, algorithm, iv) in [(GCM, Algorithm::Aes128Gcm, &nonce), (CCM, Algorithm::Aes128Ccm, &ccm_iv)] {
         let session = crypto.cipher(number, &key).unwrap();
         for tag_bytes in [16, 12, 8] {
-            let reference = gantry.session(SessionParams::new(algorithm, &key).tag_len(tag_bytes)).unwrap();
+            let reference = gantry.session(SessionParams::new(algorithm, &key).with_tag_len(tag_bytes)).unwrap();
             let (mut expected, mut tag) = (plain.clone(), vec![0; tag_bytes]);
             reference.seal(&nonce, &aad, &mut expected, &mut tag).unwrap();
             expected.extend(&tag);
@@ -443,7 +443,7 @@ fn aeads(gantry: &Gantry, crypto: &Crypto) {
             let op = CryptAuthOp { op: DECRYPT, len, src: at(&sealed), dst: at_mut(&mut opened), ..op };
             assert_eq!(crypto.auth_crypt(op.clone()).unwrap().len, 1000);
             assert_eq!(opened[..1000], plain, "{algorithm}");
-            // In place, from nothing to nothing, and changed.
+            // Changed, in place.
             let data = at_mut(&mut sealed);
             let forged = CryptAuthOp { auth_len: 28, dst: data, src: data, ..op.clone() };
             assert_eq!(crypto.auth_crypt(forged), Err(EBADMSG));

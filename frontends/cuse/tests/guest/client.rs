@@ -1,4 +1,4 @@
-//! What a program does with `/dev/crypto`, and a server for it.
+//! The operations of a program on `/dev/crypto`, and a server for it.
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
@@ -8,32 +8,31 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::thread;
-use std::time::Duration;
 
 use gantry_abi_cryptodev::{CopyHashOp, CryptAuthOp, CryptOp, Ioctl, SessionInfoOp, SessionOp, Width};
+use gantry_lab::wait_until;
 
 pub(crate) const DEVICE: &str = "/dev/crypto";
-/// Nothing is mapped here.
+/// An address without a mapping.
 pub(crate) const NOWHERE: u64 = 8;
 
-/// The server, as a process of its own.
+/// The server, as a separate process.
 pub(crate) struct Server(Option<Child>);
 
 impl Server {
-    /// A server with the rights that it is meant to have. Where the device is there already (the kernel module was loaded),
-    /// it is used instead: the tests must say the same of it.
+    /// Starts a server with the intended privileges. If the device exists already (the kernel module is loaded), it is used
+    /// instead: the tests hold for both.
     pub(crate) fn start() -> Self {
         Self::start_as(0, &[])
     }
 
-    /// One that may not look into its callers' memory.
+    /// Starts a server that may not access its callers' memory.
     pub(crate) fn start_without_rights(limits: &[(&str, String)]) -> Self {
         fs::set_permissions("/dev/cuse", fs::Permissions::from_mode(0o666)).unwrap();
         Self::start_as(1234, limits)
     }
 
-    /// One that gives all work to one device, which AF_ALG may have.
+    /// Starts a server that gives all work to one device, possibly of AF_ALG.
     pub(crate) fn start_pinned(device: &str) -> Self {
         Self::start_as(0, &[("DEVICE", device.to_owned())])
     }
@@ -48,8 +47,8 @@ impl Server {
         server
     }
 
-    /// One as the systemd unit starts it: a user with the group that may open /dev/cuse, and with one capability, to read and
-    /// write its callers' memory. The device's mode is the caller's business.
+    /// Starts a server as the systemd unit does: as a user with the group of /dev/cuse, and with one capability, to access
+    /// its callers' memory. The test has to set the device's mode.
     pub(crate) fn start_as_a_unit(group: u32) -> Self {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=1234", &format!("--regid={group}"), "--clear-groups", "--no-new-privs"]);
@@ -58,18 +57,18 @@ impl Server {
         Self::start_by(command)
     }
 
-    /// By this test program, or by a command that starts it.
+    /// Starts a server by this test program, or by a command that executes it.
     fn start_by(mut command: Command) -> Self {
         if Path::new(DEVICE).exists() {
-            println!("the device is there already: {DEVICE}");
+            println!("the device exists already: {DEVICE}");
             return Self(None);
         }
         command.args(["--exact", "serve", "--include-ignored", "--nocapture"]).env("SERVE", "yes");
         let mut server = Self(Some(command.spawn().unwrap()));
-        while !Path::new(DEVICE).exists() {
-            assert!(server.lives(), "the server ended");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("there is the device", || {
+            assert!(server.is_running(), "the server ended");
+            Path::new(DEVICE).exists()
+        });
         server
     }
 
@@ -77,7 +76,7 @@ impl Server {
         self.0.is_none()
     }
 
-    pub(crate) fn lives(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.0.as_mut().is_none_or(|child| child.try_wait().unwrap().is_none())
     }
 
@@ -85,25 +84,23 @@ impl Server {
         self.0.as_ref().map(Child::id)
     }
 
-    /// What the system says that it has; nothing of the module.
-    pub(crate) fn belongings(&self) -> Option<Belongings> {
+    /// Returns the server's resources; `None` for the module.
+    pub(crate) fn resources(&self) -> Option<Resources> {
         let process = format!("/proc/{}", self.pid()?);
-        // A thread that has just given a caller its descriptor may still be there, and goes by itself.
+        // A thread that has just given a caller its descriptor may still exist, but ends soon.
         let gives = || {
             let threads = fs::read_dir(format!("{process}/task")).unwrap().flatten();
             let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
             names.any(|name| name.trim_end() == "descriptor")
         };
-        while gives() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        wait_until("no thread gives a descriptor", || !gives());
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
         let number = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             line.split_whitespace().next().unwrap().parse().unwrap()
         };
         let descriptors = fs::read_dir(format!("{process}/fd")).unwrap().count();
-        Some(Belongings { memory: number("RssAnon:"), threads: number("Threads:"), descriptors })
+        Some(Resources { memory: number("RssAnon:"), threads: number("Threads:"), descriptors })
     }
 
     pub(crate) fn kill(&mut self) {
@@ -114,10 +111,10 @@ impl Server {
     }
 }
 
-/// What may not grow.
+/// Resources that must not grow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Belongings {
-    /// KiB of its own.
+pub(crate) struct Resources {
+    /// KiB of anonymous memory.
     pub(crate) memory: u64,
     pub(crate) threads: u64,
     pub(crate) descriptors: usize,
@@ -126,13 +123,11 @@ pub(crate) struct Belongings {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        while self.0.is_some() && Path::new(DEVICE).exists() {
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("the device is gone", || self.0.is_none() || !Path::new(DEVICE).exists());
     }
 }
 
-/// What the server's process does.
+/// Runs the server's process.
 pub(crate) fn serve() {
     let number = |name: &str| std::env::var(name).ok().map(|value| value.parse().unwrap());
     let default = gantry_cuse::Limits::default();
@@ -150,10 +145,9 @@ pub(crate) fn serve() {
     panic!("{error}");
 }
 
-/// An errno.
 pub(crate) type Errno = i32;
 
-/// One open of the device.
+/// An open file of the device.
 pub(crate) struct Crypto(pub(crate) File);
 
 impl Crypto {
@@ -161,10 +155,10 @@ impl Crypto {
         Self(OpenOptions::new().read(true).write(true).open(DEVICE).unwrap())
     }
 
-    /// Any ioctl with any argument.
+    /// Issues any ioctl with any argument.
     pub(crate) fn raw(&self, code: u32, argument: u64) -> Result<(), Errno> {
-        // SAFETY: what the kernel reads and writes is in the hands of the tests, whose buffers are alive and long enough, or
-        // whose addresses are nobody's, which the kernel finds out.
+        // SAFETY: the kernel accesses only buffers of the tests, which are alive and long enough, or unmapped addresses,
+        // which it detects.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), u64::from(code) as _, argument) };
         if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
     }
@@ -224,7 +218,7 @@ impl Crypto {
         Ok(CryptAuthOp::from_bytes(&bytes, Width::NATIVE).unwrap())
     }
 
-    /// Data through a cipher, from one buffer into another. An empty IV goes on from the request before.
+    /// Passes data through a cipher, from one buffer into another. An empty IV continues from the previous request.
     pub(crate) fn run(&self, session: u32, op: u16, iv: &[u8], data: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut output = vec![0xEE; data.len()];
         let (len, src, dst) = (data.len() as u32, at(data), at_mut(&mut output));
@@ -233,7 +227,7 @@ impl Crypto {
         Ok(output)
     }
 
-    /// A step of a digest.
+    /// Performs a step of a digest.
     pub(crate) fn digest(&self, session: u32, flags: u16, data: &[u8], bytes: usize) -> Result<Vec<u8>, Errno> {
         let mut digest = vec![0; bytes];
         let (len, src, mac) = (data.len() as u32, at(data), at_mut(&mut digest));
@@ -250,7 +244,6 @@ pub(crate) fn at_mut(bytes: &mut [u8]) -> u64 {
     bytes.as_mut_ptr().expose_provenance() as u64
 }
 
-/// Bytes that look like nothing in particular.
 pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {

@@ -11,15 +11,15 @@ use libc::{EBADMSG, EIO};
 
 use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
 
-/// What all files of a user may have together. After the noise is closed all of it must be free again.
+/// Limits of a user. After the random file is closed, all of it must be free again.
 const SESSIONS: usize = 4096;
 const BYTES: usize = 1 << 20;
-/// Ioctls between two closings of the file that the noise goes to.
-const FILE: usize = 500;
-/// Ioctls between two that mean something.
-const SENSE: usize = 20;
+/// Ioctls after which the random file is reopened.
+const REOPEN_INTERVAL: usize = 500;
+/// Ioctls after which a valid request is checked.
+const CHECK_INTERVAL: usize = 20;
 /// Half of the ioctls are of these: sessions are opened more often than closed, and used.
-const OFTEN: [Ioctl; 8] = [
+const FREQUENT: [Ioctl; 8] = [
     Ioctl::OpenSession,
     Ioctl::OpenSession,
     Ioctl::Crypt,
@@ -36,8 +36,8 @@ gantry_lab::in_guest! {
         random(Server::start_as(0, &limits()), BYTES - 4096);
     }
 
-    /// The kernel copies 128 KiB for a server, and no more.
-    fn random_ioctls_break_no_server_without_rights() {
+    /// The kernel copies at most 128 KiB for a server.
+    fn random_ioctls_do_not_break_a_server_without_rights() {
         random(Server::start_without_rights(&limits()), 120 << 10);
     }
 }
@@ -46,23 +46,23 @@ fn limits() -> [(&'static str, String); 2] {
     [("SESSIONS", SESSIONS.to_string()), ("BYTES", BYTES.to_string())]
 }
 
-/// Structures of random fields, most of which mean something, and among them requests whose answers must be right. At the
-/// end the server has what it had: memory, descriptors, threads, and room for its users.
+/// Issues structures of random fields, most of them valid, mixed with requests whose answers are checked. At the end the
+/// server must have the same resources: memory, descriptors, threads, and room for its users.
 fn random(mut server: Server, largest: usize) {
     let (calls, seed) = gantry_lab::random_calls();
-    // Both kinds of server share them.
+    // The ioctls are split between both kinds of server.
     let count = calls / 2;
     let mut noise = Noise(seed);
-    let mut sense = Sense::new();
+    let mut checker = Checker::new();
     let arena = Arena::new();
     let mut crypto = Crypto::open();
-    // Of the file that is open now.
+    // Sessions of the currently open file.
     let mut sessions = Vec::new();
     let mut before = None;
-    // Of each ioctl.
+    // Successes of each ioctl.
     let mut done: BTreeMap<u32, usize> = BTreeMap::new();
     for turn in 0..count {
-        let (code, mut bytes) = Drawer { noise: &mut noise, base: arena.base, sessions: &sessions }.ioctl();
+        let (code, mut bytes) = IoctlGenerator { noise: &mut noise, base: arena.base, sessions: &sessions }.ioctl();
         let argument =
             if noise.next().is_multiple_of(50) { noise.pick(&[0, NOWHERE, u64::MAX]) } else { at_mut(&mut bytes) };
         match crypto.raw(code, argument) {
@@ -73,68 +73,68 @@ fn random(mut server: Server, largest: usize) {
                 }
                 if code == Ioctl::GetDescriptor.code(Width::NATIVE) {
                     let number = i32::from_ne_bytes(bytes[..4].try_into().unwrap());
-                    // SAFETY: a new descriptor, which nobody else knows. It keeps the file open until it is closed.
+                    // SAFETY: a new descriptor without another owner. It keeps the file open until it is closed.
                     drop(unsafe { OwnedFd::from_raw_fd(number) });
                 }
             }
-            // A thread of the server that panicked says this.
+            // The answer of a server thread that panicked.
             Err(EIO) => panic!("turn {turn}: {code:x} {bytes:x?}"),
             Err(_) => {}
         }
-        if turn % SENSE == 0 {
-            sense.check(&mut noise, turn);
+        if turn % CHECK_INTERVAL == 0 {
+            checker.check(&mut noise, turn);
         }
-        if turn % FILE == FILE - 1 {
+        if turn % REOPEN_INTERVAL == REOPEN_INTERVAL - 1 {
             crypto = Crypto::open();
             sessions.clear();
-            assert!(server.lives(), "after {turn}");
+            assert!(server.is_running(), "after {turn}");
         }
         if turn == count / 2 {
-            before = server.belongings();
+            before = server.resources();
         }
     }
     drop(crypto);
     let done: Vec<(Ioctl, usize)> =
         Ioctl::ALL.into_iter().filter_map(|ioctl| Some((ioctl, *done.get(&ioctl.code(Width::NATIVE))?))).collect();
-    println!("of {count} were done: {done:?}");
-    if let (Some(before), Some(after)) = (before, server.belongings()) {
+    println!("successes among {count}: {done:?}");
+    if let (Some(before), Some(after)) = (before, server.resources()) {
         println!("the server had {before:?}, and has {after:?}");
         assert!(after.memory < before.memory + 8192, "KiB leak");
         assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
-        let room = SESSIONS - sense.sessions();
-        let opened = (0..room).filter(|_| sense.crypto.hash(14, &[]).is_ok()).count();
+        let room = SESSIONS - checker.sessions();
+        let opened = (0..room).filter(|_| checker.crypto.hash(14, &[]).is_ok()).count();
         assert_eq!(opened, room, "sessions of closed files");
-        assert!(sense.crypto.hash(14, &[]).is_err(), "one more than there is room for");
+        assert!(checker.crypto.hash(14, &[]).is_err(), "one more than the limit");
     }
     let data = noise.bytes(largest);
-    assert!(sense.cbc(&data), "what no longer counts does not stand in the way of this");
-    // Noise that means nothing would test little.
+    assert!(checker.cbc(&data), "finished requests no longer count");
+    // Noise that is always invalid would test little.
     for ioctl in
         [Ioctl::OpenSession, Ioctl::CloseSession, Ioctl::SessionInfo, Ioctl::Crypt, Ioctl::AuthCrypt, Ioctl::CopyHash]
     {
         let times = done.iter().find(|(name, _)| *name == ioctl).map_or(0, |(_, times)| *times);
-        assert!(times > count / 500, "{ioctl:?} was done {times} times");
+        assert!(times > count / 500, "{ioctl:?} succeeded {times} times");
     }
 }
 
-/// Draws ioctls. Each field has a usual value seven times of eight, so that many structures mean something, and many nearly.
-struct Drawer<'a> {
+/// Draws ioctls. Each field has a usual value in seven of eight cases, so that many structures are valid, and many nearly
+/// so.
+struct IoctlGenerator<'a> {
     noise: &'a mut Noise,
-    /// Where pointers usually point.
+    /// The usual target of pointers.
     base: u64,
-    /// Those that were opened.
     sessions: &'a [u32],
 }
 
-impl Drawer<'_> {
-    /// Its number and its structure.
+impl IoctlGenerator<'_> {
+    /// Draws the number and the structure of an ioctl.
     fn ioctl(mut self) -> (u32, Vec<u8>) {
         if self.noise.next().is_multiple_of(50) {
             return (self.noise.next() as u32, self.noise.bytes(256));
         }
         let ioctl = match self.noise.next() % 2 {
             0 => self.noise.pick(&Ioctl::ALL),
-            _ => self.noise.pick(&OFTEN),
+            _ => self.noise.pick(&FREQUENT),
         };
         let mut bytes = match ioctl {
             Ioctl::OpenSession => self.open().to_bytes(Width::NATIVE),
@@ -217,7 +217,7 @@ impl Drawer<'_> {
     }
 }
 
-/// A mebibyte that anything may be written to, with nothing behind it that a long request could reach.
+/// A mebibyte of writable memory, followed by unmapped memory beyond the reach of a long request.
 struct Arena {
     base: u64,
 }
@@ -226,7 +226,8 @@ impl Arena {
     fn new() -> Self {
         let (bytes, behind) = (1 << 20, 64 << 20);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping where the system likes, and rights for a part of it that nothing refers to.
+        // SAFETY: a new mapping at an address of the system's choice; the protection changes for a part of it that is
+        // not referenced yet.
         let base: *mut c_void = unsafe {
             let base = libc::mmap(ptr::null_mut(), bytes + behind, libc::PROT_NONE, flags, -1, 0);
             assert_ne!(base, libc::MAP_FAILED);
@@ -237,18 +238,18 @@ impl Arena {
     }
 }
 
-/// A program that makes sense, with sessions of its own, beside the devices themselves.
-struct Sense {
+/// A well-behaved program with its own sessions, which compares answers with the devices.
+struct Checker {
     crypto: Crypto,
     cbc: (u32, Session),
     gcm: (u32, Session),
     mac: (u32, Session),
     digest: (u32, Session),
-    /// The beginning of a message that the digest's session is in.
-    begun: Vec<u8>,
+    /// The unfinished message of the digest's session.
+    unfinished: Vec<u8>,
 }
 
-impl Sense {
+impl Checker {
     fn new() -> Self {
         let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
         let session = |algorithm, key: &[u8]| gantry.session(SessionParams::new(algorithm, key)).unwrap();
@@ -259,11 +260,10 @@ impl Sense {
             mac: (crypto.hash(7, &[3; 20]).unwrap(), session(Algorithm::HmacSha1, &[3; 20])),
             digest: (crypto.hash(104, &[]).unwrap(), session(Algorithm::Sha256, &[])),
             crypto,
-            begun: Vec::new(),
+            unfinished: Vec::new(),
         }
     }
 
-    /// How many it has.
     fn sessions(&self) -> usize {
         [self.cbc.0, self.gcm.0, self.mac.0, self.digest.0].len()
     }
@@ -284,7 +284,6 @@ impl Sense {
         assert!(right, "a wrong answer after turn {turn}");
     }
 
-    /// There and back.
     fn cbc(&self, data: &[u8]) -> bool {
         let mut expected = data.to_vec();
         self.cbc.1.encrypt(&[3; 16], &mut expected).unwrap();
@@ -292,7 +291,7 @@ impl Sense {
             && self.crypto.run(self.cbc.0, 1, &[3; 16], &expected).as_deref() == Ok(data)
     }
 
-    /// There, back, and not back with a forged tag.
+    /// Encrypts, decrypts, and fails with a forged tag.
     fn gcm(&self, data: &[u8]) -> bool {
         let (nonce, aad) = ([4; 12], [5; 20]);
         let (mut expected, mut tag) = (data.to_vec(), vec![0; 16]);
@@ -319,15 +318,15 @@ impl Sense {
         sealed && opened && self.crypto.auth_crypt(open).is_err_and(|errno| errno == EBADMSG)
     }
 
-    /// A message in pieces, with whatever happens in between.
+    /// Hashes a message in pieces, with random ioctls in between.
     fn digest(&mut self, data: &[u8]) -> bool {
-        let first = if self.begun.is_empty() { COP_FLAG_RESET } else { 0 };
-        self.begun.extend(data);
-        if self.begun.len() < 2000 {
+        let first = if self.unfinished.is_empty() { COP_FLAG_RESET } else { 0 };
+        self.unfinished.extend(data);
+        if self.unfinished.len() < 2000 {
             return self.crypto.digest(self.digest.0, COP_FLAG_UPDATE | first, data, 32).is_ok();
         }
         let mut expected = [0; 32];
-        self.digest.1.digest(&std::mem::take(&mut self.begun), &mut expected).unwrap();
+        self.digest.1.digest(&std::mem::take(&mut self.unfinished), &mut expected).unwrap();
         self.crypto.digest(self.digest.0, COP_FLAG_UPDATE | COP_FLAG_FINAL, data, 32) == Ok(expected.to_vec())
     }
 }

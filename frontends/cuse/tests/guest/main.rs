@@ -1,13 +1,13 @@
 //! The server under a real kernel, in guests: `make lab`.
 //!
-//! What the kernel module answers, the tests of `answers.rs` say of both: they pass with the module's device, too.
+//! The tests of `answers.rs` hold for the kernel module, too: they also pass with the module's device.
 
 /// Every ioctl with right and wrong arguments.
 mod answers;
 mod client;
-/// Many programs, and what happens when one of them or the server ends.
-mod crowd;
-/// Anything at all.
+/// Many programs, and the end of one of them or of the server.
+mod concurrency;
+/// Random ioctls.
 mod hostile;
 /// Keys in the memory of the server.
 mod keys;
@@ -16,11 +16,9 @@ mod keys;
 mod narrow;
 /// TLS records and SRTP packets.
 mod records;
-/// A second descriptor.
 mod second;
-/// What every device must show.
 mod suite;
-/// What installs it.
+/// The files that install the server.
 mod system;
 
 /// Not a test, but the process of a server.

@@ -1,4 +1,5 @@
-//! The way of 32-bit programs into a 64-bit kernel, taken from a 64-bit one: interrupt 0x80 with addresses below 4 GiB.
+//! The entry of 32-bit programs into a 64-bit kernel, used from a 64-bit program: interrupt 0x80 with addresses below 4
+//! GiB.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -9,13 +10,13 @@ use libc::{EFAULT, EINVAL};
 use crate::answers::{CBC, SHA256, encrypted};
 use crate::client::{Crypto, NOWHERE, Server, at};
 
-/// Memory that 32 bits can point to.
+/// Memory with 32-bit addresses.
 struct Low(&'static mut [u8]);
 
 impl Low {
     fn new() -> Self {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT;
-        // SAFETY: a new mapping, which nobody unmaps, for this value alone.
+        // SAFETY: a new mapping, which is never unmapped, for this value alone.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         // SAFETY: 4096 bytes that were just mapped for reading and writing.
@@ -29,9 +30,8 @@ impl Low {
 }
 
 fn ioctl(file: RawFd, ioctl: Ioctl, argument: u64) -> Result<(), i32> {
-    let mut result: u64 = 54; // ioctl, in the list of i386
-    // SAFETY: a system call that reads and writes the test's low memory; rbx, which the compiler keeps for itself, is
-    // put back.
+    let mut result: u64 = 54; // ioctl in the system call table of i386
+    // SAFETY: the system call accesses only the test's low memory; rbx, which the compiler reserves, is restored.
     unsafe {
         std::arch::asm!(
             "xchg rbx, {file}", "int 0x80", "xchg rbx, {file}",

@@ -1,4 +1,4 @@
-//! What protocols have CIOCAUTHCRYPT make of a cipher and a MAC.
+//! Protocols that CIOCAUTHCRYPT builds from a cipher and a MAC.
 
 use gantry_abi_cryptodev::{COP_FLAG_AEAD_SRTP_TYPE, COP_FLAG_AEAD_TLS_TYPE, CryptAuthOp};
 use gantry_core::{Algorithm, Gantry};
@@ -39,7 +39,7 @@ pub(crate) fn records(gantry: &Gantry, crypto: &Crypto) {
         let open = CryptAuthOp { op: DECRYPT, len: expected.len() as u32, src: data, dst: data, ..op };
         assert_eq!(crypto.auth_crypt(open.clone()).unwrap().len as usize, length);
         assert_eq!(buffer[..length], plain);
-        // Wrong in the data, in the MAC, in the padding.
+        // Errors in the data, the MAC and the padding.
         for place in [length / 2, length, expected.len() - 1] {
             let mut wrong = record.clone();
             wrong[place] ^= 0x40;

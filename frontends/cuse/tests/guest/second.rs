@@ -1,4 +1,4 @@
-//! CRIOGET: a second descriptor of the same open file, which works whatever becomes of the first.
+//! CRIOGET: a second descriptor of the same open file, which is independent of the first.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use gantry_abi_cryptodev::Ioctl;
+use gantry_lab::wait_until;
 use libc::{EINVAL, EMFILE};
 
 use crate::client::{Crypto, DEVICE, Errno, Server};
@@ -20,14 +21,14 @@ gantry_lab::in_guest! {
     ["--modules", "cuse", "--cpus", "2", "--timeout", "300"]
     fn a_second_descriptor_outlives_the_first() {
         let _server = Server::start();
-        // As OpenSSL's engine and cryptodev-linux's tests: the first is closed at once, or after the second.
+        // As in OpenSSL's engine and cryptodev-linux's tests: the first is closed at once, or after the second.
         let first = Crypto::open();
         let second = second(&first).unwrap();
         assert_ne!(first.0.as_raw_fd(), second.0.as_raw_fd());
         drop(first);
         hashes(&second);
 
-        // Both are of one open file: a session that one made is the other's, until both are closed.
+        // Both refer to one open file: they share its sessions until both are closed.
         let (first, third) = (second, self::second(&Crypto::open()).unwrap());
         let second = self::second(&first).unwrap();
         let session = first.hash(SHA256, &[]).unwrap();
@@ -35,13 +36,13 @@ gantry_lab::in_guest! {
         assert!(second.digest(session, 0, b"still there", 32).is_ok());
         assert_eq!(third.info(session).err(), Some(EINVAL));
         let flags = |crypto: &Crypto| {
-            // SAFETY: a call without addresses.
+            // SAFETY: the call takes no addresses.
             unsafe { libc::fcntl(crypto.0.as_raw_fd(), libc::F_GETFD) }
         };
-        assert_eq!(flags(&second), 0, "open after an exec, as the module's");
+        assert_eq!(flags(&second), 0, "inherited across exec, like the module's");
     }
 
-    /// The caller runs on with every register as it was, whichever thread of a program asks, and however many do.
+    /// All registers of the caller are preserved, for any thread of a program, and for any number of callers.
     fn many_threads_ask_for_descriptors_at_a_time() {
         let _server = Server::start();
         let crypto = Crypto::open();
@@ -57,8 +58,8 @@ gantry_lab::in_guest! {
         assert_eq!(open_descriptors(), 1);
     }
 
-    /// A signal neither gets lost nor ends the call.
-    fn signals_meanwhile_are_handled_and_the_call_begins_anew() {
+    /// Signals are neither lost nor end the call.
+    fn signals_are_handled_and_the_call_is_restarted() {
         static HANDLED: AtomicUsize = AtomicUsize::new(0);
         extern "C" fn handle(_: libc::c_int) {
             HANDLED.fetch_add(1, Ordering::Relaxed);
@@ -67,14 +68,14 @@ gantry_lab::in_guest! {
         let crypto = Crypto::open();
         let real_time = libc::SIGRTMIN() + 1;
         for signal in [libc::SIGUSR1, real_time] {
-            // SAFETY: the handler only adds to an atomic number. No flags: calls are not restarted by the kernel.
+            // SAFETY: the handler only adds to an atomic number. Without flags the kernel does not restart calls.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handle as *const () as usize;
                 assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
             }
         }
-        // SAFETY: no addresses.
+        // SAFETY: the call takes no addresses.
         let caller = unsafe { libc::pthread_self() };
         let done = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
@@ -85,11 +86,11 @@ gantry_lab::in_guest! {
                     // SAFETY: the thread waits for this one before it ends.
                     assert_eq!(unsafe { libc::pthread_kill(caller, signal) }, 0);
                     sent += 1;
-                    // One at a time: equal signals that wait are one signal.
+                    // One at a time: equal pending signals are merged.
                     while HANDLED.load(Ordering::Relaxed) < sent {
                         thread::yield_now();
                     }
-                    // In an emulator a call takes milliseconds, and would begin anew for ever.
+                    // In an emulator a call takes milliseconds, and would be restarted forever.
                     thread::sleep(Duration::from_millis(sent as u64 % 8));
                 }
                 sent
@@ -104,10 +105,10 @@ gantry_lab::in_guest! {
         assert_eq!(open_descriptors(), 1, "no descriptor was made twice");
     }
 
-    fn the_errors_of_a_descriptor_are_the_callers() {
+    fn descriptor_limits_are_those_of_the_caller() {
         let _server = Server::start();
         let crypto = Crypto::open();
-        // SAFETY: a structure that is alive.
+        // SAFETY: the structure is alive.
         unsafe {
             let mut limit: libc::rlimit = std::mem::zeroed();
             assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
@@ -119,19 +120,19 @@ gantry_lab::in_guest! {
         hashes(&second(&crypto).unwrap());
     }
 
-    /// A thread has one tracer: in a debugger there is no second descriptor, and the program is told.
+    /// A thread has only one tracer: under a debugger CRIOGET fails, and the program gets an error.
     fn a_program_that_is_traced_already_gets_an_error() {
         let _server = Server::start();
         let child = client("traced").spawn().unwrap().id().cast_signed();
         let mut status = -1;
-        // A thread of the child is ours, too.
-        // SAFETY: the status lives, and nobody else waits for a process here: the server goes on.
+        // The child's threads may be reported, too.
+        // SAFETY: the status is alive, and no other code waits for a process here: the server keeps running.
         while unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) } != child {}
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
     }
 
-    /// Programs that die meanwhile leave nothing behind in the server.
-    fn programs_that_are_killed_while_they_ask_do_no_harm() {
+    /// Programs that die meanwhile leave no resources behind in the server.
+    fn programs_killed_during_the_call_leak_nothing() {
         let mut server = Server::start();
         let crypto = Crypto::open();
         for turn in 0..20 {
@@ -141,21 +142,14 @@ gantry_lab::in_guest! {
             child.wait().unwrap();
             hashes(&second(&crypto).unwrap());
         }
-        assert!(server.lives());
+        assert!(server.is_running());
         // A thread of the server ends soon after its caller.
-        let threads = |server: &Server| server.belongings().map_or(0, |belongings| belongings.threads);
-        let mut left = threads(&server);
-        for _ in 0..100 {
-            if left <= 4 {
-                break;
-            }
-            thread::sleep(Duration::from_millis(20));
-            left = threads(&server);
-        }
-        assert!(left <= 4, "{left} threads: the test's two, and a worker for each processor");
+        let threads = |server: &Server| server.resources().map_or(0, |resources| resources.threads);
+        // The test's two, and a worker for each processor.
+        wait_until("four threads are left", || threads(&server) <= 4);
     }
 
-    /// Without the right to trace a caller there is no way to give it a descriptor.
+    /// A server that may not trace its caller cannot give it a descriptor.
     fn a_server_without_rights_gives_no_descriptor() {
         let server = Server::start_without_rights(&[]);
         if server.is_module() {
@@ -165,7 +159,7 @@ gantry_lab::in_guest! {
     }
 }
 
-/// What CRIOGET gives; an error of number 0 is the descriptor that there was.
+/// Calls CRIOGET. Error 0 means that it returned the same descriptor.
 fn second(crypto: &Crypto) -> Result<Crypto, Errno> {
     let mut descriptor = [0xFF; 4];
     crypto.call(Ioctl::GetDescriptor, &mut descriptor)?;
@@ -173,7 +167,7 @@ fn second(crypto: &Crypto) -> Result<Crypto, Errno> {
     if number == crypto.0.as_raw_fd() {
         return Err(0);
     }
-    // SAFETY: a new descriptor, which nobody else knows.
+    // SAFETY: a new descriptor without another owner.
     Ok(Crypto(unsafe { File::from_raw_fd(number) }))
 }
 
@@ -184,13 +178,12 @@ fn hashes(crypto: &Crypto) {
     crypto.close(session).unwrap();
 }
 
-/// How many descriptors of the device this process has.
 fn open_descriptors() -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
     links.filter(|link| link.as_path() == Path::new(DEVICE)).count()
 }
 
-/// This program as another one that uses the device.
+/// Builds a command that runs this program as a client of the device.
 fn client(what: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "second::client_process", "--include-ignored", "--nocapture"]);
@@ -209,7 +202,7 @@ fn client_process() {
             hashes(&second(&crypto).unwrap());
         },
         "traced" => {
-            // SAFETY: no addresses.
+            // SAFETY: the call takes no addresses.
             assert_eq!(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) }, 0);
             assert_eq!(second(&crypto).err(), Some(EINVAL));
         }

@@ -6,7 +6,7 @@ use gantry_core::{Algorithm, Kind};
 
 use crate::client::{Crypto, Server};
 
-/// The module that has AES in the CPU's instructions, and what keeps the kernel from loading it when somebody asks for AES.
+/// The module with AES instructions, and the option that keeps the kernel from loading it for requests of AES.
 #[cfg(target_arch = "aarch64")]
 const AES: (&str, &str) = ("aes_ce_blk", "module_blacklist=aes_ce_blk");
 #[cfg(not(target_arch = "aarch64"))]
@@ -14,7 +14,7 @@ const AES: (&str, &str) = ("aesni_intel", "module_blacklist=aesni_intel");
 
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "900"]
-    /// Our driver of `/dev/crypto` in front of our server: what every device must show, through both.
+    /// The conformance suite through Gantry's driver of `/dev/crypto` and this server.
     fn the_device_conforms() {
         let _server = Server::start();
         conforms("devcrypto:cpu", "", "served", |_| true);
@@ -35,7 +35,7 @@ gantry_lab::in_guest! {
     }
 
     ["--modules", "cuse", "--append", AES.1, "--timeout", "900"]
-    /// What has no AES in it is the same as with it.
+    /// Algorithms without AES are the same as with the module.
     fn the_kernel_without_aes_that_is_served_conforms() {
         let _server = Server::start_pinned("afalg:cpu");
         conforms("devcrypto:cpu", "afalg:cpu", &format!("served-cpu-{}", gantry_lab::series()), |algorithm| {
@@ -44,8 +44,8 @@ gantry_lab::in_guest! {
     }
 }
 
-/// All that the device of `/dev/crypto` has from `behind` conforms, and is declared. A device that is pinned leaves to others what
-/// it does not have, and what it fails to do: neither is what this is about.
+/// Asserts that every algorithm that `/dev/crypto` serves from `behind` conforms, and is declared. A pinned device leaves other
+/// algorithms and its failures to other devices; neither is tested here.
 fn conforms(device: &str, behind: &str, declaration: &str, wanted: fn(Algorithm) -> bool) {
     let mut config = gantry_runtime::Config::default();
     config.set("devices.devcrypto", "on", "the test").unwrap();
@@ -57,10 +57,10 @@ fn conforms(device: &str, behind: &str, declaration: &str, wanted: fn(Algorithm)
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let options = Options { algorithms: wanted, ..Options::sampled("software") };
     gantry_conformance::assert_conforms(&gantry, device, &options, file);
-    assert_eq!(served_by(behind), algorithms, "{behind} was left");
+    assert_eq!(served_by(behind), algorithms, "{behind} no longer serves all");
 }
 
-/// The algorithms whose sessions go to a device of the server with a name that begins so.
+/// Returns the algorithms whose sessions go to a device of the server whose name begins with `device`.
 fn served_by(device: &str) -> Vec<Algorithm> {
     let crypto = Crypto::open();
     let prefix = format!("gantry-{device}");

@@ -1,4 +1,4 @@
-//! The files that `make install` brings, read by the programs that they are for: systemd-sysusers, udev, systemd.
+//! The files that `make install` installs, checked by their programs: systemd-sysusers, udev, systemd.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,8 +14,8 @@ const PREFIX: &str = "/usr/local";
 
 gantry_lab::in_guest! {
     ["--timeout", "200"]
-    /// The group may serve, everybody may use what it serves, and nobody had to change a mode by hand.
-    fn udev_gives_the_devices_to_whom_the_rules_say() {
+    /// The group may serve, everyone may use the device, and no mode was changed by hand.
+    fn udev_applies_the_owners_and_modes_of_the_rules() {
         install("sysusers", "lib/sysusers.d/gantry-devcrypto.conf");
         install("rules", "lib/udev/rules.d/60-gantry-devcrypto.rules");
         run(&["systemd-sysusers"]);
@@ -36,37 +36,37 @@ gantry_lab::in_guest! {
             Command::new("sh").args(["-c", &open]).uid(4321).gid(4321).status().unwrap().success()
         };
         assert!(user(DEVICE) && !user("/dev/cuse"));
-        // The one capability does: without it 128 KiB is the most.
+        // The capability works: without it 128 KiB is the limit.
         let crypto = Crypto::open();
         let session = crypto.cipher(11, &[1; 16]).unwrap();
         assert!(crypto.run(session, 0, &[0; 16], &vec![0; 256 << 10]).is_ok());
         assert_eq!(crypto.call(Ioctl::GetDescriptor, &mut [0; 4]), Ok(()));
     }
 
-    /// systemd knows every setting of the unit, and finds what it is to start.
-    fn systemd_understands_the_unit() {
+    /// systemd accepts every setting of the unit, and finds the program.
+    fn systemd_accepts_the_unit() {
         let unit = install("service", "lib/systemd/system/gantry-devcrypto.service");
         let verify = || Command::new("systemd-analyze").args(["verify", "--man=no", &unit]).output().unwrap();
-        assert!(!verify().status.success(), "there is no gantry yet");
+        assert!(!verify().status.success(), "gantry is not installed yet");
         fs::create_dir_all(format!("{PREFIX}/bin")).unwrap();
         symlink(std::env::current_exe().unwrap(), format!("{PREFIX}/bin/gantry")).unwrap();
         let output = verify();
         let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        // It warns of what it does not know, and does not call that a failure. Other units are not ours.
+        // systemd only warns of unknown settings. Other units are ignored.
         let ours = errors.lines().filter(|line| line.contains("gantry")).collect::<Vec<_>>();
         assert!(output.status.success() && ours.is_empty(), "{text}{errors}");
-        // What the configuration can turn on must get through: AF_ALG's sockets, and enough of them.
+        // The unit must permit the sockets of AF_ALG, which the configuration can turn on, and enough of them.
         let unit = fs::read_to_string(&unit).unwrap();
         let setting = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("").to_owned();
         assert!(setting("RestrictAddressFamilies").split(' ').any(|family| family == "AF_ALG"));
-        // What gives a caller a second descriptor.
+        // Needed for second descriptors.
         assert!(setting("SystemCallFilter").split(' ').any(|call| call == "ptrace"));
         let sessions = gantry_cuse::Limits::default().sessions;
         assert!(setting("LimitNOFILE").parse::<usize>().unwrap() > 2 * sessions, "two sockets a session");
     }
 }
 
-/// One of the files where `scripts/install` puts it.
+/// Installs a file at the place where `scripts/install` puts it.
 fn install(kind: &str, place: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("system");
     let is_it = |path: &Path| path.extension().is_some_and(|extension| extension == kind);
@@ -77,7 +77,8 @@ fn install(kind: &str, place: &str) -> String {
     place.to_str().unwrap().to_owned()
 }
 
-/// A command that must succeed. udev's do nothing in a chroot, which the lab's guests are, unless they are told not to look.
+/// Runs a command that must succeed. The lab's guests are chroots, in which udev's commands do nothing unless told to ignore
+/// that.
 fn run(command: &[&str]) {
     let status = Command::new(command[0]).args(&command[1..]).env("SYSTEMD_IGNORE_CHROOT", "1").status().unwrap();
     assert!(status.success(), "{command:?}: {status}");

@@ -1,12 +1,12 @@
 //! Little-endian integers and fields of fixed lengths.
 
-/// What structures are written to.
+/// A buffer for structures.
 pub(crate) trait Words {
     /// Appends 32-bit integers.
     fn words(&mut self, words: &[u32]);
 
-    /// Appends a field of `room` bytes that begins with `bytes`. What does not fit is cut off: the length that the caller writes
-    /// elsewhere then is a lie, as a hostile guest tells it.
+    /// Appends a field of `room` bytes that begins with `bytes`. Excess bytes are cut off: then the length that the caller
+    /// writes elsewhere is wrong, as that of a hostile guest may be.
     fn room(&mut self, bytes: &[u8], room: usize);
 }
 

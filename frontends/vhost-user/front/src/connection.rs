@@ -16,7 +16,7 @@ use crate::bytes::Words;
 use crate::memory::Memory;
 use crate::ring::Ring;
 
-/// The bit of the virtio features that says that there are protocol features.
+/// The bit of the virtio features that announces protocol features.
 pub const PROTOCOL_FEATURES: u64 = 1 << 30;
 
 /// Flags of a message's header.
@@ -26,20 +26,19 @@ pub const REPLY: u32 = 4;
 /// The sender wants an answer.
 pub const NEED_REPLY: u32 = 8;
 
-/// The longest payload of a reply that is read.
+/// Most bytes of a reply's payload.
 const LONGEST: usize = 4096;
 
-/// Whether a ring is enabled once its eventfds have been told.
+/// The enabling of a ring after its eventfds have been set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enable {
-    /// `VHOST_USER_SET_VRING_ENABLE` follows, as the protocol demands.
-    Asked,
-    /// Nothing follows, as with QEMU's cryptodev-vhost-user.
+    /// `VHOST_USER_SET_VRING_ENABLE` follows, as the protocol requires.
+    Explicit,
+    /// No message follows, as with QEMU's cryptodev-vhost-user.
     Never,
 }
 
-/// A connection to a back end. No answer is waited for longer than its patience, which is why it is not the crate `vhost`'s `Frontend`:
-/// that one waits for ever.
+/// A connection to a back end. All answers have a time limit, unlike those of the crate `vhost`'s `Frontend`, which waits forever.
 pub struct Connection {
     stream: UnixStream,
     offered: u64,
@@ -47,54 +46,54 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a socket, asks for features, and takes the protocol features of `wanted` that the back end has. A reply that takes
-    /// longer than `patience` is an error.
+    /// Connects to a socket, asks for features, and selects the protocol features of `wanted` that the back end supports. A reply
+    /// that takes longer than `patience` is an error.
     pub fn new(path: &Path, wanted: VhostUserProtocolFeatures, patience: Duration) -> Result<Self, Error> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         let mut connection = Self { stream, offered: 0, protocol: VhostUserProtocolFeatures::empty() };
-        connection.offered = connection.ask_number(FrontendReq::GET_FEATURES)?;
+        connection.offered = connection.request_number(FrontendReq::GET_FEATURES)?;
         if connection.offered & PROTOCOL_FEATURES != 0 {
-            let bits = connection.ask_number(FrontendReq::GET_PROTOCOL_FEATURES)?;
+            let bits = connection.request_number(FrontendReq::GET_PROTOCOL_FEATURES)?;
             let protocol = VhostUserProtocolFeatures::from_bits_truncate(bits) & wanted;
-            // Whether this message is acknowledged is not agreed on before it has come.
+            // Acknowledgements are agreed on only by this message.
             let code = FrontendReq::SET_PROTOCOL_FEATURES as u32;
             connection.send(code, VERSION, &protocol.bits().to_le_bytes(), &[])?;
             connection.protocol = protocol;
         }
-        connection.tell(FrontendReq::SET_OWNER, &[], &[])?;
+        connection.send_acknowledged(FrontendReq::SET_OWNER, &[], &[])?;
         Ok(connection)
     }
 
-    /// Ends the connection: the back end hears it before it hears of a new one.
+    /// Ends the connection. The back end notices this before it sees a new one.
     pub fn end(&self) {
-        // The back end may have ended it before.
+        // The back end may have ended the connection before.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// The virtio features that the back end offers.
+    /// Returns the virtio features that the back end offers.
     pub fn offered(&self) -> u64 {
         self.offered
     }
 
-    /// The protocol features that both sides have.
+    /// Returns the negotiated protocol features.
     pub fn protocol(&self) -> VhostUserProtocolFeatures {
         self.protocol
     }
 
-    /// How many queues the back end has; one when it does not say.
+    /// Returns the number of queues of the back end; one if it does not tell.
     pub fn queues(&self) -> Result<u64, Error> {
         let says = self.protocol.contains(VhostUserProtocolFeatures::MQ);
-        if says { self.ask_number(FrontendReq::GET_QUEUE_NUM) } else { Ok(1) }
+        if says { self.request_number(FrontendReq::GET_QUEUE_NUM) } else { Ok(1) }
     }
 
-    /// Tells the back end which virtio features the driver has taken.
+    /// Tells the back end the virtio features that the driver has accepted.
     pub fn set_features(&self, features: u64) -> Result<(), Error> {
-        self.tell(FrontendReq::SET_FEATURES, &features.to_le_bytes(), &[])
+        self.send_acknowledged(FrontendReq::SET_FEATURES, &features.to_le_bytes(), &[])
     }
 
-    /// Gives the back end this memory in place of any that it had.
+    /// Gives the back end this memory, which replaces any earlier memory.
     pub fn set_memory(&self, memory: &Memory) -> Result<(), Error> {
         let regions = memory.regions()?;
         let mut payload = Vec::new();
@@ -105,13 +104,14 @@ impl Connection {
             }
         }
         let descriptors: Vec<RawFd> = regions.iter().map(|region| region.mmap_handle).collect();
-        self.tell(FrontendReq::SET_MEM_TABLE, &payload, &descriptors)
+        self.send_acknowledged(FrontendReq::SET_MEM_TABLE, &payload, &descriptors)
     }
 
-    /// Starts queue `index`: size, base and addresses of the ring, then kick and call, in the order of QEMU.
+    /// Starts queue `index`: sets size, base and addresses of the ring, then kick and call, in the order of QEMU.
     pub fn start(&self, index: usize, ring: &Ring, memory: &Memory, enable: Enable) -> Result<(), Error> {
-        let state = |code, number| self.tell(code, &pair(index, number), &[]);
-        let event = |code, event: &EventFd| self.tell(code, &(index as u64).to_le_bytes(), &[event.as_raw_fd()]);
+        let state = |code, number| self.send_acknowledged(code, &pair(index, number), &[]);
+        let event =
+            |code, event: &EventFd| self.send_acknowledged(code, &(index as u64).to_le_bytes(), &[event.as_raw_fd()]);
         state(FrontendReq::SET_VRING_NUM, ring.size().into())?;
         state(FrontendReq::SET_VRING_BASE, ring.base()?.into())?;
         let [descriptors, available, used] = ring.addresses();
@@ -119,17 +119,17 @@ impl Connection {
         for address in [descriptors, used, available] {
             addresses.extend(memory.user_address(address)?.to_le_bytes());
         }
-        // Nothing is logged.
+        // No logging.
         addresses.extend(0_u64.to_le_bytes());
-        self.tell(FrontendReq::SET_VRING_ADDR, &addresses, &[])?;
+        self.send_acknowledged(FrontendReq::SET_VRING_ADDR, &addresses, &[])?;
         event(FrontendReq::SET_VRING_KICK, ring.kick_event())?;
         event(FrontendReq::SET_VRING_CALL, ring.call_event())?;
-        if enable == Enable::Asked { state(FrontendReq::SET_VRING_ENABLE, 1) } else { Ok(()) }
+        if enable == Enable::Explicit { state(FrontendReq::SET_VRING_ENABLE, 1) } else { Ok(()) }
     }
 
     /// Stops queue `index`. Returns the available index at which the back end stopped.
     pub fn stop(&self, index: usize) -> Result<u32, Error> {
-        let reply = self.ask(FrontendReq::GET_VRING_BASE, &pair(index, 0))?;
+        let reply = self.request(FrontendReq::GET_VRING_BASE, &pair(index, 0))?;
         let number = reply.get(4..8).ok_or(Error::Unanswered)?;
         Ok(u32::from_le_bytes(number.try_into().expect("four bytes")))
     }
@@ -139,12 +139,12 @@ impl Connection {
         let mut payload = Vec::new();
         payload.words(&[0, bytes as u32, 0]);
         payload.resize(12 + bytes, 0);
-        let reply = self.ask(FrontendReq::GET_CONFIG, &payload)?;
+        let reply = self.request(FrontendReq::GET_CONFIG, &payload)?;
         reply.get(12..12 + bytes).map(<[u8]>::to_vec).ok_or(Error::Unanswered)
     }
 
-    /// Sends a message that has no reply of its own. The back end acknowledges it where both sides know VHOST_USER_PROTOCOL_F_REPLY_ACK.
-    pub fn tell(&self, code: FrontendReq, payload: &[u8], descriptors: &[RawFd]) -> Result<(), Error> {
+    /// Sends a message without a reply of its own. The back end acknowledges it if both sides support VHOST_USER_PROTOCOL_F_REPLY_ACK.
+    pub fn send_acknowledged(&self, code: FrontendReq, payload: &[u8], descriptors: &[RawFd]) -> Result<(), Error> {
         if !self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK) {
             return self.send(code as u32, VERSION, payload, descriptors);
         }
@@ -153,13 +153,13 @@ impl Connection {
     }
 
     /// Sends a message and waits for its reply.
-    pub fn ask(&self, code: FrontendReq, payload: &[u8]) -> Result<Vec<u8>, Error> {
+    pub fn request(&self, code: FrontendReq, payload: &[u8]) -> Result<Vec<u8>, Error> {
         self.send(code as u32, VERSION, payload, &[])?;
         self.reply(code as u32)
     }
 
-    fn ask_number(&self, code: FrontendReq) -> Result<u64, Error> {
-        let bytes = self.ask(code, &[])?.try_into().map_err(|_| Error::Unanswered)?;
+    fn request_number(&self, code: FrontendReq) -> Result<u64, Error> {
+        let bytes = self.request(code, &[])?.try_into().map_err(|_| Error::Unanswered)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
@@ -189,7 +189,7 @@ impl Connection {
     }
 }
 
-/// A message: header and payload.
+/// Builds a message: header and payload.
 pub fn message(code: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(12 + payload.len());
     for word in [code, flags, payload.len() as u32] {
@@ -199,7 +199,7 @@ pub fn message(code: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A queue and a number, `struct vhost_vring_state`.
+/// Builds a `struct vhost_vring_state`: a queue and a number.
 fn pair(index: usize, number: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.words(&[index as u32, number]);

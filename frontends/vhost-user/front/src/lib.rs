@@ -1,9 +1,9 @@
-//! The front end of a virtio crypto device over vhost-user, and the driver of its guest, in one process: a peer for tests and
-//! measurements of back ends. It needs the path of a socket, and nothing else of the back end.
+//! The front end of a virtio crypto device over vhost-user, and the driver of its guest, in one process: a peer for tests and measurements
+//! of back ends. It needs only the path of the back end's socket.
 //!
 //! A [`Guest`] has memory that it shares as QEMU and cloud-hypervisor do, rings that it fills as Linux' driver does, and requests for every
-//! service of the virtio specification 1.3. It can also be a guest that means harm: [`Prepared`](queue::Prepared) requests and
-//! [`Ring`](ring::Ring)s take any bytes, and [`Connection`](connection::Connection)s any message.
+//! service of the virtio specification 1.3. It can also be hostile: [`Prepared`](queue::Prepared) requests and [`Ring`](ring::Ring)s take
+//! any bytes, and [`Connection`](connection::Connection)s any message.
 //!
 //! | file | content |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | `queue.rs` | requests in a ring |
 //! | `parameters.rs` | sessions: three layouts of the message, and requests of the control queue |
 //! | `request.rs` | requests of data queues |
-//! | `guest.rs` | all of it together |
+//! | `guest.rs` | the guest, which combines them |
 //! | `load.rs` | a guest that keeps requests in flight |
 //! | `bytes.rs` | little-endian fields |
-//! | `examples/vhost-bench/` | what a request costs a back end |
+//! | `examples/vhost-bench/` | measures the cost of requests |
 
 #![forbid(unsafe_code)]
 
@@ -30,40 +30,40 @@ pub mod queue;
 pub mod request;
 pub mod ring;
 
-pub use guest::{Form, Guest, Session, Setup};
+pub use guest::{FrontEnd, Guest, Session, Setup};
 
-/// Why a guest has no answer.
+/// The reason why a guest gets no answer.
 #[derive(thiserror::Error, Debug)]
 pub enum Error {
-    /// An address in no region, or memory that could not be mapped.
+    /// An address is in no region, or memory could not be mapped.
     #[error("guest memory: {0}")]
     Memory(String),
-    /// No memory is left for a request, or no descriptors.
+    /// No memory or no descriptors are left for a request.
     #[error("guest memory or the ring is full")]
     Full,
-    /// No answer in time, or one to something else.
+    /// There was no answer in time, or an answer to another message.
     #[error("the back end does not answer")]
     Unanswered,
-    /// A request came back with this status, and not with the answer that is known.
-    #[error("status {0}, and not the known answer")]
+    /// A request returned this status instead of the known answer.
+    #[error("status {0} instead of the known answer")]
     Wrong(u8),
-    /// A chain that the device does not have.
-    #[error("the device returned chain {0}, which it does not have")]
+    /// The device returned an unknown chain.
+    #[error("the device returned the unknown chain {0}")]
     Foreign(u32),
     /// A session was not opened or closed: VIRTIO_CRYPTO_NOSPC and so on, or a negative number in a message.
     #[error("the back end refuses the session ({0})")]
     Refused(i64),
-    /// This kind of front end has no way to ask for that.
-    #[error("the layout has no place for that")]
+    /// This kind of front end cannot express the request.
+    #[error("the layout cannot express the request")]
     Layout,
-    /// The configuration space is no such structure.
+    /// The configuration space is malformed.
     #[error(transparent)]
     Config(#[from] gantry_abi_virtio_crypto::Error),
     /// A system call failed, or the connection ended.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The back end says that a message failed: the message's code.
-    #[error("the back end denies message {0}")]
+    /// The back end reports that the message with this code failed.
+    #[error("the back end refuses message {0}")]
     Denied(u32),
 }
 

@@ -8,48 +8,48 @@ use gantry_abi_virtio_crypto::constants::{cipher, operation};
 
 use crate::Error;
 use crate::connection::Enable;
-use crate::guest::{Form, Guest, Setup};
+use crate::guest::{FrontEnd, Guest, Setup};
 use crate::parameters::{Cipher, Layout, Parameters};
 use crate::queue::Prepared;
-use crate::request::{By, Operands};
+use crate::request::{Operands, ParameterSource};
 
-/// How long an answer may take before the back end counts as stuck.
+/// The time limit of an answer, after which the back end counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// AES-128-CBC of NIST SP 800-38A, F.2.1: the key, the first block, and its ciphertext. The vector of the bytes 0 to 15 is its IV.
+/// AES-128-CBC of NIST SP 800-38A, F.2.1: the key, the first block, and its ciphertext. The IV is the bytes 0 to 15.
 const KEY: [u8; 16] = 0x2b7e1516_28aed2a6_abf71588_09cf4f3c_u128.to_be_bytes();
 const BLOCK: [u8; 16] = 0x6bc1bee2_2e409f96_e93d7e11_7393172a_u128.to_be_bytes();
 const SEALED: [u8; 16] = 0x7649abac_8119b246_cee98e9b_12e9197d_u128.to_be_bytes();
 
-/// A guest with requests of one size, all in memory.
+/// A guest with prepared requests of one size.
 pub struct Load {
     guest: Guest,
     idle: Vec<Prepared>,
 }
 
-/// What went through.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
-    /// Requests.
+pub struct RunResult {
+    /// Answered requests.
     pub requests: u64,
-    /// Those of them that the back end refused.
+    /// Requests that the back end refused, included in `requests`.
     pub refused: u64,
-    /// How long it took.
+    /// Duration of the run.
     pub time: Duration,
 }
 
 impl Load {
-    /// Connects, sees that a known answer comes back, and prepares `depth` requests that encrypt `bytes` bytes each with AES-128-CBC.
+    /// Connects, checks a known answer, and prepares `depth` requests that encrypt `bytes` bytes each with AES-128-CBC.
     ///
     /// # Errors
-    /// Another answer came, or none; nobody serves there.
+    /// The answer was wrong or missing, or no back end serves there.
     pub fn new(socket: &Path, layout: Layout, bytes: usize, depth: usize) -> Result<Self, Error> {
-        let form = Form::Messages(layout, Enable::Asked);
-        let setup = Setup { form, patience: PATIENCE, ..Setup::qemu() }.requests(2 * bytes, depth);
+        let front_end = FrontEnd::Messages(layout, Enable::Explicit);
+        let setup = Setup { front_end, patience: PATIENCE, ..Setup::qemu() }.requests(2 * bytes, depth);
         let mut guest = Guest::connect(socket, &setup)?;
         let encrypt = Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true };
-        let by = By::Session(guest.open(&Parameters::Cipher(encrypt))?.id);
+        let by = ParameterSource::Session(guest.open(&Parameters::Cipher(encrypt))?.id);
         let iv: [u8; 16] = std::array::from_fn(|at| at as u8);
-        let reply = guest.ask(operation::CIPHER_ENCRYPT, by, &Operands::Cipher { iv: &iv, data: &BLOCK })?;
+        let reply = guest.run_operation(operation::CIPHER_ENCRYPT, by, &Operands::Cipher { iv: &iv, data: &BLOCK })?;
         if reply.status() != 0 || reply.output != SEALED {
             return Err(Error::Wrong(reply.status()));
         }
@@ -62,8 +62,8 @@ impl Load {
     /// Makes every request name a session that the guest does not have.
     ///
     /// # Errors
-    /// None that a guest in its own memory can have.
-    pub fn lying(self) -> Result<Self, Error> {
+    /// None: a guest can write its own memory.
+    pub fn with_unknown_sessions(self) -> Result<Self, Error> {
         for prepared in &self.idle {
             // The session's number in `struct virtio_crypto_op_header`.
             self.guest.memory().write(prepared.input + 8, &u64::MAX.to_le_bytes())?;
@@ -71,12 +71,12 @@ impl Load {
         Ok(self)
     }
 
-    /// Keeps all requests in flight for some time, and waits for the last of them.
+    /// Keeps all requests in flight for `time`, and waits for the last of them.
     ///
     /// # Errors
     /// No request was answered for five seconds.
-    pub fn run(&mut self, time: Duration) -> Result<Done, Error> {
-        let mut done = Done::default();
+    pub fn run(&mut self, time: Duration) -> Result<RunResult, Error> {
+        let mut done = RunResult::default();
         let begin = Instant::now();
         let mut in_flight = 0;
         loop {
@@ -111,11 +111,11 @@ impl Load {
 /// Keeps the requests of several guests in flight at the same time, each in a thread of its own.
 ///
 /// # Errors
-/// That of the first guest that had one.
+/// The error of the first guest that had one.
 ///
 /// # Panics
-/// If a guest's thread does.
-pub fn together(loads: &mut [&mut Load], time: Duration) -> Result<Vec<Done>, Error> {
+/// If a guest's thread panics.
+pub fn run_all(loads: &mut [&mut Load], time: Duration) -> Result<Vec<RunResult>, Error> {
     thread::scope(|scope| {
         let running: Vec<_> = loads.iter_mut().map(|load| scope.spawn(move || load.run(time))).collect();
         running.into_iter().map(|running| running.join().expect("a guest does not panic")).collect()

@@ -1,4 +1,4 @@
-//! Guest memory: regions at guest addresses, each a memfd that the back end maps too.
+//! Guest memory: regions at guest addresses, each a memfd that the back end maps, too.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -9,19 +9,19 @@ use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemory
 
 use crate::Error;
 
-/// What addresses of [`Memory::take`] are multiples of: a cache line.
+/// The alignment of addresses of [`Memory::allocate`]: a cache line.
 const ALIGNMENT: u64 = 64;
 
-/// A guest's memory. Clones are the same memory.
+/// A guest's memory. Clones share it.
 #[derive(Clone)]
 pub struct Memory {
     map: GuestMemoryMmap,
-    /// The first byte of each region that nobody has taken.
+    /// The first free byte of each region.
     next: Vec<u64>,
 }
 
 impl Memory {
-    /// Memory of these regions: guest address and bytes of each, by ascending address.
+    /// Creates memory of these regions: guest address and bytes of each, by ascending address.
     pub fn new(regions: &[(u64, usize)]) -> Result<Self, Error> {
         let mut ranges = Vec::with_capacity(regions.len());
         for (address, bytes) in regions {
@@ -33,8 +33,8 @@ impl Memory {
         Ok(Self { map, next: regions.iter().map(|region| region.0).collect() })
     }
 
-    /// Takes `bytes` of a region that nothing else uses, and returns their guest address.
-    pub fn take(&mut self, region: usize, bytes: usize) -> Result<u64, Error> {
+    /// Takes `bytes` unused bytes of a region, and returns their guest address.
+    pub fn allocate(&mut self, region: usize, bytes: usize) -> Result<u64, Error> {
         let end = self.map.iter().nth(region).map(|region| region.last_addr().0);
         let (Some(end), Some(next)) = (end, self.next.get_mut(region)) else { return Err(Error::Full) };
         let begin = next.next_multiple_of(ALIGNMENT);
@@ -47,7 +47,7 @@ impl Memory {
         }
     }
 
-    /// The regions as `VHOST_USER_SET_MEM_TABLE` names them.
+    /// Returns the regions for `VHOST_USER_SET_MEM_TABLE`.
     pub fn regions(&self) -> Result<Vec<VhostUserMemoryRegionInfo>, Error> {
         self.map
             .iter()
@@ -56,12 +56,12 @@ impl Memory {
             .map_err(Error::memory)
     }
 
-    /// Where this process has a guest address mapped: vhost-user names rings by such addresses.
+    /// Translates a guest address to one of this process: vhost-user identifies rings by such addresses.
     pub fn user_address(&self, address: u64) -> Result<u64, Error> {
         Ok(self.map.get_host_address(GuestAddress(address)).map_err(Error::memory)? as u64)
     }
 
-    /// Writes bytes, which may lie across regions.
+    /// Writes bytes, which may cross regions.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
         self.map.write_slice(bytes, GuestAddress(address)).map_err(Error::memory)
     }
@@ -73,14 +73,14 @@ impl Memory {
         Ok(buffer)
     }
 
-    /// Changes the size of a region's memfd and nothing else: the mappings of both sides stay as they are. A side that then touches
-    /// a page beyond the end gets SIGBUS.
+    /// Changes the size of a region's memfd only: the mappings of both sides stay as they are. A side that then touches a page
+    /// beyond the end gets SIGBUS.
     pub fn truncate(&self, region: usize, bytes: u64) -> Result<(), Error> {
         let file = self.map.iter().nth(region).and_then(|region| region.file_offset()).ok_or(Error::Full)?;
         Ok(file.file().set_len(bytes)?)
     }
 
-    /// The mapped memory, for accesses that have to be atomic.
+    /// Returns the mapped memory, for atomic accesses.
     pub(crate) fn map(&self) -> &GuestMemoryMmap {
         &self.map
     }
@@ -97,25 +97,25 @@ mod tests {
     const REGIONS: [(u64, usize); 2] = [(0x1000, 0x4000), (0x10_0000, 0x2000)];
 
     #[test]
-    fn bytes_that_are_taken_are_nobody_elses() {
+    fn taken_bytes_do_not_overlap() {
         let mut memory = Memory::new(&REGIONS).unwrap();
-        let first = memory.take(0, 100).unwrap();
-        let second = memory.take(0, 100).unwrap();
+        let first = memory.allocate(0, 100).unwrap();
+        let second = memory.allocate(0, 100).unwrap();
         assert_eq!((first, second), (0x1000, 0x1080));
-        assert_eq!(memory.take(1, 0x2000).unwrap(), 0x10_0000);
+        assert_eq!(memory.allocate(1, 0x2000).unwrap(), 0x10_0000);
     }
 
     #[test]
-    fn a_full_region_and_one_that_does_not_exist_give_nothing() {
+    fn a_full_or_missing_region_gives_no_bytes() {
         let mut memory = Memory::new(&REGIONS).unwrap();
-        memory.take(0, 0x4000).unwrap();
+        memory.allocate(0, 0x4000).unwrap();
         for (region, bytes) in [(0, 1), (1, 0x2001), (2, 1), (1, usize::MAX)] {
-            assert!(matches!(memory.take(region, bytes), Err(Error::Full)), "{bytes} of region {region}");
+            assert!(matches!(memory.allocate(region, bytes), Err(Error::Full)), "{bytes} of region {region}");
         }
     }
 
     #[test]
-    fn another_mapping_of_the_file_sees_what_is_written() {
+    fn other_users_of_the_file_see_writes() {
         let memory = Memory::new(&REGIONS).unwrap();
         memory.write(0x10_0010, b"guest").unwrap();
         let region = memory.map.iter().nth(1).unwrap();

@@ -1,8 +1,8 @@
-//! What a session does, and the three ways to say so: a message of vhost-user, a request of the control queue, or as a part of a request
-//! that has no session.
+//! The parameters of a session. They are sent as a message of vhost-user, as a request of the control queue, or within a request that
+//! has no session.
 //!
-//! The layouts are written here from the specification (virtio 1.3, 5.9.7) and from the sources of QEMU and DPDK, without
-//! the back end's parser: two sides that share one description of a layout agree about its errors.
+//! The layouts are written from the specification (virtio 1.3, 5.9.7) and from the sources of QEMU and DPDK, without the back end's
+//! parser. Two sides that share one description of a layout would share its errors.
 
 use gantry_abi_virtio_crypto::constants::{akcipher, operation, sym_op};
 
@@ -14,9 +14,9 @@ const DECRYPT: u32 = 2;
 /// VIRTIO_CRYPTO_SYM_HASH_MODE_: a digest, or a MAC.
 const PLAIN: u32 = 1;
 const AUTH: u32 = 2;
-/// The fixed part of a request of the control queue without VIRTIO_CRYPTO_F_REVISION_1.
+/// Bytes of the fixed part of a request of the control queue without VIRTIO_CRYPTO_F_REVISION_1.
 const LEGACY_CONTROL: usize = 56;
-/// Room for the keys in the messages of vhost-user.
+/// Room for the keys in the messages of vhost-user, in bytes.
 const CIPHER_KEY: usize = 64;
 const AUTH_KEY: usize = 512;
 const RSA_KEY: usize = 1024;
@@ -26,13 +26,13 @@ const RSA_KEY: usize = 1024;
 pub struct Cipher<'a> {
     /// VIRTIO_CRYPTO_CIPHER_.
     pub algorithm: u32,
-    /// As long as the algorithm demands.
+    /// The key, of the length that the algorithm requires.
     pub key: &'a [u8],
-    /// Or else it decrypts.
+    /// Encrypts; otherwise decrypts.
     pub encrypt: bool,
 }
 
-/// A digest, or a MAC when there is a key.
+/// A digest, or a MAC if there is a key.
 #[derive(Clone, Copy)]
 pub struct Digest<'a> {
     /// VIRTIO_CRYPTO_HASH_, or VIRTIO_CRYPTO_MAC_ with a key.
@@ -46,7 +46,7 @@ pub struct Digest<'a> {
 /// Parameters of a session.
 #[derive(Clone, Copy)]
 pub enum Parameters<'a> {
-    /// A cipher by itself.
+    /// A cipher alone.
     Cipher(Cipher<'a>),
     /// A cipher, and a digest or MAC of the same data.
     Chain {
@@ -54,7 +54,7 @@ pub enum Parameters<'a> {
         cipher: Cipher<'a>,
         /// The digest or MAC.
         digest: Digest<'a>,
-        /// The digest is of the data before they are encrypted, or else after.
+        /// The digest covers the data before the cipher operation; otherwise after it.
         hash_first: bool,
     },
     /// A digest.
@@ -72,7 +72,7 @@ pub enum Parameters<'a> {
     },
     /// An RSA key.
     Rsa {
-        /// RSAPrivateKey in DER, or else RSAPublicKey (RFC 8017, appendix A.1).
+        /// The key is an RSAPrivateKey in DER, otherwise an RSAPublicKey (RFC 8017, appendix A.1).
         private: bool,
         /// The DER.
         key: &'a [u8],
@@ -83,7 +83,7 @@ pub enum Parameters<'a> {
     },
 }
 
-/// Whose session messages a front end sends.
+/// The program whose layout of session messages a front end uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// QEMU up to 8.0: 632 bytes, the session's number first.
@@ -95,14 +95,14 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Where the session's number is in the payload.
+    /// Returns the offset of the session's number in the payload.
     pub fn session_at(self) -> usize {
         if self == Self::Qemu10 { 1064 } else { 0 }
     }
 }
 
 impl Parameters<'_> {
-    /// VIRTIO_CRYPTO_..._CREATE_SESSION.
+    /// Returns VIRTIO_CRYPTO_..._CREATE_SESSION.
     pub fn create(&self) -> u32 {
         match self {
             Self::Cipher(_) | Self::Chain { .. } => operation::CIPHER_CREATE_SESSION,
@@ -113,12 +113,12 @@ impl Parameters<'_> {
         }
     }
 
-    /// VIRTIO_CRYPTO_..._DESTROY_SESSION.
+    /// Returns VIRTIO_CRYPTO_..._DESTROY_SESSION.
     pub fn destroy(&self) -> u32 {
         self.create() + 1
     }
 
-    /// The payload of VHOST_USER_CREATE_CRYPTO_SESSION. None: the layout has no place for such a session.
+    /// Builds the payload of VHOST_USER_CREATE_CRYPTO_SESSION. `None`: the layout cannot express such a session.
     pub fn message(&self, layout: Layout) -> Option<Vec<u8>> {
         let mut bytes = match layout {
             Layout::Qemu7 => 0_u64.to_le_bytes().to_vec(),
@@ -131,7 +131,7 @@ impl Parameters<'_> {
             Self::Chain { cipher, digest, hash_first } => symmetric(&mut bytes, cipher, Some((digest, *hash_first))),
             Self::Rsa { private, key, padding, hash } if layout == Layout::Qemu10 => {
                 bytes.words(&[akcipher::RSA, key_type(*private), key.len() as u32]);
-                // Padding of the structure, and a pointer that means nothing here.
+                // Padding of the structure, and an unused pointer.
                 bytes.resize(32, 0);
                 bytes.words(&[*padding, *hash]);
                 bytes.room(key, RSA_KEY);
@@ -142,7 +142,7 @@ impl Parameters<'_> {
         Some(bytes)
     }
 
-    /// The input of a control request that opens the session.
+    /// Builds the input of a control request that opens the session.
     pub fn control(&self, revision_1: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         let algorithm = match self {
@@ -186,7 +186,7 @@ impl Parameters<'_> {
         bytes
     }
 
-    /// The keys, in the order of variable parts.
+    /// Returns the keys, in the order of variable parts.
     pub(crate) fn keys(&self) -> Vec<&[u8]> {
         match self {
             Self::Cipher(cipher) | Self::Aead { cipher, .. } => vec![cipher.key],
@@ -196,7 +196,7 @@ impl Parameters<'_> {
         }
     }
 
-    /// The parameters within the fixed part of a request without a session (virtio 1.3, 5.9.7.3 to 5.9.7.7: `sess_para`).
+    /// Returns the parameters within the fixed part of a request without a session (virtio 1.3, 5.9.7.3 to 5.9.7.7: `sess_para`).
     pub(crate) fn stateless(&self) -> Vec<u32> {
         let cipher_of = |cipher: &Cipher<'_>| [cipher.algorithm, cipher.key.len() as u32, direction(cipher)];
         match self {
@@ -214,7 +214,7 @@ impl Parameters<'_> {
     }
 }
 
-/// The input of a control request that closes a session. `operation` is [`Parameters::destroy`].
+/// Builds the input of a control request that closes a session. `operation` is [`Parameters::destroy`].
 pub fn destroy(operation: u32, session: u64, revision_1: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.words(&[operation, 0, 0, 0]);
@@ -225,7 +225,7 @@ pub fn destroy(operation: u32, session: u64, revision_1: bool) -> Vec<u8> {
     bytes
 }
 
-/// QEMU's `CryptoDevBackendSymSessionInfo` and the two keys behind it.
+/// Appends QEMU's `CryptoDevBackendSymSessionInfo` and the two keys behind it.
 fn symmetric(bytes: &mut Vec<u8>, cipher: &Cipher<'_>, digest: Option<(&Digest<'_>, bool)>) {
     let begin = bytes.len();
     bytes.words(&[cipher.algorithm, cipher.key.len() as u32]);
@@ -235,7 +235,7 @@ fn symmetric(bytes: &mut Vec<u8>, cipher: &Cipher<'_>, digest: Option<(&Digest<'
     let kind = if digest.is_some() { sym_op::ALGORITHM_CHAINING } else { sym_op::CIPHER };
     let (mode, order) = digest.map_or((0, 0), |(digest, first)| (mode(digest), order(first)));
     bytes.extend([kind, direction(cipher), mode, order].map(|number| number as u8));
-    // Two pointers, which mean nothing here, where DPDK's operation has pushed them to a multiple of eight.
+    // Two unused pointers, at a multiple of eight, which DPDK's operation field shifts.
     bytes.resize((begin + 28).next_multiple_of(8) + 16, 0);
     bytes.room(cipher.key, CIPHER_KEY);
     bytes.room(auth_key, AUTH_KEY);
@@ -273,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_the_places_that_its_program_gives_it() {
+    fn fields_of_messages_are_at_the_offsets_of_their_program() {
         let chain = Parameters::Chain { cipher: CIPHER, digest: MAC, hash_first: false };
-        // Places as QEMU 7.2, QEMU 10.0 and DPDK 22.11 have them: algorithm, kind, cipher's key, MAC's key.
+        // Offsets in QEMU 7.2, QEMU 10.0 and DPDK 22.11: algorithm, kind, cipher's key, MAC's key.
         let places = [(Layout::Qemu7, 632, 8, 32), (Layout::Qemu10, 1072, 8, 32), (Layout::Dpdk22, 632, 12, 36)];
         for (layout, total, algorithm, kind) in places {
             let message = chain.message(layout).unwrap();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_new_message_has_room_for_a_public_key() {
+    fn only_the_new_layout_has_room_for_a_public_key() {
         let key = Parameters::Rsa { private: false, key: &[9; 270], padding: 1, hash: 6 };
         let message = key.message(Layout::Qemu10).unwrap();
         assert_eq!([word(&message, 0), word(&message, 8), word(&message, 12), word(&message, 16)], [0x404, 1, 1, 270]);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fixed_part_of_a_control_request_is_padded_without_revision_1_only() {
+    fn control_requests_are_padded_only_without_revision_1() {
         let hash = Parameters::Hash(Digest { algorithm: 4, key: None, result: 32 });
         assert_eq!(hash.control(false).len(), 16 + 56);
         assert_eq!(hash.control(true).len(), 16 + 8);

@@ -1,4 +1,4 @@
-//! Requests of virtio-crypto in a ring: header, input, output and status in guest memory, and the chain that leads to them.
+//! Requests of virtio-crypto in a ring: header, input, output and status in guest memory, and the chain of their descriptors.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use crate::ring::{DESCRIPTOR, Part, Ring};
 
 /// Descriptors of an indirect table.
 const TABLE: usize = 256;
-/// What lies where the device writes the status, before it does.
+/// The initial value of the status byte and the output.
 const UNTOUCHED: u8 = 0xff;
 
-/// How requests lie in memory.
+/// The memory layout of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Descriptors of the ring.
     pub ring: u16,
     /// The chain is in an indirect table.
     pub indirect: bool,
-    /// The most bytes that one descriptor has.
+    /// Most bytes of one descriptor.
     pub piece: usize,
     /// Requests that have memory at the same time.
     pub slots: usize,
     /// Memory of each request in bytes: its table (4 KiB), input, output, and status.
     pub slot: usize,
-    /// The region in which requests lie. Rings are in region 0.
+    /// The region of the requests. Rings are in region 0.
     pub region: usize,
-    /// Both sides say when they want to be notified.
+    /// Both sides tell when they want to be notified.
     pub event_index: bool,
 }
 
@@ -37,10 +37,10 @@ impl Default for Shape {
     }
 }
 
-/// A request in memory, of which the device has not been told.
+/// A request in memory that has not been offered to the device yet.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// Guest address of the input, whose first bytes are the header.
+    /// Guest address of the input, which begins with the header.
     pub input: u64,
     /// The chain.
     pub parts: Vec<Part>,
@@ -59,26 +59,26 @@ pub struct Prepared {
 
 /// A queue of requests.
 pub struct Queue {
-    /// The ring. Who writes to it directly may confuse the queue.
+    /// The ring. Direct writes to it may confuse the queue.
     pub ring: Ring,
     memory: Memory,
     shape: Shape,
-    /// Memory for requests that none has.
+    /// Free memory for requests.
     slots: Vec<u64>,
-    /// By the head of its chain, each request that the device has.
+    /// Requests that the device has, by the head of their chain.
     pending: Vec<Option<Prepared>>,
 }
 
 impl Queue {
-    /// A queue with its ring and the memory of its requests.
+    /// Creates a queue with its ring and the memory of its requests.
     pub fn new(memory: &mut Memory, shape: Shape) -> Result<Self, Error> {
         let ring = Ring::new(memory, 0, shape.ring, shape.event_index)?;
-        let slots = (0..shape.slots).map(|_| memory.take(shape.region, shape.slot)).collect::<Result<_, _>>()?;
+        let slots = (0..shape.slots).map(|_| memory.allocate(shape.region, shape.slot)).collect::<Result<_, _>>()?;
         let pending = vec![None; usize::from(shape.ring)];
         Ok(Self { ring, memory: memory.clone(), shape, slots, pending })
     }
 
-    /// Puts a request into memory.
+    /// Writes a request into memory.
     pub fn prepare(&mut self, request: &Request) -> Result<Prepared, Error> {
         let table = 16 * TABLE;
         let (input, output, status) = (request.input.len(), request.output(), request.status);
@@ -100,7 +100,7 @@ impl Queue {
         let inputs = request.ends.iter().scan(0, |begin, end| Some((end - std::mem::replace(begin, *end), false)));
         let outputs = request.outputs.iter().chain([&status]).map(|bytes| (*bytes, true));
         for (bytes, writable) in inputs.chain(outputs) {
-            self.cut(address, bytes, writable, &mut prepared.parts);
+            self.push_parts(address, bytes, writable, &mut prepared.parts);
             address += bytes as u64;
         }
         if prepared.parts.len() > TABLE {
@@ -112,22 +112,22 @@ impl Queue {
         Ok(prepared)
     }
 
-    /// Adds a request to the ring. The device sees it with the ring's [`Ring::publish`].
+    /// Adds a request to the ring. The device sees it after [`Ring::publish`].
     pub fn offer(&mut self, prepared: Prepared) -> Result<(), Error> {
         if let Some(head) = self.ring.add(&prepared.parts, prepared.table)? {
             self.pending[usize::from(head)] = Some(prepared);
             return Ok(());
         }
-        self.forget(&prepared);
+        self.release(&prepared);
         Err(Error::Full)
     }
 
-    /// Gives back the memory of a request that the device does not have.
-    pub fn forget(&mut self, prepared: &Prepared) {
+    /// Frees the memory of a request that the device does not have.
+    pub fn release(&mut self, prepared: &Prepared) {
         self.slots.push(prepared.slot);
     }
 
-    /// Waits for a request that the device has done. None: it has done none in this time.
+    /// Waits for a finished request. `None`: the device finished none in this time.
     pub fn done(&mut self, patience: Duration) -> Result<Option<(Prepared, u32)>, Error> {
         let Some(used) = self.ring.wait(patience)? else { return Ok(None) };
         match self.pending.get_mut(used.head as usize).and_then(Option::take) {
@@ -136,15 +136,15 @@ impl Queue {
         }
     }
 
-    /// What the device wrote for a request that it has done. Its memory is free afterwards.
+    /// Reads the output and status of a finished request, and frees its memory.
     pub fn reply(&mut self, prepared: &Prepared, written: u32) -> Result<Reply, Error> {
         let output = self.memory.read(prepared.output, prepared.output_bytes)?;
         let status = self.memory.read(prepared.status, prepared.status_bytes)?;
-        self.forget(prepared);
+        self.release(prepared);
         Ok(Reply { output, status, written })
     }
 
-    /// Runs requests, all of them in flight at the same time, and returns their replies in order. Each may take as long as `patience`.
+    /// Runs requests, all in flight at the same time, and returns their replies in order. Each may take as long as `patience`.
     pub fn run(&mut self, requests: &[Request], patience: Duration) -> Result<Vec<Reply>, Error> {
         let mut replies: Vec<Option<Reply>> = vec![None; requests.len()];
         let mut places = std::collections::HashMap::new();
@@ -162,8 +162,8 @@ impl Queue {
         replies.into_iter().map(|reply| reply.ok_or(Error::Unanswered)).collect()
     }
 
-    /// Descriptors of a field; none for an empty one.
-    fn cut(&self, address: u64, bytes: usize, writable: bool, parts: &mut Vec<Part>) {
+    /// Appends the descriptors of a field; none for an empty one.
+    fn push_parts(&self, address: u64, bytes: usize, writable: bool, parts: &mut Vec<Part>) {
         for begin in (0..bytes).step_by(self.shape.piece.clamp(1, DESCRIPTOR as usize * TABLE * TABLE)) {
             let bytes = (bytes - begin).min(self.shape.piece) as u32;
             parts.push(Part { address: address + begin as u64, bytes, writable });

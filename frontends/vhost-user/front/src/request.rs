@@ -1,4 +1,4 @@
-//! Requests of the data queues (virtio 1.3, 5.9.7.2 to 5.9.7.7), and what the device answers.
+//! Requests of the data queues (virtio 1.3, 5.9.7.2 to 5.9.7.7), and the device's answers.
 
 use std::ops::Range;
 
@@ -11,84 +11,84 @@ use crate::parameters::Parameters;
 const HEADER: usize = 24;
 const LEGACY: usize = 48;
 
-/// How long the fixed parts of requests are: both sides have agreed on it by feature bits.
+/// The lengths of the fixed parts of requests, which follow from the negotiated features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     features: u64,
 }
 
-/// Whose parameters a request has.
+/// The source of a request's parameters.
 #[derive(Clone, Copy)]
-pub enum By<'a> {
-    /// Those of the session with this number.
+pub enum ParameterSource<'a> {
+    /// The session with this number.
     Session(u64),
-    /// Its own.
-    Itself(&'a Parameters<'a>),
+    /// The request itself.
+    Inline(&'a Parameters<'a>),
 }
 
 /// The operands of a request.
 #[derive(Clone, Debug)]
 pub enum Operands<'a> {
-    /// Of a cipher; the output is as long as the data.
+    /// Operands of a cipher; the output has the length of the data.
     Cipher {
         /// Initialisation vector, counter or tweak.
         iv: &'a [u8],
         /// Data.
         data: &'a [u8],
     },
-    /// Of a cipher and a digest; the output is the data, then the digest.
+    /// Operands of a cipher and a digest; the output is the data, then the digest.
     Chain {
         /// Initialisation vector.
         iv: &'a [u8],
         /// Data.
         data: &'a [u8],
-        /// Which of the data the cipher takes.
+        /// The part of the data for the cipher.
         cipher: Range<u32>,
-        /// Which of the data the digest is of.
+        /// The part of the data for the digest.
         hash: Range<u32>,
         /// Bytes of the digest.
         result: u32,
     },
-    /// Of a digest or MAC.
+    /// Operands of a digest or MAC.
     Digest {
         /// Data.
         data: &'a [u8],
         /// Bytes of the result.
         result: u32,
     },
-    /// Of an AEAD.
+    /// Operands of an AEAD.
     Aead {
         /// Nonce.
         iv: &'a [u8],
         /// Additional data.
         aad: &'a [u8],
-        /// Data; to open, with the tag at their end.
+        /// Data; to open, followed by the tag.
         data: &'a [u8],
         /// Bytes of the tag.
         tag: u32,
         /// Bytes of the output: those of the data and, to seal, of the tag.
         result: u32,
     },
-    /// Of a public or private key.
+    /// Operands of a public or private key.
     Key {
-        /// Data. To verify: the signature, and behind it what is signed.
+        /// Data. To verify: the signature, followed by the signed data.
         data: &'a [u8],
-        /// Bytes of `data` that the request calls its source: all, or to verify the signature's.
+        /// Bytes of `data` that are the request's source: all, or to verify those of the signature.
         source: u32,
-        /// Bytes of the output; to verify, of what is signed.
+        /// Bytes of the output; to verify, those of the signed data.
         result: u32,
-        /// Whether the device writes an output: not to verify.
+        /// The device writes an output; false for verification.
         output: bool,
     },
 }
 
-/// A request: what the device reads, and how much it writes.
+/// A request: the bytes that the device reads, and the lengths of its output.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Header, fixed part, and variable part.
     pub input: Vec<u8>,
-    /// Where each field of `input` ends: header and fixed part, then the fields of the variable part. Each has a descriptor of its own,
-    /// as with Linux' driver: DPDK's back end takes no other chains.
+    /// The end of each field of `input`: header and fixed part, then the fields of the variable part. Each has a descriptor of its own,
+    /// as with Linux' driver: DPDK's back end accepts no other chains.
     pub ends: Vec<usize>,
     /// Bytes of each field that the device writes before the status.
     pub outputs: Vec<usize>,
@@ -96,58 +96,58 @@ pub struct Request {
     pub status: usize,
 }
 
-/// What the device wrote.
+/// The output of the device.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// The output.
     pub output: Vec<u8>,
     /// The status: one byte, or the structure that answers a request for a session.
     pub status: Vec<u8>,
-    /// How many bytes the device says it has written.
+    /// Number of written bytes according to the device.
     pub written: u32,
 }
 
 impl Reply {
-    /// The status of a data request: VIRTIO_CRYPTO_OK and so on, or 255 when the device wrote none.
+    /// Returns the status of a data request: VIRTIO_CRYPTO_OK and so on, or 255 if the device wrote none.
     pub fn status(&self) -> u8 {
         self.status[0]
     }
 }
 
 impl Request {
-    /// A request of the control queue. `status`: 16 bytes to open a session, one to close it.
+    /// Builds a request of the control queue. `status`: 16 bytes to open a session, one to close it.
     pub fn control(input: Vec<u8>, status: usize) -> Self {
         Self { ends: vec![input.len()], input, outputs: Vec::new(), status }
     }
 
-    /// Bytes that the device writes before the status.
+    /// Returns the bytes that the device writes before the status.
     pub fn output(&self) -> usize {
         self.outputs.iter().sum()
     }
 }
 
 impl Format {
-    /// The format that goes with the features of the device that the driver has taken.
-    pub fn of(features: u64) -> Self {
+    /// Returns the format for the device features that the driver has accepted.
+    pub fn for_features(features: u64) -> Self {
         Self { features }
     }
 
-    /// VIRTIO_CRYPTO_F_REVISION_1 is among them.
+    /// Returns whether VIRTIO_CRYPTO_F_REVISION_1 is negotiated.
     pub fn revision_1(self) -> bool {
         self.features >> feature::REVISION_1 & 1 == 1
     }
 
-    /// Requests of this service need no session. `service` is VIRTIO_CRYPTO_SERVICE_.
+    /// Returns whether requests of this service need no session. `service` is VIRTIO_CRYPTO_SERVICE_.
     pub fn stateless(self, service: u32) -> bool {
         // Stateless modes have the bits from CIPHER_STATELESS_MODE on, in the order of the services.
         self.revision_1() && self.features >> (feature::CIPHER_STATELESS_MODE + service) & 1 == 1
     }
 
-    /// A request of a data queue. `operation` is VIRTIO_CRYPTO_CIPHER_ENCRYPT and so on.
-    pub fn request(self, operation: u32, by: By<'_>, operands: &Operands<'_>) -> Request {
+    /// Builds a request of a data queue. `operation` is VIRTIO_CRYPTO_CIPHER_ENCRYPT and so on.
+    pub fn request(self, operation: u32, by: ParameterSource<'_>, operands: &Operands<'_>) -> Request {
         let (session, flag) = match by {
-            By::Session(session) => (session, FLAG_SESSION_MODE),
-            By::Itself(_) => (0, 0),
+            ParameterSource::Session(session) => (session, FLAG_SESSION_MODE),
+            ParameterSource::Inline(_) => (0, 0),
         };
         let mut input = Vec::new();
         input.words(&[operation, 0]);
@@ -162,8 +162,8 @@ impl Format {
             input.resize(HEADER + LEGACY, 0);
         }
         let mut fields: Vec<&[u8]> = match by {
-            By::Itself(parameters) => parameters.keys(),
-            By::Session(_) => Vec::new(),
+            ParameterSource::Inline(parameters) => parameters.keys(),
+            ParameterSource::Session(_) => Vec::new(),
         };
         let outputs = match operands {
             Operands::Cipher { iv, data } => {
@@ -196,7 +196,7 @@ impl Format {
     }
 }
 
-/// The fixed part of a request that names a session, where requests of its service always do.
+/// Returns the fixed part of a request with a session, for a service that requires one.
 fn fixed(operands: &Operands<'_>) -> Vec<u32> {
     match operands {
         Operands::Cipher { iv, data } => {
@@ -214,11 +214,11 @@ fn fixed(operands: &Operands<'_>) -> Vec<u32> {
     }
 }
 
-/// The fixed part where requests of a service may do without a session. Those that name one leave the parameters zero.
-fn fixed_without_session(operation: u32, by: By<'_>, operands: &Operands<'_>) -> Vec<u32> {
+/// Returns the fixed part for a service that requires no session. With a session the parameters are zero.
+fn fixed_without_session(operation: u32, by: ParameterSource<'_>, operands: &Operands<'_>) -> Vec<u32> {
     let parameters = |words: usize| match by {
-        By::Itself(parameters) => parameters.stateless(),
-        By::Session(_) => vec![0; words],
+        ParameterSource::Inline(parameters) => parameters.stateless(),
+        ParameterSource::Session(_) => vec![0; words],
     };
     match operands {
         Operands::Cipher { iv, data } => {
@@ -232,7 +232,7 @@ fn fixed_without_session(operation: u32, by: By<'_>, operands: &Operands<'_>) ->
         Operands::Digest { data, result } => {
             let is_mac = operation == gantry_abi_virtio_crypto::constants::operation::MAC;
             let operands = [data.len() as u32, *result];
-            // A digest has a reserved word where a MAC has the length of its key.
+            // A digest has a reserved word at the place of a MAC's key length.
             if is_mac {
                 [&parameters(2)[..], &operands].concat()
             } else {
@@ -247,7 +247,7 @@ fn fixed_without_session(operation: u32, by: By<'_>, operands: &Operands<'_>) ->
     }
 }
 
-/// `struct virtio_crypto_alg_chain_data_flf`; empty for other operands.
+/// Returns `struct virtio_crypto_alg_chain_data_flf`; empty for other operands.
 fn chain(operands: &Operands<'_>) -> Vec<u32> {
     let Operands::Chain { iv, data, cipher, hash, result } = operands else { return Vec::new() };
     let (iv, data) = (iv.len() as u32, data.len() as u32);
@@ -264,13 +264,13 @@ mod tests {
     use super::*;
     use crate::parameters::{Cipher, Digest};
 
-    /// Bytes of the fixed part: behind the header of 24.
+    /// Returns the bytes of the fixed part, behind the header of 24 bytes.
     fn fixed_bytes(features: u64, operation: u32, operands: &Operands<'_>) -> usize {
-        Format::of(features).request(operation, By::Session(1), operands).ends[0] - HEADER
+        Format::for_features(features).request(operation, ParameterSource::Session(1), operands).ends[0] - HEADER
     }
 
     #[test]
-    fn fixed_parts_are_as_long_as_the_specification_says() {
+    fn fixed_parts_have_the_lengths_of_the_specification() {
         let cipher = Operands::Cipher { iv: &[0; 16], data: &[0; 32] };
         let chain = Operands::Chain { iv: &[0; 16], data: &[0; 32], cipher: 0..32, hash: 0..32, result: 20 };
         let digest = Operands::Digest { data: &[0; 32], result: 20 };
@@ -298,7 +298,8 @@ mod tests {
             hash_first: false,
         };
         let operands = Operands::Chain { iv: &[3; 16], data: &[4; 32], cipher: 0..32, hash: 0..32, result: 20 };
-        let request = Format::of(3).request(operation::CIPHER_ENCRYPT, By::Itself(&parameters), &operands);
+        let request =
+            Format::for_features(3).request(operation::CIPHER_ENCRYPT, ParameterSource::Inline(&parameters), &operands);
         let variable = [&[1; 16][..], &[2; 20], &[3; 16], &[4; 32]].concat();
         assert_eq!(request.input[request.ends[0]..], variable);
         assert_eq!(request.output(), 52);

@@ -1,6 +1,6 @@
 //! The driver's side of a split virtqueue (virtio 1.3, 2.7), with indirect tables and event indices.
 //!
-//! [`Ring::add`] writes chains as a driver has to. The rest of the ring can be written as no driver may ([`Ring::set`], [`Ring::offer`],
+//! [`Ring::add`] writes valid chains. The other parts of the ring can also be written as no driver may ([`Ring::set`], [`Ring::offer`],
 //! [`Ring::publish`]): a device has to withstand that.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub const INDIRECT: u16 = 4;
 /// Bytes of a descriptor.
 pub const DESCRIPTOR: u32 = 16;
 
-/// A descriptor as it lies in memory: guest address, bytes, flags, and the index of the next one.
+/// A descriptor as in memory: guest address, bytes, flags, and the index of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// Guest address of the buffer.
@@ -39,7 +39,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// The 16 bytes of it.
+    /// Encodes the descriptor.
     pub fn bytes(self) -> [u8; DESCRIPTOR as usize] {
         let mut bytes = [0; DESCRIPTOR as usize];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -57,7 +57,7 @@ pub struct Part {
     pub address: u64,
     /// Length in bytes.
     pub bytes: u32,
-    /// The device writes it.
+    /// The device writes into this piece.
     pub writable: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Part {
 pub struct Used {
     /// The head of the chain that the device has used.
     pub head: u32,
-    /// How many bytes it says it has written.
+    /// Number of written bytes according to the device.
     pub written: u32,
 }
 
@@ -78,16 +78,16 @@ pub struct Ring {
     available: u64,
     used: u64,
     event_index: bool,
-    /// Descriptors that are in no chain, the one that has been free for longest first. DPDK's back end puts a chain into the used ring at the
-    /// index of its head, which is right only if heads come round as the ring does.
-    free: VecDeque<u16>,
-    /// The descriptors of the chain that begins at each index. What lies in memory may have been changed.
+    /// Descriptors that are in no chain, the longest free first. DPDK's back end puts a chain into the used ring at the index of its head,
+    /// which works only if heads advance like the ring.
+    free_descriptors: VecDeque<u16>,
+    /// The descriptors of the chain that begins at each index. Their copies in memory may have been changed.
     chains: Vec<Vec<u16>>,
-    /// The available index that the next chain gets, and that which the device has been told of.
+    /// The available index of the next chain, and the published one.
     next: u16,
-    told: u16,
+    published: u16,
     /// The next element of the used ring.
-    seen: u16,
+    next_used: u16,
     kick: EventFd,
     call: EventFd,
     /// Waits for `call`.
@@ -95,13 +95,13 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring of `size` descriptors, a power of two, in region `region`. With `event_index` both sides say when they want to be notified
-    /// (`VIRTIO_F_EVENT_IDX`).
+    /// Creates a ring of `size` descriptors, a power of two, in region `region`. With `event_index` both sides tell when they want to be
+    /// notified (`VIRTIO_F_EVENT_IDX`).
     pub fn new(memory: &mut Memory, region: usize, size: u16, event_index: bool) -> Result<Self, Error> {
         let entries = usize::from(size);
-        let descriptors = memory.take(region, 16 * entries)?;
-        let available = memory.take(region, 6 + 2 * entries)?;
-        let used = memory.take(region, 6 + 8 * entries)?;
+        let descriptors = memory.allocate(region, 16 * entries)?;
+        let available = memory.allocate(region, 6 + 2 * entries)?;
+        let used = memory.allocate(region, 6 + 8 * entries)?;
         let call = EventFd::new(EFD_NONBLOCK)?;
         let poll = Epoll::new()?;
         poll.ctl(ControlOperation::Add, call.as_raw_fd(), EpollEvent::new(EventSet::IN, 0))?;
@@ -112,50 +112,50 @@ impl Ring {
             available,
             used,
             event_index,
-            free: (0..size).collect(),
+            free_descriptors: (0..size).collect(),
             chains: vec![Vec::new(); entries],
             next: 0,
-            told: 0,
-            seen: 0,
+            published: 0,
+            next_used: 0,
             kick: EventFd::new(EFD_NONBLOCK)?,
             call,
             poll,
         })
     }
 
-    /// Number of descriptors.
+    /// Returns the number of descriptors.
     pub fn size(&self) -> u16 {
         self.size
     }
 
-    /// Guest addresses of the descriptor table, the available ring and the used ring.
+    /// Returns the guest addresses of the descriptor table, the available ring and the used ring.
     pub fn addresses(&self) -> [u64; 3] {
         [self.descriptors, self.available, self.used]
     }
 
-    /// The available index at which the device begins: everything before it has been used.
+    /// Returns the available index at which the device begins: all earlier chains have been used.
     pub fn base(&self) -> Result<u16, Error> {
         self.load(self.used + 2)
     }
 
-    /// What the device is notified with.
+    /// Returns the event by which the driver notifies the device.
     pub fn kick_event(&self) -> &EventFd {
         &self.kick
     }
 
-    /// What the device notifies with.
+    /// Returns the event by which the device notifies the driver.
     pub fn call_event(&self) -> &EventFd {
         &self.call
     }
 
-    /// Adds a chain, through an indirect table at `table` when there is one. The device sees it with [`Ring::publish`]. Returns the
-    /// chain's head, or nothing while too few descriptors are free.
+    /// Adds a chain, through an indirect table at `table` if given. The device sees it after [`Ring::publish`]. Returns the chain's
+    /// head, or `None` if too few descriptors are free.
     pub fn add(&mut self, parts: &[Part], table: Option<u64>) -> Result<Option<u16>, Error> {
         let needed = if table.is_some() { 1 } else { parts.len() };
-        if needed == 0 || needed > self.free.len() {
+        if needed == 0 || needed > self.free_descriptors.len() {
             return Ok(None);
         }
-        let chain: Vec<u16> = self.free.drain(..needed).collect();
+        let chain: Vec<u16> = self.free_descriptors.drain(..needed).collect();
         let last = parts.len() - 1;
         let describe = |at: usize, next: u16| Descriptor {
             address: parts[at].address,
@@ -195,15 +195,15 @@ impl Ring {
         Ok(())
     }
 
-    /// Tells the device of what has been added: in memory, and with an event when the device asks for one.
+    /// Publishes the added chains: in memory, and by an event if the device asks for one.
     pub fn publish(&mut self) -> Result<(), Error> {
-        let before = std::mem::replace(&mut self.told, self.next);
+        let before = std::mem::replace(&mut self.published, self.next);
         self.publish_index(self.next)?;
-        // The device looks at the index after it has asked for events: either it sees the new index, or its wish is seen here.
+        // The device reads the index after it has asked for events: either it sees the new index, or its request is seen here.
         fence(Ordering::SeqCst);
         let wanted = if self.event_index {
             let event = self.load(self.used + 4 + 8 * u64::from(self.size))?;
-            // virtio 1.3, 2.7.10: the index that the device waits for is among those that are new.
+            // virtio 1.3, 2.7.10: the index that the device waits for is among the new ones.
             self.next.wrapping_sub(event).wrapping_sub(1) < self.next.wrapping_sub(before)
         } else {
             self.load(self.used)? & 1 == 0
@@ -217,28 +217,28 @@ impl Ring {
         self.memory.map().store(index, at, Ordering::Release).map_err(Error::memory)
     }
 
-    /// Notifies the device, whether or not it asks for that.
+    /// Notifies the device, even if it does not ask for that.
     pub fn kick(&self) -> Result<(), Error> {
         Ok(self.kick.write(1)?)
     }
 
-    /// The next chain that the device has used, if there is one. Its descriptors are free again.
+    /// Returns the next chain that the device has used, if there is one, and frees its descriptors.
     pub fn used(&mut self) -> Result<Option<Used>, Error> {
         let index = self.memory.map().load::<u16>(GuestAddress(self.used + 2), Ordering::Acquire);
-        if index.map_err(Error::memory)? == self.seen {
+        if index.map_err(Error::memory)? == self.next_used {
             return Ok(None);
         }
-        let bytes = self.memory.read(self.used + 4 + 8 * u64::from(self.seen % self.size), 8)?;
-        self.seen = self.seen.wrapping_add(1);
+        let bytes = self.memory.read(self.used + 4 + 8 * u64::from(self.next_used % self.size), 8)?;
+        self.next_used = self.next_used.wrapping_add(1);
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let used = Used { head: word(0), written: word(4) };
         if let Some(chain) = self.chains.get_mut(used.head as usize) {
-            self.free.extend(chain.drain(..));
+            self.free_descriptors.extend(chain.drain(..));
         }
         Ok(Some(used))
     }
 
-    /// As [`Ring::used`], but waits for the device's event.
+    /// Like [`Ring::used`], but waits for the device's event.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<Used>, Error> {
         let deadline = Instant::now() + patience;
         loop {
@@ -247,15 +247,15 @@ impl Ring {
             }
             if self.event_index {
                 let at = GuestAddress(self.available + 4 + 2 * u64::from(self.size));
-                self.memory.map().store(self.seen, at, Ordering::SeqCst).map_err(Error::memory)?;
-                // As in `publish`, seen from the other side.
+                self.memory.map().store(self.next_used, at, Ordering::SeqCst).map_err(Error::memory)?;
+                // The counterpart of the fence in `publish`.
                 fence(Ordering::SeqCst);
                 if let Some(used) = self.used()? {
                     return Ok(Some(used));
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            // Rounded up: a wait of zero milliseconds would only look.
+            // Rounded up: a timeout of zero milliseconds would not wait.
             let milliseconds = i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX);
             if left.is_zero() {
                 return Ok(None);
@@ -263,7 +263,7 @@ impl Ring {
             match self.poll.wait(milliseconds, &mut [EpollEvent::default()]) {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
-                // A process that was stopped and goes on (signal(7)).
+                // A stopped process that continues (signal(7)).
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.into()),
             }

@@ -1,4 +1,4 @@
-//! Memory that goes away, and sides that do, while requests run.
+//! Loss of memory, and of either side, while requests run.
 
 mod common;
 
@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use common::hostile::{Fate, Hostile};
+use common::hostile::{ChainOutcome, Hostile};
 use common::server::Server;
-use common::{AT_ONCE, OK, assert_served, assert_serves_another, is_known};
+use common::{ANSWER_LIMIT, OK, assert_served, assert_serves_another, is_known};
 use gantry_vhost_user::Limits;
 use gantry_vhost_user_front::memory::Memory;
 use gantry_vhost_user_front::queue::Shape;
 use gantry_vhost_user_front::request::Request;
 use gantry_vhost_user_front::{Guest, Setup};
 
-/// Rings in the first region, requests in the second.
+/// Puts the rings into the first region, and requests into the second.
 fn two_regions(setup: &Setup) -> Setup {
     let shape = Shape { region: 1, slots: 64, ..Shape::default() };
     Setup { shape, regions: vec![(0x10_0000, 1 << 20), (0x100_0000, 2 << 20)], ..setup.clone() }
 }
 
-/// Requests are always in flight while `during` runs, which is told how often they were answered, and all are.
+/// Keeps requests in flight while `during` runs, which gets the count of rounds. Asserts that all are answered.
 fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest, &AtomicUsize)) {
     let queue = std::mem::take(&mut guest.queues);
     let mut queue = queue.into_iter().next().unwrap();
@@ -50,7 +50,7 @@ fn a_memory_table_may_be_replaced_while_requests_run() {
     let mut hostile = Hostile::new(&two_regions(&Setup::qemu()));
     let requests = vec![common::request(&hostile.guest, hostile.session); 32];
     in_flight(&mut hostile.guest, &requests, |guest, rounds| {
-        // The same memory, mapped anew each time.
+        // Maps the same memory again each time.
         let begin = Instant::now();
         let more = |seconds| begin.elapsed() < Duration::from_secs(seconds);
         while more(1) || rounds.load(Ordering::Relaxed) <= 10 && more(60) {
@@ -61,7 +61,7 @@ fn a_memory_table_may_be_replaced_while_requests_run() {
 }
 
 #[test]
-fn memory_that_is_taken_away_while_requests_run_harms_its_own_guest_only() {
+fn memory_removed_while_requests_run_affects_only_its_own_guest() {
     for replaced in 0..3 {
         let mut hostile = Hostile::new(&two_regions(&Setup::qemu()));
         for _ in 0..32 {
@@ -69,22 +69,22 @@ fn memory_that_is_taken_away_while_requests_run_harms_its_own_guest_only() {
             hostile.guest.queues[0].offer(prepared).unwrap();
         }
         hostile.guest.queues[0].ring.publish().unwrap();
-        // Without the requests' region, without that of the rings, and elsewhere altogether.
+        // Without the requests' region, without the rings' region, and with a different region only.
         let regions: &[(u64, usize)] = match replaced {
             0 => &[(0x10_0000, 1 << 20)],
             1 => &[(0x100_0000, 2 << 20)],
             _ => &[(0x7000_0000, 4096)],
         };
-        // The back end may deny it: the rings are not in there.
+        // The back end may refuse the table, which lacks the rings.
         let _ = hostile.guest.replace_memory(&Memory::new(regions).unwrap());
         hostile.guest.queues[0].ring.kick().unwrap();
         thread::sleep(Duration::from_millis(50));
         hostile.assert_neighbour_is_served();
-        hostile.assert_serves_anew();
+        hostile.assert_serves_after_reconnect();
     }
 }
 
-/// A private memfd cannot be sealed by its receiver: whoever reads behind its end gets SIGBUS.
+/// The receiver of a memfd cannot seal it: a read behind its end raises SIGBUS.
 #[test]
 fn memory_that_shrinks_ends_neither_the_server_nor_another_guest() {
     for setup in [Setup::qemu(), Setup::generic()] {
@@ -94,19 +94,19 @@ fn memory_that_shrinks_ends_neither_the_server_nor_another_guest() {
             for prepared in prepared {
                 hostile.guest.queues[0].offer(prepared).unwrap();
             }
-            // The front end touches no memory between the two, or it would get the signal itself.
+            // The front end touches no memory from here to the kick, or it would get the signal itself.
             hostile.guest.queues[0].ring.publish_index(hostile.guest.queues[0].ring.base().unwrap() + 32).unwrap();
             hostile.guest.memory().truncate(region, bytes).unwrap();
             hostile.guest.queues[0].ring.kick().unwrap();
             thread::sleep(Duration::from_millis(50));
             hostile.assert_neighbour_is_served();
-            hostile.assert_serves_anew();
+            hostile.assert_serves_after_reconnect();
         }
     }
 }
 
 #[test]
-fn memory_that_shrinks_and_grows_again_while_requests_run_harms_its_own_guest_only() {
+fn memory_that_shrinks_and_grows_while_requests_run_affects_only_its_own_guest() {
     let mut hostile = Hostile::new(&two_regions(&Setup::qemu()));
     let other = hostile.guest.memory().clone();
     let prepared: Vec<_> = (0..32).map(|_| hostile.prepare()).collect();
@@ -122,11 +122,11 @@ fn memory_that_shrinks_and_grows_again_while_requests_run_harms_its_own_guest_on
         other.truncate(1, 2 << 20).unwrap();
         hostile.assert_neighbour_is_served();
     }
-    hostile.assert_serves_anew();
+    hostile.assert_serves_after_reconnect();
 }
 
 #[test]
-fn a_connection_that_ends_with_requests_in_flight_leaves_the_device_as_new() {
+fn a_connection_that_ends_with_requests_in_flight_leaves_a_fresh_device() {
     for setup in [Setup::qemu(), Setup::generic()] {
         let mut hostile = Hostile::new(&setup);
         for _ in 0..20 {
@@ -144,7 +144,7 @@ fn a_connection_that_ends_with_requests_in_flight_leaves_the_device_as_new() {
 }
 
 #[test]
-fn a_killed_server_is_noticed_and_the_next_one_answers_what_was_in_flight() {
+fn a_killed_server_is_noticed_and_the_next_one_answers_requests_in_flight() {
     let guests = [Limits::default()];
     let mut server = Server::new(&guests);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
@@ -157,19 +157,20 @@ fn a_killed_server_is_noticed_and_the_next_one_answers_what_was_in_flight() {
         guest.queues[0].offer(prepared).unwrap();
     }
     guest.queues[0].ring.publish().unwrap();
-    assert!(guest.connection.queues().is_err(), "nobody is there");
+    assert!(guest.connection.queues().is_err(), "no server answers");
     server.start_again(&guests);
     guest.reconnect(&server.socket(0)).unwrap();
     for _ in 0..8 {
-        let (prepared, written) = guest.queues[0].done(AT_ONCE).unwrap().expect("what was in flight");
+        let (prepared, written) =
+            guest.queues[0].done(ANSWER_LIMIT).unwrap().expect("the requests in flight are answered");
         let status = guest.queues[0].reply(&prepared, written).unwrap().status();
-        // The session went with the server.
+        // The session was lost with the server.
         assert_eq!(status, common::INVSESS);
     }
     assert_served(&mut guest);
 }
 
-/// This process is the front end that is killed, when the variable has the path of a socket.
+/// If the variable has the path of a socket, this process is the front end that is killed.
 const KILLED: &str = "GANTRY_TEST_KILLED";
 
 #[test]
@@ -202,7 +203,7 @@ fn a_killed_front_end_leaves_the_device_as_new() {
     }
 }
 
-/// A guest is reset while its requests run: its driver forgets the rings and sets them up anew.
+/// A guest is reset while its requests run: its driver forgets the rings and sets them up again.
 #[test]
 fn a_guest_that_is_reset_with_requests_in_flight_starts_anew() {
     let mut hostile = Hostile::new(&Setup::qemu());
@@ -213,14 +214,14 @@ fn a_guest_that_is_reset_with_requests_in_flight_starts_anew() {
         }
         hostile.guest.queues[0].ring.publish().unwrap();
         hostile.guest.connection.stop(0).unwrap();
-        // What the device had done when it stopped comes back now, and nothing else does.
+        // Only requests that were finished before the stop are returned now.
         let mut done = 0;
-        while hostile.fate_now() != Fate::Silent {
+        while hostile.outcome_now() != ChainOutcome::Silent {
             done += 1;
         }
         hostile.guest.restart(0).unwrap();
         for _ in done..32 {
-            assert_eq!(hostile.fate(), Fate::Done);
+            assert_eq!(hostile.outcome(), ChainOutcome::Done);
         }
         hostile.assert_guest_is_served();
     }

@@ -1,4 +1,4 @@
-//! Requests and rings of a guest that means harm. Each is answered, refused, or breaks its own device, and the neighbour is served.
+//! Requests and rings of a hostile guest. Each one is answered, refused, or breaks its own device; the neighbour is still served.
 
 mod common;
 
@@ -6,25 +6,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::hostile::{Fate, Hostile};
+use common::hostile::{ChainOutcome, Hostile};
 use common::{ERR, INVSESS, NOTSUPP, OK};
 use gantry_vhost_user_front::Setup;
 use gantry_vhost_user_front::ring::{Descriptor, INDIRECT, NEXT, Part, WRITE};
 
-/// Where fields of a request of the cipher service lie (`struct virtio_crypto_op_data_req`).
+/// Offsets of the fields of a cipher request (`struct virtio_crypto_op_data_req`).
 const OPERATION: u64 = 0;
 const SESSION: u64 = 8;
 const IV_LENGTH: u64 = 24;
 const SOURCE_LENGTH: u64 = 28;
 const DESTINATION_LENGTH: u64 = 32;
 const KIND: u64 = 64;
-/// The parts of a request: header, initialisation vector, source, destination, status.
+/// The parts of a request: header, IV, source, destination, status.
 const HEADER: usize = 0;
 const SOURCE: usize = 2;
 const DESTINATION: usize = 3;
 const STATUS: usize = 4;
 
-/// The first address behind the memory of [`Setup::qemu`].
+/// Returns the first address behind the memory of [`Setup::qemu`].
 fn end() -> u64 {
     let (address, bytes) = Setup::qemu().regions[0];
     address + bytes as u64
@@ -34,14 +34,14 @@ fn hostile() -> Hostile {
     Hostile::new(&Setup::qemu())
 }
 
-/// Writes numbers into the header, and expects a status; then the guest is served.
-fn refuses_fields(cases: &[(u64, &[u32], u8)]) {
+/// Writes numbers into the header, and expects a status. Afterwards the guest is still served.
+fn assert_fields_refused(cases: &[(u64, &[u32], u8)]) {
     let mut hostile = hostile();
     for (field, numbers, status) in cases {
         for number in *numbers {
             let prepared = hostile.prepare();
             hostile.write(prepared.input + field, &number.to_le_bytes());
-            assert_eq!(hostile.offer(prepared), Fate::Refused(*status), "{number:#x} at {field}");
+            assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(*status), "{number:#x} at {field}");
             hostile.assert_guest_is_served();
         }
     }
@@ -49,22 +49,25 @@ fn refuses_fields(cases: &[(u64, &[u32], u8)]) {
 
 #[test]
 fn operations_that_do_not_exist_are_refused() {
-    refuses_fields(&[
+    assert_fields_refused(&[
         (OPERATION, &[0x0009, 0x0500, 0x0404, 0xffff, u32::MAX, 0x1_0000], NOTSUPP),
-        // Those that open and close sessions are the control queue's.
+        // Opening and closing of sessions belong to the control queue.
         (OPERATION, &[0x0002, 0x0003], NOTSUPP),
     ]);
 }
 
 #[test]
 fn sessions_that_do_not_exist_are_refused() {
-    refuses_fields(&[(SESSION, &[0, 2, 0x7fff_ffff, u32::MAX], INVSESS), (SESSION + 4, &[1, u32::MAX], INVSESS)]);
+    assert_fields_refused(&[
+        (SESSION, &[0, 2, 0x7fff_ffff, u32::MAX], INVSESS),
+        (SESSION + 4, &[1, u32::MAX], INVSESS),
+    ]);
 }
 
 #[test]
-fn lengths_that_lie_are_refused() {
+fn wrong_lengths_are_refused() {
     let huge = [65, 0xffff, 0x8000_0000, 0xffff_fff0, u32::MAX];
-    refuses_fields(&[
+    assert_fields_refused(&[
         (SOURCE_LENGTH, &huge, ERR),
         (DESTINATION_LENGTH, &huge[1..], ERR),
         // Shorter than the source.
@@ -75,30 +78,30 @@ fn lengths_that_lie_are_refused() {
 }
 
 #[test]
-fn kinds_of_requests_that_their_session_is_not_for_are_refused() {
+fn requests_of_another_kind_than_the_session_are_refused() {
     let mut hostile = hostile();
     for kind in [0, 2, 3, u32::MAX] {
         let prepared = hostile.prepare();
         hostile.write(prepared.input + KIND, &u32::to_le_bytes(kind));
-        assert!(matches!(hostile.offer(prepared), Fate::Refused(status) if status != OK), "{kind}");
+        assert!(matches!(hostile.offer(prepared), ChainOutcome::Refused(status) if status != OK), "{kind}");
         hostile.assert_guest_is_served();
     }
 }
 
 #[test]
-fn a_header_that_is_cut_off_is_refused() {
+fn a_truncated_header_is_refused() {
     let mut hostile = hostile();
     for bytes in [0, 1, 20, 71] {
         let mut prepared = hostile.prepare();
         prepared.parts[HEADER].bytes = bytes;
         prepared.parts.drain(1..STATUS);
-        assert_eq!(hostile.offer(prepared), Fate::Refused(ERR), "{bytes}");
+        assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR), "{bytes}");
         hostile.assert_guest_is_served();
     }
 }
 
-/// Addresses of a part that are not, or not all, in memory.
-fn nowhere(part: Part) -> [u64; 6] {
+/// Returns addresses at which a part lies partly or completely outside memory.
+fn invalid_addresses(part: Part) -> [u64; 6] {
     [1 << 40, end(), end() - u64::from(part.bytes) / 2, u64::MAX - 8, 0, end() - 1]
 }
 
@@ -106,10 +109,10 @@ fn nowhere(part: Part) -> [u64; 6] {
 fn input_outside_of_memory_is_refused() {
     let mut hostile = hostile();
     for at in [HEADER, 1, SOURCE] {
-        for address in nowhere(hostile_part(at)) {
+        for address in invalid_addresses(hostile_part(at)) {
             let mut prepared = hostile.prepare();
             prepared.parts[at].address = address;
-            assert_eq!(hostile.offer(prepared), Fate::Refused(ERR), "part {at} at {address:#x}");
+            assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR), "part {at} at {address:#x}");
             hostile.assert_guest_is_served();
         }
     }
@@ -118,93 +121,93 @@ fn input_outside_of_memory_is_refused() {
 #[test]
 fn output_outside_of_memory_is_refused() {
     let mut hostile = hostile();
-    for address in nowhere(hostile_part(DESTINATION)) {
+    for address in invalid_addresses(hostile_part(DESTINATION)) {
         let mut prepared = hostile.prepare();
         prepared.parts[DESTINATION].address = address;
-        let fate = hostile.offer(prepared);
-        assert_eq!(fate, Fate::Refused(ERR), "{address:#x}");
+        let outcome = hostile.offer(prepared);
+        assert_eq!(outcome, ChainOutcome::Refused(ERR), "{address:#x}");
         hostile.assert_guest_is_served();
     }
 }
 
 #[test]
-fn a_status_outside_of_memory_comes_back_empty() {
+fn a_chain_with_its_status_outside_memory_is_returned_empty() {
     let mut hostile = hostile();
     for address in [1 << 40, end(), u64::MAX, 0] {
         let mut prepared = hostile.prepare();
         prepared.parts[STATUS].address = address;
         prepared.parts.drain(SOURCE..STATUS);
-        assert_eq!(hostile.offer(prepared), Fate::Empty, "{address:#x}");
+        assert_eq!(hostile.offer(prepared), ChainOutcome::Empty, "{address:#x}");
         hostile.assert_guest_is_served();
     }
 }
 
 #[test]
-fn a_chain_in_which_nothing_is_writable_comes_back_empty() {
+fn a_chain_without_writable_buffers_is_returned_empty() {
     let mut hostile = hostile();
     let mut prepared = hostile.prepare();
     prepared.parts.truncate(DESTINATION);
-    assert_eq!(hostile.offer(prepared), Fate::Empty);
+    assert_eq!(hostile.offer(prepared), ChainOutcome::Empty);
     let mut prepared = hostile.prepare();
     prepared.parts.truncate(DESTINATION);
     prepared.parts.push(Part { address: prepared.status, bytes: 0, writable: true });
-    assert_eq!(hostile.offer(prepared), Fate::Empty);
+    assert_eq!(hostile.offer(prepared), ChainOutcome::Empty);
     hostile.assert_guest_is_served();
 }
 
 #[test]
-fn no_room_for_the_output_is_refused() {
+fn a_request_without_room_for_the_output_is_refused() {
     let mut hostile = hostile();
     for bytes in [0, 1, 63] {
         let mut prepared = hostile.prepare();
         prepared.parts[DESTINATION].bytes = bytes;
-        assert_eq!(hostile.offer(prepared), Fate::Refused(ERR), "{bytes}");
+        assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR), "{bytes}");
         hostile.assert_guest_is_served();
     }
 }
 
 #[test]
-fn a_chain_that_reads_behind_what_it_writes_is_refused() {
+fn a_chain_with_readable_buffers_behind_writable_ones_is_refused() {
     let mut hostile = hostile();
     let mut prepared = hostile.prepare();
     prepared.parts.swap(SOURCE, DESTINATION);
-    assert_eq!(hostile.offer(prepared), Fate::Refused(ERR));
+    assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR));
     hostile.assert_guest_is_served();
 }
 
-/// A part of a request, to know how long it is.
+/// Returns a part of a request, with its length.
 fn hostile_part(at: usize) -> Part {
     let bytes = [72, 16, 64, 64, 1][at];
     Part { address: 0, bytes, writable: at >= DESTINATION }
 }
 
-/// Offers a request after its table, or the descriptor that leads to the table, has been changed.
-fn with_table(change: impl Fn(&mut Hostile, u64, &[Part])) -> (Hostile, Fate) {
+/// Offers a request after its table, or the descriptor of the table, has been changed.
+fn offer_with_table(change: impl Fn(&mut Hostile, u64, &[Part])) -> (Hostile, ChainOutcome) {
     let mut hostile = hostile();
     let prepared = hostile.prepare();
     let (table, parts) = (prepared.table.unwrap(), prepared.parts.clone());
     hostile.guest.queues[0].offer(prepared).unwrap();
     change(&mut hostile, table, &parts);
     hostile.guest.queues[0].ring.publish().unwrap();
-    let fate = hostile.fate();
-    (hostile, fate)
+    let outcome = hostile.outcome();
+    (hostile, outcome)
 }
 
-/// The descriptor of the ring that the second request of a guest has: the first one was its known answer.
+/// The descriptor of a guest's second request: the first one was its known answer.
 const INDEX: u16 = 1;
 
-/// A chain that is wrong is refused or comes back empty, and then the guest is served.
-fn refuses_table(change: impl Fn(&mut Hostile, u64, &[Part])) {
-    let (mut hostile, fate) = with_table(change);
-    assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty), "{fate:?}");
+/// Asserts that an invalid chain is refused or returned empty, and that the guest is served afterwards.
+fn assert_table_refused(change: impl Fn(&mut Hostile, u64, &[Part])) {
+    let (mut hostile, outcome) = offer_with_table(change);
+    assert!(matches!(outcome, ChainOutcome::Refused(ERR) | ChainOutcome::Empty), "{outcome:?}");
     hostile.assert_guest_is_served();
 }
 
 #[test]
 fn a_table_that_refers_to_itself_is_refused() {
     for next in 0..STATUS as u16 {
-        refuses_table(|hostile, table, _| {
-            // The last but one leads back.
+        assert_table_refused(|hostile, table, _| {
+            // The last but one descriptor leads back.
             let at = table + 16 * DESTINATION as u64 + 14;
             hostile.write(at, &next.to_le_bytes());
         });
@@ -214,13 +217,15 @@ fn a_table_that_refers_to_itself_is_refused() {
 #[test]
 fn a_table_that_leads_beyond_its_end_is_refused() {
     for next in [5, 6, 255, u16::MAX] {
-        refuses_table(|hostile, table, _| hostile.write(table + 16 * DESTINATION as u64 + 14, &u16::to_le_bytes(next)));
+        assert_table_refused(|hostile, table, _| {
+            hostile.write(table + 16 * DESTINATION as u64 + 14, &u16::to_le_bytes(next));
+        });
     }
 }
 
 #[test]
 fn a_table_within_a_table_is_refused() {
-    refuses_table(|hostile, table, _| {
+    assert_table_refused(|hostile, table, _| {
         let inner = Descriptor { address: table, bytes: 80, flags: INDIRECT | NEXT, next: 1 };
         hostile.write(table, &inner.bytes());
     });
@@ -229,7 +234,7 @@ fn a_table_within_a_table_is_refused() {
 #[test]
 fn a_table_of_another_length_is_refused() {
     for bytes in [0, 1, 15, 79, 81, 16, 0x8000_0000, u32::MAX] {
-        refuses_table(|hostile, table, _| {
+        assert_table_refused(|hostile, table, _| {
             let descriptor = Descriptor { address: table, bytes, flags: INDIRECT, next: 0 };
             hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
         });
@@ -239,7 +244,7 @@ fn a_table_of_another_length_is_refused() {
 #[test]
 fn a_table_outside_of_memory_is_refused() {
     for address in [1 << 40, end(), end() - 16, u64::MAX - 15, 0] {
-        refuses_table(|hostile, _, _| {
+        assert_table_refused(|hostile, _, _| {
             let descriptor = Descriptor { address, bytes: 80, flags: INDIRECT, next: 0 };
             hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
         });
@@ -247,17 +252,17 @@ fn a_table_outside_of_memory_is_refused() {
 }
 
 #[test]
-fn a_table_that_is_only_a_part_of_a_chain_is_refused_or_done() {
-    let (mut hostile, fate) = with_table(|hostile, table, _| {
+fn a_table_within_a_chain_completes_or_is_refused() {
+    let (mut hostile, outcome) = offer_with_table(|hostile, table, _| {
         let descriptor = Descriptor { address: table, bytes: 80, flags: INDIRECT | NEXT, next: INDEX };
         hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
     });
-    // The specification forbids such chains, and does not say how a device finds them.
-    assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty | Fate::Done), "{fate:?}");
+    // The specification forbids such chains, but does not define how a device detects them.
+    assert!(matches!(outcome, ChainOutcome::Refused(ERR) | ChainOutcome::Empty | ChainOutcome::Done), "{outcome:?}");
     hostile.assert_guest_is_served();
 }
 
-/// The same of chains that lie in the ring's own table.
+/// Repeats the test of looping tables with chains in the ring's own table.
 #[test]
 fn a_chain_of_the_ring_that_never_ends_is_refused() {
     for next in [0, 7, 255, 256, u16::MAX] {
@@ -270,8 +275,8 @@ fn a_chain_of_the_ring_that_never_ends_is_refused() {
             ring.set(index, Descriptor { address, bytes: 16, flags: NEXT, next }).unwrap();
         }
         hostile.guest.queues[0].ring.publish().unwrap();
-        let fate = hostile.fate();
-        assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty), "{next}: {fate:?}");
+        let outcome = hostile.outcome();
+        assert!(matches!(outcome, ChainOutcome::Refused(ERR) | ChainOutcome::Empty), "{next}: {outcome:?}");
         hostile.assert_guest_is_served();
     }
 }
@@ -284,14 +289,14 @@ fn writable_chains_that_are_longer_than_memory_are_refused() {
     prepared.parts.truncate(SOURCE);
     prepared.parts.extend([Part { bytes: u32::MAX, ..status }; 200]);
     prepared.parts.push(status);
-    // virtio 1.3, 2.7.5: a chain has at most 4 GiB, so the device may not look for the status beyond that.
-    let fate = hostile.offer(prepared);
-    assert!(matches!(fate, Fate::Refused(ERR) | Fate::Empty), "{fate:?}");
+    // virtio 1.3, 2.7.5: a chain has at most 4 GiB, so the device must not look for the status beyond that.
+    let outcome = hostile.offer(prepared);
+    assert!(matches!(outcome, ChainOutcome::Refused(ERR) | ChainOutcome::Empty), "{outcome:?}");
     hostile.assert_guest_is_served();
 }
 
 #[test]
-fn a_head_beyond_the_ring_breaks_its_own_device() {
+fn a_head_beyond_the_ring_breaks_only_its_own_device() {
     for setup in [Setup::qemu(), Setup::generic()] {
         for head in [256, 60_000, u16::MAX] {
             let mut hostile = Hostile::new(&setup);
@@ -304,7 +309,7 @@ fn a_head_beyond_the_ring_breaks_its_own_device() {
 }
 
 #[test]
-fn a_head_beyond_the_ring_behind_good_requests_breaks_its_own_device() {
+fn an_invalid_head_after_valid_requests_breaks_only_its_own_device() {
     let mut hostile = Hostile::new(&Setup::generic());
     for _ in 0..8 {
         let prepared = hostile.prepare();
@@ -313,13 +318,13 @@ fn a_head_beyond_the_ring_behind_good_requests_breaks_its_own_device() {
     let ring = &mut hostile.guest.queues[0].ring;
     ring.offer(60_000).unwrap();
     ring.publish().unwrap();
-    // Whether the good ones before it are answered is the device's choice.
-    while hostile.fate_soon() != Fate::Silent {}
+    // The device may answer the valid requests before it or not.
+    while hostile.outcome_soon() != ChainOutcome::Silent {}
     hostile.assert_is_broken();
 }
 
 #[test]
-fn an_index_that_leads_further_than_the_ring_breaks_its_own_device() {
+fn an_index_beyond_the_ring_breaks_only_its_own_device() {
     for setup in [Setup::qemu(), Setup::generic()] {
         for ahead in [257, 5000, 40_000, u16::MAX] {
             let hostile = Hostile::new(&setup);
@@ -334,7 +339,7 @@ fn an_index_that_leads_further_than_the_ring_breaks_its_own_device() {
 }
 
 #[test]
-fn a_chain_that_is_offered_many_times_comes_back_as_often() {
+fn a_chain_offered_many_times_is_returned_as_often() {
     let mut hostile = hostile();
     let prepared = hostile.prepare();
     hostile.guest.queues[0].offer(prepared).unwrap();
@@ -344,17 +349,17 @@ fn a_chain_that_is_offered_many_times_comes_back_as_often() {
     }
     ring.publish().unwrap();
     for _ in 0..200 {
-        let used = ring.wait(common::AT_ONCE).unwrap().expect("all come back");
+        let used = ring.wait(common::ANSWER_LIMIT).unwrap().expect("all are returned");
         assert_eq!(used.head, u32::from(INDEX));
     }
     assert_eq!(ring.used().unwrap(), None);
     hostile.assert_neighbour_is_served();
-    hostile.assert_serves_anew();
+    hostile.assert_serves_after_reconnect();
 }
 
-/// What is copied once, and believed as it was copied, may change meanwhile.
+/// A header may change while it is copied; the device uses only its copy.
 #[test]
-fn a_header_that_changes_while_it_is_read_is_done_or_refused() {
+fn a_header_that_changes_while_it_is_read_completes_or_is_refused() {
     let mut hostile = hostile();
     let prepared = hostile.prepare();
     let address = prepared.input;
@@ -376,7 +381,7 @@ fn a_header_that_changes_while_it_is_read_is_done_or_refused() {
             let queue = &mut hostile.guest.queues[0];
             queue.offer(prepared.take().unwrap()).unwrap();
             queue.ring.publish().unwrap();
-            let (back, _) = queue.done(common::AT_ONCE).unwrap().expect("an answer at once");
+            let (back, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
             match hostile.guest.memory().read(back.status, 1).unwrap()[0] {
                 OK => done += 1,
                 ERR => refused += 1,
@@ -391,9 +396,9 @@ fn a_header_that_changes_while_it_is_read_is_done_or_refused() {
     hostile.assert_guest_is_served();
 }
 
-/// The same of a table, whose descriptors lead elsewhere from one moment to the next.
+/// A table's descriptors change all the time, too.
 #[test]
-fn a_table_that_changes_while_it_is_read_is_done_or_refused() {
+fn a_table_that_changes_while_it_is_read_completes_or_is_refused() {
     let mut hostile = hostile();
     let prepared = hostile.prepare();
     let (table, source) = (prepared.table.unwrap() + 16 * SOURCE as u64, prepared.parts[SOURCE]);
@@ -422,7 +427,7 @@ fn a_table_that_changes_while_it_is_read_is_done_or_refused() {
             let queue = &mut hostile.guest.queues[0];
             queue.offer(prepared.take().unwrap()).unwrap();
             queue.ring.publish().unwrap();
-            let (back, _) = queue.done(common::AT_ONCE).unwrap().expect("an answer at once");
+            let (back, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
             prepared = Some(back);
         }
         stop.store(true, Ordering::Relaxed);

@@ -1,50 +1,47 @@
-//! Keys in the memory of the server: they are there while a session is open, and at no other time.
+//! Keys in the memory of the server: they exist only while a session is open.
 
 mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use common::server::Server;
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
-use gantry_lab::secrets;
+use gantry_lab::{secrets, wait_until};
 use gantry_vhost_user::Limits;
 use gantry_vhost_user_front::parameters::{Cipher, Parameters};
-use gantry_vhost_user_front::request::{By, Operands};
+use gantry_vhost_user_front::request::{Operands, ParameterSource};
 use gantry_vhost_user_front::{Guest, Session, Setup};
 
-/// The front end of each of these.
+/// The setup of each kind of front end.
 const SETUPS: [fn() -> Setup; 2] = [Setup::qemu, Setup::generic];
-/// How long a request that is under way may hold the keys of its session.
-const SOON: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_key_is_gone_when_its_session_is_closed() {
+fn a_key_is_wiped_when_its_session_is_closed() {
     for setup in SETUPS {
         let server = Server::new(&[Limits::default()]);
         let mut guest = Guest::connect(&server.socket(0), &setup()).unwrap();
         let session = use_key(&mut guest);
-        assert!(copies(server.pid()) > 0, "the key is nowhere while it is used");
+        assert!(copies(server.pid()) > 0, "the key is not in memory while it is used");
         guest.close(session).unwrap();
         assert_gone(&server);
     }
 }
 
 #[test]
-fn a_key_of_a_request_without_a_session_is_gone_with_its_answer() {
+fn a_key_of_a_request_without_a_session_is_wiped_with_its_answer() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::generic()).unwrap();
     let key = key();
     let encrypt = Parameters::Cipher(Cipher { algorithm: cipher::AES_CBC, key: &key, encrypt: true });
     let operands = Operands::Cipher { iv: &[0; 16], data: &[0; 64] };
-    let reply = guest.ask(operation::CIPHER_ENCRYPT, By::Itself(&encrypt), &operands).unwrap();
+    let reply = guest.run_operation(operation::CIPHER_ENCRYPT, ParameterSource::Inline(&encrypt), &operands).unwrap();
     assert_eq!(reply.status(), common::OK);
     assert_gone(&server);
 }
 
-/// This process is the front end that is killed, when the variables have the path of a socket and the number of a setup.
+/// If the variable has the index of a setup and the path of a socket, this process is the front end that is killed.
 const KILLED: &str = "GANTRY_TEST_KEYS";
 
 #[test]
@@ -68,38 +65,35 @@ fn a_key_is_gone_when_its_front_end_is_killed() {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "running"));
-        assert!(copies(server.pid()) > 0, "the key is nowhere while it is used");
+        assert!(copies(server.pid()) > 0, "the key is not in memory while it is used");
         child.kill().unwrap();
         child.wait().unwrap();
         assert_gone(&server);
     }
 }
 
-/// A key of AES-256.
+/// Returns a key of AES-256.
 fn key() -> Vec<u8> {
     secrets::key(32)
 }
 
-/// A session that has encrypted something.
+/// Opens a session, and encrypts with it.
 fn use_key(guest: &mut Guest) -> Session {
     let key = key();
     let encrypt = Cipher { algorithm: cipher::AES_CBC, key: &key, encrypt: true };
     let session = guest.open(&Parameters::Cipher(encrypt)).unwrap();
     let operands = Operands::Cipher { iv: &[0; 16], data: &[0; 64] };
-    let reply = guest.ask(operation::CIPHER_ENCRYPT, By::Session(session.id), &operands).unwrap();
+    let reply =
+        guest.run_operation(operation::CIPHER_ENCRYPT, ParameterSource::Session(session.id), &operands).unwrap();
     assert_eq!(reply.status(), common::OK);
     session
 }
 
 fn assert_gone(server: &Server) {
-    let begin = Instant::now();
-    while copies(server.pid()) > 0 {
-        assert!(begin.elapsed() < SOON, "{} copies of the key are left", copies(server.pid()));
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("no copy of the key is left", || copies(server.pid()) == 0);
 }
 
-/// How often the key lies in a process's memory.
+/// Counts the copies of the key in a process' memory.
 fn copies(pid: u32) -> usize {
     secrets::copies(pid, &key()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Messages of a front end that means harm: of memory, of rings, and bytes that are no messages.
+//! Messages of a hostile front end: about memory, about rings, and invalid messages.
 
 mod common;
 
@@ -21,20 +21,20 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// `VHOST_USER_SET_MEM_TABLE` with these regions: guest address, bytes, user address, offset.
+/// Builds `VHOST_USER_SET_MEM_TABLE` with these regions: guest address, bytes, user address, offset.
 fn table(count: u32, regions: &[[u64; 4]]) -> Vec<u8> {
     let regions: Vec<u8> = regions.iter().flat_map(|region| words(region)).collect();
     [&u64::from(count).to_le_bytes()[..], &regions].concat()
 }
 
 #[test]
-fn memory_tables_that_lie_are_denied_or_end_the_connection() {
+fn wrong_memory_tables_are_refused_or_end_the_connection() {
     const MIB: u64 = 1 << 20;
     let one = [MIB, MIB, MIB, 0];
     for (what, count, regions) in [
-        ("longer than its file", 1, vec![[MIB, 64 * MIB, MIB, 0]]),
+        ("a region that exceeds its file", 1, vec![[MIB, 64 * MIB, MIB, 0]]),
         ("an offset behind the file", 1, vec![[MIB, MIB, MIB, 1 << 40]]),
-        ("an offset that is no multiple of a page", 1, vec![[MIB, MIB, MIB, 5]]),
+        ("an offset that is not a multiple of the page size", 1, vec![[MIB, MIB, MIB, 5]]),
         ("an end that overflows", 1, vec![[u64::MAX - 4095, MIB, MIB, 0]]),
         ("a user address that overflows", 1, vec![[MIB, MIB, u64::MAX - 4095, 0]]),
         ("no bytes", 1, vec![[MIB, 0, MIB, 0]]),
@@ -47,32 +47,33 @@ fn memory_tables_that_lie_are_denied_or_end_the_connection() {
         let mut hostile = hostile();
         let file = Memory::new(&[(MIB, MIB as usize)]).unwrap();
         let descriptor = file.regions().unwrap()[0].mmap_handle;
-        let told = hostile.guest.connection.tell(
+        let result = hostile.guest.connection.send_acknowledged(
             FrontendReq::SET_MEM_TABLE,
             &table(count, &regions),
             &vec![descriptor; regions.len()],
         );
-        assert!(told.is_err(), "{what}");
+        assert!(result.is_err(), "{what}");
         hostile.assert_neighbour_is_served();
-        hostile.assert_serves_anew();
+        hostile.assert_serves_after_reconnect();
     }
 }
 
 #[test]
-fn a_memory_table_without_its_descriptors_is_denied_or_ends_the_connection() {
+fn a_memory_table_without_descriptors_is_refused_or_ends_the_connection() {
     let region = [1 << 20, 1 << 20, 1 << 20, 0];
     let pipe = std::io::pipe().unwrap();
     for descriptors in [vec![], vec![pipe.0.as_raw_fd()], vec![pipe.0.as_raw_fd(); 3]] {
         let hostile = hostile();
-        let told = hostile.guest.connection.tell(FrontendReq::SET_MEM_TABLE, &table(1, &[region]), &descriptors);
-        assert!(told.is_err(), "{} descriptors", descriptors.len());
-        hostile.assert_serves_anew();
+        let result =
+            hostile.guest.connection.send_acknowledged(FrontendReq::SET_MEM_TABLE, &table(1, &[region]), &descriptors);
+        assert!(result.is_err(), "{} descriptors", descriptors.len());
+        hostile.assert_serves_after_reconnect();
     }
 }
 
-/// A number of a ring that cannot be, or a ring where it cannot be.
+/// Invalid numbers of a ring, or a ring at an invalid place.
 #[test]
-fn rings_that_cannot_be_harm_their_own_device_only() {
+fn invalid_rings_affect_only_their_own_device() {
     let address = Setup::qemu().regions[0].0;
     let state = |index: u64, number: u64| words(&[index | number << 32]);
     let places = |index: u64, places: [u64; 3]| words(&[index, places[0], places[1], places[2], 0]);
@@ -95,60 +96,60 @@ fn rings_that_cannot_be_harm_their_own_device_only() {
         (FrontendReq::SET_VRING_CALL, words(&[0xff])),
     ] {
         let mut hostile = hostile();
-        let told = hostile.guest.connection.tell(code, &payload, &[]);
-        // It may be denied, ignored, or end the connection: the guest has itself to blame.
-        println!("{code:?} {payload:x?}: {told:?}");
+        let result = hostile.guest.connection.send_acknowledged(code, &payload, &[]);
+        // The message may be refused, ignored, or end the connection.
+        println!("{code:?} {payload:x?}: {result:?}");
         hostile.guest.queues[0].ring.kick().unwrap();
         hostile.assert_neighbour_is_served();
-        hostile.assert_serves_anew();
+        hostile.assert_serves_after_reconnect();
     }
 }
 
-/// The user address of a ring is in memory, its end is not.
+/// The user address of a ring lies in memory, but its end does not.
 #[test]
-fn a_ring_across_the_end_of_memory_harms_its_own_device_only() {
+fn a_ring_across_the_end_of_memory_affects_only_its_own_device() {
     let mut hostile = hostile();
     let (address, bytes) = Setup::qemu().regions[0];
     let last = hostile.guest.memory().user_address(address + bytes as u64 - 16).unwrap();
     let first = hostile.guest.memory().user_address(address).unwrap();
     for places in [[last, first, first], [first, last, first], [first, first, last]] {
         let payload = words(&[0, places[0], places[1], places[2], 0]);
-        // Denied or not: the ring is then used.
-        let _ = hostile.guest.connection.tell(FrontendReq::SET_VRING_ADDR, &payload, &[]);
+        // The ring is used even if the message is refused.
+        let _ = hostile.guest.connection.send_acknowledged(FrontendReq::SET_VRING_ADDR, &payload, &[]);
         hostile.guest.queues[0].ring.kick().unwrap();
         std::thread::sleep(Duration::from_millis(50));
         hostile.assert_neighbour_is_served();
     }
-    hostile.assert_serves_anew();
+    hostile.assert_serves_after_reconnect();
 }
 
 #[test]
-fn a_kick_that_is_no_event_harms_its_own_device_only() {
+fn a_kick_descriptor_that_is_no_event_affects_only_its_own_device() {
     let pipe = std::io::pipe().unwrap();
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     let null = std::fs::File::open("/dev/zero").unwrap();
     for descriptor in [pipe.0.as_raw_fd(), pipe.1.as_raw_fd(), file.as_raw_fd(), null.as_raw_fd()] {
         for code in [FrontendReq::SET_VRING_KICK, FrontendReq::SET_VRING_CALL] {
             let mut hostile = hostile();
-            let told = hostile.guest.connection.tell(code, &words(&[0]), &[descriptor]);
-            println!("{code:?}: {told:?}");
+            let result = hostile.guest.connection.send_acknowledged(code, &words(&[0]), &[descriptor]);
+            println!("{code:?}: {result:?}");
             let prepared = hostile.prepare();
             hostile.guest.queues[0].offer(prepared).unwrap();
             hostile.guest.queues[0].ring.publish().unwrap();
             hostile.assert_neighbour_is_served();
-            hostile.assert_serves_anew();
+            hostile.assert_serves_after_reconnect();
         }
     }
 }
 
-/// A write to an event whose counter is at its end waits until somebody reads it, and nobody does.
+/// A write to an eventfd with a full counter blocks until a reader empties it, and here no reader does.
 #[test]
-fn an_event_that_takes_no_more_keeps_nobody_else_waiting() {
+fn a_full_event_does_not_block_other_guests() {
     let event = EventFd::new(0).unwrap();
     event.write(u64::MAX - 1).unwrap();
     let mut hostile = hostile();
     let connection = &hostile.guest.connection;
-    connection.tell(FrontendReq::SET_VRING_CALL, &words(&[0]), &[event.as_raw_fd()]).unwrap();
+    connection.send_acknowledged(FrontendReq::SET_VRING_CALL, &words(&[0]), &[event.as_raw_fd()]).unwrap();
     for _ in 0..16 {
         let prepared = hostile.prepare();
         hostile.guest.queues[0].offer(prepared).unwrap();
@@ -156,11 +157,11 @@ fn an_event_that_takes_no_more_keeps_nobody_else_waiting() {
         hostile.guest.queues[0].ring.kick().unwrap();
         hostile.assert_neighbour_is_served();
     }
-    hostile.assert_serves_anew();
+    hostile.assert_serves_after_reconnect();
 }
 
 #[test]
-fn kicks_without_requests_keep_nobody_else_waiting() {
+fn kicks_without_requests_do_not_block_other_guests() {
     let mut hostile = hostile();
     let kick = hostile.guest.queues[0].ring.kick_event().try_clone().unwrap();
     let stop = AtomicBool::new(false);
@@ -179,7 +180,7 @@ fn kicks_without_requests_keep_nobody_else_waiting() {
 }
 
 #[test]
-fn bytes_that_are_no_message_end_their_own_connection_only() {
+fn invalid_messages_end_only_their_own_connection() {
     let create = FrontendReq::CREATE_CRYPTO_SESSION as u32;
     let close = FrontendReq::CLOSE_CRYPTO_SESSION as u32;
     let mut oversized = message(create, VERSION, &[]);
@@ -193,7 +194,7 @@ fn bytes_that_are_no_message_end_their_own_connection_only() {
         longer,
         message(0, VERSION, &[]),
         message(9999, VERSION | NEED_REPLY, &[0; 8]),
-        // Of no version, of another, and a reply to nothing.
+        // Without version, with another version, and a reply without a request.
         message(FrontendReq::GET_FEATURES as u32, 0, &[]),
         message(FrontendReq::GET_FEATURES as u32, 2, &[]),
         message(FrontendReq::GET_FEATURES as u32, VERSION | REPLY, &[]),
@@ -214,32 +215,32 @@ fn bytes_that_are_no_message_end_their_own_connection_only() {
         let mut hostile = hostile();
         hostile.guest.connection.send_bytes(&bytes, &[]).unwrap();
         hostile.assert_neighbour_is_served();
-        hostile.assert_serves_anew();
+        hostile.assert_serves_after_reconnect();
     }
 }
 
 /// The back end waits for the rest, or ends the connection.
 #[test]
-fn half_a_message_keeps_nobody_else_waiting() {
+fn half_a_message_does_not_block_other_guests() {
     let bytes = message(FrontendReq::SET_MEM_TABLE as u32, VERSION, &[0; 40]);
     for half in [&bytes[..1], &bytes[..5], &bytes[..12], &bytes[..30]] {
         let mut hostile = hostile();
         hostile.guest.connection.send_bytes(half, &[]).unwrap();
         hostile.assert_neighbour_is_served();
-        hostile.assert_serves_anew();
+        hostile.assert_serves_after_reconnect();
     }
 }
 
-/// Descriptors that no message asked for are closed: a server has only so many.
+/// Unexpected descriptors are closed: a server has a limited number.
 #[test]
-fn descriptors_that_nobody_asked_for_are_closed() {
+fn unexpected_descriptors_are_closed() {
     let hostile = hostile();
     let open = |hostile: &Hostile| std::fs::read_dir(format!("/proc/{}/fd", hostile.server.pid())).unwrap().count();
     let before = open(&hostile);
     let pipe = std::io::pipe().unwrap();
     hostile.guest.connection.end();
     for _ in 0..100 {
-        // Each time the connection may end, and a new one takes its place.
+        // Each connection may end, and is replaced by a new one.
         let guest = Guest::connect(&hostile.server.socket(0), &Setup::qemu()).unwrap();
         let _ = guest.connection.send(FrontendReq::GET_FEATURES as u32, VERSION, &[], &[pipe.0.as_raw_fd(); 8]);
         let _ = guest.connection.reply(FrontendReq::GET_FEATURES as u32);
@@ -249,15 +250,15 @@ fn descriptors_that_nobody_asked_for_are_closed() {
     }
     let after = open(&hostile);
     assert!(after <= before + 20, "{before} descriptors became {after}");
-    hostile.assert_serves_anew();
+    hostile.assert_serves_after_reconnect();
 }
 
-/// A guest whose back end is busy with another front end waits, and gets the device when that one goes.
+/// A front end whose back end serves another one waits, and gets the device when that one ends.
 #[test]
-fn a_second_front_end_waits_until_the_first_has_gone() {
+fn a_second_front_end_waits_for_the_end_of_the_first() {
     let hostile = hostile();
     let patience = Duration::from_millis(200);
     let second = Guest::connect(&hostile.socket(), &Setup { patience, ..Setup::qemu() });
     assert!(matches!(second, Err(Error::Io(_))));
-    hostile.assert_serves_anew();
+    hostile.assert_serves_after_reconnect();
 }

@@ -1,4 +1,4 @@
-//! What guests of one server have to do with each other: nothing, but that their requests share batches.
+//! Isolation of the guests of one server: they share only batches.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
 use gantry_core::Gantry;
+use gantry_lab::wait_until;
 use gantry_vhost_user::{Counters, Limits, Server, Socket, Sums};
 use gantry_vhost_user_front::parameters::{Cipher, Parameters};
-use gantry_vhost_user_front::request::{By, Operands, Reply, Request};
+use gantry_vhost_user_front::request::{Operands, ParameterSource, Reply, Request};
 use gantry_vhost_user_front::{Error, Guest, Setup};
 
 const OK: u8 = 0;
@@ -18,7 +19,7 @@ const KEY: [u8; 16] = [7; 16];
 const CBC: Parameters<'_> = Parameters::Cipher(Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true });
 
 #[test]
-fn a_session_of_one_guest_is_none_of_another() {
+fn a_session_is_valid_only_for_its_own_guest() {
     let server = Host::new();
     let [mut one, mut other] = [Limits::default(); 2].map(|limits| server.guest(limits));
     let session = one.guest.open(&CBC).unwrap();
@@ -31,7 +32,7 @@ fn a_session_of_one_guest_is_none_of_another() {
 }
 
 #[test]
-fn a_guest_has_no_more_sessions_than_its_limit_and_another_has_its_own() {
+fn the_limit_of_sessions_applies_to_each_guest() {
     let server = Host::new();
     let few = Limits { sessions: 3, ..Limits::default() };
     let mut one = server.guest(few);
@@ -58,27 +59,26 @@ fn sessions_end_with_their_connection_and_the_next_one_is_served() {
 }
 
 #[test]
-fn memory_that_a_front_end_takes_away_ends_its_own_device_only() {
+fn memory_truncated_by_a_front_end_breaks_only_its_own_device() {
     let server = Host::new();
     let mut setup = Setup::generic();
-    // Rings stay where they are; requests lie in memory that goes.
+    // The rings stay; the memory of requests is removed.
     setup.regions.push((0x1000_0000, 8 << 20));
     setup.shape.region = 1;
-    let [mut liar, mut good] = [server.guest_as(Limits::default(), &setup), server.guest(Limits::default())];
-    let lost = liar.guest.open(&CBC).unwrap();
+    let [mut truncating, mut good] = [server.guest_as(Limits::default(), &setup), server.guest(Limits::default())];
+    let lost = truncating.guest.open(&CBC).unwrap();
     let session = good.guest.open(&CBC).unwrap();
-    assert_eq!(encrypt(&mut liar.guest, lost.id, &[1; 64]).status(), OK);
-    let request = request(&liar.guest, lost.id, &[1; 64]);
+    assert_eq!(encrypt(&mut truncating.guest, lost.id, &[1; 64]).status(), OK);
+    let request = request(&truncating.guest, lost.id, &[1; 64]);
     for _ in 0..4 {
-        let prepared = liar.guest.queues[0].prepare(&request).unwrap();
-        liar.guest.queues[0].offer(prepared).unwrap();
+        let prepared = truncating.guest.queues[0].prepare(&request).unwrap();
+        truncating.guest.queues[0].offer(prepared).unwrap();
     }
-    // From here on, this process must not touch that memory either: only the server's mapping is watched.
-    liar.guest.memory().truncate(1, 0).unwrap();
-    liar.guest.queues[0].ring.publish().unwrap();
-    let broken = || server.sums(&liar.name).broken == 1;
-    assert!(within(Duration::from_secs(20), broken), "{:?}", server.sums(&liar.name));
-    assert_eq!(liar.guest.config().unwrap().status, 0, "the device is not ready any more");
+    // From here on this process must not touch that memory either: only the server's mapping is protected.
+    truncating.guest.memory().truncate(1, 0).unwrap();
+    truncating.guest.queues[0].ring.publish().unwrap();
+    wait_until("the device is broken", || server.sums(&truncating.name).broken == 1);
+    assert_eq!(truncating.guest.config().unwrap().status, 0, "the device is no longer ready");
     assert_eq!(encrypt(&mut good.guest, session.id, &[3; 48]).output, expected(&[3; 48]));
 }
 
@@ -90,23 +90,23 @@ fn a_guest_with_a_rate_waits_and_another_does_not() {
     let mut fast = server.guest(Limits::default());
     let [one, other] = [&mut slow, &mut fast].map(|peer| peer.guest.open(&CBC).unwrap().id);
     let data = vec![5; 8 << 10];
-    let took = |peer: &mut Peer, session: u64| {
+    let duration = |peer: &mut Peer, session: u64| {
         let start = Instant::now();
         for _ in 0..16 {
             assert_eq!(encrypt(&mut peer.guest, session, &data).status(), OK);
         }
         start.elapsed()
     };
-    let waited = took(&mut slow, one);
+    let waited = duration(&mut slow, one);
     assert!(waited >= Duration::from_millis(600), "{waited:?}");
-    // A machine that stands still is slow, too, but not each time.
-    assert!((0..5).any(|_| took(&mut fast, other) < waited));
+    // A stalled machine is slow, too, but not every time.
+    assert!((0..5).any(|_| duration(&mut fast, other) < waited));
 }
 
 #[test]
-fn a_guest_at_its_limit_of_bytes_is_served_piece_by_piece() {
+fn a_guest_at_its_limit_of_bytes_is_served_in_pieces() {
     let server = Host::new();
-    // A request has 8 KiB, in and out: one more than fits is always taken.
+    // A request has 8 KiB, in and out. A request is taken as long as the limit is not reached, even if it exceeds it.
     let mut peer = server.guest(Limits { bytes: 12 << 10, ..Limits::default() });
     let session = peer.guest.open(&CBC).unwrap().id;
     let requests = vec![request(&peer.guest, session, &[6; 4096]); 16];
@@ -115,23 +115,23 @@ fn a_guest_at_its_limit_of_bytes_is_served_piece_by_piece() {
         assert!(replies.iter().all(|reply| reply.output == expected(&[6; 4096])));
     }
     let sums = server.sums(&peer.name);
-    assert!(sums.company <= 2 * sums.requests, "more than two were in work at a time: {sums:?}");
+    assert!(sums.batch_sum <= 2 * sums.requests, "more than two were in flight at a time: {sums:?}");
 }
 
 #[test]
-fn a_guest_gets_as_many_requests_of_a_visit_as_its_weight_says() {
+fn the_weight_of_a_guest_sets_its_requests_per_visit() {
     let server = Host::new();
-    // Where the kick comes while the first visit is over already, two visits are one burst, once: 40 on average in place of 32.
-    for (weight, expected_company) in [(1, 32..=40), (2, 64..=64)] {
+    // If the kick arrives after the end of the first visit, one burst has two visits: 40 on average instead of 32.
+    for (weight, expected_mean) in [(1, 32..=40), (2, 64..=64)] {
         let mut peer = server.guest_as(Limits { weight, ..Limits::default() }, &Setup::qemu());
         let session = peer.guest.open(&CBC).unwrap().id;
         let requests = vec![request(&peer.guest, session, &[6; 64]); 256];
         let replies = peer.guest.run_all(0, &requests).unwrap();
         assert!(replies.iter().all(|reply| reply.output == expected(&[6; 64])));
-        // All of them were there at once, so that every visit found its share.
+        // All requests were there at once, so that every visit found its share.
         let sums = server.sums(&peer.name);
         assert_eq!(sums.requests, 256);
-        assert!(expected_company.contains(&(sums.company / 256)), "weight {weight}: {sums:?}");
+        assert!(expected_mean.contains(&(sums.batch_sum / 256)), "weight {weight}: {sums:?}");
     }
 }
 
@@ -155,17 +155,17 @@ fn requests_of_several_guests_share_bursts() {
     for peer in &peers {
         let sums = server.sums(&peer.name);
         assert_eq!((sums.requests, sums.refused), (1600, 0));
-        assert!(sums.company > sums.requests, "no request ever had company: {sums:?}");
+        assert!(sums.batch_sum > sums.requests, "no burst had more than one request: {sums:?}");
     }
 }
 
-/// One server with sockets of its own.
+/// A server with sockets of its own.
 struct Host {
     server: Server,
     folder: PathBuf,
 }
 
-/// A guest, and what it is called.
+/// A guest, its name, and its socket.
 struct Peer {
     guest: Guest,
     name: String,
@@ -211,7 +211,7 @@ fn framework() -> &'static Gantry {
 
 fn request(guest: &Guest, session: u64, data: &[u8]) -> Request {
     let operands = Operands::Cipher { iv: &[9; 16], data };
-    guest.format().request(operation::CIPHER_ENCRYPT, By::Session(session), &operands)
+    guest.format().request(operation::CIPHER_ENCRYPT, ParameterSource::Session(session), &operands)
 }
 
 fn encrypt(guest: &mut Guest, session: u64, data: &[u8]) -> Reply {
@@ -219,22 +219,11 @@ fn encrypt(guest: &mut Guest, session: u64, data: &[u8]) -> Reply {
     guest.run(0, &request).unwrap()
 }
 
-/// What the framework makes of it without a guest.
+/// Returns the framework's result without a guest.
 fn expected(data: &[u8]) -> Vec<u8> {
     let session =
         framework().session(gantry_core::SessionParams::new(gantry_core::Algorithm::Aes128Cbc, &KEY)).unwrap();
     let mut data = data.to_vec();
     session.encrypt(&[9; 16], &mut data[..]).unwrap();
     data
-}
-
-fn within(time: Duration, done: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + time;
-    while !done() {
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
 }

@@ -1,4 +1,4 @@
-//! The driver's side of a ring before rust-vmm's device side, the crate `virtio-queue`.
+//! The driver's side of a ring against rust-vmm's device side, the crate `virtio-queue`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 const SIZE: u16 = 8;
 
-/// A ring, and a device that has the same memory mapped.
+/// A ring, and a device that has mapped the same memory.
 struct Pair {
     memory: Memory,
     ring: Ring,
@@ -33,7 +33,7 @@ impl Pair {
         Self { memory, ring, map, device }
     }
 
-    /// The chains that the device finds: head, and address, length and direction of each descriptor.
+    /// Returns the chains that the device finds: head, and address, length and direction of each descriptor.
     fn found(&mut self) -> Vec<(u16, Vec<Part>)> {
         let chains: Vec<_> = self.device.iter(&self.map).unwrap().collect();
         let parts = |descriptor: virtio_queue::desc::split::Descriptor| Part {
@@ -45,10 +45,10 @@ impl Pair {
     }
 }
 
-/// The same memory through another mapping of its files, as a back end has it.
+/// Maps the same files again, as a back end does.
 fn mapped_again(memory: &Memory) -> GuestMemoryMmap {
     let ranges = memory.regions().unwrap().into_iter().map(|region| {
-        // Through /proc, so that the descriptor is opened anew and belongs to this mapping alone.
+        // Through /proc the file is opened again, so that the descriptor belongs to this mapping alone.
         let path = format!("/proc/self/fd/{}", region.mmap_handle);
         let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
         let offset = vm_memory::FileOffset::new(file, region.mmap_offset);
@@ -65,10 +65,10 @@ fn parts(count: u32) -> Vec<Part> {
 #[test]
 fn a_device_finds_chains_as_they_were_added() {
     let mut pair = Pair::new(false);
-    let table = pair.memory.take(0, 4096).unwrap();
+    let table = pair.memory.allocate(0, 4096).unwrap();
     let direct = pair.ring.add(&parts(3), None).unwrap().unwrap();
     let indirect = pair.ring.add(&parts(20), Some(table)).unwrap().unwrap();
-    assert_eq!(pair.found(), [], "the index has not been written yet");
+    assert_eq!(pair.found(), [], "the index is not published yet");
     pair.ring.publish().unwrap();
     assert_eq!(pair.found(), [(direct, parts(3)), (indirect, parts(20))]);
 }
@@ -100,7 +100,7 @@ fn a_device_that_polls_is_not_notified() {
     pair.ring.add(&parts(1), None).unwrap();
     pair.ring.publish().unwrap();
     assert!(kicked(&pair));
-    // It has not asked again.
+    // The device has not asked again.
     pair.ring.add(&parts(1), None).unwrap();
     pair.ring.publish().unwrap();
     assert!(!kicked(&pair));
@@ -112,7 +112,7 @@ fn a_device_that_polls_is_not_notified() {
 }
 
 #[test]
-fn a_driver_that_waits_asks_for_an_event() {
+fn a_waiting_driver_requests_an_event() {
     let mut pair = Pair::new(true);
     let head = pair.ring.add(&parts(1), None).unwrap().unwrap();
     pair.ring.publish().unwrap();
@@ -128,7 +128,7 @@ fn a_driver_that_waits_asks_for_an_event() {
 }
 
 #[test]
-fn a_ring_without_an_answer_waits_no_longer_than_it_may() {
+fn a_wait_without_an_answer_ends_in_time() {
     let mut pair = Pair::new(true);
     let begin = std::time::Instant::now();
     assert_eq!(pair.ring.wait(Duration::from_millis(20)).unwrap(), None);

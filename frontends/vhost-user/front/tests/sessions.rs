@@ -1,4 +1,4 @@
-//! The life of sessions: whose they are, when they end, and how many a guest may have.
+//! The life of sessions: their guest, their end, and their limit.
 
 mod common;
 
@@ -13,14 +13,14 @@ fn cbc(key: &[u8]) -> Parameters<'_> {
     Parameters::Cipher(Cipher { algorithm: cipher::AES_CBC, key, encrypt: true })
 }
 
-/// The status of the known answer's request with a session's number that may be wrong.
+/// Returns the status of the known answer's request with a session number that may be wrong.
 fn status(guest: &mut Guest, id: u64) -> u8 {
     let request = common::request(guest, Session { id, destroy: 0 });
     guest.run(0, &request).unwrap().status()
 }
 
 #[test]
-fn a_session_of_another_guest_is_none_of_this_guests() {
+fn a_session_of_another_guest_is_refused() {
     let server = Server::new(&[Limits::default(), Limits::default()]);
     for setup in [Setup::qemu(), Setup::generic()] {
         let mut owner = Guest::connect(&server.socket(0), &setup).unwrap();
@@ -38,7 +38,7 @@ fn a_session_of_another_guest_is_none_of_this_guests() {
 }
 
 #[test]
-fn a_number_that_no_session_has_is_refused() {
+fn an_unknown_session_number_is_refused() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
     let session = common::cbc(&mut guest);
@@ -50,14 +50,14 @@ fn a_number_that_no_session_has_is_refused() {
 }
 
 #[test]
-fn a_closed_session_is_refused_and_its_number_comes_to_nobody_else() {
+fn a_closed_session_is_refused_and_its_number_not_reused() {
     let server = Server::new(&[Limits::default()]);
     for setup in [Setup::qemu(), Setup::generic()] {
         let mut guest = Guest::connect(&server.socket(0), &setup).unwrap();
         let closed = common::cbc(&mut guest);
         guest.close(closed).unwrap();
         assert_eq!(status(&mut guest, closed.id), INVSESS);
-        assert!(guest.close(closed).is_err(), "it is closed once");
+        assert!(guest.close(closed).is_err(), "a session is closed only once");
         let next = guest.open(&cbc(&[9; 16])).unwrap();
         assert_ne!(next.id, closed.id);
         assert_eq!(status(&mut guest, closed.id), INVSESS);
@@ -65,7 +65,7 @@ fn a_closed_session_is_refused_and_its_number_comes_to_nobody_else() {
 }
 
 #[test]
-fn a_hundred_thousand_sessions_are_no_more_than_the_limit() {
+fn a_hundred_thousand_requests_open_no_more_sessions_than_the_limit() {
     let most = 100;
     let server = Server::new(&[Limits { sessions: most, ..Limits::default() }, Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
@@ -81,7 +81,7 @@ fn a_hundred_thousand_sessions_are_no_more_than_the_limit() {
     }
     assert_eq!(open.len(), most);
     assert_serves_another(&server.socket(1));
-    // One that is closed makes room for one.
+    // Closing a session makes room for one.
     guest.close(open[0]).unwrap();
     let session = common::cbc(&mut guest);
     assert_session_serves(&mut guest, session);
@@ -89,7 +89,7 @@ fn a_hundred_thousand_sessions_are_no_more_than_the_limit() {
 }
 
 #[test]
-fn sessions_that_come_and_go_are_no_more_than_the_limit() {
+fn opening_and_closing_many_sessions_keeps_the_limit() {
     let server = Server::new(&[Limits { sessions: 4, ..Limits::default() }]);
     for setup in [Setup::qemu(), Setup::generic()] {
         let mut guest = Guest::connect(&server.socket(0), &setup).unwrap();
@@ -105,7 +105,7 @@ fn sessions_that_come_and_go_are_no_more_than_the_limit() {
 }
 
 #[test]
-fn the_control_queue_says_why_it_opens_no_session() {
+fn the_control_queue_reports_why_it_opens_no_session() {
     let server = Server::new(&[Limits { sessions: 1, ..Limits::default() }]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::generic()).unwrap();
     let mut refused = |parameters: &Parameters<'_>| match guest.open(parameters) {
@@ -124,9 +124,9 @@ fn the_control_queue_says_why_it_opens_no_session() {
     assert_session_serves(&mut guest, session);
 }
 
-/// Lengths in a message that lie beyond the places of its keys.
+/// Lengths in a message that exceed the room for its keys.
 #[test]
-fn a_message_whose_lengths_lie_opens_no_session() {
+fn a_message_with_wrong_lengths_opens_no_session() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
     let digest = Digest { algorithm: mac::HMAC_SHA1, key: Some(&[1; 20]), result: 20 };
@@ -154,7 +154,7 @@ fn a_message_whose_lengths_lie_opens_no_session() {
 }
 
 #[test]
-fn a_control_request_closes_sessions_of_its_own_guest_only() {
+fn a_control_request_closes_only_sessions_of_its_own_guest() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::generic()).unwrap();
     let session = common::cbc(&mut guest);

@@ -1,4 +1,4 @@
-//! How requests come and go: sizes, descriptors, batches, queues, and several guests at once.
+//! Transport of requests: sizes, descriptors, batches, queues, and several guests at once.
 
 mod common;
 
@@ -6,31 +6,31 @@ use std::thread;
 use std::time::Duration;
 
 use common::server::Server;
-use common::{AT_ONCE, KEY, OK, assert_served, assert_session_serves, is_known};
+use common::{ANSWER_LIMIT, KEY, OK, assert_served, assert_session_serves, is_known};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
 use gantry_core::{Algorithm, Direction, SessionParams};
 use gantry_vhost_user::Limits;
 use gantry_vhost_user_front::connection::Enable;
 use gantry_vhost_user_front::parameters::{Cipher, Layout, Parameters};
 use gantry_vhost_user_front::queue::Shape;
-use gantry_vhost_user_front::request::{By, Operands, Request};
+use gantry_vhost_user_front::request::{Operands, ParameterSource, Request};
 use gantry_vhost_user_front::ring::Part;
-use gantry_vhost_user_front::{Error, Form, Guest, Session, Setup};
+use gantry_vhost_user_front::{Error, FrontEnd, Guest, Session, Setup};
 
 const SIZES: [usize; 14] = [1, 15, 16, 17, 64, 1000, 1024, 4095, 4096, 4097, 16 << 10, 65_535, 64 << 10, 128 << 10];
 const IV: [u8; 16] = [0xa5; 16];
 
-/// AES-128-CTR by the framework itself: what comes through a ring has to be the same.
+/// Reference results of AES-128-CTR by the framework itself.
 struct Expected(gantry_core::Session);
 
 impl Expected {
     fn new() -> Self {
         let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
-        let params = SessionParams::new(Algorithm::Aes128Ctr, &KEY).direction(Direction::Encrypt);
+        let params = SessionParams::new(Algorithm::Aes128Ctr, &KEY).with_direction(Direction::Encrypt);
         Self(gantry.session(params).unwrap())
     }
 
-    fn of(&self, data: &[u8]) -> Vec<u8> {
+    fn encrypt(&self, data: &[u8]) -> Vec<u8> {
         let mut output = data.to_vec();
         self.0.encrypt(&IV, &mut output[..]).unwrap();
         output
@@ -43,16 +43,16 @@ fn ctr(guest: &mut Guest) -> Session {
 
 fn encrypt(guest: &Guest, session: Session, data: &[u8]) -> Request {
     let operands = Operands::Cipher { iv: &IV, data };
-    guest.format().request(operation::CIPHER_ENCRYPT, By::Session(session.id), &operands)
+    guest.format().request(operation::CIPHER_ENCRYPT, ParameterSource::Session(session.id), &operands)
 }
 
-/// Bytes that are different in each request.
+/// Returns bytes that differ in each request.
 fn data(seed: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + seed * 31 + (at >> 8)) as u8).collect()
 }
 
 #[test]
-fn requests_of_one_byte_to_128_kib_come_back_whole() {
+fn requests_of_one_byte_to_128_kib_are_answered_correctly() {
     let server = Server::new(&[Limits::default()]);
     let expected = Expected::new();
     for setup in [Setup::qemu(), Setup::generic()] {
@@ -63,13 +63,13 @@ fn requests_of_one_byte_to_128_kib_come_back_whole() {
             let request = encrypt(&guest, session, &data);
             let reply = guest.run(0, &request).unwrap();
             assert_eq!((reply.status(), reply.written as usize), (OK, bytes + 1), "{bytes}");
-            assert!(reply.output == expected.of(&data), "{bytes} bytes");
+            assert!(reply.output == expected.encrypt(&data), "{bytes} bytes");
         }
     }
 }
 
 #[test]
-fn batches_of_1_to_256_come_back_each_with_its_own_data() {
+fn requests_in_batches_of_1_to_256_get_their_own_answers() {
     let server = Server::new(&[Limits::default()]);
     let expected = Expected::new();
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu().requests(2048, 256)).unwrap();
@@ -82,15 +82,15 @@ fn batches_of_1_to_256_come_back_each_with_its_own_data() {
             let replies = guest.run_all(0, &requests).unwrap();
             for (data, reply) in data.iter().zip(replies) {
                 assert_eq!(reply.status(), OK);
-                assert!(reply.output == expected.of(data), "of {count}");
+                assert!(reply.output == expected.encrypt(data), "of {count}");
             }
         }
     }
 }
 
-/// Each way in which a driver may describe the same request.
+/// All ways in which a driver may describe the same request.
 #[test]
-fn descriptors_may_be_cut_anywhere_and_lie_in_the_ring_or_in_tables() {
+fn descriptors_may_be_split_anywhere_and_be_direct_or_indirect() {
     let server = Server::new(&[Limits::default()]);
     for setup in [Setup::qemu(), Setup::generic()] {
         for indirect in [true, false] {
@@ -98,7 +98,7 @@ fn descriptors_may_be_cut_anywhere_and_lie_in_the_ring_or_in_tables() {
                 for piece in [1, 3, 16, 40, usize::MAX] {
                     let shape = Shape { indirect, event_index, piece, slots: 4, ..Shape::default() };
                     let mut guest = Guest::connect(&server.socket(0), &Setup { shape, ..setup.clone() }).unwrap();
-                    // Of the smallest pieces a request has more than 200.
+                    // With the smallest pieces a request has more than 200.
                     let session = common::cbc(&mut guest);
                     for _ in 0..3 {
                         assert_session_serves(&mut guest, session);
@@ -120,29 +120,29 @@ fn a_request_may_lie_across_two_regions() {
     let request = common::request(&guest, session);
     let mut prepared = guest.queues[0].prepare(&request).unwrap();
     let (_, plain, sealed) = common::known();
-    // The source ends, and the destination begins, in the second region; nothing else changes.
+    // The source crosses the border, and the destination is in the second region; the rest is unchanged.
     let (source, destination) = (border - 5, border + 0x800);
     guest.memory().write(source, &plain).unwrap();
     prepared.parts[2].address = source;
     prepared.parts[3].address = destination;
     guest.queues[0].offer(prepared).unwrap();
     guest.queues[0].ring.publish().unwrap();
-    let (prepared, written) = guest.queues[0].done(AT_ONCE).unwrap().unwrap();
+    let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
     assert_eq!(guest.queues[0].reply(&prepared, written).unwrap().status(), OK);
     assert_eq!(guest.memory().read(destination, sealed.len()).unwrap(), sealed);
-    // And the destination across the border.
+    // Now the destination crosses the border.
     let mut prepared = guest.queues[0].prepare(&request).unwrap();
     prepared.parts[3].address = border - 33;
     guest.queues[0].offer(prepared).unwrap();
     guest.queues[0].ring.publish().unwrap();
-    let (prepared, written) = guest.queues[0].done(AT_ONCE).unwrap().unwrap();
+    let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
     assert_eq!(guest.queues[0].reply(&prepared, written).unwrap().status(), OK);
     assert_eq!(guest.memory().read(border - 33, sealed.len()).unwrap(), sealed);
 }
 
-/// Linux' driver repeats the tail of a scattered buffer, so that a chain holds more bytes than its header says.
+/// Linux' driver repeats the tail of a scattered buffer, so a chain may have more bytes than its header says.
 #[test]
-fn bytes_behind_those_of_the_header_are_no_error() {
+fn extra_bytes_in_a_chain_are_accepted() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
     let session = common::cbc(&mut guest);
@@ -154,24 +154,24 @@ fn bytes_behind_those_of_the_header_are_no_error() {
     prepared.parts.insert(3, tail(source));
     guest.queues[0].offer(prepared).unwrap();
     guest.queues[0].ring.publish().unwrap();
-    let (prepared, written) = guest.queues[0].done(AT_ONCE).unwrap().unwrap();
+    let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
     assert!(is_known(&guest.queues[0].reply(&prepared, written).unwrap()));
 }
 
-/// QEMU negotiates protocol features and then enables no ring; others enable theirs.
+/// QEMU negotiates protocol features and then enables no ring; other front ends enable theirs.
 #[test]
-fn rings_run_whether_or_not_the_front_end_enables_them() {
+fn rings_run_even_if_the_front_end_does_not_enable_them() {
     let server = Server::new(&[Limits::default()]);
     for layout in [Layout::Qemu7, Layout::Qemu10, Layout::Dpdk22] {
-        for enable in [Enable::Never, Enable::Asked] {
-            let setup = Setup { form: Form::Messages(layout, enable), ..Setup::qemu() };
+        for enable in [Enable::Never, Enable::Explicit] {
+            let setup = Setup { front_end: FrontEnd::Messages(layout, enable), ..Setup::qemu() };
             assert_served(&mut Guest::connect(&server.socket(0), &setup).unwrap());
         }
     }
 }
 
 #[test]
-fn queues_run_at_the_same_time_with_the_sessions_of_their_guest() {
+fn queues_run_concurrently_and_share_the_sessions_of_their_guest() {
     let server = Server::new(&[Limits::default()]);
     for setup in [Setup { queues: 4, ..Setup::qemu() }, Setup { queues: 4, ..Setup::generic() }] {
         let mut guest = Guest::connect(&server.socket(0), &setup.requests(1024, 32)).unwrap();
@@ -192,14 +192,14 @@ fn queues_run_at_the_same_time_with_the_sessions_of_their_guest() {
 }
 
 #[test]
-fn two_guests_at_once_get_each_their_own_answers() {
+fn two_concurrent_guests_get_their_own_answers() {
     let server = Server::new(&[Limits::default(), Limits::default()]);
     thread::scope(|scope| {
         for (number, setup) in [Setup::qemu(), Setup::generic()].into_iter().enumerate() {
             let socket = server.socket(number);
             scope.spawn(move || {
                 let mut guest = Guest::connect(&socket, &setup).unwrap();
-                // The same number is another session for each guest, with another key.
+                // Session numbers are equal in both guests, but the keys differ.
                 let key = [number as u8; 16];
                 let parameters = Parameters::Cipher(Cipher { algorithm: cipher::AES_CTR, key: &key, encrypt: true });
                 let session = guest.open(&parameters).unwrap();
@@ -216,9 +216,9 @@ fn two_guests_at_once_get_each_their_own_answers() {
     });
 }
 
-/// A front end may stop a ring, hear where the back end stopped, and go on from there.
+/// A front end may stop a ring, learn where the back end stopped, and continue from there.
 #[test]
-fn a_stopped_ring_goes_on_where_it_stopped() {
+fn a_stopped_ring_continues_where_it_stopped() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
     let session = common::cbc(&mut guest);
@@ -227,20 +227,20 @@ fn a_stopped_ring_goes_on_where_it_stopped() {
             assert_session_serves(&mut guest, session);
         }
         assert_eq!(guest.connection.stop(0).unwrap(), round * 5 + (round - 1));
-        // What is offered while the ring stands is answered when it runs again.
+        // Requests offered while the ring is stopped are answered when it runs again.
         let request = common::request(&guest, session);
         let prepared = guest.queues[0].prepare(&request).unwrap();
         guest.queues[0].offer(prepared).unwrap();
         guest.queues[0].ring.publish().unwrap();
-        assert!(guest.queues[0].done(Duration::from_millis(50)).unwrap().is_none(), "the ring stands");
+        assert!(guest.queues[0].done(Duration::from_millis(50)).unwrap().is_none(), "the ring is stopped");
         guest.restart(0).unwrap();
-        let (prepared, written) = guest.queues[0].done(AT_ONCE).unwrap().unwrap();
+        let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
         assert!(is_known(&guest.queues[0].reply(&prepared, written).unwrap()));
     }
 }
 
 #[test]
-fn a_front_end_that_comes_back_finds_its_requests_and_no_sessions() {
+fn a_front_end_that_reconnects_keeps_its_requests_and_loses_its_sessions() {
     let server = Server::new(&[Limits::default()]);
     for setup in [Setup::qemu(), Setup::generic()] {
         let mut guest = Guest::connect(&server.socket(0), &setup).unwrap();

@@ -1,4 +1,4 @@
-/* The interface of /dev/crypto as programs of C see it, for programs that the tests build: no package of Debian has a header for it.
+/* The interface of /dev/crypto for C programs that the tests build: no package of Debian has a header for it.
  *
  * Numbers and layouts are those of crypto/cryptodev.h of cryptodev-linux 1.14, whose authors placed it in the public domain;
  * `gantry-abi-cryptodev` has the same for Rust. */

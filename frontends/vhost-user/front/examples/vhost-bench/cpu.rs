@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// CPU time that the threads of a process have had: the first number of /proc/PID/task/*/schedstat (Documentation/scheduler/sched-stats.rst).
-/// It does not count the time for which they were ready while others ran, so that it repeats on a machine that is busy.
-pub(crate) fn of(pid: u32) -> io::Result<Duration> {
+/// Returns the CPU time of a process' threads: the first number of /proc/PID/task/*/schedstat (Documentation/scheduler/sched-stats.rst). It
+/// excludes the time spent ready but not running, so it is reproducible on a busy machine.
+pub(crate) fn process_time(pid: u32) -> io::Result<Duration> {
     let mut nanoseconds = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         // A thread may end in between.

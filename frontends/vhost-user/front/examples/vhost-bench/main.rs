@@ -1,15 +1,15 @@
-//! What a request of virtio-crypto costs a back end: its CPU time, AES-128-CBC, for bytes x requests in flight.
+//! The cost of a virtio-crypto request for a back end: its CPU time, AES-128-CBC, for bytes x requests in flight.
 //!
 //!     cargo run --release -p gantry-vhost-user-front --example vhost-bench
 //!     cargo run --release -p gantry-vhost-user-front --example vhost-bench -- rates SOCKET PID qemu7|qemu10|dpdk22 BYTESxDEPTH...
 //!
-//! Without arguments it starts Gantry's server in a process of its own and prints three tables, and the same as JSON: one guest, two guests
-//! with 8 requests in flight each, and a guest beside one that floods, one that lies, and one at its cap. `rates` is the first table for
-//! any back end that runs already; `benches/vhost` has DPDK's.
+//! Without arguments it starts Gantry's server in a process of its own. It prints three tables, and the same as
+//! JSON: one guest, two guests with 8 requests in flight each, and a guest beside a misbehaving or limited one. `rates` is the first table for
+//! any running back end; `benches/vhost` has DPDK's.
 //!
 //! CPU time is that of all threads of the back end (/proc/PID/task/*/schedstat). Each number is the median of five rounds of a second.
-//! A back end that polls spends its whole core, whatever it does: of such a one the least of the rounds says what a request costs while
-//! the front end keeps up.
+//! A polling back end always uses its whole core. For such a back end the minimum of the rounds is the cost of a request while the
+//! front end keeps up.
 //!
 //! | file | content |
 //! |---|---|
@@ -30,7 +30,7 @@ use std::error::Error;
 use gantry_vhost_user_front::parameters::Layout;
 use serde_json::json;
 
-/// The table of one guest.
+/// The rows of the table of one guest.
 const PAIRS: [&str; 6] = ["64x1", "64x32", "1024x32", "2048x32", "4096x32", "65536x32"];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -38,10 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         [] => {
-            let served = server::Served::new(&[0])?;
-            let rows = rates::measure(&served.socket(0), served.pid(), Layout::Qemu10, &rates::pairs(&PAIRS)?);
-            drop(served);
-            let tables = json!({ "rates": rows, "together": guests::together()?, "beside": guests::beside()? });
+            let server = server::ServerProcess::new(&[0])?;
+            let rows = rates::measure(&server.socket(0), server.pid(), Layout::Qemu10, &rates::pairs(&PAIRS)?);
+            drop(server);
+            let tables = json!({ "rates": rows, "together": guests::measure_pairs()?, "beside": guests::measure_interference()? });
             println!("\n{tables:#}");
             Ok(())
         }

@@ -14,30 +14,30 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(1);
 const WARM: Duration = Duration::from_millis(500);
 
-/// What a size and a depth came to.
+/// The result of a size and a depth.
 #[derive(Serialize)]
 pub(crate) struct Row {
     bytes: usize,
     in_flight: usize,
-    /// CPU time of the back end for a request, in microseconds: the median, and the least and the most of all rounds.
+    /// CPU time of the back end per request, in microseconds: the median, minimum and maximum of all rounds.
     cpu_us: [f64; 3],
     requests_per_second: f64,
     refused: u64,
-    /// Why there are no numbers.
+    /// The reason why there are no numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
 }
 
-/// `64x32` is 64 bytes, 32 in flight.
+/// Parses pairs: `64x32` is 64 bytes, 32 in flight.
 pub(crate) fn pairs(words: &[&str]) -> Result<Vec<(usize, usize)>, Box<dyn Error>> {
     let pair = |word: &&str| {
-        let (bytes, depth) = word.split_once('x').ok_or_else(|| format!("{word} is no BYTESxDEPTH"))?;
+        let (bytes, depth) = word.split_once('x').ok_or_else(|| format!("{word} is not BYTESxDEPTH"))?;
         Ok((bytes.parse()?, depth.parse()?))
     };
     words.iter().map(pair).collect()
 }
 
-/// Measures each pair, and prints its row at once. A pair that fails has a row that says so.
+/// Measures each pair, and prints its row at once. The row of a pair that fails contains the error.
 pub(crate) fn measure(socket: &Path, pid: u32, layout: Layout, pairs: &[(usize, usize)]) -> Vec<Row> {
     println!(
         "{:>8} {:>9} {:>12} {:>15} {:>13} {:>9}",
@@ -68,13 +68,13 @@ pub(crate) fn measure(socket: &Path, pid: u32, layout: Layout, pairs: &[(usize, 
 
 fn one(socket: &Path, pid: u32, layout: Layout, bytes: usize, in_flight: usize) -> Result<Row, Box<dyn Error>> {
     let mut load = Load::new(socket, layout, bytes, in_flight)?;
-    // Routes are learned, and memory is touched, before anything counts.
+    // Before measuring, routes are learned and memory is touched.
     load.run(WARM)?;
     let (mut costs, mut rates, mut refused) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
-        let before = cpu::of(pid)?;
+        let before = cpu::process_time(pid)?;
         let done = load.run(ROUND)?;
-        let spent = cpu::of(pid)?.saturating_sub(before);
+        let spent = cpu::process_time(pid)?.saturating_sub(before);
         let requests = done.requests as f64;
         costs.push(spent.as_secs_f64() * 1e6 / requests);
         rates.push(requests / done.time.as_secs_f64());

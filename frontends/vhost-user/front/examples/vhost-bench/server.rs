@@ -1,4 +1,4 @@
-//! Gantry's server in a process of its own, so that its CPU time is nobody else's.
+//! Gantry's server in a process of its own, to measure its CPU time.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -10,21 +10,21 @@ use gantry_runtime::Config;
 use gantry_vhost_user::{Counters, Limits, Server, Socket};
 
 /// A server for some guests.
-pub(crate) struct Served {
+pub(crate) struct ServerProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     folder: PathBuf,
 }
 
-/// What guests have had: requests that were taken, and for each of them the requests of its burst.
+/// Sums over guests: the requests taken, and over them the requests of their bursts.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub(crate) requests: u64,
-    pub(crate) company: u64,
+    pub(crate) batch_sum: u64,
 }
 
-impl Served {
+impl ServerProcess {
     /// Starts a server with a guest for each rate: bytes a second, or 0 for no limit.
     pub(crate) fn new(rates: &[u64]) -> Result<Self, Box<dyn Error>> {
         let folder = env::temp_dir().join(format!("vhost-bench-{}", std::process::id()));
@@ -38,10 +38,10 @@ impl Served {
             .spawn()?;
         let input = child.stdin.take().ok_or("no pipe")?;
         let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
-        let mut served = Self { child, input, output, folder };
-        // The first sums are there when the sockets are.
-        served.sums()?;
-        Ok(served)
+        let mut server = Self { child, input, output, folder };
+        // The first sums arrive once the sockets exist.
+        server.sums()?;
+        Ok(server)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -52,26 +52,26 @@ impl Served {
         socket(&self.folder, guest)
     }
 
-    /// The sums of all guests.
+    /// Returns the sums of all guests.
     pub(crate) fn sums(&mut self) -> Result<Sums, Box<dyn Error>> {
         self.input.write_all(b"\n")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let (requests, company) = line.trim().split_once(' ').ok_or("the server has ended")?;
-        Ok(Sums { requests: requests.parse()?, company: company.parse()? })
+        let (requests, batch_sum) = line.trim().split_once(' ').ok_or("the server has ended")?;
+        Ok(Sums { requests: requests.parse()?, batch_sum: batch_sum.parse()? })
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// The server's process: it answers each line of its input with the sums, and ends with it.
+/// Runs the server's process, which answers each line of its input with the sums, and ends with the input.
 pub(crate) fn serve(folder: &Path, rates: &[&str]) -> Result<(), Box<dyn Error>> {
     let server = Server::new(gantry_runtime::open(Config::from_env()?)?)?;
     for (guest, rate) in rates.iter().enumerate() {
@@ -87,9 +87,9 @@ pub(crate) fn serve(folder: &Path, rates: &[&str]) -> Result<(), Box<dyn Error>>
         let guests = server.guests();
         let sums = guests.iter().fold(Sums::default(), |sums, (_, guest)| Sums {
             requests: sums.requests + guest.requests,
-            company: sums.company + guest.company,
+            batch_sum: sums.batch_sum + guest.batch_sum,
         });
-        println!("{} {}", sums.requests, sums.company);
+        println!("{} {}", sums.requests, sums.batch_sum);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A guest that means harm, and its neighbour, whom that must not concern.
+//! A hostile guest, and its neighbour, which must not be affected.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,26 +10,27 @@ use gantry_vhost_user_front::{Guest, Session, Setup};
 use super::server::Server;
 use super::{assert_session_serves, is_known};
 
-/// How long a device may take to complete a chain that it is not expected to complete.
+/// The wait for a chain that is not expected to be completed.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// And one that it has to complete.
+/// The wait for a chain that must be completed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What became of a chain.
+/// The outcome of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It has this status, which is all that the device wrote: in its place, or where the chain broke, in the last byte before that.
+pub(crate) enum ChainOutcome {
+    /// It was returned with this status as the only byte written: in the status byte, or in the last byte before the broken part of
+    /// the chain.
     Refused(u8),
-    /// It came back, and nothing was written into it.
+    /// It was returned without a byte written.
     Empty,
-    /// It is the known answer.
+    /// It contains the known answer.
     Done,
-    /// It did not come back.
+    /// It was not returned.
     Silent,
 }
 
-/// A server, a guest that means harm, and its neighbour.
+/// A server, a hostile guest, and its neighbour.
 pub(crate) struct Hostile {
     pub(crate) server: Server,
     pub(crate) guest: Guest,
@@ -40,7 +41,7 @@ pub(crate) struct Hostile {
 }
 
 impl Hostile {
-    /// Both connected, and both served.
+    /// Connects both guests, and checks that both are served.
     pub(crate) fn new(setup: &Setup) -> Self {
         let server = Server::new(&[Limits::default(), Limits::default()]);
         let mut guest = Guest::connect(&server.socket(0), setup).unwrap();
@@ -53,12 +54,12 @@ impl Hostile {
         hostile
     }
 
-    /// The guest's socket.
+    /// Returns the guest's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.server.socket(0)
     }
 
-    /// The known answer's request, in memory: harm is done to that.
+    /// Prepares the request of the known answer, which the tests then damage.
     pub(crate) fn prepare(&mut self) -> Prepared {
         let request = super::request(&self.guest, self.session);
         self.guest.queues[0].prepare(&request).unwrap()
@@ -69,73 +70,73 @@ impl Hostile {
         self.guest.memory().write(address, bytes).unwrap();
     }
 
-    /// Offers a request and waits for what becomes of it.
-    pub(crate) fn offer(&mut self, prepared: Prepared) -> Fate {
+    /// Offers a request, and waits for its outcome.
+    pub(crate) fn offer(&mut self, prepared: Prepared) -> ChainOutcome {
         self.guest.queues[0].offer(prepared).unwrap();
         self.guest.queues[0].ring.publish().unwrap();
-        self.fate()
+        self.outcome()
     }
 
-    /// What becomes of the chain that is next to come back.
-    pub(crate) fn fate(&mut self) -> Fate {
-        self.fate_within(PATIENCE)
+    /// Waits for the outcome of the next chain.
+    pub(crate) fn outcome(&mut self) -> ChainOutcome {
+        self.outcome_within(PATIENCE)
     }
 
-    /// The same, where it may well stay away.
-    pub(crate) fn fate_soon(&mut self) -> Fate {
-        self.fate_within(SILENCE)
+    /// Waits briefly for the outcome of the next chain, which may be silence.
+    pub(crate) fn outcome_soon(&mut self) -> ChainOutcome {
+        self.outcome_within(SILENCE)
     }
 
-    /// What has become of it by now.
-    pub(crate) fn fate_now(&mut self) -> Fate {
-        self.fate_within(Duration::ZERO)
+    /// Returns the outcome of the next chain without waiting.
+    pub(crate) fn outcome_now(&mut self) -> ChainOutcome {
+        self.outcome_within(Duration::ZERO)
     }
 
-    fn fate_within(&mut self, patience: Duration) -> Fate {
+    fn outcome_within(&mut self, patience: Duration) -> ChainOutcome {
         let queue = &mut self.guest.queues[0];
-        let Some((prepared, written)) = queue.done(patience).unwrap() else { return Fate::Silent };
+        let Some((prepared, written)) = queue.done(patience).unwrap() else { return ChainOutcome::Silent };
         let reply = queue.reply(&prepared, written).unwrap();
         if is_known(&reply) {
-            return Fate::Done;
+            return ChainOutcome::Done;
         }
         let bytes = [&reply.output[..], &reply.status].concat();
         let changed: Vec<u8> = bytes.into_iter().filter(|byte| *byte != 0xff).collect();
         match (written, &changed[..]) {
-            (0, []) => Fate::Empty,
-            (1, [status]) => Fate::Refused(*status),
+            (0, []) => ChainOutcome::Empty,
+            (1, [status]) => ChainOutcome::Refused(*status),
             _ => panic!("{reply:?}"),
         }
     }
 
-    /// The guest itself is served as before.
+    /// Asserts that the guest and its neighbour are served.
     pub(crate) fn assert_guest_is_served(&mut self) {
         assert_session_serves(&mut self.guest, self.session);
         self.assert_neighbour_is_served();
     }
 
-    /// The neighbour is served as before.
+    /// Asserts that the neighbour is served.
     pub(crate) fn assert_neighbour_is_served(&mut self) {
         assert!(self.server.is_running());
         assert_session_serves(&mut self.neighbour, self.neighbours_session);
     }
 
-    /// The device is broken: it takes nothing any more, and says so where the guest can see it. The neighbour is served as before, and so
-    /// is the guest when it has connected anew.
+    /// Asserts that the device is broken: it takes no requests, and reports this to the guest. The neighbour is still served, and so is
+    /// the guest after it has reconnected.
     pub(crate) fn assert_is_broken(mut self) {
         self.assert_neighbour_is_served();
-        if self.setup.form == gantry_vhost_user_front::Form::Generic {
-            assert_eq!(self.guest.config().unwrap().status, 0, "VIRTIO_CRYPTO_S_HW_READY is gone");
+        if self.setup.front_end == gantry_vhost_user_front::FrontEnd::Generic {
+            assert_eq!(self.guest.config().unwrap().status, 0, "VIRTIO_CRYPTO_S_HW_READY is cleared");
         }
         let prepared = self.prepare();
         self.guest.queues[0].offer(prepared).unwrap();
         self.guest.queues[0].ring.publish().unwrap();
-        assert_eq!(self.fate_soon(), Fate::Silent);
+        assert_eq!(self.outcome_soon(), ChainOutcome::Silent);
         self.assert_neighbour_is_served();
-        self.assert_serves_anew();
+        self.assert_serves_after_reconnect();
     }
 
-    /// The guest's connection ends, and the next one finds the device as new.
-    pub(crate) fn assert_serves_anew(mut self) {
+    /// Ends the guest's connection, and asserts that the next one finds a fresh device.
+    pub(crate) fn assert_serves_after_reconnect(mut self) {
         self.guest.connection.end();
         super::assert_served(&mut Guest::connect(&self.socket(), &self.setup).unwrap());
         self.assert_neighbour_is_served();

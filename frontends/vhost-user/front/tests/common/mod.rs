@@ -1,4 +1,4 @@
-//! What tests with a back end have in common.
+//! Common parts of tests with a back end.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
 use gantry_vhost_user_front::parameters::{Cipher, Parameters};
-use gantry_vhost_user_front::request::{By, Operands, Reply, Request};
+use gantry_vhost_user_front::request::{Operands, ParameterSource, Reply, Request};
 use gantry_vhost_user_front::{Guest, Session, Setup};
 
-/// VIRTIO_CRYPTO_OK and the others.
+/// The status values of virtio-crypto.
 pub(crate) const OK: u8 = 0;
 pub(crate) const ERR: u8 = 1;
 pub(crate) const BADMSG: u8 = 2;
@@ -23,11 +23,11 @@ pub(crate) const INVSESS: u8 = 4;
 pub(crate) const NOSPC: u8 = 5;
 pub(crate) const KEY_REJECTED: u8 = 6;
 
-/// How long a guest may have to wait for an answer, whatever others do, on a machine that stands still for seconds. Who waits for
-/// somebody else waits for ever.
-pub(crate) const AT_ONCE: Duration = Duration::from_secs(10);
+/// The time limit of an answer, regardless of other guests, on a machine that may stall for seconds. A guest that waits for
+/// another one waits forever.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// AES-128-CBC of NIST SP 800-38A, F.2.1, all four blocks; the bytes 0 to 15 are the initialisation vector.
+/// AES-128-CBC of NIST SP 800-38A, F.2.1, all four blocks; the IV is the bytes 0 to 15.
 pub(crate) const KEY: [u8; 16] = 0x2b7e1516_28aed2a6_abf71588_09cf4f3c_u128.to_be_bytes();
 const BLOCKS: [u128; 4] = [
     0x6bc1bee2_2e409f96_e93d7e11_7393172a,
@@ -42,44 +42,44 @@ const SEALED: [u128; 4] = [
     0x3ff1caa1_681fac09_120eca30_7586e1a7,
 ];
 
-/// The known answer's initialisation vector, plaintext and ciphertext.
+/// Returns the known answer's IV, plaintext and ciphertext.
 pub(crate) fn known() -> ([u8; 16], Vec<u8>, Vec<u8>) {
     let bytes = |blocks: [u128; 4]| blocks.map(u128::to_be_bytes).concat();
     (std::array::from_fn(|at| at as u8), bytes(BLOCKS), bytes(SEALED))
 }
 
-/// A session of AES-128-CBC with [`KEY`].
+/// Opens a session of AES-128-CBC with [`KEY`].
 pub(crate) fn cbc(guest: &mut Guest) -> Session {
     guest.open(&Parameters::Cipher(Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true })).unwrap()
 }
 
-/// The request of the known answer.
+/// Builds the request of the known answer.
 pub(crate) fn request(guest: &Guest, session: Session) -> Request {
     let (iv, data, _) = known();
     let operands = Operands::Cipher { iv: &iv, data: &data };
-    guest.format().request(operation::CIPHER_ENCRYPT, By::Session(session.id), &operands)
+    guest.format().request(operation::CIPHER_ENCRYPT, ParameterSource::Session(session.id), &operands)
 }
 
-/// Whether a reply is that of the known answer.
+/// Returns whether a reply is the known answer.
 pub(crate) fn is_known(reply: &Reply) -> bool {
     reply.status() == OK && reply.output == known().2 && reply.written == 65
 }
 
-/// The guest opens a session and gets its known answer, at once.
+/// Asserts that the guest can open a session and gets its known answer at once.
 pub(crate) fn assert_served(guest: &mut Guest) {
     let session = cbc(guest);
     assert_session_serves(guest, session);
     guest.close(session).unwrap();
 }
 
-/// As [`assert_served`], with a session that is open already.
+/// Like [`assert_served`], with an open session.
 pub(crate) fn assert_session_serves(guest: &mut Guest, session: Session) {
     let request = request(guest, session);
-    let replies = guest.queues[0].run(&[request], AT_ONCE).expect("an answer at once");
+    let replies = guest.queues[0].run(&[request], ANSWER_LIMIT).expect("an answer at once");
     assert!(is_known(&replies[0]), "{:?}", replies[0]);
 }
 
-/// A guest that connects now is served at once.
+/// Asserts that a guest that connects now is served at once.
 pub(crate) fn assert_serves_another(socket: &Path) {
     assert_served(&mut Guest::connect(socket, &Setup::qemu()).unwrap());
     assert_served(&mut Guest::connect(socket, &Setup::generic()).unwrap());

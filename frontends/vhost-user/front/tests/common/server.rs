@@ -1,4 +1,4 @@
-//! Gantry's server in a process of its own: what ends it must not end the test.
+//! Gantry's server in a process of its own, so that its end does not end the test.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use gantry_vhost_user::{Counters, Limits, Socket};
 const FOLDER: &str = "GANTRY_TEST_SERVER";
 const GUESTS: &str = "GANTRY_TEST_GUESTS";
 
-/// A server with some sockets, one for each guest.
+/// A server with a socket for each guest.
 pub(crate) struct Server {
     child: Child,
     folder: PathBuf,
 }
 
 impl Server {
-    /// A server for guests with these limits. Of limits it knows sessions, bytes and rate.
+    /// Starts a server for guests with these limits, of which it uses sessions, bytes and rate.
     pub(crate) fn new(guests: &[Limits]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -29,28 +29,28 @@ impl Server {
         Self { child, folder }
     }
 
-    /// The socket of a guest.
+    /// Returns the socket of a guest.
     pub(crate) fn socket(&self, guest: usize) -> PathBuf {
         socket(&self.folder, guest)
     }
 
-    /// Its process.
+    /// Returns the process ID.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it is there.
+    /// Returns whether the process is running.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Ends it with SIGKILL.
+    /// Ends the process with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it anew at the same sockets.
+    /// Restarts the server at the same sockets.
     pub(crate) fn start_again(&mut self, guests: &[Limits]) {
         assert!(!self.is_running());
         self.child = spawn(&self.folder, guests);
@@ -59,19 +59,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have been killed already.
+        // The process may have been killed already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// This test is the server when [`FOLDER`] is set.
+/// This test is the server if [`FOLDER`] is set.
 #[test]
-#[ignore = "no test by itself: other tests run it as the server"]
+#[ignore = "not a test: other tests run it as the server"]
 fn serve() {
     let Some(folder) = env::var_os(FOLDER) else { return };
-    // A thread that panics would be missed by nobody: the tests look at the process.
+    // A panic of a thread must end the process, which the tests watch.
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("the server: {panic}");
         process::abort();

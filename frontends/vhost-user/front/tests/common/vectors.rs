@@ -7,24 +7,24 @@ use std::path::Path;
 pub(crate) struct Vector(HashMap<String, Vec<u8>>);
 
 impl Vector {
-    /// A field's bytes; none when it has none.
+    /// Returns a field's bytes; none if the field is missing.
     pub(crate) fn field(&self, name: &str) -> &[u8] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the answer has to be a refusal.
+    /// Returns whether the answer must be a refusal.
     pub(crate) fn is_invalid(&self) -> bool {
         self.0.contains_key("invalid")
     }
 
-    /// Whether it has a field.
+    /// Returns whether the vector has a field.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 }
 
-/// The vectors of an algorithm in a file that have their input and output as bytes.
-pub(crate) fn of(file: &str, algorithm: &str) -> Vec<Vector> {
+/// Returns the vectors of an algorithm in a file that have their input and output as bytes.
+pub(crate) fn load(file: &str, algorithm: &str) -> Vec<Vector> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../conformance/vectors");
     let text = std::fs::read_to_string(folder.join(file)).unwrap();
     let mut vectors = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn of(file: &str, algorithm: &str) -> Vec<Vector> {
         } else if line.is_empty() && !fields.is_empty() {
             vectors.push(Vector(std::mem::take(&mut fields)));
         } else if let Some((name, value)) = line.split_once(" =").filter(|_| wanted && !line.starts_with('#')) {
-            // `ptn` and `monte` have numbers for values, and say how an input is made.
+            // `ptn` and `monte` have numbers as values, which describe a generated input.
             let bytes = if ["ptn", "monte"].contains(&name) { Vec::new() } else { bytes(value.trim()) };
             fields.insert(name.to_owned(), bytes);
         }

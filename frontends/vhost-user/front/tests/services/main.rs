@@ -11,10 +11,10 @@ use gantry_abi_virtio_crypto::constants::{aead, cipher, hash, mac, operation, se
 use gantry_vhost_user::Limits;
 use gantry_vhost_user_front::connection::Enable;
 use gantry_vhost_user_front::parameters::{Cipher, Digest, Layout, Parameters};
-use gantry_vhost_user_front::request::{By, Format, Operands, Reply, Request};
-use gantry_vhost_user_front::{Form, Guest, Setup};
+use gantry_vhost_user_front::request::{Format, Operands, ParameterSource, Reply, Request};
+use gantry_vhost_user_front::{FrontEnd, Guest, Setup};
 
-/// The longest input or output of a vector that is run. Longer ones are the suite's of `conformance`.
+/// Most bytes of input or output of the vectors used. The suite of `conformance` runs longer ones.
 const LONGEST: usize = 64 << 10;
 
 /// Ciphers: number, algorithm, file.
@@ -71,75 +71,75 @@ const AEADS: [(u32, &str, &str); 7] = [
     (aead::CHACHA20_POLY1305, "chacha20-poly1305", "chacha20-poly1305.txt"),
 ];
 
-/// How requests name their parameters.
+/// The way in which requests get their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// By a session of a message in this layout.
+    /// Through a session of a message in this layout.
     Message(Layout),
-    /// By a session of the control queue, without VIRTIO_CRYPTO_F_REVISION_1.
+    /// Through a session of the control queue, without VIRTIO_CRYPTO_F_REVISION_1.
     Control,
-    /// The same with it.
+    /// Through a session of the control queue, with VIRTIO_CRYPTO_F_REVISION_1.
     ControlRevision1,
-    /// By themselves.
+    /// Within the requests.
     Stateless,
 }
 
-/// A guest that asks in one of the modes.
-struct Asker {
+/// A guest that sends requests in one of the modes.
+struct Client {
     guest: Guest,
     mode: Mode,
     answers: usize,
 }
 
-impl Asker {
+impl Client {
     fn new(server: &Server, mode: Mode) -> Self {
-        let (form, features) = match mode {
-            Mode::Message(layout) => (Form::Messages(layout, Enable::Never), 0),
-            Mode::Control => (Form::Generic, 0),
-            Mode::ControlRevision1 => (Form::Generic, 1),
-            Mode::Stateless => (Form::Generic, 0x3f),
+        let (front_end, features) = match mode {
+            Mode::Message(layout) => (FrontEnd::Messages(layout, Enable::Never), 0),
+            Mode::Control => (FrontEnd::Generic, 0),
+            Mode::ControlRevision1 => (FrontEnd::Generic, 1),
+            Mode::Stateless => (FrontEnd::Generic, 0x3f),
         };
-        let setup = Setup { form, features, ..Setup::qemu() }.requests(2 * LONGEST, 2);
+        let setup = Setup { front_end, features, ..Setup::qemu() }.requests(2 * LONGEST, 2);
         let guest = Guest::connect(&server.socket(0), &setup).unwrap();
         assert_eq!(guest.format().revision_1(), features & 1 == 1);
         assert_eq!(guest.format().stateless(service::AEAD), mode == Mode::Stateless);
         Self { guest, mode, answers: 0 }
     }
 
-    fn ask(&mut self, operation: u32, parameters: &Parameters<'_>, operands: &Operands<'_>) -> Reply {
+    fn run(&mut self, operation: u32, parameters: &Parameters<'_>, operands: &Operands<'_>) -> Reply {
         self.answers += 1;
         if self.mode == Mode::Stateless {
-            return self.guest.ask(operation, By::Itself(parameters), operands).unwrap();
+            return self.guest.run_operation(operation, ParameterSource::Inline(parameters), operands).unwrap();
         }
         let session = self.guest.open(parameters).unwrap();
-        let reply = self.guest.ask(operation, By::Session(session.id), operands).unwrap();
+        let reply = self.guest.run_operation(operation, ParameterSource::Session(session.id), operands).unwrap();
         self.guest.close(session).unwrap();
         reply
     }
 
-    /// The reply is exactly this output.
+    /// Asserts that the reply is exactly this output.
     fn expect(&mut self, operation: u32, parameters: &Parameters<'_>, operands: &Operands<'_>, output: &[u8]) {
-        let reply = self.ask(operation, parameters, operands);
+        let reply = self.run(operation, parameters, operands);
         assert_eq!(reply.status(), OK, "{operation:#x} {operands:?}");
         assert_eq!(reply.output, output, "{operation:#x} {operands:?}");
         assert_eq!(reply.written as usize, output.len() + 1, "{operation:#x}");
     }
 }
 
-/// Runs a test in each of these modes with a server of its own.
-fn each(modes: &[Mode], test: impl Fn(&mut Asker)) {
+/// Runs a test in each of these modes, with a server of its own.
+fn each(modes: &[Mode], test: impl Fn(&mut Client)) {
     for mode in modes {
         let server = Server::new(&[Limits::default()]);
-        let mut asker = Asker::new(&server, *mode);
-        test(&mut asker);
-        assert!(asker.answers > 0);
-        println!("{mode:?}: {} answers", asker.answers);
+        let mut client = Client::new(&server, *mode);
+        test(&mut client);
+        assert!(client.answers > 0);
+        println!("{mode:?}: {} answers", client.answers);
     }
 }
 
-/// Vectors that are not too long.
-fn of(file: &str, algorithm: &str) -> impl Iterator<Item = Vector> {
-    let vectors = vectors::of(file, algorithm);
+/// Returns the vectors that are not too long.
+fn vectors_of(file: &str, algorithm: &str) -> impl Iterator<Item = Vector> {
+    let vectors = vectors::load(file, algorithm);
     vectors.into_iter().filter(|vector| vector.field("input").len().max(vector.field("output").len()) <= LONGEST)
 }
 
@@ -147,63 +147,63 @@ const QUEUES: [Mode; 3] = [Mode::Control, Mode::ControlRevision1, Mode::Stateles
 const MESSAGES: [Mode; 3] =
     [Mode::Message(Layout::Qemu7), Mode::Message(Layout::Qemu10), Mode::Message(Layout::Dpdk22)];
 
-fn ciphers(asker: &mut Asker) {
+fn ciphers(client: &mut Client) {
     for (number, algorithm, file) in CIPHERS {
-        for vector in of(file, algorithm) {
+        for vector in vectors_of(file, algorithm) {
             let (iv, plain, sealed) = (vector.field("iv"), vector.field("input"), vector.field("output"));
             let parameters =
                 |encrypt| Parameters::Cipher(Cipher { algorithm: number, key: vector.field("key"), encrypt });
             let operands = |data| Operands::Cipher { iv, data };
-            asker.expect(operation::CIPHER_ENCRYPT, &parameters(true), &operands(plain), sealed);
-            asker.expect(operation::CIPHER_DECRYPT, &parameters(false), &operands(sealed), plain);
+            client.expect(operation::CIPHER_ENCRYPT, &parameters(true), &operands(plain), sealed);
+            client.expect(operation::CIPHER_DECRYPT, &parameters(false), &operands(sealed), plain);
         }
     }
 }
 
 #[test]
-fn ciphers_answer_as_known_through_messages() {
+fn ciphers_give_known_answers_through_messages() {
     each(&MESSAGES, ciphers);
 }
 
 #[test]
-fn ciphers_answer_as_known_through_queues() {
+fn ciphers_give_known_answers_through_queues() {
     each(&QUEUES, ciphers);
 }
 
 #[test]
-fn digests_answer_as_known() {
-    each(&QUEUES, |asker| {
+fn digests_give_known_answers() {
+    each(&QUEUES, |client| {
         for (number, algorithm, file, result) in HASHES {
-            for vector in of(file, algorithm) {
+            for vector in vectors_of(file, algorithm) {
                 let parameters = Parameters::Hash(Digest { algorithm: number, key: None, result });
                 let operands = Operands::Digest { data: vector.field("input"), result };
-                asker.expect(operation::HASH, &parameters, &operands, vector.field("output"));
+                client.expect(operation::HASH, &parameters, &operands, vector.field("output"));
             }
         }
     });
 }
 
 #[test]
-fn macs_answer_as_known() {
-    each(&QUEUES, |asker| {
+fn macs_give_known_answers() {
+    each(&QUEUES, |client| {
         for (number, algorithm, file) in MACS {
-            for vector in of(file, algorithm).filter(|vector| !vector.is_invalid()) {
+            for vector in vectors_of(file, algorithm).filter(|vector| !vector.is_invalid()) {
                 let output = vector.field("output");
                 let result = output.len() as u32;
                 let digest = Digest { algorithm: number, key: Some(vector.field("key")), result };
                 let operands = Operands::Digest { data: vector.field("input"), result };
-                asker.expect(operation::MAC, &Parameters::Mac(digest), &operands, output);
+                client.expect(operation::MAC, &Parameters::Mac(digest), &operands, output);
             }
         }
     });
 }
 
 #[test]
-fn aeads_answer_as_known_and_refuse_what_is_forged() {
-    each(&QUEUES, |asker| {
+fn aeads_give_known_answers_and_refuse_forgeries() {
+    each(&QUEUES, |client| {
         let mut forged = 0;
         for (number, algorithm, file) in AEADS {
-            for vector in of(file, algorithm) {
+            for vector in vectors_of(file, algorithm) {
                 let [key, iv, aad] = ["key", "iv", "aad"].map(|name| vector.field(name));
                 let [plain, sealed, tag] = ["input", "output", "tag"].map(|name| vector.field(name));
                 let bytes = tag.len() as u32;
@@ -215,42 +215,42 @@ fn aeads_answer_as_known_and_refuse_what_is_forged() {
                 let with_tag = [sealed, tag].concat();
                 let open = Operands::Aead { iv, aad, data: &with_tag, tag: bytes, result: sealed.len() as u32 };
                 if vector.is_invalid() {
-                    let reply = asker.ask(operation::AEAD_DECRYPT, &parameters(false), &open);
+                    let reply = client.run(operation::AEAD_DECRYPT, &parameters(false), &open);
                     assert_eq!(reply.status(), BADMSG, "{algorithm}");
                     assert!(reply.output.iter().all(|byte| *byte == 0xff), "{algorithm}: plaintext of a forgery");
                     forged += 1;
                     continue;
                 }
                 let seal = Operands::Aead { iv, aad, data: plain, tag: bytes, result: with_tag.len() as u32 };
-                asker.expect(operation::AEAD_ENCRYPT, &parameters(true), &seal, &with_tag);
-                asker.expect(operation::AEAD_DECRYPT, &parameters(false), &open, plain);
+                client.expect(operation::AEAD_ENCRYPT, &parameters(true), &seal, &with_tag);
+                client.expect(operation::AEAD_DECRYPT, &parameters(false), &open, plain);
             }
         }
         assert!(forged > 300, "{forged} forgeries");
     });
 }
 
-/// Chains: the digest of the data as the cipher left them, or as they came.
-fn chains(asker: &mut Asker) {
-    let sealed_by = &vectors::of("aes-cbc.txt", "aes-128-cbc");
+/// Checks chains, whose digest covers the data after the cipher operation, or before it.
+fn chains(client: &mut Client) {
+    let sealed_by = &vectors::load("aes-cbc.txt", "aes-128-cbc");
     let longest = sealed_by.iter().max_by_key(|vector| vector.field("input").len()).unwrap();
     let [key, iv, plain, sealed] = ["key", "iv", "input", "output"].map(|name| longest.field(name));
     let key_of_mac = [0x0b; 20];
     let all = 0..plain.len() as u32;
     for (hash_first, covered) in [(false, sealed), (true, plain)] {
-        // The MAC service has its own known answers above: what it says of the covered bytes is what the chain has to say.
+        // The MAC service is tested above by known answers; the chain's MAC must equal its result for the covered bytes.
         let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result: 32 };
-        let expected = if matches!(asker.mode, Mode::Message(_)) {
+        let expected = if matches!(client.mode, Mode::Message(_)) {
             hmac(&key_of_mac, covered)
         } else {
             let operands = Operands::Digest { data: covered, result: 32 };
-            asker.ask(operation::MAC, &Parameters::Mac(digest), &operands).output
+            client.run(operation::MAC, &Parameters::Mac(digest), &operands).output
         };
         let parameters =
             Parameters::Chain { cipher: Cipher { algorithm: cipher::AES_CBC, key, encrypt: true }, digest, hash_first };
         let operands = Operands::Chain { iv, data: plain, cipher: all.clone(), hash: all.clone(), result: 32 };
         let output = [sealed, &expected].concat();
-        asker.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
+        client.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
     }
     // Only a part of the data is encrypted, and another part is covered.
     let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result: 12 };
@@ -261,18 +261,18 @@ fn chains(asker: &mut Asker) {
     let parameters = Parameters::Chain { cipher, digest, hash_first: false };
     let covered = [&[7; 8], sealed].concat();
     let output = [&covered, &[9; 8][..], &hmac(&key_of_mac, &covered)[..12]].concat();
-    asker.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
+    client.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
     // A part that lies outside the data.
     let outside = Operands::Chain { iv, data: &data, cipher: 16..end + 24, hash: 0..end, result: 12 };
-    assert_eq!(asker.ask(operation::CIPHER_ENCRYPT, &parameters, &outside).status(), ERR);
+    assert_eq!(client.run(operation::CIPHER_ENCRYPT, &parameters, &outside).status(), ERR);
 }
 
 #[test]
-fn chains_of_cipher_and_mac_cover_what_their_order_says() {
+fn macs_of_chains_follow_the_order() {
     each(&[&QUEUES[..], &MESSAGES].concat(), chains);
 }
 
-/// HMAC-SHA-256 by the framework itself.
+/// Computes HMAC-SHA-256 by the framework itself.
 fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let session = gantry.session(gantry_core::SessionParams::new(gantry_core::Algorithm::HmacSha256, key)).unwrap();
@@ -281,9 +281,9 @@ fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
     tag
 }
 
-/// The configuration space says what the vectors have shown, and how long requests may be.
+/// The configuration space lists the services that the vectors have tested, and the limit of requests.
 #[test]
-fn the_configuration_names_every_service_that_answers() {
+fn the_configuration_lists_every_service_that_answers() {
     let server = Server::new(&[Limits::default()]);
     let guest = Guest::connect(&server.socket(0), &Setup::generic()).unwrap();
     let config = guest.config().unwrap();
@@ -302,29 +302,29 @@ fn the_configuration_names_every_service_that_answers() {
     assert!(config.max_dataqueues >= 1);
 }
 
-/// Services that a session is not of.
+/// Requests of other services than the session's.
 #[test]
 fn a_session_serves_no_other_service() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup { features: 0, ..Setup::generic() }).unwrap();
     let hash = guest.open(&Parameters::Hash(Digest { algorithm: hash::SHA_256, key: None, result: 32 })).unwrap();
     let cipher = common::cbc(&mut guest);
-    let of = |operation, session, operands: &Operands<'_>| -> Request {
-        Format::default().request(operation, By::Session(session), operands)
+    let request = |operation, session, operands: &Operands<'_>| -> Request {
+        Format::default().request(operation, ParameterSource::Session(session), operands)
     };
     let digest = Operands::Digest { data: &[0; 16], result: 32 };
     let crypt = Operands::Cipher { iv: &[0; 16], data: &[0; 16] };
     for request in [
-        of(operation::HASH, cipher.id, &digest),
-        of(operation::MAC, hash.id, &digest),
-        of(operation::CIPHER_ENCRYPT, hash.id, &crypt),
+        request(operation::HASH, cipher.id, &digest),
+        request(operation::MAC, hash.id, &digest),
+        request(operation::CIPHER_ENCRYPT, hash.id, &crypt),
         // The session encrypts.
-        of(operation::CIPHER_DECRYPT, cipher.id, &crypt),
+        request(operation::CIPHER_DECRYPT, cipher.id, &crypt),
     ] {
         let reply = guest.run(0, &request).unwrap();
         assert_ne!(reply.status(), OK);
         assert!(reply.output.iter().all(|byte| *byte == 0xff));
     }
-    assert_eq!(guest.run(0, &of(operation::HASH, hash.id, &digest)).unwrap().status(), OK);
+    assert_eq!(guest.run(0, &request(operation::HASH, hash.id, &digest)).unwrap().status(), OK);
     common::assert_session_serves(&mut guest, cipher);
 }

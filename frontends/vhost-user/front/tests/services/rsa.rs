@@ -1,13 +1,14 @@
-//! Known answers of keys of RSA, and what such keys cannot do.
+//! Known answers of RSA keys, and unsupported uses of such keys.
 
 use gantry_abi_virtio_crypto::constants::operation;
 use gantry_vhost_user_front::parameters::{Layout, Parameters};
 use gantry_vhost_user_front::request::Operands;
 
 use crate::common::{ERR, KEY_REJECTED, NOTSUPP, OK};
-use crate::{Asker, Mode, QUEUES, each, of};
+use crate::{Client, Mode, QUEUES, each, vectors_of};
 
-/// RSA with PKCS #1 v1.5 over SHA-256, SHA-384 and SHA-512: VIRTIO_CRYPTO_RSA_ by the bytes of the digest.
+/// Returns parameters of RSA with PKCS #1 v1.5 over SHA-256, SHA-384 and SHA-512: VIRTIO_CRYPTO_RSA_ by the bytes of
+/// the digest.
 fn rsa<'a>(private: bool, key: &'a [u8], digest: &[u8]) -> Parameters<'a> {
     let hash = match digest.len() {
         32 => 6,
@@ -17,47 +18,47 @@ fn rsa<'a>(private: bool, key: &'a [u8], digest: &[u8]) -> Parameters<'a> {
     Parameters::Rsa { private, key, padding: 1, hash }
 }
 
-fn signatures(asker: &mut Asker) {
+fn signatures(client: &mut Client) {
     let mut signed = 0;
     for (algorithm, modulus) in [("rsa-2048-pkcs1", 256), ("rsa-3072-pkcs1", 384), ("rsa-4096-pkcs1", 512)] {
-        for vector in of("rsa-pkcs1.txt", algorithm) {
+        for vector in vectors_of("rsa-pkcs1.txt", algorithm) {
             let (digest, signature) = (vector.field("input"), vector.field("output"));
             let public = der(&[&vector.field("public")[..modulus], &vector.field("public")[modulus..]]);
             let both = [signature, digest].concat();
             let verify =
                 Operands::Key { data: &both, source: modulus as u32, result: digest.len() as u32, output: false };
-            let reply = asker.ask(operation::AKCIPHER_VERIFY, &rsa(false, &public, digest), &verify);
+            let reply = client.run(operation::AKCIPHER_VERIFY, &rsa(false, &public, digest), &verify);
             let expected = if vector.is_invalid() { KEY_REJECTED } else { OK };
             assert_eq!(reply.status(), expected, "{algorithm}");
             if !vector.has("key") {
                 continue;
             }
             let private = private_der(vector.field("key"), modulus);
-            if matches!(asker.mode, Mode::Message(_)) {
+            if matches!(client.mode, Mode::Message(_)) {
                 // The message has room for 1,024 bytes, and these keys are longer.
                 assert!(private.len() > 1024);
                 continue;
             }
             let sign =
                 Operands::Key { data: digest, source: digest.len() as u32, result: modulus as u32, output: true };
-            asker.expect(operation::AKCIPHER_SIGN, &rsa(true, &private, digest), &sign, signature);
+            client.expect(operation::AKCIPHER_SIGN, &rsa(true, &private, digest), &sign, signature);
             signed += 1;
         }
     }
-    assert!(signed > 0 || matches!(asker.mode, Mode::Message(_)));
+    assert!(signed > 0 || matches!(client.mode, Mode::Message(_)));
 }
 
 #[test]
-fn rsa_signs_and_verifies_as_known() {
+fn rsa_signs_and_verifies_with_known_answers() {
     each(&[&QUEUES[..], &[Mode::Message(Layout::Qemu10)]].concat(), signatures);
 }
 
-/// Sessions that encrypt: VIRTIO_CRYPTO_RSA_RAW_PADDING is 0, and there is no digest.
+/// Returns the parameters of a session that encrypts: VIRTIO_CRYPTO_RSA_RAW_PADDING is 0, and there is no digest.
 fn encrypting(private: bool, key: &[u8], padding: u32) -> Parameters<'_> {
     Parameters::Rsa { private, key, padding, hash: 0 }
 }
 
-/// A request of so many bytes of data for so many of output.
+/// Returns the operands of a request with `result` bytes of output.
 fn of_key(data: &[u8], result: usize) -> Operands<'_> {
     Operands::Key { data, source: data.len() as u32, result: result as u32, output: true }
 }
@@ -74,52 +75,53 @@ const ENCRYPTION: [(&str, &str, u32, usize); 8] = [
     ("rsaes-4096-pkcs1", "computed.txt", 1, 512),
 ];
 
-fn encryption(asker: &mut Asker) {
+fn encryption(client: &mut Client) {
     for (algorithm, file, padding, modulus) in ENCRYPTION {
         let mut deciphered = 0;
-        for vector in of(file, algorithm) {
+        for vector in vectors_of(file, algorithm) {
             let (message, ciphertext) = (vector.field("input"), vector.field("output"));
             let public = der(&[&vector.field("public")[..modulus], &vector.field("public")[modulus..]]);
             let private = private_der(vector.field("key"), modulus);
-            let has_room = !matches!(asker.mode, Mode::Message(_)) || private.len() <= 1024;
+            let has_room = !matches!(client.mode, Mode::Message(_)) || private.len() <= 1024;
             let mut keys = vec![(false, &public)];
             if has_room {
                 keys.push((true, &private));
                 let decrypt = of_key(ciphertext, message.len());
-                asker.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
+                client.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
                 deciphered += 1;
             }
             for (is_private, key) in keys {
                 let parameters = encrypting(is_private, key, padding);
                 let encrypt = of_key(message, modulus);
                 if padding == 0 {
-                    asker.expect(operation::AKCIPHER_ENCRYPT, &parameters, &encrypt, ciphertext);
+                    client.expect(operation::AKCIPHER_ENCRYPT, &parameters, &encrypt, ciphertext);
                     continue;
                 }
-                // Another one each time, which leads back.
-                let reply = asker.ask(operation::AKCIPHER_ENCRYPT, &parameters, &encrypt);
+                // Each ciphertext differs, but deciphers to the same message.
+                let reply = client.run(operation::AKCIPHER_ENCRYPT, &parameters, &encrypt);
                 assert_eq!((reply.status(), reply.output.len()), (OK, modulus), "{algorithm}");
                 assert_ne!(reply.output, ciphertext, "{algorithm}");
                 if has_room {
                     let decrypt = of_key(&reply.output, message.len());
-                    asker.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
+                    client.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
                 }
             }
         }
-        assert!(deciphered > 0 || matches!(asker.mode, Mode::Message(_)), "{algorithm}");
+        assert!(deciphered > 0 || matches!(client.mode, Mode::Message(_)), "{algorithm}");
     }
 }
 
 #[test]
-fn rsa_encrypts_and_decrypts_as_known() {
+fn rsa_encrypts_and_decrypts_with_known_answers() {
     each(&[&QUEUES[..], &[Mode::Message(Layout::Qemu10)]].concat(), encryption);
 }
 
-/// Numbers that are none, paddings that are none, and too little room, all of which are answered without a byte of output.
+/// Invalid numbers, invalid paddings, and too little room: all fail without a byte of output.
 #[test]
-fn what_rsa_cannot_encrypt_or_decrypt_is_an_error_without_output() {
-    each(&QUEUES, |asker| {
-        let vector = of("rsaes.txt", "rsaes-2048-pkcs1").find(|vector| vector.field("input").len() > 8).unwrap();
+fn invalid_rsa_operands_fail_without_output() {
+    each(&QUEUES, |client| {
+        let vector =
+            vectors_of("rsaes.txt", "rsaes-2048-pkcs1").find(|vector| vector.field("input").len() > 8).unwrap();
         let private = private_der(vector.field("key"), 256);
         let (message, ciphertext) = (vector.field("input"), vector.field("output"));
         let (modulus, raised) = (&vector.field("key")[..256], [&[0xff][..], &ciphertext[1..]].concat());
@@ -141,7 +143,7 @@ fn what_rsa_cannot_encrypt_or_decrypt_is_an_error_without_output() {
             (1, operation::AKCIPHER_DECRYPT, &[], 256),
             (1, operation::AKCIPHER_DECRYPT, ciphertext, message.len() - 1),
         ] {
-            let reply = asker.ask(operation, &encrypting(true, &private, padding), &of_key(data, room));
+            let reply = client.run(operation, &encrypting(true, &private, padding), &of_key(data, room));
             let what = format!("padding {padding}, operation {operation:#x}, {} bytes", data.len());
             assert_eq!(reply.status(), ERR, "{what}");
             assert!(reply.output.iter().all(|byte| *byte == 0xff), "{what}: an output");
@@ -149,27 +151,27 @@ fn what_rsa_cannot_encrypt_or_decrypt_is_an_error_without_output() {
     });
 }
 
-/// As Linux' driver sends them: a number without the zeros before it. Its result has all of them.
+/// Linux' driver sends numbers without leading zeros. The result has all of them.
 #[test]
 fn a_number_for_rsa_may_be_shorter_than_the_modulus() {
-    each(&QUEUES, |asker| {
-        let vector = of("rsaes.txt", "rsa-2048-raw").next().unwrap();
+    each(&QUEUES, |client| {
+        let vector = vectors_of("rsaes.txt", "rsa-2048-raw").next().unwrap();
         let private = private_der(vector.field("key"), 256);
         let parameters = encrypting(true, &private, 0);
         let mut number = vec![0; 256];
         number[248..].copy_from_slice(b"8 bytes!");
-        let sealed = asker.ask(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number[248..], 256));
+        let sealed = client.run(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number[248..], 256));
         assert_eq!(sealed.status(), OK);
-        asker.expect(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number, 256), &sealed.output);
-        asker.expect(operation::AKCIPHER_DECRYPT, &parameters, &of_key(&sealed.output, 256), &number);
+        client.expect(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number, 256), &sealed.output);
+        client.expect(operation::AKCIPHER_DECRYPT, &parameters, &of_key(&sealed.output, 256), &number);
     });
 }
 
-/// What a key is not for, and digests that core has no signatures of: a driver has to hear that, and not an error of its own.
+/// Unsupported uses of a key, and digests for which core has no signatures, get their own status.
 #[test]
-fn what_a_key_of_rsa_is_not_for_is_not_supported() {
-    each(&QUEUES, |asker| {
-        let vector = of("rsaes.txt", "rsaes-2048-pkcs1").next().unwrap();
+fn unsupported_uses_of_an_rsa_key_are_reported() {
+    each(&QUEUES, |client| {
+        let vector = vectors_of("rsaes.txt", "rsaes-2048-pkcs1").next().unwrap();
         let public = der(&[&vector.field("public")[..256], &vector.field("public")[256..]]);
         let private = private_der(vector.field("key"), 256);
         let sha1 = |private, key| Parameters::Rsa { private, key, padding: 1, hash: 3 };
@@ -180,14 +182,15 @@ fn what_a_key_of_rsa_is_not_for_is_not_supported() {
             (operation::AKCIPHER_SIGN, sha1(true, &private)),
             (operation::AKCIPHER_SIGN, rsa(false, &public, &[0; 32])),
         ] {
-            assert_eq!(asker.ask(operation, &parameters, &of_key(&[1; 256], 256)).status(), NOTSUPP);
+            assert_eq!(client.run(operation, &parameters, &of_key(&[1; 256], 256)).status(), NOTSUPP);
         }
-        let sha1 = asker.ask(operation::AKCIPHER_ENCRYPT, &sha1(false, &public), &of_key(b"x", 256));
+        let sha1 = client.run(operation::AKCIPHER_ENCRYPT, &sha1(false, &public), &of_key(b"x", 256));
         assert_eq!(sha1.status(), OK, "encryption needs no digest");
     });
 }
 
-/// RSAPrivateKey of the numbers as core has them (`gantry_core::rsa`): n, e, d, p, q, two exponents and the inverse.
+/// Encodes an RSAPrivateKey from the numbers in core's format (`gantry_core::rsa`): n, e, d, p, q, two exponents and
+/// the inverse.
 fn private_der(key: &[u8], modulus: usize) -> Vec<u8> {
     let half = modulus / 2;
     let mut numbers: Vec<&[u8]> = vec![&[0]];
@@ -200,7 +203,7 @@ fn private_der(key: &[u8], modulus: usize) -> Vec<u8> {
     der(&numbers)
 }
 
-/// A SEQUENCE of INTEGERs (X.690) that are not negative.
+/// Encodes a SEQUENCE of non-negative INTEGERs (X.690).
 fn der(numbers: &[&[u8]]) -> Vec<u8> {
     let element = |tag: u8, content: &[u8]| {
         let length = content.len();
@@ -214,7 +217,7 @@ fn der(numbers: &[&[u8]]) -> Vec<u8> {
     let integer = |number: &&[u8]| {
         let zeros = number.iter().take_while(|byte| **byte == 0).count().min(number.len() - 1);
         let number = &number[zeros..];
-        // A high bit would make it negative.
+        // A high bit would make the number negative.
         let sign: &[u8] = if number[0] & 0x80 == 0 { &[] } else { &[0] };
         element(2, &[sign, number].concat())
     };

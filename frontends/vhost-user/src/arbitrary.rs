@@ -1,4 +1,4 @@
-//! Rings whose bytes may be anything, for those who test that they may.
+//! Rings with arbitrary bytes, for tests.
 
 use gantry_abi_virtio_crypto::Features;
 use gantry_abi_virtio_crypto::constants::{aead, cipher};
@@ -16,17 +16,17 @@ use crate::task::{Task, side_by_side};
 const MEMORY: usize = 64 << 10;
 /// Descriptors of the ring.
 const SIZE: u16 = 16;
-/// Where the available ring begins; the table of descriptors is at 0.
+/// Address of the available ring; the descriptor table is at 0.
 pub(crate) const AVAILABLE: u64 = 0x100;
-/// Where the used ring begins.
+/// Address of the used ring.
 pub(crate) const USED: u64 = 0x200;
 /// The key of the sessions.
 pub(crate) const KEY: [u8; 16] = [7; 16];
 
-/// Answers all requests of a ring in a guest's memory that begins with `bytes`, and says how many there were. The ring has 16
-/// descriptors from address 0, its available ring at 0x100 and its used ring at 0x200; the memory ends at 64 KiB. Session 1 encrypts
-/// with AES-128-CBC, session 2 opens AES-128-GCM. `control` says that it is the control queue.
-pub fn answer_any(gantry: &Gantry, bytes: &[u8], features: u64, control: bool) -> usize {
+/// Answers all requests of a ring in guest memory that begins with `bytes`. Returns their number. The ring has 16 descriptors from
+/// address 0, its available ring at 0x100 and its used ring at 0x200; the memory ends at 64 KiB. Session 1 encrypts with
+/// AES-128-CBC, session 2 opens AES-128-GCM. `control` makes it the control queue.
+pub fn answer_arbitrary_ring(gantry: &Gantry, bytes: &[u8], features: u64, control: bool) -> usize {
     memory(bytes).map_or(0, |memory| answer(gantry, &memory, features, control))
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn answer(gantry: &Gantry, memory: &GuestMemoryMmap, features: u64, c
     for session in [Session::Cipher(cbc), Session::Aead(gcm)] {
         let _ = sessions.open(&session, &KEY, &[]);
     }
-    let features = Features::of(features);
+    let features = Features::from_bits(features);
     let Ok(chains) = queue.iter(memory) else { return 0 };
     let mut tasks = Vec::new();
     let mut count = 0;
@@ -80,11 +80,12 @@ mod tests {
     const ALL: u64 = 0x3f;
     const OUTPUT: u64 = 0x1000;
 
-    /// A ring with one request of 64 bytes: header and source in one descriptor, destination and status in the second.
+    /// Builds a ring with one request of 64 bytes: header and source in the first descriptor, destination and status in the second.
     fn ring() -> Vec<u8> {
         let lengths = Data::Cipher { iv: 16, source: 64, destination: 64 };
         let header = Header { opcode: operation::CIPHER_ENCRYPT, algo: 0, session_id: 1, flag: 0 };
-        let mut input = Request { own: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY);
+        let mut input =
+            Request { session_parameters: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY);
         input.extend([9; 16]);
         input.extend([1; 64]);
         let mut bytes = vec![0; 0x400];
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_answered_where_its_chain_says() {
+    fn a_request_is_answered_in_its_chain() {
         let (gantry, memory) = (framework(), memory(&ring()).unwrap());
         assert_eq!(answer(&gantry, &memory, 0, false), 1);
         let mut written = [0xff; 65];
@@ -121,9 +122,9 @@ mod tests {
         assert_eq!(used, [0, 0, 1, 0, 0, 0, 0, 0, 65, 0, 0, 0]);
     }
 
-    /// Bits of the ring, the descriptors and the request are turned over, a few at a time.
+    /// Flips a few bits of the ring, the descriptors and the request at a time.
     #[test]
-    fn rings_that_are_damaged_end_nothing() {
+    fn damaged_rings_do_not_panic() {
         let (gantry, good) = (framework(), ring());
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut random = |below: usize| {
@@ -136,7 +137,7 @@ mod tests {
         for _ in 0..20_000 {
             let mut bytes = good.clone();
             for _ in 0..=random(6) {
-                // Most of the first kibibyte means nothing.
+                // Most of the first kibibyte is unused.
                 let at = match random(3) {
                     0 => random(32),
                     1 => AVAILABLE as usize + random(8),
@@ -144,7 +145,7 @@ mod tests {
                 };
                 bytes[at] ^= 1 << random(8);
             }
-            answered += answer_any(&gantry, &bytes, if random(2) == 0 { 0 } else { ALL }, random(4) == 0);
+            answered += answer_arbitrary_ring(&gantry, &bytes, if random(2) == 0 { 0 } else { ALL }, random(4) == 0);
         }
         assert!(answered > 10_000, "{answered}");
     }

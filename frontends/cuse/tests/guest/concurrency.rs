@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 
 use gantry_abi_cryptodev::CryptOp;
 use gantry_core::{Algorithm, SessionParams};
+use gantry_lab::wait_until;
 use libc::{EINVAL, ENOMEM};
 
 use crate::client::{Crypto, DEVICE, Noise, Server, at};
 
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--cpus", "2", "--timeout", "300"]
-    fn many_programs_get_what_is_theirs() {
+    fn many_programs_get_their_own_answers() {
         let mut server = Server::start();
         side_by_side();
         let mut clients: Vec<Child> = (0..8).map(|_| client("work")).collect();
-        // Clients that are killed in the middle do the others no harm.
+        // Clients that are killed in the middle do not affect the others.
         for _ in 0..10 {
             let mut victim = client("work");
             thread::sleep(Duration::from_millis(30));
@@ -26,15 +27,15 @@ gantry_lab::in_guest! {
         for client in &mut clients {
             assert!(client.wait().unwrap().success());
         }
-        assert!(server.lives());
+        assert!(server.is_running());
     }
 
-    fn nobody_waits_for_somebody_else() {
+    fn a_long_request_does_not_delay_others() {
         let _server = Server::start();
         let crypto = Crypto::open();
         let long = crypto.cipher(2, &(1..=24).collect::<Vec<u8>>()).unwrap();
         let short = crypto.cipher(11, &[1; 16]).unwrap();
-        // Triple DES over 16 MiB takes seconds here; meanwhile others are answered, and it counts how many.
+        // Triple DES over 16 MiB takes seconds here. Counts the requests that are answered meanwhile.
         let data = vec![0; 16 << 20];
         let answered = thread::scope(|scope| {
             let slow = scope.spawn(|| crypto.run(long, 0, &[0; 8], &data).map(|output| output.len()));
@@ -52,19 +53,19 @@ gantry_lab::in_guest! {
     }
 
     ["--modules", "cuse", "--timeout", "300"]
-    fn limits_are_each_users_own() {
+    fn limits_apply_to_each_user() {
         let _server = Server::start_as(0, &[("SESSIONS", "5".to_owned()), ("BYTES", "1000000".to_owned())]);
         let (one, two) = (Crypto::open(), Crypto::open());
         let sessions: Vec<u32> = (0..5).map(|_| one.hash(14, &[]).unwrap()).collect();
         assert_eq!(two.hash(14, &[]), Err(ENOMEM), "all files of a user together");
-        // Another user has five more, and none of these.
+        // Another user has its own five sessions, and no access to these.
         let other = program("sessions", 4321).env("THEIRS", sessions[1].to_string()).status().unwrap();
         assert!(other.success());
         assert!(one.digest(sessions[1], 0, b"still there", 20).is_ok());
         one.close(sessions[0]).unwrap();
         let cipher = two.cipher(11, &[1; 16]).unwrap();
         assert_eq!(two.run(cipher, 0, &[0; 16], &vec![0; 1_000_016 / 16 * 16]), Err(ENOMEM));
-        // What does not fit beside others waits, and is done.
+        // A request that does not fit beside others waits, and succeeds.
         thread::scope(|scope| {
             let large = || assert!(two.run(cipher, 0, &[0; 16], &vec![0; 800_000]).is_ok());
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(large)).collect();
@@ -85,30 +86,26 @@ gantry_lab::in_guest! {
             assert!(lines.any(|line| line.unwrap().contains("READY")));
         }
         server.kill();
-        let end = Instant::now() + Duration::from_secs(30);
         for client in &mut clients {
-            while client.try_wait().unwrap().is_none() {
-                assert!(Instant::now() < end, "a client hangs");
-                thread::sleep(Duration::from_millis(20));
-            }
+            wait_until("a client ends", || client.try_wait().unwrap().is_some());
             assert!(client.wait().unwrap().success());
         }
-        // And a new one can take its place.
+        // A new server can take its place.
         let _server = Server::start();
         side_by_side();
     }
 
     ["--modules", "cuse", "--count", "--timeout", "300"]
-    /// Messages that eight programs have hashed at the same time share the lanes of the CPU. The guest's one processor counts
-    /// instructions, so this is no matter of luck.
-    fn eight_programs_get_more_than_one() {
-        // As the systemd unit starts it, and without the capability that the unit gives.
+    /// Messages that eight programs hash at the same time share the lanes of the CPU. The guest's only processor counts
+    /// instructions, so the result is deterministic.
+    fn eight_programs_get_more_throughput_than_one() {
+        // As the systemd unit starts it, and without the unit's capability.
         std::fs::set_permissions("/dev/cuse", std::fs::Permissions::from_mode(0o666)).unwrap();
         let servers: [(_, _, fn() -> Server); 2] =
             [("direct", 1.5, || Server::start_as_a_unit(1234)), ("retry", 1.2, || Server::start_without_rights(&[]))];
         for (how, least, server) in servers {
             let _server = server();
-            // Learning what devices cost takes a new server some time in between.
+            // A new server needs some time to learn the costs of devices.
             rate("sha256", 16384, 8, 500);
             let best = |programs| (0..4).map(|_| rate("sha256", 16384, programs, 100)).fold(0.0, f64::max);
             let [one, eight] = [1, 8].map(best);
@@ -118,7 +115,7 @@ gantry_lab::in_guest! {
     }
 
     ["--modules", "cuse", "--count", "--timeout", "900"]
-    /// What a request costs, and what eight programs get out of one server together.
+    /// Measures the cost of a request, and the throughput of eight programs on one server.
     fn rates() {
         for (how, server) in [("direct", Server::start as fn() -> Server), ("retry", || Server::start_without_rights(&[]))] {
             let server = server();
@@ -135,7 +132,7 @@ gantry_lab::in_guest! {
     }
 }
 
-/// Requests a second of so many programs together, which begin at the same time and go on for so many milliseconds.
+/// Measures the total requests per second of `programs` programs, which start together and run for `time` milliseconds.
 fn rate(kind: &str, bytes: usize, programs: usize, time: u64) -> f64 {
     let run = |_| {
         let mut command = program("rate", 0);
@@ -165,11 +162,14 @@ fn rate(kind: &str, bytes: usize, programs: usize, time: u64) -> f64 {
     rates
 }
 
-/// This program as another one that uses the device.
+/// Builds a command that runs this program as a client of the device.
 fn program(what: &str, uid: u32) -> Command {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "crowd::client_process", "--include-ignored", "--nocapture"]).env("CLIENT", what).uid(uid);
+    command
+        .args(["--exact", "concurrency::client_process", "--include-ignored", "--nocapture"])
+        .env("CLIENT", what)
+        .uid(uid);
     command
 }
 
@@ -188,11 +188,11 @@ fn client_process() {
             let crypto = Crypto::open();
             let sessions: Vec<Result<u32, i32>> = (0..6).map(|_| crypto.hash(14, &[])).collect();
             assert!(sessions[..5].iter().all(Result::is_ok) && sessions[5] == Err(ENOMEM), "{sessions:?}");
-            let theirs = std::env::var("THEIRS").unwrap().parse().unwrap();
-            assert_eq!(crypto.digest(theirs, 0, b"secrets", 20), Err(EINVAL));
-            assert_eq!(crypto.info(theirs).err(), Some(EINVAL));
-            assert_eq!(crypto.copy_hash(*sessions[0].as_ref().unwrap(), theirs), Err(libc::ENOENT));
-            assert_eq!(crypto.close(theirs), Ok(()));
+            let foreign_session = std::env::var("THEIRS").unwrap().parse().unwrap();
+            assert_eq!(crypto.digest(foreign_session, 0, b"secrets", 20), Err(EINVAL));
+            assert_eq!(crypto.info(foreign_session).err(), Some(EINVAL));
+            assert_eq!(crypto.copy_hash(*sessions[0].as_ref().unwrap(), foreign_session), Err(libc::ENOENT));
+            assert_eq!(crypto.close(foreign_session), Ok(()));
         }
         "until-error" => {
             let crypto = Crypto::open();
@@ -231,7 +231,7 @@ fn client_process() {
     }
 }
 
-/// Threads with sessions of their own and one that they share, all answers compared.
+/// Runs threads with sessions of their own and a shared one, and compares all answers.
 fn side_by_side() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let crypto = Crypto::open();
