@@ -11,33 +11,33 @@ pub(crate) fn run(args: &Algorithms, settings: &Settings, output: &mut Output) -
     if args.json { output.json(&rows) } else { output.write(&table(&rows)) }
 }
 
-/// An algorithm, as JSON. Sizes are in bytes.
+/// An algorithm, as in the output of `--json`. Sizes are in bytes.
 #[derive(Serialize)]
 struct Row {
     name: &'static str,
     kind: &'static str,
     key: Sizes,
-    /// Of signatures, key exchange, key encapsulation and encipherment.
+    /// For signatures, key exchange, key encapsulation and encipherment.
     public_key: Sizes,
-    /// The second key, of encrypt-then-authenticate algorithms.
+    /// The second key of encrypt-then-authenticate algorithms.
     mac_key: Sizes,
     iv: Sizes,
     block: usize,
-    /// Digest, MAC or tag.
+    /// Size of the digest, MAC or tag.
     tag: Sizes,
     aliases: Vec<&'static str>,
     /// The Linux kernel's name.
     kernel: Option<&'static str>,
     source: &'static str,
-    /// Those that offer it.
+    /// Devices that offer the algorithm.
     devices: Vec<String>,
 }
 
-/// Allowed sizes.
+/// Allowed sizes in bytes: `min`, `min + step` and so on, up to `max`.
 #[derive(Clone, Copy, Serialize)]
 struct Sizes {
     min: usize,
-    /// `null` where only memory ends it.
+    /// `null` in JSON if only memory limits the size.
     max: Option<usize>,
     step: usize,
 }
@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-/// A range in short: `16`, `64|2400`, `7-13`, `0-`; nothing where there is no such thing.
+/// Formats a range: `16`, `64|2400`, `7-13`, `0-`; `-` if the algorithm has no such value.
 fn short(sizes: Sizes) -> String {
     match sizes {
         Sizes { min: 0, max: Some(0), .. } => "-".to_owned(),
@@ -89,7 +89,7 @@ fn table(rows: &[Row]) -> String {
         };
         let kernel = row.kernel.filter(|name| *name != row.name && !row.aliases.contains(name));
         let aliases: Vec<&str> = row.aliases.iter().copied().chain(kernel).collect();
-        let devices = if row.devices.is_empty() { "nobody".to_owned() } else { row.devices.join(" ") };
+        let devices = if row.devices.is_empty() { "none".to_owned() } else { row.devices.join(" ") };
         table.row([
             row.name.to_owned(),
             row.kind.to_owned(),

@@ -13,14 +13,14 @@ pub(crate) fn run(args: &ConfigArgs, settings: &Settings, output: &mut Output) -
     }
 }
 
-/// A key with its value, as JSON.
+/// A key with its value, in the JSON.
 #[derive(Serialize)]
 struct Row {
     key: String,
     value: String,
     /// `default`, `file`, `variable` or `argument`.
     origin: &'static str,
-    /// Which file, variable or argument.
+    /// The file, variable or argument.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ struct Row {
 fn show(settings: &Settings, json: bool, output: &mut Output) -> Result<(), Failure> {
     let config = settings.config()?;
     let shown = config.show();
-    // A configuration that cannot be opened is no configuration: names of devices are checked too.
+    // Opening checks names of devices, too.
     gantry_runtime::open(config)?;
     if json {
         let row = |shown: gantry_runtime::Shown| {

@@ -20,42 +20,42 @@ pub(crate) fn run(args: &Devices, settings: &Settings, output: &mut Output) -> R
     if args.json { output.json(&device_row(device, true)) } else { output.write(&detail(device)) }
 }
 
-/// A device, as JSON.
+/// A device in the JSON.
 #[derive(Serialize)]
 struct DeviceRow<'a> {
     name: &'a str,
     class: &'static str,
     state: &'static str,
-    /// Why it is excluded.
+    /// The reason if it is excluded.
     reason: Option<String>,
     description: Option<&'a str>,
     version: Option<&'a str>,
-    /// The most of any algorithm.
+    /// The most lanes of any algorithm.
     lanes: usize,
     algorithms: Vec<CapabilityRow>,
 }
 
-/// What a device offers for one algorithm, as JSON.
+/// A capability of a device, in the JSON.
 #[derive(Serialize)]
 #[allow(clippy::struct_excessive_bools, reason = "as a capability has them")]
 struct CapabilityRow {
     algorithm: &'static str,
     operations: Vec<&'static str>,
     lanes: usize,
-    /// `null` where plain software is better at any number.
+    /// `null` if plain software is faster with any number of requests.
     break_even: Option<usize>,
     direct: bool,
     in_place: bool,
     streaming: bool,
-    /// Signatures that take a random number are also made without one.
+    /// Randomized signatures can be made deterministically, too.
     deterministic: bool,
-    /// `null` where only memory ends it.
+    /// `null` if there is no limit but memory.
     ring: Option<usize>,
     max_bytes: Option<usize>,
-    /// Whether it passed its known-answer test; only where one device is shown, because they are run for it.
+    /// True if it passed its known-answer tests. They run only if one device is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     admitted: Option<bool>,
-    /// Why it did not.
+    /// The reason why it did not pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -91,7 +91,7 @@ fn capability_row(device: &RegisteredDevice, capability: &Capability, admit: boo
         ring: limit(ring),
         max_bytes: limit(max_bytes),
         admitted: verdict.as_ref().map(Result::is_ok),
-        refused: verdict.and_then(Result::err).map(|why| why.to_string()),
+        refused: verdict.and_then(Result::err).map(|error| error.to_string()),
     }
 }
 
@@ -164,7 +164,7 @@ fn detail(device: &RegisteredDevice) -> String {
     }
     text.push('\n');
     text += &table.render();
-    text += "\nFROM: requests in hand from which the device is worth its start, - where plain\nsoftware is better at any number. \
-             RING: requests in it at once. LIMIT: bytes of\na request. STATE: what its known-answer test says.\n";
+    text += "\nFROM: smallest number of requests in flight that repays the device's start, - if\nplain software is always faster. \
+             RING: most requests in the device. LIMIT: most\nbytes per request. STATE: result of the known-answer tests.\n";
     text
 }

@@ -10,7 +10,7 @@ use gantry_runtime::rights::variable;
 use serde_json::Value;
 
 use crate::args::{Esp, EspCommand, EspServe, Settings};
-use crate::output::{Failure, Output, say};
+use crate::output::{Failure, Output, print_message};
 use crate::program::program;
 use crate::serve::ready;
 use crate::status;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Esp, settings: &Settings, output: &mut Output) -> Resul
             let left = match count {
                 0 => "no data path left routes, rules or tables behind".to_owned(),
                 count => {
-                    format!("{count} routes, rules and tables are gone: packets pass as they would without a data path")
+                    format!("{count} routes, rules and tables removed: packets pass as they would without a data path")
                 }
             };
             output.write(&format!("{left}\n"))
@@ -45,35 +45,35 @@ fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
         folder: args.folder.folder.clone(),
     };
     let server = Server::new(settings.open()?, options).map_err(|failed| Failure::Failed(advice(&failed)))?;
-    say(&format!("serving ESP by {}; daemons find it at {}", server.device(), server.path().display()));
+    print_message(&format!("serving ESP by {}; daemons find it at {}", server.device(), server.path().display()));
     for sentence in server.unguarded() {
-        say(&sentence);
+        print_message(&sentence);
     }
-    // Nobody waits for it where this fails.
+    // Fails if no service manager waits for it.
     let _ = ready();
     let Err(error) = server.run();
     Err(Failure::Failed(error.to_string()))
 }
 
-/// What failed, and what to do about it where that is known.
-fn advice(failed: &gantry_esp::Failed) -> String {
+/// Describes a failure, with advice if the cause is known.
+fn advice(failed: &gantry_esp::ServerError) -> String {
     let advice = match failed.error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => ": this needs CAP_NET_ADMIN, and the right to write into the folder",
+        Some(libc::EPERM | libc::EACCES) => ": this needs CAP_NET_ADMIN, and write access to the folder",
         Some(libc::ENOENT | libc::ENODEV) if failed.what.contains("tun") => ": modprobe tun",
         Some(libc::EBUSY) => ": another program has a device of this name",
         Some(libc::EADDRINUSE) if failed.what.contains("port") => {
-            ": a daemon that was not started by `gantry esp exec`, or that runs as another user, has it"
+            ": it is in use by a daemon that was not started by `gantry esp exec` or that runs as another user"
         }
         _ => "",
     };
     format!("{failed}{advice}")
 }
 
-/// Becomes a program that finds the data path where others find the kernel's.
+/// Replaces this process by a program that uses the data path in place of the kernel's ESP.
 fn exec(folder: &Path, command: &[OsString]) -> Result<(), Failure> {
     let library = library().ok_or_else(|| {
         Failure::Failed(format!(
-            "there is no {LIBRARY} beside gantry, or in lib/gantry of the same prefix: make install"
+            "there is no {LIBRARY} beside gantry or in lib/gantry of its prefix; `make install` installs it"
         ))
     })?;
     let mut preload = variable("LD_PRELOAD").filter(|others| !others.is_empty()).map_or_else(OsString::new, |others| {
@@ -86,13 +86,13 @@ fn exec(folder: &Path, command: &[OsString]) -> Result<(), Failure> {
     let mut command = program(name)?;
     let error = command.args(arguments).env("LD_PRELOAD", preload).env("GANTRY_XFRM", folder.join("xfrm")).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    say(&format!("{}: {error}", name.display()));
+    print_message(&format!("{}: {error}", name.display()));
     Err(Failure::Status(code))
 }
 
 const LIBRARY: &str = "libgantry_xfrm.so";
 
-/// The preload library: beside the program, where cargo puts it, or where `make install` and packages do.
+/// Finds the preload library: beside the program, where cargo puts it, or where `make install` and packages do.
 fn library() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let folder = program.parent()?;
@@ -104,7 +104,7 @@ fn show(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
     let path = folder.join("status");
     let (_, bytes) = status::ask(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Failure::Failed(format!("{}: no data path is at work: gantry esp serve", path.display()))
+            Failure::Failed(format!("{}: no data path is running; `gantry esp serve` starts one", path.display()))
         }
         _ => Failure::at(path.display(), &error),
     })?;
@@ -113,7 +113,7 @@ fn show(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
     if json { output.json(&report) } else { output.write(&view(&report)) }
 }
 
-/// A report for people.
+/// Formats a report as text.
 fn view(report: &Value) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
@@ -134,7 +134,7 @@ fn view(report: &Value) -> String {
         let _ =
             writeln!(out, "{what}: {} packets, {}, {:.1} packets in a batch", of("packets"), bytes(of("bytes")), mean);
     }
-    // What passed, too: as it was, or in pieces.
+    // Fragmented packets did pass.
     let known = ["sent", "received", "fragmented"];
     let others: Vec<String> = counters
         .as_object()

@@ -2,35 +2,35 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Why a command did not do what it should.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something that cannot be: exit code 2.
+    /// A mistake on the command line: exit code 2.
     Usage(String),
-    /// Something went wrong: exit code 1.
+    /// A failure: exit code 1.
     Failed(String),
-    /// The same, and everything about it has been said.
-    Said,
-    /// A command that was to be run ended with this exit code, or there is one for what kept it from running.
+    /// A failure that has already been reported: exit code 1.
+    Reported,
+    /// Exit code of a command that was run, or the code for the failure to run it.
     Status(u8),
 }
 
 impl Failure {
-    /// The words of a system error, behind `what`.
+    /// A system error about `what`.
     pub(crate) fn at(what: impl fmt::Display, error: &io::Error) -> Self {
         let text = error.to_string();
-        // Users know what happened by its words.
+        // Without the error number, which means nothing to users.
         let words = text.split(" (os error").next().unwrap_or_default();
         Failure::Failed(format!("{what}: {words}"))
     }
 
     pub(crate) fn report(&self) -> ExitCode {
         if matches!(self, Failure::Usage(_) | Failure::Failed(_)) {
-            say(&self.to_string());
+            print_message(&self.to_string());
         }
         ExitCode::from(match self {
             Failure::Usage(_) => 2,
-            Failure::Failed(_) | Failure::Said => 1,
+            Failure::Failed(_) | Failure::Reported => 1,
             Failure::Status(code) => *code,
         })
     }
@@ -40,7 +40,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(message) | Failure::Failed(message) => f.write_str(message),
-            Failure::Said | Failure::Status(_) => Ok(()),
+            Failure::Reported | Failure::Status(_) => Ok(()),
         }
     }
 }
@@ -69,7 +69,7 @@ impl From<gantry_core::UnknownAlgorithm> for Failure {
     }
 }
 
-/// A message on stderr. A closed stderr changes nothing about the exit status.
-pub(crate) fn say(message: &str) {
+/// Prints a message on stderr. A closed stderr does not affect the exit status.
+pub(crate) fn print_message(message: &str) {
     let _ = writeln!(io::stderr(), "gantry: {message}");
 }

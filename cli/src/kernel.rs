@@ -1,4 +1,6 @@
-//! `gantry kernel`: what the kernel's crypto drivers are, and what they are worth to a program.
+//! `gantry kernel`: the kernel's crypto drivers, and their use for programs.
+
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,46 +19,58 @@ pub(crate) fn run(args: &Kernel, output: &mut Output) -> Result<(), Failure> {
     if args.json { output.json(&view) } else { output.write(&view.text()) }
 }
 
-/// Instructions that do the work of an engine: what stands in the kernel's name of an algorithm, and the flags of
-/// `/proc/cpuinfo` (x86, then ARM), the best ones first.
-const INSTRUCTIONS: &[(&str, &[&str])] = &[
-    ("gcm(aes", &["vpclmulqdq", "pclmulqdq", "pmull"]),
-    ("aes", &["vaes", "aes"]),
-    ("sha1", &["sha_ni", "sha1"]),
-    ("sha224", &["sha_ni", "sha2"]),
-    ("sha256", &["sha_ni", "sha2"]),
-    ("sha384", &["sha512"]),
-    ("sha512", &["sha512"]),
-    ("sha3-", &["sha3"]),
-    ("sm3", &["sm3"]),
-    ("sm4", &["sm4"]),
+/// CPU instructions that replace an engine.
+struct Instructions {
+    /// A part of the kernel's name of an algorithm.
+    part: &'static str,
+    /// Flags of `/proc/cpuinfo` (x86, then ARM), best first.
+    flags: &'static [&'static str],
+    /// The modules that use them, on x86-64 and on aarch64.
+    modules: [&'static str; 2],
+}
+
+const fn row(part: &'static str, flags: &'static [&'static str], modules: [&'static str; 2]) -> Instructions {
+    Instructions { part, flags, modules }
+}
+
+const INSTRUCTIONS: &[Instructions] = &[
+    row("gcm(aes", &["vpclmulqdq", "pclmulqdq", "pmull"], ["aesni_intel", "ghash_ce"]),
+    row("ghash", &["pclmulqdq", "pmull"], ["ghash_clmulni_intel", "ghash_ce"]),
+    row("aes", &["vaes", "aes"], ["aesni_intel", "aes_ce_blk"]),
+    row("sha1", &["sha_ni", "sha1"], ["sha1_ssse3", "sha1_ce"]),
+    row("sha224", &["sha_ni", "sha2"], ["sha256_ssse3", "sha2_ce"]),
+    row("sha256", &["sha_ni", "sha2"], ["sha256_ssse3", "sha2_ce"]),
+    row("sha384", &["sha512"], ["sha512_ssse3", "sha512_ce"]),
+    row("sha512", &["sha512"], ["sha512_ssse3", "sha512_ce"]),
+    row("sha3-", &["sha3"], ["", "sha3_ce"]),
+    row("sm3", &["sm3"], ["sm3_avx_x86_64", "sm3_ce"]),
+    row("sm4", &["sm4"], ["sm4_aesni_avx_x86_64", "sm4_ce"]),
 ];
 
-/// Everything that the command says.
 #[derive(Serialize)]
 struct View {
+    /// At most five lines about everything below.
+    verdict: Vec<String>,
     kernel: String,
-    /// `/dev/crypto` is there.
     dev_crypto: bool,
-    /// By AF_ALG's types: why it does not work; `null` where it does.
+    /// For each AF_ALG type, the reason why it does not work; `null` if it works.
     af_alg: BTreeMap<&'static str, Option<String>>,
-    /// Instructions of this CPU that do an engine's work.
+    /// Instructions of this CPU that can replace an engine.
     instructions: Vec<&'static str>,
-    /// Modules that drive engines, with the algorithms that they have.
+    /// Algorithms of engines, by the module that drives the engine.
     engines: BTreeMap<String, Vec<EngineAlgorithm>>,
     algorithms: Vec<Row>,
 }
 
-/// What an engine has.
 #[derive(Serialize)]
 struct EngineAlgorithm {
     name: String,
     driver: String,
-    /// The kernel prefers it to the CPU.
+    /// The kernel prefers the engine to the CPU.
     preferred: bool,
-    /// Instructions of this CPU that do the same.
+    /// Instructions of this CPU for the same algorithm.
     instructions: Option<&'static str>,
-    /// The device of Gantry that it is part of, when AF_ALG is turned on; `null` where programs do not reach it.
+    /// Gantry's device for it, if AF_ALG is turned on; `null` if programs cannot reach it.
     device: Option<String>,
 }
 
@@ -64,9 +78,9 @@ struct EngineAlgorithm {
 #[derive(Serialize)]
 struct Row {
     name: String,
-    /// The type by which AF_ALG has it; `null` where it is for the kernel alone.
+    /// Its AF_ALG type; `null` if only the kernel can use it.
     af_alg: Option<&'static str>,
-    /// The first one wins.
+    /// Highest priority first; the kernel prefers the first.
     drivers: Vec<DriverRow>,
 }
 
@@ -86,23 +100,26 @@ impl View {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let af_alg = [("hash", "sha256"), ("skcipher", "cbc(aes)"), ("aead", "gcm(aes)"), ("rng", "stdrng")]
             .map(|(kind, name)| (kind, try_bind(kind, name).err()));
-        // Read afterwards: the kernel has made what it was asked for.
+        // Read after the tests: the kernel has created the algorithms that they requested.
         let catalogue = Catalogue::read()
             .map_err(|error| Failure::Failed(format!("/proc/crypto: {error}; this kernel has no crypto drivers")))?;
-        let mut view = Self::new(&catalogue, only, &read("/proc/cpuinfo"));
+        let reaches = |entry: &Entry| entry.socket_type().is_some_and(|kind| try_bind(kind, &entry.driver).is_ok());
+        let mut view = Self::new(&catalogue, only, &read("/proc/cpuinfo"), &reaches);
         read("/proc/sys/kernel/osrelease").trim().clone_into(&mut view.kernel);
         view.dev_crypto = Path::new("/dev/crypto").exists();
         view.af_alg = af_alg.into_iter().collect();
         if view.algorithms.is_empty() {
             let name = only.unwrap_or("anything");
             return Err(Failure::Failed(format!(
-                "the kernel has no driver for {name} now; it may load one when asked"
+                "the kernel has no driver for {name} now; it may load one on request"
             )));
         }
+        view.verdict = verdict::lines(&view);
         Ok(view)
     }
 
-    fn new(catalogue: &Catalogue, only: Option<&str>, cpuinfo: &str) -> Self {
+    /// `reaches` returns true if AF_ALG offers a driver to programs.
+    fn new(catalogue: &Catalogue, only: Option<&str>, cpuinfo: &str, reaches: &dyn Fn(&Entry) -> bool) -> Self {
         let instructions = instructions(cpuinfo);
         let mut names: Vec<&Entry> = catalogue
             .entries
@@ -129,7 +146,7 @@ impl View {
                     driver: entry.driver.clone(),
                     preferred: place == 0,
                     instructions: same_work(name, &instructions),
-                    device: entry.socket_type().filter(|_| ours).map(|_| format!("afalg:{module}")),
+                    device: (ours && reaches(entry)).then(|| format!("afalg:{module}")),
                 });
             }
             let af_alg = drivers.iter().find_map(|(entry, _)| entry.socket_type());
@@ -142,37 +159,23 @@ impl View {
             });
             algorithms.push(Row { name: name.clone(), af_alg, drivers: drivers.collect() });
         }
-        Self { kernel: String::new(), dev_crypto: false, af_alg: BTreeMap::new(), instructions, engines, algorithms }
+        let (verdict, kernel, af_alg) = (Vec::new(), String::new(), BTreeMap::new());
+        Self { verdict, kernel, dev_crypto: false, af_alg, instructions, engines, algorithms }
     }
 
     fn text(&self) -> String {
-        let mut lines = vec![self.table()];
+        let mut lines = self.verdict.clone();
+        lines.push(String::new());
+        lines.push(self.table());
         lines.push(
-            "Of several drivers the kernel takes the first, of the highest priority. AF_ALG can be asked for each."
+            "The kernel prefers the first driver of an algorithm, which has the highest priority. AF_ALG can use any."
                 .into(),
         );
-        lines.extend(self.trouble());
-        lines.push(if self.dev_crypto { "/dev/crypto is there." } else { "There is no /dev/crypto." }.into());
-        if self.engines.is_empty() {
-            lines.push("No driver computes off the CPU: there is no engine, or no module for it is loaded.".into());
-        }
         for (module, algorithms) in &self.engines {
             lines.push(format!("\nThe engine of {module}:"));
             lines.extend(algorithms.iter().map(|algorithm| format!("  {}: {}", algorithm.name, algorithm.verdict())));
         }
         lines.join("\n") + "\n"
-    }
-
-    /// Why AF_ALG does not work, said once where that is the same for all types.
-    fn trouble(&self) -> Vec<String> {
-        let mut reasons: Vec<Option<&String>> = self.af_alg.values().map(Option::as_ref).collect();
-        reasons.dedup();
-        match reasons[..] {
-            [Some(why)] => vec![format!("AF_ALG does not work: {why}")],
-            _ => (self.af_alg.iter())
-                .filter_map(|(kind, trouble)| Some(format!("AF_ALG does not work for {kind}: {}", trouble.as_ref()?)))
-                .collect(),
-        }
     }
 
     fn table(&self) -> String {
@@ -197,21 +200,21 @@ impl View {
             Some(kind) if self.af_alg.get(kind).is_some_and(Option::is_some) => "AF_ALG, which does not work here",
             Some(_) if self.dev_crypto => "AF_ALG, /dev/crypto",
             Some(_) => "AF_ALG",
-            None => "nothing: it is for the kernel itself",
+            None => "nothing: for the kernel only",
         }
     }
 }
 
 impl EngineAlgorithm {
     fn verdict(&self) -> String {
-        let Some(device) = &self.device else { return "for the kernel itself; programs do not reach it".to_owned() };
-        let preferred = if self.preferred { "preferred by the kernel" } else { "second to the CPU for the kernel" };
+        let Some(device) = &self.device else { return "for the kernel only; programs cannot use it".to_owned() };
+        let preferred = if self.preferred { "preferred by the kernel" } else { "not preferred by the kernel" };
         let worth = match self.instructions {
             Some(flag) => format!(
-                "this CPU has instructions for it ({flag}), against which an engine wins on large requests or CPU time, \
+                "this CPU has instructions for it ({flag}), so an engine may only win on large requests or CPU time, \
                  or not at all"
             ),
-            None => "this CPU has no instructions for it, so the engine may well win".to_owned(),
+            None => "this CPU has no instructions for it, so the engine may be faster".to_owned(),
         };
         format!(
             "{preferred}; {worth}. To measure: gantry speed --devices afalg=on --device {device},software {}",
@@ -222,7 +225,7 @@ impl EngineAlgorithm {
 
 fn wanted(name: &str, only: Option<&str>) -> bool {
     only.is_none_or(|only| {
-        // Our names lead to the kernel's, and the kernel's to themselves.
+        // Accept Gantry's names and the kernel's.
         let ours = Algorithm::matching(only).unwrap_or_default();
         name == only || ours.iter().any(|algorithm| algorithm.info().kernel == name)
     })
@@ -236,21 +239,21 @@ fn computes(engine: &Engine) -> String {
     }
 }
 
-/// Those flags of `/proc/cpuinfo` that matter.
+/// Returns the relevant flags of `/proc/cpuinfo`.
 fn instructions(cpuinfo: &str) -> Vec<&'static str> {
     let line = cpuinfo.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
     let flags: Vec<&str> =
         line.and_then(|line| line.split_once(':')).map_or("", |(_, flags)| flags).split(' ').collect();
     let mut found: Vec<&str> =
-        INSTRUCTIONS.iter().flat_map(|(_, known)| *known).copied().filter(|known| flags.contains(known)).collect();
+        INSTRUCTIONS.iter().flat_map(|row| row.flags).copied().filter(|known| flags.contains(known)).collect();
     found.sort_unstable();
     found.dedup();
     found
 }
 
 fn same_work(name: &str, instructions: &[&'static str]) -> Option<&'static str> {
-    let (_, known) = INSTRUCTIONS.iter().find(|(part, _)| name.contains(part))?;
-    known.iter().find(|flag| instructions.contains(flag)).copied()
+    let row = INSTRUCTIONS.iter().find(|row| name.contains(row.part))?;
+    row.flags.iter().find(|flag| instructions.contains(flag)).copied()
 }
 
 #[cfg(test)]
@@ -275,14 +278,16 @@ mod tests {
             entry("rsa", "virtio-crypto-rsa", "virtio_crypto", 150, "akcipher", "a"),
             entry("md5", "md5-generic", "kernel", 0, "shash", ""),
         ];
-        View::new(&Catalogue::parse(&crypto.concat(), ""), only, &format!("processor : 0\nflags : {flags}\n"))
+        View::new(&Catalogue::parse(&crypto.concat(), ""), only, &format!("processor : 0\nflags : {flags}\n"), &|_| {
+            true
+        })
     }
 
     #[test]
-    fn the_driver_of_the_highest_priority_comes_first_and_engines_are_told_from_the_cpu() {
+    fn drivers_are_sorted_by_priority_and_engines_are_recognised() {
         let view = view(None, "fpu");
         let names: Vec<&str> = view.algorithms.iter().map(|row| row.name.as_str()).collect();
-        assert_eq!(names, ["cbc(aes)", "md5", "rsa"], "what programs reach first; nothing internal");
+        assert_eq!(names, ["cbc(aes)", "md5", "rsa"], "algorithms for programs first; no internal ones");
         let drivers: Vec<(&str, &str)> =
             view.algorithms[0].drivers.iter().map(|row| (row.driver.as_str(), row.computes.as_str())).collect();
         assert_eq!(drivers, [("cbc-aes-aesni", "cpu"), ("virtio_crypto_aes_cbc", "virtio_crypto")]);
@@ -292,30 +297,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_af_alg_is_said_once() {
-        let mut view = view(None, "");
-        view.af_alg = [("hash", Some("gone".to_owned())), ("aead", Some("gone".to_owned()))].into();
-        assert!(view.text().contains("AF_ALG does not work: gone\n"), "{}", view.text());
-        view.af_alg.insert("skcipher", None);
-        assert!(view.text().contains("AF_ALG does not work for aead: gone\nAF_ALG does not work for hash: gone\n"));
-    }
-
-    #[test]
-    fn instructions_of_the_cpu_speak_against_an_engine() {
+    fn instructions_of_the_cpu_are_weighed_against_an_engine() {
         assert!(
-            view(None, "fpu")
-                .text()
-                .contains("cbc(aes): second to the CPU for the kernel; this CPU has no instructions")
+            view(None, "fpu").text().contains("cbc(aes): not preferred by the kernel; this CPU has no instructions")
         );
         let text = view(None, "fpu aes sha_ni").text();
         assert!(text.contains("this CPU has instructions for it (aes)"), "{text}");
-        assert!(text.contains("rsa: for the kernel itself"), "{text}");
+        assert!(text.contains("rsa: for the kernel only"), "{text}");
         assert_eq!(view(None, "aes vaes").engines["virtio_crypto"][0].instructions, Some("vaes"));
         assert!(instructions("").is_empty());
     }
 
     #[test]
-    fn one_algorithm_is_shown_by_its_name_or_ours() {
+    fn finds_an_algorithm_by_its_kernel_name_or_gantrys() {
         for name in ["cbc(aes)", "aes-128-cbc"] {
             let view = view(Some(name), "");
             assert_eq!(view.algorithms.len(), 1, "{name}");

@@ -1,81 +1,64 @@
 //! The `gantry` command.
 //!
-//! [`main`] reads the command line. Each command is a module with a function that takes its arguments and the output.
+//! [`main`] parses the command line. Each command is a module with a function that takes its arguments and the output.
 //!
 //! | file | content |
 //! |---|---|
-//! | `args/` | the command line |
-//! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, numbers for people, drawings |
+//! | `args/` | the command line; `sum/` that of `gantry sum`, in the style of getopt |
+//! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, formatted numbers, drawings |
 //! | `manual.rs` | manual pages and completions |
-//! | `speed/` | `load.rs` what runs, `flight.rs` in a queue, `measure.rs` how, `openssl.rs` the peer, `report.rs` results |
-//! | `sum/` | `options.rs` the command line of coreutils and ours, `walk.rs` finds files, `engine/` reads and hashes, `printer.rs` prints, `recognise.rs` reads lists, `check.rs` and `audit.rs` verify |
-//! | `crypt/`, `compress.rs` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message; blocks side by side |
-//! | `verity/`, `torrent/` | blocks and pieces of one file, hashed on all processors |
+//! | `speed/` | `load.rs` requests and buffers, `flight.rs` queues, `measure.rs` timing, `openssl.rs` comparison, `report.rs` results |
+//! | `sum/` | `walk.rs` finds files, `engine/` reads and hashes, `printer.rs` prints, `recognise.rs` parses checksum files, `check.rs` and `audit/` verify |
+//! | `crypt/` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message |
+//! | `verity/`, `torrent/` | hash trees, and pieces of torrents |
+//! | `hashing/` | blocks and pieces of one file, hashed on all processors |
 //! | `program.rs`, `temporary.rs` | other programs, and folders for their files |
-//! | `io/` | inputs, `target.rs` outputs, `scratch.rs` files that get their name when they are complete |
-//! | `top/` | `model.rs` rates from two looks, `columns.rs` tables, `state.rs` and `keys.rs` what keys change, `view.rs` and `screen.rs` the terminal |
-//! | `stat.rs`, `exporter/` | what programs did, and the same for Prometheus |
-//! | `openssl/` | `conf.rs` reads an `openssl.cnf`, `setup.rs` changes one, `ask.rs` asks the module |
+//! | `io/` | inputs, `target.rs` outputs, `scratch.rs` files that get their name once they are complete |
+//! | `top/` | `model.rs` rates between two samples, `columns.rs` tables, `state.rs` and `keys.rs` interaction, `view.rs` and `screen.rs` the terminal |
+//! | `stat.rs`, `exporter/` | statistics of programs, for users and for Prometheus |
+//! | `openssl/` | `conf.rs` parses an `openssl.cnf`, `setup.rs` changes one, `measured.rs` queries the module |
 
 #![deny(unsafe_code)]
 
 mod advise;
-/// `gantry algorithms`.
 mod algorithms;
 /// The command line, as data.
 mod args;
-/// `gantry check`.
 mod check;
-/// `gantry compress`.
-mod compress;
-/// `gantry config`.
 mod config;
 mod crypt;
-/// `gantry devcrypto`.
 mod devcrypto;
-/// `gantry devices`.
 mod devices;
-/// `gantry esp`.
+mod dm_verity;
 mod esp;
 mod exporter;
-/// Why a command did not do what it should.
 mod failure;
-/// Bytes as hexadecimal digits.
+mod hashing;
 mod hex;
 mod interrupt;
 mod io;
-/// `gantry kernel`.
 mod kernel;
-/// The CPU, the program, the day.
+/// CPU, version and date of measurements.
 mod machine;
 /// `gantry manual` and `gantry completions`.
 mod manual;
-/// `gantry openssl`.
 mod openssl;
-/// What a command writes, and how it fails.
+/// Output and failure of a command.
 mod output;
-/// An SVG drawing.
 mod plot;
 mod program;
-/// `gantry route`.
 mod route;
-/// `gantry serve`.
 mod serve;
-/// `gantry speed`.
 mod speed;
-/// `gantry stat`.
 mod stat;
 /// Reports of `gantry esp`.
 mod status;
 mod sum;
-/// Columns.
 mod table;
 mod temporary;
 mod terminal;
-/// `gantry top`.
 mod top;
 mod torrent;
-/// `gantry tune`.
 mod tune;
 /// Numbers with units, for people.
 mod units;
@@ -89,12 +72,12 @@ use std::process::ExitCode;
 use args::{Command, Settings};
 use output::Output;
 
-/// Tests ask what a reader takes.
+/// Counts the memory that parsers take, for tests.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
 
-/// The whole program.
+/// Runs the command.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().collect();
     if let Some(argv0) = arguments.first()
@@ -112,7 +95,7 @@ pub fn main() -> ExitCode {
     };
     let mut output = Output::new();
     let settings = cli.settings;
-    if let Err(failure) = settings.must_count_for(&cli.path) {
+    if let Err(failure) = settings.refuse_without_effect(&cli.path) {
         return failure.report();
     }
     let result = match cli.command {
@@ -125,7 +108,6 @@ pub fn main() -> ExitCode {
         Command::Speed(args) => speed::run(&args, &settings, &mut output),
         Command::Sum(args) => return sum::main(OsStr::new("gantry sum"), args.arguments, &settings),
         Command::Crypt(args) => crypt::run(&args, &settings),
-        Command::Compress(args) => compress::run(&args, &settings),
         Command::Verity(args) => verity::run(&args, &settings, &mut output),
         Command::Torrent(args) => torrent::run(&args, &settings, &mut output),
         Command::Esp(args) => esp::run(&args, &settings, &mut output),
@@ -146,11 +128,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Help and versions go to stdout and are a success, mistakes to stderr and are not.
+/// Prints a message of clap: help and versions go to stdout and are a success, mistakes go to stderr and are not.
 fn clap_said(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
-        // Where stderr cannot be written, the exit code says it.
+        // If stderr cannot be written, the exit code still tells.
         let _ = write!(std::io::stderr(), "{text}");
         return ExitCode::from(2);
     }

@@ -5,11 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gantry_core::Gantry;
 use serde::Serialize;
 
-/// What belongs to every measurement: the machine, the program, and the day.
+/// Context of every measurement: machine, program and date.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu_model: String,
-    /// Of the lanes; `none` without them.
+    /// Level of the SIMD lanes; `none` without them.
     pub(crate) cpu_level: String,
     pub(crate) gantry_version: String,
     /// In UTC (RFC 3339).
@@ -28,26 +28,26 @@ impl Machine {
         }
     }
 
-    /// In two lines, for people.
+    /// Formats it as two lines of text.
     pub(crate) fn lines(&self) -> [String; 2] {
         let Self { cpu_model, cpu_level, gantry_version, date } = self;
         [format!("{cpu_model}, level {cpu_level}"), format!("gantry {gantry_version}, {date}")]
     }
 }
 
-/// The model of the CPU.
+/// Returns the model of the CPU.
 pub(crate) fn cpu() -> String {
     cpu_model(&cpu_info())
 }
 
-/// What the system says of the CPUs; that of the first one is at the beginning.
+/// Reads the beginning of /proc/cpuinfo, which describes the first CPU.
 fn cpu_info() -> String {
     let mut text = Vec::new();
     let _ = File::open("/proc/cpuinfo").and_then(|file| file.take(64 << 10).read_to_end(&mut text));
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The name that a CPU has; of ARM's, numbers of the maker and the part.
+/// Returns the name of a CPU; for ARM, the numbers of implementer and part.
 fn cpu_model(info: &str) -> String {
     let value = |key: &str| {
         let line = info.lines().find(|line| line.split(':').next().is_some_and(|name| name.trim() == key))?;
@@ -58,14 +58,14 @@ fn cpu_model(info: &str) -> String {
     name.unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH))
 }
 
-/// The first thing that the lanes say of themselves.
+/// Returns the CPU level in the description of the lanes.
 fn cpu_level(gantry: &Gantry) -> Option<&str> {
     let description = &gantry.device("lanes")?.details()?.description;
     description.strip_prefix("level ")?.split(',').next()
 }
 
-/// A moment since 1970 in the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": days begin with March).
-fn date(seconds: u64) -> String {
+/// Formats seconds since 1970 in the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": years begin in March).
+pub(crate) fn date(seconds: u64) -> String {
     let (days, of_day) = (seconds / 86400 + 719_468, seconds % 86400);
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_named_as_the_system_names_them() {
+    fn cpus_are_named_as_in_cpuinfo() {
         assert_eq!(cpu_model("processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD  EPYC 9B45\n"), "AMD EPYC 9B45");
         assert_eq!(cpu_model("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"), "CPU 0x41 0xd0c");
         assert_eq!(cpu_model(""), format!("unknown {}", std::env::consts::ARCH));

@@ -1,4 +1,4 @@
-//! Manual pages and completions, made from the command line's own description.
+//! Manual pages and completions, generated from the definition of the command line.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use clap_mangen::roff::{Roff, bold, italic, roman};
 use gantry_core::Algorithm;
 use gantry_runtime::KEYS;
 
+use crate::args::sum::{Front, Row, rows};
 use crate::args::{Manual, completed, documented};
 use crate::output::{Failure, Output};
 use crate::sum::TOOLS;
-use crate::sum::options::{Front, Row, rows};
 
-/// Where the pages of the command lie below PREFIX.
+/// Folder of the command's pages, below PREFIX.
 const PAGES: &str = "share/man/man1";
-/// Where those of the *sum tools lie: `man` finds them where the tools stand in PATH before those of coreutils.
+/// Folder of the pages of the *sum tools. `man` finds it if the folder of the tools precedes that of coreutils in PATH.
 const PAGES_OF_TOOLS: &str = "lib/gantry/share/man/man1";
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "share/bash-completion/completions/gantry"),
@@ -28,7 +28,7 @@ pub(crate) fn completions(shell: Shell, output: &mut Output) -> Result<(), Failu
     output.write(&String::from_utf8_lossy(&completion(shell)))
 }
 
-/// Writes everything below a folder, as it lies below PREFIX.
+/// Writes all files below a folder that stands for PREFIX.
 pub(crate) fn write(args: &Manual, _output: &mut Output) -> Result<(), Failure> {
     let mut root = documented().disable_help_subcommand(true);
     root.build();
@@ -56,7 +56,7 @@ fn completion(shell: Shell) -> Vec<u8> {
     script
 }
 
-/// A page for a command, and for each of its commands.
+/// Adds a page for a command and for each of its subcommands.
 fn add_pages(command: &clap::Command, files: &mut Vec<(String, Vec<u8>)>) {
     let name = command.get_display_name().unwrap_or(command.get_name());
     files.push((format!("{PAGES}/{name}.1"), page(name, command)));
@@ -65,7 +65,7 @@ fn add_pages(command: &clap::Command, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// One page: what clap knows, then what its help ends with, then where to read on.
+/// Formats one page: clap's sections, then the text after the help, then references.
 fn page(name: &str, command: &clap::Command) -> Vec<u8> {
     let man = Man::new(command.clone());
     let mut page = title(name, 1);
@@ -94,15 +94,15 @@ fn page(name: &str, command: &clap::Command) -> Vec<u8> {
     page
 }
 
-/// gantry.toml(5), from the table of keys.
+/// Formats gantry.toml(5) from the table of keys.
 fn page_of_the_file() -> Vec<u8> {
     let mut page = Roff::new();
     page.control("SH", ["NAME"]).text([roman("gantry.toml - configuration of Gantry")]);
     page.control("SH", ["DESCRIPTION"]);
     page.text([roman(
-        "Everything that uses Gantry reads this configuration: the command, programs written for it, and the OpenSSL \
-         provider. All of it is optional. The files are TOML. They are read in this order, and a later one overrides an \
-         earlier one; a variable overrides the files, and an argument of gantry(1) the variables:",
+        "The command, programs written for Gantry, and the OpenSSL provider read this configuration. All of it is optional. \
+         The files are TOML. They are read in this order, and later ones override earlier ones. Variables override the files, \
+         and arguments of gantry(1) override the variables:",
     )]);
     for file in [
         "/etc/gantry/gantry.toml",
@@ -122,7 +122,7 @@ fn page_of_the_file() -> Vec<u8> {
     [title("gantry.toml", 5), page.to_roff().into_bytes()].concat()
 }
 
-/// The page of sha256sum and its kin, from the table of options.
+/// Formats the page of sha256sum or another tool from the table of options.
 fn page_of_a_tool(name: &str, algorithm: Algorithm) -> Vec<u8> {
     let bits = 8 * algorithm.info().tag.max;
     let mut page = Roff::new();
@@ -130,7 +130,7 @@ fn page_of_a_tool(name: &str, algorithm: Algorithm) -> Vec<u8> {
     page.control("SH", ["SYNOPSIS"]);
     page.text([bold(name), roman(" ["), italic("OPTION"), roman("]... ["), italic("FILE"), roman("]...")]);
     page.control("SH", ["DESCRIPTION"]).text([roman(format!(
-        "{name} of Gantry, in place of that of GNU coreutils 9.1: the same options, output, messages and exit status. It reads \
+        "{name} of Gantry replaces {name} of GNU coreutils 9.1: the same options, output, messages and exit status. It reads \
          many files at once. With no FILE, or when FILE is -, it reads standard input."
     ))]);
     let (checking, general): (Vec<&Row>, Vec<_>) = rows(Front::Coreutils).partition(|row| row.checking);
@@ -141,22 +141,22 @@ fn page_of_a_tool(name: &str, algorithm: Algorithm) -> Vec<u8> {
             if let Some(letter) = row.short {
                 names.splice(0..0, [bold(format!("-{letter}")), roman(", ")]);
             }
-            page.control("TP", []).text(names).text([roman(row.help)]);
+            page.control("TP", []).text(names).text([roman(row.help(Front::Coreutils))]);
         }
     }
     page.control("SH", ["EXIT STATUS"]);
-    page.text([roman("0 when every file was read (and matched, with --check), otherwise 1.")]);
+    page.text([roman("0 if every file was read (and matched, with --check), otherwise 1.")]);
     see_also(&mut page, [("gantry-sum", 1), ("gantry.toml", 5)]);
     [title(name, 1), page.to_roff().into_bytes()].concat()
 }
 
-/// A date would make two builds of one version differ.
+/// Formats the header of a page, without a date, so that builds are reproducible.
 fn title(name: &str, section: u8) -> Vec<u8> {
     let version = env!("CARGO_PKG_VERSION");
     format!(".TH {name} {section} \"\" \"gantry {version}\" \"Gantry Manual\"\n").into_bytes()
 }
 
-/// A section whose lines stay as they are.
+/// Adds a section with literal lines.
 fn literal(page: &mut Roff, heading: &str, text: &str) {
     page.control("SH", [heading]).control("nf", []);
     for line in text.lines() {

@@ -1,14 +1,16 @@
-//! `gantry openssl`: the provider set up; and what others need to know of it.
+//! `gantry openssl`: sets up the provider, and finds the module for other commands.
 
-/// What an `openssl.cnf` says.
+/// Parses an `openssl.cnf`.
 pub(crate) mod conf;
-/// The module, asked what it gains.
+/// The line of TLS groups.
+mod groups;
+/// Queries the module for the gains on this machine.
 pub(crate) mod measured;
-/// Adds gantry to a configuration of somebody else.
+/// Adds gantry to an existing configuration.
 mod merge;
 /// Replaces a file with its owner and attributes.
 mod replace;
-/// The provider put into a configuration, and taken out again.
+/// Adds the provider to a configuration, and removes it.
 pub(crate) mod setup;
 
 use std::path::PathBuf;
@@ -18,19 +20,19 @@ use crate::output::{Failure, Output};
 use crate::program::program;
 
 pub(crate) fn run(args: &Openssl, output: &mut Output) -> Result<(), Failure> {
-    let OpensslCommand::Config { system, file, undo } = &args.command;
-    setup::run(*system, file.as_deref(), *undo, output)
+    let OpensslCommand::Config { system, file, undo, post_quantum } = &args.command;
+    setup::run(*system, file.as_deref(), *undo, *post_quantum, output)
 }
 
-/// Where the module is looked for, as a list.
+/// Lists the paths where the module may be.
 pub(crate) fn folders() -> String {
     candidates().iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Where the module may be: where OpenSSL looks, where `make install` puts it, and beside this program.
+/// Returns the paths where the module may be: OpenSSL's folder, that of `make install`, and beside this program.
 fn candidates() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    if let Some(folder) = openssl_says(&["version", "-m"]) {
+    if let Some(folder) = openssl_output(&["version", "-m"]) {
         found.push(PathBuf::from(folder).join("gantry.so"));
     }
     if let Some(beside) = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned())) {
@@ -40,13 +42,21 @@ fn candidates() -> Vec<PathBuf> {
     found
 }
 
-/// The module.
+/// Returns the path of the module.
 pub(crate) fn module() -> Option<PathBuf> {
     candidates().into_iter().find_map(|path| path.canonicalize().ok())
 }
 
-/// What stands in quotes in an answer of `openssl`.
-fn openssl_says(arguments: &[&str]) -> Option<String> {
+/// Returns the release of the installed OpenSSL, major and minor.
+fn release() -> Option<(u32, u32)> {
+    let output = program("openssl").ok()?.arg("version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut numbers = text.strip_prefix("OpenSSL ")?.split('.').map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+/// Returns the quoted part of an answer of `openssl`.
+fn openssl_output(arguments: &[&str]) -> Option<String> {
     let output = program("openssl").ok()?.args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some(text.split('"').nth(1)?.to_owned())

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub(crate) use crate::failure::{Failure, say};
+pub(crate) use crate::failure::{Failure, print_message};
 use crate::io::sys;
 
-/// stdout, every write of which is checked.
+/// stdout with checked writes.
 pub(crate) struct Output {
     stdout: Option<io::Result<File>>,
 }
@@ -17,7 +17,7 @@ impl Output {
         Self { stdout: None }
     }
 
-    /// Writes `text`, all of it or not at all.
+    /// Writes all of `text`.
     pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.file()
             .and_then(|file| file.write_all(text.as_bytes()))
@@ -29,7 +29,7 @@ impl Output {
         self.write(&json(value)?)
     }
 
-    /// Whether all has arrived, which a network file system knows only now.
+    /// Closes stdout, and reports errors that a network file system detects only now.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.stdout {
             Some(Ok(file)) => sys::close(file).map_err(|error| Failure::at("standard output", &error)),
@@ -43,14 +43,14 @@ impl Output {
     }
 }
 
-/// `value` as JSON, with a newline.
+/// Formats `value` as JSON, with a newline.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
     text.push('\n');
     Ok(text)
 }
 
-/// What cannot be written should be known before something is measured for minutes.
+/// Checks early that `file` is writable, before minutes of measurements.
 pub(crate) fn must_be_writable(file: &Path) -> Result<(), Failure> {
     let opened = File::options().write(true).create(true).truncate(false).open(file);
     opened.map(drop).map_err(|error| Failure::at(file.display(), &error))
@@ -58,9 +58,9 @@ pub(crate) fn must_be_writable(file: &Path) -> Result<(), Failure> {
 
 const BAR: &str = "[{bar:30}] {pos}/{len} {wide_msg}";
 
-/// A bar of `steps` steps on stderr, if that is a terminal.
+/// Returns a progress bar on stderr, which is hidden if stderr is not a terminal.
 pub(crate) fn progress_bar(steps: u64) -> ProgressBar {
-    // The template is a constant that a test looks at.
+    // A test checks the constant template.
     let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(steps).with_style(style.progress_chars("=> "))
 }
@@ -68,7 +68,7 @@ pub(crate) fn progress_bar(steps: u64) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_template_of_the_bar_is_one() {
+    fn the_template_of_the_bar_is_valid() {
         assert!(indicatif::ProgressStyle::with_template(super::BAR).is_ok());
     }
 }

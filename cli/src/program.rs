@@ -1,4 +1,4 @@
-//! Programs of others that the command runs.
+//! External programs that the command runs.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -7,12 +7,12 @@ use gantry_runtime::rights;
 
 use crate::output::Failure;
 
-/// A program, which the variable `PATH` finds. With borrowed rights there is none: it would have them, too, and the caller says which it is.
+/// Prepares to run a program from `PATH`. Refuses in a process with borrowed rights: the program would have them, too, and the caller chooses it.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Result<Command, Failure> {
-    if rights::borrowed() {
+    if rights::has_elevated_rights() {
         let name = name.as_ref().display();
         return Err(Failure::Failed(format!(
-            "{name}: gantry has rights that its caller has not, and runs no other program"
+            "{name}: gantry has rights that its caller does not have, so it runs no other program"
         )));
     }
     Ok(Command::new(name))

@@ -6,12 +6,12 @@ use gantry_core::{Algorithm, Gantry, Operation};
 use serde::Serialize;
 
 use crate::args::{self, Route, Settings};
-use crate::output::{Failure, Output, say};
+use crate::output::{Failure, Output, print_message};
 use crate::speed::fits;
 use crate::table::Table;
 use crate::units::duration;
 
-/// The answer, as JSON.
+/// The answer, in the JSON.
 #[derive(Serialize)]
 struct Answer {
     algorithm: &'static str,
@@ -19,12 +19,12 @@ struct Answer {
     bytes: usize,
     batch: usize,
     policy: &'static str,
-    /// In the order in which they would be taken.
+    /// In the order of submission.
     routes: Vec<Part>,
     devices: Vec<Estimate>,
 }
 
-/// Requests that go one way.
+/// Requests with the same route.
 #[derive(Serialize)]
 struct Part {
     device: String,
@@ -32,13 +32,13 @@ struct Part {
     reason: &'static str,
 }
 
-/// The time of a device for all requests, in nanoseconds; `null` while it is not known.
+/// Estimated time of a device for all requests, in nanoseconds; `null` if unknown.
 #[derive(Serialize)]
 struct Estimate {
     device: String,
     wall_ns: Option<f32>,
     cpu_ns: Option<f32>,
-    /// Measurements of the nearest cell, and how many seconds ago they were made.
+    /// Number of measurements of the nearest cell, and their age in seconds.
     measurements: Option<u32>,
     age_s: Option<u64>,
 }
@@ -49,13 +49,13 @@ pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Res
     let mut answers = Vec::new();
     let &Route { bytes, batch, .. } = args;
     if bytes.max(1).checked_mul(batch).is_none_or(|all| all > isize::MAX as usize) {
-        return Err(Failure::Usage(format!("{batch} requests of {bytes} bytes are more than any memory holds")));
+        return Err(Failure::Usage(format!("{batch} requests of {bytes} bytes do not fit into any memory")));
     }
     let several = algorithms.len() > 1;
     for algorithm in algorithms {
         if !fits(algorithm, bytes) {
             if several {
-                say(&format!("{algorithm} takes no data of {bytes} bytes, and is left out"));
+                print_message(&format!("{algorithm} takes no data of {bytes} bytes and is left out"));
                 continue;
             }
             return Err(Failure::Usage(format!("{algorithm} takes no data of {bytes} bytes")));
@@ -70,9 +70,9 @@ pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Res
     if answers.is_empty() {
         return Err(Failure::Usage(format!("none of {} takes data of {bytes} bytes", args.algorithm)));
     }
-    gantry.warnings().iter().for_each(|warning| say(warning));
+    gantry.warnings().iter().for_each(|warning| print_message(warning));
     if args.json {
-        // One for a name that stands for one algorithm, as most do.
+        // A name that stands for one algorithm gives one object.
         return if let [answer] = &*answers { output.json(answer) } else { output.json(&answers) };
     }
     let texts: Vec<String> = answers.iter().map(Answer::text).collect();
@@ -128,7 +128,7 @@ impl Answer {
         let all = format!("TIME FOR {batch}");
         let mut estimates = Table::new(&["DEVICE", &all, "OF THE THREAD", "MB/s", "MEASURED"], &[1, 2, 3]);
         for Estimate { device, wall_ns, cpu_ns, measurements, age_s } in devices {
-            let time = |ns: &Option<f32>| ns.map_or_else(|| "not known".to_owned(), |ns| duration(f64::from(ns)));
+            let time = |ns: &Option<f32>| ns.map_or_else(|| "unknown".to_owned(), |ns| duration(f64::from(ns)));
             let rate = wall_ns.map(|wall| (bytes * batch) as f64 / f64::from(wall) * 1e3);
             let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
             let measured = measurements.zip(*age_s).map(|(times, age)| format!("{times} times, {}", ago(age)));
@@ -136,11 +136,11 @@ impl Answer {
             estimates.row([device.clone(), time(wall_ns), time(cpu_ns), rate, measured]);
         }
         let (parts, estimates) = (parts.render(), estimates.render());
-        format!("{algorithm} {operation}, {bytes} bytes, {batch} in hand, policy {policy}\n\n{parts}\n{estimates}")
+        format!("{algorithm} {operation}, {bytes} bytes, {batch} in flight, policy {policy}\n\n{parts}\n{estimates}")
     }
 }
 
-/// How long ago something was, in the largest unit of which there are two.
+/// Formats an age, in the largest unit of which it has at least two.
 fn ago(seconds: u64) -> String {
     let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")];
     let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);

@@ -13,15 +13,14 @@ use gantry_vhost_user::Counters;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::args::{Guest, ServeAll, Settings};
-use crate::output::{Failure, say};
+use crate::output::{Failure, print_message};
 
-/// `gantry serve`.
 pub(crate) fn run(args: &ServeAll, settings: &Settings) -> Result<(), Failure> {
     let name = args.devcrypto.as_deref();
     serve(name.map(|name| (name, gantry_cuse::Limits::default())), &args.vhost_user, settings)
 }
 
-/// Serves /dev/crypto, guests, or both by one framework, until the process ends.
+/// Serves /dev/crypto, guests, or both with one framework, until the process ends.
 pub(crate) fn serve(
     devcrypto: Option<(&str, gantry_cuse::Limits)>,
     guests: &[Guest],
@@ -40,19 +39,19 @@ pub(crate) fn serve(
     let server = gantry_vhost_user::Server::new(gantry).map_err(|error| Failure::at("threads", &error))?;
     for guest in guests {
         let numbers = gantry_runtime::stats::guest(&stats, &guest.socket.guest(), &Counters::NAMES);
-        // Without a page nobody else reads them.
+        // Without shared memory, count privately.
         let counters = numbers.map_or_else(Counters::default, Counters::in_memory);
         server
             .listen(&guest.socket, guest.limits, counters)
             .map_err(|error| Failure::at(guest.socket.path.display(), &error))?;
     }
     if let Some((name, _)) = &device {
-        say(&format!("serving /dev/{name}"));
+        print_message(&format!("serving /dev/{name}"));
     }
     for guest in guests {
-        say(&format!("serving {} at {}", guest.socket.guest(), guest.socket.path.display()));
+        print_message(&format!("serving {} at {}", guest.socket.guest(), guest.socket.path.display()));
     }
-    // Nobody waits for it where this fails.
+    // Fails if no service manager waits for it.
     let _ = ready();
     let Some((name, device)) = device else {
         loop {
@@ -61,41 +60,41 @@ pub(crate) fn serve(
     };
     let Err(error) = device.run();
     Err(match error.raw_os_error() {
-        Some(libc::ENODEV) => Failure::Failed(format!("the kernel ended /dev/{name}: is there one already?")),
+        Some(libc::ENODEV) => Failure::Failed(format!("the kernel ended /dev/{name}; does the device exist already?")),
         _ => Failure::at(format_args!("/dev/{name}"), &error),
     })
 }
 
 fn device(gantry: &Gantry, name: &str, limits: gantry_cuse::Limits) -> Result<gantry_cuse::Server, Failure> {
     gantry_cuse::Server::new(gantry.clone(), name, limits).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Failure::Failed("there is no /dev/cuse: modprobe cuse".to_owned()),
+        io::ErrorKind::NotFound => Failure::Failed("there is no /dev/cuse; load its module: modprobe cuse".to_owned()),
         _ => Failure::at("/dev/cuse", &error),
     })
 }
 
-/// SIGHUP, blocked; `None` with a terminal, where it is the server's end. Called before there are other threads, which drivers may
-/// start: they inherit that the signal is not theirs.
+/// Blocks SIGHUP and returns it; `None` with a terminal, where SIGHUP ends the server. Call this before other threads start, which drivers may do:
+/// they inherit the signal mask.
 fn hangup() -> Option<SigSet> {
     let hangup = SigSet::from(Signal::SIGHUP);
     (File::open("/dev/tty").is_err() && hangup.thread_block().is_ok()).then_some(hangup)
 }
 
-/// Looks for devices that have come whenever the process gets a SIGHUP.
+/// Looks for new devices at every SIGHUP.
 fn look_again_at(hangup: SigSet, gantry: Gantry, config: Config) {
     let watch = move || {
         while hangup.wait().is_ok() {
             match gantry_runtime::rescan(&gantry, &config) {
-                Ok(come) if come.is_empty() => say("SIGHUP: no device has come"),
-                Ok(come) => say(&format!("SIGHUP: {} has come", come.join(", "))),
-                Err(error) => say(&format!("SIGHUP: {error}")),
+                Ok(come) if come.is_empty() => print_message("SIGHUP: no new device"),
+                Ok(come) => print_message(&format!("SIGHUP: new: {}", come.join(", "))),
+                Err(error) => print_message(&format!("SIGHUP: {error}")),
             }
         }
     };
-    // A server that cannot do this serves all the same.
+    // Without this thread, the server still serves.
     let _ = Builder::new().spawn(watch);
 }
 
-/// Tells systemd, where it started us, that the service is there (sd_notify(3)).
+/// Tells systemd, if it started this process, that the service is ready (sd_notify(3)).
 pub(crate) fn ready() -> io::Result<()> {
     let Some(name) = variable("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {

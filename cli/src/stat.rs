@@ -12,58 +12,62 @@ use gantry_runtime::StatsChoice;
 use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, published};
 
 use crate::args::{Settings, Stat};
-use crate::output::{Failure, Output, say};
+use crate::output::{Failure, Output, print_message};
 use crate::program::program;
 use crate::table::Table;
-use crate::temporary::{as_its_own, watch};
+use crate::temporary::{exit_like, watch};
 use crate::units::{bytes, duration, share, tenths, user};
 
 pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match (&args.command[..], args.pid) {
-        ([program, arguments @ ..], _) => of_command(args, settings, program, arguments),
-        _ if asks_for_more(settings) => {
-            Err(Failure::Usage("without a COMMAND, no option but --set stats=FOLDER changes anything".to_owned()))
+        ([program, arguments @ ..], _) => run_command(args, settings, program, arguments),
+        _ if has_other_settings(settings) => {
+            Err(Failure::Usage("without a COMMAND, no option but --set stats=FOLDER has an effect".to_owned()))
         }
-        ([], Some(pid)) => of_process(args, settings, pid, output),
+        ([], Some(pid)) => show_process(args, settings, pid, output),
         ([], None) => list(args, settings, output),
     }
 }
 
-/// Whether anything is set but where statistics lie.
-fn asks_for_more(settings: &Settings) -> bool {
+/// True if any setting is given beside the place of statistics.
+fn has_other_settings(settings: &Settings) -> bool {
     let other = |set: &String| set.split('=').next().map(str::trim) != Some("stats");
     settings.devices.is_some() || settings.policy.is_some() || settings.set.iter().any(other)
 }
 
-/// Runs a command, prints what it did, and ends as it has ended.
-fn of_command(args: &Stat, settings: &Settings, name: &OsString, arguments: &[OsString]) -> Result<(), Failure> {
+/// Runs a command, prints its statistics, and ends with its status.
+fn run_command(args: &Stat, settings: &Settings, name: &OsString, arguments: &[OsString]) -> Result<(), Failure> {
     let variables = variables(settings)?;
     let mut command = program(name)?;
     command.args(arguments).envs(variables);
     let (status, taken) = watch(&mut command)?;
     let mut reports: Vec<Report> = taken.pages.iter().filter_map(|page| page.read().ok()).collect();
     reports.retain(|report| !report.rows.is_empty());
-    let report = together(&reports);
+    let report = merge(&reports);
     if report.processes.is_empty() {
-        say(&format!("{}: no statistics: it has made no request through Gantry", name.display()));
+        print_message(&format!("{}: no statistics: it made no request through Gantry", name.display()));
     } else {
-        // What the command printed on stdout stays what it is.
+        // stdout belongs to the command.
         let to_stderr = |text: &str| io::stderr().write_all(text.as_bytes());
         write(args, &report, |text| to_stderr(text).map_err(|error| Failure::at("standard error", &error)))?;
     }
-    as_its_own(status)
+    exit_like(status)
 }
 
-/// The variables that say to a command what the arguments say to us.
+/// Returns the environment variables that pass these settings to a command.
 fn variables(settings: &Settings) -> Result<Vec<(String, String)>, Failure> {
-    settings.config()?; // mistakes are ours to tell
+    settings.config()?; // reports mistakes
     let pairs = settings.set.iter().filter_map(|set| set.split_once('='));
     let mut variables = Vec::new();
     for (key, value) in pairs.map(|(key, value)| (key.trim(), value.trim())) {
         let (name, value) = match key.split_once('.') {
             None => (key, value.to_owned()),
             Some(("devices", device)) => ("devices", format!("{device}={value}")),
-            Some(_) => return Err(Failure::Usage(format!("--set {key}: no variable of the command's can say this"))),
+            Some(_) => {
+                return Err(Failure::Usage(format!(
+                    "--set {key}: cannot be passed to the command, because there is no variable for it"
+                )));
+            }
         };
         variables.push((name, value));
     }
@@ -72,51 +76,49 @@ fn variables(settings: &Settings) -> Result<Vec<(String, String)>, Failure> {
     Ok(variables.into_iter().map(|(key, value)| (format!("GANTRY_{}", key.to_uppercase()), value)).collect())
 }
 
-fn of_process(args: &Stat, settings: &Settings, pid: u32, output: &mut Output) -> Result<(), Failure> {
+fn show_process(args: &Stat, settings: &Settings, pid: u32, output: &mut Output) -> Result<(), Failure> {
     let report = match settings.config()?.stats() {
-        StatsChoice::Folder(folder) => left_by(folder, pid)?,
-        _ => of_page(pid)?,
+        StatsChoice::Folder(folder) => read_folder(folder, pid)?,
+        _ => read_page(pid)?,
     };
     write(args, &report, |text| output.write(text))
 }
 
-/// What the page of a process says that runs.
-pub(crate) fn of_page(pid: u32) -> Result<Report, Failure> {
+/// Reads the statistics of a running process.
+pub(crate) fn read_page(pid: u32) -> Result<Report, Failure> {
     let pages = pages()?.into_iter().filter(|page| page.pids.contains(&pid));
-    let report = together(&pages.filter_map(|page| page.read().ok()).collect::<Vec<_>>());
+    let report = merge(&pages.filter_map(|page| page.read().ok()).collect::<Vec<_>>());
     let proc = format!("/proc/{pid}");
-    let failed = |why: &str| Err(Failure::Failed(format!("process {pid}: {why}")));
+    let failed = |reason: &str| Err(Failure::Failed(format!("process {pid}: {reason}")));
     if !report.processes.is_empty() {
         Ok(report)
     } else if !Path::new(&proc).exists() {
         failed("there is no such process")
     } else if fs::File::open(proc + "/maps").is_err() {
-        failed("only root and its user may look into it")
+        failed("only root and its user may read its statistics")
     } else {
-        failed(
-            "it does not use Gantry, or keeps its statistics to itself (GANTRY_STATS=on within a filter of system calls)",
-        )
+        failed("it does not use Gantry, or its statistics are private (GANTRY_STATS=on under a filter of system calls)")
     }
 }
 
-/// What a process left in a folder.
-fn left_by(folder: &Path, pid: u32) -> Result<Report, Failure> {
-    let mut files = found(folder)?;
+/// Reads the statistics that a process left in a folder.
+fn read_folder(folder: &Path, pid: u32) -> Result<Report, Failure> {
+    let mut files = list_published(folder)?;
     files.retain(|file| file.pid == pid);
     if files.iter().any(|file| file.alive) {
         files.retain(|file| file.alive);
     }
-    let report = together(&reports(&files));
+    let report = merge(&reports(&files));
     if report.processes.is_empty() {
-        return Err(Failure::Failed(format!("process {pid} has written no statistics into {}", folder.display())));
+        return Err(Failure::Failed(format!("process {pid} has written no statistics to {}", folder.display())));
     }
     if files.iter().all(|file| !file.alive) {
-        say(&format!("process {pid} is gone; these are the last numbers that it wrote"));
+        print_message(&format!("process {pid} has ended; these are the last numbers that it wrote"));
     }
     Ok(report)
 }
 
-/// The pages of all processes that the caller may look into.
+/// Returns the pages of all processes that the caller may read.
 fn pages() -> Result<Vec<Live>, Failure> {
     live().map_err(|error| Failure::at("/proc", &error))
 }
@@ -126,7 +128,7 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
         Table::new(&["PID", "PROCESSES", "USER", "PROGRAM", "SINCE", "REQUESTS", "BYTES"], &[0, 1, 4, 5, 6]);
     let mut all = Vec::new();
     if let StatsChoice::Folder(folder) = settings.config()?.stats() {
-        let mut files = found(folder)?;
+        let mut files = list_published(folder)?;
         files.retain(|file| file.alive);
         for report in reports(&files) {
             report.processes.iter().for_each(|process| table.row(line(process, 1, "-".to_owned(), &report)));
@@ -134,7 +136,7 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
         }
     } else {
         for page in pages()? {
-            // Its processes have ended since it was found.
+            // Its processes have ended in the meantime.
             let Ok(report) = page.read() else { continue };
             let line = |process| line(process, page.pids.len(), user(page.uid), &report);
             report.processes.iter().for_each(|process| table.row(line(process)));
@@ -145,7 +147,7 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
     write_text(args, &text, |text| output.write(text))
 }
 
-/// The cells of a process, or of a family of so many.
+/// Returns the cells of a family of `processes` processes.
 fn line(process: &Process, processes: usize, user: String, report: &Report) -> [String; 7] {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let sum = |of: fn(&Row) -> u64| report.rows.iter().map(of).fold(0, u64::saturating_add);
@@ -160,25 +162,25 @@ fn line(process: &Process, processes: usize, user: String, report: &Report) -> [
     ]
 }
 
-fn found(folder: &Path) -> Result<Vec<Published>, Failure> {
+fn list_published(folder: &Path) -> Result<Vec<Published>, Failure> {
     published(folder).map_err(|error| Failure::at(folder.display(), &error))
 }
 
-/// What the files say. Of one that cannot be read this is said, and the others count.
+/// Reads the files. Reports unreadable ones, and continues with the others.
 fn reports(files: &[Published]) -> Vec<Report> {
     let report = |file: &Published| match file.read() {
         Ok(report) => Some(report),
-        // Its process has ended since it was found.
+        // Its process has ended in the meantime.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
-            say(&Failure::at(file.path.display(), &error).to_string());
+            print_message(&Failure::at(file.path.display(), &error).to_string());
             None
         }
     };
     files.iter().filter_map(report).collect()
 }
 
-fn together(reports: &[Report]) -> Report {
+fn merge(reports: &[Report]) -> Report {
     let mut sum = Report::default();
     reports.iter().cloned().for_each(|report| sum.merge(report));
     sum
@@ -189,7 +191,7 @@ fn write(args: &Stat, report: &Report, to: impl FnOnce(&str) -> Result<(), Failu
     write_text(args, &text, to)
 }
 
-/// Into the file that was named, or else where it goes by itself.
+/// Writes to the file of `--output`, or else passes the text to `to`.
 fn write_text(args: &Stat, text: &str, to: impl FnOnce(&str) -> Result<(), Failure>) -> Result<(), Failure> {
     match &args.output {
         Some(path) => fs::write(path, text).map_err(|error| Failure::at(path.display(), &error)),
@@ -246,7 +248,7 @@ fn render(report: &Report) -> String {
     text
 }
 
-/// What guests had of a server. A batch has requests of all of them.
+/// Returns the table of a server's guests. A batch has requests of several guests.
 fn guests(report: &Report) -> Table {
     let titles = ["GUEST", "CONNECTIONS", "SESSIONS", "REQUESTS", "BYTES", "BATCH", "REFUSED", "BROKEN"];
     let mut table = Table::new(&titles, &[1, 2, 3, 4, 5, 6, 7]);
@@ -269,7 +271,7 @@ fn guests(report: &Report) -> Table {
     table
 }
 
-/// The stages of each device, over all algorithms.
+/// Returns the table of the stages of each device, over all algorithms.
 fn stages(report: &Report) -> Table {
     let mut table = Table::new(&["DEVICE", "STAGE", "MEAN", "P50", "P90", "P99", "P99.9", "MAX"], &[2, 3, 4, 5, 6, 7]);
     let mut sums: HashMap<(&str, &str), Histogram> = HashMap::new();
@@ -278,7 +280,7 @@ fn stages(report: &Report) -> Table {
             sums.entry((row.device.as_deref().unwrap_or_default(), stage)).or_default().merge(&times.histogram());
         }
     }
-    // Each in the place of its first row.
+    // In the order of their first rows.
     let mut seen = HashSet::new();
     let devices = report.rows.iter().filter_map(|row| row.device.as_deref()).filter(|device| seen.insert(*device));
     for device in devices {

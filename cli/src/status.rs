@@ -1,4 +1,4 @@
-//! Reads the report of a data path of `gantry esp` from its socket `status`, within limits of time and length.
+//! Reads the report of a data path of `gantry esp` from its socket `status`, with limits of time and length.
 
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
@@ -10,20 +10,20 @@ use nix::sys::socket::sockopt::{PeerCredentials, SendTimeout};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, setsockopt, socket};
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-/// How long a data path may take to tell all; it gives a viewer as long to read.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Most bytes of a report. To root it names each SA and policy, of which there may be 65,536 (frontends/esp/src/table).
-const MOST: u64 = 64 << 20;
+/// Longest time for the whole answer. The data path allows a viewer the same time to read.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Most bytes of a report. For root it lists each SA and policy, of which there may be 65,536 (frontends/esp/src/table).
+const MAX_REPORT: u64 = 64 << 20;
 
-/// The process behind a socket, and its report.
+/// Returns the PID of the process behind a socket, and its report.
 pub(crate) fn ask(path: &Path) -> io::Result<(i32, Vec<u8>)> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    // The time for sending is also the time for connecting (socket(7)).
-    setsockopt(&fd, SendTimeout, &TimeVal::milliseconds(PATIENCE.as_millis() as i64))?;
+    // The timeout for sending is also that for connecting (socket(7)).
+    setsockopt(&fd, SendTimeout, &TimeVal::milliseconds(TIMEOUT.as_millis() as i64))?;
     connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
     let process = getsockopt(&fd, PeerCredentials)?.pid();
-    let (mut stream, mut bytes, mut piece) = (UnixStream::from(fd).take(MOST + 1), Vec::new(), vec![0; 64 << 10]);
+    let (mut stream, mut bytes, mut piece) = (UnixStream::from(fd).take(MAX_REPORT + 1), Vec::new(), vec![0; 64 << 10]);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -33,13 +33,13 @@ pub(crate) fn ask(path: &Path) -> io::Result<(i32, Vec<u8>)> {
         match stream.read(&mut piece) {
             Ok(0) => break,
             Ok(length) => bytes.extend_from_slice(&piece[..length]),
-            // A process that was stopped and goes on (signal(7)).
+            // The process was stopped and continued (signal(7)).
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    if bytes.len() as u64 > MOST {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {} MiB", MOST >> 20)));
+    if bytes.len() as u64 > MAX_REPORT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {} MiB", MAX_REPORT >> 20)));
     }
     Ok((process, bytes))
 }

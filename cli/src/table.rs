@@ -1,7 +1,7 @@
 use crate::terminal;
 
-/// A table of text whose columns are as wide as they must be. The last column is not padded. Where the output is too
-/// narrow for it, some columns are left out, and the last one is folded.
+/// A text table with columns as wide as necessary. The last column is not padded. If the output is too narrow, spare columns are left out and
+/// the last one is folded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,
@@ -10,17 +10,17 @@ pub(crate) struct Table {
 
 /// Columns between two cells.
 const GAP: usize = 2;
-/// A column of text is not folded into fewer columns.
+/// Minimum width of a folded column.
 const NARROWEST: usize = 16;
 
 impl Table {
-    /// `right` are the columns of numbers.
+    /// `right` has the columns of numbers.
     pub(crate) fn new(header: &[&str], right: &[usize]) -> Self {
         let rows = vec![header.iter().map(|&cell| cell.to_owned()).collect()];
         Self { rows, right: right.to_vec(), spare: Vec::new() }
     }
 
-    /// The columns that may be left out, the first ones first.
+    /// Sets the columns that may be left out, in this order.
     pub(crate) fn spare(mut self, columns: &[usize]) -> Self {
         self.spare = columns.to_vec();
         self
@@ -74,7 +74,7 @@ impl Table {
     }
 }
 
-/// The columns of these widths that fit, without as many of the spare ones as must be.
+/// Returns the columns that fit, leaving out as few spare ones as possible.
 pub(crate) fn keep(widths: &[usize], spare: &[usize], room: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..widths.len()).collect();
     for column in spare {
@@ -87,13 +87,13 @@ pub(crate) fn keep(widths: &[usize], spare: &[usize], room: usize) -> Vec<usize>
     kept
 }
 
-/// A line that names the columns that are not there; nothing where all are.
+/// Returns a line that names the omitted columns, empty if there are none.
 pub(crate) fn left_out<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     if names.is_empty() { String::new() } else { format!("(no room for {})\n", names.join(", ")) }
 }
 
-/// Leaves the first line of a cell, and gives back those below.
+/// Cuts a cell to its first line, and returns the other lines.
 fn fold(cell: Option<&mut String>, width: usize) -> Vec<String> {
     let Some(cell) = cell.filter(|cell| terminal::columns(cell) > width) else { return Vec::new() };
     let mut lines = terminal::wrap(cell, width, "");
@@ -101,7 +101,7 @@ fn fold(cell: Option<&mut String>, width: usize) -> Vec<String> {
     lines
 }
 
-/// One line of a table whose column widths are known.
+/// Formats one line of a table.
 pub(crate) fn line(cells: &[String], widths: &[usize], right: &[usize]) -> String {
     let mut line = String::new();
     for (column, cell) in cells.iter().enumerate() {
@@ -137,7 +137,7 @@ mod tests {
         table.row(["sha256".into(), "digest".into(), "7".into()]);
         assert_eq!(table.fit(Some(17)), table.fit(None));
         assert_eq!(table.fit(Some(16)), "NAME    N\nsha256  7\n(no room for KIND)\n");
-        assert_eq!(table.fit(Some(1)), table.fit(Some(16)), "what is not spare stays");
+        assert_eq!(table.fit(Some(1)), table.fit(Some(16)), "other columns stay");
     }
 
     #[test]

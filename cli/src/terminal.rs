@@ -1,12 +1,12 @@
-//! Standard output as a person sees it: how wide it is, and in colours.
+//! Standard output as a terminal: width and colours.
 
 use std::io::{IsTerminal, stdout};
 use std::sync::OnceLock;
 
 use gantry_runtime::rights;
 
-/// Columns of the terminal that standard output is. Where it is none, as many as the variable `COLUMNS` says (environ(7)), and `None`
-/// without it.
+/// Returns the width of the terminal in columns. Without a terminal, returns the value of the variable `COLUMNS` (environ(7)), or `None` if it is not
+/// set.
 pub(crate) fn width() -> Option<usize> {
     if !stdout().is_terminal() {
         return rights::variable("COLUMNS")?.to_str()?.parse().ok().filter(|columns| *columns > 0);
@@ -15,7 +15,7 @@ pub(crate) fn width() -> Option<usize> {
     Some(if columns == 0 { 80 } else { columns.into() })
 }
 
-/// Columns of sentences: 80, or fewer where there are fewer.
+/// Returns the width for sentences: at most 80 columns.
 pub(crate) fn reading_width() -> usize {
     width().map_or(80, |columns| columns.min(80))
 }
@@ -27,7 +27,7 @@ pub(crate) enum Colour {
     Yellow = 33,
 }
 
-/// The text in a colour, where standard output shows colours and the user does not mind (`NO_COLOR`, no-color.org).
+/// Colours the text, if standard output shows colours and the user allows it (`NO_COLOR`, no-color.org).
 pub(crate) fn paint(text: &str, colour: Colour) -> String {
     static SHOWN: OnceLock<bool> = OnceLock::new();
     let shown = SHOWN.get_or_init(|| {
@@ -37,14 +37,14 @@ pub(crate) fn paint(text: &str, colour: Colour) -> String {
     if *shown { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
 }
 
-/// How many columns a text takes, colours apart.
+/// Returns the width of a text in columns, without its colours.
 pub(crate) fn columns(text: &str) -> usize {
     let mut parts = text.split('\x1b');
     let first = parts.next().unwrap_or_default().chars().count();
     first + parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count())).sum::<usize>()
 }
 
-/// The text in lines of so many columns, those after the first with `indent` before them; a longer word has one of its own.
+/// Wraps text to `width` columns; `indent` precedes all lines but the first. A longer word has its own line.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -7,27 +7,27 @@ use serde::Serialize;
 
 use crate::args::{self, Settings, Tune};
 use crate::machine::Machine;
-use crate::output::{Failure, Output, must_be_writable, progress_bar, say};
+use crate::output::{Failure, Output, must_be_writable, print_message, progress_bar};
 use crate::plot::lines::{self, Sample};
 use crate::speed::fits;
 use crate::table::Table;
 
-/// Numbers in hand that the table shows.
-const IN_HAND: [usize; 6] = [1, 2, 4, 8, 16, 64];
-/// Numbers in hand that the drawing shows.
+/// Numbers of requests in flight in the table.
+const IN_FLIGHT: [usize; 6] = [1, 2, 4, 8, 16, 64];
+/// Numbers of requests in flight in the drawing.
 const DRAWN: [usize; 3] = [1, 4, 16];
-/// Sizes that are looked at: the last one stands for all above.
+/// Largest measured size, which stands for all larger ones.
 const LARGEST: usize = 64 << 10;
 
-/// Where a device is the fastest, as JSON.
+/// Sizes at which a device is the fastest, in the JSON.
 #[derive(Serialize)]
 struct Row {
     algorithm: &'static str,
     operation: &'static str,
     device: String,
-    /// Requests in hand.
+    /// Requests in flight.
     batch: usize,
-    /// Sizes in bytes, first and last; the last one is `null` where there is no end.
+    /// Ranges of sizes in bytes; the end is `null` if there is no limit.
     fastest: Vec<(usize, Option<usize>)>,
 }
 
@@ -51,12 +51,12 @@ pub(crate) fn run(args: &Tune, settings: &Settings, output: &mut Output) -> Resu
         bar.inc(1);
         let known = known(&gantry, pair);
         for device in &known {
-            rows.extend(IN_HAND.map(|batch| row(pair, device, &known, batch)));
+            rows.extend(IN_FLIGHT.map(|batch| row(pair, device, &known, batch)));
             samples.extend(DRAWN.iter().flat_map(|batch| line(pair, device, *batch)));
         }
     }
     bar.finish_and_clear();
-    gantry.warnings().iter().for_each(|warning| say(warning));
+    gantry.warnings().iter().for_each(|warning| print_message(warning));
     if let Some(file) = &args.plot {
         fs::write(file, lines::draw("gantry tune", &samples, &Machine::here(&gantry)))
             .map_err(|error| Failure::at(file.display(), &error))?;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Tune, settings: &Settings, output: &mut Output) -> Resu
     if args.json { output.json(&rows) } else { output.write(&table(&rows)) }
 }
 
-/// The devices that offer an operation.
+/// Returns the devices that offer an operation.
 fn offering(gantry: &Gantry, (algorithm, operation): (Algorithm, Operation)) -> Vec<&RegisteredDevice> {
     let offers = |device: &&RegisteredDevice| {
         let capability = device.capability(algorithm);
@@ -73,7 +73,7 @@ fn offering(gantry: &Gantry, (algorithm, operation): (Algorithm, Operation)) -> 
     gantry.devices().iter().filter(offers).collect()
 }
 
-/// Those of them whose costs are known.
+/// Returns the devices that offer an operation and have known costs.
 fn known(gantry: &Gantry, pair: (Algorithm, Operation)) -> Vec<&RegisteredDevice> {
     let known =
         |device: &&RegisteredDevice| device.costs(pair.0, pair.1).is_some_and(gantry_core::route::Costs::is_known);
@@ -84,11 +84,11 @@ fn time(device: &RegisteredDevice, (algorithm, operation): (Algorithm, Operation
     device.costs(algorithm, operation).map_or(f32::INFINITY, |costs| costs.estimate(batch, bytes).wall_ns)
 }
 
-/// Sizes in steps of an eighth of a doubling or so.
+/// Returns sizes that grow by about an eighth.
 fn sizes(algorithm: Algorithm) -> impl Iterator<Item = usize> {
     let grown = |bytes: &usize| Some(bytes + (bytes / 8).next_multiple_of(2).max(2));
     let sizes = std::iter::successors(Some(16), grown).take_while(|bytes| *bytes < LARGEST).chain([LARGEST]);
-    // Of block ciphers, whole blocks.
+    // Block ciphers need whole blocks.
     let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac);
     let block = if hashed { 1 } else { algorithm.info().block.max(1) };
     let mut last = 0;
@@ -135,7 +135,7 @@ fn line(pair: (Algorithm, Operation), device: &RegisteredDevice, batch: usize) -
             operation,
             device: device.name().to_owned(),
             bytes,
-            how: format!("batch {batch}"),
+            mode: format!("batch {batch}"),
             mb_per_s,
         }
     };
@@ -144,17 +144,17 @@ fn line(pair: (Algorithm, Operation), device: &RegisteredDevice, batch: usize) -
 
 fn table(rows: &[Row]) -> String {
     let mut header = vec!["ALGORITHM".to_owned(), "OPERATION".to_owned(), "DEVICE".to_owned()];
-    header.extend(IN_HAND.map(|batch| format!("{batch} IN HAND")));
+    header.extend(IN_FLIGHT.map(|batch| format!("{batch} IN FLIGHT")));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    // In hand 2, 8, 4, 16.
+    // Left out first: 2, 8, 4 and 16 in flight.
     let mut table = Table::new(&header, &[]).spare(&[4, 6, 5, 7, 1]);
-    for group in rows.chunks(IN_HAND.len()) {
+    for group in rows.chunks(IN_FLIGHT.len()) {
         let Some(Row { algorithm, operation, device, .. }) = group.first() else { continue };
         let mut cells = vec![(*algorithm).to_owned(), (*operation).to_owned(), device.clone()];
         cells.extend(group.iter().map(|row| ranges(&row.fastest)));
         table.row(cells);
     }
-    table.render() + "\nBytes in a request for which the device is the fastest one alone.\n"
+    table.render() + "\nRequest sizes in bytes at which the device is faster than all others.\n"
 }
 
 fn ranges(ranges: &[(usize, Option<usize>)]) -> String {

@@ -1,24 +1,24 @@
 use nix::unistd::{Uid, User};
 
-/// A number of bytes, as people say it: in powers of ten, as MB/s elsewhere.
+/// Formats a number of bytes in powers of ten, as in MB/s.
 pub(crate) fn bytes(number: u64) -> String {
     let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     let unit = units.into_iter().find(|(unit, _)| number >= *unit);
     unit.map_or_else(|| format!("{number} B"), |(unit, name)| format!("{} {name}", tenths(number, unit)))
 }
 
-/// A quotient with one decimal, cut.
+/// Formats a quotient with one decimal, truncated.
 pub(crate) fn tenths(number: u64, divisor: u64) -> String {
     let tenths = u128::from(number) * 10 / u128::from(divisor);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// A part of all in percent, cut: 100 % is all of it.
+/// Formats a share in percent, truncated: 100 % means all.
 pub(crate) fn share(part: u64, all: u64) -> String {
     format!("{} %", u128::from(part) * 100 / u128::from(all.max(1)))
 }
 
-/// Three digits or so, with a unit.
+/// Formats a duration with about three digits and a unit.
 pub(crate) fn duration(nanoseconds: f64) -> String {
     let (number, unit) = match nanoseconds {
         ..1e3 => (nanoseconds, "ns"),
@@ -30,13 +30,13 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
     format!("{number:.places$} {unit}")
 }
 
-/// The name of a user, or his number.
+/// Returns the name of a user, or the UID.
 pub(crate) fn user(uid: u32) -> String {
     let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
     user.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// So many decimals, for JSON.
+/// Rounds to `places` decimals, for JSON.
 pub(crate) fn round(number: f64, places: i32) -> f64 {
     let unit = 10_f64.powi(places);
     (number * unit).round() / unit
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_a_unit_that_keeps_them_short() {
+    fn formats_bytes_with_a_unit() {
         let cases = [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_999, "999.9 kB"), (1_500_000, "1.5 MB")];
         for (number, text) in cases {
             assert_eq!(bytes(number), text);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn only_all_of_it_is_a_hundred_percent() {
+    fn only_the_whole_is_a_hundred_percent() {
         assert_eq!(share(999, 1000), "99 %");
         assert_eq!(share(1000, 1000), "100 %");
         assert_eq!(share(0, 0), "0 %");

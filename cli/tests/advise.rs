@@ -1,4 +1,4 @@
-//! `gantry advise`: the real module in real programs, and what is said about them.
+//! `gantry advise`: the real module in real programs, and the reports about them.
 
 mod gantry;
 mod installed;
@@ -9,49 +9,49 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use gantry::text;
+use gantry_lab::wait_until;
 use installed::{Installed, row};
 use serde_json::Value;
 
 const CBC: [&str; 9] = ["openssl", "enc", "-aes-256-cbc", "-K", "00", "-iv", "00", "-in", "plain"];
 
 #[test]
-fn it_says_what_went_to_devices_and_what_to_the_host() {
+fn reports_requests_of_devices_and_of_the_host() {
     let installed = Installed::new("devices");
     installed.write("plain", &"some text ".repeat(10_000));
     let enc = [&CBC[..], &["-out", "sealed"]].concat();
     for (policy, led) in [("pin:software", true), ("pin:host", false)] {
         let section = format!("CIPHERS = AES-256-CBC\nPOLICY = {policy}");
         let configuration = installed.configuration(&installed.module(), &section);
-        let said = installed.advice(&configuration, &enc);
-        assert!(said.contains("What openssl asked of OpenSSL:\n"), "{said}");
-        let numbers = row(&said, &["AES-256-CBC", "encrypt"]);
+        let message = installed.advice(&configuration, &enc);
+        assert!(message.contains("OpenSSL requests of openssl:\n"), "{message}");
+        let numbers = row(&message, &["AES-256-CBC", "encrypt"]);
         let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
-        let [host, hosts_bytes, devices, devices_bytes] = numbers[..] else { panic!("{said}") };
+        let [host, hosts_bytes, devices, devices_bytes] = numbers[..] else { panic!("{message}") };
         assert!(
             if led { devices > 0 && devices_bytes >= 100_000 } else { host > 0 && hosts_bytes >= 100_000 },
-            "{said}"
+            "{message}"
         );
-        assert!(led || devices == 0, "{said}");
-        assert!(!said.contains("decrypt"), "{said}");
+        assert!(led || devices == 0, "{message}");
+        assert!(!message.contains("decrypt"), "{message}");
     }
-    // All processes of a script count, and it is told how the script ended.
+    // All processes of a script count, and the script's exit status is reported.
     let both = "openssl enc -d -aes-256-cbc -K 00 -iv 00 -in sealed -out opened; exit 3";
     let configuration = installed.configuration(&installed.module(), "CIPHERS = ALL");
-    let said = installed.advice(&configuration, &["sh", "-c", both]);
-    assert!(said.contains("sh ended with exit status: 3.\n"), "{said}");
-    row(&said, &["AES-256-CBC", "decrypt"]);
-    // A program that has nothing to ask.
-    let said = installed.advice(&configuration, &["openssl", "list", "-providers"]);
-    assert!(said.contains("openssl loaded gantry, and asked nothing of OpenSSL.\n"), "{said}");
+    let message = installed.advice(&configuration, &["sh", "-c", both]);
+    assert!(message.contains("sh ended with exit status: 3.\n"), "{message}");
+    row(&message, &["AES-256-CBC", "decrypt"]);
+    // A program without OpenSSL requests.
+    let message = installed.advice(&configuration, &["openssl", "list", "-providers"]);
+    assert!(message.contains("openssl loaded gantry, but made no OpenSSL requests.\n"), "{message}");
     assert_eq!(fs::read(installed.0.join("opened")).unwrap(), fs::read(installed.0.join("plain")).unwrap());
 }
 
 #[test]
-fn it_knows_a_program_that_has_libcrypto_in_it() {
+fn counts_a_program_that_links_libcrypto_statically() {
     let installed = Installed::new("static");
     let source = "#include <openssl/evp.h>\nint main(void) { static unsigned char data[4096]; int length;\n\
                   EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();\n\
@@ -59,20 +59,20 @@ fn it_knows_a_program_that_has_libcrypto_in_it() {
                       || !EVP_EncryptUpdate(ctx, data, &length, data, sizeof data); }\n";
     let program = installed.compile(source, &["-l:libcrypto.a", "-ldl", "-pthread"]);
     let configuration = installed.configuration(&installed.module(), "CIPHERS = ALL\nPOLICY = pin:software");
-    let said = installed.advice(&configuration, &[&program]);
-    let [host, _, devices, bytes] = row(&said, &["AES-128-CTR", "encrypt"])[..] else { panic!("{said}") };
-    assert_eq!((host, devices != "0", bytes), ("0", true, "4096"), "{said}");
+    let message = installed.advice(&configuration, &[&program]);
+    let [host, _, devices, bytes] = row(&message, &["AES-128-CTR", "encrypt"])[..] else { panic!("{message}") };
+    assert_eq!((host, devices != "0", bytes), ("0", true, "4096"), "{message}");
 }
 
-/// Whoever watches a server ends it at the terminal, and wants to read on.
+/// Users end a server at the terminal, and expect the report afterwards.
 #[test]
-fn it_reports_what_was_interrupted() {
+fn reports_an_interrupted_program() {
     let installed = Installed::new("interrupted");
     let conf = installed.configuration(&installed.module(), "CIPHERS = ALL");
     let script = "trap 'exit 4' INT; openssl version; while :; do sleep 0.1; done";
     let mut advise = installed.command(&conf, &["advise", "--", "sh", "-c", script]);
-    // A shell starts what it runs in the background with SIGINT ignored, and sh cannot catch what is ignored.
-    // SAFETY: one call of the system, which may be made between fork and exec.
+    // A shell runs background jobs with SIGINT ignored, and sh cannot trap an ignored signal.
+    // SAFETY: the closure makes one system call, which is allowed between fork and exec.
     unsafe {
         advise.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -80,9 +80,9 @@ fn it_reports_what_was_interrupted() {
         });
     }
     let mut advise = advise.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(advise.stdout.take().unwrap());
+    let mut message = BufReader::new(advise.stdout.take().unwrap());
     let mut text = String::new();
-    said.read_line(&mut text).unwrap();
+    message.read_line(&mut text).unwrap();
     assert!(text.starts_with("OpenSSL "), "{text}");
     let interrupt = Command::new("kill").args(["-INT", "--", &format!("-{}", advise.id())]).status().unwrap();
     assert!(interrupt.success());
@@ -92,7 +92,7 @@ fn it_reports_what_was_interrupted() {
 }
 
 #[test]
-fn what_a_program_does_can_be_seen_while_it_runs() {
+fn statistics_of_a_running_program_are_visible() {
     let installed = Installed::new("live");
     let configuration = installed.configuration(&installed.module(), "CIPHERS = AES-256-CBC\nPOLICY = pin:software");
     let stats = installed.0.join("stats");
@@ -103,25 +103,22 @@ fn what_a_program_does_can_be_seen_while_it_runs() {
     let mut encrypts = Command::new(CBC[0]);
     with(encrypts.args(&CBC[1..7]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()));
     let mut program = encrypts.spawn().unwrap();
-    // It waits for more than this.
+    // The program waits for more input.
     let mut input = program.stdin.take().unwrap();
     input.write_all(&vec![7; 100_000]).unwrap();
-    let begun = Instant::now();
-    let said = loop {
+    let mut message = String::new();
+    wait_until("the requests are counted", || {
         let mut stat = Command::new(installed.0.join("bin/gantry"));
         with(stat.arg("stat").arg(program.id().to_string()));
-        let said = text(&stat.output().unwrap().stdout);
-        if said.contains("aes-256-cbc") || begun.elapsed() > Duration::from_secs(20) {
-            break said;
-        }
-        sleep(Duration::from_millis(50));
-    };
+        message = text(&stat.output().unwrap().stdout);
+        message.contains("aes-256-cbc")
+    });
     drop(input);
     assert!(program.wait().unwrap().success());
-    assert_eq!(row(&said, &["software", "aes-256-cbc"])[0], "encrypt", "{said}");
+    assert_eq!(row(&message, &["software", "aes-256-cbc"])[0], "encrypt", "{message}");
 }
 
-/// Requests and bytes by algorithm and operation: the host's, then those of devices.
+/// Requests and bytes by algorithm and operation: the host's, then the devices'.
 type Counts = BTreeMap<(String, String), [u64; 4]>;
 
 fn of_advice(advice: &Value) -> Counts {
@@ -154,7 +151,7 @@ fn site(row: &Value) -> (String, String) {
     (text("algorithm"), text("operation"))
 }
 
-/// `advise` and `stat` tell the same, and neither changes who serves: what the configuration leaves to the host is the host's while it is counted.
+/// `advise` and `stat` report the same counts, and counting does not change the device of a request.
 #[test]
 fn advice_and_statistics_agree_and_change_nothing() {
     let installed = Installed::new("truth");
@@ -187,14 +184,14 @@ fn advice_and_statistics_agree_and_change_nothing() {
             assert_eq!(advice, statistics, "{section}");
             assert_eq!(host + devices, 1, "{section}: no measurement is counted");
         } else {
-            // Each connection has other lengths, but for what is asked and answered.
+            // The lengths of other messages vary between connections.
             let sum = |counts: &Counts| counts.values().map(|sums| [sums[0] > 0, sums[2] > 0]).collect::<Vec<_>>();
             assert_eq!(sum(&advice), sum(&statistics), "{section}");
         }
     }
 }
 
-/// What `gantry top` shows while a program runs is what its advice says in the end.
+/// `gantry top` shows the same as the final report.
 #[test]
 fn top_shows_the_same_while_it_runs() {
     let installed = Installed::new("top");
@@ -224,7 +221,7 @@ fn top_shows_the_same_while_it_runs() {
 }
 
 #[test]
-fn a_process_that_runs_is_looked_at_for_a_while() {
+fn a_running_process_is_observed_for_a_while() {
     let installed = Installed::new("pid");
     let configuration = installed.configuration(&installed.module(), "CIPHERS = AES-256-CBC\nPOLICY = pin:software");
     let mut speed = Command::new("openssl");
@@ -257,7 +254,7 @@ fn a_process_that_runs_is_looked_at_for_a_while() {
 }
 
 #[test]
-fn a_machine_is_measured_and_every_number_is_in_its_json() {
+fn a_machine_is_measured_and_the_json_has_every_number() {
     let installed = Installed::new("machine");
     let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbc\nPOLICY = pin:software");
     let advice: Value = serde_json::from_str(&installed.says(&conf, &["advise", "--json"])).unwrap();
@@ -267,7 +264,7 @@ fn a_machine_is_measured_and_every_number_is_in_its_json() {
     for (name, nid, served) in [("AES-128-CBC", 419, true), ("AES-256-GCM", 901, false)] {
         let row = named(name);
         assert_eq!((row["nid"].as_u64(), row["served"].as_bool()), (Some(nid), Some(served)), "{row}");
-        // Both ways, three sizes.
+        // Two operations, three sizes each.
         let cells = row["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 6, "{row}");
         for cell in cells {
@@ -277,19 +274,26 @@ fn a_machine_is_measured_and_every_number_is_in_its_json() {
         }
     }
     assert!(
-        advice["verdict"].as_array().unwrap().iter().any(|said| said.as_str().unwrap().starts_with("TLS records: "))
+        advice["verdict"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|message| message.as_str().unwrap().starts_with("TLS records: "))
     );
     assert!(advice["noise"]["spread"].is_number() && advice["cpu"].is_string());
-    // What would be where nothing activates it; it is measured.
-    let said = installed.says(Path::new("/dev/null"), &["advise", "--table"]);
-    assert!(said.contains("this is what would be after gantry openssl config --system.\n"), "{said}");
-    let [_, sign, .., device, why] = row(&said, &["ED25519", "1087"])[..] else { panic!("{said}") };
-    assert_eq!((sign, why), ("sign", "measured"));
-    // In a test's build some gain and some do not; what is proposed is what gains.
-    assert_eq!(device != "host", said.contains("  SIGNATURES = ED25519\n"), "{said}");
-    row(&said, &["AES-128-CTR", "904"]);
-    // Nothing is proposed to a configuration that is to stay without gantry.
+    // Without a configuration, the future one is measured.
+    let message = installed.says(Path::new("/dev/null"), &["advise", "--table"]);
+    assert!(message.contains("this is the result after gantry openssl config --system.\n"), "{message}");
+    let [_, sign, .., device, error] = row(&message, &["ED25519", "1087"])[..] else { panic!("{message}") };
+    assert_eq!((sign, error), ("sign", "measured"));
+    // In a debug build some algorithms gain and others do not; only those that gain are proposed.
+    assert_eq!(device != "host", message.contains("  SIGNATURES = ED25519\n"), "{message}");
+    row(&message, &["AES-128-CTR", "904"]);
+    // Nothing is proposed for a configuration that gantry refuses.
     let fips = installed.write("fips.cnf", "openssl_conf = i\n[i]\nproviders = l\n[l]\nfips = f\n[f]\nactivate = 1\n");
-    let (code, said) = gantry::said(&installed.command(&fips, &["advise"]).output().unwrap());
-    assert!(code == 1 && said.contains("fips.cnf:5: fips is activated, and gantry, "), "{code} {said}");
+    let (code, message) = gantry::status_and_stderr(&installed.command(&fips, &["advise"]).output().unwrap());
+    assert!(
+        code == 1 && message.contains("fips.cnf:5: fips is activated, and could be replaced by gantry"),
+        "{code} {message}"
+    );
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use gantry::{Folder, command, failure, find, json, stdout, text};
 use serde_json::Value;
 
-/// The program in a folder of its own, where nothing lies beside it.
+/// The program in its own folder, without files beside it.
 struct Installed {
     folder: Folder,
     program: PathBuf,
@@ -22,7 +22,7 @@ impl Installed {
         let program = folder.write("bin/gantry", "");
         fs::remove_file(&program).unwrap();
         let built = Path::new(env!("CARGO_BIN_EXE_gantry"));
-        fs::hard_link(built, &program).or_else(|_| fs::copy(built, &program).map(drop)).unwrap();
+        fs::hard_link(built, &program).unwrap_or_else(|_| gantry_lab::copy_program(built, &program));
         Self { folder, program }
     }
 
@@ -30,14 +30,14 @@ impl Installed {
         self.folder.path().join(name)
     }
 
-    /// A file for vectors, in the installation's own folder.
+    /// The path of the vectors in the installation.
     fn file(&self) -> PathBuf {
         let file = self.path("share/gantry/gantry-vectors.zlib");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         file
     }
 
-    /// Checks one algorithm of one device, wholly.
+    /// Checks one algorithm of one device completely.
     fn check(&self, more: &[&str]) -> Output {
         let mut command = Command::new(&self.program);
         let whole = ["check", "--all", "--seconds", "0", "--device", "software", "--algorithm", "hmac-sha1"];
@@ -45,16 +45,16 @@ impl Installed {
         command.output().unwrap()
     }
 
-    /// The one row of JSON, and the exit status.
+    /// Returns the only row of the JSON, and the exit status.
     fn row(&self) -> (Value, Option<i32>) {
         let output = self.check(&["--json"]);
         (serde_json::from_str::<Value>(&text(&output.stdout)).unwrap()[0].take(), output.status.code())
     }
 
-    /// A file that cannot be used is named, nothing of it runs, the rest does, and the exit status says so.
-    fn refuses(&self, why: &str) {
+    /// Checks that an unusable file is reported and not used, the rest runs, and the exit status is 1.
+    fn refuses(&self, error: &str) {
         let output = self.check(&[]);
-        let sentence = format!("without Wycheproof's vectors: {}: {why}\n", self.file().display());
+        let sentence = format!("without Wycheproof's vectors: {}: {error}\n", self.file().display());
         assert_eq!(text(&output.stderr), format!("gantry: {sentence}"));
         let table = text(&output.stdout);
         assert!(table.contains("  passed\n") && table.contains(&sentence), "{table}");
@@ -62,20 +62,20 @@ impl Installed {
         assert_eq!(output.status.code(), Some(1));
         let (row, status) = self.row();
         assert_eq!((&row["passed"], &row["whole"], status), (&true.into(), &false.into(), Some(1)));
-        let said = row["wycheproof"]["unusable"].as_str().unwrap();
-        assert!(said.ends_with(&format!("gantry-vectors.zlib: {why}")), "{said}");
+        let printed = row["wycheproof"]["unusable"].as_str().unwrap();
+        assert!(printed.ends_with(&format!("gantry-vectors.zlib: {error}")), "{printed}");
     }
 }
 
-/// Vectors that were run.
+/// Returns the number of vectors that ran.
 fn vectors(row: &Value) -> u64 {
     let parts = row["algorithms"].as_array().unwrap();
     parts.iter().find(|part| part["check"] == "vectors").unwrap()["cases"].as_u64().unwrap()
 }
 
-/// What `gantry-vectors` writes, if this was its text.
+/// Packs a text like `gantry-vectors`.
 fn packed(text: &str) -> Vec<u8> {
-    // A block that is stored as it is (RFC 1950, RFC 1951).
+    // A stored block (RFC 1950, RFC 1951).
     let length = u16::try_from(text.len()).unwrap();
     let (mut a, mut b) = (1_u32, 0_u32);
     for byte in text.bytes() {
@@ -90,7 +90,7 @@ fn packed(text: &str) -> Vec<u8> {
 fn vectors_come_from_the_file_beside_the_program_or_from_the_installation() {
     let installed = Installed::new("check-vectors");
     let (alone, status) = installed.row();
-    assert_eq!(status, Some(0), "a program without the file is a whole one");
+    assert_eq!(status, Some(0), "a program works without the file");
     let beside = installed.path("bin/gantry-vectors.zlib");
     if cfg!(feature = "more-vectors") {
         assert_eq!((&alone["wycheproof"]["from"], &alone["whole"]), (&"the program".into(), &true.into()));
@@ -113,13 +113,13 @@ fn vectors_come_from_the_file_beside_the_program_or_from_the_installation() {
     assert!(table.contains(&format!("\nwith Wycheproof's vectors, from {}\n", installed.file().display())), "{table}");
     assert!(table.contains("\nthe whole suite, "), "{table}");
 
-    // The program is known by its own place, whatever it is called by.
+    // The program finds its files through a link.
     let link = installed.path("link");
     symlink(&installed.program, &link).unwrap();
     let linked = Command::new(&link).args(["check", "--seconds", "0", "--algorithm", "md5"]).output().unwrap();
     assert!(text(&linked.stdout).contains("with Wycheproof's vectors, from "));
 
-    // The file beside the program comes first, and it is what runs: a wrong answer in it is a mismatch.
+    // The file beside the program takes precedence, and its vectors run: a wrong one is a mismatch.
     let wrong = "= made up\n[hmac-sha1]\nkey = 00\ninput = 01\noutput = 0000000000000000000000000000000000000000\n";
     fs::write(&beside, packed(wrong)).unwrap();
     let (row, status) = installed.row();
@@ -129,21 +129,21 @@ fn vectors_come_from_the_file_beside_the_program_or_from_the_installation() {
 }
 
 #[test]
-fn a_file_of_vectors_that_cannot_be_used_is_said_and_not_waited_for() {
+fn an_unusable_file_of_vectors_is_reported_without_delay() {
     let installed = Installed::new("check-damaged");
     let file = installed.file();
     let whole = gantry_vectors::PACKED;
-    for (bytes, why) in [
+    for (bytes, error) in [
         (&whole[..whole.len() / 2], "the end is missing"),
         (&[], "the end is missing"),
-        (&whole[1..], "damaged, or no file of vectors"),
+        (&whole[1..], "damaged, or not a file of vectors"),
         (&packed("= set\n[sha1]\ninput = 00\n\noutput = what\n"), "set, line 4: not hexadecimal"),
-        (&packed("something else"), "no file of vectors"),
+        (&packed("something else"), "not a file of vectors"),
     ] {
         fs::write(&file, bytes).unwrap();
-        installed.refuses(why);
+        installed.refuses(error);
     }
-    // Nothing of it is on the disk.
+    // A sparse file.
     fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
     installed.refuses("larger than 16 MiB");
     fs::remove_file(&file).unwrap();
@@ -175,9 +175,9 @@ fn every_device_is_checked_and_passes() {
     assert!(!rows.iter().any(|row| row["device"] == "null"), "a device that is off is not checked");
 }
 
-/// How long it takes is not asserted here: what is left out says that it stops.
+/// The time limit itself is not asserted: steps that were left out prove that it applies.
 #[test]
-fn without_time_something_of_everything_is_run_and_the_rest_is_counted() {
+fn without_time_a_part_of_everything_runs_and_the_report_counts_the_rest() {
     let arguments = ["check", "--seconds", "0", "--algorithm", "sha256,rsa-2048-pkcs1"];
     let rows = json(&[&arguments[..], &["--json"]].concat());
     let parts: Vec<_> = rows.iter().flat_map(|row| row["algorithms"].as_array().unwrap()).collect();
@@ -186,7 +186,7 @@ fn without_time_something_of_everything_is_run_and_the_rest_is_counted() {
         assert!(part["cases"].as_u64().unwrap() > 0, "{part}");
         assert!(part["left_out"]["there was no time for it"].as_u64().unwrap() > 0, "{part}");
     }
-    // Everything has its own known answers.
+    // Every algorithm has its own known answers.
     for part in parts.iter().filter(|part| part["check"] == "start") {
         assert_eq!(part["cases"], 1, "{part}");
     }
@@ -199,7 +199,7 @@ fn without_time_something_of_everything_is_run_and_the_rest_is_counted() {
 }
 
 #[test]
-fn more_time_is_more_of_the_suite() {
+fn more_time_runs_more_of_the_suite() {
     let share = |arguments: &[&str]| {
         let rows = json(&[&["check", "--json", "--device", "software", "--algorithm", "md5"], arguments].concat());
         let [run, left_out] = ["steps", "steps_left_out"].map(|field| rows[0][field].as_u64().unwrap());
@@ -207,7 +207,7 @@ fn more_time_is_more_of_the_suite() {
     };
     let (none, all) = (share(&["--seconds", "0"]), share(&["--all", "--seconds", "0"]));
     assert!(none.0 < all.0 && all.0 == all.1, "{none:?} {all:?}");
-    assert_eq!(none.1, all.1, "the suite is the same, whatever runs of it");
+    assert_eq!(none.1, all.1, "the size of the suite does not depend on the time");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn one_device_can_be_checked_at_each_level() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_no_success() {
+fn nothing_to_check_is_a_failure() {
     let (code, message) = failure(&["check", "--device", "null"]);
     assert_eq!(code, 1);
     assert!(message.starts_with("gantry: null is excluded: off by default"), "{message}");
@@ -243,7 +243,7 @@ fn what_cannot_be_checked_is_no_success() {
 }
 
 #[test]
-fn nothing_but_the_report_is_written_where_there_is_no_terminal() {
+fn without_a_terminal_only_the_report_is_written() {
     let output = command(&["check", "--device", "lanes", "--algorithm", "sha1", "--seconds", "0"]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty());
 }

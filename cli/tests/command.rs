@@ -1,4 +1,4 @@
-//! What is there, and how the command fails.
+//! Lists of devices and algorithms, help, manual pages, completions, and failures of the command.
 
 mod gantry;
 
@@ -27,7 +27,7 @@ fn devices_are_listed_with_their_state() {
 }
 
 #[test]
-fn a_device_is_shown_with_what_its_known_answer_tests_say() {
+fn a_device_is_shown_with_the_results_of_its_known_answer_tests() {
     let device = serde_json::from_str::<serde_json::Value>(&stdout(&["devices", "lanes", "--json"])).unwrap();
     let sha256 = find(device["algorithms"].as_array().unwrap(), "algorithm", "sha256");
     assert_eq!(sha256["admitted"], true);
@@ -38,7 +38,7 @@ fn a_device_is_shown_with_what_its_known_answer_tests_say() {
 }
 
 #[test]
-fn every_algorithm_is_listed_with_those_who_serve_it() {
+fn every_algorithm_is_listed_with_its_devices() {
     let algorithms = json(&["algorithms", "--json"]);
     assert_eq!(algorithms.len(), Algorithm::ALL.len());
     let ccm = find(&algorithms, "name", "aes-256-ccm");
@@ -48,7 +48,7 @@ fn every_algorithm_is_listed_with_those_who_serve_it() {
     assert_eq!(chacha["devices"], serde_json::json!(["software"]));
     assert_eq!(find(&algorithms, "name", "null")["devices"], serde_json::json!([]));
     let table = stdout(&["algorithms"]);
-    assert!(table.lines().any(|line| line.starts_with("null ") && line.contains(" nobody ")), "{table}");
+    assert!(table.lines().any(|line| line.starts_with("null ") && line.contains(" none ")), "{table}");
     let with_null = json(&["algorithms", "--json", "--devices", "null=on"]);
     assert_eq!(find(&with_null, "name", "null")["devices"], serde_json::json!(["null"]));
 }
@@ -60,7 +60,7 @@ fn names_that_do_not_exist_get_a_suggestion() {
     for (arguments, message) in [
         (&["devices", "lane"][..], "gantry: there is no device 'lane'; did you mean lanes?\n"),
         (&["devices", "tape"], &no_tape),
-        (&["speed", "sha265"], "gantry: unknown algorithm 'sha265'; did you mean sha256 or sha224?\n"),
+        (&["speed", "sha265"], "gantry: unknown algorithm 'sha265'; did you mean sha256, sha224 or sha3-256?\n"),
         (&["speed", "sha256", "--device", "lane"], "gantry: there is no device 'lane'; did you mean lanes?\n"),
         (&["check", "--algorithm", "md6"], "gantry: unknown algorithm 'md6'; did you mean md5?\n"),
         (&["check", "--device", "softwar"], "gantry: there is no device 'softwar'; did you mean software?\n"),
@@ -70,7 +70,7 @@ fn names_that_do_not_exist_get_a_suggestion() {
     for (arguments, part) in [
         (&["device"][..], "'devices'"),
         (&["speed", "--bytez", "3"], "a similar argument exists: '--bytes'"),
-        (&["speed", "--bytes", "0"], "not a number from 1 on"),
+        (&["speed", "--bytes", "0"], "not a positive integer"),
         (&["speed", "--seconds", "nan"], "not a number up to 86400"),
         (&["speed", "--json", "--csv"], "cannot be used with"),
         (&["speed", "--operation", "encrpyt"], "a similar value exists: 'encrypt'"),
@@ -82,20 +82,20 @@ fn names_that_do_not_exist_get_a_suggestion() {
 }
 
 #[test]
-fn an_option_that_would_change_nothing_is_a_mistake() {
+fn an_option_without_effect_is_refused() {
     for (arguments, part) in [
         (&["openssl", "config", "--undo"][..], "the following required arguments were not provided"),
         (&["speed", "sha256", "--plot", "x.png"], "drawings are SVG: FILE.svg"),
         (&["tune", "sha256", "--plot", "x.png"], "drawings are SVG: FILE.svg"),
-        (&["--policy", "pin:lanes", "kernel"], "--policy changes nothing about gantry kernel"),
-        (&["openssl", "config", "--devices", "null=on"], "--devices changes nothing about gantry openssl"),
-        (&["advise", "--policy", "latency"], "--policy changes nothing about gantry advise"),
-        (&["esp", "status", "--policy", "latency"], "--policy changes nothing about gantry esp status"),
+        (&["--policy", "pin:lanes", "kernel"], "--policy has no effect on gantry kernel"),
+        (&["openssl", "config", "--devices", "null=on"], "--devices has no effect on gantry openssl"),
+        (&["advise", "--policy", "latency"], "--policy has no effect on gantry advise"),
+        (&["esp", "status", "--policy", "latency"], "--policy has no effect on gantry esp status"),
         (&["advise", "--seconds", "3"], "the following required arguments were not provided"),
         (&["advise", "--pid", "1", "--", "true"], "cannot be used with"),
-        (&["config", "keys", "--set", "cpu=avx2"], "--set changes nothing about gantry config keys"),
-        (&["config", "path", "--policy", "latency"], "--policy changes nothing about gantry config path"),
-        (&["completions", "bash", "--policy", "latency"], "--policy changes nothing about gantry completions"),
+        (&["config", "keys", "--set", "cpu=avx2"], "--set has no effect on gantry config keys"),
+        (&["config", "path", "--policy", "latency"], "--policy has no effect on gantry config path"),
+        (&["completions", "bash", "--policy", "latency"], "--policy has no effect on gantry completions"),
         (&["manual"], "the following required arguments were not provided"),
         (&["stat", "--list", "--policy", "latency"], "without a COMMAND, no option but --set stats=FOLDER"),
         (&["stat", "1", "--set", "cpu=avx2"], "without a COMMAND, no option but --set stats=FOLDER"),
@@ -106,7 +106,7 @@ fn an_option_that_would_change_nothing_is_a_mistake() {
     let speed = ["speed", "x25519", "--device", "software", "--batch", "1", "--seconds", "0.001", "--bytes", "64"];
     let output = run(&speed);
     assert!(output.status.success());
-    assert_eq!(notes(&output), ["gantry: x25519 takes 32 bytes, whatever --bytes says"]);
+    assert_eq!(notes(&output), ["gantry: x25519 takes 32 bytes; --bytes is ignored"]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_full_disk_under_stdout_is_a_failure() {
 }
 
 #[test]
-fn a_reader_that_has_gone_ends_the_program_silently() {
+fn a_closed_pipe_ends_the_program_silently() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let output =
@@ -149,13 +149,13 @@ fn an_interrupted_measurement_ends_by_the_signal() {
     signal("TERM", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
-    // What it has to say, it says before, unless it had not begun.
-    let said = text(&output.stdout);
-    assert!(said.is_empty() || serde_json::from_str::<Vec<serde_json::Value>>(&said).is_ok(), "{said}");
+    // It prints its results first, unless the measurement had not begun.
+    let printed = text(&output.stdout);
+    assert!(printed.is_empty() || serde_json::from_str::<Vec<serde_json::Value>>(&printed).is_ok(), "{printed}");
 }
 
 #[test]
-fn help_teaches_and_versions_are_told() {
+fn help_has_examples_and_version_is_printed() {
     let help = stdout(&["--help"]);
     assert!(help.contains("Examples:") && help.contains("gantry sum -c SHA256SUMS"), "{help}");
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
@@ -164,7 +164,7 @@ fn help_teaches_and_versions_are_told() {
     assert_eq!(run(&[]).status.code(), Some(2));
 }
 
-/// What installers put below PREFIX, by its path there.
+/// Returns the files for installers, by their paths below PREFIX.
 fn installed(name: &str) -> (Folder, impl Fn(&str) -> String) {
     let folder = Folder::new(name);
     let root = folder.path().display().to_string();
@@ -173,7 +173,7 @@ fn installed(name: &str) -> (Folder, impl Fn(&str) -> String) {
     (folder, read)
 }
 
-/// The names of the commands below one, as its help lists them.
+/// Returns the names of subcommands, as listed in the help.
 fn commands(path: &[&str]) -> Vec<String> {
     let help = stdout(&[path, &["--help"]].concat());
     let rows = help.split_once("Commands:\n").map_or("", |(_, rows)| rows.split("\n\n").next().unwrap());
@@ -194,10 +194,9 @@ fn every_command_has_a_manual_page() {
         }
     }
     assert_eq!(commands(&["config"]), ["show", "keys", "path"]);
-    // The help of `sum` is its own, and lists no commands.
+    // `sum` prints its own help, which does not list subcommands.
     let audit = read("share/man/man1/gantry-sum-audit.1");
-    for part in
-        ["MANIFEST", "DIR", "cache", "EXAMPLES", "2 when something could not be compared", "\\fBgantry\\-sum\\fR"]
+    for part in ["MANIFEST", "DIR", "cache", "EXAMPLES", "2 if something could not be compared", "\\fBgantry\\-sum\\fR"]
     {
         assert!(audit.contains(part), "{part}: {audit}");
     }
@@ -214,19 +213,19 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
-fn options_of_the_configuration_are_shown_where_they_count() {
+fn options_of_the_configuration_are_shown_where_they_have_an_effect() {
     assert!(stdout(&["route", "--help"]).contains("--policy"));
     assert!(stdout(&["esp", "serve", "--help"]).contains("--policy"));
     for command in [&["top"][..], &["kernel"], &["config", "path"], &["openssl", "config"], &["esp", "exec"]] {
         let help = stdout(&[command, &["--help"]].concat());
         assert!(!help.contains("--policy"), "{help}");
     }
-    // Read as getopt would, which knows neither them nor -h.
+    // `sum` parses its own options as getopt would, without these and without -h.
     let sum = stdout(&["help", "sum"]);
     assert!(!sum.contains("--policy POLICY") && !sum.contains("-h,"), "{sum}");
 }
 
-/// What bash offers for the last of these words, with these completions.
+/// Returns bash's suggestions for the last of these words.
 fn offered(completions: &str, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
@@ -266,13 +265,13 @@ fn shells_complete_names() {
     ] {
         assert!(offered(words).contains(&name.to_owned()), "{words:?}: {:?}", offered(words));
     }
-    // A cipher is no digest, and a command that reads no configuration has no options of one.
+    // A cipher is not a digest, and commands without a configuration have no options of it.
     assert_eq!(offered(&["gantry", "sum", "-a", "aes"]), [""]);
-    // What `audit` does not take.
+    // `audit` does not have this option.
     assert_eq!(offered(&["gantry", "sum", "audit", "--par"]), [""]);
     assert_eq!(offered(&["gantry", "sum", "audit", "--pol"]), [""]);
     assert_eq!(offered(&["gantry", "top", "--pol"]), [""]);
-    // A network device is none of ours.
+    // --device of `esp serve` is a network device.
     assert_eq!(offered(&["gantry", "esp", "serve", "--device", "la"]), [""]);
     for script in ["share/zsh/site-functions/_gantry", "share/fish/vendor_completions.d/gantry.fish"] {
         let script = read(script);

@@ -1,14 +1,14 @@
-//! The layers of the configuration, as the command shows them.
+//! The layers of the configuration, as `gantry config` shows them.
 
 mod gantry;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-use gantry::{Folder, command, said, text};
+use gantry::{Folder, command, status_and_stderr, text};
 use serde_json::Value;
 
-/// A command with `user` as the user's file, `named` as that of `GANTRY_CONFIG`, and variables.
+/// A command with `user` as the user's file, `named` as that of `GANTRY_CONFIG`, and these variables.
 fn configured(
     folder: &Folder,
     user: &str,
@@ -36,7 +36,7 @@ fn show(output: &Output, key: &str) -> Value {
 }
 
 #[test]
-fn what_comes_later_wins_and_every_value_has_an_origin() {
+fn later_sources_win_and_every_value_has_an_origin() {
     let folder = Folder::new("layers");
     let user = "threads = 3\npolicy = \"round-robin\"\n[devices]\nnull = \"on\"\n";
     let named = "\npolicy = \"pin:software\"\n";
@@ -55,7 +55,7 @@ fn what_comes_later_wins_and_every_value_has_an_origin() {
     let policy = show(&output, "policy");
     assert_eq!((&policy["value"], &policy["line"]), (&"pin:software".into(), &2.into()));
     assert!(policy["from"].as_str().unwrap().ends_with("named.toml"));
-    assert_eq!(show(&output, "threads")["value"], "3", "the user's file still counts where nobody says more");
+    assert_eq!(show(&output, "threads")["value"], "3", "the user's file still counts for other keys");
 
     let variables = [("GANTRY_POLICY", "failover:lanes,software")];
     let policy = show(&run(&folder, user, Some(named), &variables, &shows), "policy");
@@ -70,7 +70,7 @@ fn what_comes_later_wins_and_every_value_has_an_origin() {
 }
 
 #[test]
-fn mistakes_name_their_place_and_what_would_be_right() {
+fn mistakes_are_reported_with_place_and_remedy() {
     let folder = Folder::new("mistakes");
     let path = folder.path().join("gantry/gantry.toml").display().to_string();
     let devices = gantry::json(&["devices", "--json"]);
@@ -82,7 +82,7 @@ fn mistakes_name_their_place_and_what_would_be_right() {
         (
             "[devices]\nsoftware = \"off\"\n",
             &[],
-            format!("{path}:2: software cannot be turned off: it is where requests end up when all other devices fail"),
+            format!("{path}:2: software cannot be turned off: requests end up there when all other devices fail"),
         ),
         (
             "devices.lanes = \"off\"\npolicy = \"pin:lanes\"\n",
@@ -101,11 +101,11 @@ fn mistakes_name_their_place_and_what_would_be_right() {
     ] {
         for arguments in [&["config", "show"][..], &["devices"], &["speed", "sha256"]] {
             let output = run(&folder, user, None, variables, arguments);
-            assert_eq!(said(&output), (2, format!("gantry: {message}\n")), "{user}");
+            assert_eq!(status_and_stderr(&output), (2, format!("gantry: {message}\n")), "{user}");
         }
-        let (code, sum) = said(&run(&folder, user, None, variables, &["sum", "/dev/null"]));
+        let (code, sum) = status_and_stderr(&run(&folder, user, None, variables, &["sum", "/dev/null"]));
         assert_eq!((code, sum), (1, format!("gantry sum: {message}\n")));
-        // Scripts that call a tool of coreutils do not know that it is ours.
+        // Scripts that run a tool of coreutils do not know Gantry.
         let as_tool = |arguments: &[&str]| {
             let mut command = configured(&folder, user, None, variables, arguments);
             command.arg0("md5sum").output().unwrap()
@@ -115,15 +115,15 @@ fn mistakes_name_their_place_and_what_would_be_right() {
         assert_eq!(text(&output.stdout), "d41d8cd98f00b204e9800998ecf8427e  /dev/null\n");
         let warning = format!("md5sum: warning: {message}; gantry uses its defaults\n");
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), warning));
-        assert_eq!(said(&as_tool(&["--status", "-c", &list])), (0, String::new()));
+        assert_eq!(status_and_stderr(&as_tool(&["--status", "-c", &list])), (0, String::new()));
     }
-    let (code, message) = said(&run(&folder, "policy = \n", None, &[], &["devices"]));
+    let (code, message) = status_and_stderr(&run(&folder, "policy = \n", None, &[], &["devices"]));
     assert!(code == 2 && message.starts_with(&format!("gantry: {path}:1: ")), "{message}");
     assert_eq!(gantry::failure(&["--set", "cpu", "devices"]).0, 2);
 }
 
 #[test]
-fn the_list_of_keys_is_a_file_that_can_be_read() {
+fn the_list_of_keys_is_a_valid_file() {
     let folder = Folder::new("keys");
     let keys = gantry::stdout(&["config", "keys"]);
     let output = run(&folder, &keys, None, &[], &["config", "show", "--json"]);
@@ -145,7 +145,7 @@ fn files_are_listed_in_their_order() {
 }
 
 #[test]
-fn arguments_before_sum_count_for_it() {
+fn options_before_sum_apply_to_it() {
     let good = gantry::stdout(&["--set", "threads=1", "--policy", "pin:software", "sum", "-a", "sha1", "/dev/null"]);
     assert_eq!(good, "da39a3ee5e6b4b0d3255bfef95601890afd80709  /dev/null\n");
     let (code, message) = gantry::failure(&["--policy", "pin:gpu", "sum", "/dev/null"]);

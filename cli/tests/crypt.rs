@@ -1,4 +1,4 @@
-//! `gantry crypt` beside `openssl enc`, and what it does when things go wrong.
+//! `gantry crypt` compared with `openssl enc`, and its errors.
 
 mod gantry;
 
@@ -13,7 +13,7 @@ use std::thread;
 
 use gantry::{Folder, command, fed, signal, text};
 
-/// `gantry crypt` with key files, each behind a descriptor from 3 on.
+/// `gantry crypt` with key files, each on a descriptor from 3.
 struct Crypt<'a> {
     folder: &'a Folder,
     keys: &'a [&'a [u8]],
@@ -50,9 +50,9 @@ impl Crypt<'_> {
         output.stdout
     }
 
-    /// Exit code and message; nothing on stdout.
+    /// Returns exit code and message; nothing may be on stdout.
     fn bad(&self, arguments: &[&str], input: &[u8]) -> (i32, String) {
-        gantry::said(&self.run(arguments, input))
+        gantry::status_and_stderr(&self.run(arguments, input))
     }
 }
 
@@ -72,7 +72,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Bytes that look like nothing in particular.
+/// Pseudorandom bytes.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let next = || {
@@ -82,7 +82,7 @@ fn noise(length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// Nothing but keys and inputs that a test wrote itself.
+/// Lists the files of the folder except keys.
 fn leftovers(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| !name.starts_with("key")).collect()
@@ -92,7 +92,7 @@ const IV: &str = "000102030405060708090a0b0c0d0e0f";
 const PIECE: usize = 256 << 10;
 
 #[test]
-fn every_cipher_that_openssl_enc_has_too_computes_the_same() {
+fn ciphers_of_openssl_enc_give_the_same_output() {
     let folder = Folder::new("crypt-openssl");
     let all = noise(3 * PIECE);
     let ciphers: Vec<(String, usize)> = ["cbc", "ecb", "ctr", "cfb", "ofb"]
@@ -125,9 +125,9 @@ fn every_cipher_that_openssl_enc_has_too_computes_the_same() {
     }
 }
 
-/// Key, nonce, AAD and tag of RFC 8439, 2.8.2, and of test case 16 of the GCM specification.
+/// Key, nonce, AAD and tag of RFC 8439, 2.8.2.
 #[test]
-fn aeads_put_the_tag_behind_the_ciphertext() {
+fn aeads_append_the_tag_to_the_ciphertext() {
     let folder = Folder::new("crypt-aead");
     let key: Vec<u8> = (0x80..0xa0).collect();
     let crypt = Crypt { folder: &folder, keys: &[&key] };
@@ -146,9 +146,10 @@ fn messages_of_any_size_are_sealed_and_opened_from_files_and_pipes() {
     let folder = Folder::new("crypt-sizes");
     let (key, mac_key) = (noise(32), noise(20));
     let xts = noise(64);
-    let cases: [(&[&str], &[&[u8]]); 5] = [
+    let cases: [(&[&str], &[&[u8]]); 6] = [
         (&["gcm(aes)", "--iv=000102030405060708090a0b", "--aad=ff"], &[&key]),
-        (&["aes-256-gcm", "--iv=00", "--tag-bytes=12"], &[&key]),
+        (&["aes-256-gcm", "--iv=000102030405060708090a0b", "--tag-bytes=12"], &[&key]),
+        (&["AES_256_GCM", "--iv", IV, "--any-nonce"], &[&key]),
         (&["aes-256-ccm", "--iv=00010203040506"], &[&key]),
         (&["aes-256-ctr-hmac-sha256", "--mac-key-fd=4", "--iv", IV], &[&key, &mac_key]),
         (&["xts(aes)", "--iv", IV], &[&xts]),
@@ -179,7 +180,7 @@ fn messages_of_any_size_are_sealed_and_opened_from_files_and_pipes() {
 }
 
 #[test]
-fn nothing_of_a_message_that_is_not_authentic_leaves() {
+fn a_forged_message_is_not_written() {
     let folder = Folder::new("crypt-forged");
     let key = noise(32);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
@@ -195,20 +196,20 @@ fn nothing_of_a_message_that_is_not_authentic_leaves() {
     for forged in [&changed[..], &tag, &sealed[..sealed.len() - 1], &sealed[1..]] {
         let (code, message) = crypt.bad(&[&["-d"], &seal[..]].concat(), forged);
         assert!(code == 1 && message.starts_with("gantry: standard input: not authentic"), "{code} {message}");
-        fs::write(&out, "what was there before").unwrap();
+        fs::write(&out, "the old content").unwrap();
         let (code, _) = crypt.bad(&[&["-d", "-o", out_name], &seal[..]].concat(), forged);
-        assert_eq!((code, fs::read(&out).unwrap().as_slice()), (1, &b"what was there before"[..]));
+        assert_eq!((code, fs::read(&out).unwrap().as_slice()), (1, &b"the old content"[..]));
     }
     fs::remove_file(&out).unwrap();
     let (code, message) = crypt.bad(&[&["-d", "-o", out_name], &seal[..]].concat(), &sealed[..15]);
-    assert!(code == 1 && message.contains("shorter than a tag of 16 bytes"), "{message}");
+    assert!(code == 1 && message.contains("shorter than its tag of 16 bytes"), "{message}");
     let other = ["aes-256-gcm", "--key-fd=3", nonce, "--aad=00"];
     assert_eq!(crypt.bad(&[&["-d"], &other[..]].concat(), &sealed).0, 1);
     assert_eq!(leftovers(folder.path()), [""; 0]);
 }
 
 #[test]
-fn plaintext_of_a_message_is_on_no_disk_before_its_tag_is_verified() {
+fn plaintext_is_not_on_disk_before_its_tag_is_verified() {
     let folder = Folder::new("crypt-disk");
     let key = noise(32);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
@@ -216,7 +217,8 @@ fn plaintext_of_a_message_is_on_no_disk_before_its_tag_is_verified() {
     let out = folder.path().join("plain");
     // A process that may write no byte to a file: ulimit(1p).
     let without_files = |arguments: &[&str], input: &[u8]| {
-        let command = crypt.command(&[arguments, &["aes-256-gcm", "--key-fd=3", "--iv=00"]].concat());
+        let command =
+            crypt.command(&[arguments, &["aes-256-gcm", "--key-fd=3", "--iv=000102030405060708090a0b"]].concat());
         let inner: Vec<_> = command.get_args().map(std::ffi::OsStr::to_os_string).collect();
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f 0; {}", inner[1].to_str().unwrap())).args(&inner[2..]);
@@ -240,11 +242,11 @@ fn the_result_gets_its_name_when_it_is_complete() {
     let key = noise(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let (new, old, link) = (folder.path().join("new"), folder.path().join("old"), folder.path().join("link"));
-    for algorithm in [&["aes-128-ctr", "--iv", IV][..], &["aes-128-gcm", "--iv=00"]] {
+    for algorithm in [&["aes-128-ctr", "--iv", IV][..], &["aes-128-gcm", "--iv=000102030405060708090a0b"]] {
         let _ = fs::remove_file(&new);
         crypt.good(&[&["-e", "--key-fd=3", "-o", new.to_str().unwrap()], algorithm].concat(), b"data");
         assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
-        // What is replaced keeps its mode; a link stays a link; input and output may be the same.
+        // A replaced file keeps its mode; a link stays a link; input and output may be the same file.
         fs::write(&old, b"data").unwrap();
         fs::set_permissions(&old, fs::Permissions::from_mode(0o640)).unwrap();
         let _ = fs::remove_file(&link);
@@ -266,13 +268,13 @@ fn an_interrupted_command_leaves_nothing() {
     let key = noise(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let out = folder.path().join("out");
-    for algorithm in [&["aes-128-cbc", "--iv", IV][..], &["aes-128-gcm", "--iv=00"]] {
+    for algorithm in [&["aes-128-cbc", "--iv", IV][..], &["aes-128-gcm", "--iv=000102030405060708090a0b"]] {
         let mut command = crypt.command(&[&["-e", "--key-fd=3", "-o", out.to_str().unwrap()], algorithm].concat());
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // More than a pipe holds: when it is taken, the command is at work.
+        // More than a pipe holds: afterwards the command is running.
         stdin.write_all(&noise(1 << 20)).unwrap();
-        // Not SIGINT, which is ignored where the tests run in the background of a script.
+        // Not SIGINT, which is ignored if a script runs the tests in the background.
         signal("TERM", child.id());
         assert_eq!(child.wait().unwrap().signal(), Some(15));
         assert_eq!(leftovers(folder.path()), [""; 0]);
@@ -300,7 +302,7 @@ fn a_pipe_gets_its_bytes_before_the_input_ends() {
 }
 
 #[test]
-fn a_stream_takes_no_more_memory_for_more_data_and_a_message_says_when_it_is_too_long() {
+fn a_stream_needs_constant_memory_and_a_message_that_is_too_long_is_refused() {
     let folder = Folder::new("crypt-memory");
     let key = noise(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
@@ -320,20 +322,20 @@ fn a_stream_takes_no_more_memory_for_more_data_and_a_message_says_when_it_is_too
         let output = Command::new("sh").args(["-c", &script]).output().unwrap();
         (output.status.code(), text(&output.stderr), fs::metadata(&out).map_or(0, |about| about.len()))
     };
-    let (code, said, length) = limited("aes-128-ctr --iv 000102030405060708090a0b0c0d0e0f");
-    assert_eq!((code, length), (Some(0), 256 << 20), "{said}");
+    let (code, printed, length) = limited("aes-128-ctr --iv 000102030405060708090a0b0c0d0e0f");
+    assert_eq!((code, length), (Some(0), 256 << 20), "{printed}");
     fs::remove_file(folder.path().join("out")).unwrap();
-    let (code, said, length) = limited("aes-128-gcm --iv 00");
-    assert_eq!((code, length), (Some(1), 0), "{said}");
-    assert!(said.ends_with("big: too long for this memory; aes-128-gcm takes a message as a whole\n"), "{said}");
+    let (code, printed, length) = limited("aes-128-gcm --iv 000102030405060708090a0b");
+    assert_eq!((code, length), (Some(1), 0), "{printed}");
+    assert!(printed.ends_with("big: too long for this memory; aes-128-gcm takes a message as a whole\n"), "{printed}");
 }
 
 #[test]
-fn full_disks_and_closed_pipes_are_told() {
+fn full_disks_are_reported() {
     let folder = Folder::new("crypt-full");
     let key = noise(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
-    for algorithm in [&["aes-128-ctr", "--iv", IV][..], &["aes-128-gcm", "--iv=00"]] {
+    for algorithm in [&["aes-128-ctr", "--iv", IV][..], &["aes-128-gcm", "--iv=000102030405060708090a0b"]] {
         let mut command = crypt.command(&[&["-e", "--key-fd=3"], algorithm].concat());
         command.stdin(Stdio::null()).stdout(File::options().write(true).open("/dev/full").unwrap());
         let plain = folder.path().join("plain");
@@ -345,7 +347,7 @@ fn full_disks_and_closed_pipes_are_told() {
         let to = ["-o", "/dev/full"];
         let (code, message) = crypt.bad(&[&["-e", "--key-fd=3"], algorithm, &to].concat(), &noise(100));
         assert_eq!((code, message.as_str()), (1, "gantry: /dev/full: No space left on device\n"));
-        // A limit on file sizes is the disk that is full for a process.
+        // A limit on file sizes acts like a full disk.
         let limited = folder.path().join("limited");
         let command = crypt.command(&[&["-e", "--key-fd=3", "-o", limited.to_str().unwrap()], algorithm].concat());
         let inner: Vec<_> = command.get_args().map(std::ffi::OsStr::to_os_string).collect();
@@ -368,23 +370,26 @@ fn a_key_on_the_command_line_is_not_repeated() {
     for given in
         [&["--key", key][..], &[&format!("--key={key}")], &["--key-fd", key], &["--key-fd=3", "--mac-key", key]]
     {
-        let (code, said) = crypt.bad(&[&["-e", "aes-128-cbc", "--iv", IV], given].concat(), b"");
-        assert!(code == 2 && said.contains("-fd takes the number of a descriptor, not a key"), "{given:?}: {said}");
-        assert!(!said.contains("0011"), "{said}");
+        let (code, printed) = crypt.bad(&[&["-e", "aes-128-cbc", "--iv", IV], given].concat(), b"");
+        assert!(
+            code == 2 && printed.contains("-fd takes the number of a descriptor, not a key"),
+            "{given:?}: {printed}"
+        );
+        assert!(!printed.contains("0011"), "{printed}");
     }
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_written() {
+fn mistakes_are_reported_before_anything_is_written() {
     let folder = Folder::new("crypt-mistakes");
     let key = noise(16);
     let crypt = Crypt { folder: &folder, keys: &[&key, b""] };
     let cbc = ["aes-128-cbc", "--key-fd=3"];
     for (arguments, code, message) in [
-        (&["-e", "aes-128-cbc", "--key-fd=3"][..], 2, "no --iv; aes-128-cbc takes 16 bytes"),
-        (&["-e", "aes-128-cbc", "--key-fd=3", "--iv=00"], 2, "an --iv of 1 bytes; aes-128-cbc takes 16 bytes"),
+        (&["-e", "aes-128-cbc", "--key-fd=3"][..], 2, "--iv is missing; aes-128-cbc takes 16 bytes"),
+        (&["-e", "aes-128-cbc", "--key-fd=3", "--iv=00"], 2, "--iv has 1 bytes; aes-128-cbc takes 16 bytes"),
         (&["-e", "aes-128-cbc", "--key-fd=3", "--iv=0g"], 2, "--iv takes an even number of hexadecimal digits"),
-        (&["-e", "aes-256-cbc", "--key-fd=3", "--iv", IV], 2, "a key of 16 bytes; aes-256-cbc takes 32"),
+        (&["-e", "aes-256-cbc", "--key-fd=3", "--iv", IV], 2, "the key has 16 bytes; aes-256-cbc takes 32"),
         (&["-e", "aes-128-cbd", "--key-fd=3"], 2, "unknown algorithm 'aes-128-cbd'; did you mean"),
         (&["-e", "sha256", "--key-fd=3"], 2, "sha256 is a digest, neither a cipher nor an AEAD"),
         (&["-e", "aes-128-cbc", "--key-fd=19", "--iv", IV], 1, "--key-fd 19: Bad file descriptor"),
@@ -392,7 +397,7 @@ fn mistakes_are_told_before_anything_is_written() {
         (
             &["-e", "aes-128-cbc", "--key-fd=3", "--mac-key-fd=4", "--iv", IV],
             2,
-            "aes-128-cbc has no second key: --mac-key-fd",
+            "aes-128-cbc has no MAC key, so --mac-key-fd has no effect",
         ),
         (
             &["-e", "aes-128-cbc", "--key-fd=0", "--iv", IV],
@@ -404,8 +409,17 @@ fn mistakes_are_told_before_anything_is_written() {
             2,
             "--aad is for AEADs, and aes-128-cbc is a cipher",
         ),
-        (&["-e", "aes-128-gcm", "--key-fd=3", "--iv=00", "--tag-bytes=17"], 2, "a tag of 17 bytes; it takes"),
-        (&["-e", "aes-128-ctr-hmac-sha1", "--key-fd=3", "--iv", IV], 2, "needs a second key: --mac-key-fd"),
+        (&["-e", "aes-128-gcm", "--key-fd=3", "--iv", IV], 2, "--iv has 16 bytes; aes-128-gcm takes 12 bytes"),
+        (
+            &["-e", "aes-128-gcm", "--key-fd=3", "--iv=000102030405060708090a0b", "--tag-bytes=17"],
+            2,
+            "a tag of 17 bytes; it takes",
+        ),
+        (
+            &["-e", "aes-128-ctr-hmac-sha1", "--key-fd=3", "--iv", IV],
+            2,
+            "needs a MAC key, too; pass it with --mac-key-fd",
+        ),
         (&["-e", "aes-128-cbc", "--key-fd=3", "--iv", IV, "-i", "/nonexistent"], 1, "/nonexistent: No such file"),
         (&["-e", "aes-128-cbc", "--key-fd=3", "--iv", IV, "-i", "/"], 1, "/: Is a directory"),
         (&["-e", "aes-128-cbc", "--key-fd=3", "--iv", IV, "-o", "/nonexistent/x"], 1, "/nonexistent/x: No such file"),
@@ -416,12 +430,15 @@ fn mistakes_are_told_before_anything_is_written() {
             "15 bytes, and aes-128-cbc takes whole blocks",
         ),
     ] {
-        let (real, said) = crypt.bad(arguments, &noise(15));
-        assert!(real == code && said.contains(message), "{arguments:?}: {real} {said}");
+        let (real, printed) = crypt.bad(arguments, &noise(15));
+        assert!(real == code && printed.contains(message), "{arguments:?}: {real} {printed}");
     }
-    let (code, said) = crypt.bad(&[&["-d", "--iv", IV], &cbc[..]].concat(), &noise(16));
-    assert!(code == 1 && said.contains("the padding is wrong"), "{said}");
-    let (code, said) = crypt.bad(&[&["-d", "--iv", IV], &cbc[..]].concat(), b"");
-    assert!(code == 1 && said.contains("0 bytes, and aes-128-cbc takes whole blocks of 16, one at least"), "{said}");
+    let (code, printed) = crypt.bad(&[&["-d", "--iv", IV], &cbc[..]].concat(), &noise(16));
+    assert!(code == 1 && printed.contains("the padding is wrong"), "{printed}");
+    let (code, printed) = crypt.bad(&[&["-d", "--iv", IV], &cbc[..]].concat(), b"");
+    assert!(
+        code == 1 && printed.contains("0 bytes, and aes-128-cbc takes whole blocks of 16, at least one"),
+        "{printed}"
+    );
     assert_eq!(leftovers(folder.path()), [""; 0]);
 }

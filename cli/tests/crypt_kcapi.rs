@@ -1,4 +1,4 @@
-//! `gantry crypt` beside `kcapi-enc` of libkcapi, which needs a kernel with AF_ALG: in a guest.
+//! `gantry crypt` compared with `kcapi-enc` of libkcapi. It needs a kernel with AF_ALG, so the test runs in a guest.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 gantry_lab::in_guest! {
     ["--timeout", "200"]
-    fn files_are_those_of_kcapi_enc() {
+    fn files_are_equal_to_those_of_kcapi_enc() {
         let folder = std::env::temp_dir().join("gantry-kcapi");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("key"), [7; 16]).unwrap();
@@ -15,7 +15,7 @@ gantry_lab::in_guest! {
             for cipher in ["cbc(aes)", "ctr(aes)"] {
                 let iv = "000102030405060708090a0b0c0d0e0f";
                 kcapi(&folder, &format!("-e -c '{cipher}' --iv {iv} -i plain -o theirs"));
-                // It pads only what is no multiple of the block.
+                // kcapi-enc pads only incomplete blocks.
                 let padding = if length % 16 == 0 { "--no-padding" } else { "" };
                 gantry(&folder, &format!("-e '{cipher}' --iv {iv} {padding} -i plain -o ours"));
                 assert!(read(&folder, "ours") == read(&folder, "theirs"), "{cipher}, {length} bytes");
@@ -27,7 +27,7 @@ gantry_lab::in_guest! {
             gantry(&folder, &format!("-e 'gcm(aes)' --iv {iv} --aad {aad} -i plain -o ours"));
             let (ours, theirs) = (read(&folder, "ours"), read(&folder, "theirs"));
             assert_eq!(ours.len(), length + 16);
-            // Its files may begin with the associated data, as the kernel gives them back.
+            // Its files may begin with the associated data, which the kernel returns.
             assert!(theirs.ends_with(&ours), "gcm, {length} bytes: {} and {}", ours.len(), theirs.len());
         }
     }

@@ -1,11 +1,11 @@
-//! `gantry devcrypto serve` where it cannot serve. Where it can, it is tested in a guest: `frontends/cuse/tests`.
+//! Errors of `gantry devcrypto serve`. A working server is tested in a guest: `frontends/cuse/tests`.
 
 mod gantry;
 
 use gantry::failure;
 
 #[test]
-fn a_name_must_fit_below_dev() {
+fn a_name_must_be_valid_below_dev() {
     for name in ["", ".", "../crypto", "a/b", "a\nb", "ä"] {
         let (code, message) = failure(&["devcrypto", "serve", "--name", name]);
         assert!(code == 2 && message.contains("--name"), "{name:?}: {code} {message}");
@@ -16,16 +16,16 @@ fn a_name_must_fit_below_dev() {
 }
 
 #[test]
-fn a_machine_without_cuse_is_told_what_is_missing() {
+fn without_cuse_the_error_names_the_module() {
     if std::path::Path::new("/dev/cuse").exists() {
         return gantry_lab::skip("machine without /dev/cuse");
     }
     let (code, message) = failure(&["devcrypto", "serve"]);
-    assert_eq!((code, message.as_str()), (1, "gantry: there is no /dev/cuse: modprobe cuse\n"));
+    assert_eq!((code, message.as_str()), (1, "gantry: there is no /dev/cuse; load its module: modprobe cuse\n"));
 }
 
 #[test]
-fn a_machine_without_dev_crypto_says_so_when_it_is_asked_for() {
+fn without_dev_crypto_the_device_is_excluded() {
     if std::path::Path::new("/dev/crypto").exists() {
         return gantry_lab::skip("machine without /dev/crypto");
     }

@@ -1,5 +1,5 @@
-//! Programs of others over `gantry devcrypto serve`, in a guest: wolfSSL's own test, OpenSSL's devcrypto engine, and the tests of
-//! cryptodev-linux, the kernel module that brings /dev/crypto elsewhere.
+//! External programs over `gantry devcrypto serve`, in a guest: wolfSSL's test, OpenSSL's devcrypto engine, and the tests of cryptodev-linux, the
+//! kernel module that provides /dev/crypto elsewhere.
 
 mod gantry;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use gantry::{Folder, text};
 
-/// Starts the server `$1`, waits for its device, runs `$2`, and shows what the server has computed.
+/// Starts the server `$1`, waits for its device, runs `$2`, and prints the server's statistics.
 const WITH_SERVER: &str = r#"
 "$1" devcrypto serve &
 server=$!
@@ -18,11 +18,11 @@ echo "status $?"
 "$1" stat $server
 "#;
 
-/// Where the tests of cryptodev-linux come from: September 2025, which is 1.14 with its tests mended.
+/// Source of the tests of cryptodev-linux: September 2025, which is 1.14 with fixes to its tests.
 const CRYPTODEV_LINUX: [&str; 2] =
     ["https://github.com/cryptodev-linux/cryptodev-linux", "08644db02d43478f802755903212f5ee506af73b"];
 
-/// Programs of cryptodev-linux, and what they are linked with.
+/// Programs of cryptodev-linux, and their libraries.
 const CRYPTODEV_TESTS: &[(&str, &[&str])] = &[
     ("tests/cipher", &[]),
     ("tests/cipher-aead", &[]),
@@ -65,11 +65,11 @@ fn wolfssl_passes_its_own_test() {
 
 #[test]
 #[ignore = "compiles OpenSSL's engine from Debian's source, and runs it in a guest: make test-clients"]
-fn the_devcrypto_engine_of_openssl_computes_what_openssl_does() {
+fn the_devcrypto_engine_of_openssl_computes_the_same_as_openssl() {
     let folder = Folder::new("devcrypto-engine");
     let source = text(&prints(&mut script("debian-source"), &["openssl"]));
     let header = here("../frontends/cuse/tests/include");
-    // Debian builds OpenSSL without this engine. The headers of OpenSSL are those of the system, and only the internal ones of the source.
+    // Debian builds OpenSSL without this engine. Only internal headers come from the source; the others are the system's.
     let mut compiler = Command::new("cc");
     compiler.current_dir(source.trim_end()).args(["-shared", "-fPIC", "-w", "-idirafter", "include", "-I"]).arg(header);
     prints(compiler.arg("-o").arg(folder.path().join("devcrypto.so")), &["engines/e_devcrypto.c", "-lcrypto"]);
@@ -81,7 +81,7 @@ fn the_devcrypto_engine_of_openssl_computes_what_openssl_does() {
     let data = folder.write("data", &"so many bytes that no block of 4 KiB ends where they do\n".repeat(2_000));
     let data = data.display();
 
-    // The same commands for both, whose output has to be the same.
+    // Run the same commands for both, and compare the output.
     let iv = "000102030405060708090a0b0c0d0e0f";
     let key = format!("{iv}1011121314151617");
     let digests = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
@@ -106,9 +106,9 @@ fn the_devcrypto_engine_of_openssl_computes_what_openssl_does() {
     are_served(&output, &served.chain(ciphers.map(|(cipher, _)| (cipher, "encrypt"))).collect::<Vec<_>>());
 }
 
-/// Those that compare what the device computes with known answers or with OpenSSL, and the examples. The others measure, or want the
-/// asynchronous calls, which the module has not by default either. `hmac_comp` compares bytes behind the MAC that nobody writes, and fails
-/// over the module as well.
+/// Runs the tests that compare results with known answers or with OpenSSL, and the examples. Other tests only measure, or need asynchronous
+/// calls, which the module does not have by default either. `hmac_comp` compares uninitialized bytes after the MAC, and fails with the module,
+/// too.
 #[test]
 #[ignore = "compiles the tests of cryptodev-linux, and runs them in a guest: make test-clients"]
 fn the_tests_of_cryptodev_linux_pass() {
@@ -133,7 +133,7 @@ fn the_tests_of_cryptodev_linux_pass() {
     are_served(&output, &[("aes-128-cbc", "encrypt"), ("aes-128-gcm", "seal"), ("sha1", "digest")]);
 }
 
-/// `gantry stat` has these rows.
+/// Checks that `gantry stat` has these rows.
 fn are_served(output: &str, rows: &[(&str, &str)]) {
     for (algorithm, operation) in rows {
         let row = output.lines().any(|line| line.split_whitespace().skip(1).take(2).eq([*algorithm, *operation]));
@@ -141,7 +141,7 @@ fn are_served(output: &str, rows: &[(&str, &str)]) {
     }
 }
 
-/// What a command of the shell, and then `gantry stat`, print in a guest that has the device.
+/// Returns the output of a shell command, and then of `gantry stat`, in a guest with the device.
 fn with_server(run: &str) -> String {
     in_guest(&["sh", "-c", WITH_SERVER, "sh", env!("CARGO_BIN_EXE_gantry"), run])
 }
@@ -152,7 +152,7 @@ fn in_guest(command: &[&str]) -> String {
         .args(command)
         .output()
         .unwrap();
-    // It hung, or ended by itself.
+    // The guest hung, or stopped by itself.
     assert!(!matches!(guest.status.code(), Some(124 | 125) | None), "{}", text(&guest.stderr));
     text(&guest.stdout)
 }

@@ -1,26 +1,22 @@
-//! AppArmor in guests: under Debian's profile of charon, enforced, `gantry esp` works with what `contrib/esp/apparmor` adds to it.
+//! AppArmor in guests: under Debian's enforced profile of charon, `gantry esp` works with the additions in `contrib/esp/apparmor`.
 
 mod gantry;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use gantry::{Folder, text};
+use gantry_lab::wait_until;
 use serde_json::Value;
 
 const CHARON: &str = "/usr/lib/ipsec/charon";
-/// What the kernel says of a process that the profile is enforced on.
+/// The kernel's label of a process under the enforced profile.
 const CONFINED: &str = "/usr/lib/ipsec/charon (enforce)\n";
-
-/// How long something may take that takes some seconds in a guest that is emulated.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 gantry_lab::in_guest! {
     ["--modules", "tun,veth", "--timeout", "600"]
-    /// The daemons find the data path and agree on keys, a packet passes, and the kernel has denied them nothing.
+    /// The daemons find the data path and agree on keys, a packet passes, and the kernel denies nothing.
     fn confined_daemons_make_a_tunnel_with_the_snippet() {
         if !is_possible() {
             return;
@@ -36,7 +32,7 @@ gantry_lab::in_guest! {
             assert!(side.load_connection());
             side.assert_confined(daemon);
         }
-        sides[0].await_that("packets pass", "ping -c 1 -W 1 -I 10.1.0.1 10.2.0.1");
+        sides[0].await_success("packets pass", "ping -c 1 -W 1 -I 10.1.0.1 10.2.0.1");
         for side in &sides {
             let status = side.status();
             assert_eq!(status["associations"], serde_json::json!({ "in": 1, "out": 1 }), "{status}");
@@ -44,7 +40,7 @@ gantry_lab::in_guest! {
         assert_eq!(denials(), Vec::<String>::new());
     }
 
-    /// The loader goes on without the library, and the daemon finds the kernel in place of the data path.
+    /// The loader continues without the library, and the daemon uses the kernel's IPsec instead of the data path.
     fn a_confined_daemon_without_the_snippet_is_denied_the_library() {
         if !is_possible() {
             return;
@@ -53,12 +49,12 @@ gantry_lab::in_guest! {
         let side = Side::new(&site, 1);
         let _running = (side.start_data_path(), side.start_daemon());
         let denied = format!("profile=\"{CHARON}\" name=\"{}\"", site.library());
-        await_that("the kernel denies it the library", || denials().iter().any(|line| line.contains(&denied)));
+        wait_until("the kernel denies it the library", || denials().iter().any(|line| line.contains(&denied)));
         side.load_connection();
         assert_eq!(side.status()["policies"], 0, "{}", side.status());
     }
 
-    /// Debian's profiles allow what is in /usr/lib, and its kernels ask no profile about sockets.
+    /// Debian's profiles allow libraries in /usr/lib, and its kernels do not mediate sockets.
     fn a_package_needs_no_snippet_on_debian() {
         if !is_possible() {
             return;
@@ -72,7 +68,7 @@ gantry_lab::in_guest! {
     }
 }
 
-/// Whether what the tests need is there. What is missing is said and counted.
+/// True if all requirements are met. Counts a missing one as skipped.
 fn is_possible() -> bool {
     let needed = [
         ("/usr/sbin/apparmor_parser", "apparmor_parser"),
@@ -87,7 +83,7 @@ fn is_possible() -> bool {
     missing.is_none()
 }
 
-/// What `make install` would put into `share/gantry/esp`.
+/// The file that `make install` puts into `share/gantry/esp`.
 fn snippet(prefix: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/esp/apparmor");
     fs::read_to_string(path).unwrap().replace("@PREFIX@", prefix)
@@ -101,18 +97,18 @@ struct Site {
 impl Site {
     const PROFILE: &str = "/etc/apparmor.d/usr.lib.ipsec.charon";
 
-    /// Loads the profile with what the administrator has added to it, and forgets what the kernel has said so far.
+    /// Loads the profile with the administrator's additions, and clears the kernel's log.
     fn new(prefix: &'static str, local: &str) -> Self {
         let site = Self { prefix };
         let library = std::env::current_exe().unwrap().with_file_name("libgantry_xfrm.so");
         for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_gantry")), site.program()), (&library, site.library())] {
             fs::create_dir_all(Path::new(&to).parent().unwrap()).unwrap();
-            fs::copy(from, to).unwrap();
+            gantry_lab::copy_program(from, to);
         }
         if !Path::new("/sys/kernel/security/apparmor").exists() {
             sh("mount -t securityfs none /sys/kernel/security");
         }
-        // Otherwise the kernel says ten things in five seconds, and keeps the others to itself.
+        // By default, the kernel drops all but ten messages in five seconds.
         fs::write("/proc/sys/kernel/printk_ratelimit_burst", "10000").unwrap();
         fs::write("/etc/apparmor.d/local/usr.lib.ipsec.charon", local).unwrap();
         sh(&format!("apparmor_parser --replace --skip-cache {}", Self::PROFILE));
@@ -137,17 +133,17 @@ impl Drop for Site {
     }
 }
 
-/// What the kernel has denied since the profile was loaded.
+/// Returns the kernel's denials since the profile was loaded.
 fn denials() -> Vec<String> {
     let log = sh("dmesg");
     log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect()
 }
 
-/// One of two machines: a network, and a /run, of its own.
+/// One of two machines, with its own network and /run.
 struct Side<'a> {
     site: &'a Site,
     number: u8,
-    /// The process whose namespaces they are.
+    /// The process that owns the namespaces.
     owner: Running,
 }
 
@@ -156,12 +152,12 @@ impl<'a> Side<'a> {
         let line = "mount -t tmpfs tmpfs /run && touch /run/is-own && exec sleep infinity";
         let owner = Command::new("unshare").args(["--net", "--mount", "sh", "-c", line]).spawn().unwrap();
         let side = Self { site, number, owner: Running(owner) };
-        side.await_that("it has namespaces of its own", "test -e /run/is-own");
+        side.await_success("it has namespaces of its own", "test -e /run/is-own");
         side.sh(&format!("ip link set lo up && ip address add 10.{number}.0.1/32 dev lo"));
         side
     }
 
-    /// A line of a shell there.
+    /// Prepares a shell command on this side.
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new("nsenter");
         let owner = self.owner.0.id().to_string();
@@ -179,11 +175,11 @@ impl<'a> Side<'a> {
 
     fn start_data_path(&self) -> Running {
         let path = self.start(&format!("{} esp serve --protect 10.{}.0.0/16", self.site.program(), 3 - self.number));
-        self.await_that("the data path answers", &format!("{} esp status", self.site.program()));
+        self.await_success("the data path answers", &format!("{} esp status", self.site.program()));
         path
     }
 
-    /// Its number becomes the daemon's.
+    /// Starts the daemon; `gantry esp exec` becomes the daemon, so the PID is the daemon's.
     fn start_daemon(&self) -> Running {
         self.start(&format!("{} esp exec -- {CHARON}", self.site.program()))
     }
@@ -192,7 +188,7 @@ impl<'a> Side<'a> {
         serde_json::from_str(&self.sh(&format!("{} esp status --json", self.site.program()))).unwrap()
     }
 
-    /// The profile is enforced on the daemon, which has the library and has trapped its policies in the data path.
+    /// Checks that the daemon is confined, and that it has loaded the library and installed its trap policies in the data path.
     #[track_caller]
     fn assert_confined(&self, daemon: &Running) {
         let of_daemon = |name| fs::read_to_string(format!("/proc/{}/{name}", daemon.0.id())).unwrap();
@@ -201,11 +197,11 @@ impl<'a> Side<'a> {
         assert_eq!(self.status()["policies"], 3, "{}", self.status());
     }
 
-    fn await_that(&self, what: &str, line: &str) {
-        await_that(what, || self.command(line).output().unwrap().status.success());
+    fn await_success(&self, what: &str, line: &str) {
+        wait_until(what, || self.command(line).output().unwrap().status.success());
     }
 
-    /// Gives the daemon a connection whose policies it traps. Says whether it takes them.
+    /// Gives the daemon a connection with trap policies. Returns true if the daemon accepts it.
     fn load_connection(&self) -> bool {
         let (ours, theirs) = (self.number, 3 - self.number);
         let text = format!(
@@ -226,12 +222,12 @@ impl<'a> Side<'a> {
         );
         let file = Folder::new(&format!("side{ours}"));
         let file = file.write("swanctl.conf", &text);
-        self.await_that("charon answers", "swanctl --stats");
+        self.await_success("charon answers", "swanctl --stats");
         self.command(&format!("swanctl --load-all --file {}", file.display())).output().unwrap().status.success()
     }
 }
 
-/// A program that ends with the test.
+/// A program that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -241,7 +237,7 @@ impl Drop for Running {
     }
 }
 
-/// What a line of a shell prints.
+/// Returns the output of a shell command.
 #[track_caller]
 fn sh(line: &str) -> String {
     succeeds(line, &Command::new("sh").args(["-c", line]).output().unwrap())
@@ -251,13 +247,4 @@ fn sh(line: &str) -> String {
 fn succeeds(line: &str, output: &Output) -> String {
     assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
-}
-
-#[track_caller]
-fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "it never is so that {what}");
-        thread::sleep(Duration::from_millis(100));
-    }
 }

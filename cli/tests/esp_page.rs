@@ -1,4 +1,4 @@
-//! The tunnel of the book: its commands are typed as a reader would, and what the page shows is compared.
+//! Runs the commands of the book's tunnel, and compares the output with the page.
 
 mod book;
 mod gantry;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use book::{Shown, Special, blocks, commands, compare};
 
-/// What stands above the blocks that belong to it.
+/// The reason in the comment above the blocks that this test runs.
 const MARK: &str = "needs root; cli/tests/esp_page.rs follows it";
 
 #[test]
@@ -16,8 +16,13 @@ fn the_tunnel_of_the_book_comes_up_and_lets_nothing_out() {
     if !nix::unistd::geteuid().is_root() {
         return gantry_lab::skip("root");
     }
-    let needed = ["/usr/lib/ipsec/charon", "/usr/sbin/swanctl", "/usr/bin/ping", "/dev/net/tun"];
-    if let Some(missing) = needed.into_iter().find(|path| !Path::new(path).exists()) {
+    let needed = [
+        ("/usr/lib/ipsec/charon", "charon"),
+        ("/usr/sbin/swanctl", "swanctl"),
+        ("/usr/bin/ping", "ping"),
+        ("/dev/net/tun", "networks of one's own with tunnels"),
+    ];
+    if let Some((_, missing)) = needed.into_iter().find(|(path, _)| !Path::new(path).exists()) {
         return gantry_lab::skip(missing);
     }
     let is_ours = |special: &Special| matches!(special, Special::NotRun(reason) if reason == MARK);

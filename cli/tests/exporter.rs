@@ -1,4 +1,4 @@
-//! `gantry exporter` as Prometheus meets it.
+//! `gantry exporter` as seen by Prometheus.
 
 mod gantry;
 mod installed;
@@ -14,23 +14,22 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gantry::{Folder, command, run, text};
+use gantry_lab::wait_until;
 use installed::{Installed, there};
-use scrapes::{
-    Running, answer, data_path, esp_counters, esp_report, exporter, port, promtool_is_silent, scrape, sum, until,
-};
+use scrapes::{Running, answer, data_path, esp_counters, esp_report, exporter, port, promtool_is_silent, scrape, sum};
 
-/// An algorithm that no other test of this machine is likely to use at the same time.
+/// An algorithm that other tests on this machine are unlikely to use at the same time.
 const ALGORITHM: &str = "algorithm=\"sha3-224\"";
 
 #[test]
-fn what_processes_did_is_told_and_stays_when_they_have_ended() {
+fn metrics_of_processes_are_exported_and_stay_after_their_end() {
     let (_exporter, address) = exporter(&[]);
     let before = sum(&scrape(address), "gantry_request_bytes_total", ALGORITHM);
     let data = vec![7; 3 << 20];
     let mut command = command(&["sum", "-a", "sha3-224", "-"]);
     let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&data).unwrap();
-    until("it is seen while it runs", || {
+    wait_until("it is seen while it runs", || {
         let metrics = scrape(address);
         let processes = sum(&metrics, "gantry_processes", "");
         processes > 0 && sum(&metrics, "gantry_request_bytes_total", ALGORITHM) >= before + (2 << 20)
@@ -39,10 +38,10 @@ fn what_processes_did_is_told_and_stays_when_they_have_ended() {
     drop(child.0.stdin.take());
     assert!(child.0.wait().unwrap().success());
     let all = before + 2 * data.len() as u64;
-    // Its last bytes came after the last look: they are known nevertheless.
-    until("the last bytes are known", || sum(&scrape(address), "gantry_request_bytes_total", ALGORITHM) == all);
+    // Its last bytes came after the last sample, but are counted.
+    wait_until("the last bytes are known", || sum(&scrape(address), "gantry_request_bytes_total", ALGORITHM) == all);
     for _ in 0..2 {
-        std::thread::sleep(Duration::from_millis(1100)); // longer than from one look to the next
+        std::thread::sleep(Duration::from_millis(1100)); // longer than the time between two samples
         let metrics = scrape(address);
         assert_eq!(sum(&metrics, "gantry_request_bytes_total", ALGORITHM), all, "{metrics}");
         let (requests, timed) = ("gantry_requests_total", "gantry_device_duration_seconds_count");
@@ -51,48 +50,48 @@ fn what_processes_did_is_told_and_stays_when_they_have_ended() {
 }
 
 #[test]
-fn all_that_a_data_path_counts_is_told_and_never_goes_back() {
+fn all_counters_of_a_data_path_are_exported_and_never_decrease() {
     let folder = Folder::new("exporter-esp");
     let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
     assert!(!scrape(address).contains("gantry_esp"), "there is none");
     let report = Arc::new(Mutex::new(Some(esp_report(|at| 1000 + at))));
     data_path(folder.path(), &report);
-    until("it is seen", || scrape(address).contains("gantry_esp_up 1\n"));
+    wait_until("it is seen", || scrape(address).contains("gantry_esp_up 1\n"));
     let metrics = scrape(address);
     assert!(metrics.contains("gantry_esp_associations{direction=\"out\"} 2\n"), "{metrics}");
     for (at, name) in esp_counters().iter().enumerate() {
         let of_it = |line: &str| line.starts_with("gantry_esp") && line.ends_with(&format!(" {}", 1000 + at));
         assert!(metrics.lines().any(of_it), "{name} is in no metric: {metrics}");
     }
-    // Another data path, which counts from the beginning.
+    // Another data path, which starts counting at 0.
     *report.lock().unwrap() = Some(esp_report(|_| 1));
     let sent = |metrics: &str| sum(metrics, "gantry_esp_packets_total", "\"out\"");
     let first = sent(&metrics);
-    until("both are in the sum", || sent(&scrape(address)) == first + 1);
+    wait_until("both are in the sum", || sent(&scrape(address)) == first + 1);
 }
 
 #[test]
-fn a_data_path_that_hangs_or_lies_keeps_no_scrape_waiting() {
+fn a_data_path_that_hangs_or_lies_does_not_delay_scrapes() {
     let folder = Folder::new("exporter-esp-hangs");
     let report = Arc::new(Mutex::new(Some(esp_report(|_| 1))));
     data_path(folder.path(), &report);
     let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
-    until("it is up", || scrape(address).contains("gantry_esp_up 1\n"));
+    wait_until("it is up", || scrape(address).contains("gantry_esp_up 1\n"));
     for answer in [None, Some("no JSON".to_owned()), Some("[".repeat(70 << 20)), Some("{\"counters\":1}".to_owned())] {
         *report.lock().unwrap() = answer;
         let begun = Instant::now();
-        until("it is down", || scrape(address).contains("gantry_esp_up 0\n"));
+        wait_until("it is down", || scrape(address).contains("gantry_esp_up 0\n"));
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         assert_eq!(sum(&scrape(address), "gantry_esp_packets_total", "\"out\""), 1);
         *report.lock().unwrap() = Some(esp_report(|_| 1));
-        until("it is up again", || scrape(address).contains("gantry_esp_up 1\n"));
+        wait_until("it is up again", || scrape(address).contains("gantry_esp_up 1\n"));
     }
 }
 
 #[test]
-fn what_is_no_scrape_is_refused_and_keeps_nobody_waiting() {
+fn invalid_requests_are_refused_and_do_not_delay_others() {
     let (_exporter, address) = exporter(&["--by-program"]);
-    // They never finish their requests.
+    // These clients never finish their requests.
     let _slow: Vec<TcpStream> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "200 OK"),
@@ -109,13 +108,13 @@ fn what_is_no_scrape_is_refused_and_keeps_nobody_waiting() {
 }
 
 #[test]
-fn the_textfile_is_whole_or_not_there() {
+fn the_textfile_is_complete_or_absent() {
     let folder = Folder::new("exporter-textfile");
     let path = folder.path().display().to_string();
     assert!(run(&["exporter", "--textfile", &path, "--once"]).status.success());
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["gantry.prom"]);
-    // The collector may read it, and nobody may write, whatever the mask is.
+    // The collector may read it, and other users may not write to it, for any umask.
     let open = "umask 0; exec \"$0\" exporter --textfile \"$1\" --once";
     let status = Command::new("sh").args(["-c", open, env!("CARGO_BIN_EXE_gantry"), &path]).status();
     assert!(status.unwrap().success());
@@ -132,9 +131,9 @@ fn the_textfile_is_whole_or_not_there() {
     }
 }
 
-/// As the unit for systemd runs it: a user without rights but those that the unit names sees a process of root.
+/// Like the systemd unit: a user with only the unit's capabilities sees a process of root.
 #[test]
-fn the_rights_that_the_unit_names_are_enough() {
+fn the_capabilities_of_the_unit_are_sufficient() {
     if !nix::unistd::geteuid().is_root() {
         return gantry_lab::skip("root");
     }
@@ -143,11 +142,11 @@ fn the_rights_that_the_unit_names_are_enough() {
     let rights = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).unwrap();
     let rights: Vec<String> = rights.split(' ').map(|right| right.replace("CAP_", "+").to_lowercase()).collect();
     let rights = &rights.join(",");
-    // Where everybody can run it.
+    // A folder that every user can access.
     let folder = Folder::new("exporter-rights");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("gantry");
-    fs::copy(env!("CARGO_BIN_EXE_gantry"), &program).unwrap();
+    gantry_lab::copy_program(env!("CARGO_BIN_EXE_gantry"), &program);
     let mut sum = command(&["sum", "-a", "sha3-512", "-"]);
     let mut child = Running(sum.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
@@ -167,14 +166,14 @@ fn the_rights_that_the_unit_names_are_enough() {
         assert!(output.status.success(), "{output:?}");
         text(&output.stdout).lines().any(|line| line.split_whitespace().next() == Some(&child.0.id().to_string()))
     };
-    until("it is seen", || lists(rights));
+    wait_until("it is seen", || lists(rights));
     assert!(!lists("+chown"), "no rights, no processes of others");
 }
 
-/// The queries of the dashboard and of the alerts, and the metrics themselves, as Prometheus understands them.
+/// Prometheus accepts the metrics, and the queries of the dashboard and of the alerts.
 #[test]
 #[ignore = "needs Prometheus: scripts/test-clients"]
-fn prometheus_understands_all_of_it() {
+fn prometheus_accepts_metrics_dashboard_and_alerts() {
     let contrib = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/prometheus");
     let folder = Folder::new("exporter-prometheus");
     let report = Arc::new(Mutex::new(Some(esp_report(|at| at))));
@@ -183,7 +182,7 @@ fn prometheus_understands_all_of_it() {
     let mut command = command(&["sum", "-a", "sha3-384", "-"]);
     let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
-    until("it is seen", || sum(&scrape(address), "gantry_requests_total", "algorithm=\"sha3-384\"") > 0);
+    wait_until("it is seen", || sum(&scrape(address), "gantry_requests_total", "algorithm=\"sha3-384\"") > 0);
     promtool_is_silent(&scrape(address));
     let output = Command::new("promtool").args(["check", "rules"]).arg(contrib.join("alerts.yml")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -207,13 +206,13 @@ fn prometheus_understands_all_of_it() {
         let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
         serde_json::from_str::<serde_json::Value>(&answer(server, &request).2).unwrap()
     };
-    // It listens before it can answer.
+    // Prometheus listens before it can answer.
     let is_ready = || answer(server, "GET /-/ready HTTP/1.0\r\n\r\n").0.ends_with(" 200 OK");
-    until("Prometheus runs", || TcpStream::connect(server).is_ok() && is_ready());
-    until("it has scraped", || {
+    wait_until("Prometheus runs", || TcpStream::connect(server).is_ok() && is_ready());
+    wait_until("it has scraped", || {
         !query("rate(gantry_requests_total[5m])")["data"]["result"].as_array().unwrap().is_empty()
     });
-    // More of it, for rates.
+    // More work, for rates.
     *report.lock().unwrap() = Some(esp_report(|at| 1000 + at));
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
     std::thread::sleep(Duration::from_secs(1));
@@ -225,13 +224,13 @@ fn prometheus_understands_all_of_it() {
         let expression = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
         let result = query(&expression);
         assert_eq!(result["status"], "success", "{expression}: {result}");
-        // Nothing need have gone wrong.
+        // Event panels may be empty.
         let empty = result["data"]["result"].as_array().unwrap().is_empty();
         assert!(!empty || expression.contains("gantry_events_total"), "{expression}: {result}");
     }
 }
 
-/// The values of all counters and histograms, by name and labels.
+/// Returns the values of all counters and histograms by name and labels.
 fn counters(metrics: &str) -> BTreeMap<&str, f64> {
     let samples = metrics.lines().filter(|line| !line.starts_with('#'));
     let gauges =
@@ -240,10 +239,10 @@ fn counters(metrics: &str) -> BTreeMap<&str, f64> {
     counters.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
 }
 
-/// Scraped ten times a second for a minute, while processes come, work and end.
+/// Ten scrapes per second for a minute, while processes start, work and end.
 #[test]
 #[ignore = "a minute: scripts/test-clients"]
-fn counters_never_go_back_while_processes_come_and_go() {
+fn counters_never_decrease_while_processes_come_and_go() {
     let (_exporter, address) = exporter(&[]);
     let end = Instant::now() + Duration::from_mins(1);
     let work = |algorithm: &str, pause: Duration| {
@@ -255,7 +254,7 @@ fn counters_never_go_back_while_processes_come_and_go() {
                 child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
                 std::thread::sleep(pause);
             }
-            // Some end, the others are killed.
+            // Every second process ends, the others are killed.
             if rounds % 2 == 0 {
                 drop(child.0.stdin.take());
                 assert!(child.0.wait().unwrap().success());
@@ -290,10 +289,10 @@ fn counters_never_go_back_while_processes_come_and_go() {
     });
 }
 
-/// Servers of two users that are not root's: what they did arrives where node_exporter is scraped.
+/// Servers of two unprivileged users: their work is visible in the metrics of node_exporter.
 #[test]
 #[ignore = "needs node_exporter and servers: scripts/test-clients"]
-fn node_exporter_tells_what_servers_of_other_users_do() {
+fn node_exporter_shows_servers_of_other_users() {
     let programs = ["prometheus-node-exporter", "promtool", "nginx", "curl", "psql", "setpriv"];
     if !programs.iter().all(|program| there(program)) {
         return;
@@ -301,14 +300,14 @@ fn node_exporter_tells_what_servers_of_other_users_do() {
     if !nix::unistd::geteuid().is_root() {
         return gantry_lab::skip("root");
     }
-    // Debian keeps each PostgreSQL in a folder of its own.
+    // Debian installs each version of PostgreSQL in its own folder.
     let folders = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let Some(bin) = folders.map(|entry| entry.path().join("bin")).filter(|bin| bin.join("initdb").exists()).max()
     else {
         return gantry_lab::skip("initdb");
     };
     let (installed, folder) = (Installed::new("node-exporter"), Folder::new("node-exporter"));
-    // Where every user can read it.
+    // Every user must be able to read these files.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let module = folder.path().join("gantry.so");
     fs::copy(installed.module(), &module).unwrap();
@@ -353,7 +352,7 @@ fn node_exporter_tells_what_servers_of_other_users_do() {
     ]
     .map(|script| Running(sh(&script).spawn().unwrap()));
     for port in [of_nginx, of_postgres, of_node] {
-        until(&format!("a server listens: {}", log()), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        wait_until(&format!("a server listens: {}", log()), || TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
     let textfiles = folder.path().join("textfiles").display().to_string();
     let arguments = ["exporter", "--by-program", "--every", "1", "--textfile", &textfiles];
@@ -370,8 +369,8 @@ fn node_exporter_tells_what_servers_of_other_users_do() {
     for program in ["nginx", "postgres"] {
         let labels =
             format!("{{algorithm=\"aes-256-gcm\",device=\"software\",operation=\"seal\",program=\"{program}\"}}");
-        // The host may have had the first ones.
-        until(&format!("node_exporter tells of {program}: {}", scrape()), || {
+        // The host may have served the first requests.
+        wait_until(&format!("node_exporter tells of {program}: {}", scrape()), || {
             sum(&scrape(), "gantry_request_bytes_total", &labels) >= 5 * 3000
         });
     }

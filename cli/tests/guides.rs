@@ -1,9 +1,9 @@
-//! The book beside the program: every command that a page shows is run, and what the page says it prints is compared.
+//! The book beside the program: runs every command of a page, and compares its output with the page.
 //!
 //! A page has its commands in blocks of the language `console`: lines with `$ ` are commands, those with `> ` go on with one, the others
 //! are output. The commands of a page run in one shell, in a folder of its own, which is `/home/alice` in the book; `/usr/local` is where
 //! a test has installed the program. In output, a line `...` stands for any lines, and ` ...` at the end of a line for any rest.
-//! A comment right above a block says what is special about it:
+//! A comment right above a block describes exceptions:
 //!
 //! ```text
 //! <!-- not run: REASON -->     needs root, a network, hardware, minutes
@@ -23,7 +23,7 @@ use std::process::Command;
 use book::{Block, Difference, Machine, Shown, Special, agrees, blocks, book, commands, compare, pages};
 use gantry::text;
 
-/// Has a page show what the program prints, with `GANTRY_DECLARE=1`.
+/// Writes the program's output into a page, with `GANTRY_DECLARE=1`.
 fn declare(page: &str, found: &[Difference]) {
     let path = book().join(page);
     let mut lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
@@ -43,24 +43,17 @@ fn differences(page: &str) -> Vec<Difference> {
         }
     }
     let (count, commands): (usize, usize) = (left_out.iter().map(|(_, count, _)| count).sum(), shown.len());
-    let mut said = format!("docs/src/{page}: {commands} commands run, {count} not\n");
+    let mut printed = format!("docs/src/{page}: {commands} commands run, {count} not\n");
     for (line, count, reason) in left_out {
-        writeln!(said, "    {count} of line {line}: {reason}").unwrap();
+        writeln!(printed, "    {count} of line {line}: {reason}").unwrap();
     }
     // `eprint!` would be kept to itself by a test that passes.
-    let _ = std::io::stderr().write_all(said.as_bytes());
+    let _ = std::io::stderr().write_all(printed.as_bytes());
     compare(page, &shown)
 }
 
-/// Programs that pages use and machines may lack.
-const NEEDED: &[(&str, &str)] = &[
-    ("command.md", "zstd"),
-    ("guide-files.md", "zstd"),
-    ("guide-tls.md", "openssl"),
-    ("guide-vpn.md", "openssl"),
-    ("openssl.md", "openssl"),
-    ("monitoring.md", "curl"),
-];
+/// Programs that pages need and machines may lack.
+const NEEDED: &[(&str, &str)] = &[("guide-tls.md", "openssl"), ("monitoring.md", "curl")];
 
 fn follows(page: &str) {
     let needed = NEEDED.iter().filter(|(of, _)| *of == page).map(|&(_, program)| program);
@@ -87,9 +80,7 @@ macro_rules! pages {
 
 pages! {
     first_steps: "getting-started.md";
-    files: "guide-files.md";
     tls_servers: "guide-tls.md";
-    vpn: "guide-vpn.md";
     boards: "guide-boards.md";
     commands_of_the_reference: "command.md";
     digests_of_files: "sum.md";
@@ -100,7 +91,6 @@ pages! {
     monitoring: "monitoring.md";
     troubleshooting: "troubleshooting.md";
     routes: "routes.md";
-    openssl: "openssl.md";
 }
 
 #[test]
@@ -137,7 +127,7 @@ fn every_page_with_commands_is_run() {
 /// Commands that are not in every build.
 const ELSEWHERE: &[&str] = &["advise"];
 
-/// What the program's help does not know of a command that is not run: its name, or an option.
+/// Returns the first word of a command that is not run, its name or an option, that the program's help does not have.
 fn unknown(command: &str) -> Option<String> {
     let words = command.split_whitespace().skip_while(|word| word.rsplit('/').next() != Some("gantry")).skip(1);
     let words: Vec<&str> =
@@ -149,7 +139,7 @@ fn unknown(command: &str) -> Option<String> {
     });
     let help = |names: &[&str]| gantry::run(&[names, &["--help"]].concat());
     for name in plain.by_ref().take(2).map(|(_, &word)| word) {
-        // Of a command with commands of its own the second name is one of these.
+        // The second word of a command with subcommands must be one of them.
         let has_commands = names.is_empty() || text(&help(&names).stdout).contains("\nCommands:\n");
         if has_commands {
             names.push(name);
@@ -166,7 +156,7 @@ fn unknown(command: &str) -> Option<String> {
 }
 
 #[test]
-fn what_is_not_run_can_be_typed() {
+fn commands_that_are_not_run_have_known_names_and_options() {
     for page in pages() {
         for block in blocks(&page).iter().filter(|block| matches!(block.special, Special::NotRun(_))) {
             for shown in commands(block) {
@@ -239,9 +229,9 @@ fn a_wrong_command_or_output_is_found() {
         shown("gantry device", &[], 0),
         shown("echo no", &[], 0),
     ]);
-    assert_eq!(machine.said(0), Some((0, String::new())));
-    assert_eq!(machine.said(1).unwrap().0, 2);
-    assert_eq!(machine.said(2), None);
+    assert_eq!(machine.result_of(0), Some((0, String::new())));
+    assert_eq!(machine.result_of(1).unwrap().0, 2);
+    assert_eq!(machine.result_of(2), None);
 
     let agree = |shown: &[&str], lines: &[&str], vary| {
         agrees(&shown.iter().map(|&line| line.to_owned()).collect::<Vec<_>>(), lines, vary)

@@ -1,4 +1,4 @@
-//! `make install`: what it puts where, and that it works from there.
+//! `make install`: installed files, and whether they work at their places.
 
 mod gantry;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use gantry::{Folder, text};
 
-/// What a program says under the root that it was installed to, without the PATH of this machine having it.
+/// Returns the output of an installed program.
 fn says(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).env("XDG_CONFIG_HOME", "/nonexistent").output().unwrap();
     assert!(output.status.success(), "{}: {}", program.display(), text(&output.stderr));
@@ -19,7 +19,7 @@ fn says(program: &Path, arguments: &[&str]) -> String {
 #[test]
 fn everything_is_installed_under_the_prefix_and_works_there() {
     let folder = Folder::new("install");
-    // What cargo has built for this test, where the script looks for the release.
+    // The build of this test, where the script expects the release.
     let release = folder.path().join("build/release");
     fs::create_dir_all(&release).unwrap();
     symlink(env!("CARGO_BIN_EXE_gantry"), release.join("gantry")).unwrap();
@@ -28,7 +28,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     }
     fs::write(release.join("gantry-vectors.zlib"), gantry_vectors::PACKED).unwrap();
 
-    // The C library is linked by scripts/c-library, which has a test of its own: here it matters where it goes.
+    // scripts/c-library links the C library, and has its own test. Only its destination matters here.
     for (file, content) in [
         ("include/gantry.h", "/* header */\n"),
         ("lib/libgantry.so.0", "library\n"),
@@ -58,7 +58,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     let file = folder.write("abc", "abc");
     let sum = says(&prefix.join("lib/gantry/bin/sha256sum"), &[file.to_str().unwrap()]);
     assert!(sum.starts_with("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  "), "{sum}");
-    // The provider is found beside the program, unless OpenSSL has one of its own.
+    // The provider is found beside the program, unless OpenSSL's folder has one.
     let configuration = says(&prefix.join("bin/gantry"), &["openssl", "config"]);
     assert!(configuration.contains("/gantry.so\n"), "{configuration}");
     let installed = prefix.join("lib/ossl-modules/gantry.so");
@@ -79,7 +79,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     let maps = says(&prefix.join("bin/gantry"), &["esp", "exec", "--", "cat", "/proc/self/maps"]);
     assert!(maps.contains("/opt/gantry/lib/gantry/libgantry_xfrm.so"), "{maps}");
 
-    // What names files names those that were installed, not what lies under DESTDIR.
+    // Paths in installed files do not contain DESTDIR.
     for (file, part) in [
         ("lib/systemd/system/gantry-devcrypto.service", "ExecStart=/opt/gantry/bin/gantry devcrypto serve\n"),
         ("lib/systemd/system/gantry-serve.service", "ExecStart=/opt/gantry/bin/gantry serve --vhost-user"),
@@ -108,7 +108,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
     let pc = fs::read_to_string(prefix.join("lib/pkgconfig/gantry.pc")).unwrap();
     assert!(pc.starts_with("prefix=/opt/gantry\n"), "{pc}");
 
-    // Each file has its package, and no row of the table is for nothing.
+    // Each file belongs to a package, and every row of the table matches a file.
     let split = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/split");
     let packages = folder.path().join("packages");
     let status = Command::new(split).arg("deb").arg(&prefix).arg(&packages).status().unwrap();

@@ -1,21 +1,20 @@
-//! The commands under a real kernel, in guests.
+//! Commands on a real kernel, in guests.
 
 mod gantry;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use gantry::{find, json, stdout};
+use gantry_lab::wait_until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 gantry_lab::in_guest! {
     ["--device", "virtio-crypto", "--modules", "aesni_intel"]
-    /// What there is, who wins, what that is worth, and how programs get at it.
+    /// Shows the engine, the preferred driver, alternatives, and the way for programs.
     fn an_engine_is_explained() {
         let on = ["--devices", "afalg=on"];
         let devices = json(&["devices", "--json", on[0], on[1]]);
@@ -32,14 +31,27 @@ gantry_lab::in_guest! {
         let cbc = find(algorithms, "name", "cbc(aes)");
         assert_eq!((&cbc["af_alg"], &cbc["drivers"][0]["driver"]), (&"skcipher".into(), &"cbc-aes-aesni".into()));
 
+        let text = stdout(&["kernel"]);
+        assert!(text.contains("\nOn the CPU's instructions: cbc(aes), ") && !text.contains("modprobe"), "{text}");
         let text = stdout(&["kernel", "cbc(aes)"]);
+        assert!(text.starts_with("On an accelerator: nothing. The kernel prefers the CPU to virtio_crypto.\n"), "{text}");
         assert!(text.contains("virtio_crypto_aes_cbc") && text.contains("The engine of virtio_crypto"), "{text}");
         let route = stdout(&["route", "aes-128-cbc", "--bytes", "65536", on[0], on[1]]);
         assert!(route.contains("afalg:virtio_crypto") && route.contains("software"), "{route}");
     }
 
+    ["--device", "virtio-crypto"]
+    /// Names the module that is missing, and the algorithm of the engine.
+    fn a_missing_module_is_named() {
+        let text = stdout(&["kernel"]);
+        assert!(text.starts_with("On an accelerator: cbc(aes) (virtio_crypto), "), "{text}");
+        if fs::read_to_string("/proc/cpuinfo").unwrap().split_whitespace().any(|flag| flag == "aes") {
+            assert!(text.contains("\nIn plain C, although this CPU has instructions: ") && text.contains("modprobe -a aesni_intel"), "{text}");
+        }
+    }
+
     ["--modules", "cuse", "--timeout", "300"]
-    /// The command serves programs, one of which is the command itself.
+    /// The command serves programs, here the command itself.
     fn dev_crypto_is_served() {
         let _server = Server::start(&[]);
         let devices = json(&["devices", "--json", "--devices", "devcrypto=on"]);
@@ -48,23 +60,23 @@ gantry_lab::in_guest! {
     }
 
     ["--device", "virtio-crypto", "--modules", "cuse", "--timeout", "300"]
-    /// An engine is plugged in, the server is told to look, and serves it.
-    fn a_server_finds_an_engine_that_has_come() {
+    /// An engine is plugged in; on SIGHUP the server finds and serves it.
+    fn a_server_finds_a_new_engine() {
         monitor(&["device_del", "crypto0"]);
         wait_for_engine(false);
         let mut server = Server::start(&["--devices", "afalg=on"]);
         monitor(&["device_add", "virtio-crypto-pci,id=crypto0,cryptodev=backend0,bus=slot0"]);
         wait_for_engine(true);
-        assert_eq!(server.look_again(), "gantry: SIGHUP: afalg:virtio_crypto has come");
-        assert_eq!(server.look_again(), "gantry: SIGHUP: no device has come");
+        assert_eq!(server.look_again(), "gantry: SIGHUP: new: afalg:virtio_crypto");
+        assert_eq!(server.look_again(), "gantry: SIGHUP: no new device");
         assert!(std::path::Path::new("/dev/crypto").exists(), "and it serves on");
     }
 }
 
-/// `gantry devcrypto serve`, once systemd would know that it is ready.
+/// `gantry devcrypto serve`, once it has told systemd that it is ready.
 struct Server {
     child: Child,
-    /// What it says.
+    /// Lines of its stderr.
     lines: Lines<BufReader<ChildStderr>>,
 }
 
@@ -83,7 +95,7 @@ impl Server {
         Self { child, lines }
     }
 
-    /// What it says when it is told to look for devices.
+    /// Sends SIGHUP, and returns the server's message.
     fn look_again(&mut self) -> String {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGHUP).unwrap();
         self.lines.next().unwrap().unwrap()
@@ -97,13 +109,13 @@ impl Drop for Server {
     }
 }
 
-/// Gives a command to QEMU's monitor.
+/// Sends a command to QEMU's monitor.
 fn monitor(command: &[&str]) {
     assert!(Command::new("guest-monitor").args(command).status().unwrap().success());
 }
 
 fn wait_for_engine(there: bool) {
-    while fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto") != there {
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the engine comes or goes", || {
+        fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto") == there
+    });
 }

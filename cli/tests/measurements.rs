@@ -1,4 +1,4 @@
-//! What measurements say beside their numbers, how they end early, and how tables fit into terminals.
+//! Context of measurements, interruption, and tables that fit into terminals.
 
 mod gantry;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use gantry::{Folder, command, failure, find, json, run, signal, stdout, text};
 use serde_json::Value;
 
-/// The standard output of shell commands in a terminal of so many columns. `$g` is the program.
+/// Returns the standard output of shell commands in a terminal with `columns` columns. `$g` is the program.
 fn terminal(columns: usize, commands: &str, variables: &[(&str, &str)]) -> String {
     let commands = format!("stty cols {columns}; g={}; {commands}", env!("CARGO_BIN_EXE_gantry"));
     let mut script = Command::new("script");
@@ -24,12 +24,12 @@ fn terminal(columns: usize, commands: &str, variables: &[(&str, &str)]) -> Strin
 }
 
 #[test]
-fn rows_say_where_and_when_they_were_measured_and_how_far_their_rounds_differ() {
+fn rows_have_machine_date_and_spread() {
     let arguments = ["sha256", "--device", "software", "--bytes", "64", "--batch", "1,16", "--queue-depth", "8"];
     let rows = json(&[&["speed", "--json", "--seconds", "0.4"], &arguments[..]].concat());
     assert!(rows.iter().any(|row| row["rounds"].as_u64().unwrap() >= 4), "{rows:?}");
     for row in &rows {
-        // On a machine that has much else to do, few of them are over in time.
+        // On a busy machine, few rounds may be complete.
         let rounds = row["rounds"].as_u64().unwrap();
         assert_eq!((row["spread"].is_null(), row["outliers"].is_null()), (rounds < 4, rounds < 4), "{row}");
         assert!(row["spread"].as_f64().is_none_or(|spread| spread >= 0.0), "{row}");
@@ -49,7 +49,7 @@ fn rows_say_where_and_when_they_were_measured_and_how_far_their_rounds_differ() 
 }
 
 #[test]
-fn drawings_say_where_and_when_and_are_svg() {
+fn drawings_have_machine_and_date_and_are_svg() {
     let folder = Folder::new("plot-machine");
     let file = folder.path().join("speed.svg").display().to_string();
     let point = ["--bytes", "64", "--batch", "1", "--seconds", "0.001"];
@@ -63,14 +63,14 @@ fn drawings_say_where_and_when_and_are_svg() {
     let program = format!("gantry {}, {}", field("gantry_version"), field("date"));
     assert!(texts.contains(&program.as_str()), "{program}: {texts:?}");
     for name in ["x.png", "x", "svg"] {
-        let (code, said) = failure(&["speed", "sha256", "--plot", name]);
-        assert!(code == 2 && said.contains("drawings are SVG: FILE.svg"), "{said}");
+        let (code, message) = failure(&["speed", "sha256", "--plot", name]);
+        assert!(code == 2 && message.contains("drawings are SVG: FILE.svg"), "{message}");
         assert!(!std::path::Path::new(name).exists());
     }
 }
 
 #[test]
-fn a_family_is_measured_whole_and_names_may_stand_behind_commas() {
+fn a_family_is_measured_completely_and_commas_separate_names() {
     let names = |arguments: &[&str]| {
         let options = ["--device", "software", "--bytes", "32", "--batch", "1", "--seconds", "0.001", "--json"];
         let rows = json(&[&["speed"], arguments, &options[..]].concat());
@@ -86,7 +86,7 @@ fn a_family_is_measured_whole_and_names_may_stand_behind_commas() {
     assert_eq!(json(&["route", "ecdsa,ed25519", "--json"]).len(), 2);
 }
 
-/// Asks it to end. SIGINT would be ignored under a shell that runs the tests in the background.
+/// Asks the command to end. A shell that runs the tests in the background would ignore SIGINT.
 fn end(child: &Child) {
     signal("TERM", child.id());
 }
@@ -95,11 +95,11 @@ const SLOW: [&str; 10] =
     ["speed", "sha256", "--device", "software", "--bytes", "64", "--batch", "1,2,4,8", "--seconds", "2"];
 
 #[test]
-fn who_is_asked_to_end_shows_the_row_that_was_being_measured() {
+fn an_interrupted_command_prints_the_row_in_progress() {
     let mut child = command(&SLOW).arg("--csv").stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().starts_with("algorithm,") && lines.next().unwrap().starts_with("sha256,"));
-    // By then it is at the next one, which takes two seconds.
+    // The next row is in progress by then, and takes two seconds.
     thread::sleep(Duration::from_millis(300));
     end(&child);
     let rows: Vec<String> = lines.collect();
@@ -108,7 +108,7 @@ fn who_is_asked_to_end_shows_the_row_that_was_being_measured() {
 }
 
 #[test]
-fn json_and_drawings_are_whole_when_they_end_early() {
+fn json_and_drawings_are_complete_after_an_interruption() {
     let folder = Folder::new("early");
     let file = folder.path().join("early.svg").display().to_string();
     let mut child = command(&SLOW).args(["--json", "--plot", &file]).stdout(Stdio::piped()).spawn().unwrap();
@@ -123,11 +123,11 @@ fn json_and_drawings_are_whole_when_they_end_early() {
     }
     thread::sleep(Duration::from_millis(500));
     end(&child);
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut message = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut message).unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
-    let rows: Vec<Value> = serde_json::from_str(&said).unwrap();
-    assert!(rows.len() < 4, "{said}");
+    let rows: Vec<Value> = serde_json::from_str(&message).unwrap();
+    assert!(rows.len() < 4, "{message}");
     assert!(roxmltree::Document::parse(&fs::read_to_string(&file).unwrap()).is_ok());
 }
 
@@ -144,7 +144,7 @@ fn rows_appear_when_they_are_measured() {
 }
 
 #[test]
-fn tables_fit_into_terminals_and_say_what_is_not_there() {
+fn tables_fit_into_terminals_and_name_omitted_columns() {
     let cache = Folder::new("tables");
     let cache = cache.path().display().to_string();
     let speed = "$g speed sha256 chacha20-poly1305 --bytes 64 --seconds 0.001 2>/dev/null";
@@ -160,7 +160,7 @@ fn tables_fit_into_terminals_and_say_what_is_not_there() {
     for columns in [80, 100] {
         for table in tables {
             let shown = terminal(columns, table, &[("NO_COLOR", "1"), ("XDG_CACHE_HOME", &cache)]);
-            // Paths are as long as they are.
+            // Paths have their own length.
             let of_tables = shown.lines().filter(|line| !line.contains("Wycheproof"));
             let widest = of_tables.max_by_key(|line| line.chars().count()).unwrap();
             assert!(widest.chars().count() <= columns, "{columns} {table}: {widest}");
@@ -169,14 +169,14 @@ fn tables_fit_into_terminals_and_say_what_is_not_there() {
     let shown = terminal(80, tables[2], &[]);
     assert!(shown.contains("\n(no room for ") && shown.contains("SOURCE, ALIASES)\n"), "{shown}");
     assert!(terminal(300, tables[2], &[]).lines().next().unwrap().ends_with("ALIASES"));
-    // Wherever else it goes, it is the same table.
+    // A pipe gets the complete table.
     let piped = stdout(&["algorithms"]);
     assert!(piped.lines().next().unwrap().ends_with("ALIASES"), "{piped}");
     assert_eq!(terminal(40, "$g algorithms | cat", &[]), piped);
 }
 
 #[test]
-fn colours_are_for_terminals_that_want_them() {
+fn colours_are_for_terminals_that_allow_them() {
     let check = "$g check --seconds 0 --algorithm md5 2>/dev/null";
     assert!(terminal(80, check, &[]).contains("\x1b[32mpassed\x1b[0m"));
     for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
@@ -187,7 +187,7 @@ fn colours_are_for_terminals_that_want_them() {
 }
 
 #[test]
-fn csv_can_be_read_beside_json() {
+fn csv_has_the_fields_of_json() {
     let csv = stdout(&["speed", "sha256", "--csv", "--bytes", "64", "--batch", "1", "--seconds", "0.001"]);
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let header = lines.next().unwrap();

@@ -1,4 +1,4 @@
-//! `gantry openssl config`: the real module in real programs, and in the file that activates it.
+//! `gantry openssl config`: the real module in real programs, and the file that activates it.
 
 mod gantry;
 mod installed;
@@ -8,14 +8,14 @@ use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use gantry::{run, said, text};
+use gantry::{run, status_and_stderr, text};
 use installed::{Installed, earlier, row, there};
 use nix::unistd::Uid;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
-/// What the chapter of the book says to do first.
+/// The first steps of the book's chapter.
 #[test]
-fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
+fn a_configuration_is_added_used_by_curl_and_removed() {
     let installed = Installed::new("first");
     let none = Path::new("/dev/null");
     if !there("curl") {
@@ -25,7 +25,7 @@ fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
     let conf = installed.write("openssl.cnf", &theirs);
     installed.says(none, &["openssl", "config", "--file", conf.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(installed.0.join("openssl.cnf.before-gantry")).unwrap(), theirs);
-    // What gains on this machine is named in it.
+    // The new lines name algorithms that gain on this machine.
     let new = fs::read_to_string(&conf).unwrap();
     let names = |key: &str| new.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
     assert!(new.contains("# Measured with openssl ") && names("SIGNATURES") == Some("ED25519"), "{new}");
@@ -35,18 +35,18 @@ fn a_configuration_is_installed_curl_uses_it_and_it_is_taken_out_again() {
     let port = server.port;
     let (resolve, address) = (format!("localhost:{port}:127.0.0.1"), format!("https://localhost:{port}/"));
     let curl = ["curl", "-sS", "--cacert", "cert.pem", "--ciphers", "ECDHE+AESGCM", "--tls-max", "1.2"];
-    let said = installed.advice(&conf, &[&curl[..], &["--resolve", &resolve, &address]].concat());
-    assert!(said.contains("What curl asked of OpenSSL:\n"), "{said}");
-    // Whoever serves them.
+    let message = installed.advice(&conf, &[&curl[..], &["--resolve", &resolve, &address]].concat());
+    assert!(message.contains("OpenSSL requests of curl:\n"), "{message}");
+    // Served by a device or by the host.
     for operation in ["seal", "open"] {
-        row(&said, &["AES-256-GCM", operation]);
+        row(&message, &["AES-256-GCM", operation]);
     }
 
     installed.says(none, &["openssl", "config", "--undo", "--file", conf.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(conf).unwrap(), theirs);
 }
 
-/// Debian's own is a link: what it leads to is changed, and it stays one.
+/// Debian's configuration is a link: its target is changed, and the link stays.
 #[test]
 fn a_configuration_that_is_a_link_stays_one() {
     let installed = Installed::new("link");
@@ -54,9 +54,9 @@ fn a_configuration_that_is_a_link_stays_one() {
     let link = installed.0.join("link.cnf");
     std::os::unix::fs::symlink("file.cnf", &link).unwrap();
     let config = ["openssl", "config", "--file", link.to_str().unwrap()];
-    let said = installed.says(Path::new("/dev/null"), &config);
+    let message = installed.says(Path::new("/dev/null"), &config);
     let file = file.canonicalize().unwrap();
-    assert!(said.starts_with(&format!("{}: gantry is activated\n", file.display())), "{said}");
+    assert!(message.starts_with(&format!("{}: gantry is activated\n", file.display())), "{message}");
     assert!(fs::read_to_string(&file).unwrap().contains("gantry.serves=yes"));
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     installed.says(Path::new("/dev/null"), &[&config[..], &["--undo"]].concat());
@@ -64,9 +64,9 @@ fn a_configuration_that_is_a_link_stays_one() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }
 
-/// The file of another user and its copy keep owner, mode, access list and attributes.
+/// The file and its copy keep owner, mode, access list and attributes.
 #[test]
-fn a_configuration_stays_its_owners() {
+fn a_configuration_keeps_its_owner_and_attributes() {
     if !Uid::effective().is_root() {
         return gantry_lab::skip("root");
     }
@@ -86,7 +86,7 @@ fn a_configuration_stays_its_owners() {
     let known: Vec<_> =
         attributes.iter().filter(|(name, value)| setxattr(&file, *name, value, XattrFlags::empty()).is_ok()).collect();
     if known.len() < attributes.len() {
-        gantry_lab::skip("a file system with all kinds of attributes");
+        gantry_lab::skip("file system with all kinds of attributes");
     }
     let seen = |name: &str| {
         let file = installed.0.join(name);
@@ -104,7 +104,7 @@ fn a_configuration_stays_its_owners() {
     assert_eq!(fs::read_dir(&installed.0).unwrap().count(), 4, "bin, lib, and the two");
 }
 
-/// The owner of a folder can make links there to have root write to other files.
+/// The owner of a folder could place links there to make root write to other files.
 #[test]
 fn links_beside_a_configuration_are_not_followed() {
     let installed = Installed::new("links");
@@ -116,8 +116,8 @@ fn links_beside_a_configuration_are_not_followed() {
     for to in [&old, &installed.0.join("new")] {
         symlink(to, &links[1]).unwrap();
         let refused = installed.command(Path::new("/dev/null"), &config).output().unwrap();
-        let why = format!("gantry: {}: File exists\n", links[1].display());
-        assert_eq!(said(&refused), (1, why));
+        let error = format!("gantry: {}: File exists\n", links[1].display());
+        assert_eq!(status_and_stderr(&refused), (1, error));
         assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
         fs::remove_file(&links[1]).unwrap();
     }
@@ -126,7 +126,7 @@ fn links_beside_a_configuration_are_not_followed() {
     assert!(!installed.0.join("new").exists());
 }
 
-/// The owner of the module could change it under programs of root.
+/// The owner of the module could change code that runs as root.
 #[test]
 fn a_configuration_of_root_leads_to_a_module_of_root() {
     if !Uid::effective().is_root() {
@@ -139,18 +139,21 @@ fn a_configuration_of_root_leads_to_a_module_of_root() {
     fs::copy(&built, &module).unwrap();
     chown(&module, Some(1234), None).unwrap();
     let config = ["openssl", "config", "--file", file.to_str().unwrap()];
-    let (code, why) = said(&installed.command(Path::new("/dev/null"), &config).output().unwrap());
-    assert!(code == 1 && why.contains("gantry.so is not root's, "), "{code} {why}");
+    let (code, error) = status_and_stderr(&installed.command(Path::new("/dev/null"), &config).output().unwrap());
+    assert!(code == 1 && error.contains("gantry.so does not belong to root, "), "{code} {error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
     chown(&file, Some(1234), None).unwrap();
     installed.says(Path::new("/dev/null"), &config);
 }
 
-/// Write access to the folder alone is not enough.
+/// Write access to the folder alone is not sufficient.
 #[test]
-fn a_configuration_that_may_not_be_written_to_stays() {
-    if !Uid::effective().is_root() || !there("setpriv") {
-        return gantry_lab::skip("root, setpriv");
+fn a_read_only_configuration_is_not_replaced() {
+    if !Uid::effective().is_root() {
+        return gantry_lab::skip("root");
+    }
+    if !there("setpriv") {
+        return;
     }
     let installed = Installed::new("read-only");
     let file = installed.write("openssl.cnf", &earlier());
@@ -158,15 +161,15 @@ fn a_configuration_that_may_not_be_written_to_stays() {
     let mut config = Command::new("setpriv");
     config.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(installed.0.join("bin/gantry"));
     config.args(["openssl", "config", "--file"]).arg(&file).current_dir("/");
-    let why = format!("gantry: {}: Permission denied\n", file.display());
-    assert_eq!(said(&config.output().unwrap()), (1, why));
+    let error = format!("gantry: {}: Permission denied\n", file.display());
+    assert_eq!(status_and_stderr(&config.output().unwrap()), (1, error));
     assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
     assert!(!installed.0.join("openssl.cnf.before-gantry").exists());
 }
 
-/// Nothing is done that was not asked for, and nothing that was asked for is left out in silence.
+/// Refuses incomplete and contradictory options.
 #[test]
-fn what_is_taken_out_is_named() {
+fn wrong_options_are_refused() {
     for arguments in [&["--undo"][..], &["--system", "--file", "x"], &["x"]] {
         let output = run(&[&["openssl", "config"], arguments].concat());
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{arguments:?}");

@@ -1,4 +1,4 @@
-//! `gantry openssl config` in configurations of others: each algorithm keeps its provider, except those that gantry takes over from the default
+//! `gantry openssl config` on existing configurations: each algorithm keeps its provider, except algorithms that gantry takes over from the default
 //! provider.
 
 mod gantry;
@@ -9,34 +9,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gantry::{said, text};
+use gantry::{status_and_stderr, text};
 use installed::{EVERYTHING, Installed, earlier};
 
-/// The queries of programs, beside the defaults of the configuration.
+/// Queries of programs, beside the defaults of the configuration.
 const QUERIES: [&str; 7] =
     ["fips=yes", "-fips", "provider=default", "provider=tpm2", "provider=pkcs11", "?provider=pkcs11", "?provider=tpm2"];
 
-/// The result of a row.
-enum Becomes {
+/// The expected result of a row.
+enum Expectation {
     /// Gantry is added.
     Added,
-    /// The file stays as it is, and the reason contains this text.
+    /// The file does not change, and the reason contains this text.
     Refused(&'static str),
 }
-use Becomes::{Added, Refused};
+use Expectation::{Added, Refused};
 
 /// Sections of active providers.
 const SECTIONS: &str = "[default_sect]\nactivate = 1\n[base_sect]\nactivate = 1\n[legacy_sect]\nactivate = 1\n[fips_sect]\n@FIPS@activate = 1\n\
                         [tpm2_sect]\nmodule = @/tpm2.so\nactivate = 1\n[pkcs11_sect]\nmodule = @/pkcs11.so\nactivate = 1\n\
                         [oqs_sect]\nmodule = @/oqsprovider.so\nactivate = 1\n[symcrypt_sect]\nmodule = @/symcryptprovider.so\nactivate = 1\n";
 
-/// The providers in a list, in this order, each with one of [`SECTIONS`].
+/// A configuration with these providers in its list, in this order, each with one of [`SECTIONS`].
 fn listed(lines: &str) -> String {
     format!("openssl_conf = init\n[init]\nproviders = list\n[list]\n{lines}\n{SECTIONS}")
 }
 
-/// Each row has a name, a configuration, and the result.
-fn table() -> Vec<(&'static str, String, Becomes)> {
+/// Rows of name, configuration, and expected result.
+fn table() -> Vec<(&'static str, String, Expectation)> {
     let own = |text: &str| text.to_owned();
     // As in Fedora's package of OpenSSL.
     let fedora = |tuned: &str| {
@@ -182,9 +182,9 @@ fn table() -> Vec<(&'static str, String, Becomes)> {
     ]
 }
 
-/// A release of OpenSSL to look through.
+/// A release of OpenSSL to test.
 struct Release {
-    /// Runs a program with its libraries.
+    /// A wrapper that runs a program with its libraries.
     run: Option<PathBuf>,
     who: PathBuf,
     /// The lines of the section of its fips provider.
@@ -220,7 +220,7 @@ fn compile(source: &str, to: &Path, with: &[String]) {
     assert!(compile.status().unwrap().success());
 }
 
-/// Compiles providers that do nothing, in the place of those that this machine need not have.
+/// Compiles dummy providers, in place of real ones that this machine may lack.
 fn stubs(installed: &Installed) {
     for (name, more) in
         [("fips", ",fips=yes"), ("tpm2", ""), ("pkcs11", ""), ("oqsprovider", ""), ("symcryptprovider", "")]
@@ -237,11 +237,11 @@ fn of_this_machine(installed: &Installed) -> Release {
     Release { run: None, who, fips: format!("module = {}/fips.so\n", installed.0.display()) }
 }
 
-/// `gantry openssl config` with these options, for a file that names what is served.
+/// Runs `gantry openssl config` with these options.
 fn config(installed: &Installed, file: &Path, options: &[&str]) -> (i32, String) {
     let arguments = [&["openssl", "config", "--file", file.to_str().unwrap()], options].concat();
     let output = installed.command(Path::new("/dev/null"), &arguments).output().unwrap();
-    if output.status.success() { (0, text(&output.stdout)) } else { said(&output) }
+    if output.status.success() { (0, text(&output.stdout)) } else { status_and_stderr(&output) }
 }
 
 fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
@@ -263,14 +263,14 @@ fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
         let before = release.who(&installed.write("before.cnf", &text));
         let file = installed.write("openssl.cnf", &(text.clone() + &earlier()));
         let config = |options: &[&str]| {
-            let (code, said) = config(installed, &file, options);
-            (code, said, fs::read_to_string(&file).unwrap())
+            let (code, message) = config(installed, &file, options);
+            (code, message, fs::read_to_string(&file).unwrap())
         };
-        let (code, said, new) = config(&[]);
+        let (code, message, new) = config(&[]);
         match becomes {
-            Refused(why) => {
-                if code != 1 || !said.contains(why) {
-                    let _ = writeln!(wrong, "{name}: ends with {code}: {said}");
+            Refused(error) => {
+                if code != 1 || !message.contains(error) {
+                    let _ = writeln!(wrong, "{name}: ends with {code}: {message}");
                 }
                 if new != text.clone() + &earlier() {
                     let _ = writeln!(wrong, "{name}: changed; now: {:?}", differences(&before, &release.who(&file)));
@@ -287,7 +287,7 @@ fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
                 }
             }
             Added => {
-                let _ = writeln!(wrong, "{name}: ends with {code}: {said}");
+                let _ = writeln!(wrong, "{name}: ends with {code}: {message}");
             }
         }
         let _ = fs::remove_file(installed.0.join("openssl.cnf.before-gantry"));
@@ -295,7 +295,7 @@ fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// The answers that differ, but for algorithms of the default provider that gantry took over.
+/// Returns the answers that differ, except algorithms that gantry took over from the default provider.
 fn differences<'a>(before: &'a [String], after: &'a [String]) -> Vec<(&'a String, &'a String)> {
     assert_eq!(before.len(), after.len());
     let taken = |(before, after): &(&String, &String)| {
@@ -305,7 +305,7 @@ fn differences<'a>(before: &'a [String], after: &'a [String]) -> Vec<(&'a String
     before.iter().zip(after).filter(|pair| !taken(pair)).collect()
 }
 
-/// Asks for `fips=yes`, in the configuration and in the program, in a configuration whose only other provider is the default one.
+/// Queries `fips=yes`, in the configuration and in the program, in a configuration whose only other provider is the default one.
 fn nothing_of_gantry_is_validated(installed: &Installed, release: &Release) {
     let conf = installed.configuration(&installed.module(), EVERYTHING);
     let everything = fs::read_to_string(&conf).unwrap();
@@ -315,7 +315,7 @@ fn nothing_of_gantry_is_validated(installed: &Installed, release: &Release) {
         let asked: Vec<_> = who.iter().filter(|line| line.starts_with(query) && !line.starts_with("\tR")).collect();
         assert!(asked.len() > 30 && asked.iter().all(|line| line.ends_with("\tnobody")), "{asked:#?}");
     }
-    // It is there, and serves what is asked without.
+    // gantry is active, and serves queries without fips.
     let others = release.who(&installed.write("openssl.cnf", &wanted));
     assert!(others.iter().any(|line| line == "-fips\tCIPHER AES-128-GCM\tgantry"), "{others:#?}");
 }

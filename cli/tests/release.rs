@@ -1,4 +1,4 @@
-//! `scripts/release --dry-run`: what a release changes, and what it refuses.
+//! `scripts/release --dry-run`: the changes of a release, and refusals.
 
 mod gantry;
 
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use gantry::{Folder, text};
 
-/// A clone of this repository with the script as it is here.
+/// A clone of this repository, with this working tree's script.
 struct Repository {
     _folder: Folder,
     path: PathBuf,
@@ -35,14 +35,14 @@ impl Repository {
 
     fn commit(&self) {
         self.git(&["add", "--all"]);
-        self.git(&["commit", "--quiet", "--allow-empty", "--message", "test: what is not committed here"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "--message", "test: uncommitted changes"]);
     }
 
     fn release(&self, arguments: &[&str]) -> Output {
         self.command("scripts/release").args(arguments).output().unwrap()
     }
 
-    /// A command in the clone, which commits as nobody.
+    /// Prepares a command in the clone, with a dummy author.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(if program.contains('/') { self.path.join(program) } else { program.into() });
         command.current_dir(&self.path);
@@ -60,34 +60,34 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
         || [["status", "--porcelain"], ["rev-parse", "HEAD"], ["tag", "--list"]].map(|ask| repository.git(&ask));
     let before = state();
     let output = repository.release(&["--dry-run", "9.8.7"]);
-    let said = text(&output.stdout);
+    let message = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let has = |line: &str| assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    let has = |line: &str| assert!(message.lines().any(|message| message == line), "{line}: {message}");
     has("+version = \"9.8.7\"");
     has("+gantry-core = { package = \"gantry-crypto-core\", path = \"core\", version = \"9.8.7\" }");
-    // Two workspaces with a file that holds versions.
+    // Two workspaces, and the changelog.
     for file in ["CHANGELOG.md", "Cargo.toml", "Cargo.lock", "fuzz/Cargo.lock"] {
         has(&format!("+++ b/{file}"));
     }
-    // The section begins where the unreleased one ended: what was in there is the release's.
+    // The new section begins at the end of the unreleased one, whose content belongs to the release.
     has(" ## Unreleased");
-    assert!(said.lines().any(|line| line.starts_with("+## 9.8.7 - 20")), "{said}");
+    assert!(message.lines().any(|line| line.starts_with("+## 9.8.7 - 20")), "{message}");
     for check in ["make lint", "make test", "make test-deep", "make packages-test"] {
         has(&format!("release: would run {check}"));
     }
     has("release: would tag v9.8.7");
-    // No crate of others moves.
-    assert!(!said.contains("\n-checksum"), "{said}");
+    // External crates keep their versions.
+    assert!(!message.contains("\n-checksum"), "{message}");
     assert_eq!(state(), before);
 }
 
 #[test]
-fn a_release_is_refused_where_it_would_not_be_of_a_commit_or_not_be_new() {
+fn a_release_of_uncommitted_changes_or_of_an_old_version_is_refused() {
     let repository = Repository::new("release-refused");
-    let refused = |version: &str, why: &str| {
+    let refused = |version: &str, error: &str| {
         let output = repository.release(&["--dry-run", version]);
-        let said = text(&output.stderr);
-        assert!(!output.status.success() && said.contains(why), "{version}: {said}");
+        let message = text(&output.stderr);
+        assert!(!output.status.success() && message.contains(error), "{version}: {message}");
     };
     refused("next", "is no version");
     refused("1.2", "is no version");

@@ -1,4 +1,4 @@
-//! `gantry serve` where it cannot serve, and its unit. What it serves is tested in `serve_guests.rs` and in `frontends/vhost-user`.
+//! Errors of `gantry serve`, and its unit. Serving is tested in `serve_guests.rs` and in `frontends/vhost-user`.
 
 mod gantry;
 
@@ -11,13 +11,13 @@ use gantry::{Folder, command, failure, stdout, text};
 use serde_json::Value;
 
 #[test]
-fn a_server_is_told_what_to_serve() {
+fn without_options_the_error_names_them() {
     let (code, message) = failure(&["serve"]);
     assert!(code == 2 && message.contains("--vhost-user") && message.contains("--devcrypto"), "{message}");
 }
 
 #[test]
-fn a_wrong_setting_of_a_guest_is_named() {
+fn a_wrong_setting_of_a_guest_is_reported() {
     for (guest, named) in [("vm.sock,weight=0", "weight=0"), ("vm.sock,colour=red", "colour"), ("/", "path")] {
         let (code, message) = failure(&["serve", "--vhost-user", guest]);
         assert!(code == 2 && message.contains(named), "{guest}: {code} {message}");
@@ -25,7 +25,7 @@ fn a_wrong_setting_of_a_guest_is_named() {
 }
 
 #[test]
-fn a_socket_at_which_another_server_answers_is_left_to_it() {
+fn a_socket_of_another_running_server_is_not_replaced() {
     let path = std::env::temp_dir().join(format!("gantry-serve-{}.sock", std::process::id()));
     let _other = UnixListener::bind(&path).unwrap();
     let (code, message) = failure(&["serve", "--vhost-user", path.to_str().unwrap()]);
@@ -35,7 +35,7 @@ fn a_socket_at_which_another_server_answers_is_left_to_it() {
 }
 
 #[test]
-fn systemd_understands_the_unit_and_finds_it_confined() {
+fn systemd_accepts_the_unit_and_rates_it_as_confined() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         return gantry_lab::skip("systemd-analyze");
     }
@@ -47,13 +47,13 @@ fn systemd_understands_the_unit_and_finds_it_confined() {
         let output = Command::new("systemd-analyze").args(arguments).arg(&path).output().unwrap();
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     };
-    let (understood, said, errors) = analyze(&["verify", "--man=no"]);
-    // It warns of what it does not know, and does not call that a failure. Other units are not ours.
-    assert!(understood && !errors.lines().any(|line| line.contains("gantry-serve")), "{said}{errors}");
-    // In tenths of ten, where less is better.
-    let (confined, said, errors) = analyze(&["security", "--offline=yes", "--threshold=20"]);
-    assert!(confined, "{said}{errors}");
-    // What it starts is a command line of this program, which ends for want of the folder only.
+    let (understood, printed, errors) = analyze(&["verify", "--man=no"]);
+    // Unknown settings are only warnings, so look for them. Ignore warnings about other units.
+    assert!(understood && !errors.lines().any(|line| line.contains("gantry-serve")), "{printed}{errors}");
+    // Exposure of at most 2.0 of 10.
+    let (confined, printed, errors) = analyze(&["security", "--offline=yes", "--threshold=20"]);
+    assert!(confined, "{printed}{errors}");
+    // ExecStart is a valid command line, which fails only because of the missing folder.
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("it starts something");
     let start = start.replace("/run/gantry-serve", "/nonexistent");
     let (code, message) = failure(&start.split(' ').skip(1).collect::<Vec<_>>());
@@ -61,15 +61,15 @@ fn systemd_understands_the_unit_and_finds_it_confined() {
 }
 
 #[test]
-fn what_guests_have_had_is_shown_by_the_name_of_their_sockets() {
+fn statistics_of_guests_have_the_names_of_their_sockets() {
     let folder = Folder::new("serve-stat");
     let [one, two] = ["vm1", "vm2"].map(|name| folder.path().join(format!("{name}.sock")));
     let mut server = command(&["serve", "--vhost-user", one.to_str().unwrap(), "--vhost-user", two.to_str().unwrap()]);
     let mut server = server.stderr(Stdio::piped()).spawn().unwrap();
     let pid = server.id().to_string();
-    // It says so for each socket, when both are there.
-    let said: Vec<_> = BufReader::new(server.stderr.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
-    assert!(said.iter().all(|line| line.contains("serving vm")), "{said:?}");
+    // One line per socket, once both are ready.
+    let printed: Vec<_> = BufReader::new(server.stderr.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
+    assert!(printed.iter().all(|line| line.contains("serving vm")), "{printed:?}");
     let connected = || -> Vec<(String, u64)> {
         let report: Value = serde_json::from_str(&stdout(&["stat", &pid, "--json"])).unwrap();
         let guests = report["guests"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! `gantry serve` with everybody at once: programs over /dev/crypto, guests, and one that means harm.
+//! `gantry serve` with several clients at once: programs over /dev/crypto, guests, and a hostile guest.
 
 mod gantry;
 
@@ -12,53 +12,54 @@ use std::time::Duration;
 use ::gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry::{Folder, command, stdout};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
+use gantry_lab::wait_until;
 use gantry_runtime::Config;
 use gantry_vhost_user_front::load::Load;
 use gantry_vhost_user_front::parameters::{Cipher, Layout, Parameters};
-use gantry_vhost_user_front::request::{By, Operands, Request};
+use gantry_vhost_user_front::request::{Operands, ParameterSource, Request};
 use gantry_vhost_user_front::{Guest, Setup};
 use serde_json::Value;
 
 const KEY: [u8; 16] = [9; 16];
 const IV: [u8; 16] = [4; 16];
-/// Requests that a guest has in flight, and how often each of those who mean well has its requests answered.
+/// Requests that a guest has in flight, and rounds of each well-behaved client.
 const IN_FLIGHT: usize = 8;
 const ROUNDS: usize = 40;
 
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "300"]
-    fn a_program_and_two_guests_share_batches_and_a_hostile_guest_harms_none_of_them() {
+    fn a_program_and_two_guests_share_batches_unharmed_by_a_hostile_guest() {
         let folder = Folder::new("serve-all");
         let mut server = Server::new(&folder, &["--devcrypto"]);
-        while !Path::new("/dev/crypto").exists() {
+        wait_until("there is /dev/crypto", || {
             assert!(server.child.try_wait().unwrap().is_none());
-            thread::sleep(Duration::from_millis(5));
-        }
-        let peace = everybody(&folder);
-        // Nobody but the two has requests in flight there, and each of them has eight.
+            Path::new("/dev/crypto").exists()
+        });
+        let peace = run_all_clients(&folder);
+        // Only these two guests have requests in flight, eight each, so larger bursts are shared.
         for name in ["vm1", "vm2"] {
             let [requests, company] = ["requests", "company"].map(|number| server.number(name, number));
             assert!(company > IN_FLIGHT as u64 * requests, "{name}: {company} for {requests}");
         }
         let stop = AtomicBool::new(false);
         let war = thread::scope(|scope| {
-            let _peace = AtTheEnd(&stop);
+            let _peace = StopOnDrop(&stop);
             scope.spawn(|| mean_harm(&socket(&folder, "vm3"), &stop));
-            everybody(&folder)
+            run_all_clients(&folder)
         });
         for name in ["vm1", "vm2"] {
             let of = |number| server.number(name, number);
             assert_eq!([of("connections"), of("requests"), of("refused"), of("broken")], [2, (peace + war) / 3, 0, 0], "{name}");
         }
         assert!(server.number("vm3", "refused") > 0 && server.number("vm3", "broken") > 0);
-        // Those of the program are in no row but the devices'.
+        // Requests of the program are counted by device only.
         let requests = server.requests(Algorithm::Aes128Cbc);
         assert!(requests >= peace + war, "{requests} of {peace} and {war}");
         assert!(server.child.try_wait().unwrap().is_none());
     }
 }
 
-/// The suite, through the guest's kernel and its driver, in two guests at once.
+/// Runs the conformance suite through the kernels and drivers of two guests at once.
 #[test]
 #[ignore = "in a guest: make lab"]
 fn the_kernels_of_two_guests_conform_beside_a_hostile_guest() {
@@ -66,7 +67,7 @@ fn the_kernels_of_two_guests_conform_beside_a_hostile_guest() {
     let server = Server::new(&folder, &[]);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _peace = AtTheEnd(&stop);
+        let _peace = StopOnDrop(&stop);
         scope.spawn(|| mean_harm(&socket(&folder, "vm3"), &stop));
         let guests = ["vm1", "vm2"].map(|name| boot(&socket(&folder, name)));
         for output in guests.map(|guest| guest.wait_with_output().unwrap()) {
@@ -87,16 +88,16 @@ fn the_kernels_of_two_guests_conform_beside_a_hostile_guest() {
     assert!(server.number("vm3", "refused") > 0 && server.number("vm3", "broken") > 0);
 }
 
-/// Sets it when it is dropped, be it by a panic: whoever waits for it ends.
-struct AtTheEnd<'a>(&'a AtomicBool);
+/// Sets the flag on drop, also on a panic, so that waiting threads end.
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for AtTheEnd<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// `gantry serve` with three guests, whose names are `vm1` to `vm3`.
+/// `gantry serve` with three guests, `vm1` to `vm3`.
 struct Server {
     child: Child,
 }
@@ -110,17 +111,17 @@ impl Server {
         }
         let mut child = server.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        // The last line when everything is there.
+        // The last line: the server is ready.
         assert!(lines.any(|line| line.unwrap().contains("serving vm3")), "the server did not start");
         Self { child }
     }
 
-    /// What `gantry stat` says of it.
+    /// Returns the report of `gantry stat` about the server.
     fn stat(&self) -> Value {
         serde_json::from_str(&stdout(&["stat", &self.child.id().to_string(), "--json"])).unwrap()
     }
 
-    /// A number of a guest.
+    /// Returns a number of a guest.
     fn number(&self, guest: &str, name: &str) -> u64 {
         let report = self.stat();
         let guests = report["guests"].as_array().unwrap();
@@ -128,7 +129,7 @@ impl Server {
         row["numbers"][name].as_u64().unwrap()
     }
 
-    /// Requests of an algorithm that any device had.
+    /// Returns the requests of an algorithm on all devices.
     fn requests(&self, algorithm: Algorithm) -> u64 {
         let report = self.stat();
         let rows = report["rows"].as_array().unwrap().iter().filter(|row| row["algorithm"] == algorithm.name());
@@ -144,9 +145,8 @@ impl Drop for Server {
     }
 }
 
-/// A program over /dev/crypto and two guests at once, each until its requests have had the right answers. Returns how many requests that
-/// were.
-fn everybody(folder: &Folder) -> u64 {
+/// Runs a program over /dev/crypto and two guests at once, and checks their results. Returns the number of requests.
+fn run_all_clients(folder: &Folder) -> u64 {
     thread::scope(|scope| {
         let guests = ["vm1", "vm2"].map(|name| scope.spawn(move || encrypt_as_guest(&socket(folder, name))));
         let program = scope.spawn(encrypt_as_program);
@@ -159,7 +159,7 @@ fn socket(folder: &Folder, guest: &str) -> PathBuf {
     folder.path().join(format!("{guest}.sock"))
 }
 
-/// Data of a request, and what they are encrypted.
+/// Returns data for a request, and its ciphertext.
 fn known(reference: &::gantry_core::Session, round: usize, at: usize) -> (Vec<u8>, Vec<u8>) {
     let data: Vec<u8> = (0..64 * (1 + at)).map(|byte| (byte * 7 + round + at) as u8).collect();
     let mut sealed = data.clone();
@@ -167,7 +167,7 @@ fn known(reference: &::gantry_core::Session, round: usize, at: usize) -> (Vec<u8
     (data, sealed)
 }
 
-/// A session in this process, by the devices of a configuration.
+/// Opens a session in this process under a configuration.
 fn session(settings: &[(&str, &str)]) -> ::gantry_core::Session {
     let mut config = Config::default();
     for (key, value) in settings {
@@ -177,14 +177,14 @@ fn session(settings: &[(&str, &str)]) -> ::gantry_core::Session {
     gantry.session(SessionParams::new(Algorithm::Aes128Cbc, &KEY)).unwrap()
 }
 
-/// A program that has one request at a time.
+/// Encrypts as a program with one request at a time.
 fn encrypt_as_program() -> u64 {
     let reference = session(&[]);
     let served = session(&[("devices.devcrypto", "on"), ("policy", "pin:devcrypto:cpu")]);
     for round in 0..ROUNDS {
         for at in 0..IN_FLIGHT {
             let (data, sealed) = known(&reference, round, at);
-            // Not in place: what a server fails in the middle could be done nowhere else.
+            // Not in place, so that another device could take over if the server failed halfway.
             let mut found = vec![0; data.len()];
             served.encrypt(&IV, (&data[..], &mut found[..])).unwrap();
             assert!(found == sealed, "round {round}, {} bytes", data.len());
@@ -193,12 +193,12 @@ fn encrypt_as_program() -> u64 {
     (ROUNDS * IN_FLIGHT) as u64
 }
 
-/// A guest that has some requests in flight, and as many as a program in all.
+/// Encrypts as a guest with several requests in flight, as many requests as the program in total.
 fn encrypt_as_guest(path: &Path) -> u64 {
     let reference = session(&[]);
     let mut guest = Guest::connect(path, &Setup { patience: Duration::from_mins(1), ..Setup::qemu() }).unwrap();
     let encrypt = Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true };
-    let by = By::Session(guest.open(&Parameters::Cipher(encrypt)).unwrap().id);
+    let by = ParameterSource::Session(guest.open(&Parameters::Cipher(encrypt)).unwrap().id);
     for round in 0..ROUNDS {
         let known: Vec<_> = (0..IN_FLIGHT).map(|at| known(&reference, round, at)).collect();
         let request = |(data, _): &(Vec<u8>, Vec<u8>)| {
@@ -212,21 +212,21 @@ fn encrypt_as_guest(path: &Path) -> u64 {
     (ROUNDS * IN_FLIGHT) as u64
 }
 
-/// A guest that floods its device with requests for sessions that it does not have, breaks its ring, and begins anew.
+/// Acts as a guest that floods its device with requests for unknown sessions, breaks its ring, and starts again.
 fn mean_harm(path: &Path, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let lies = Load::new(path, Layout::Qemu10, 1024, 64).and_then(Load::lying);
+        let lies = Load::new(path, Layout::Qemu10, 1024, 64).and_then(Load::with_unknown_sessions);
         let done = lies.and_then(|mut lies| lies.run(Duration::from_millis(200))).unwrap();
         assert_eq!(done.refused, done.requests);
         let mut guest = Guest::connect(path, &Setup::qemu()).unwrap();
-        // No ring has so many descriptors.
+        // An index beyond the ring's descriptors.
         guest.queues[0].ring.offer(60_000).unwrap();
         guest.queues[0].ring.publish().unwrap();
         assert_eq!(guest.queues[0].ring.wait(Duration::from_millis(100)).unwrap(), None);
     }
 }
 
-/// A guest whose crypto device is served at `path`, in which the suite runs over that device.
+/// Boots a guest with a crypto device served at `path`, which runs the conformance suite on that device.
 fn boot(path: &Path) -> Child {
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/guest"))
         .args(["run", "--vhost-user", path.to_str().unwrap(), "--timeout", "300", "--"])

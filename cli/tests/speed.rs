@@ -1,4 +1,4 @@
-//! `gantry speed`: its rows mean what they say. Nothing here judges how fast anything is.
+//! `gantry speed`: consistency of its rows. Speed itself is not judged.
 
 mod gantry;
 
@@ -39,7 +39,7 @@ fn values<'r>(rows: &'r [Value], field: &str) -> BTreeSet<&'r str> {
 }
 
 #[test]
-fn rows_have_every_field_and_their_numbers_fit_together() {
+fn rows_have_every_field_and_consistent_numbers() {
     let rows = speed(&["sha256", "hmac-sha256", "aes-128-cbc", "aes-128-gcm", "--bytes", "64,1024", "--batch", "1,16"]);
     assert_eq!(values(&rows, "operation"), BTreeSet::from(["decrypt", "digest", "encrypt", "mac", "open", "seal"]));
     assert_eq!(values(&rows, "device"), BTreeSet::from(["lanes", "software"]));
@@ -54,7 +54,7 @@ fn rows_have_every_field_and_their_numbers_fit_together() {
         assert!(number("p50_ns") <= number("p99_ns"), "{row}");
         assert_eq!(row["requests"].as_u64().unwrap() % row["batch"].as_u64().unwrap(), 0, "{row}");
     }
-    // The lanes encrypt with CBC and do not decrypt: nobody does it in their name.
+    // The lanes encrypt with CBC but do not decrypt, and are not replaced by another device.
     let decrypting = |row: &&Value| row["operation"] == "decrypt";
     assert!(rows.iter().filter(decrypting).all(|row| row["device"] == "software"));
 }
@@ -83,7 +83,7 @@ fn every_algorithm_can_be_measured_on_every_device_that_serves_it() {
 }
 
 #[test]
-fn threads_are_counted_together() {
+fn threads_are_measured_together() {
     let rows = speed(&["sha256", "--device", "software", "--bytes", "1024", "--batch", "1", "--threads", "3"]);
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0]["threads"], 3);
@@ -92,14 +92,14 @@ fn threads_are_counted_together() {
 }
 
 #[test]
-fn the_policy_chooses_when_it_is_asked_to() {
+fn auto_lets_the_policy_choose() {
     let rows = speed(&["cbc(aes)", "--device", "auto", "--operation", "encrypt", "--bytes", "64", "--batch", "16"]);
     assert_eq!(values(&rows, "algorithm"), BTreeSet::from(["aes-128-cbc", "aes-192-cbc", "aes-256-cbc"]));
     assert_eq!(values(&rows, "device"), BTreeSet::from(["auto"]));
 }
 
 #[test]
-fn queues_stand_beside_calls_on_every_device_and_under_the_policy() {
+fn queues_have_rows_on_every_device_and_under_the_policy() {
     let arguments = ["aes-128-cbc", "aes-128-gcm", "hmac-sha256", "--bytes", "64", "--batch", "1,16"];
     let rows = speed(&[&arguments[..], &["--queue-depth", "1,20", "--device", "software,auto"]].concat());
     let queues: Vec<&Value> = rows.iter().filter(|row| row.get("queue_depth").is_some()).collect();
@@ -124,7 +124,7 @@ fn queues_stand_beside_calls_on_every_device_and_under_the_policy() {
 }
 
 #[test]
-fn queues_have_a_column_where_there_are_any() {
+fn queues_have_a_column_if_there_are_any() {
     let arguments = ["speed", "sha256", "--device", "lanes", "--bytes", "64", "--batch", "2", "--seconds", "0.001"];
     let with = [&arguments[..], &["--queue-depth", "33"]].concat();
     let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -139,11 +139,11 @@ fn queues_have_a_column_where_there_are_any() {
 }
 
 #[test]
-fn numbers_that_no_queue_and_no_memory_has_are_refused() {
+fn impossible_depths_and_sizes_are_refused() {
     for (arguments, part) in [
-        (&["--queue-depth", "0"][..], "a queue has 1 to 65536 requests in flight"),
-        (&["--queue-depth", "65537"], "a queue has 1 to 65536 requests in flight"),
-        (&["--queue-depth", "many"], "a queue has 1 to 65536 requests in flight"),
+        (&["--queue-depth", "0"][..], "not a number from 1 to 65536"),
+        (&["--queue-depth", "65537"], "not a number from 1 to 65536"),
+        (&["--queue-depth", "many"], "not a number from 1 to 65536"),
         (&["--alignment", "48"], "not a power of two up to 2097152"),
         (&["--alignment", "4096", "--queue-depth", "4"], "cannot be used with"),
         (&["--queue-depth", "65536", "--bytes", "65536"], "65536 requests of 65536 bytes need more than 4 GiB"),
@@ -151,13 +151,13 @@ fn numbers_that_no_queue_and_no_memory_has_are_refused() {
         (&["--batch", "1000000000", "--bytes", "1"], "1000000000 requests of 1 bytes need more than 4 GiB"),
         (&["--batch", "18446744073709551615"], "need more than 4 GiB of buffers"),
     ] {
-        let (code, said) = failure(&[&["speed", "sha256"], arguments].concat());
-        assert!(code == 2 && said.contains(part), "{arguments:?}: {code} {said}");
+        let (code, printed) = failure(&[&["speed", "sha256"], arguments].concat());
+        assert!(code == 2 && printed.contains(part), "{arguments:?}: {code} {printed}");
     }
 }
 
 #[test]
-fn a_device_that_cannot_is_never_replaced() {
+fn a_device_that_cannot_run_a_request_is_not_replaced() {
     for (arguments, message) in [
         (
             &["chacha20-poly1305", "--device", "lanes"][..],
@@ -168,22 +168,22 @@ fn a_device_that_cannot_is_never_replaced() {
             "lanes does not decrypt 16 bytes with aes-128-cbc",
         ),
         (&["null"], "no device serves null"),
-        (&["sha256", "--operation", "seal"], "nothing of this can be measured"),
+        (&["sha256", "--operation", "seal"], "no device can run any of these requests"),
     ] {
-        let (code, said) = failure(&[&["speed"], arguments].concat());
-        assert_eq!((code, said), (1, format!("gantry: {message}\n")));
+        let (code, printed) = failure(&[&["speed"], arguments].concat());
+        assert_eq!((code, printed), (1, format!("gantry: {message}\n")));
     }
-    let (code, said) = failure(&["speed", "sha256", "--device", "null"]);
-    assert!(code == 1 && said.starts_with("gantry: null is excluded: "), "{said}");
-    let (code, said) = failure(&["speed", "sha256", "--bytes", "1000000000000"]);
-    assert!(code == 2 && said.contains("more than 4 GiB"), "{said}");
+    let (code, printed) = failure(&["speed", "sha256", "--device", "null"]);
+    assert!(code == 1 && printed.starts_with("gantry: null is excluded: "), "{printed}");
+    let (code, printed) = failure(&["speed", "sha256", "--bytes", "1000000000000"]);
+    assert!(code == 2 && printed.contains("more than 4 GiB"), "{printed}");
 }
 
 #[test]
-fn sizes_that_an_algorithm_does_not_have_are_left_out_aloud() {
+fn sizes_that_an_algorithm_does_not_take_are_reported() {
     let output = command(&["speed", "aes-128-cbc", "--bytes", "10,16", "--batch", "1", "--seconds", "0.001", "--json"]);
     let output = { output }.output().unwrap();
-    assert_eq!(notes(&output), ["gantry: aes-128-cbc takes no data of 10 bytes, which are left out"]);
+    assert_eq!(notes(&output), ["gantry: aes-128-cbc takes no data of 10 bytes; this size is left out"]);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert!(!rows.is_empty() && rows.iter().all(|row| row["bytes"] == 16));
 }
@@ -219,7 +219,7 @@ fn a_plot_is_an_image_with_a_line_for_each_device_and_batch() {
 }
 
 #[test]
-fn openssl_stands_beside_ours_where_it_has_the_algorithm() {
+fn openssl_has_rows_for_algorithms_that_it_has() {
     if std::process::Command::new("openssl").arg("version").output().is_err() {
         return gantry_lab::skip("openssl");
     }

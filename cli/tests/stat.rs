@@ -1,4 +1,4 @@
-//! `gantry stat`, about real programs: `gantry sum`, and commands that are none of ours.
+//! `gantry stat` about real programs: `gantry sum`, and commands that do not use Gantry.
 
 mod gantry;
 
@@ -8,12 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use gantry::{Folder, command, run, said, stdout, text};
+use gantry::{Folder, command, run, status_and_stderr, stdout, text};
+use gantry_lab::wait_until;
 use serde_json::Value;
 
-/// Files to hash, and their bytes together.
+/// Creates files to hash; returns their names and their total length.
 fn files(folder: &Folder) -> (Vec<String>, u64) {
     let sizes = [0, 1, 1000, 70_000, 200_000, 3];
     let file = |(index, size): (usize, &usize)| {
@@ -31,7 +31,7 @@ fn sum_of(report: &Value, field: &str) -> u64 {
 }
 
 #[test]
-fn what_gantry_sum_did_is_shown_and_its_output_is_left_alone() {
+fn requests_of_gantry_sum_are_shown_and_its_output_is_unchanged() {
     let folder = Folder::new("stat-sum");
     let (files, bytes) = files(&folder);
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
@@ -60,7 +60,7 @@ fn what_gantry_sum_did_is_shown_and_its_output_is_left_alone() {
 }
 
 #[test]
-fn several_programs_of_one_command_are_added_up_and_take_our_configuration() {
+fn programs_of_one_command_are_summed_and_get_the_configuration() {
     let folder = Folder::new("stat-several");
     let (files, bytes) = files(&folder);
     let path = folder.path().join("report.json");
@@ -74,44 +74,36 @@ fn several_programs_of_one_command_are_added_up_and_take_our_configuration() {
 }
 
 #[test]
-fn the_exit_status_is_the_commands() {
+fn the_exit_status_is_that_of_the_command() {
     for (script, code) in [("exit 7", 7), ("kill -9 $$", 137), ("exit 0", 0)] {
-        let (status, message) = said(&command(&["stat", "--", "sh", "-c", script]).output().unwrap());
+        let (status, message) = status_and_stderr(&command(&["stat", "--", "sh", "-c", script]).output().unwrap());
         assert_eq!(status, code);
-        assert_eq!(message, "gantry: sh: no statistics: it has made no request through Gantry\n");
+        assert_eq!(message, "gantry: sh: no statistics: it made no request through Gantry\n");
     }
-    let (status, message) = said(&run(&["stat", "--", "/nowhere/at/all"]));
+    let (status, message) = status_and_stderr(&run(&["stat", "--", "/nowhere/at/all"]));
     assert_eq!((status, &*message), (127, "gantry: /nowhere/at/all: No such file or directory\n"));
-    let (status, message) = said(&run(&["stat", "--", "/etc/passwd"]));
+    let (status, message) = status_and_stderr(&run(&["stat", "--", "/etc/passwd"]));
     assert_eq!((status, &*message), (126, "gantry: /etc/passwd: Permission denied\n"));
 }
 
-/// A folder in which commands make their temporary folders, and how many there are.
+/// A folder for the temporary folders of commands, and a function that counts them.
 fn temporary(folder: &Folder) -> (std::path::PathBuf, impl Fn() -> usize) {
     let path = folder.path().join("tmp");
     fs::create_dir(&path).unwrap();
     (path.clone(), move || fs::read_dir(&path).unwrap().count())
 }
 
-fn until(what: &str, met: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !met() {
-        assert!(start.elapsed() < Duration::from_mins(1), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The same command, to which these signals are not ignored, even if the test was started with `nohup`.
-fn heeding(command: &Command) -> Command {
-    let mut heeding = Command::new("env");
-    heeding.arg("--default-signal=HUP,TERM").arg(command.get_program()).args(command.get_args());
+/// Returns the command with default actions for these signals, even if the test runs under `nohup`.
+fn with_default_signals(command: &Command) -> Command {
+    let mut wrapped = Command::new("env");
+    wrapped.arg("--default-signal=HUP,TERM").arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => heeding.env(name, value),
-            None => heeding.env_remove(name),
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
         };
     }
-    heeding
+    wrapped
 }
 
 #[test]
@@ -123,10 +115,11 @@ fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
         [("TERM", "trap 'exit 9' TERM;", 9), ("HUP", "trap 'exit 8' HUP;", 8), ("TERM", "", 143), ("HUP", "", 129)]
     {
         let script = format!("{script} echo > '{}'; while :; do sleep 0.01; done", ready.display());
-        let mut child = heeding(command(&["stat", "--", "sh", "-c", &script]).env("TMPDIR", &tmp)).spawn().unwrap();
-        until("the command runs", || ready.exists());
+        let mut child =
+            with_default_signals(command(&["stat", "--", "sh", "-c", &script]).env("TMPDIR", &tmp)).spawn().unwrap();
+        wait_until("the command runs", || ready.exists());
         assert_eq!(left(), 1);
-        // Signals for this process alone; those of a terminal reach its commands without it.
+        // Signals this process alone; a terminal would signal the command as well.
         gantry::signal(signal, child.id());
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
         assert_eq!(left(), 0, "{signal}");
@@ -135,33 +128,33 @@ fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn only_its_user_looks_into_the_folder_of_a_command() {
+fn only_its_user_can_access_the_folder_of_a_command() {
     let folder = Folder::new("stat-folder");
     let (tmp, _) = temporary(&folder);
     let modes = format!("stat -c %a {}/*", tmp.display());
     let stat = command(&["stat", "--", "sh", "-c", &modes]);
-    // A mask that leaves every right that is asked for.
+    // An umask that removes no permissions.
     let mut shell = Command::new("sh");
     shell.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(stat.get_program()).args(stat.get_args());
     assert_eq!(text(&shell.env("TMPDIR", &tmp).output().unwrap().stdout), "700\n");
 }
 
 #[test]
-fn what_was_started_to_survive_a_hangup_survives_it() {
+fn a_command_under_nohup_survives_a_hangup() {
     let folder = Folder::new("stat-nohup");
     let [ready, go] = ["ready", "go"].map(|name| folder.path().join(name));
     let script = format!("echo > '{}'; until [ -e '{}' ]; do sleep 0.01; done; exit 5", ready.display(), go.display());
     let mut nohup = Command::new("nohup");
     nohup.args([env!("CARGO_BIN_EXE_gantry"), "stat", "--", "sh", "-c", &script]);
     let mut child = nohup.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("the command runs", || ready.exists());
+    wait_until("the command runs", || ready.exists());
     gantry::signal("HUP", child.id());
     fs::write(&go, "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
 #[test]
-fn a_reader_that_goes_away_leaves_nothing_behind() {
+fn a_reader_that_closes_the_pipe_leaves_no_files_behind() {
     let folder = Folder::new("stat-pipe");
     let (tmp, left) = temporary(&folder);
     let file = folder.write("file", "text").display().to_string();
@@ -173,7 +166,7 @@ fn a_reader_that_goes_away_leaves_nothing_behind() {
     assert_eq!(left(), 0);
 }
 
-/// `gantry sum` that waits for more, after it has counted.
+/// `gantry sum` that has counted, and waits for more input.
 struct Waiting {
     child: Child,
 }
@@ -184,7 +177,7 @@ impl Waiting {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(&vec![7; 8 << 20]).unwrap();
         let waiting = Self { child };
-        until("something was counted", || run(&["stat", &waiting.pid()]).status.success());
+        wait_until("something was counted", || run(&["stat", &waiting.pid()]).status.success());
         waiting
     }
 
@@ -207,31 +200,31 @@ fn shown(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_running_process_is_found_and_one_that_has_ended_is_not() {
+fn a_running_process_is_found_and_an_ended_one_is_not() {
     let mut waiting = Waiting::new();
     let pid = waiting.pid();
     let list = shown(&["stat", "--list"]);
     let line =
         list.lines().find(|line| line.split_whitespace().next() == Some(&pid)).unwrap_or_else(|| panic!("{list}"));
     assert!(line.contains("gantry"), "{line}");
-    // What it has read until now, while it waits for more: a moment's reading may not be in yet.
+    // Counters of a waiting process; the latest ones may be published with a delay.
     let read = || {
         let report: serde_json::Value = serde_json::from_str(&shown(&["stat", &pid, "--json"])).unwrap();
         report["rows"].as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap()).sum::<u64>()
     };
-    until("what is idle is current", || read() >= 7 << 20);
+    wait_until("counters of an idle process are current", || read() >= 7 << 20);
     assert!(shown(&["stat", &pid]).contains("sha256"));
 
     waiting.child.kill().unwrap();
     waiting.child.wait().unwrap();
     assert!(!shown(&["stat", "--list"]).lines().any(|line| line.split_whitespace().next() == Some(&pid)));
-    let (status, message) = said(&run(&["stat", &pid]));
+    let (status, message) = status_and_stderr(&run(&["stat", &pid]));
     assert_eq!((status, message), (1, format!("gantry: process {pid}: there is no such process\n")));
 }
 
-/// Of a process that runs.
-fn is_said_not_to_use_gantry(mut child: Child) {
-    let (status, message) = said(&run(&["stat", &child.id().to_string()]));
+/// Checks the message about a running process.
+fn expect_no_gantry(mut child: Child) {
+    let (status, message) = status_and_stderr(&run(&["stat", &child.id().to_string()]));
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(status, 1);
@@ -239,20 +232,20 @@ fn is_said_not_to_use_gantry(mut child: Child) {
 }
 
 #[test]
-fn a_process_without_gantry_is_said_to_be_one() {
-    is_said_not_to_use_gantry(Command::new("sleep").arg("60").spawn().unwrap());
+fn a_process_without_gantry_is_reported_as_such() {
+    expect_no_gantry(Command::new("sleep").arg("60").spawn().unwrap());
 }
 
 #[test]
-fn what_is_turned_off_is_not_found() {
+fn disabled_statistics_are_not_found() {
     let mut command = command(&["sum", "-"]);
     let mut child = command.env("GANTRY_STATS", "off").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.as_mut().unwrap().write_all(&vec![7; 8 << 20]).unwrap();
-    is_said_not_to_use_gantry(child);
+    expect_no_gantry(child);
 }
 
 #[test]
-fn what_a_process_wrote_into_a_folder_outlives_it() {
+fn statistics_in_a_folder_outlive_the_process() {
     let folder = Folder::new("stat-folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let file = folder.write("file", "text").display().to_string();
@@ -261,21 +254,21 @@ fn what_a_process_wrote_into_a_folder_outlives_it() {
     let mut child = command.env("GANTRY_STATS", folder.path()).stdout(Stdio::null()).spawn().unwrap();
     assert!(child.wait().unwrap().success());
     let output = run(&["stat", &child.id().to_string(), "--set", &stats]);
-    assert!(text(&output.stdout).contains("digest") && text(&output.stderr).contains("is gone"), "{output:?}");
+    assert!(text(&output.stdout).contains("digest") && text(&output.stderr).contains("has ended"), "{output:?}");
 }
 
 #[test]
-fn a_folder_that_others_can_write_to_is_not_believed() {
+fn a_folder_that_others_can_write_to_is_not_trusted() {
     let folder = Folder::new("stat-open");
     let open = folder.path().join("gantry");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    let (status, message) = said(&run(&["stat", "--list", "--set", &format!("stats={}", open.display())]));
+    let (status, message) = status_and_stderr(&run(&["stat", "--list", "--set", &format!("stats={}", open.display())]));
     assert_eq!((status, message), (1, format!("gantry: {}: other users may write to it\n", open.display())));
 }
 
 #[test]
-fn one_of_process_command_and_list_is_asked_for() {
+fn exactly_one_of_process_command_and_list_is_required() {
     for arguments in [&["stat"][..], &["stat", "--list", "1"], &["stat", "x"], &["stat", "1", "--", "true"]] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
     }

@@ -1,4 +1,4 @@
-//! Work grows as foreign files do, and not as their square: instructions are counted by valgrind.
+//! The work for untrusted files grows linearly, not quadratically: valgrind counts instructions.
 
 mod gantry;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use gantry::{Folder, command, text};
 use gantry_lab::memory::many;
 
-/// The instructions that a command takes, however it ends. `None` without valgrind.
+/// Returns the instructions of a command, even of one that fails. `None` without valgrind.
 fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
     let program = command(arguments);
     let mut valgrind = Command::new("valgrind");
@@ -20,16 +20,16 @@ fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
             None => valgrind.env_remove(name),
         };
     }
-    // One thread, so that nothing depends on which is first.
+    // One thread, for reproducible counts.
     valgrind.env("GANTRY_THREADS", "1").env("GANTRY_STATS", folder).env("XDG_CACHE_HOME", folder);
     let output = valgrind.env("OPENSSL_CONF", "openssl.cnf").env_remove("GANTRY_DISABLE").output().ok()?;
-    let said = text(&output.stderr);
-    let refs = said.lines().find_map(|line| line.split_once("refs:"));
-    let count = refs.unwrap_or_else(|| panic!("{arguments:?}: {said}")).1;
+    let message = text(&output.stderr);
+    let refs = message.lines().find_map(|line| line.split_once("refs:"));
+    let count = refs.unwrap_or_else(|| panic!("{arguments:?}: {message}")).1;
     Some(count.trim().replace(',', "").parse().unwrap())
 }
 
-/// Makes files of three sizes, each twice the one before, and counts what a command takes for each.
+/// Checks the growth of a command's instructions over inputs of three sizes, each twice the previous one.
 fn assert_grows_as_its_input(name: &str, least: usize, arguments: &[&str], make: impl Fn(&Folder, usize)) {
     let folder = Folder::new(name);
     let count = |size| {
@@ -40,7 +40,7 @@ fn assert_grows_as_its_input(name: &str, least: usize, arguments: &[&str], make:
         return gantry_lab::skip("valgrind");
     };
     let (once, twice) = (counts[1].saturating_sub(counts[0]), counts[2].saturating_sub(counts[1]));
-    // Twice as much, or four times as much where all are compared with all.
+    // Linear growth doubles the difference, quadratic growth quadruples it.
     assert!(twice < 3 * once, "{name}: {counts:?}");
 }
 
@@ -82,7 +82,7 @@ fn configurations_of_many_variables() {
     });
 }
 
-/// What two processes of a number that none has left behind.
+/// Statistics of two processes with a PID that no running process can have.
 #[test]
 fn statistics_of_many_sites() {
     assert_grows_as_its_input("steps-stat", 250, &["stat", "4194305"], |folder, size| {
@@ -100,10 +100,10 @@ fn statistics_of_many_sites() {
     });
 }
 
-/// Of `e`.
+/// The digest of `e`.
 const SHA256: &str = "3f79bb7b435b05321651daefd374cdc681dc06faa65e374e38337b88ca046dea";
 
-/// Files that have the last digest of every listed file, and the first of none.
+/// Files that match the last digest of every listed file, but not the first.
 #[test]
 fn files_that_may_have_been_moved() {
     assert_grows_as_its_input("steps-audit", 750, &["sum", "audit", "list", "dir"], |folder, size| {

@@ -1,4 +1,4 @@
-//! `gantry sum` where it could differ from a sequential tool: order, pipes, files that change, memory, signals.
+//! `gantry sum` where it could differ from a sequential tool: order, pipes, changing files, memory, signals.
 
 mod sum_lab;
 
@@ -17,7 +17,7 @@ use sum_lab::{Input, Lab, Random, TOOLS, args, run, theirs};
 const LEVELS: [&str; 4] = ["avx512", "vaes", "avx2", "base"];
 
 #[test]
-fn sizes_around_every_border_give_the_digests_of_coreutils() {
+fn sizes_around_every_boundary_give_the_digests_of_coreutils() {
     let lab = Lab::new();
     let mut random = Random::new();
     let borders = [1 << 10, 32 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
@@ -47,7 +47,7 @@ fn lines_keep_the_order_of_the_arguments() {
     let mut names = Vec::new();
     for number in 0..3000_usize {
         let name = format!("f{number}");
-        // The first ones take longest.
+        // The first files take longest.
         let size = if number < 5 { 8 << 20 } else { number.wrapping_mul(2_654_435_761) % 5000 };
         lab.write(&name, vec![number as u8; size]);
         names.push(if number % 97 == 3 { format!("gone{number}") } else { name });
@@ -60,7 +60,7 @@ fn lines_keep_the_order_of_the_arguments() {
 }
 
 #[test]
-fn a_copy_made_by_tee_is_whole_when_it_is_read() {
+fn a_copy_made_by_tee_is_complete_when_it_is_read() {
     let lab = Lab::new();
     let content = "line\n".repeat(1_000_000);
     lab.write("content", &content);
@@ -77,18 +77,18 @@ fn a_copy_made_by_tee_is_whole_when_it_is_read() {
 }
 
 #[test]
-fn files_that_change_while_a_pipe_before_them_is_read_are_read_again() {
+fn files_that_change_while_an_earlier_pipe_is_read_are_read_again() {
     let lab = Lab::new();
     make_fifo(&lab, "fifo");
     for name in ["kept", "removed", "changed", "replaced"] {
         lab.write(name, name);
     }
-    // Old enough for their time stamps to be believed, so that only looking at them again helps.
+    // Old enough for reliable time stamps, so that only comparing them detects the change.
     std::thread::sleep(Duration::from_millis(200));
     let mut child = spawn(lab.tool("md5sum").args(args("kept fifo removed changed replaced created kept")));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), format!("{}  kept", md5_of(&lab, "kept")));
-    // Time for the others to be read too early.
+    // Lets the workers read the other files too early.
     std::thread::sleep(Duration::from_millis(100));
     fs::remove_file(lab.path("removed")).unwrap();
     lab.write("changed", "CHANGED");
@@ -114,7 +114,7 @@ fn files_that_change_while_a_pipe_before_them_is_read_are_read_again() {
 }
 
 #[test]
-fn the_same_pipe_twice_is_opened_twice_in_turn() {
+fn a_pipe_named_twice_is_opened_twice_in_turn() {
     let lab = Lab::new();
     make_fifo(&lab, "fifo");
     lab.write("one", "one");
@@ -131,7 +131,7 @@ fn the_same_pipe_twice_is_opened_twice_in_turn() {
 }
 
 #[test]
-fn a_pipe_nobody_writes_to_holds_up_nothing_before_it() {
+fn a_pipe_without_a_writer_does_not_delay_earlier_files() {
     let lab = Lab::new();
     make_fifo(&lab, "fifo");
     let names: Vec<String> = (0..100).map(|number| format!("f{number}")).collect();
@@ -143,14 +143,14 @@ fn a_pipe_nobody_writes_to_holds_up_nothing_before_it() {
     for name in &names {
         assert!(lines.next().unwrap().unwrap().ends_with(name));
     }
-    // SIGINT while it waits: it dies by the signal, with nothing but whole lines behind it.
+    // SIGINT while it waits: it dies by the signal, and has printed only whole lines.
     interrupt(&child);
     assert_eq!(lines.count(), 0);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
 }
 
 #[test]
-fn an_interrupt_in_the_middle_leaves_whole_lines() {
+fn an_interrupt_leaves_whole_lines() {
     let lab = Lab::new();
     lab.write("small", "small");
     File::create(lab.path("huge")).unwrap().set_len(1 << 40).unwrap();
@@ -167,7 +167,7 @@ fn an_interrupt_in_the_middle_leaves_whole_lines() {
 }
 
 #[test]
-fn verdicts_come_while_the_list_is_being_written() {
+fn verdicts_are_printed_while_the_list_is_being_written() {
     let lab = Lab::new();
     lab.write("a", "a");
     let mut child = spawn(lab.tool("md5sum").arg("-c").stdin(Stdio::piped()));
@@ -183,7 +183,7 @@ fn verdicts_come_while_the_list_is_being_written() {
 }
 
 #[test]
-fn vanishing_files_get_a_message_and_the_others_a_digest() {
+fn missing_files_get_a_message_and_the_others_a_digest() {
     let lab = Lab::new();
     let names: Vec<String> = (0..4000).map(|number| format!("f{number}")).collect();
     for name in &names {
@@ -196,13 +196,13 @@ fn vanishing_files_get_a_message_and_the_others_a_digest() {
     let output = child.wait_with_output().unwrap();
     let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     let mut printed = stdout.lines().map(|line| &line[34..]).peekable();
-    let mut told = stderr.lines().peekable();
+    let mut warnings = stderr.lines().peekable();
     for name in &names {
         if printed.next_if_eq(&name.as_str()).is_none() {
-            assert_eq!(told.next(), Some(&*format!("md5sum: {name}: No such file or directory")));
+            assert_eq!(warnings.next(), Some(&*format!("md5sum: {name}: No such file or directory")));
         }
     }
-    assert_eq!((printed.next(), told.next()), (None, None));
+    assert_eq!((printed.next(), warnings.next()), (None, None));
     assert_eq!(output.status.code(), Some(i32::from(!stderr.is_empty())));
 }
 
@@ -222,7 +222,7 @@ fn few_descriptors_are_enough_for_many_files() {
     }
 }
 
-/// Everything is bounded: the pieces of files, the results that wait for their turn, the names in a list.
+/// Bounded: pieces of files, results that wait for their turn, names in a list.
 #[test]
 fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     let lab = Lab::new();
@@ -244,7 +244,7 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     within("a sparse file of 2 GiB", peak_kib(lab.tool("sha256sum").arg("huge")));
     within("two long ones and a small one", peak_kib(lab.tool("sha1sum").args(args("long empty long2"))));
 
-    // A long file first, so that results wait, and names as long as they get.
+    // A long file first, so that results have to wait, and names of the greatest length.
     let long = |number: usize| format!("{number:0>200}");
     let digest = "d41d8cd98f00b204e9800998ecf8427e";
     let mut list = format!("{digest}  long\n");
@@ -283,23 +283,23 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
 }
 
 #[test]
-fn a_line_beyond_every_name_is_improper_and_the_next_one_is_read() {
+fn a_line_that_is_too_long_is_improper_and_the_next_one_is_read() {
     let lab = Lab::new();
     lab.write("a", "a");
     let mut list = vec![b'x'; 5 << 20];
     list.extend(format!("\n{}  a\n", md5_of(&lab, "a")).bytes());
     lab.write("list", list);
-    let did = run(with(lab.tool("md5sum"), "-cw list"), &Input::Null);
-    assert_eq!(did.stdout.0, b"a: OK\n");
-    let told =
+    let result = run(with(lab.tool("md5sum"), "-cw list"), &Input::Null);
+    assert_eq!(result.stdout.0, b"a: OK\n");
+    let warnings =
         "md5sum: list: 1: improperly formatted MD5 checksum line\nmd5sum: WARNING: 1 line is improperly formatted\n";
-    assert_eq!(did.stderr.0, told.as_bytes());
+    assert_eq!(result.stderr.0, warnings.as_bytes());
 }
 
 #[test]
-fn the_last_large_files_are_read_to_their_end_whatever_device_they_are_pinned_to() {
+fn the_last_large_files_are_read_completely_on_every_device() {
     let lab = Lab::new();
-    // Larger than the pieces in which files are read, and of unlike lengths: one after the other is left without company.
+    // Larger than the pieces, and of different lengths, so that batches shrink towards the end.
     let names: Vec<String> = (0_usize..5).map(|n| format!("file{n}")).collect();
     for (n, name) in names.iter().enumerate() {
         lab.write(name, vec![n as u8; 700_000 + 150_000 * n]);
@@ -340,12 +340,12 @@ fn gantry_sum_serves_every_digest_of_the_table() {
 }
 
 #[test]
-fn gantry_sum_refuses_what_is_no_digest_and_suggests_one() {
+fn gantry_sum_refuses_other_algorithms_and_suggests_a_digest() {
     let lab = Lab::new();
     let refusal = |words: &str| {
-        let did = run(with(lab.gantry_sum(), words), &Input::Null);
-        assert_eq!((did.code, did.stdout.0.len()), (Some(1), 0), "{words}");
-        String::from_utf8(did.stderr.0).unwrap()
+        let result = run(with(lab.gantry_sum(), words), &Input::Null);
+        assert_eq!((result.code, result.stdout.0.len()), (Some(1), 0), "{words}");
+        String::from_utf8(result.stderr.0).unwrap()
     };
     assert!(refusal("-a sha265").starts_with("gantry sum: unknown algorithm 'sha265'; did you mean sha256"));
     assert_eq!(refusal("-a hmac-sha256"), "gantry sum: hmac-sha256 is a mac, not a digest\n");
@@ -356,7 +356,7 @@ fn gantry_sum_refuses_what_is_no_digest_and_suggests_one() {
 }
 
 #[test]
-fn help_names_every_option_that_is_accepted() {
+fn help_lists_every_option() {
     let lab = Lab::new();
     let (tool, gantry) = (run_ok(lab.tool("sha256sum").arg("--help")), run_ok(lab.gantry_sum().arg("--help")));
     for option in
@@ -369,12 +369,12 @@ fn help_names_every_option_that_is_accepted() {
 }
 
 #[test]
-fn progress_is_drawn_on_a_terminal_and_nowhere_else() {
+fn progress_is_drawn_on_a_terminal_only() {
     let lab = Lab::new();
     File::create(lab.path("large")).unwrap().set_len(1 << 30).unwrap();
-    let did = run(with(lab.gantry_sum(), "--progress -a md5 large"), &Input::Null);
-    assert_eq!((did.code, did.stderr.0.len()), (Some(0), 0));
-    let plain = did.stdout.0;
+    let result = run(with(lab.gantry_sum(), "--progress -a md5 large"), &Input::Null);
+    assert_eq!((result.code, result.stderr.0.len()), (Some(0), 0));
+    let plain = result.stdout.0;
     let mut terminal = lab.command("/usr/bin/script".as_ref(), "script");
     let ours = sum_lab::ours();
     terminal.env("TERM", "xterm").args([
@@ -422,14 +422,14 @@ fn make_fifo(lab: &Lab, name: &str) {
 }
 
 fn interrupt(child: &Child) {
-    // SAFETY: a signal to a child that has not been waited for.
+    // SAFETY: signals a child that has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) }, 0);
 }
 
-/// Runs to the end; the most memory that the program had, in KiB.
+/// Runs a command to the end, and returns its peak memory in KiB.
 ///
-/// It is asked again and again, because what the system adds up at the end counts the memory of the test program, which
-/// the child shares for a moment when it starts.
+/// Polls the peak, because the total that the system reports at the end includes the memory of the test program, which the child shares briefly
+/// when it starts.
 fn peak_kib(command: &mut Command) -> u64 {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut peak = 0;
@@ -440,7 +440,7 @@ fn peak_kib(command: &mut Command) -> u64 {
     peak
 }
 
-/// `None` when it has just ended.
+/// Returns `None` if the child has just ended.
 fn peak_so_far_kib(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

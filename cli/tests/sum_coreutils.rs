@@ -1,4 +1,4 @@
-//! `gantry` under the names of coreutils beside the real tools: stdout, stderr and exit status, byte for byte.
+//! `gantry` under the names of coreutils, compared with the real tools: stdout, stderr and exit status, byte for byte.
 
 mod sum_lab;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use sum_lab::{Input, Lab, Random, TOOLS, args, coreutils_is_here, ours, run, same, same_in_shell, same_with, theirs};
 
-/// A directory with one of everything.
+/// A directory with files of all kinds.
 fn lab() -> Lab {
     let lab = Lab::new();
     for name in ["a", "b b", "-dash", "new\nline", "back\\slash", "cr\rname", "\u{e9}", "c:d", "it's", "#hash"] {
@@ -115,8 +115,8 @@ fn every_tool_prints_the_same_lines() {
                 ["a", "b b", "new\nline", "back\\slash", "cr\rname", "\u{e9}", "empty", "large", "exact", "link", "-"]
                     .map(OsString::from),
             );
-            let did = same(&lab, tool, &all, &Input::Pipe(b"piped".to_vec()));
-            assert_eq!(did.code, Some(0));
+            let result = same(&lab, tool, &all, &Input::Pipe(b"piped".to_vec()));
+            assert_eq!(result.code, Some(0));
         }
         same(&lab, tool, &[], &Input::Pipe(vec![b'x'; 300_000]));
         same(&lab, tool, &args("- - a -"), &Input::Pipe(b"once".to_vec()));
@@ -126,7 +126,7 @@ fn every_tool_prints_the_same_lines() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named_in_order() {
+fn unreadable_files_are_reported_in_order() {
     if !coreutils_is_here() {
         return;
     }
@@ -163,7 +163,7 @@ fn files_that_cannot_be_read_are_named_in_order() {
 }
 
 #[test]
-fn command_lines_are_read_the_same_way() {
+fn command_lines_are_parsed_the_same_way() {
     if !coreutils_is_here() {
         return;
     }
@@ -257,7 +257,7 @@ fn command_lines_are_read_the_same_way() {
 }
 
 #[test]
-fn every_pair_of_options_is_taken_or_refused_the_same_way() {
+fn every_pair_of_options_is_accepted_or_refused_the_same_way() {
     if !coreutils_is_here() {
         return;
     }
@@ -311,7 +311,7 @@ fn every_checksum_file_gets_the_same_verdicts() {
         same(&lab, tool, &args("-cw - -"), &Input::Pipe(content));
         same(&lab, tool, &args("-cw -"), &Input::File(lab.path(&list)));
         same_in_shell(&lab, tool, &format!("-cw {list}"));
-        // One format for the whole run.
+        // The first line decides the format for the whole run.
         same(&lab, tool, &args(&format!("-cw {list} {tool}.ordered {tool}.reversed gone {tool}.good")), &Input::Null);
     }
     for lists in
@@ -328,7 +328,7 @@ fn every_checksum_file_gets_the_same_verdicts() {
 }
 
 #[test]
-fn closed_and_full_descriptors_are_told_the_same_way() {
+fn closed_and_full_descriptors_are_reported_the_same_way() {
     if !coreutils_is_here() {
         return;
     }
@@ -379,7 +379,7 @@ fn closed_and_full_descriptors_are_told_the_same_way() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_it_by_the_signal_or_not_at_all() {
+fn a_reader_that_closes_the_pipe_ends_it_as_it_ends_coreutils() {
     if !coreutils_is_here() {
         return;
     }
@@ -420,7 +420,7 @@ fn diagnostics_quote_names_the_same_way() {
     let names: Vec<_> = names.into_iter().map(|name| [b"gone/", &name[..]].concat()).map(OsString::from_vec).collect();
     for locale in ["C", "C.UTF-8", "xx_XX.UTF-8"] {
         let mut operands = vec![OsString::from("--")];
-        // The first character counts too, so not all are behind a slash.
+        // The first character matters, too, so not all names follow a slash.
         operands.extend(names.iter().map(|name| OsStr::from_bytes(&name.as_bytes()[5..]).to_owned()));
         operands.extend(names.iter().cloned());
         same_with(&lab, "md5sum", &operands, &Input::Null, |command| {
@@ -458,7 +458,7 @@ fn random_checksum_files_get_the_same_verdicts() {
     }
 }
 
-/// A line that is often nearly right.
+/// Returns a line that is often nearly valid.
 fn random_line(lab: &Lab, tool: &str, random: &mut Random) -> Vec<u8> {
     let lists = ["good", "worse", "bsd", "escaped", "reversed", "crlf", "indented", "upper", "parentheses", "stdin"];
     let list = fs::read(lab.path(format!("{tool}.{}", random.one(&lists)))).unwrap();

@@ -1,4 +1,4 @@
-//! `gantry sum` hashes every file on the device that the framework chooses for it.
+//! `gantry sum` hashes every file on the device that the framework chooses.
 
 mod gantry;
 
@@ -13,14 +13,14 @@ use serde_json::Value;
 /// Bytes hashed on each device.
 type Bytes = BTreeMap<String, u64>;
 
-/// `gantry` with one thread, and with the costs of devices kept in this folder.
+/// `gantry` with one thread, which keeps the costs of devices in this folder.
 fn gantry_in(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = command(arguments);
     command.current_dir(folder.path()).env("XDG_CACHE_HOME", folder.path()).env("GANTRY_THREADS", "1");
     command
 }
 
-/// Runs `gantry sum` under a policy, compares its output with that of coreutils, and tells where it hashed.
+/// Runs `gantry sum` under a policy, compares its output with that of coreutils, and returns the bytes by device.
 fn hashed_on(folder: &Folder, policy: &str, files: &[String]) -> Bytes {
     let program = env!("CARGO_BIN_EXE_gantry");
     let mut stat = gantry_in(folder, &["--policy", policy, "stat", "--json", "-o", "report.json", "--"]);
@@ -35,7 +35,7 @@ fn hashed_on(folder: &Folder, policy: &str, files: &[String]) -> Bytes {
     bytes
 }
 
-/// Files of these sizes, and the size of all of them.
+/// Creates files of these sizes; returns their names and their total size.
 fn files(folder: &Folder, sizes: &[usize]) -> (Vec<String>, u64) {
     let write = |(number, size): (usize, &usize)| {
         let name = format!("file{number}");
@@ -45,19 +45,19 @@ fn files(folder: &Folder, sizes: &[usize]) -> (Vec<String>, u64) {
     (sizes.iter().enumerate().map(write).collect(), sizes.iter().sum::<usize>() as u64)
 }
 
-/// Small files and large ones.
+/// Creates small and large files.
 fn mixed(folder: &Folder) -> (Vec<String>, u64) {
     let sizes: Vec<usize> = (0..60).map(|number| if number % 3 == 0 { 150_000 + 9000 * number } else { 700 }).collect();
     files(folder, &sizes)
 }
 
-/// Large files, the last two of which outlast the others by far.
+/// Creates large files, two of which take much longer than the others.
 fn two_long_ones(folder: &Folder) -> (Vec<String>, u64) {
     files(folder, &[140_000, 140_000, 140_000, 2_000_000, 140_000, 140_000, 140_000, 2_000_000])
 }
 
-/// Keeps costs according to which the lanes need as long for any number of messages as plain software for `messages`.
-fn keep_costs(folder: &Folder, messages: f64) {
+/// Stores costs under which the lanes take as long for any number of messages as plain software for `messages`.
+fn write_costs(folder: &Folder, messages: f64) {
     let tuned = gantry_in(folder, &["tune", "sha256"]).output().unwrap();
     assert!(tuned.status.success(), "{}", text(&tuned.stderr));
     let file = fs::read_dir(folder.path().join("gantry")).unwrap().next().unwrap().unwrap().path();
@@ -88,26 +88,26 @@ fn a_pinned_device_hashes_everything() {
 }
 
 #[test]
-fn lanes_that_are_known_to_be_slow_hash_nothing() {
+fn slow_lanes_hash_nothing() {
     let folder = Folder::new("sum-slow-lanes");
     let (files, all) = mixed(&folder);
-    keep_costs(&folder, 1e4);
+    write_costs(&folder, 1e4);
     assert_eq!(hashed_on(&folder, "latency", &files), Bytes::from([("software".to_owned(), all)]));
 }
 
 #[test]
-fn the_last_files_stay_in_lanes_that_are_known_to_be_faster_for_so_few() {
+fn the_last_files_stay_in_lanes_that_are_faster_for_two_files() {
     let folder = Folder::new("sum-fast-lanes");
     let (files, all) = two_long_ones(&folder);
-    keep_costs(&folder, 1.5);
+    write_costs(&folder, 1.5);
     assert_eq!(hashed_on(&folder, "latency", &files), Bytes::from([("lanes".to_owned(), all)]));
 }
 
 #[test]
-fn the_last_files_leave_lanes_that_are_known_to_be_slower_for_so_few() {
+fn the_last_files_leave_lanes_that_are_slower_for_two_files() {
     let folder = Folder::new("sum-left-lanes");
     let (files, all) = two_long_ones(&folder);
-    keep_costs(&folder, 7.5);
+    write_costs(&folder, 7.5);
     let bytes = hashed_on(&folder, "latency", &files);
     assert_eq!(bytes["software"], 4_000_000, "the two long files, from their beginning: {bytes:?}");
     assert!(bytes["lanes"] > 6 * 140_000 && bytes["lanes"] < all / 2, "{bytes:?}");

@@ -1,5 +1,5 @@
-//! `gantry sum --parts` and `--etag` beside objects that clients of S3 uploaded to moto's server on loopback:
-//! `pip install 'moto[server]' awscli`, which brings boto3's parts.
+//! `gantry sum --parts` and `--etag` on objects that S3 clients uploaded to a moto server on the loopback:
+//! `pip install 'moto[server]' awscli`, which includes boto3's way to cut parts.
 
 mod gantry;
 
@@ -7,23 +7,22 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use gantry::{Folder, run, stdout, text};
+use gantry_lab::wait_until;
 use serde_json::Value;
 
 const MISSING: &str = "moto (pip install 'moto[server]' awscli)";
 const MIB: usize = 1 << 20;
 
-/// moto's server; it ends with its value.
+/// A moto server, killed on drop.
 struct Server {
     process: Child,
     url: String,
 }
 
 impl Server {
-    /// `None` without moto or the client, which is counted.
+    /// Starts the server; `None`, counted as skipped, without moto or the client.
     fn start() -> Option<Self> {
         let here = |command: &mut Command| {
             command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -32,16 +31,12 @@ impl Server {
             gantry_lab::skip(MISSING);
             return None;
         }
-        // Free until a moment ago.
+        // Currently free.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new("moto_server");
         command.args(["-H", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Self { process: command.spawn().unwrap(), url: format!("http://127.0.0.1:{port}") };
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < Duration::from_mins(2), "moto does not answer");
-            sleep(Duration::from_millis(100));
-        }
+        wait_until("moto listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         Some(server)
     }
 
@@ -70,7 +65,7 @@ impl Drop for Server {
 }
 
 #[test]
-fn values_are_those_of_objects_that_clients_uploaded_in_parts() {
+fn values_match_objects_that_clients_uploaded_in_parts() {
     let Some(server) = Server::start() else { return };
     let folder = Folder::new("s3");
     let data: Vec<u8> = (0..21 * MIB as u64 + 5).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
@@ -107,7 +102,7 @@ fn values_are_those_of_objects_that_clients_uploaded_in_parts() {
     let etag = head("small", &[])["ETag"].as_str().unwrap().to_owned();
     assert_eq!(stdout(&["sum", "--etag", &etag, &small]), format!("{small}: OK, in one piece\n"));
 
-    // The composite checksum, part by part as a client does it.
+    // The composite checksum, uploaded part by part as a client does.
     let upload = server.asked(
         &config("8MB"),
         &["s3api", "create-multipart-upload", "--bucket", "bucket", "--key", "sha", "--checksum-algorithm", "SHA256"],
@@ -121,7 +116,7 @@ fn values_are_those_of_objects_that_clients_uploaded_in_parts() {
         let body = ["--checksum-algorithm", "SHA256", "--body", file.to_str().unwrap()];
         let done = server.asked(&config("8MB"), &[&["s3api", "upload-part"][..], &of_part, &body].concat());
         let checksum = done["ChecksumSHA256"].as_str().expect("the client sends a checksum");
-        // Of one part, what it says is the digest of the part.
+        // The checksum of one part is the digest of the part.
         let whole = stdout(&["sum", "--etag", checksum, "-a", "sha256", file.to_str().unwrap()]);
         assert!(whole.ends_with(": OK, in one piece\n"), "{whole}");
         parts.push(serde_json::json!({"PartNumber": number.parse::<u32>().unwrap(), "ETag": done["ETag"], "ChecksumSHA256": checksum}));
@@ -134,7 +129,7 @@ fn values_are_those_of_objects_that_clients_uploaded_in_parts() {
     let checksum = done["ChecksumSHA256"].as_str().or(stored["ChecksumSHA256"].as_str()).expect("moto has a checksum");
     let value = stdout(&["sum", "--parts", "8MiB", "-a", "sha256", path]);
     let value = value.split_whitespace().next().unwrap();
-    // Some versions of moto leave out the number of parts.
+    // Some versions of moto omit the number of parts.
     assert_eq!(value.split('-').next(), checksum.split('-').next());
     assert_eq!(
         stdout(&["sum", "--etag", value, "-a", "sha256", path]),

@@ -1,4 +1,4 @@
-//! `gantry sum` over folders, with several digests, and as JSON lines.
+//! `gantry sum` on folders, with several digests, and as JSON lines.
 
 mod sum_lab;
 
@@ -11,27 +11,27 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use sum_lab::{Did, Input, Lab, Random, args, run, theirs};
+use sum_lab::{Input, Lab, Random, RunResult, args, run, theirs};
 
-fn did(lab: &Lab, words: &str) -> Did {
+fn run_words(lab: &Lab, words: &str) -> RunResult {
     let mut command = lab.gantry_sum();
     command.args(args(words));
     run(command, &Input::Null)
 }
 
-/// Both streams and the exit status.
-fn said(lab: &Lab, words: &str) -> (String, String, Option<i32>) {
-    let did = did(lab, words);
-    (text(&did.stdout.0), text(&did.stderr.0), did.code)
+/// Returns both streams and the exit status.
+fn run_text(lab: &Lab, words: &str) -> (String, String, Option<i32>) {
+    let result = run_words(lab, words);
+    (text(&result.stdout.0), text(&result.stderr.0), result.code)
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The names of a run's lines, without their digests.
+/// Returns the names in a run's lines.
 fn names(lab: &Lab, words: &str) -> Vec<String> {
-    let (lines, errors, code) = said(lab, words);
+    let (lines, errors, code) = run_text(lab, words);
     assert_eq!((&*errors, code), ("", Some(0)), "{words}");
     lines.lines().map(|line| line[66..].to_owned()).collect()
 }
@@ -50,7 +50,7 @@ fn fifo(lab: &Lab, name: &str) {
 }
 
 #[test]
-fn folders_give_their_files_by_the_bytes_of_their_names() {
+fn files_of_folders_are_in_byte_order_of_their_names() {
     let lab = Lab::new();
     tree(&lab, &["t/b", "t/a/z", "t/a/B/x", "t/a.txt", "t/Z", "other"]);
     let expected = ["t/Z", "t/a/B/x", "t/a/z", "t/a.txt", "t/b"];
@@ -60,14 +60,14 @@ fn folders_give_their_files_by_the_bytes_of_their_names() {
     inside.arg("-r").current_dir(lab.path("t"));
     let lines = run(inside, &Input::Null).stdout.0;
     assert!(text(&lines).lines().all(|line| line[66..].starts_with("./")) && text(&lines).lines().count() == 5);
-    // The lines are those of sha256sum.
+    // The lines are equal to those of sha256sum.
     let mut real = lab.command(&theirs("sha256sum"), "sha256sum");
     real.args(expected);
-    assert_eq!(said(&lab, "-r t").0, text(&run(real, &Input::Null).stdout.0));
+    assert_eq!(run_text(&lab, "-r t").0, text(&run(real, &Input::Null).stdout.0));
 }
 
 #[test]
-fn globs_choose_files_and_keep_folders_closed() {
+fn globs_select_files_and_skip_folders() {
     let lab = Lab::new();
     tree(&lab, &["t/a.iso", "t/b.txt", "t/.git/x.iso", "t/sub/c.iso", "t/sub/d.txt", "t/sub/sub/e.iso"]);
     for (words, expected) in [
@@ -81,12 +81,12 @@ fn globs_choose_files_and_keep_folders_closed() {
     ] {
         assert_eq!(names(&lab, &format!("-r {words} t")), expected, "{words}");
     }
-    // What is named is wanted.
+    // Operands are not filtered.
     assert_eq!(names(&lab, "-r --include *.iso t/b.txt"), ["t/b.txt"]);
-    let (_, told, code) = said(&lab, "-r --include [a t");
-    assert!(told.starts_with("gantry sum: '[a': ") && code == Some(1), "{told}");
+    let (_, warnings, code) = run_text(&lab, "-r --include [a t");
+    assert!(warnings.starts_with("gantry sum: '[a': ") && code == Some(1), "{warnings}");
     for words in ["--include x t", "--exclude x t", "--follow t", "-r -c t", "--parts 8M -r t", "--json --tag t"] {
-        assert_eq!(said(&lab, words).2, Some(1), "{words}");
+        assert_eq!(run_text(&lab, words).2, Some(1), "{words}");
     }
 }
 
@@ -99,41 +99,73 @@ fn links_are_followed_on_request_and_cycles_end() {
     symlink("t", lab.path("top")).unwrap();
     assert_eq!(names(&lab, "-r t"), ["t/a/x"]);
     assert_eq!(names(&lab, "-r top"), ["top/a/x"], "an operand is followed");
-    let (lines, told, code) = said(&lab, "-rL t");
+    let (lines, warnings, code) = run_text(&lab, "-rL t");
     assert_eq!(lines.lines().map(|line| &line[66..]).collect::<Vec<_>>(), ["t/a/x", "t/link/y"]);
-    assert_eq!((&*told, code), ("gantry sum: t/a/up: a link to a folder that it is in, skipped\n", Some(0)));
+    assert_eq!((&*warnings, code), ("gantry sum: t/a/up: a link to a folder that contains it, skipped\n", Some(0)));
     symlink("nowhere", lab.path("t/dangling")).unwrap();
-    let (lines, told, code) = said(&lab, "-rL t");
+    let (lines, warnings, code) = run_text(&lab, "-rL t");
     assert!(lines.lines().count() == 2 && code == Some(1));
-    assert!(told.contains("gantry sum: t/dangling: No such file or directory\n"), "{told}");
+    assert!(warnings.contains("gantry sum: t/dangling: No such file or directory\n"), "{warnings}");
 }
 
 #[test]
-fn what_has_no_content_is_skipped_and_said_and_what_fails_is_said_in_its_place() {
+fn a_list_of_a_folder_does_not_contain_itself() {
+    let lab = Lab::new();
+    tree(&lab, &["t/a", "t/b/c"]);
+    let run = |line: &str| {
+        let mut shell = lab.command("/bin/sh".as_ref(), "sh");
+        shell.arg("-c").arg(line).arg(sum_lab::ours()).current_dir(lab.path("t"));
+        let output = shell.output().unwrap();
+        (text(&output.stdout), text(&output.stderr), output.status.code())
+    };
+    for line in ["\"$0\" sum -r . > SHA256SUMS", "\"$0\" sum -r --json . > b/list", "\"$0\" sum -r . >> SHA256SUMS"] {
+        assert_eq!(run(line), (String::new(), String::new(), Some(0)), "{line}");
+        std::fs::remove_file(lab.path("t/b/list")).ok();
+    }
+    let verified = "./a: OK\n./b/c: OK\n".repeat(2);
+    assert_eq!(run("\"$0\" sum -c SHA256SUMS"), (verified, String::new(), Some(0)));
+    assert_eq!(
+        run("\"$0\" sum audit SHA256SUMS . > report.txt; cat report.txt").0,
+        "2 as listed, 0 changed, 0 moved, 0 missing, 0 new\n"
+    );
+}
+
+#[test]
+fn other_file_systems_are_left_out_on_request() {
+    let lab = Lab::new();
+    tree(&lab, &["t/a"]);
+    std::os::unix::fs::symlink("/proc/sys/kernel/random", lab.path("t/other")).unwrap();
+    assert!(names(&lab, "-r -L t").contains(&"t/other/boot_id".to_owned()));
+    assert_eq!(names(&lab, "-r -L -x t"), ["t/a"]);
+}
+
+#[test]
+fn special_files_are_skipped_and_failures_are_reported_in_order() {
     let lab = Lab::new();
     tree(&lab, &["t/a", "t/b", "t/c"]);
     fifo(&lab, "t/aa");
-    let (lines, told, code) = said(&lab, "-r gone t");
+    let (lines, warnings, code) = run_text(&lab, "-r gone t");
     assert_eq!(lines.lines().count(), 3);
-    assert_eq!(told, "gantry sum: gone: No such file or directory\ngantry sum: t/aa: a FIFO, skipped\n");
+    assert_eq!(warnings, "gantry sum: gone: No such file or directory\ngantry sum: t/aa: a FIFO, skipped\n");
     assert_eq!(code, Some(1));
-    assert_eq!(said(&lab, "-r t").2, Some(0), "what is skipped is no failure");
-    // A folder without -r is what it is under the names of coreutils.
-    assert_eq!(said(&lab, "t"), (String::new(), "gantry sum: t: Is a directory\n".to_owned(), Some(1)));
-    let (lines, _, code) = said(&lab, "-r --json gone t");
+    assert_eq!(run_text(&lab, "-r t").2, Some(0), "a skipped file is no failure");
+    // Without -r, a folder is an error as in coreutils.
+    assert_eq!(run_text(&lab, "t"), (String::new(), "gantry sum: t: Is a directory\n".to_owned(), Some(1)));
+    let (lines, _, code) = run_text(&lab, "-r --json gone t");
     let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
         (objects[0]["path"].as_str(), objects[0]["error"].as_str()),
         (Some("gone"), Some("No such file or directory"))
     );
-    assert!(objects[0].get("digests").is_none() && objects.len() == 4 && code == Some(1));
+    assert!(objects[0].get("digests").is_none() && objects.len() == 5 && code == Some(1));
+    assert_eq!(objects[1], serde_json::json!({"path": "t", "type": "folder"}));
 }
 
 #[test]
-fn several_digests_come_from_one_reading_with_tags() {
+fn several_digests_need_one_reading_and_have_tags() {
     let lab = Lab::new();
     let mut random = Random::new();
-    // Around the pieces in which files are read, so that messages, streams and ends meet in each round.
+    // Sizes around the length of a piece, so that each round mixes messages, streams and ends.
     let sizes = [0, 1, 1000, 65_535, 65_536, 65_537, 131_072, 400_000, 3, 127, 128, 129, 1_000_000, 262_144];
     let files: Vec<String> = sizes.iter().map(|size| format!("f{size}")).collect();
     for (name, size) in files.iter().zip(sizes) {
@@ -142,8 +174,8 @@ fn several_digests_come_from_one_reading_with_tags() {
     let functions = "-a md5 -a sha256 -a blake2b-512 -a blake3 -a sha3-256 -a sha512 -a md5";
     for one in [&files[..], &files[12..13], &files[2..3]] {
         let words = format!("{functions} {}", one.join(" "));
-        let (lines, told, code) = said(&lab, &words);
-        assert_eq!((&*told, code), ("", Some(0)));
+        let (lines, warnings, code) = run_text(&lab, &words);
+        assert_eq!((&*warnings, code), ("", Some(0)));
         let mut expected = String::new();
         for name in one {
             for (function, tag) in [
@@ -154,23 +186,23 @@ fn several_digests_come_from_one_reading_with_tags() {
                 ("sha3-256", "SHA3-256"),
                 ("sha512", "SHA512"),
             ] {
-                let alone = said(&lab, &format!("-a {function} {name}")).0;
+                let alone = run_text(&lab, &format!("-a {function} {name}")).0;
                 writeln!(expected, "{tag} ({name}) = {}", alone.split(' ').next().unwrap()).unwrap();
             }
         }
         assert_eq!(lines, expected);
-        // Whatever device hashes, and in whatever lanes.
+        // On other devices and lanes, too.
         for (variable, value) in [("GANTRY_CPU", "base"), ("GANTRY_CPU", "avx2"), ("GANTRY_POLICY", "round-robin")] {
             let mut command = lab.gantry_sum();
             command.args(args(&words)).env(variable, value);
             assert_eq!(text(&run(command, &Input::Null).stdout.0), expected, "{variable}={value}");
         }
         lab.write("list", &lines);
-        let (lines, told, code) = said(&lab, "-c list");
+        let (lines, warnings, code) = run_text(&lab, "-c list");
         assert!(lines.lines().all(|line| line.ends_with(": OK")) && lines.lines().count() == 6 * one.len());
-        assert_eq!((&*told, code), ("", Some(0)));
+        assert_eq!((&*warnings, code), ("", Some(0)));
     }
-    assert_eq!(said(&lab, "-a md5 -a sha1 -t f1").2, Some(1), "tags are of binary mode");
+    assert_eq!(run_text(&lab, "-a md5 -a sha1 -t f1").2, Some(1), "tags imply binary mode");
 }
 
 #[test]
@@ -178,14 +210,14 @@ fn a_pipe_has_several_digests_too() {
     let lab = Lab::new();
     let data = Random::new().bytes(700_000);
     lab.write("file", &data);
-    let expected = said(&lab, "-a sha1 -a blake3 -a blake2b-512 file").0.replace("(file)", "(-)");
+    let expected = run_text(&lab, "-a sha1 -a blake3 -a blake2b-512 file").0.replace("(file)", "(-)");
     let mut command = lab.gantry_sum();
     command.args(args("-a sha1 -a blake3 -a blake2b-512"));
     assert_eq!(text(&run(command, &Input::Pipe(data)).stdout.0), expected);
 }
 
 #[test]
-fn blake2b_and_blake3_are_those_of_b2sum_and_b3sum() {
+fn blake2b_and_blake3_match_b2sum_and_b3sum() {
     let lab = Lab::new();
     let mut random = Random::new();
     let sizes = [0, 1, 127, 128, 129, 1023, 1024, 1025, 65_535, 65_536, 65_537, 200_000, 2_000_000];
@@ -195,24 +227,25 @@ fn blake2b_and_blake3_are_those_of_b2sum_and_b3sum() {
     }
     let theirs = |program: &str| Command::new(program).args(&names).current_dir(&lab.dir).output();
     let all = names.join(" ");
-    assert_eq!(said(&lab, &format!("-a blake2b-512 {all}")).0, text(&theirs("/usr/bin/b2sum").unwrap().stdout));
+    assert_eq!(run_text(&lab, &format!("-a blake2b-512 {all}")).0, text(&theirs("/usr/bin/b2sum").unwrap().stdout));
     match theirs("b3sum") {
-        Ok(output) => assert_eq!(said(&lab, &format!("-a blake3 {all}")).0, text(&output.stdout)),
+        Ok(output) => assert_eq!(run_text(&lab, &format!("-a blake3 {all}")).0, text(&output.stdout)),
         Err(_) => gantry_lab::skip("b3sum"),
     }
 }
 
 #[test]
-fn objects_say_path_size_time_and_digests() {
+fn objects_have_path_size_time_and_digests() {
     let lab = Lab::new();
     lab.write("a b\n", "abc");
     lab.write(std::ffi::OsStr::from_bytes(b"\xff"), "");
     let mut touch = Command::new("touch");
     touch.args(["-d", "1969-12-31 23:59:58.25 UTC", "a b\n"]).current_dir(&lab.dir);
     assert!(touch.status().unwrap().success());
-    let (lines, told, code) = said(&lab, "-r --json -a sha1 -a md5 .");
-    assert_eq!((&*told, code), ("", Some(0)));
+    let (lines, warnings, code) = run_text(&lab, "-r --json -a sha1 -a md5 .");
+    assert_eq!((&*warnings, code), ("", Some(0)));
     let mut lines = lines.lines();
+    assert_eq!(lines.next(), Some(r#"{"path":".","type":"folder"}"#));
     assert_eq!(
         lines.next(),
         Some(

@@ -1,4 +1,4 @@
-//! `gantry top`, about a `gantry sum` that runs, and in a terminal.
+//! `gantry top` about a running `gantry sum`, and in a terminal.
 
 mod gantry;
 
@@ -9,9 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gantry::{Folder, command, run, text};
+use gantry_lab::wait_until;
 use serde_json::Value;
 
-/// `gantry sum` that has read this much, and waits for more.
+/// `gantry sum` that has read [`READ`] bytes, and waits for more.
 struct Waiting(Child);
 
 const READ: u64 = 8 << 20;
@@ -22,7 +23,7 @@ impl Waiting {
             command(&["sum", "-a", "sha256", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(&vec![7; usize::try_from(READ).unwrap()]).unwrap();
         let waiting = Self(child);
-        until("all of it was counted", || {
+        wait_until("all of it was counted", || {
             let output = run(&["stat", &waiting.pid(), "--json"]);
             output.status.success() && sum(&parsed(&output.stdout)["rows"], "bytes") == READ
         });
@@ -38,14 +39,6 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-fn until(what: &str, met: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !met() {
-        assert!(start.elapsed() < Duration::from_mins(1), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -73,7 +66,7 @@ fn json_agrees_with_stat() {
         assert_eq!(process[field], counted, "{field}");
         assert_eq!(sum(&process["work"], field), counted, "{field}");
     }
-    // It waits.
+    // The process is idle.
     assert_eq!(
         (&process["requests_per_s"], &process["host"], &process["p99_ns"]),
         (&0.0.into(), &Value::Null, &Value::Null)
@@ -93,7 +86,7 @@ fn work_in_the_interval_has_a_rate() {
     let start = Instant::now();
     while !worked && start.elapsed() < Duration::from_mins(1) {
         waiting.0.stdin.as_mut().unwrap().write_all(&vec![7; 4 << 20]).unwrap();
-        // Each line is a whole report.
+        // Each line is a complete report.
         let report = parsed(lines.next().unwrap().unwrap().as_bytes());
         let process = report["processes"].as_array().unwrap().iter().find(|process| process["pid"] == pid);
         worked = process.is_some_and(|process| {
@@ -107,7 +100,7 @@ fn work_in_the_interval_has_a_rate() {
 }
 
 #[test]
-fn without_a_terminal_it_is_one_table() {
+fn without_a_terminal_it_prints_one_table() {
     let waiting = Waiting::new();
     for arguments in [&["top", "--interval", "0.1"][..], &["top", "--once", "--interval", "0.1"]] {
         let top = run(arguments);
@@ -120,7 +113,7 @@ fn without_a_terminal_it_is_one_table() {
 }
 
 #[test]
-fn in_a_pipe_it_is_as_wide_as_columns_says() {
+fn in_a_pipe_its_width_is_that_of_columns() {
     let _waiting = Waiting::new();
     let shown = |columns: &str| {
         let top = command(&["top", "--once", "--interval", "0.1"]).env("COLUMNS", columns).output().unwrap();
@@ -136,18 +129,18 @@ fn in_a_pipe_it_is_as_wide_as_columns_says() {
 }
 
 #[test]
-fn what_cannot_be_is_a_mistake() {
+fn wrong_options_are_refused() {
     for (arguments, part) in [
         (&["top", "--interval", "0.05"][..], "not a number from 0.1 to 86400"),
         (&["top", "--interval", "nan"], "not a number from 0.1 to 86400"),
-        (&["top", "--policy", "latency"], "--policy changes nothing about gantry top"),
+        (&["top", "--policy", "latency"], "--policy has no effect on gantry top"),
     ] {
         let (code, message) = gantry::failure(arguments);
         assert!(code == 2 && message.contains(part), "{arguments:?}: {code} {message}");
     }
 }
 
-/// What `gantry top` draws in a terminal, and how it ends there.
+/// `gantry top` in a terminal.
 struct Terminal {
     script: Child,
     folder: Folder,
@@ -184,18 +177,18 @@ impl Terminal {
         String::from_utf8_lossy(&fs::read(self.path("screen")).unwrap()).into_owned()
     }
 
-    /// Until a word is there: of spaces not all are written.
+    /// Waits for a word on the screen; some spaces are cursor movements.
     fn shows(&self, part: &str) {
-        until(part, || self.screen().contains(part));
+        wait_until(part, || self.screen().contains(part));
     }
 
     fn press(&mut self, keys: &str) {
         self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Its exit status, as a shell says it; the terminal is as it was.
+    /// Returns its exit status as in shells, and checks that the terminal is restored.
     fn end(mut self) -> String {
-        until("it ends", || fs::read_to_string(self.path("after")).is_ok_and(|settings| !settings.is_empty()));
+        wait_until("it ends", || fs::read_to_string(self.path("after")).is_ok_and(|settings| !settings.is_empty()));
         let _ = self.script.wait();
         let [before, after, status] =
             ["before", "after", "status"].map(|name| fs::read_to_string(self.path(name)).unwrap());
@@ -209,7 +202,7 @@ impl Terminal {
 }
 
 #[test]
-fn q_ends_it_and_leaves_the_terminal_as_it_was() {
+fn q_quits_and_restores_the_terminal() {
     let waiting = Waiting::new();
     let mut terminal = Terminal::new("top-quit");
     terminal.shows(&waiting.pid());
@@ -221,10 +214,10 @@ fn q_ends_it_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn signals_end_it_and_leave_the_terminal_as_it_was() {
+fn signals_end_it_and_restore_the_terminal() {
     for (signal, status) in [("TERM", "143"), ("HUP", "129"), ("INT", "130")] {
         let terminal = Terminal::new("top-signals");
-        terminal.shows("together");
+        terminal.shows("total");
         let pid = fs::read_to_string(terminal.path("pid")).unwrap();
         gantry::signal(signal, pid.trim());
         assert_eq!(terminal.end(), status, "{signal}");
@@ -232,12 +225,12 @@ fn signals_end_it_and_leave_the_terminal_as_it_was() {
 }
 
 #[test]
-fn the_key_of_a_signal_is_that_signal() {
+fn control_keys_send_their_signals() {
     let mut terminal = Terminal::new("top-keys");
-    terminal.shows("together");
-    // Nobody could tell a job of this terminal to go on, so that the kernel does not stop it: it draws again.
+    terminal.shows("total");
+    // No shell could continue a job of this terminal, so the kernel does not stop it, and it redraws.
     terminal.press("\x1a");
-    until("it is back", || terminal.screen().matches("\x1b[?1049h").count() == 2);
+    wait_until("it is back", || terminal.screen().matches("\x1b[?1049h").count() == 2);
     terminal.press("?");
     terminal.shows("Esc");
     terminal.press("\x03");

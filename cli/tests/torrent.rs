@@ -1,4 +1,4 @@
-//! `gantry torrent` with torrents that libtorrent makes.
+//! `gantry torrent` with torrents made by libtorrent.
 
 mod gantry;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use gantry::{Folder, command, failure, stdout, text};
 
-/// Makes a torrent of what is at a path, and prints the roots of v2: path and root, a line for each file.
+/// Makes a torrent of a file or folder, and prints the roots of v2: path and root, one line per file.
 const LIBTORRENT: &str = "\
 import sys, libtorrent as lt
 kind, piece, path, torrent = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -29,8 +29,8 @@ def walk(tree, path):
 walk(made[b'info'].get(b'file tree', {}), [])
 ";
 
-/// Debian's Python has Debian's libtorrent. `None` if it has not, which is counted.
-fn made(kind: &str, piece: usize, path: &Path, torrent: &Path) -> Option<String> {
+/// Makes a torrent with Debian's Python and libtorrent; `None`, counted as skipped, if libtorrent is not installed.
+fn create_torrent(kind: &str, piece: usize, path: &Path, torrent: &Path) -> Option<String> {
     let arguments = ["-c", LIBTORRENT, kind, &piece.to_string(), path.to_str()?, torrent.to_str()?];
     let output = Command::new("/usr/bin/python3").args(arguments).output();
     match output {
@@ -49,7 +49,7 @@ fn bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// A folder of files around the ends of blocks and pieces, one of them empty.
+/// A folder of files with sizes around those of blocks and pieces, one of them empty.
 fn tree(folder: &Folder) -> PathBuf {
     let top = folder.path().join("album");
     let lengths = [1, 16_383, 16_384, 16_385, 32_768, 70_000, 1_000_000, 0, 131_072];
@@ -69,35 +69,50 @@ fn flip(path: &Path, at: u64) {
 }
 
 #[test]
-fn torrents_of_every_version_verify_and_the_first_piece_that_was_changed_is_named() {
+fn torrents_of_every_version_verify_and_all_changed_pieces_are_reported() {
     let folder = Folder::new("torrent");
     let top = tree(&folder);
     let torrent = folder.path().join("album.torrent");
     let verify = ["torrent", "verify", torrent.to_str().unwrap()];
     for (kind, piece) in [("v1", 16_384), ("v1", 65_536), ("v2", 16_384), ("v2", 65_536), ("hybrid", 32_768)] {
-        if made(kind, piece, &top, &torrent).is_none() {
+        if create_torrent(kind, piece, &top, &torrent).is_none() {
             return;
         }
         assert_eq!(stdout(&verify), "", "{kind}, {piece}");
         let mut limited = command(&verify);
         let limited = limited.env("GANTRY_CPU", "base").env("GANTRY_THREADS", "3").output().unwrap();
         assert!(limited.status.success(), "{kind}, {piece}");
-        // The one of a million bytes.
+        // The file of a million bytes.
         let changed = top.join("one/6.flac");
         for at in [990_000, 500_000] {
             flip(&changed, at);
         }
-        let (status, said) = failure(&verify);
+        let (status, message) = failure(&verify);
         assert_eq!(status, 1);
         if kind == "v2" {
-            let number = 500_000 / piece;
-            let words = format!("piece {number}, from byte {} on, is not that of the torrent\n", number * piece);
-            assert_eq!(said, format!("gantry: {}: {words}", changed.display()), "{piece}");
+            let words = [500_000, 990_000].map(|at| {
+                let (number, begin) = (at / piece, at / piece * piece);
+                let end = (begin + piece).min(1_000_000) - 1;
+                format!("gantry: {}: piece {number} does not match: bytes {begin} to {end}\n", changed.display())
+            });
+            assert_eq!(message, words.concat(), "{piece}");
         } else {
-            // Pieces of v1 go on from file to file.
-            assert!(said.starts_with(&format!("gantry: {}: piece ", changed.display())), "{kind}, {piece}: {said}");
-            let at: usize = said.split("from byte ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-            assert!((500_001 - piece..=500_000).contains(&at), "{said}");
+            // Pieces of v1 span files, and hybrid torrents have both.
+            let begin = format!("gantry: {}: piece ", changed.display());
+            let ranges =
+                message.lines().filter_map(|line| line.strip_prefix(&begin)?.split_once("bytes ")).map(|(_, range)| {
+                    let (from, to) = range.split_once(" to ").unwrap();
+                    from.parse().unwrap()..=to.parse().unwrap()
+                });
+            let ranges: Vec<std::ops::RangeInclusive<usize>> = ranges.collect();
+            for at in [500_000, 990_000] {
+                let times = if kind == "hybrid" { 2 } else { 1 };
+                assert_eq!(
+                    ranges.iter().filter(|range| range.contains(&at)).count(),
+                    times,
+                    "{kind}, {piece}: {message}"
+                );
+            }
         }
         for at in [990_000, 500_000] {
             flip(&changed, at);
@@ -107,26 +122,178 @@ fn torrents_of_every_version_verify_and_the_first_piece_that_was_changed_is_name
 }
 
 #[test]
-fn a_file_that_is_missing_or_has_another_length_is_named() {
+fn a_missing_file_and_one_of_wrong_length_are_reported() {
     let folder = Folder::new("torrent-missing");
     let top = tree(&folder);
     let torrent = folder.path().join("album.torrent");
     let elsewhere = folder.path().join("elsewhere");
     for kind in ["v1", "v2"] {
-        if made(kind, 16_384, &top, &torrent).is_none() {
+        if create_torrent(kind, 16_384, &top, &torrent).is_none() {
             return;
         }
         let torrent = torrent.to_str().unwrap();
-        let (status, said) = failure(&["torrent", "verify", torrent, elsewhere.to_str().unwrap()]);
+        let (status, message) = failure(&["torrent", "verify", torrent, elsewhere.to_str().unwrap()]);
         assert_eq!(status, 1);
-        assert!(said.contains("elsewhere/album/") && said.ends_with("No such file or directory\n"), "{said}");
+        assert!(message.contains("elsewhere/album/") && message.ends_with("No such file or directory\n"), "{message}");
         let file = File::options().write(true).open(top.join("two/three/5.flac")).unwrap();
         file.set_len(70_001).unwrap();
-        let (status, said) = failure(&["torrent", "verify", torrent]);
+        let (status, message) = failure(&["torrent", "verify", torrent]);
         assert_eq!(status, 1);
-        assert!(said.contains("5.flac: it has 70001 bytes; the torrent says 70000"), "{said}");
+        assert!(message.contains("5.flac: it has 70001 bytes; the torrent says 70000"), "{message}");
         file.set_len(70_000).unwrap();
     }
+}
+
+#[test]
+fn every_missing_file_is_reported_and_the_others_are_verified() {
+    let folder = Folder::new("torrent-several");
+    let top = tree(&folder);
+    let torrent = folder.path().join("album.torrent");
+    for kind in ["v1", "v2"] {
+        if create_torrent(kind, 16_384, &top, &torrent).is_none() {
+            return;
+        }
+        for name in ["one/4.flac", "two/three/5.flac"] {
+            fs::rename(top.join(name), folder.path().join(Path::new(name).file_name().unwrap())).unwrap();
+        }
+        flip(&top.join("one/6.flac"), 500_000);
+        let (status, message) = failure(&["torrent", "verify", torrent.to_str().unwrap()]);
+        let named = |name: &str| message.lines().filter(|line| line.contains(name)).count();
+        assert_eq!((status, message.lines().count()), (1, 3), "{kind}: {message}");
+        assert_eq!(
+            [named("4.flac: No such file"), named("5.flac: No such file"), named("6.flac: piece ")],
+            [1; 3],
+            "{message}"
+        );
+        for name in ["one/4.flac", "two/three/5.flac"] {
+            fs::rename(folder.path().join(Path::new(name).file_name().unwrap()), top.join(name)).unwrap();
+        }
+        flip(&top.join("one/6.flac"), 500_000);
+    }
+}
+
+#[test]
+fn the_folder_of_a_torrent_and_its_content_are_both_accepted() {
+    let folder = Folder::new("torrent-content");
+    let top = tree(&folder);
+    let single = top.join("one/6.flac");
+    let torrent = folder.path().join("x.torrent");
+    let torrent = torrent.to_str().unwrap();
+    for (content, other) in [(&top, "renamed album"), (&single, "renamed.flac")] {
+        for kind in ["v1", "v2", "hybrid"] {
+            if create_torrent(kind, 16_384, content, torrent.as_ref()).is_none() {
+                return;
+            }
+            let verify = |at: &Path| stdout(&["torrent", "verify", torrent, at.to_str().unwrap()]);
+            assert_eq!(verify(content.parent().unwrap()), "");
+            assert_eq!(verify(content), "");
+            let renamed = folder.path().join(other);
+            fs::rename(content, &renamed).unwrap();
+            assert_eq!(verify(&renamed), "", "{kind}");
+            fs::rename(&renamed, content).unwrap();
+        }
+    }
+}
+
+/// Bencodes a string.
+fn string(text: &[u8]) -> Vec<u8> {
+    [text.len().to_string().as_bytes(), b":", text].concat()
+}
+
+/// Writes a torrent of v1 in one piece. `files` has the keys of each file, in order, and `pieces` all bytes.
+fn of_v1(path: &Path, files: &[&str], pieces: &[u8]) {
+    let sha1 = {
+        let data = path.with_extension("data");
+        fs::write(&data, pieces).unwrap();
+        let line = stdout(&["sum", "-a", "sha1", data.to_str().unwrap()]);
+        (0..20).map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap()).collect::<Vec<_>>()
+    };
+    let files = files.iter().fold(String::new(), |all, file| all + "d" + file + "e");
+    let info = [
+        format!("d5:filesl{files}e4:name5:wrong10:name.utf-85:album12:piece lengthi65536e6:pieces").as_bytes(),
+        &string(&sha1),
+        b"e",
+    ]
+    .concat();
+    fs::write(path, [b"d4:info", &info[..], b"e\n"].concat()).unwrap();
+}
+
+/// Keys of BEP 47, of BitComet and of old clients, and a newline behind the torrent.
+#[test]
+fn links_padding_and_names_in_utf8_are_understood() {
+    let folder = Folder::new("torrent-keys");
+    let top = folder.path().join("album");
+    fs::create_dir_all(top.join("b")).unwrap();
+    fs::write(top.join("a"), "first").unwrap();
+    fs::write(top.join("b/\u{e4}"), "second").unwrap();
+    std::os::unix::fs::symlink("b/\u{e4}", top.join("link")).unwrap();
+    let torrent = folder.path().join("keys.torrent");
+    let utf8 = "6:lengthi6e4:pathl1:b1:?e10:path.utf-8l1:b2:\u{e4}e";
+    let link = "4:attr1:l6:lengthi1e4:pathl4:linke12:symlink pathl1:b2:\u{e4}e";
+    let bytes = [&b"first"[..], &[0; 11], &[0; 7], b"second"].concat();
+    of_v1(
+        &torrent,
+        &[
+            "6:lengthi5e4:pathl1:ae",
+            "4:attr1:p6:lengthi11e4:pathl4:.pad2:11e",
+            "6:lengthi7e4:pathl22:_____padding_file_0_xxe",
+            utf8,
+            link,
+        ],
+        &bytes,
+    );
+    let verify = ["torrent", "verify", torrent.to_str().unwrap()];
+    assert_eq!(stdout(&verify), "");
+    fs::remove_file(top.join("link")).unwrap();
+    std::os::unix::fs::symlink("a", top.join("link")).unwrap();
+    let (status, message) = failure(&verify);
+    assert_eq!(status, 1);
+    assert!(message.contains("album/link: it is no link to "), "{message}");
+}
+
+#[test]
+fn a_missing_empty_file_hides_no_damage_in_its_piece() {
+    let folder = Folder::new("torrent-empty");
+    let torrent = folder.path().join("empty.torrent");
+    let files = ["6:lengthi5e4:pathl1:ae", "6:lengthi0e4:pathl5:emptye", "6:lengthi6e4:pathl1:be"];
+    of_v1(&torrent, &files, b"firstsecond");
+    folder.write("album/a", "first");
+    folder.write("album/b", "damage");
+    let (status, message) = failure(&["torrent", "verify", torrent.to_str().unwrap()]);
+    let lines: Vec<&str> = message.lines().collect();
+    assert!(status == 1 && lines.len() == 3 && lines[0].ends_with("empty: No such file or directory"), "{message}");
+    // The piece is in both of the other files.
+    assert!(lines[1].ends_with("a: piece 0 does not match: bytes 0 to 4"), "{message}");
+    assert!(lines[2].ends_with("b: piece 0 does not match: bytes 0 to 5"), "{message}");
+}
+
+#[test]
+fn files_of_v2_without_layers_and_empty_files_with_a_root_are_verified() {
+    let folder = Folder::new("torrent-layers");
+    let top = folder.path().join("album");
+    fs::create_dir_all(&top).unwrap();
+    fs::write(top.join("a"), bytes(100_000, 1)).unwrap();
+    fs::write(top.join("empty"), "").unwrap();
+    let root = stdout(&["torrent", "root", top.join("a").to_str().unwrap()]);
+    let root: Vec<u8> = (0..32).map(|at| u8::from_str_radix(&root[2 * at..2 * at + 2], 16).unwrap()).collect();
+    let file = |length: usize, root: &[u8]| {
+        [format!("d0:d6:lengthi{length}e11:pieces root").as_bytes(), &string(root), b"ee"].concat()
+    };
+    let info = [
+        &b"d9:file treed1:a"[..],
+        &file(100_000, &root),
+        b"5:empty",
+        &file(0, &[0; 32]),
+        b"e12:meta versioni2e4:name5:album12:piece lengthi16384ee",
+    ]
+    .concat();
+    let torrent = folder.path().join("x.torrent");
+    fs::write(&torrent, [b"d4:info", &info[..], b"e"].concat()).unwrap();
+    let verify = ["torrent", "verify", torrent.to_str().unwrap()];
+    assert_eq!(stdout(&verify), "");
+    flip(&top.join("a"), 70_000);
+    let (status, message) = failure(&verify);
+    assert_eq!((status, message), (1, format!("gantry: {}: does not match\n", top.join("a").display())));
 }
 
 #[test]
@@ -137,7 +304,7 @@ fn files_of_v1_stay_open_between_their_parts() {
     }
     let top = tree(&folder);
     let torrent = folder.path().join("album.torrent");
-    if made("v1", 16_384, &top, &torrent).is_none() {
+    if create_torrent("v1", 16_384, &top, &torrent).is_none() {
         return;
     }
     let log = folder.path().join("log");
@@ -146,12 +313,12 @@ fn files_of_v1_stay_open_between_their_parts() {
     let output = strace.args(["torrent", "verify"]).arg(&torrent).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let log = fs::read_to_string(&log).unwrap();
-    // The one of a million bytes: for its length, and to be read.
+    // The file of a million bytes is opened twice: for its length, and for reading.
     assert_eq!(log.lines().filter(|line| line.contains("one/6.flac")).count(), 2, "{log}");
 }
 
 #[test]
-fn a_single_file_and_its_root_are_those_of_libtorrent() {
+fn a_single_file_and_its_root_match_libtorrent() {
     let folder = Folder::new("torrent-root");
     let torrent = folder.path().join("file.torrent");
     for length in [1, 16_384, 16_385, 49_152, 65_536, 65_537, 3_000_000] {
@@ -160,7 +327,7 @@ fn a_single_file_and_its_root_are_those_of_libtorrent() {
         let path = file.to_str().unwrap();
         let ours = stdout(&["torrent", "root", path]);
         for kind in ["v2", "hybrid", "v1"] {
-            let Some(roots) = made(kind, 32_768, &file, &torrent) else { return };
+            let Some(roots) = create_torrent(kind, 32_768, &file, &torrent) else { return };
             if kind != "v1" {
                 assert_eq!(format!("{}  {path}\n", roots.trim().split(' ').nth(1).unwrap()), ours, "{kind}");
             }
@@ -170,23 +337,23 @@ fn a_single_file_and_its_root_are_those_of_libtorrent() {
 }
 
 #[test]
-fn files_without_a_root_and_files_that_are_no_torrent_are_refused() {
+fn empty_files_and_invalid_torrents_are_refused() {
     let folder = Folder::new("torrent-wrong");
     let empty = folder.write("empty", "");
-    let (status, said) = failure(&["torrent", "root", empty.to_str().unwrap()]);
-    assert_eq!((status, said), (1, format!("gantry: {}: a file without bytes has no root\n", empty.display())));
+    let (status, message) = failure(&["torrent", "root", empty.to_str().unwrap()]);
+    assert_eq!((status, message), (1, format!("gantry: {}: an empty file has no root\n", empty.display())));
     for (content, words) in [
         ("", "byte 0 is not bencoded"),
         ("de", "it has no info"),
         (
             "d4:infod6:lengthi1e4:name2:..12:piece lengthi1e6:pieces20:01234567890123456789ee",
-            "'..' is no name of a file",
+            "'..' is not a valid file name",
         ),
     ] {
         let path = folder.write("wrong.torrent", content);
-        let (status, said) = failure(&["torrent", "verify", path.to_str().unwrap()]);
+        let (status, message) = failure(&["torrent", "verify", path.to_str().unwrap()]);
         assert_eq!(status, 1);
-        assert!(said.contains(words), "{said}");
+        assert!(message.contains(words), "{message}");
     }
     assert_eq!(failure(&["torrent", "verify", "/nonexistent"]).0, 1);
     assert_eq!(failure(&["torrent"]).0, 2);

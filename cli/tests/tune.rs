@@ -1,4 +1,4 @@
-//! `gantry tune` and `gantry route`: what is measured, what is kept, and what is made of it.
+//! `gantry tune` and `gantry route`: measurements, the cache, and routes.
 
 mod gantry;
 
@@ -8,24 +8,24 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gantry::{Folder, command, said, text};
+use gantry::{Folder, command, status_and_stderr, text};
 use serde_json::Value;
 
-/// A command whose costs of devices are kept in this folder.
-fn keeping(cache: &Path, arguments: &[&str]) -> Command {
+/// A command that keeps the costs of devices in this folder.
+fn with_cache(cache: &Path, arguments: &[&str]) -> Command {
     let mut command = command(arguments);
     command.env("XDG_CACHE_HOME", cache);
     command
 }
 
-/// What a command prints that succeeds, and what it has to say beside that.
+/// Returns stdout and stderr of a command, which must succeed.
 fn answer(cache: &Path, arguments: &[&str]) -> (String, String) {
-    let output = keeping(cache, arguments).output().unwrap();
+    let output = with_cache(cache, arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// What a command answers in JSON that succeeds without a warning.
+/// Returns the JSON of a command, which must succeed without a warning.
 fn value(cache: &Path, arguments: &[&str]) -> Value {
     let (answer, warnings) = self::answer(cache, &[arguments, &["--json"]].concat());
     assert_eq!(warnings, "", "{arguments:?}");
@@ -36,17 +36,17 @@ fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// Files that lie in the cache, complete ones.
-fn kept(cache: &Path) -> Vec<PathBuf> {
+/// Returns the complete files in the cache.
+fn cached_files(cache: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(cache.join("gantry")) else { return Vec::new() };
     let files = entries.map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|end| end == "json")).collect()
 }
 
-/// The costs that are kept, as device, algorithm and operation.
+/// Returns the costs in the cache, as device, algorithm and operation.
 fn costs(cache: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for file in kept(cache) {
+    for file in cached_files(cache) {
         let content: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         for cost in content["costs"].as_array().unwrap() {
             let name = |field: &str| cost[field].as_str().unwrap().to_owned();
@@ -63,11 +63,11 @@ fn names(names: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn tune_says_where_each_device_is_the_fastest_and_keeps_it() {
+fn tune_reports_the_sizes_at_which_each_device_is_the_fastest() {
     let cache = Folder::new("tune");
     let rows = value(cache.path(), &["tune", "sha256"]);
     let rows = rows.as_array().unwrap();
-    assert_eq!(rows.len(), 2 * 6, "two devices, six numbers in hand");
+    assert_eq!(rows.len(), 2 * 6, "two devices, six numbers of requests in flight");
     for row in rows {
         assert_eq!(keys(row), BTreeSet::from(["algorithm", "operation", "device", "batch", "fastest"]));
         assert_eq!((&row["algorithm"], &row["operation"]), (&"sha256".into(), &"digest".into()));
@@ -77,7 +77,7 @@ fn tune_says_where_each_device_is_the_fastest_and_keeps_it() {
         }
     }
     assert!(rows.iter().any(|row| row["fastest"] != serde_json::json!([])));
-    // Of the smallest and of the largest requests at most one of the two is the fastest.
+    // For the smallest and for the largest requests, at most one of the two devices is the fastest.
     for batch in [1, 2, 4, 8, 16, 64] {
         let of = |row: &&Value| row["batch"] == batch;
         let begins = |row: &Value| row["fastest"].as_array().unwrap().iter().any(|range| range[0] == 16);
@@ -85,20 +85,20 @@ fn tune_says_where_each_device_is_the_fastest_and_keeps_it() {
         assert!(rows.iter().filter(of).filter(|row| begins(row)).count() <= 1, "{rows:?}");
         assert!(rows.iter().filter(of).filter(|row| ends(row)).count() <= 1, "{rows:?}");
     }
-    assert_eq!(kept(cache.path()).len(), 1);
+    assert_eq!(cached_files(cache.path()).len(), 1);
     assert_eq!(costs(cache.path()), names(&["lanes sha256 digest", "software sha256 digest"]));
 
     let (table, _) = answer(cache.path(), &["tune", "cbc(aes)"]);
     let lines: Vec<&str> = table.lines().collect();
-    assert!(lines[0].starts_with("ALGORITHM ") && lines[0].ends_with("64 IN HAND"), "{table}");
-    // Of three key sizes two devices encrypt, and one decrypts.
+    assert!(lines[0].starts_with("ALGORITHM ") && lines[0].ends_with("64 IN FLIGHT"), "{table}");
+    // Three key sizes: two devices encrypt, and one decrypts.
     let rows = lines.iter().filter(|line| line.starts_with("aes-")).count();
     assert_eq!(rows, 3 * 3, "{table}");
-    assert!(costs(cache.path()).contains("lanes sha256 digest"), "what was known is kept");
+    assert!(costs(cache.path()).contains("lanes sha256 digest"), "earlier costs are kept");
 }
 
 #[test]
-fn tune_draws_what_it_knows() {
+fn tune_draws_its_results() {
     let cache = Folder::new("tune-plot");
     let file = cache.path().join("tune.svg").display().to_string();
     answer(cache.path(), &["tune", "sha256", "--plot", &file]);
@@ -108,18 +108,18 @@ fn tune_draws_what_it_knows() {
     for text in ["sha256 digest", "MB/s", "lanes, batch 16", "software, batch 1", "64 Ki"] {
         assert!(texts.contains(&text), "{text}: {texts:?}");
     }
-    // Lines through 13 sizes; those of the legend have two points.
+    // Lines through 13 sizes; lines of the legend have two points.
     let lines = image.descendants().filter_map(|node| node.attribute("points"));
     assert_eq!(lines.filter(|points| points.split(' ').count() == 13).count(), 2 * 3);
 
     let cache = Folder::new("tune-plot-barred");
-    let output = keeping(cache.path(), &["tune", "sha256", "--plot", "/nowhere/tune.svg"]).output().unwrap();
-    assert_eq!(said(&output), (1, "gantry: /nowhere/tune.svg: No such file or directory\n".to_owned()));
-    assert_eq!(costs(cache.path()), names(&[]), "that is said before anything is measured");
+    let output = with_cache(cache.path(), &["tune", "sha256", "--plot", "/nowhere/tune.svg"]).output().unwrap();
+    assert_eq!(status_and_stderr(&output), (1, "gantry: /nowhere/tune.svg: No such file or directory\n".to_owned()));
+    assert_eq!(costs(cache.path()), names(&[]), "reported before anything is measured");
 }
 
 #[test]
-fn route_explains_a_choice_without_making_it_twice() {
+fn route_explains_a_choice_without_measuring_twice() {
     let cache = Folder::new("route");
     let route = value(cache.path(), &["route", "sha256", "--bytes", "1000", "--batch", "17"]);
     let expected = ["algorithm", "operation", "bytes", "batch", "policy", "routes", "devices"];
@@ -136,7 +136,7 @@ fn route_explains_a_choice_without_making_it_twice() {
         assert!(device["measurements"].as_u64() > Some(0) && device["age_s"].as_u64() < Some(600), "{device}");
         assert!(device["wall_ns"].as_f64().unwrap() > 0.0 && device["cpu_ns"].as_f64().unwrap() > 0.0);
     }
-    // What was measured for the first answer is what the second one goes by.
+    // The second answer uses the measurements of the first.
     let again = value(cache.path(), &["route", "sha256", "--bytes", "1000", "--batch", "17"]);
     let times = |route: &Value| -> Vec<Value> {
         route["devices"].as_array().unwrap().iter().map(|device| device["wall_ns"].clone()).collect()
@@ -144,7 +144,7 @@ fn route_explains_a_choice_without_making_it_twice() {
     assert_eq!(times(&again), times(&route));
 
     let (page, _) = answer(cache.path(), &["route", "sha256", "--bytes", "64", "--batch", "4"]);
-    assert!(page.starts_with("sha256 digest, 64 bytes, 4 in hand, policy latency\n\nREQUESTS  DEVICE"), "{page}");
+    assert!(page.starts_with("sha256 digest, 64 bytes, 4 in flight, policy latency\n\nREQUESTS  DEVICE"), "{page}");
     assert!(page.contains("\nDEVICE ") && page.contains("TIME FOR 4"), "{page}");
 
     // A name that stands for several algorithms has several answers.
@@ -155,7 +155,7 @@ fn route_explains_a_choice_without_making_it_twice() {
 }
 
 #[test]
-fn route_answers_for_each_policy_by_its_own_reasons() {
+fn route_gives_the_reasons_of_each_policy() {
     let cache = Folder::new("route-policies");
     let measured = ["fastest", "split", "busy", "trial"];
     for (policy, name, reasons) in [
@@ -175,73 +175,78 @@ fn route_answers_for_each_policy_by_its_own_reasons() {
             assert!(reasons.contains(&part["reason"].as_str().unwrap()), "{policy}: {part}");
         }
     }
-    let output = keeping(cache.path(), &["route", "sha256", "--policy", "latencie"]).output().unwrap();
-    let (code, message) = said(&output);
+    let output = with_cache(cache.path(), &["route", "sha256", "--policy", "latencie"]).output().unwrap();
+    let (code, message) = status_and_stderr(&output);
     assert!(code == 2 && message.contains("latency"), "{code} {message}");
-    let output = keeping(cache.path(), &["route", "sha256", "--policy", "pin:lane"]).output().unwrap();
-    let (code, message) = said(&output);
+    let output = with_cache(cache.path(), &["route", "sha256", "--policy", "pin:lane"]).output().unwrap();
+    let (code, message) = status_and_stderr(&output);
     assert!(code == 2 && message.contains("lanes"), "{code} {message}");
 }
 
 #[test]
-fn absurd_questions_have_an_honest_answer() {
+fn absurd_arguments_are_refused() {
     let cache = Folder::new("route-absurd");
     for (arguments, code, part) in [
         (&["tune", "sha265"][..], 2, "unknown algorithm 'sha265'; did you mean sha256"),
         (&["route", "sha265"], 2, "unknown algorithm 'sha265'; did you mean sha256"),
         (&["route", "sha256", "--operation", "seal"], 2, "sha256 has no operation seal"),
-        (&["route", "sha256", "--batch", "0"], 2, "not a number from 1 on"),
+        (&["route", "sha256", "--batch", "0"], 2, "not a positive integer"),
         (&["route", "sha256", "--bytes=-1"], 2, "--bytes"),
         (&["route", "sha256", "--bytes", "99999999999999999999"], 2, "--bytes"),
         (&["route", "aes-128-cbc", "--bytes", "1001"], 2, "aes-128-cbc takes no data of 1001 bytes"),
         (
             &["route", "sha256", "--bytes", "18446744073709551615"],
             2,
-            "1 requests of 18446744073709551615 bytes are more",
+            "1 requests of 18446744073709551615 bytes do not fit",
         ),
-        (&["route", "sha256", "--batch", "18446744073709551615"], 2, "more than any memory holds"),
-        (&["route", "sha256", "--bytes", "0", "--batch", "18446744073709551615"], 2, "more than any memory holds"),
+        (&["route", "sha256", "--batch", "18446744073709551615"], 2, "do not fit into any memory"),
+        (&["route", "sha256", "--bytes", "0", "--batch", "18446744073709551615"], 2, "do not fit into any memory"),
         (&["route", "null"], 1, "null"),
     ] {
-        let output = keeping(cache.path(), arguments).output().unwrap();
-        let (status, message) = said(&output);
+        let output = with_cache(cache.path(), arguments).output().unwrap();
+        let (status, message) = status_and_stderr(&output);
         assert!(status == code && message.contains(part), "{arguments:?}: {status} {message}");
     }
     let (page, _) = answer(cache.path(), &["route", "sha256", "--bytes", "1048576", "--batch", "8000000000000"]);
-    assert!(page.starts_with("sha256 digest, 1048576 bytes, 8000000000000 in hand"), "{page}");
+    assert!(page.starts_with("sha256 digest, 1048576 bytes, 8000000000000 in flight"), "{page}");
 }
 
 #[test]
-fn a_cache_that_cannot_be_used_is_a_warning_and_no_failure() {
-    // A file where a folder should be bars even root, whom permissions do not.
+fn an_unusable_cache_is_a_warning_and_no_failure() {
+    // A file in place of the folder stops even root, unlike permissions.
     let file_in_the_way = |folder: &Folder| fs::write(folder.path().join("gantry"), "").unwrap();
     let folder_in_the_way = |folder: &Folder| {
-        let file = a_cache_of(folder);
+        let file = cache_file(folder);
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
     };
-    let damaged = |folder: &Folder| fs::write(a_cache_of(folder), "{\"machine\":").unwrap();
+    let damaged = |folder: &Folder| fs::write(cache_file(folder), "{\"machine\":").unwrap();
     let cut = |folder: &Folder| {
-        let file = a_cache_of(folder);
+        let file = cache_file(folder);
         let whole = fs::read(&file).unwrap();
         fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     };
-    for (name, prepare, warning, kept) in [
+    for (name, prepare, warning, keeps_file) in [
         ("file-in-the-way", &file_in_the_way as &dyn Fn(&Folder), "the costs of devices are not kept", false),
-        ("folder-in-the-way", &folder_in_the_way, "is no file of ours; the costs of devices are measured again", false),
+        (
+            "folder-in-the-way",
+            &folder_in_the_way,
+            "is not a regular file; the costs of devices are measured again",
+            false,
+        ),
         ("damaged", &damaged, "is damaged", true),
         ("cut", &cut, "is damaged", true),
     ] {
         for arguments in [&["route", "sha256", "--json"][..], &["tune", "sha256", "--json"]] {
             let folder = Folder::new(name);
             prepare(&folder);
-            let (answer, said) = self::answer(folder.path(), arguments);
-            assert!(said.starts_with("gantry: ") && said.contains(warning), "{name} {arguments:?}: {said}");
+            let (answer, printed) = self::answer(folder.path(), arguments);
+            assert!(printed.starts_with("gantry: ") && printed.contains(warning), "{name} {arguments:?}: {printed}");
             let answer: Value = serde_json::from_str(&answer).unwrap();
             if let Some(devices) = answer["devices"].as_array() {
                 assert!(devices.iter().all(|device| device["wall_ns"].is_number()), "measured all the same: {answer}");
             }
-            if kept {
+            if keeps_file {
                 assert_eq!(costs(folder.path()), names(&["lanes sha256 digest", "software sha256 digest"]), "{name}");
                 value(folder.path(), &["route", "sha256"]);
             }
@@ -249,70 +254,71 @@ fn a_cache_that_cannot_be_used_is_a_warning_and_no_failure() {
     }
 }
 
-/// The file of a cache that knows SHA-256.
-fn a_cache_of(folder: &Folder) -> PathBuf {
+/// Returns the file of a cache with the costs of SHA-256.
+fn cache_file(folder: &Folder) -> PathBuf {
     answer(folder.path(), &["tune", "sha256"]);
-    kept(folder.path()).pop().unwrap()
+    cached_files(folder.path()).pop().unwrap()
 }
 
 #[test]
 fn a_cache_of_another_user_is_neither_read_nor_written() {
     let folder = Folder::new("foreign");
-    let file = a_cache_of(&folder);
+    let file = cache_file(&folder);
     let before = fs::read(&file).unwrap();
-    // Only root can give files away; others cannot come into the situation by themselves.
+    // Only root can give files away.
     if std::os::unix::fs::chown(&file, Some(12_345), None).is_err() {
         return gantry_lab::skip("root");
     }
     let folder_of_cache = file.parent().unwrap();
     std::os::unix::fs::chown(folder_of_cache, Some(12_345), None).unwrap();
-    let (_, said) = answer(folder.path(), &["tune", "sha256"]);
-    assert!(said.contains("belongs to another user"), "{said}");
-    assert!(said.contains("not kept"), "{said}");
+    let (_, printed) = answer(folder.path(), &["tune", "sha256"]);
+    assert!(printed.contains("belongs to another user"), "{printed}");
+    assert!(printed.contains("not kept"), "{printed}");
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
 #[test]
-fn two_that_tune_at_once_leave_a_cache_that_is_whole() {
+fn concurrent_runs_leave_a_valid_cache() {
     let folder = Folder::new("at-once");
     let tune = |algorithm| {
-        let mut command = keeping(folder.path(), &["tune", algorithm]);
+        let mut command = with_cache(folder.path(), &["tune", algorithm]);
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     };
     for child in ["sha1", "sha256", "sha256"].map(tune) {
         let output = child.wait_with_output().unwrap();
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     }
-    // Who wrote last did not necessarily know what the other one wrote in between: that is measured again some day.
+    // The last writer may have missed the other one's results, which are then measured again later.
     let costs = costs(folder.path());
     let of = |algorithm: &str| ["lanes", "software"].map(|device| format!("{device} {algorithm} digest"));
     assert!(of("sha1").iter().all(|name| costs.contains(name)) || of("sha256").iter().all(|name| costs.contains(name)));
     let files = fs::read_dir(folder.path().join("gantry")).unwrap().count();
-    assert_eq!(files, 1, "nothing unfinished lies about");
+    assert_eq!(files, 1, "no incomplete files are left");
     value(folder.path(), &["route", "sha256"]);
 }
 
 #[test]
-fn one_that_is_killed_leaves_what_was_there_or_something_whole() {
+fn a_killed_run_leaves_the_old_cache_or_a_valid_one() {
     let folder = Folder::new("killed");
-    let file = a_cache_of(&folder);
+    let file = cache_file(&folder);
     let before = costs(folder.path());
-    // Everything: seconds of work, which is cut short after its first result, and once before.
+    // Tuning everything takes seconds: killed once before and once after its first result.
     for wait_for_a_result in [false, true] {
         let old = fs::read(&file).unwrap();
-        let mut child = keeping(folder.path(), &["tune"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child =
+            with_cache(folder.path(), &["tune"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         while wait_for_a_result && fs::read(&file).unwrap() == old {
             assert!(child.try_wait().unwrap().is_none(), "it ends with results");
             std::thread::yield_now();
         }
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
-        assert!(costs(folder.path()).is_superset(&before), "it is whole, and what was known is known");
+        assert!(costs(folder.path()).is_superset(&before), "valid, with the earlier costs");
         value(folder.path(), &["route", "sha256"]);
     }
-    // Where nothing was, there is nothing or something whole.
+    // Without an earlier cache, there is none or a valid one.
     let empty = Folder::new("killed-empty");
-    let mut child = keeping(empty.path(), &["tune"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = with_cache(empty.path(), &["tune"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     costs(empty.path());

@@ -4,60 +4,60 @@ use std::path::PathBuf;
 use super::reasons;
 use crate::machine;
 use crate::openssl::conf::{self, Conf};
-use crate::openssl::measured::{Best, Measured, Row, ask};
+use crate::openssl::measured::{Best, Measured, Row, query_module};
 use crate::openssl::{folders, module, setup};
 use crate::output::Failure;
 use crate::temporary::Folder;
 
-/// What this machine serves and gains.
+/// Measurements of this machine.
 pub(super) struct Machine {
     pub(super) measured: Measured,
-    /// The configuration that is in force; `None` where none activates gantry, and this is what would be.
+    /// The configuration in force. `None` if none activates gantry; the measurements are then those that it would give.
     pub(super) configuration: Option<PathBuf>,
-    /// What is wrong with it.
+    /// Mistakes in the configuration.
     pub(super) notes: Vec<String>,
 }
 
-/// How well it could be measured.
+/// The noise of the measurements.
 pub(super) struct Noise {
-    /// The distance between the quartiles of the rounds, as a part of their median: that of the middle measurement.
+    /// The interquartile range of the rounds as a share of their median, of the median measurement.
     pub(super) spread: f64,
-    /// The part of the time in which others had the CPU.
+    /// The share of the time in which other programs had the CPU.
     pub(super) stolen: f64,
 }
 
 impl Noise {
-    /// Whether gains are to be taken with care.
+    /// True if the gains are unreliable.
     pub(super) fn is_too_much(&self) -> bool {
         self.spread > 0.1
     }
 }
 
 impl Machine {
-    /// Measures the algorithms that `only` names, or all.
+    /// Measures the algorithms of `only`, a list separated by commas, or all.
     pub(super) fn measure(only: Option<&str>) -> Result<Self, Failure> {
         let folder = Folder::new()?;
-        let in_use = conf::in_use().ok();
-        let read = in_use.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
-        let mut notes = read.complaints();
-        let configuration = in_use.filter(|_| read.names_gantry());
+        let file_in_use = conf::file_in_use().ok();
+        let read = file_in_use.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
+        let mut notes = read.problems();
+        let configuration = file_in_use.filter(|_| read.lists_gantry());
         match setup::refusal() {
             Some(refused) if configuration.is_none() => return Err(Failure::Failed(refused)),
             refused => reasons::add(&mut notes, refused),
         }
-        let asked = if let Some(path) = &configuration {
+        let queried = if let Some(path) = &configuration {
             path.clone()
         } else {
-            // What would be, if it were.
+            // The configuration that `gantry openssl config` would write.
             let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
             let path = folder.path().join("openssl.cnf");
             fs::write(&path, setup::alone(&module, "")?).map_err(|error| Failure::at(path.display(), &error))?;
             path
         };
-        let mut measured = match ask(&asked, &folder, only)? {
+        let mut measured = match query_module(&queried, &folder, only)? {
             Ok(measured) => measured,
             Err(mut why) => {
-                why.extend(reasons::of_the_configuration(false));
+                why.extend(reasons::configuration_reasons(false));
                 return Err(Failure::Failed(format!("openssl did not load gantry\n{}", why.join("\n"))));
             }
         };
@@ -77,13 +77,13 @@ impl Machine {
         Noise { spread: spreads.get(spreads.len() / 2).copied().unwrap_or(0.0), stolen }
     }
 
-    /// The CPU, and what its lanes are.
+    /// The CPU and its lanes.
     pub(super) fn cpu(&self) -> String {
         let lanes = self.measured.devices.iter().find(|(name, about)| name == "lanes" && !about.is_empty());
         [machine::cpu()].into_iter().chain(lanes.map(|(_, about)| about.clone())).collect::<Vec<_>>().join("; ")
     }
 
-    /// The lines of `openssl.cnf` that gain more than those that are there: each key with all its names.
+    /// The lines of `openssl.cnf` that would gain more than the present ones: each key with all its names.
     pub(super) fn lines(&self) -> Vec<String> {
         let rows = &self.measured.rows;
         let line = |key: &str| {
@@ -99,7 +99,7 @@ impl Machine {
     }
 }
 
-/// Marks those that `gantry openssl config` would name.
+/// Marks the rows that `gantry openssl config` would add.
 fn would_serve(rows: &mut [Row]) {
     for key in setup::MEASURED_KEYS {
         let names: Vec<String> = setup::gaining(rows, key).into_iter().map(str::to_owned).collect();

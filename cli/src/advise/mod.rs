@@ -1,14 +1,12 @@
-//! `gantry advise`: what gantry gains on this machine, or for a program, and what would gain more.
+//! `gantry advise`: how much gantry gains on this machine or for a program, and how to gain more.
 
-/// What a machine gains.
 mod machine;
-/// What a program asked for.
+/// OpenSSL requests of a program.
 mod program;
-/// Why a program goes without gantry.
+/// Reasons why a program does not use gantry.
 mod reasons;
-/// The verdict about a machine, by use.
+/// The verdict about a machine, by purpose.
 mod uses;
-/// Text and JSON.
 mod view;
 
 use std::fs;
@@ -21,7 +19,7 @@ use gantry_runtime::stats::Report;
 use crate::args::Advise;
 use crate::output::{Failure, Output, must_be_writable};
 use crate::stat;
-use crate::temporary::{as_its_own, watch};
+use crate::temporary::{exit_like, watch};
 use machine::Machine;
 use program::{Program, Subject};
 
@@ -31,43 +29,43 @@ pub(crate) fn run(args: &Advise, output: &mut Output) -> Result<(), Failure> {
     }
     match (&args.command[..], args.pid) {
         ([program, arguments @ ..], _) => {
-            let given = reasons::kernel_tls();
+            let kernel_tls_before = reasons::kernel_tls();
             let mut command = crate::program::program(program)?;
             let (status, taken) = watch(command.args(arguments))?;
             let mut pages: Vec<Report> = taken.pages.iter().filter_map(|page| page.read().ok()).collect();
             let names: Vec<String> = taken.pages.iter().map(|page| page.program.clone()).collect();
             let name = program.to_string_lossy().into_owned();
-            let mut about = Program::of(Subject::Command { name, status: status.to_string() }, names, &mut pages);
-            about.kernel_tls = reasons::kernel_tls().saturating_sub(given);
-            about.reasons.extend(taken.sentences());
-            about.explain(program);
-            let machine = about.measure();
-            say(args, machine.as_ref(), Some(&about), |text| {
-                // What the program printed on stdout stays what it is.
+            let mut report = Program::of(Subject::Command { name, status: status.to_string() }, names, &mut pages);
+            report.kernel_tls = reasons::kernel_tls().saturating_sub(kernel_tls_before);
+            report.reasons.extend(taken.problem_lines());
+            report.explain(program);
+            let machine = report.measure();
+            write_report(args, machine.as_ref(), Some(&report), |text| {
+                // stdout belongs to the program.
                 io::stderr().write_all(text.as_bytes()).map_err(|error| Failure::at("standard error", &error))
             })?;
-            as_its_own(status)
+            exit_like(status)
         }
         ([], Some(pid)) => {
-            let before = stat::of_page(pid)?;
+            let before = stat::read_page(pid)?;
             sleep(Duration::from_secs_f64(args.seconds));
-            let after = stat::of_page(pid)?;
+            let after = stat::read_page(pid)?;
             let names = after.processes.iter().map(|process| process.program.clone()).collect();
-            let mut since = program::since(after, &before);
+            let mut difference = program::difference(after, &before);
             let subject = Subject::Process { pid, seconds: args.seconds };
-            let mut about = Program::of(subject, names, std::slice::from_mut(&mut since));
-            let machine = about.measure();
-            say(args, machine.as_ref(), Some(&about), |text| output.write(text))
+            let mut report = Program::of(subject, names, std::slice::from_mut(&mut difference));
+            let machine = report.measure();
+            write_report(args, machine.as_ref(), Some(&report), |text| output.write(text))
         }
         ([], None) => {
             let machine = Machine::measure(None)?;
-            say(args, Some(&machine), None, |text| output.write(text))
+            write_report(args, Some(&machine), None, |text| output.write(text))
         }
     }
 }
 
-/// Into the file that was named, or else where it goes by itself.
-fn say(
+/// Writes the report to the file of `--output`, or else passes it to `to`.
+fn write_report(
     args: &Advise,
     machine: Option<&Machine>,
     program: Option<&Program>,

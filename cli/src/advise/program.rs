@@ -10,40 +10,39 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::reasons;
-use super::uses::Standing;
+use super::uses::Assessment;
 use crate::openssl::measured::{Cell, HOST, Row};
 use crate::units::{bytes, duration, share};
 
-/// What was looked at.
+/// The command or process under observation.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Subject {
-    /// A command, and how it ended.
+    /// A command and its exit status.
     Command { name: String, status: String },
-    /// A process, for so long.
+    /// A running process and the seconds of observation.
     Process { pid: u32, seconds: f64 },
 }
 
-/// What a program and its children asked of OpenSSL.
+/// OpenSSL requests of a program and its children.
 pub(super) struct Program {
     pub(super) subject: Subject,
     /// The programs that loaded gantry.
     pub(super) loaded: Vec<String>,
-    pub(super) asked: Vec<Asked>,
-    /// What keeps it from gantry, or its requests from devices.
+    pub(super) operations: Vec<OperationCounts>,
+    /// Reasons why it did not load gantry, or why devices did not get its requests.
     pub(super) reasons: Vec<String>,
-    /// Directions of TLS connections that programs of this machine gave the kernel meanwhile.
+    /// Directions of TLS connections that programs of this machine gave to the kernel meanwhile.
     pub(super) kernel_tls: u64,
 }
 
-/// One algorithm and operation.
+/// Requests of one algorithm and operation.
 #[derive(Serialize)]
-pub(super) struct Asked {
+pub(super) struct OperationCounts {
     pub(super) algorithm: String,
     pub(super) operation: String,
     pub(super) host: Sum,
     pub(super) devices: Sum,
-    /// Which of them had how many.
     pub(super) by_device: BTreeMap<String, Sum>,
 }
 
@@ -60,24 +59,24 @@ impl Sum {
     }
 }
 
-/// What the requests take, in seconds of a CPU, by what was measured.
+/// CPU time of the requests in seconds, estimated from the measurements.
 #[derive(Default, Serialize)]
 pub(super) struct Cost {
     pub(super) openssl_s: f64,
     pub(super) as_configured_s: f64,
     pub(super) with_lines_s: f64,
-    /// Algorithms that are not in it, because nothing was measured.
+    /// Algorithms that are not included, because they were not measured.
     pub(super) without: Vec<String>,
 }
 
 impl Program {
     pub(super) fn of(subject: Subject, loaded: Vec<String>, reports: &mut [Report]) -> Self {
-        let mut asked: BTreeMap<(String, String), Asked> = BTreeMap::new();
+        let mut by_operation: BTreeMap<(String, String), OperationCounts> = BTreeMap::new();
         for row in reports.iter().flat_map(|report| &report.rows).filter(|row| row.requests > 0) {
             let (algorithm, operation) = (row.algorithm.clone(), row.operation.clone());
-            let one = asked.entry((algorithm.clone(), operation.clone())).or_insert_with(|| {
+            let one = by_operation.entry((algorithm.clone(), operation.clone())).or_insert_with(|| {
                 let (host, devices) = Default::default();
-                Asked { algorithm, operation, host, devices, by_device: BTreeMap::new() }
+                OperationCounts { algorithm, operation, host, devices, by_device: BTreeMap::new() }
             });
             match row.device.as_deref() {
                 Some(HOST) => one.host.add(row),
@@ -87,29 +86,28 @@ impl Program {
                 }
             }
         }
-        let mut asked: Vec<Asked> = asked.into_values().collect();
-        asked.sort_by_key(|asked| std::cmp::Reverse((asked.bytes(), asked.requests())));
-        Self { subject, loaded, asked, reasons: Vec::new(), kernel_tls: 0 }
+        let mut operations: Vec<OperationCounts> = by_operation.into_values().collect();
+        operations.sort_by_key(|counts| std::cmp::Reverse((counts.bytes(), counts.requests())));
+        Self { subject, loaded, operations, reasons: Vec::new(), kernel_tls: 0 }
     }
 
-    /// Says why a command did not load gantry, and what is wrong with the configuration.
+    /// Adds the reasons why a command did not load gantry, and mistakes in the configuration.
     pub(super) fn explain(&mut self, program: &OsStr) {
         let (loaded, refused) = (!self.loaded.is_empty(), !self.reasons.is_empty());
         if !loaded && is_filtered() {
-            self.reasons.push(
-                "System calls are filtered here (seccomp): gantry leaves everything to OpenSSL there.".to_owned(),
-            );
+            self.reasons
+                .push("System calls are filtered here (seccomp), so gantry leaves everything to OpenSSL.".to_owned());
             return;
         }
-        self.reasons.extend(reasons::of_the_configuration(loaded));
+        self.reasons.extend(reasons::configuration_reasons(loaded));
         if !loaded && !refused {
-            self.reasons.extend(reasons::of_the_program(&program.to_string_lossy()));
+            self.reasons.extend(reasons::program_reasons(&program.to_string_lossy()));
         }
     }
 
-    /// Measures what it asked for; nothing, if it asked for nothing. Where it cannot be measured, the counts are worth telling all the same.
+    /// Measures the algorithms that the program used, if any. If measuring fails, keeps the reason, so that the counts are still reported.
     pub(super) fn measure(&mut self) -> Option<Machine> {
-        let names: Vec<&str> = self.asked.iter().map(|asked| &*asked.algorithm).collect();
+        let names: Vec<&str> = self.operations.iter().map(|counts| &*counts.algorithm).collect();
         if names.is_empty() {
             return None;
         }
@@ -127,55 +125,56 @@ impl Program {
     }
 
     fn all(&self) -> (u64, u64) {
-        let add = |(requests, bytes), asked: &Asked| (requests + asked.requests(), bytes + asked.bytes());
-        self.asked.iter().fold((0, 0), add)
+        let add = |(requests, bytes), counts: &OperationCounts| (requests + counts.requests(), bytes + counts.bytes());
+        self.operations.iter().fold((0, 0), add)
     }
 
-    /// What its requests take by what was measured.
+    /// Estimates the CPU time of the requests from the measurements.
     pub(super) fn cost(&self, machine: &Machine) -> Cost {
         let mut cost = Cost::default();
-        for asked in &self.asked {
-            let rows = rows_of(machine, &asked.algorithm);
-            let known: Vec<Known> = rows.iter().filter_map(|row| Known::of(row, asked)).collect();
-            // Of several, nobody knows which it was.
-            let [known] = known[..] else {
-                cost.without.push(label(&asked.algorithm, Some(machine)));
+        for counts in &self.operations {
+            let rows = rows_of(machine, &counts.algorithm);
+            let estimates: Vec<Estimate> = rows.iter().filter_map(|row| Estimate::of(row, counts)).collect();
+            // With several rows, the right one is unknown.
+            let [estimate] = estimates[..] else {
+                cost.without.push(label(&counts.algorithm, Some(machine)));
                 continue;
             };
-            let would = |row: &&Row| Standing::of(row) == Standing::Gains;
-            let gains = !rows.is_empty() && rows.iter().all(would) && known.led;
-            cost.openssl_s += asked.requests() as f64 * known.host_s;
-            let on_devices = asked.devices.requests as f64 * known.device_s;
-            let on_host = asked.host.requests as f64 * known.host_s;
+            let would = |row: &&Row| Assessment::of(row) == Assessment::WouldGain;
+            let gains = !rows.is_empty() && rows.iter().all(would) && estimate.on_device;
+            cost.openssl_s += counts.requests() as f64 * estimate.host_s;
+            let on_devices = counts.devices.requests as f64 * estimate.device_s;
+            let on_host = counts.host.requests as f64 * estimate.host_s;
             cost.as_configured_s += on_devices + on_host;
-            cost.with_lines_s += on_devices + if gains { asked.host.requests as f64 * known.device_s } else { on_host };
+            cost.with_lines_s +=
+                on_devices + if gains { counts.host.requests as f64 * estimate.device_s } else { on_host };
         }
         cost.without.sort_unstable();
         cost.without.dedup();
         cost
     }
 
-    /// The verdict about it, in sentences.
+    /// The verdict about the program, in sentences.
     pub(super) fn verdict(&self, machine: &Machine) -> Vec<String> {
         let (requests, all) = self.all();
         let mut algorithms: BTreeMap<&str, u64> = BTreeMap::new();
-        for asked in &self.asked {
-            *algorithms.entry(&asked.algorithm).or_default() += asked.bytes();
+        for counts in &self.operations {
+            *algorithms.entry(&counts.algorithm).or_default() += counts.bytes();
         }
         let mut algorithms: Vec<(&str, u64)> = algorithms.into_iter().collect();
         algorithms.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let mut said = Vec::new();
-        if let Some((first, most)) = algorithms.first() {
-            let share = share(*most, all);
+        if let Some((first, max)) = algorithms.first() {
+            let share = share(*max, all);
             let name = label(first, Some(machine));
             let requests = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
             said.push(format!("{}: {requests} with {}; {share} of them are {name}.", self.name(), bytes(all)));
         }
-        said.extend(algorithms.iter().map(|(name, _)| self.about(name, machine)));
+        said.extend(algorithms.iter().map(|(name, _)| self.describe(name, machine)));
         let cost = self.cost(machine);
         if cost.openssl_s > 0.0 {
             let mut sentence = format!(
-                "By these measurements the requests take OpenSSL {} of a CPU, and {:.2} of that as configured",
+                "As measured, these requests take {} of CPU time with OpenSSL, and {:.2} of that as configured",
                 duration(cost.openssl_s * 1e9),
                 cost.as_configured_s / cost.openssl_s
             );
@@ -183,56 +182,56 @@ impl Program {
                 let _ = write!(sentence, ", {:.2} with the lines below", cost.with_lines_s / cost.openssl_s);
             }
             if !cost.without.is_empty() {
-                let _ = write!(sentence, "; not in it: {}", cost.without.join(", "));
+                let _ = write!(sentence, "; not included: {}", cost.without.join(", "));
             }
             said.push(sentence + ".");
         }
         said
     }
 
-    /// One algorithm.
-    fn about(&self, algorithm: &str, machine: &Machine) -> String {
+    /// The verdict about one algorithm.
+    fn describe(&self, algorithm: &str, machine: &Machine) -> String {
         let rows = rows_of(machine, algorithm);
-        let these = || self.asked.iter().filter(|asked| asked.algorithm == algorithm);
+        let these = || self.operations.iter().filter(|counts| counts.algorithm == algorithm);
         let (host, devices) =
-            these().fold((0, 0), |sums, asked| (sums.0 + asked.host.requests, sums.1 + asked.devices.requests));
+            these().fold((0, 0), |sums, counts| (sums.0 + counts.host.requests, sums.1 + counts.devices.requests));
         let name = label(algorithm, Some(machine));
         let gains: Vec<String> = these()
-            .filter_map(|asked| gain_of(&rows, asked).map(|gain| format!("{} {gain}", asked.operation)))
+            .filter_map(|counts| format_gain(&rows, counts).map(|gain| format!("{} {gain}", counts.operation)))
             .collect();
         let gains = gains.join(", ");
-        let mut where_to: Vec<String> = these().flat_map(|asked| asked.by_device.keys().cloned()).collect();
+        let mut where_to: Vec<String> = these().flat_map(|counts| counts.by_device.keys().cloned()).collect();
         where_to.sort_unstable();
         where_to.dedup();
-        let standing = rows.iter().map(|row| Standing::of(row)).min();
-        match (devices, standing) {
+        let assessment = rows.iter().map(|row| Assessment::of(row)).min();
+        match (devices, assessment) {
             (1.., _) => {
                 let left = if host > 0 { format!(", and {host} stayed with OpenSSL") } else { String::new() };
                 let measured = if gains.is_empty() { String::new() } else { format!("; measured: {gains}") };
                 let requests = if devices == 1 { "1 request" } else { &format!("{devices} requests") };
                 format!("{name}: {requests} went to {}{left}{measured}.", where_to.join(" and "))
             }
-            (_, Some(Standing::Gains)) => {
+            (_, Some(Assessment::WouldGain)) => {
                 format!(
                     "{name}: all of it stayed with OpenSSL, because the configuration does not name it; a device is faster: {gains}."
                 )
             }
-            (_, Some(Standing::Perhaps)) => format!(
-                "{name}: all of it stayed with OpenSSL. A device has the request alone faster ({gains}), but not the keys and contexts that a program makes for it."
+            (_, Some(Assessment::MayGain)) => format!(
+                "{name}: all of it stayed with OpenSSL. A device is faster with the requests alone ({gains}), but not with the keys and contexts that a program makes for them."
             ),
-            (_, None | Some(Standing::Untried)) => {
-                let why = "one request at a time has no faster device";
-                format!("{name}: all of it stayed with OpenSSL: {why}.")
+            (_, None | Some(Assessment::Untried)) => {
+                let reason = "no device is faster with one request at a time";
+                format!("{name}: all of it stayed with OpenSSL: {reason}.")
             }
-            (_, Some(Standing::InDoubt)) => format!(
-                "{name}: all of it stayed with OpenSSL. A device was faster here ({gains}), but the policy names another one, or what programs learned of this machine earlier says otherwise."
+            (_, Some(Assessment::InDoubt)) => format!(
+                "{name}: all of it stayed with OpenSSL. A device was faster here ({gains}), but the policy names another one, or earlier measurements say otherwise."
             ),
-            _ => format!("{name}: all of it stayed with OpenSSL; the best of the devices here: {gains}."),
+            _ => format!("{name}: all of it stayed with OpenSSL; gain of the fastest device here: {gains}."),
         }
     }
 }
 
-impl Asked {
+impl OperationCounts {
     pub(super) fn requests(&self) -> u64 {
         self.host.requests.saturating_add(self.devices.requests)
     }
@@ -242,62 +241,62 @@ impl Asked {
     }
 }
 
-/// OpenSSL's name of an algorithm.
+/// Returns OpenSSL's name of an algorithm.
 pub(super) fn label(algorithm: &str, machine: Option<&Machine>) -> String {
     let row = machine.and_then(|machine| machine.measured.rows.iter().find(|row| row.ours == algorithm));
     row.map_or_else(|| algorithm.to_owned(), |row| row.name.clone())
 }
 
-/// The measurements of an algorithm. The host's PBKDF2 is counted together, whatever the digests.
+/// Returns the measurements of an algorithm. The host counts PBKDF2 as one algorithm for all digests.
 fn rows_of<'m>(machine: &'m Machine, algorithm: &str) -> Vec<&'m Row> {
     let of = |is: &dyn Fn(&Row) -> bool| machine.measured.rows.iter().filter(|row| is(row)).collect::<Vec<_>>();
     let exact = of(&|row| row.ours == algorithm);
     if exact.is_empty() { of(&|row| row.named == algorithm && !row.cells.is_empty()) } else { exact }
 }
 
-/// What requests of the size that a program has take, in seconds.
+/// CPU time per request of the program's mean size, in seconds.
 #[derive(Clone, Copy)]
-struct Known {
+struct Estimate {
     host_s: f64,
     device_s: f64,
-    /// Whether they are a device's, if it is served.
-    led: bool,
+    /// True if a device would serve these requests once the algorithm is configured.
+    on_device: bool,
 }
 
-impl Known {
-    fn of(row: &Row, asked: &Asked) -> Option<Self> {
-        let (cell, scale) = nearest(row, asked)?;
+impl Estimate {
+    fn of(row: &Row, counts: &OperationCounts) -> Option<Self> {
+        let (cell, scale) = nearest(row, counts)?;
         let best = cell.best.as_ref()?;
         let seconds = |ns: f64| ns * 1e-9 * scale;
-        Some(Self { host_s: seconds(best.host_ns), device_s: seconds(best.device_ns), led: cell.is_led() })
+        Some(Self { host_s: seconds(best.host_ns), device_s: seconds(best.device_ns), on_device: cell.is_on_device() })
     }
 }
 
-/// The cell whose size is nearest to that of the requests, and by how much longer these take.
-fn nearest<'r>(row: &'r Row, asked: &Asked) -> Option<(&'r Cell, f64)> {
-    let mean = (asked.bytes() as f64 / asked.requests().max(1) as f64).max(1.0);
+/// Returns the cell of the size nearest to the mean request, and the factor by which the mean request takes longer.
+fn nearest<'r>(row: &'r Row, counts: &OperationCounts) -> Option<(&'r Cell, f64)> {
+    let mean = (counts.bytes() as f64 / counts.requests().max(1) as f64).max(1.0);
     let distance = |cell: &&Cell| ((cell.bytes.max(1) as f64).ln() - mean.ln()).abs();
-    let cell = row.of(&asked.operation).min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    let sizes = row.of(&asked.operation).count();
-    // Those of signatures and key exchange are all as long, and longer ones of others take as much longer.
+    let cell = row.of(&counts.operation).min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    let sizes = row.of(&counts.operation).count();
+    // Signatures and key exchanges take the same time at any size. Other algorithms scale with the size.
     let scale = if sizes > 1 && mean > cell.bytes as f64 { mean / cell.bytes as f64 } else { 1.0 };
     Some((cell, scale))
 }
 
-/// By what the devices are faster with requests of that size.
-fn gain_of(rows: &[&Row], asked: &Asked) -> Option<String> {
-    let gains: Vec<f64> = rows.iter().filter_map(|row| nearest(row, asked)?.0.gain()).collect();
-    let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = gains.iter().copied().fold(0.0, f64::max);
+/// Formats the gain of the devices with requests of the program's mean size.
+fn format_gain(rows: &[&Row], counts: &OperationCounts) -> Option<String> {
+    let gains: Vec<f64> = rows.iter().filter_map(|row| nearest(row, counts)?.0.gain()).collect();
+    let min = gains.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = gains.iter().copied().fold(0.0, f64::max);
     match gains.len() {
         0 => None,
-        _ if most - least < 0.005 => Some(format!("{most:.2}x")),
-        _ => Some(format!("{least:.2}x to {most:.2}x")),
+        _ if max - min < 0.005 => Some(format!("{max:.2}x")),
+        _ => Some(format!("{min:.2}x to {max:.2}x")),
     }
 }
 
-/// What was counted after `before`.
-pub(super) fn since(mut after: Report, before: &Report) -> Report {
+/// Returns the counts after `before`.
+pub(super) fn difference(mut after: Report, before: &Report) -> Report {
     let before = before.by_site();
     for row in &mut after.rows {
         if let Some(then) = before.get(&row.site()) {

@@ -8,24 +8,24 @@ use crate::openssl::setup;
 use crate::program::program;
 use crate::temporary::Folder;
 
-/// The directions of TLS connections that programs have given to the kernel since it was started.
+/// Returns the directions of TLS connections that programs gave to the kernel since it was booted.
 pub(super) fn kernel_tls() -> u64 {
-    given_to_the_kernel(&fs::read_to_string("/proc/net/tls_stat").unwrap_or_default())
+    count_kernel_tls(&fs::read_to_string("/proc/net/tls_stat").unwrap_or_default())
 }
 
-/// In the words of Linux (Documentation/networking/tls.rst): those that its own code or a network card began with.
-fn given_to_the_kernel(counters: &str) -> u64 {
+/// Sums the counters of Linux (Documentation/networking/tls.rst) for sessions opened with software or device offload.
+fn count_kernel_tls(counters: &str) -> u64 {
     let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let given = lines.filter(|words| matches!(words[..], ["TlsTxSw" | "TlsRxSw" | "TlsTxDevice" | "TlsRxDevice", _]));
     given.filter_map(|words| words[1].parse::<u64>().ok()).sum()
 }
 
-/// What is wrong with the configuration that programs read, and what keeps them from the module if it was not loaded.
-pub(super) fn of_the_configuration(loaded: bool) -> Vec<String> {
+/// Returns mistakes in the configuration that programs read, and reasons why the module was not loaded if `loaded` is false.
+pub(super) fn configuration_reasons(loaded: bool) -> Vec<String> {
     if variable("GANTRY_DISABLE").is_some_and(|value| value == "1") {
         return vec!["GANTRY_DISABLE is set.".to_owned()];
     }
-    let path = match conf::in_use() {
+    let path = match conf::file_in_use() {
         Ok(path) => path,
         Err(none) => return vec![none],
     };
@@ -33,12 +33,15 @@ pub(super) fn of_the_configuration(loaded: bool) -> Vec<String> {
         Err(error) if !loaded => vec![error],
         Err(_) => Vec::new(),
         Ok(conf) => {
-            let mut found = conf.complaints();
+            let mut found = conf.problems();
             let refused = setup::refusal();
-            if !loaded && conf.names_gantry() {
-                found.extend(openssl_says_of(&path));
+            if !loaded && conf.lists_gantry() {
+                found.extend(openssl_error(&path));
             } else if !loaded && refused.is_none() {
-                found.push(format!("{} does not activate it: gantry openssl config --system does.", path.display()));
+                found.push(format!(
+                    "{} does not activate gantry; to change that, run gantry openssl config --system.",
+                    path.display()
+                ));
             }
             add(&mut found, refused);
             found
@@ -46,14 +49,14 @@ pub(super) fn of_the_configuration(loaded: bool) -> Vec<String> {
     }
 }
 
-/// Adds a sentence, unless one of the others is its beginning.
+/// Adds a sentence, unless one that is present is its beginning.
 pub(super) fn add(found: &mut Vec<String>, refused: Option<String>) {
     let new = refused.filter(|refused| !found.iter().any(|said| refused.starts_with(&**said)));
     found.extend(new);
 }
 
-/// What OpenSSL itself stumbles over in a configuration, which it tells only if that asks for it.
-fn openssl_says_of(path: &Path) -> Vec<String> {
+/// Returns the first error of OpenSSL in a configuration. OpenSSL prints it only with `config_diagnostics`.
+fn openssl_error(path: &Path) -> Vec<String> {
     let said = Folder::new().ok().and_then(|folder| {
         let mut aloud = program("openssl").ok()?;
         let asking = folder.path().join("aloud.cnf");
@@ -61,7 +64,7 @@ fn openssl_says_of(path: &Path) -> Vec<String> {
         aloud.args(["list", "-providers"]).env("OPENSSL_CONF", asking).output().ok()
     });
     let said = said.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
-    // Thread, "error", number, library, function, reason, file, line, and what it is about (ERR_print_errors(3)).
+    // Fields of ERR_print_errors(3): thread, "error", number, library, function, reason, file, line, data.
     let errors = said.lines().map(|line| line.splitn(9, ':').collect::<Vec<_>>());
     let first = errors.into_iter().find(|fields| fields.get(1) == Some(&"error"));
     first
@@ -71,7 +74,7 @@ fn openssl_says_of(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Libraries of TLS, by what their files begin with, and what they mean for a program.
+/// TLS libraries: the beginning of their file names, and an explanation.
 const LIBRARIES: [(&str, &str); 7] = [
     ("libcrypto.so.3", "OpenSSL 3: does it read openssl.cnf? Some programs read another section, or none."),
     ("libcrypto.so.4", "OpenSSL 4: does it read openssl.cnf? Some programs read another section, or none."),
@@ -82,8 +85,8 @@ const LIBRARIES: [(&str, &str); 7] = [
     ("libwolfssl.so", "wolfSSL, which knows no providers."),
 ];
 
-/// What a program that did not load the module works with instead.
-pub(super) fn of_the_program(name: &str) -> Vec<String> {
+/// Explains a program that did not load the module by the TLS library that it links.
+pub(super) fn program_reasons(name: &str) -> Vec<String> {
     let says = |name: &str, arguments: &[&str]| {
         let output = program(name).ok().and_then(|mut command| command.args(arguments).output().ok());
         output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
@@ -97,9 +100,7 @@ pub(super) fn of_the_program(name: &str) -> Vec<String> {
         .map(|(_, says)| format!("{path}: it links {says}"))
         .collect();
     if found.is_empty() {
-        return vec![format!(
-            "{path}: it links no TLS library that is known here: it may be static, a script, or load one later."
-        )];
+        return vec![format!("{path}: it links no known TLS library: it may be static, a script, or load one later.")];
     }
     found
 }
@@ -109,11 +110,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_that_the_kernel_was_given_are_counted() {
+    fn counts_connections_that_were_given_to_the_kernel() {
         let counters = "TlsCurrTxSw                     \t2\nTlsCurrRxSw                     \t0\nTlsTxSw                         \t5\n\
                         TlsRxSw                         \t3\nTlsTxDevice                     \t1\nTlsRxDevice                     \t0\n\
                         TlsDecryptError                 \t7\n";
-        assert_eq!(given_to_the_kernel(counters), 9);
-        assert_eq!(given_to_the_kernel(""), 0);
+        assert_eq!(count_kernel_tls(counters), 9);
+        assert_eq!(count_kernel_tls(""), 0);
     }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::openssl::measured::{Cell, HOST, Row, WORTH};
 
-/// What algorithms are used for: the key of the configuration that names them, and a part of their names. The first that fits counts.
+/// Purposes of algorithms: name, key of the configuration, part of the algorithm's name. The first match counts.
 const USES: [(&str, &str, &str); 7] = [
     ("TLS records", "CIPHERS", "GCM"),
     ("TLS records", "CIPHERS", "Poly1305"),
@@ -13,33 +13,32 @@ const USES: [(&str, &str, &str); 7] = [
     ("Passwords", "KDFS", ""),
 ];
 
-/// How an algorithm stands.
+/// How an algorithm compares with OpenSSL, and how it is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
-    /// Served, and a device has requests of it.
-    Led,
-    /// Not served, and it would gain.
-    Gains,
-    /// The same by its requests; but there is more to it.
-    Perhaps,
-    /// A device is faster, but not the one that the policy names, or not by what programs learned earlier.
+pub(super) enum Assessment {
+    /// Configured, and a device serves its requests.
+    OnDevice,
+    /// Not configured, and it would gain.
+    WouldGain,
+    /// Not configured; requests alone would gain, but keys and contexts were not measured.
+    MayGain,
+    /// A device is faster, but the policy names another one or earlier measurements disagree.
     InDoubt,
     /// OpenSSL is as fast, or faster.
     Stays,
-    /// It cannot be tried.
     Untried,
 }
 
-impl Standing {
+impl Assessment {
     pub(super) fn of(row: &Row) -> Self {
-        let led = row.cells.iter().any(Cell::is_led);
-        let tried = row.cells.iter().any(|cell| cell.best.is_some());
+        let on_device = row.cells.iter().any(Cell::is_on_device);
+        let measured = row.cells.iter().any(|cell| cell.best.is_some());
         let gains = row.is_worth_it();
-        match (row.served, led) {
-            (true, true) => Self::Led,
-            (false, true) if gains && row.measured => Self::Gains,
-            (false, true) if gains => Self::Perhaps,
-            _ if !tried => Self::Untried,
+        match (row.served, on_device) {
+            (true, true) => Self::OnDevice,
+            (false, true) if gains && row.measured => Self::WouldGain,
+            (false, true) if gains => Self::MayGain,
+            _ if !measured => Self::Untried,
             _ if best(&[row]).is_some_and(|gain| gain >= WORTH) => Self::InDoubt,
             _ => Self::Stays,
         }
@@ -47,9 +46,9 @@ impl Standing {
 
     pub(super) fn code(self) -> &'static str {
         match self {
-            Self::Led => "led",
-            Self::Gains => "would-gain",
-            Self::Perhaps => "may-gain",
+            Self::OnDevice => "led",
+            Self::WouldGain => "would-gain",
+            Self::MayGain => "may-gain",
             Self::InDoubt => "in-doubt",
             Self::Stays => "stays",
             Self::Untried => "untried",
@@ -62,22 +61,24 @@ pub(super) fn use_of(row: &Row) -> &'static str {
     USES.iter().find(fits).map_or("", |(name, ..)| name)
 }
 
-/// A sentence for each use and standing.
+/// Returns a sentence for each purpose and standing.
 pub(super) fn verdict(rows: &[Row]) -> Vec<String> {
     let mut uses: Vec<&str> = USES.iter().map(|(name, ..)| *name).collect();
     uses.dedup();
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     for name in uses {
-        let mut standings: BTreeMap<Standing, Vec<&Row>> = BTreeMap::new();
+        let mut by_assessment: BTreeMap<Assessment, Vec<&Row>> = BTreeMap::new();
         for row in rows.iter().filter(|row| use_of(row) == name) {
-            standings.entry(Standing::of(row)).or_default().push(row);
+            by_assessment.entry(Assessment::of(row)).or_default().push(row);
         }
-        said.extend(standings.into_iter().map(|(standing, rows)| format!("{name}: {}", sentence(standing, &rows))));
+        parts.extend(
+            by_assessment.into_iter().map(|(assessment, rows)| format!("{name}: {}", sentence(assessment, &rows))),
+        );
     }
-    said
+    parts
 }
 
-fn sentence(standing: Standing, rows: &[&Row]) -> String {
+fn sentence(assessment: Assessment, rows: &[&Row]) -> String {
     let families = families(rows);
     let each = |about: &dyn Fn(&[&Row]) -> String| {
         list(&families.iter().map(|(name, rows)| format!("{name} ({})", about(rows))).collect::<Vec<_>>())
@@ -86,25 +87,25 @@ fn sentence(standing: Standing, rows: &[&Row]) -> String {
     let at_best = || each(&gain);
     let names = || list(&families.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
     let (verb, stay) = if families.len() == 1 { ("goes", "stays") } else { ("go", "stay") };
-    match standing {
-        Standing::Led => format!("{} {verb} to {}.", gaining(&Cell::is_led), devices(rows)),
-        Standing::Gains => format!(
+    match assessment {
+        Assessment::OnDevice => format!("{} {verb} to {}.", gaining(&Cell::is_on_device), devices(rows)),
+        Assessment::WouldGain => format!(
             "{} would gain, and the configuration does not name {}.",
             gaining(&Cell::is_worth_it),
             if families.len() == 1 { "it" } else { "them" }
         ),
-        Standing::Perhaps => format!(
-            "{} may gain: these are the requests alone, without the keys and contexts that each program makes for them.",
+        Assessment::MayGain => format!(
+            "{} may gain: only the requests were measured, not the keys and contexts that a program makes for them.",
             gaining(&Cell::is_worth_it)
         ),
-        Standing::InDoubt => format!(
-            "{} {stay} with OpenSSL: a device was faster here, but the policy names another one, or what programs learned of this machine earlier says otherwise.",
+        Assessment::InDoubt => format!(
+            "{} {stay} with OpenSSL: a device was faster here, but the policy names another one, or earlier measurements say otherwise.",
             at_best()
         ),
-        Standing::Stays => {
-            format!("{} {stay} with OpenSSL: in brackets, the best of the devices here.", at_best())
+        Assessment::Stays => {
+            format!("{} {stay} with OpenSSL; in brackets: the gain of the fastest device here.", at_best())
         }
-        Standing::Untried => format!("{} {stay} with OpenSSL: no device here can be tried against it.", names()),
+        Assessment::Untried => format!("{} {stay} with OpenSSL: no device here could be measured.", names()),
     }
 }
 
@@ -112,7 +113,7 @@ fn gain(rows: &[&Row]) -> String {
     best(rows).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x"))
 }
 
-/// The best gain with the longest requests. What the way to a device takes, which is not in it, is then little of it.
+/// Returns the best gain with the longest requests, for which the overhead of a device, which is not measured, is smallest.
 fn best(rows: &[&Row]) -> Option<f64> {
     let longest = |row: &&Row| {
         row.operations().iter().filter_map(|operation| row.of(operation).last()?.gain()).max_by(f64::total_cmp)
@@ -120,15 +121,15 @@ fn best(rows: &[&Row]) -> Option<f64> {
     rows.iter().filter_map(longest).max_by(f64::total_cmp)
 }
 
-/// By operation, what devices gain in those cells.
-fn gains(rows: &[&Row], in_these: &dyn Fn(&Cell) -> bool) -> String {
-    let mut said: Vec<String> = Vec::new();
+/// Formats the gains in these cells, by operation.
+fn gains(rows: &[&Row], selects: &dyn Fn(&Cell) -> bool) -> String {
+    let mut parts: Vec<String> = Vec::new();
     let operations = rows.first().map(|row| row.operations()).unwrap_or_default();
     for operation in operations {
-        let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.of(operation)).filter(|cell| in_these(cell)).collect();
+        let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.of(operation)).filter(|cell| selects(cell)).collect();
         let found: Vec<f64> = cells.iter().filter_map(|cell| cell.gain()).collect();
-        let least = found.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = found.iter().copied().fold(0.0, f64::max);
+        let min = found.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = found.iter().copied().fold(0.0, f64::max);
         let all = rows.iter().flat_map(|row| row.of(operation)).count() == cells.len();
         let mut sizes: Vec<u64> = cells.iter().map(|cell| cell.bytes).collect();
         sizes.sort_unstable();
@@ -137,15 +138,15 @@ fn gains(rows: &[&Row], in_these: &dyn Fn(&Cell) -> bool) -> String {
         let at = if all { String::new() } else { format!(" at {}", list(&sizes)) };
         match found.len() {
             0 if cells.is_empty() => {}
-            0 => said.push(operation.to_owned()),
-            _ if most - least < 0.05 => said.push(format!("{operation} {most:.1}x{at}")),
-            _ => said.push(format!("{operation} {least:.1}x to {most:.1}x{at}")),
+            0 => parts.push(operation.to_owned()),
+            _ if max - min < 0.05 => parts.push(format!("{operation} {max:.1}x{at}")),
+            _ => parts.push(format!("{operation} {min:.1}x to {max:.1}x{at}")),
         }
     }
-    said.join(", ")
+    parts.join(", ")
 }
 
-/// The devices that have requests.
+/// Names the devices that serve requests.
 fn devices(rows: &[&Row]) -> String {
     let mut names: Vec<String> =
         rows.iter().flat_map(|row| &row.cells).map(|cell| cell.device.clone()).filter(|name| name != HOST).collect();
@@ -154,7 +155,7 @@ fn devices(rows: &[&Row]) -> String {
     list(&names)
 }
 
-/// Rows that differ in the size of their keys only, under one name.
+/// Groups rows that differ only in key size under one name.
 fn families<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
     let mut families: Vec<(String, Vec<&Row>)> = Vec::new();
     for &row in rows {
@@ -181,12 +182,12 @@ fn family(name: &str) -> String {
     }
 }
 
-/// A size of requests.
+/// Formats a request size.
 pub(super) fn size(bytes: u64) -> String {
     if bytes >= 1024 { format!("{} KiB", bytes / 1024) } else { format!("{bytes} B") }
 }
 
-/// "a, b and c".
+/// Joins names: "a, b and c".
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -216,12 +217,12 @@ mod tests {
         assert_eq!(
             verdict(&rows),
             [
-                "TLS records: AES-GCM (0.98x) and ChaCha20-Poly1305 (0.60x) stay with OpenSSL: in brackets, the best of the devices here.",
+                "TLS records: AES-GCM (0.98x) and ChaCha20-Poly1305 (0.60x) stay with OpenSSL; in brackets: the gain of the fastest device here.",
                 "Signatures: ED25519 (sign 4.6x, verify 1.5x) goes to software.",
-                "Signatures: ONE-MORE (sign 2.3x) may gain: these are the requests alone, without the keys and contexts that each program makes for them.",
+                "Signatures: ONE-MORE (sign 2.3x) may gain: only the requests were measured, not the keys and contexts that a program makes for them.",
                 "Key exchange: X25519 (derive 1.3x) would gain, and the configuration does not name it.",
-                "Passwords: PBKDF2 (0.96x) stays with OpenSSL: in brackets, the best of the devices here.",
-                "Passwords: HKDF stays with OpenSSL: no device here can be tried against it.",
+                "Passwords: PBKDF2 (0.96x) stays with OpenSSL; in brackets: the gain of the fastest device here.",
+                "Passwords: HKDF stays with OpenSSL: no device here could be measured.",
             ]
         );
     }

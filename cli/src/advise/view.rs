@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::machine::Machine;
 use super::program::{Program, Subject, label};
-use super::uses::{self, Standing, list, size};
+use super::uses::{self, Assessment, list, size};
 use crate::args::Advise;
 use crate::openssl::measured::Cell;
 use crate::output::{self, Failure};
@@ -16,10 +16,10 @@ use crate::units::round;
 pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Program>) -> String {
     let mut text = String::new();
     if let Some(program) = program {
-        text += &of_program(program, machine);
+        text += &program_text(program, machine);
     }
     if let Some(machine) = machine {
-        text += &of_machine(machine, program);
+        text += &machine_text(machine, program);
         if args.table {
             text += "\n";
             text += &table(machine);
@@ -36,46 +36,46 @@ pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Pr
     text
 }
 
-fn of_program(program: &Program, machine: Option<&Machine>) -> String {
+fn program_text(program: &Program, machine: Option<&Machine>) -> String {
     let mut text = match &program.subject {
         Subject::Command { name, status } => format!("\n{name} ended with {status}.\n"),
         Subject::Process { seconds, .. } => format!("{}, in {seconds} s:\n", program.name()),
     };
     if program.loaded.is_empty() {
         text += "It did not load gantry.\n";
-    } else if program.asked.is_empty() {
-        let _ = writeln!(text, "{} loaded gantry, and asked nothing of OpenSSL.", named(&program.loaded));
+    } else if program.operations.is_empty() {
+        let _ = writeln!(text, "{} loaded gantry, but made no OpenSSL requests.", named(&program.loaded));
     } else {
         let columns = ["ALGORITHM", "OPERATION", "HOST", "BYTES", "DEVICES", "BYTES"];
         let mut table = Table::new(&columns, &[2, 3, 4, 5]);
-        for asked in &program.asked {
-            let numbers = [asked.host.requests, asked.host.bytes, asked.devices.requests, asked.devices.bytes];
+        for counts in &program.operations {
+            let numbers = [counts.host.requests, counts.host.bytes, counts.devices.requests, counts.devices.bytes];
             let numbers = numbers.map(|number| number.to_string());
-            table.row([label(&asked.algorithm, machine), asked.operation.clone()].into_iter().chain(numbers));
+            table.row([label(&counts.algorithm, machine), counts.operation.clone()].into_iter().chain(numbers));
         }
-        let _ = writeln!(text, "What {} asked of OpenSSL:\n{}", named(&program.loaded), table.render());
+        let _ = writeln!(text, "OpenSSL requests of {}:\n{}", named(&program.loaded), table.render());
         let verdict = machine.map(|machine| program.verdict(machine)).unwrap_or_default();
         text.extend(verdict.iter().map(|sentence| wrapped(sentence)));
     }
     if let Subject::Process { .. } = program.subject {
-        text += "Of a process that runs, only what the configuration serves comes by gantry: gantry advise -- PROGRAM sees everything.\n";
+        text += "In a running process, gantry sees only requests that the configuration serves; gantry advise -- PROGRAM sees all.\n";
     }
     if program.kernel_tls > 0 {
         let _ = writeln!(
             text,
-            "Meanwhile programs of this machine gave the kernel {} directions of TLS connections (kTLS): it makes their records.",
+            "Meanwhile programs of this machine gave the kernel {} directions of TLS connections (kTLS), which encrypts their records.",
             program.kernel_tls
         );
     }
     text
 }
 
-/// A sentence in lines that fit, those after the first further in.
+/// Wraps a sentence to the terminal's width; lines after the first are indented.
 fn wrapped(sentence: &str) -> String {
     wrap(sentence, reading_width(), "  ").join("\n") + "\n"
 }
 
-/// Programs, each once.
+/// Lists programs, each once.
 fn named(programs: &[String]) -> String {
     let mut names = programs.to_vec();
     names.sort_unstable();
@@ -83,7 +83,7 @@ fn named(programs: &[String]) -> String {
     list(&names)
 }
 
-fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
+fn machine_text(machine: &Machine, program: Option<&Program>) -> String {
     let mut text = String::new();
     if program.is_none() {
         let _ = writeln!(text, "{} on {}", machine.measured.release, machine.cpu());
@@ -92,8 +92,7 @@ fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
                 let _ = writeln!(text, "Configuration: {}", path.display());
             }
             None => {
-                text +=
-                    "No configuration activates gantry: this is what would be after gantry openssl config --system.\n";
+                text += "No configuration activates gantry: this is the result after gantry openssl config --system.\n";
             }
         }
         text += "A gain is the CPU time of OpenSSL divided by that of the device: 2x is twice as fast.\n\n";
@@ -116,7 +115,7 @@ fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
     if noise.is_too_much() {
         let _ = writeln!(
             text,
-            "\nThis machine was too noisy: half of the rounds differ by more than {:.0} % from each other. Once more, when it is idle.",
+            "\nThis machine was too noisy: half of the rounds differ by more than {:.0} % from each other. Repeat when it is idle.",
             noise.spread * 100.0
         );
     } else if noise.stolen > 0.2 {
@@ -129,7 +128,7 @@ fn of_machine(machine: &Machine, program: Option<&Program>) -> String {
     text
 }
 
-/// Everything that was measured.
+/// Returns the table of all measurements.
 fn table(machine: &Machine) -> String {
     const SIZES: [u64; 3] = [64, 1 << 10, 16 << 10];
     let columns = ["ALGORITHM", "NID", "SERVED", "OPERATION", "64 B", "1 KiB", "16 KiB", "DEVICE", "WHY"];
@@ -140,7 +139,7 @@ fn table(machine: &Machine) -> String {
             let cells: Vec<&Cell> = row.of(operation).collect();
             let gain = |place: usize| {
                 let cell = cells.get(place);
-                // Keys that are derived have sizes of their own.
+                // Derived keys have other sizes than the column's.
                 let bytes = cell.map(|cell| cell.bytes).filter(|bytes| *bytes != SIZES[place]);
                 let at = bytes.map_or(String::new(), |bytes| format!(" at {}", size(bytes)));
                 cell.and_then(|cell| cell.gain()).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x{at}"))
@@ -191,11 +190,11 @@ fn value(machine: Option<&Machine>, program: Option<&Program>) -> Result<Value, 
         all["lines"] = plain(&machine.lines())?;
         all["notes"] = plain(&machine.notes)?;
         let mut rows = Vec::new();
-        // Of a program, what it asked for; all else has no cells.
+        // With a program, only rows of its algorithms have cells.
         for row in machine.measured.rows.iter().filter(|row| program.is_none() || !row.cells.is_empty()) {
             let mut value = plain(row)?;
             value["use"] = uses::use_of(row).into();
-            value["standing"] = Standing::of(row).code().into();
+            value["standing"] = Assessment::of(row).code().into();
             rows.push(value);
         }
         all["algorithms"] = rows.into();
@@ -209,7 +208,7 @@ fn value(machine: Option<&Machine>, program: Option<&Program>) -> Result<Value, 
         all["program"] = json!({
             "subject": plain(&program.subject)?,
             "loaded": program.loaded,
-            "asked": plain(&program.asked)?,
+            "asked": plain(&program.operations)?,
             "cost": plain(&machine.map(|machine| program.cost(machine)))?,
             "reasons": program.reasons,
             "kernel_tls": program.kernel_tls,

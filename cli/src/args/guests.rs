@@ -11,34 +11,34 @@ use nix::unistd::{Group, User};
 use super::programs::device_name;
 use super::size;
 
-/// Serve virtual machines, and programs written for cryptodev, by one framework
+/// Serve virtual machines and /dev/crypto with one framework
 ///
-/// Each --vhost-user makes a socket for the virtio crypto device of one virtual machine: front ends such as QEMU and cloud-hypervisor
-/// connect to it. Requests of all machines, and those of /dev/crypto with --devcrypto, go to the same devices. Each machine has a
-/// partition: limits and a share that others have no part in.
+/// Each --vhost-user creates the socket of one virtual machine's virtio crypto device. QEMU, cloud-hypervisor and other front ends
+/// connect to it. Requests of all machines, and of /dev/crypto with --devcrypto, go to the same devices. Each machine has its own
+/// limits and its own share of the devices.
 ///
-/// A machine that comes back finds its device as new. A socket that a server left behind is replaced; where another server answers,
-/// the command fails.
+/// A machine that reconnects starts with a fresh device. A socket left behind by a dead server is replaced. If another server
+/// answers on it, the command fails.
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 #[command(after_help = "\
-The settings of a machine follow its path, separated by commas:
-  mode=OCTAL         permissions of the socket (600)
-  owner=USER:GROUP   who owns it; either may be left out
-  sessions=N         sessions at a time (1024)
-  bytes=SIZE         bytes of requests that are in work at a time (16M)
-  rate=SIZE          bytes a second, in and out together (no limit)
-  weight=N           share of a burst, beside others of the class (1)
-  class=CLASS        real-time, normal or bulk (normal): whose requests are taken first
-
 Examples:
   gantry serve --vhost-user /run/vm1.sock --vhost-user /run/vm2.sock,rate=200M,class=bulk
-  gantry serve --devcrypto --vhost-user /run/vm1.sock,owner=libvirt-qemu:kvm,mode=660")]
+  gantry serve --devcrypto --vhost-user /run/vm1.sock,owner=libvirt-qemu:kvm,mode=660
+
+Settings of a machine follow its path, separated by commas. Defaults are in brackets:
+  mode=OCTAL         permissions of the socket [600]
+  owner=USER:GROUP   owner of the socket; USER or GROUP may be empty [the server's]
+  sessions=N         maximum number of sessions [1024]
+  bytes=SIZE         maximum bytes of requests in flight [16M]
+  rate=SIZE          maximum bytes per second, both directions together [no limit]
+  weight=N           share of a burst among machines of its class [1]
+  class=CLASS        real-time, normal or bulk [normal]; higher classes are served first")]
 pub(crate) struct ServeAll {
-    /// Make /dev/NAME, as `gantry devcrypto serve` does
+    /// Also serve /dev/NAME, like `gantry devcrypto serve`
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "crypto", value_parser = device_name)]
     pub(crate) devcrypto: Option<String>,
-    /// Make a socket for one virtual machine; may be repeated
+    /// Create a socket for one virtual machine; may be repeated
     #[arg(long, value_name = "PATH[,KEY=VALUE...]")]
     pub(crate) vhost_user: Vec<Guest>,
 }
@@ -70,10 +70,10 @@ impl FromStr for Guest {
                     socket.mode = mode.ok_or_else(|| wrong("an octal number up to 777"))?;
                 }
                 "owner" => socket.owner = owner(value).ok_or_else(|| wrong("a user and a group of this machine"))?,
-                "sessions" => limits.sessions = positive(value).ok_or_else(|| wrong("a number from 1 on"))? as usize,
+                "sessions" => limits.sessions = positive(value).ok_or_else(|| wrong("a positive integer"))? as usize,
                 "bytes" => limits.bytes = size(value).map_err(|_| wrong("a size"))?.max(1),
                 "rate" => limits.rate = Some(size(value).map_err(|_| wrong("a size"))?.max(1) as u64),
-                "weight" => limits.weight = positive(value).ok_or_else(|| wrong("a number from 1 on"))?,
+                "weight" => limits.weight = positive(value).ok_or_else(|| wrong("a positive integer"))?,
                 "class" => {
                     limits.class = match value {
                         "real-time" => Priority::RealTime,
@@ -82,7 +82,7 @@ impl FromStr for Guest {
                         _ => return Err(wrong("real-time, normal or bulk")),
                     };
                 }
-                _ => return Err(format!("{key}: no setting of a virtual machine")),
+                _ => return Err(format!("{key}: unknown setting of a virtual machine")),
             }
         }
         Ok(Self { socket, limits })
@@ -93,7 +93,7 @@ fn positive(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number > 0)
 }
 
-/// USER, USER:GROUP or :GROUP, by name or by number.
+/// Parses USER, USER:GROUP or :GROUP, by name or by number.
 fn owner(text: &str) -> Option<(Option<u32>, Option<u32>)> {
     let (user, group) = text.split_once(':').unwrap_or((text, ""));
     let user_of =

@@ -7,38 +7,40 @@ use gantry_core::Operation;
 
 use super::{drawing, positive, positive_size, size};
 
-/// Check that the devices compute what they should
+/// Check that the devices compute correct results
 ///
-/// Runs the conformance suite on this very machine: vectors of NIST, the RFCs and Wycheproof, messages in pieces, batches,
-/// forgeries, and random requests that are compared with the software device. First each algorithm of each device passes the device's own known
-/// answers. Then of each part of the suite runs as much as there is time for; SUITE says which share that was. With --all everything
-/// runs, half a minute. The exit status is 1 when a device did anything else than it must; the
-/// report then holds a command that repeats it. 0 means that nothing that ran was wrong: that is the whole suite only with --all.
+/// Runs the conformance suite on this machine: vectors of NIST, the RFCs and Wycheproof, messages in pieces, batches, forgeries,
+/// and random requests compared with the software device. Every algorithm of every device first runs its known-answer tests. Then
+/// each part of the suite runs for as long as the time allows; SUITE is the share that ran. --all runs the whole suite, which takes
+/// half a minute.
 ///
-/// Wycheproof's vectors, and most of those of ML-KEM and ML-DSA, are in a file, gantry-vectors.zlib, which lies beside the program or in
-/// ../share/gantry as seen from there. The report says which file was used. Without the file the rest of the suite runs. A file that cannot be read
-/// is a failure: the rest runs, and the exit status is 1.
+/// The exit status is 1 if a device gave a wrong result. The report then has a command that repeats the failure. Exit status 0 covers
+/// only the cases that ran: with --all, the whole suite.
+///
+/// Wycheproof's vectors, and most of those of ML-KEM and ML-DSA, are in the file gantry-vectors.zlib, beside the program or in
+/// ../share/gantry relative to it. The report names the file. Without the file, the rest of the suite runs. If the file
+/// cannot be read, the rest runs and the exit status is 1.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry check                                      every device, every algorithm, ten seconds
-  gantry check --all --seconds 60 --seed 7          the whole suite, and a minute of random requests, other ones than usual
+  gantry check --all --seconds 60 --seed 7          the whole suite, then 60 s of random requests
   gantry check --device lanes --algorithm sha256    one algorithm of one device
   GANTRY_CPU=avx2 gantry check --device lanes       at another CPU level")]
 pub(crate) struct Check {
-    /// Check only this device; may be given several times
+    /// Check only this device; may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Check only this algorithm; may be given several times
+    /// Check only this algorithm; may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Take about this long; with --all, this long for random requests, beside everything else
+    /// Run for about N seconds, up to 86400; with --all, spend N seconds on random requests after the suite
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = some_seconds)]
     pub(crate) seconds: f64,
     /// Run the whole suite
     #[arg(long)]
     pub(crate) all: bool,
-    /// Make the random requests from this number: the same number repeats them
+    /// Seed of the random requests; the same seed gives the same requests
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Print JSON
@@ -46,27 +48,28 @@ pub(crate) struct Check {
     pub(crate) json: bool,
 }
 
-/// Measure the devices
+/// Measure the throughput and latency of devices
 ///
-/// Each row is one way to work: an algorithm, an operation, a device, a number of bytes in each request, and a number of
-/// requests handed over together. A batch of 1 is a direct call; the requests of a larger batch run side by side where
-/// the device has lanes. With --queue-depth there are rows of queues as well: each thread has a queue of its own, submits
-/// one request after the other, and keeps so many in flight; what is done is submitted again. In JSON these rows have a
-/// field more, `queue_depth`.
+/// Each row is one combination of algorithm, operation, device, request size and batch size. A batch of 1 is a direct call. Requests
+/// of a larger batch run in parallel if the device has lanes. With --queue-depth, there are also rows for queues. Each thread
+/// has its own queue, submits requests one by one, and keeps N in flight. In JSON, these rows have the additional field `queue_depth`.
 ///
-/// MB/s and requests/s count the requests of all threads over the wall time from the first start to the last end. The CPU
-/// time is that of the whole process; CPU is its share of the wall time. SPREAD is how far the rounds of a row differ, eight for each thread: the
-/// middle half, as a share of the median, by CPU time where the threads compute; +2 are two rounds farther than a fifth from it. P50 and P99 are latencies of a request, from the call to its return: for a batch
-/// those of the batch, because each of its requests is done when all are; for a queue from `submit` to the completion. They are sampled, so that the clock is read
-/// during less than 1 % of the time, and reading it is subtracted.
+/// MB/s and requests/s count the requests of all threads over wall time, from the first start to the last end. CPU/REQ is the CPU
+/// time of the whole process per request; CPU is its CPU time as a share of wall time. SPREAD is the interquartile range of the
+/// rounds (eight per thread) as a share of the median, by CPU time where the threads compute. A suffix of +2 means that two rounds
+/// differ from the median by more than 20 %.
 ///
-/// Every thread has IVs and buffers of its own: 256 KiB of them in turn, or one batch where that is more. Data is
-/// encrypted and decrypted in place, but `open` works from one buffer into another, so that it opens what was really
-/// sealed, each time. AEADs have 13 bytes of associated data, as in TLS.
+/// P50 and P99 are latencies of a request, from the call to its return. In a batch, each request has the latency of the batch. In a
+/// queue, latency is from `submit` to completion. Latencies are sampled: reading the clock takes less than 1 % of the time, and is
+/// subtracted.
 ///
-/// `openssl speed` measures whole seconds and one request at a time, between two halves of ours. Its ciphers keep key and
-/// IV for all requests. Its CPU time holds its start. /OPENSSL compares by CPU time where both keep their CPUs busy, so that what
-/// other programs take from the machine does not count, and by wall time where a device works beside the CPU.
+/// Each thread has its own IVs and buffers: it cycles through 256 KiB, or through one batch if that is larger. Data is encrypted and
+/// decrypted in place, except that `open` works from one buffer into another, so that every request opens correctly sealed data.
+/// AEADs have 13 bytes of associated data, as in TLS.
+///
+/// --compare runs `openssl speed` between the two halves of each measurement. It measures whole seconds and one request at a time. Its
+/// ciphers keep one key and IV for all requests. Its CPU time includes its start. The column /OPENSSL compares wall time if the device
+/// works outside the CPU, and otherwise CPU time, which other programs do not change.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -78,37 +81,37 @@ Examples:
   gantry speed sha256 --bytes 16,64,256,1024,4096,16384 --batch 1,16 --plot sha256.svg")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Speed {
-    /// The algorithms, or families of them (aes, p256, sha3-*); names of the Linux kernel and of IANA will do
+    /// Algorithms, or families of them (aes, p256, sha3-*); kernel and IANA names are accepted
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithms: Vec<String>,
-    /// Measure these devices, or what the policy chooses (auto); otherwise every device
+    /// Measure these devices, or the policy's choice (auto) [default: every device]
     #[arg(long, value_name = "NAME|auto", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
     /// Measure only these operations
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) operation: Vec<OperationArg>,
-    /// Bytes of data in a request; 16K and 1M will do
+    /// Bytes of data in a request, such as 64, 16K or 1M
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive_size)]
     pub(crate) bytes: Vec<usize>,
-    /// Somebody asked for these sizes.
+    /// True if --bytes was on the command line.
     #[arg(skip)]
     pub(crate) bytes_given: bool,
-    /// Requests handed over together
+    /// Requests per batch; 1 is a direct call
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,16", value_parser = positive)]
     pub(crate) batch: Vec<usize>,
-    /// Measure a queue of each thread too, with so many requests in flight
+    /// Also measure one queue per thread, with N requests in flight, from 1 to 65536
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = depth)]
     pub(crate) queue_depth: Vec<usize>,
-    /// Threads that work at once, all on the same session
+    /// Number of threads, up to 1024, all on one session
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     pub(crate) threads: usize,
-    /// Begin data at multiples of N bytes, a power of two. Those on pages (4096) share few sets of the CPU's first cache
+    /// Align data to N bytes, a power of two up to 2097152; data aligned to pages (4096) uses few sets of the L1 cache
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = alignment, conflicts_with = "queue_depth")]
     pub(crate) alignment: usize,
-    /// Measure each row this long
+    /// Seconds to measure each row
     #[arg(long, value_name = "S", default_value_t = 0.2, value_parser = seconds)]
     pub(crate) seconds: f64,
-    /// Measure this program too, in turn with the devices
+    /// Also measure this program, alternating with the devices
     #[arg(long, value_enum, value_name = "PROGRAM")]
     pub(crate) compare: Option<Peer>,
     /// Print an array of JSON objects
@@ -117,37 +120,37 @@ pub(crate) struct Speed {
     /// Print comma-separated values
     #[arg(long)]
     pub(crate) csv: bool,
-    /// Draw throughput against bytes, a line for each device and batch
+    /// Draw throughput against request size, one line per device and batch size
     #[arg(long, value_name = "FILE.svg", value_parser = drawing)]
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// Measure what the policies go by, and keep it
+/// Calibrate the routing policies
 ///
-/// Measures each device that shares an algorithm with another one, and shows from how many requests in hand and at which
-/// sizes it is the fastest. What is found is kept under $XDG_CACHE_HOME (~/.cache) for all programs that use Gantry; they measure
-/// it themselves when it is not there, after ten milliseconds of work for an algorithm.
+/// Measures each device that shares an algorithm with another one, and shows the request sizes and the numbers of requests in flight
+/// at which it is the fastest. The results are stored under $XDG_CACHE_HOME (~/.cache) for all programs that use Gantry. Without
+/// them, a program makes its own measurements after 10 ms of work for an algorithm.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry tune                            all algorithms that two devices serve, a few seconds
-  gantry tune sha256 --plot sha256.svg   what is known then, as a drawing")]
+  gantry tune sha256 --plot sha256.svg   measure one algorithm, and draw the result")]
 pub(crate) struct Tune {
-    /// The algorithms; names of the Linux kernel and of IANA will do
+    /// Algorithms to measure; kernel and IANA names are accepted
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithms: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Draw throughput against bytes, a line for each device and number in hand
+    /// Draw throughput against request size, one line per device and number of requests in flight
     #[arg(long, value_name = "FILE.svg", value_parser = drawing)]
     pub(crate) plot: Option<PathBuf>,
 }
 
 /// Explain where requests would run
 ///
-/// Shows what the policy would choose now, why, and what it thinks of each device. Nothing is run, except that devices are
-/// measured that are not known yet.
+/// Shows the device that the policy would choose now, the reason, and the estimated cost on each device. Runs no requests, except to
+/// measure devices of unknown cost.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -155,21 +158,21 @@ Examples:
   gantry route aes-128-cbc --operation decrypt --bytes 65536
   gantry route sha256 --bytes 64 --batch 4 --policy break-even
 
-Reasons: fastest, split (parts of the requests, so that all are done first), busy (the fastest one has
-others before these), least-cpu, trial (to measure a device that is thought to be slower), only-choice;
-of policies that do not measure enough-requests, too-few, pinned, first-in-order, turn, below-threshold
-and above-threshold.")]
+Reasons: fastest; split (the batch is divided between devices, so that it finishes earlier); busy
+(the fastest device has to finish other requests first); least-cpu; trial (measures a device that is
+expected to be slower); only-choice. Reasons of policies that do not measure: enough-requests,
+too-few, pinned, first-in-order, turn, below-threshold, above-threshold.")]
 pub(crate) struct Route {
-    /// The algorithm; a name of the Linux kernel or of IANA will do
+    /// Algorithm; kernel and IANA names are accepted
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithm: String,
-    /// The operation; the first one that the algorithm has, unless given
+    /// Operation [default: the algorithm's first]
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) operation: Option<OperationArg>,
-    /// Bytes of data in a request; 16K and 1M will do
+    /// Bytes of data in a request, such as 64, 16K or 1M
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = size)]
     pub(crate) bytes: usize,
-    /// Requests in hand
+    /// Number of requests in flight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     pub(crate) batch: usize,
     /// Print JSON
@@ -179,7 +182,7 @@ pub(crate) struct Route {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Peer {
-    /// The installed `openssl speed`.
+    /// The installed `openssl speed`
     Openssl,
 }
 
@@ -205,7 +208,7 @@ impl ValueEnum for OperationArg {
     }
 }
 
-/// Seconds, or none.
+/// Parses a number of seconds, zero included.
 fn some_seconds(text: &str) -> Result<f64, String> {
     let day = 86400.0;
     text.parse().ok().filter(|seconds| (0.0..=day).contains(seconds)).ok_or_else(|| format!("not a number up to {day}"))
@@ -216,16 +219,16 @@ fn seconds(text: &str) -> Result<f64, String> {
     if seconds > 0.0 { Ok(seconds) } else { Err("must be more than 0".to_owned()) }
 }
 
-/// Data of requests lie at the beginning of a huge page at most.
+/// Parses an alignment: at most a huge page.
 fn alignment(text: &str) -> Result<usize, String> {
     let number = positive(text)?;
     let fits = number.is_power_of_two() && number <= 2 << 20;
     if fits { Ok(number) } else { Err("not a power of two up to 2097152".to_owned()) }
 }
 
-/// What a queue may be told.
+/// Parses the depth of a queue.
 fn depth(text: &str) -> Result<usize, String> {
-    let wrong = || "a queue has 1 to 65536 requests in flight".to_owned();
+    let wrong = || "not a number from 1 to 65536".to_owned();
     positive(text).ok().filter(|number| *number <= 1 << 16).ok_or_else(wrong)
 }
 

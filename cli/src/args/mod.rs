@@ -1,10 +1,11 @@
-//! The command line as data: help, manual pages and completions are made from it.
+//! The command line as data, from which help, manual pages and completions are generated.
 
 mod guests;
 mod measure;
 mod names;
 mod programs;
 mod shape;
+pub(crate) mod sum;
 mod verity;
 
 use std::ffi::OsString;
@@ -23,10 +24,10 @@ pub(crate) use programs::*;
 pub(crate) use shape::{completed, documented};
 pub(crate) use verity::*;
 
-/// Sends cryptographic work to the engine of this machine that serves it best.
+/// Route cryptographic work to the engine that serves it best.
 ///
-/// A device is such an engine: a cryptographic library, the SIMD lanes of the CPU, an accelerator. gantry says which
-/// there are, shows that they compute what they should, measures them, and uses them to hash files.
+/// A device is an engine of this machine: a cryptographic library, the SIMD lanes of the CPU, or an accelerator. This command
+/// checks and measures devices, and hashes and encrypts files with them.
 #[derive(Parser)]
 #[command(name = "gantry", version, max_term_width = 100, after_help = EXAMPLES, infer_long_args = true)]
 pub(crate) struct Cli {
@@ -34,28 +35,28 @@ pub(crate) struct Cli {
     pub(crate) settings: Settings,
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// The names of the command, as `config keys`.
+    /// Names of the command and its subcommands, such as `config keys`.
     #[arg(skip)]
     pub(crate) path: String,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  gantry devices                          which engines this machine has
-  gantry check                            whether they compute what they should
-  gantry speed sha256 --compare openssl   how fast they are, next to OpenSSL
-  gantry advise -- curl https://...       what a program gains by them
-  gantry sum *.iso > SHA256SUMS           digests of files, many at once
-  gantry sum -c SHA256SUMS                verify them
+  gantry devices                          list the engines of this machine
+  gantry check                            check that their results are correct
+  gantry speed sha256 --compare openssl   measure them next to OpenSSL
+  gantry advise -- curl https://...       run a program, and show how much they speed it up
+  gantry sum *.iso > SHA256SUMS           hash many files at once
+  gantry sum -c SHA256SUMS                verify the files
 
-Exit status: 0 when all is well, 1 when something failed, 2 for a mistake on the command line or in
-the configuration.";
+Exit status: 0 on success, 1 for a failure, 2 for a mistake on the command line or in the
+configuration.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List the devices of this machine, or show one in detail
     Devices(Devices),
-    /// List the algorithms, and which devices serve them
+    /// List the algorithms and the devices that serve them
     Algorithms(Algorithms),
     Kernel(Kernel),
     Check(Check),
@@ -65,11 +66,10 @@ pub(crate) enum Command {
     /// Print or verify digests of files
     Sum(Sum),
     Crypt(Crypt),
-    Compress(Compress),
     Verity(Verity),
     Torrent(Torrent),
     Esp(Esp),
-    /// Be the /dev/crypto of this machine
+    /// Serve /dev/crypto from user space
     Devcrypto(Devcrypto),
     Serve(ServeAll),
     Advise(Advise),
@@ -78,56 +78,54 @@ pub(crate) enum Command {
     Exporter(Exporter),
     Top(Top),
     Config(ConfigArgs),
-    /// Print the completions for a shell
+    /// Print completions for a shell
     Completions(Completions),
     /// Write manual pages and completions, for installers
     #[command(hide = true)]
     Manual(Manual),
 }
 
-/// What overrides the configuration.
+/// Options that override the configuration.
 #[derive(Args, Default)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct Settings {
-    /// Set a key of the configuration; `gantry config keys` lists them
+    /// Set a configuration key; `gantry config keys` lists them
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     pub(crate) set: Vec<String>,
-    /// Turn devices on or off
+    /// Turn devices on or off, such as null=on,lanes=off
     #[arg(long, value_name = "NAME=on|off,...", global = true)]
     pub(crate) devices: Option<String>,
-    /// Choose between the devices by this policy, such as pin:software
+    /// Set the routing policy, such as throughput or pin:software
     #[arg(long, global = true)]
     pub(crate) policy: Option<String>,
 }
 
 impl Settings {
-    /// The first option that was given.
-    fn given(&self) -> Option<&'static str> {
+    /// Returns the first of these options on the command line.
+    fn first_given(&self) -> Option<&'static str> {
         let options = [
             ("--set", !self.set.is_empty()),
             ("--devices", self.devices.is_some()),
             ("--policy", self.policy.is_some()),
         ];
-        options.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 
-    /// Refuses options that a command would pass over in silence.
-    pub(crate) fn must_count_for(&self, path: &str) -> Result<(), Failure> {
-        match (shape::unconfigured(path), self.given()) {
-            (Some(command), Some(option)) => {
-                Err(Failure::Usage(format!("{option} changes nothing about gantry {command}")))
-            }
+    /// Refuses options that have no effect on the command.
+    pub(crate) fn refuse_without_effect(&self, path: &str) -> Result<(), Failure> {
+        match (shape::unconfigured(path), self.first_given()) {
+            (Some(command), Some(option)) => Err(Failure::Usage(format!("{option} has no effect on gantry {command}"))),
             _ => Ok(()),
         }
     }
 
-    /// The configuration with these on top.
+    /// Returns the configuration with these options applied.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = Config::from_env()?;
         for set in &self.set {
             let (key, value) = set
                 .split_once('=')
-                .ok_or_else(|| Failure::Usage(format!("--set {set}: what is set is KEY=VALUE, as --set cpu=avx2")))?;
+                .ok_or_else(|| Failure::Usage(format!("--set {set}: not KEY=VALUE, such as --set cpu=avx2")))?;
             config.set(key.trim(), value.trim(), format!("--set {set}"))?;
         }
         for (key, value) in [("devices", &self.devices), ("policy", &self.policy)] {
@@ -138,7 +136,7 @@ impl Settings {
         Ok(config)
     }
 
-    /// The devices of this machine, under this configuration.
+    /// Opens the devices of this machine under this configuration.
     pub(crate) fn open(&self) -> Result<Gantry, Failure> {
         Ok(gantry_runtime::open(self.config()?)?)
     }
@@ -148,10 +146,10 @@ impl Settings {
 #[command(after_help = "\
 Examples:
   gantry devices                      a line for each device
-  gantry devices lanes                what one can, algorithm by algorithm; runs its known-answer tests
-  gantry devices --devices null=on    with the null device, which is off unless asked for")]
+  gantry devices lanes                one device and its algorithms; runs its known-answer tests
+  gantry devices --devices null=on    include the null device, which is off by default")]
 pub(crate) struct Devices {
-    /// Show this device in detail
+    /// Show only this device, with all its algorithms
     pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -159,6 +157,10 @@ pub(crate) struct Devices {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry algorithms
+  gantry algorithms --json | jq -r '.[].name'    only the names")]
 pub(crate) struct Algorithms {
     /// Print JSON
     #[arg(long)]
@@ -167,16 +169,16 @@ pub(crate) struct Algorithms {
 
 /// Explain the crypto drivers of the Linux kernel
 ///
-/// Reads /proc/crypto: for each algorithm the drivers that the kernel has, the one that it takes first, where each of them
-/// computes, and how programs reach them. For engines off the CPU it says whether this CPU has instructions that do the
-/// same, and how to measure which is better. AF_ALG is tried, so the kernel may load its modules.
+/// Reads /proc/crypto and shows, for each algorithm, the kernel's drivers, the preferred one, where each of them computes, and how
+/// programs reach them. For an engine outside the CPU, also shows whether the CPU has instructions for the same work, and how to
+/// compare the two. Tries AF_ALG, so the kernel may load modules.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry kernel               everything that the kernel has loaded
-  gantry kernel 'cbc(aes)'    one algorithm, by the kernel's name or ours")]
+  gantry kernel               every algorithm that the kernel has loaded
+  gantry kernel 'cbc(aes)'    one algorithm, by the kernel's name or Gantry's")]
 pub(crate) struct Kernel {
-    /// Show only this algorithm
+    /// Show only this algorithm, named as in /proc/crypto or by Gantry
     pub(crate) algorithm: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -185,16 +187,22 @@ pub(crate) struct Kernel {
 
 #[derive(Args)]
 pub(crate) struct Sum {
-    /// As of the *sum tools
+    /// Options and files, as for sha256sum
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
 }
 
 /// Show the configuration
 ///
-/// Read are /etc/gantry/gantry.toml, gantry/gantry.toml under $XDG_CONFIG_HOME (~/.config), the file that GANTRY_CONFIG
-/// names, variables (GANTRY_POLICY=pin:software), and arguments (--set policy=pin:software). What comes later wins.
+/// Reads these sources in order, each overriding the ones before: /etc/gantry/gantry.toml, gantry/gantry.toml under
+/// $XDG_CONFIG_HOME (~/.config), and the file named by GANTRY_CONFIG. Environment variables (GANTRY_POLICY=pin:software) and
+/// arguments (--set policy=pin:software) come last. All of them are optional.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry config show                                 every value, and its source
+  gantry config keys > ~/.config/gantry/gantry.toml  start a configuration file
+  gantry config show --policy pin:lanes              the configuration with an option applied")]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
@@ -202,15 +210,15 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print every value, and where it came from
+    /// Print every value and its source
     Show {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print every key with its meaning, as a file to begin with
+    /// Print every key with its meaning and default, as a template for gantry.toml
     Keys,
-    /// Print the files that are read, and whether they are there
+    /// Print the paths of the configuration files, and which of them exist
     Path,
 }
 
@@ -221,20 +229,20 @@ Examples:
   gantry completions zsh > ~/.zfunc/_gantry
   gantry completions fish > ~/.config/fish/completions/gantry.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to print completions for
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Args)]
 pub(crate) struct Manual {
-    /// Write them below this folder, at their places below PREFIX
+    /// Folder to write to, which stands for the installation's PREFIX
     pub(crate) folder: PathBuf,
 }
 
-/// Reads a command line.
+/// Parses a command line.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
-    // What comes after `sum` is read as getopt would, by `sum` itself. Clap knows these options only to speak of them.
+    // `sum` parses its own arguments as getopt would. Clap knows its options for help and completions only.
     let about_sum = arguments.get(1).is_some_and(|command| command == "help");
     let command = if about_sum { documented() } else { shape::accepted() };
     let matches = command.try_get_matches_from(arguments)?;
@@ -247,7 +255,7 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     Ok(cli)
 }
 
-/// The place of the device of this name.
+/// Returns the index of the device `name`.
 pub(crate) fn device(gantry: &Gantry, name: &str) -> Result<usize, Failure> {
     let names: Vec<&str> = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).collect();
     names
@@ -256,14 +264,14 @@ pub(crate) fn device(gantry: &Gantry, name: &str) -> Result<usize, Failure> {
         .ok_or_else(|| Failure::Usage(format!("there is no device '{name}'{}", gantry_runtime::suggest(name, &names))))
 }
 
-/// Drawings are SVG, whatever a file is called.
+/// Parses the path of a drawing, whose suffix has to be .svg.
 fn drawing(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let is_svg = path.extension().is_some_and(|tail| tail.eq_ignore_ascii_case("svg"));
     if is_svg { Ok(path) } else { Err("drawings are SVG: FILE.svg".to_owned()) }
 }
 
-/// A number of bytes, perhaps in K (1024), M or G of them.
+/// Parses a number of bytes, with an optional unit: K (1024), M or G.
 fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB") {
@@ -271,18 +279,18 @@ fn size(text: &str) -> Result<usize, String> {
         "K" => 10,
         "M" => 20,
         "G" => 30,
-        _ => return Err("not a number of bytes, as 1500, 16K or 1M".to_owned()),
+        _ => return Err("not a number of bytes, such as 1500, 16K or 1M".to_owned()),
     };
     let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes.ok_or_else(|| "not a number of bytes, as 1500, 16K or 1M".to_owned())
+    bytes.ok_or_else(|| "not a number of bytes, such as 1500, 16K or 1M".to_owned())
 }
 
 fn positive_size(text: &str) -> Result<usize, String> {
-    size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("not a number from 1 on".to_owned()) })
+    size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("not a positive integer".to_owned()) })
 }
 
 fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "not a number from 1 on".to_owned())
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "not a positive integer".to_owned())
 }
 
 #[cfg(test)]
@@ -290,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_may_be_short() {
+    fn parses_sizes_with_units() {
         for (text, bytes) in
             [("0", 0), ("1500", 1500), ("16K", 16384), ("1M", 1 << 20), ("2g", 2 << 30), ("64KiB", 65536)]
         {

@@ -1,11 +1,11 @@
-//! Algorithms by the names that people give.
+//! Algorithms by any of their names.
 
 use gantry_core::Algorithm;
 
 use crate::output::Failure;
 
-/// Algorithms by any of their names, separated by commas too; all key sizes for a name that the Linux kernel gives to all; and all of a family
-/// (`aes`, `p256`, `sha*`).
+/// Finds algorithms by name. Each of `names` may be a list separated by commas. A kernel name that several key sizes share stands for
+/// all of them, and a family (`aes`, `p256`, `sha*`) for all its algorithms.
 pub(crate) fn algorithms(names: &[String]) -> Result<Vec<Algorithm>, Failure> {
     let mut found = Vec::new();
     for name in names.iter().flat_map(|name| name.split(',')) {
@@ -22,8 +22,8 @@ pub(crate) fn algorithms(names: &[String]) -> Result<Vec<Algorithm>, Failure> {
     Ok(found)
 }
 
-/// The algorithms whose names begin with this one, before a hyphen or a number; if there is none, those that have it behind a hyphen. With an asterisk at its end, all that
-/// begin with it.
+/// Returns the algorithms whose names begin with `name`, up to a hyphen or a number. If there are none, returns those with `name`
+/// after a hyphen. A trailing asterisk matches any rest.
 fn family(name: &str) -> Vec<Algorithm> {
     let name = name.to_ascii_lowercase().replace('_', "-");
     let of = |matches: &dyn Fn(&str) -> bool| {
@@ -42,7 +42,7 @@ fn family(name: &str) -> Vec<Algorithm> {
     if !first.is_empty() {
         return first;
     }
-    // What is in packets is a family of its own: `esp`.
+    // ESP's packet algorithms are found as `esp` only, not by the ciphers in their names.
     let alone = |known: &str| !known.starts_with("esp-");
     of(&|known| alone(known) && known.match_indices('-').any(|(place, _)| begins(&known[place + 1..])))
 }
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_all_of_it() {
+    fn a_family_selects_all_its_algorithms() {
         assert_eq!(names("p256"), ["ecdsa-p256", "ecdh-p256"]);
         assert_eq!(names("ecdsa"), ["ecdsa-p256"]);
         assert_eq!(names("RSA_2048"), ["rsa-2048-pkcs1", "rsa-2048-pss", "rsa-2048-raw"]);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_first_and_each_algorithm_once() {
+    fn exact_names_precede_families_and_each_algorithm_is_listed_once() {
         assert_eq!(names("sha256"), ["sha256"]);
         assert_eq!(names("cbc(aes)").len(), 3);
         assert_eq!(names("sha256,md5,sha256"), ["sha256", "md5"]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_family_is_told_what_is_near() {
+    fn unknown_names_get_suggestions() {
         for (text, part) in [
             ("sha25", "did you mean"),
             ("sha257", "did you mean sha256"),

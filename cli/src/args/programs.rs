@@ -1,44 +1,46 @@
-//! Commands that are about other programs, or do the work of one: `advise`, `openssl`, `stat`, `top`, `esp`, `devcrypto`, `crypt` and `compress`.
+//! Commands about other programs, or in place of one: `advise`, `openssl`, `stat`, `top`, `esp`, `devcrypto` and `crypt`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
-use clap::{Arg, Args, Command, Error, Subcommand, ValueEnum};
+use clap::{Arg, Args, Command, Error, Subcommand};
 
-use super::{positive, size};
+use super::positive;
 
-/// Say what gantry gains on this machine, or for a program, and what would gain more
+/// Show how much faster OpenSSL programs run with gantry on this machine
 ///
-/// Measures this machine for some seconds: which algorithms of OpenSSL the installed configuration serves, who has their requests, and by
-/// what a device is faster than the program's own libcrypto. Ends with a verdict, and with the lines of openssl.cnf that would gain more. All
-/// times are those of the CPU, so that other programs change little; where they do, that is said.
+/// Measures this machine for a few seconds: the OpenSSL algorithms that the installed configuration serves, the device for each, and
+/// its speedup over the program's own libcrypto. The report ends with a verdict, and with lines for openssl.cnf that would increase
+/// the gain. All times are CPU times, which other programs change little. The report marks times that they did change.
 ///
-/// With a program, runs it as it is, under the installed configuration, and then says, on stderr, what it and its children asked of
-/// OpenSSL, where that went, and what it gained. What the configuration does not serve is counted, too, and stays where it was. A
-/// program that did not load gantry gets the reason. With --pid, it looks at a process that runs, for --seconds; there only what the
-/// configuration serves can be seen. Root may look at the processes of all users, others at their own.
+/// With PROGRAM, runs it unchanged under the installed configuration, and then reports on standard error. The report lists the
+/// OpenSSL calls of the program and its children, the devices that served them, and the gain. It also counts the calls that the
+/// configuration leaves to OpenSSL. If the program did not load gantry, the report says why.
 ///
-/// The exit status is that of the program: 128 and the signal when one ended it, 127 when it is not there, 126 when it cannot
-/// be run.
+/// With --pid, observes a running process for --seconds. It sees only the calls that the configuration serves. Root may observe
+/// processes of all users, other users only their own.
+///
+/// The exit status is that of the program: 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it could
+/// not be run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry advise                              what this machine gains
+  gantry advise                              measure this machine
   gantry advise -- curl -o /dev/null https://localhost/
-                                             what a program gains
+                                             one program
   sudo gantry advise --pid $(pgrep -o nginx) nginx and its workers
   gantry advise --table                      every algorithm, operation and size
   gantry advise --json | jq .lines           for scripts")]
 pub(crate) struct Advise {
-    /// Look at this process while it runs
+    /// Observe this running process
     #[arg(long, value_name = "N", conflicts_with = "command")]
     pub(crate) pid: Option<u32>,
-    /// Look for so many seconds
+    /// Time to observe the process, in seconds, from 0.1 to 86400
     #[arg(long, value_name = "S", default_value_t = 5.0, requires = "pid", value_parser = interval)]
     pub(crate) seconds: f64,
-    /// Run this program, and say what it gains
+    /// Program to run, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
     /// Show every algorithm, operation and size that was measured
@@ -47,21 +49,21 @@ pub(crate) struct Advise {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write into this file
+    /// Write the report to this file instead of standard output or standard error
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
 /// Set up the OpenSSL provider
 ///
-/// gantry.so is a provider for OpenSSL 3.x and 4.x: programs that use OpenSSL use the devices of this machine through it,
-/// without a change. `gantry advise` says what they gain.
+/// gantry.so is a provider for OpenSSL 3.x and 4.x. Programs that use OpenSSL then use the devices of this machine, without a change.
+/// `gantry advise` shows how much faster they run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry openssl config                      the lines that activate it, for people who edit files themselves
-  sudo gantry openssl config --system        put them into the system's openssl.cnf, beside a copy of the old one
-  sudo gantry openssl config --system --undo take them out again")]
+  gantry openssl config                      print the lines, to edit openssl.cnf by hand
+  sudo gantry openssl config --system        add them to the system's openssl.cnf, and keep a copy
+  sudo gantry openssl config --system --undo remove them")]
 pub(crate) struct Openssl {
     #[command(subcommand)]
     pub(crate) command: OpensslCommand,
@@ -69,125 +71,128 @@ pub(crate) struct Openssl {
 
 #[derive(Subcommand)]
 pub(crate) enum OpensslCommand {
-    /// Print the configuration that activates the provider, or put it into a file
+    /// Print the configuration that activates the provider, or add it to a file
     #[command(group = clap::ArgGroup::new("target").args(["system", "file"]))]
     Config {
-        /// Change the file that OpenSSL reads, and keep a copy of it
+        /// Change the system's openssl.cnf, after making a copy of it
         #[arg(long)]
         system: bool,
-        /// Change this file, and keep a copy of it
+        /// Change this file, after making a copy of it
         #[arg(long, value_name = "FILE", conflicts_with = "system")]
         file: Option<PathBuf>,
-        /// Take out what was put in
+        /// Remove the lines that this command added
         #[arg(long, requires = "target")]
         undo: bool,
+        /// Prefer the TLS group X25519MLKEM768, which OpenSSL 3.0 to 3.4 do not have
+        #[arg(long, conflicts_with = "undo")]
+        post_quantum: bool,
     },
 }
 
-/// Show what programs did with Gantry
+/// Show how programs used Gantry
 ///
-/// Runs a command and then prints, on stderr, what it and its children did: how many requests went to which device, why, and how
-/// long they took. Or prints what a running process and its children did so far; root may ask for those of all users, others for their
-/// own. With --set stats=FOLDER it reads what processes left there.
+/// Runs a command, and then reports on standard error the requests of the command and its children: how many went to each device, why,
+/// and how long they took. With PID, prints the same for a running process and its children so far. Root may see processes of all
+/// users, other users only their own. With --set stats=FOLDER, reads the statistics that processes left in FOLDER.
 ///
-/// A request may be a piece of a message. BATCH is the mean size of the batches that had more than one request. P50 and P99 are
-/// times in the device; of a batch, each of its requests has the time of the batch. Few requests are timed, and stand for
-/// those that are not.
+/// A request may be one piece of a message. BATCH is the mean size of batches with more than one request. P50 and P99 are
+/// percentiles of the time in the device, estimated from a sample of the requests. Each request of a batch counts with the time of
+/// the batch.
 ///
-/// The exit status is that of the command: 128 and the signal when one ended it, 127 when it is not there, 126 when it cannot
-/// be run.
+/// The exit status is that of the command: 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it could
+/// not be run.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("whose").args(["pid", "command", "list"]).required(true), after_help = "\
 Examples:
-  gantry stat -- gantry sum *.iso             what hashing these files meant for the devices
+  gantry stat -- gantry sum *.iso             how the devices hashed these files
   gantry stat --json --output run.json -- make test
-  gantry stat --list                          what uses Gantry at the moment
+  gantry stat --list                          programs that use Gantry now
   gantry stat $(pgrep -o nginx)               nginx and its workers so far")]
 pub(crate) struct Stat {
-    /// Show what this running process did so far
+    /// Show the statistics of this running process
     pub(crate) pid: Option<u32>,
-    /// Run this command, and show what it did
+    /// Command to run, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-    /// List the running processes that use Gantry: root's view is of all users
+    /// List the running processes that use Gantry; root sees those of all users
     #[arg(long)]
     pub(crate) list: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write into this file
+    /// Write the report to this file instead of standard output or standard error
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Tell Prometheus what programs do with Gantry
+/// Export metrics for Prometheus
 ///
-/// Adds up the requests of all processes that use Gantry, of those that have ended since it was started too, by device,
-/// algorithm and operation. What an OpenSSL program left to its own libcrypto is the device "host". Adds what the data path of
-/// `gantry esp` counts, where there is one. No number ever goes back while the exporter runs.
+/// Exports the requests of all processes that use Gantry, by device, algorithm and operation. Processes that have ended since the
+/// exporter started are included. Requests that an OpenSSL program left to its own libcrypto count as the device "host". If `gantry
+/// esp` runs, its counters are exported, too. No counter decreases while the exporter runs.
 ///
-/// It sees processes of other users as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and programs that live for a second
-/// or longer.
+/// Sees processes of other users if it runs as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH. Programs that live for less
+/// than a second may be missed.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("where").args(["listen", "textfile"]).required(true).multiple(true), after_help = "\
 Examples:
-  gantry exporter --listen 127.0.0.1:9746      for a scrape of http://127.0.0.1:9746/metrics
+  gantry exporter --listen 127.0.0.1:9746      serve http://127.0.0.1:9746/metrics
   gantry exporter --textfile /var/lib/prometheus/node-exporter
                                                for node_exporter's textfile collector")]
 pub(crate) struct Exporter {
-    /// Answer scrapes at this address
+    /// Serve scrapes at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<std::net::SocketAddr>,
-    /// Write gantry.prom into this folder again and again
+    /// Write gantry.prom to this folder periodically
     #[arg(long, value_name = "DIR")]
     pub(crate) textfile: Option<PathBuf>,
-    /// Seconds from one gantry.prom to the next
+    /// Seconds between two writes of gantry.prom
     #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "textfile")]
     pub(crate) every: u64,
-    /// Write gantry.prom once, and end
+    /// Write gantry.prom once, and exit
     #[arg(long, requires = "textfile", conflicts_with = "listen")]
     pub(crate) once: bool,
-    /// Tell programs apart by their names, in a label
+    /// Add a label with the name of the program to each metric
     #[arg(long)]
     pub(crate) by_program: bool,
-    /// The folder of the sockets of `gantry esp`
+    /// Folder of the sockets of `gantry esp`
     #[arg(long, value_name = "DIR", default_value = "/run/gantry-esp")]
     pub(crate) esp: PathBuf,
 }
 
-/// Watch what programs do with Gantry, live
+/// Watch how programs use Gantry, live
 ///
-/// Shows the processes that use Gantry, and below them what they do, by device, algorithm and operation: requests and megabytes in a
-/// second, times in the device, and events such as faults, quarantines and rings that were full. A process and its children by fork
-/// are one line, with the number of the oldest. HOST is the share of the requests that an OpenSSL program left to its own libcrypto,
-/// DEVICES the share of all others. QUEUED and BUSY say how many requests were on their way to the device and in it, on average. All
+/// Shows the processes that use Gantry, and below them their work by device, algorithm and operation. The columns are requests and
+/// megabytes per second, times in the device, and events such as faults, quarantines and full rings. A process and its forked children are one line, under
+/// the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own libcrypto, and DEVICES is the share
+/// of all other requests. QUEUED and BUSY are the average numbers of requests that wait for the device and that are in it. All
 /// numbers are those of the last interval.
 ///
-/// It needs no rights: root sees the processes of all users, other users their own. In a terminal, ? shows the keys. Where standard
-/// output is no terminal, it prints one table and ends, as with --once. Narrow terminals show fewer
-/// columns, and so does a pipe where COLUMNS says how many; NO_COLOR is respected.
+/// Needs no privileges: root sees the processes of all users, other users their own. In a terminal, ? shows the keys. If standard output
+/// is not a terminal, prints one table and exits, as with --once. A narrow terminal shows fewer columns; for a pipe, COLUMNS sets the
+/// width. Respects NO_COLOR.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry top                              live; q ends it, ? shows the keys
-  gantry top --interval 0.2               five times a second
+  gantry top                              live; q quits, ? shows the keys
+  gantry top --interval 0.2               five updates per second
   gantry top --once                       one table, after one second
   gantry top --once --json | jq '.processes[] | {program, requests_per_s}'
-  gantry top --json --interval 10 >> log  one line of JSON every ten seconds, until it is ended")]
+  gantry top --json --interval 10 >> log  one line of JSON every ten seconds, until interrupted")]
 pub(crate) struct Top {
-    /// Look again after so many seconds, at least 0.1
+    /// Seconds between two updates, from 0.1 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     pub(crate) interval: f64,
-    /// Print one table after one interval, and end
+    /// Print one table after one interval, and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print JSON: one object with --once, otherwise a line for each interval
+    /// Print JSON: one object with --once, otherwise one line per interval
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The number of a descriptor. What stands in its place may be a key (`--key 0011...` is short for `--key-fd`), so that no message
-/// repeats it.
+/// The number of a file descriptor. Messages do not repeat a wrong value, because it may be a key: `--key 0011...` is taken as
+/// `--key-fd`.
 #[derive(Clone)]
 struct Descriptor;
 
@@ -199,25 +204,25 @@ impl TypedValueParser for Descriptor {
         number.ok_or_else(|| {
             let option = option.and_then(Arg::get_long).unwrap_or_default();
             let message = format!(
-                "--{option} takes the number of a descriptor, not a key: arguments are in the list of processes, for all to read\n"
+                "--{option} takes the number of a descriptor, not a key: arguments are visible in the process list\n"
             );
             Error::raw(ErrorKind::InvalidValue, message).with_cmd(command)
         })
     }
 }
 
-/// Serve the ESP of IPsec in user space, under an unmodified IKE daemon
+/// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
-/// Packets that match a policy leave a TUN device, are encrypted in one batch over all associations, and travel in UDP. An IKE daemon
-/// that `gantry esp exec` starts installs its keys here in place of the kernel; `ip xfrm` installs keys by hand.
+/// Packets that match a policy are read from a TUN device, encrypted in one batch over all associations, and sent in UDP. An IKE daemon
+/// started by `gantry esp exec` installs its keys here instead of in the kernel; `ip xfrm` installs keys by hand.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sudo gantry esp serve --protect 10.2.0.0/16    the data path; 10.2.0.0/16 gets nothing in clear
-  sudo gantry esp exec -- /usr/lib/ipsec/charon  an IKE daemon that uses it
-  sudo gantry esp exec -- ip xfrm state          the associations
-  gantry esp status                              what it does, and which devices do it
-  sudo gantry esp clear                          when it has ended: let packets pass in clear again")]
+  sudo gantry esp serve --protect 10.2.0.0/16    run it; send nothing to 10.2.0.0/16 in clear
+  sudo gantry esp exec -- /usr/lib/ipsec/charon  run an IKE daemon on it
+  sudo gantry esp exec -- ip xfrm state          list its associations
+  gantry esp status                              show its counters and devices
+  sudo gantry esp clear                          after it has ended, let packets pass in clear again")]
 pub(crate) struct Esp {
     #[command(subcommand)]
     pub(crate) command: EspCommand,
@@ -225,16 +230,17 @@ pub(crate) struct Esp {
 
 #[derive(Subcommand)]
 pub(crate) enum EspCommand {
-    /// Run the data path, until it is ended
+    /// Run the data path in the foreground
     ///
-    /// Needs CAP_NET_ADMIN and /dev/net/tun, and nothing else of root. The user has to be that of the IKE daemon, because both share a UDP port.
+    /// Needs CAP_NET_ADMIN and /dev/net/tun, and no other privilege of root. Run it as the user of the IKE daemon, because both share
+    /// a UDP port.
     ///
-    /// Packets that match a policy leave through the tunnel or not at all. Routes to nowhere stay behind when the data path ends, until
-    /// it is started again or `gantry esp clear` takes them away.
+    /// Packets that match a policy leave through the tunnel or not at all. When the data path ends, unreachable routes stay
+    /// behind until it is started again or `gantry esp clear` removes them.
     Serve(EspServe),
     /// Show associations, packets, and the devices that did the work
     ///
-    /// Everybody may see the counters, root and the user of the data path also the associations.
+    /// Every user may see the counters. Only root and the user of the data path see the associations.
     Status {
         /// Print JSON
         #[arg(long)]
@@ -244,41 +250,41 @@ pub(crate) enum EspCommand {
     },
     /// Run an IKE daemon, or `ip xfrm`, on the data path in place of the kernel's ESP
     ///
-    /// Loads libgantry_xfrm.so into the program and those that it starts. Where no data path is at work, they find no IPsec at all, rather
-    /// than the kernel's.
+    /// Loads libgantry_xfrm.so into the program and its children. If no data path is running, they find no IPsec at all, rather than
+    /// the kernel's.
     Exec {
         #[command(flatten)]
         folder: EspFolder,
-        /// The program
+        /// Program to run, with its arguments
         #[arg(last = true, required = true, value_name = "PROGRAM")]
         command: Vec<OsString>,
     },
-    /// Take away the routes and rules that a data path left behind
+    /// Remove the routes and rules that a data path left behind
     ///
-    /// What was protected by them may leave in clear then.
+    /// Packets that were protected by them may then leave in clear.
     Clear,
 }
 
-/// Where the data path is found.
+/// Location of the data path's sockets.
 #[derive(Args)]
 pub(crate) struct EspFolder {
-    /// The folder of its sockets
+    /// Folder of the data path's sockets
     #[arg(long, value_name = "DIR", default_value = "/run/gantry-esp")]
     pub(crate) folder: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct EspServe {
-    /// The name of the TUN device
+    /// Name of the TUN device
     #[arg(long, value_name = "NAME", default_value = "gantry0")]
     pub(crate) device: String,
-    /// The MTU of the TUN device, in bytes
+    /// MTU of the TUN device, in bytes, from 576 to 9000
     #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(576..=9000))]
     pub(crate) mtu: u32,
-    /// The UDP port of ESP
+    /// UDP port of ESP, which is also the IKE daemon's
     #[arg(long, value_name = "PORT", default_value_t = 4500, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// Pairs of threads, one to send and one to receive; they share the work by flows and associations
+    /// Pairs of threads, from 1 to 64: one to send and one to receive; flows and associations are spread over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) queues: u8,
     /// Never let packets to this network leave in clear, even without a policy; may be repeated
@@ -301,39 +307,39 @@ pub(crate) enum DevcryptoCommand {
 
 /// Serve /dev/crypto from user space
 ///
-/// Makes the device through /dev/cuse (kernel module cuse) and serves it until it is ended: programs written for
-/// cryptodev-linux use every device of Gantry, and need no kernel module of their own. With CAP_SYS_PTRACE it reads and writes
-/// the memory of its callers directly; without, every request takes three trips through the kernel and has at most 128 KiB.
+/// Creates the device through /dev/cuse (kernel module cuse) and serves it until interrupted. Programs written for cryptodev-linux can
+/// then use every device of Gantry, without the cryptodev kernel module. With CAP_SYS_PTRACE, the server accesses the memory of
+/// its callers directly. Without it, every request takes three round trips through the kernel and is limited to 128 KiB.
 ///
-/// A server without a terminal looks again for devices at SIGHUP, such as engines of the kernel whose module has been loaded
-/// since: what has come serves sessions made from then on.
+/// A server without a terminal looks for new devices at SIGHUP, such as engines whose kernel module has been loaded since. New
+/// devices serve sessions created from then on.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   modprobe cuse; gantry devcrypto serve                    /dev/crypto
   gantry --policy pin:lanes devcrypto serve --name lanes   /dev/lanes, served by one device")]
 pub(crate) struct Serve {
-    /// Make /dev/NAME
+    /// Serve /dev/NAME
     #[arg(long, default_value = "crypto", value_parser = device_name)]
     pub(crate) name: String,
-    /// Sessions that one user may have at a time
+    /// Maximum number of sessions per user
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().sessions, value_parser = positive)]
     pub(crate) sessions: usize,
-    /// Bytes of long requests that one user may have in work at a time, and most bytes of a request
+    /// Maximum bytes of long requests in flight per user; a longer single request fails
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive)]
     pub(crate) bytes: usize,
 }
 
 /// Encrypt and decrypt files and pipes with raw keys
 ///
-/// Data goes from standard input to standard output unless --in and --out name files. A file named by --out appears when it
-/// is complete, readable by its owner alone; what had its name before is replaced.
+/// Reads standard input and writes standard output, unless --in and --out name files. The file of --out appears when it is complete,
+/// readable by its owner only, and replaces a file of that name.
 ///
-/// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD is one
-/// message, which stays in memory until it is done: nothing of a message whose tag is wrong is ever written.
+/// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD holds the whole
+/// message in memory until its tag is verified: if the tag is wrong, nothing is written.
 ///
-/// Keys are raw bytes, read from a descriptor to its end, so that they are in no list of processes. gantry makes no keys and
-/// no IVs: the kernel does, in /dev/urandom. No IV may be used twice with the same key.
+/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. gantry does not generate
+/// keys or IVs: use /dev/urandom. Never use an IV twice with one key.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -341,6 +347,7 @@ Examples:
   gantry crypt -e aes-256-gcm --key-fd 3 --iv $iv -i mail -o mail.sealed 3<key
   gantry crypt -d aes-256-gcm --key-fd 3 --iv $iv -i mail.sealed 3<key
   tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv 000102030405060708090a0b0c0d0e0f 3<key > etc.tar.cbc")]
+#[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Crypt {
     /// Encrypt; with an AEAD, seal
     #[arg(short, long, required_unless_present = "decrypt", conflicts_with = "decrypt")]
@@ -348,98 +355,44 @@ pub(crate) struct Crypt {
     /// Decrypt; with an AEAD, open
     #[arg(short, long)]
     pub(crate) decrypt: bool,
-    /// The cipher or AEAD; where a name stands for all key sizes, the key chooses
+    /// Cipher or AEAD; if the name stands for several key sizes, the length of the key decides
     pub(crate) algorithm: String,
-    /// Read the key from this descriptor
+    /// File descriptor to read the key from
     #[arg(long, value_name = "N", value_parser = Descriptor)]
     pub(crate) key_fd: i32,
-    /// Read the second key of encrypt-then-authenticate algorithms from this descriptor
+    /// File descriptor to read the MAC key from, for encrypt-then-authenticate algorithms
     #[arg(long, value_name = "N", value_parser = Descriptor)]
     pub(crate) mac_key_fd: Option<i32>,
-    /// The IV or nonce
+    /// IV or nonce, in hexadecimal digits
     #[arg(long, value_name = "HEX")]
     pub(crate) iv: Option<String>,
-    /// Data that is authenticated beside the message
+    /// Accept a nonce of 1 to 65,536 bytes with AES-GCM, which otherwise takes 12
+    #[arg(long)]
+    pub(crate) any_nonce: bool,
+    /// Additional authenticated data, in hexadecimal digits
     #[arg(long, value_name = "HEX")]
     pub(crate) aad: Option<String>,
-    /// Bytes of the tag; the longest that the algorithm has, unless said otherwise
+    /// Length of the tag, in bytes [default: the algorithm's longest]
     #[arg(long, value_name = "N")]
     pub(crate) tag_bytes: Option<usize>,
-    /// Neither add nor remove padding; the data is whole blocks
+    /// Do not add or remove padding; the data must be whole blocks
     #[arg(long)]
     pub(crate) no_padding: bool,
-    /// Read this file
+    /// Read this file instead of standard input
     #[arg(short, long = "in", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Write this file
+    /// Write this file instead of standard output
     #[arg(short, long = "out", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Compress files and pipes, as gzip and zstd do, on all processors
-///
-/// Data goes from standard input to standard output unless --in and --out name files. A file named by --out appears when it
-/// is complete, readable by its owner alone; what had its name before is replaced.
-///
-/// The data is cut into blocks, which are compressed side by side and written one after another: members of gzip (RFC 1952)
-/// or frames of zstd (RFC 8878), which gzip -d and zstd -d read as one file.
-///
-/// To decompress takes memory for the whole input and for the whole result, of which --most is the limit.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  tar c /etc | gantry compress > etc.tar.gz
-  gantry compress zstd --level 19 -i backup.tar -o backup.tar.zst
-  gantry compress -d zstd -i backup.tar.zst | tar t")]
-pub(crate) struct Compress {
-    /// Decompress
-    #[arg(short, long, conflicts_with_all = ["level", "block", "threads"])]
-    pub(crate) decompress: bool,
-    /// gzip or zstd
-    #[arg(default_value = "gzip")]
-    pub(crate) format: Format,
-    /// How hard to try: 1 to 9 with gzip, 1 to 19 with zstd
-    #[arg(short, long, value_name = "N")]
-    pub(crate) level: Option<usize>,
-    /// Bytes of a block, which is compressed by itself; larger blocks leave fewer bytes, and keep fewer processors at work
-    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = block)]
-    pub(crate) block: usize,
-    /// Threads; as many as there are processors, unless said otherwise
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) threads: Option<usize>,
-    /// Decompress to so many bytes at most
-    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size, requires = "decompress")]
-    pub(crate) most: usize,
-    /// Read this file
-    #[arg(short, long = "in", value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
-    /// Write this file
-    #[arg(short, long = "out", value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// RFC 1952, as gzip has it
-    Gzip,
-    /// RFC 8878, as zstd has it
-    Zstd,
-}
-
-/// A block of data that is worth a header of its own, and fits into memory many times.
-fn block(text: &str) -> Result<usize, String> {
-    let fits = |bytes: &usize| (4 << 10..=256 << 20).contains(bytes);
-    let bytes = size(text)?;
-    if fits(&bytes) { Ok(bytes) } else { Err("a block has 4K to 256M bytes".to_owned()) }
-}
-
-/// Seconds between two looks.
+/// Parses the seconds between two updates.
 fn interval(text: &str) -> Result<f64, String> {
     let fits = |seconds: &f64| (0.1..=86400.0).contains(seconds);
     text.parse().ok().filter(fits).ok_or_else(|| "not a number from 0.1 to 86400".to_owned())
 }
 
-/// A name that fits behind /dev/ and into the answer to the kernel.
+/// Parses a device name that is valid after /dev/ and short enough for the answer to the kernel.
 pub(super) fn device_name(text: &str) -> Result<String, String> {
     let fits = (1..=64).contains(&text.len()) && !text.starts_with('.');
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!".contains(&byte));

@@ -6,11 +6,10 @@ use gantry_core::{Algorithm, Kind};
 use gantry_runtime::{DEVICES, KEYS, PolicyChoice};
 
 use super::Cli;
-use crate::sum::MORE_NAMES;
-use crate::sum::help::{AUDIT, AUDIT_EXAMPLES};
-use crate::sum::options::{Front, rows};
+use super::sum::help::{AUDIT, AUDIT_EXAMPLES, BAG, BAG_EXAMPLES};
+use super::sum::{Front, MORE_NAMES, rows};
 
-/// The commands that the configuration has no influence on: its options are refused after them, and not shown.
+/// Commands that do not read the configuration: its options are refused after them, and hidden in their help.
 pub(super) const UNCONFIGURED: &[&str] = &[
     "kernel",
     "advise",
@@ -26,32 +25,32 @@ pub(super) const UNCONFIGURED: &[&str] = &[
     "manual",
 ];
 
-/// The one of them that a command is, or is part of.
+/// Returns the entry of [`UNCONFIGURED`] that `path` is or is below.
 pub(super) fn unconfigured(path: &str) -> Option<&'static str> {
     let holds = |above: &&&str| path.strip_prefix(**above).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     UNCONFIGURED.iter().find(holds).copied()
 }
 
-/// The command line as it is read.
+/// Returns the command line for parsing.
 pub(super) fn accepted() -> Command {
-    hidden_where_they_do_not_count(Cli::command())
+    hide_ineffective_settings(Cli::command())
 }
 
-/// The command line with everything that there is to say about it.
+/// Returns the command line with its complete documentation.
 pub(crate) fn documented() -> Command {
-    hidden_where_they_do_not_count(described())
+    hide_ineffective_settings(described())
 }
 
-/// The options of the configuration are taken everywhere, so that a message can say where they change nothing.
-fn hidden_where_they_do_not_count(root: Command) -> Command {
+/// Hides the options of the configuration where they have no effect. They are still parsed, so that a message can say so.
+fn hide_ineffective_settings(root: Command) -> Command {
     let hidden: Vec<Arg> = settings(&root).map(|option| option.hide(true)).collect();
     UNCONFIGURED
         .iter()
-        .chain(&["sum", "sum audit"])
+        .chain(&["sum", "sum audit", "sum bag"])
         .fold(root, |root, path| with_options(root, path.split(' '), &hidden))
 }
 
-/// The command line as shells complete it: without hidden commands, and with the names that arguments may have.
+/// Returns the command line for completions: without hidden commands, and with known values of arguments.
 pub(crate) fn completed() -> Command {
     let root = described();
     let options: Vec<Arg> = settings(&root).map(|option| with_values("", option.global(false))).collect();
@@ -71,10 +70,10 @@ fn completed_command(command: Command, above: &str, options: &[Arg]) -> Command 
     if takes_options { command.args(options.iter().cloned()) } else { command }
 }
 
-/// An argument with the values that are known beforehand. They live as long as the program, which ends when it has said them.
+/// Lists the known values of an argument. Leaks them: the program ends after printing the completions.
 fn with_values(command: &str, argument: Arg) -> Arg {
     let kinds: &[Kind] = match command {
-        "sum" | "audit" => &[Kind::Digest],
+        "sum" | "audit" | "bag" => &[Kind::Digest],
         "crypt" => &[Kind::Cipher, Kind::Aead],
         _ => &[],
     };
@@ -86,7 +85,7 @@ fn with_values(command: &str, argument: Arg) -> Arg {
     let devices = || DEVICES.iter().map(|(name, _)| *name);
     let values: Vec<&'static str> = match argument.get_id().as_str() {
         "algorithm" | "algorithms" => algorithms(),
-        // That of `esp serve` is a network device.
+        // The --device of `esp serve` is a network device.
         "device" if command != "serve" => devices().collect(),
         "name" if command == "devices" => devices().collect(),
         "devices" => devices()
@@ -102,12 +101,12 @@ fn with_values(command: &str, argument: Arg) -> Arg {
     argument.value_parser(PossibleValuesParser::new(values))
 }
 
-/// The options that are taken before and after every command.
+/// Returns the options of the configuration, which are accepted before and after every command.
 fn settings(root: &Command) -> impl Iterator<Item = Arg> {
     root.get_arguments().filter(|option| option.is_global_set()).cloned()
 }
 
-/// Adds options to the command at the end of a path, if there is one.
+/// Adds options to the command at the end of `path`, if it exists.
 fn with_options<'a>(command: Command, mut path: impl Iterator<Item = &'a str>, options: &[Arg]) -> Command {
     match path.next() {
         None => command.args(options.iter().cloned()),
@@ -118,16 +117,16 @@ fn with_options<'a>(command: Command, mut path: impl Iterator<Item = &'a str>, o
     }
 }
 
-/// The command line with the options of `sum`, which `sum` itself reads as getopt would.
+/// Returns the command line with the options of `sum`, which parses its arguments itself, as getopt would.
 fn described() -> Command {
     Cli::command().mut_subcommand("sum", |_| {
         Command::new("sum")
             .about("Print or verify digests of files")
             .long_about(
-                "Print or verify digests of files, as sha256sum and its kin do: the same options, output, messages and \
-                 exit status, many files at once. Under the names md5sum, sha1sum, sha224sum, sha256sum, sha384sum and \
-                 sha512sum (links to this program) it is one of them. Options of the configuration stand before the \
-                 command: gantry --policy pin:software sum FILE.",
+                "Print or verify digests of files. Options, output, messages and exit status are those of sha256sum, and \
+                 many files are read in parallel. A link to this program named md5sum, sha1sum, sha224sum, sha256sum, sha384sum \
+                 or sha512sum acts as that tool. Put options of the configuration before the command: \
+                 gantry --policy pin:software sum FILE.",
             )
             .after_help(EXAMPLES_OF_SUM)
             .disable_help_flag(true)
@@ -138,32 +137,48 @@ fn described() -> Command {
                     .value_name("FILE")
                     .num_args(0..)
                     .value_hint(ValueHint::FilePath)
-                    .help("Files to read; standard input where there is none, and for -"),
+                    .help("Files to read; - or no FILE means standard input"),
             )
             .subcommand(audit())
+            .subcommand(bag())
     })
 }
 
+/// Returns a text without line ends in paragraphs, because clap wraps lines by itself.
+fn unwrapped(text: &str) -> String {
+    let paragraphs: Vec<String> = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+    paragraphs.join("\n\n")
+}
+
+fn bag() -> Command {
+    let folder = Arg::new("folder").value_name("DIR").required(true).value_hint(ValueHint::DirPath);
+    Command::new("bag")
+        .about("Turn a folder into a BagIt bag")
+        .long_about(unwrapped(BAG))
+        .after_help(BAG_EXAMPLES)
+        .disable_help_flag(true)
+        .args(options(Front::Bag))
+        .arg(folder.help("Folder whose files move to DIR/data"))
+}
+
 fn audit() -> Command {
-    // Clap breaks lines by itself.
-    let paragraphs: Vec<String> = AUDIT.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
     let manifest = Arg::new("manifest").value_name("MANIFEST").required(true).value_hint(ValueHint::AnyPath);
     let folder = Arg::new("folder").value_name("DIR").value_hint(ValueHint::DirPath);
     Command::new("audit")
         .about("Compare a folder with a list of digests")
-        .long_about(paragraphs.join("\n\n"))
+        .long_about(unwrapped(AUDIT))
         .after_help(AUDIT_EXAMPLES)
         .disable_help_flag(true)
         .args(options(Front::Audit))
-        .arg(manifest.help("A list of digests, or a bag"))
-        .arg(folder.help("The folder to compare with it; the current one by default"))
+        .arg(manifest.help("Checksum file, or BagIt bag"))
+        .arg(folder.help("Folder to compare with it [default: .]"))
 }
 
-/// The options under a front.
+/// Returns the options of a front.
 fn options(front: Front) -> impl Iterator<Item = Arg> {
     rows(front).map(move |row| {
         let only_with = if row.checking && front != Front::Audit { " (with --check)" } else { "" };
-        let mut option = Arg::new(row.long).long(row.long).help(format!("{}{only_with}", row.help));
+        let mut option = Arg::new(row.long).long(row.long).help(format!("{}{only_with}", row.help(front)));
         if let Some(letter) = row.short {
             option = option.short(letter);
         }
@@ -177,11 +192,11 @@ fn options(front: Front) -> impl Iterator<Item = Arg> {
 const EXAMPLES_OF_SUM: &str = "\
 Examples:
   gantry sum *.iso > SHA256SUMS             write a checksum file
-  gantry sum -c SHA256SUMS                  verify one, of any kind
-  gantry sum -r -a sha256 -a sha512 photos  all files in a folder, two digests from one reading
-  gantry sum audit sums photos              what has become of the folder
+  gantry sum -c SHA256SUMS                  verify a checksum file of any kind
+  gantry sum -r -a sha256 -a sha512 photos  all files in a folder, two digests, each file read once
+  gantry sum audit sums photos              compare the folder with the list
 
-Exit status: 0 when every file was read (and matched, with --check), otherwise 1.";
+Exit status: 0 if every file was read (and matched, with --check), otherwise 1.";
 
 #[cfg(test)]
 mod tests {

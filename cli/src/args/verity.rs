@@ -1,16 +1,17 @@
-//! Commands that hash the blocks and the pieces of files: `verity` and `torrent`.
+//! Commands that hash the blocks and pieces of files: `verity` and `torrent`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use gantry_digest::Algorithm;
 
 use super::positive_size;
+use crate::dm_verity::{self, Function};
 
-/// Make and verify the hash trees of dm-verity, and the digests of fs-verity
+/// Create and verify dm-verity hash trees, and compute fs-verity digests
 ///
-/// The blocks of one file are hashed on all processors, and side by side on each: by the lanes, not by other devices. Formats, options and
-/// output are those of veritysetup and fsverity.
+/// Hashes the blocks of a file on all processors, in their SIMD lanes. Uses no other devices. Formats, options and output are those
+/// of veritysetup and fsverity.
 #[derive(Args)]
 pub(crate) struct Verity {
     #[command(subcommand)]
@@ -24,62 +25,68 @@ pub(crate) enum VerityCommand {
     Verify(VerityVerify),
 }
 
-/// Print the digests that fs-verity has for files
+/// Print the fs-verity digests of files
 ///
-/// Prints what `fsverity digest` does: the digest by which Linux knows a file with fs-verity (FS_IOC_MEASURE_VERITY).
+/// Prints the same as `fsverity digest`: the digest that Linux reports for a file with fs-verity enabled (FS_IOC_MEASURE_VERITY).
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry verity digest app.apk
   gantry verity digest --hash-alg sha512 --salt 00ff --compact app.apk")]
 pub(crate) struct VerityDigest {
-    /// sha256 or sha512
+    /// Hash function: sha256 or sha512
     #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = fsverity_hash)]
     pub(crate) hash_alg: Algorithm,
-    /// Bytes of a block of the tree: a power of two
+    /// Bytes per block of the tree: a power of two from 1024 to 65536
     #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = fsverity_block)]
     pub(crate) block_size: usize,
-    /// Salt in hexadecimal digits, 32 bytes at most
+    /// Salt in hexadecimal digits, at most 32 bytes [default: none]
     #[arg(long, value_name = "HEX", default_value = "", value_parser = salt_of::<32>, hide_default_value = true)]
     pub(crate) salt: Bytes,
-    /// Print the digest alone
+    /// Print only the digest
     #[arg(long)]
     pub(crate) compact: bool,
-    /// The files
+    /// Print the bytes that a built-in signature signs: the digest behind "FSVerity", its function and length
+    #[arg(long)]
+    pub(crate) for_builtin_sig: bool,
+    /// Also write the Merkle tree of the only FILE to this file, as Linux stores it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out_merkle_tree: Option<PathBuf>,
+    /// Files to hash
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// What the hash tree of dm-verity is like, where no superblock says it.
+/// Layout of a dm-verity hash tree that has no superblock.
 #[derive(Args)]
 pub(crate) struct Tree {
-    /// Hash function
+    /// Hash function: md5, sha1, sha224 to sha512, sha3-224 to sha3-512, blake2b-512, blake2s-256, ripemd160 (Linux: rmd160) or sm3
     #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = verity_hash)]
-    pub(crate) hash: Algorithm,
-    /// 1, or 0 for the format of Chrome OS
+    pub(crate) hash: Function,
+    /// Format of the tree: 1, or 0 for Chrome OS
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=1))]
     pub(crate) format: u32,
-    /// Bytes of a block of the data: a power of two
+    /// Bytes per block of the data: a power of two from 512 to 524288
     #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = verity_block)]
     pub(crate) data_block_size: usize,
-    /// Bytes of a block of the tree: a power of two
+    /// Bytes per block of the tree: a power of two from 512 to 524288
     #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = verity_block)]
     pub(crate) hash_block_size: usize,
-    /// How many blocks the data have, if they are not all of DATA
+    /// Number of data blocks [default: all of DATA, which must be whole blocks]
     #[arg(long, value_name = "N")]
     pub(crate) data_blocks: Option<u64>,
-    /// Where in HASH the superblock is, or without one the tree
+    /// Byte offset in HASH of the superblock, or of the tree if there is no superblock
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) hash_offset: u64,
-    /// There is no superblock
+    /// Write or expect a tree without a superblock
     #[arg(long)]
     pub(crate) no_superblock: bool,
 }
 
-/// Make the hash tree of dm-verity
+/// Create a dm-verity hash tree
 ///
-/// Writes the tree over DATA to HASH, and prints what is in its superblock and the root hash: keep that where nobody changes it. With
-/// --hash-offset both may be one file.
+/// Writes the tree over DATA to HASH, and prints the contents of its superblock and the root hash. Keep the root hash where it cannot
+/// be changed. With --hash-offset, DATA and HASH may be the same file.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -88,54 +95,56 @@ Examples:
 pub(crate) struct VerityFormat {
     #[command(flatten)]
     pub(crate) tree: Tree,
-    /// Salt in hexadecimal digits, 256 bytes at most; - for none; 32 bytes by chance, unless said otherwise
+    /// Salt in hexadecimal digits, at most 256 bytes; - for none [default: 32 random bytes]
     #[arg(long, value_name = "HEX", value_parser = salt_of::<256>)]
     pub(crate) salt: Option<Bytes>,
-    /// UUID of the superblock; by chance, unless said otherwise
+    /// UUID in the superblock [default: random]
     #[arg(long, value_parser = uuid, conflicts_with = "no_superblock")]
     pub(crate) uuid: Option<Uuid>,
-    /// Write the root hash to this file, too
+    /// Also write the root hash to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) root_hash_file: Option<PathBuf>,
-    /// The data: a file or a block device
+    /// Data: a file or a block device
     pub(crate) data: PathBuf,
-    /// Where the tree goes
+    /// File or block device to write the tree to
     #[arg(value_name = "HASH")]
     pub(crate) hash_file: PathBuf,
 }
 
-/// Verify data with a hash tree of dm-verity
+/// Verify data with a dm-verity hash tree
 ///
-/// Goes from the root hash down to the data, and names the first block that is not the one that was hashed. The superblock says what the tree
-/// is like; options say it where there is none.
+/// Verifies from the root hash down to the data, and reports the first block that does not match. The layout of the tree comes from the
+/// superblock, or from options if there is none.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry verity verify root.squashfs root.verity 4228c823a9474578ce6ad2d28a66a25eb7ca20a73d9c4741136333c510dca77e
   gantry verity verify --root-hash-file root.hash root.squashfs root.verity
 
-Exit status: 0 when every block is the one that was hashed, 1 when one is not or a file cannot be read, 2
-for a mistake on the command line.")]
+Exit status: 0 if every block matches, 1 if one does not or a file cannot be read, 2 for a mistake
+on the command line.")]
 pub(crate) struct VerityVerify {
     #[command(flatten)]
     pub(crate) tree: Tree,
-    /// Salt in hexadecimal digits, 256 bytes at most, or -
+    /// Salt in hexadecimal digits, at most 256 bytes, of a tree without superblock [default: none]
     #[arg(long, value_name = "HEX", value_parser = salt_of::<256>, requires = "no_superblock")]
     pub(crate) salt: Option<Bytes>,
     /// Read the root hash from this file
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     pub(crate) root_hash_file: Option<PathBuf>,
-    /// The data: a file or a block device
+    /// Data: a file or a block device
     pub(crate) data: PathBuf,
-    /// Where the tree is
+    /// File or block device with the tree
     #[arg(value_name = "HASH")]
     pub(crate) hash_file: PathBuf,
-    /// The root hash in hexadecimal digits
+    /// Root hash in hexadecimal digits
     #[arg(value_name = "ROOT", required_unless_present = "root_hash_file", value_parser = salt_of::<64>)]
     pub(crate) root: Option<Bytes>,
 }
 
-/// Verify files with a .torrent, and print the roots that BitTorrent v2 has for files
+/// Create a .torrent, verify files with one, and print the BitTorrent v2 roots of files
+///
+/// Hashes on all processors, in their SIMD lanes. Does not use the network.
 #[derive(Args)]
 pub(crate) struct Torrent {
     #[command(subcommand)]
@@ -144,58 +153,101 @@ pub(crate) struct Torrent {
 
 #[derive(Subcommand)]
 pub(crate) enum TorrentCommand {
+    Create(TorrentCreate),
     Root(TorrentRoot),
     Verify(TorrentVerify),
 }
 
-/// Print the roots of files in BitTorrent v2
+/// Create a .torrent of a file or folder
 ///
-/// The root of SHA-256 over blocks of 16 KiB (BEP 52, `pieces root`), by which equal files in different torrents are known.
+/// Writes a torrent of BitTorrent v1 (BEP 3), v2 (BEP 52), or both, and prints its info hashes, which are those of libtorrent's torrents.
+/// Follows symbolic links, and leaves out empty folders. The torrent has no date, so the same files make the same torrent.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry torrent create album                     album.torrent, for clients of v1 and v2
+  gantry torrent create --format v1 --piece-size 1M --announce https://tracker.example/announce album")]
+pub(crate) struct TorrentCreate {
+    /// Version of BitTorrent
+    #[arg(long, value_name = "VERSION", default_value = "hybrid")]
+    pub(crate) format: TorrentVersion,
+    /// Bytes per piece: a power of two from 16K to 128M [default: 16K to 16M, by the length of the data]
+    #[arg(long, value_name = "BYTES", value_parser = torrent_piece)]
+    pub(crate) piece_size: Option<usize>,
+    /// URL of a tracker; may be repeated
+    #[arg(long, value_name = "URL")]
+    pub(crate) announce: Vec<String>,
+    /// Tell clients to find peers by the trackers only
+    #[arg(long)]
+    pub(crate) private: bool,
+    /// Torrent to write, which must not exist yet [default: NAME.torrent in the current folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// File or folder
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TorrentVersion {
+    /// BEP 3
+    V1,
+    /// BEP 52
+    V2,
+    /// Both
+    Hybrid,
+}
+
+/// Print the BitTorrent v2 roots of files
+///
+/// A root is that of a SHA-256 tree over blocks of 16 KiB (BEP 52, `pieces root`). Equal files have the same root in every torrent.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gantry torrent root *.iso")]
 pub(crate) struct TorrentRoot {
-    /// The files
+    /// Files to hash
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 }
 
 /// Verify files with a .torrent
 ///
-/// Hashes every piece of BitTorrent v1 (BEP 3), v2 (BEP 52), or both, and names the first that is not the one of the torrent.
+/// Hashes every piece of BitTorrent v1 (BEP 3), v2 (BEP 52), or both, and reports each one that does not match.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry torrent verify debian.torrent            files beside the torrent
   gantry torrent verify debian.torrent /srv/iso   files below /srv/iso
 
-Exit status: 0 when every piece is that of the torrent, 1 when one is not or a file cannot be read, 2 for a
-mistake on the command line.")]
+Exit status: 0 if every piece matches, 1 if one does not or a file cannot be read, 2 for a mistake
+on the command line.")]
 pub(crate) struct TorrentVerify {
-    /// The torrent
+    /// Torrent file
     pub(crate) torrent: PathBuf,
-    /// Where its file or folder is; the folder of the torrent, unless said otherwise
+    /// Its file or folder, or the folder that contains it [default: beside the torrent]
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// Bytes that were written in hexadecimal digits.
+/// Bytes, parsed from hexadecimal digits.
 #[derive(Clone)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
-/// The bytes of a UUID, in the order in which they are written.
+/// The bytes of a UUID in the order of its text form.
 #[derive(Clone, Copy)]
 pub(crate) struct Uuid(pub(crate) [u8; 16]);
 
-/// Hexadecimal digits of at most so many bytes, or `-` for none.
-fn salt_of<const MOST: usize>(text: &str) -> Result<Bytes, String> {
+/// Parses at most `MAX` bytes in hexadecimal digits, or `-` for none.
+fn salt_of<const MAX: usize>(text: &str) -> Result<Bytes, String> {
     let bytes = if text == "-" { Some(Vec::new()) } else { crate::hex::from_hex(text.as_bytes()) };
     match bytes {
-        Some(bytes) if bytes.len() <= MOST => Ok(Bytes(bytes)),
-        Some(_) => Err(format!("more than {MOST} bytes")),
+        Some(bytes) if bytes.len() <= MAX => Ok(Bytes(bytes)),
+        Some(_) => Err(format!("more than {MAX} bytes")),
         None => Err("not hexadecimal digits, two for each byte".to_owned()),
     }
 }
 
 fn uuid(text: &str) -> Result<Uuid, String> {
-    let wrong = || "not a UUID, as 01234567-89ab-cdef-0123-456789abcdef".to_owned();
+    let wrong = || "not a UUID, such as 01234567-89ab-cdef-0123-456789abcdef".to_owned();
     let parts: Vec<usize> = text.split('-').map(str::len).collect();
     let digits: String = text.split('-').collect();
     let bytes = crate::hex::from_hex(digits.as_bytes()).filter(|_| parts == [8, 4, 4, 4, 12]);
@@ -204,21 +256,26 @@ fn uuid(text: &str) -> Result<Uuid, String> {
 
 fn fsverity_hash(text: &str) -> Result<Algorithm, String> {
     let known = [Algorithm::Sha256, Algorithm::Sha512].into_iter().find(|algorithm| algorithm.as_str() == text);
-    known.ok_or_else(|| "sha256 or sha512".to_owned())
+    known.ok_or_else(|| "not sha256 or sha512".to_owned())
 }
 
-fn verity_hash(text: &str) -> Result<Algorithm, String> {
-    crate::verity::hash_of_name(text.as_bytes())
-        .ok_or_else(|| format!("one of {}", crate::verity::HASHES.map(Algorithm::as_str).join(", ")))
+fn verity_hash(text: &str) -> Result<Function, String> {
+    dm_verity::hash_of_name(text.as_bytes()).ok_or_else(|| format!("not one of {}", dm_verity::names()))
 }
 
 fn fsverity_block(text: &str) -> Result<usize, String> {
     let bytes = positive_size(text)?;
     let fits = bytes.is_power_of_two() && (1024..=65536).contains(&bytes);
-    if fits { Ok(bytes) } else { Err("a power of two from 1024 to 65536".to_owned()) }
+    if fits { Ok(bytes) } else { Err("not a power of two from 1024 to 65536".to_owned()) }
+}
+
+fn torrent_piece(text: &str) -> Result<usize, String> {
+    let bytes = positive_size(text)?;
+    let fits = bytes.is_power_of_two() && (16 << 10..=128 << 20).contains(&bytes);
+    if fits { Ok(bytes) } else { Err("not a power of two from 16K to 128M".to_owned()) }
 }
 
 fn verity_block(text: &str) -> Result<usize, String> {
     let bytes = positive_size(text)?;
-    if crate::verity::is_block(bytes) { Ok(bytes) } else { Err("a power of two from 512 to 524288".to_owned()) }
+    if dm_verity::is_block(bytes) { Ok(bytes) } else { Err("not a power of two from 512 to 524288".to_owned()) }
 }

@@ -12,13 +12,13 @@ use gantry_runtime::Origin;
 use serde::Serialize;
 
 use crate::args::{self, Check, Settings};
-use crate::output::{Failure, Output, progress_bar, say};
+use crate::output::{Failure, Output, print_message, progress_bar};
 use crate::table::Table;
 use crate::terminal::{Colour, paint};
 use crate::units::share;
 use vectors::Source;
 
-/// The device that others are compared with.
+/// The device whose results others are compared with.
 const REFERENCE: &str = "software";
 
 pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
@@ -38,9 +38,9 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     let left = || end.saturating_duration_since(Instant::now());
     let (vectors, source) = vectors::find(env::current_exe());
     if let Source::Unusable(_) = source {
-        say(&source.to_string());
+        print_message(&source.to_string());
     }
-    // Each device's own known answers first: whatever there is time for, nothing is without them. What comes of them is in the report.
+    // Every device passes its own known-answer tests before the timed part. Failures are in the report.
     for device in &devices {
         for algorithm in offered(device, &wanted) {
             bar.set_message(format!("known answers  {} {algorithm}", device.name()));
@@ -76,10 +76,10 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
         output.write(&summary(&results, &source, args.seed))?;
     }
     let is_well = results.iter().all(|row| row.passed) && !matches!(source, Source::Unusable(_));
-    if is_well { Ok(()) } else { Err(Failure::Said) }
+    if is_well { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// The devices to check: those that were named, or all that are ready and serve something that is wanted.
+/// Returns the devices to check: the named ones, or all ready devices that serve a wanted algorithm.
 fn devices<'g>(
     gantry: &'g Gantry,
     names: &[String],
@@ -110,32 +110,33 @@ fn offered(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl Iterator<Ite
     algorithms.filter(|algorithm| wanted.is_empty() || wanted.contains(algorithm))
 }
 
-/// A device, as JSON.
+/// A device in the JSON.
 #[derive(Serialize)]
 struct Row {
     device: String,
     passed: bool,
-    /// Whether it was the whole suite, Wycheproof's vectors among it.
+    /// True if the whole suite ran, including Wycheproof's vectors.
     whole: bool,
     wycheproof: Source,
-    /// Steps of the suite that were run, and that there was no time for: a vector, a batch, a message cut at one place. Random requests come on top.
+    /// Steps of the suite that ran. A step is a vector, a batch, or a message cut at one place. Random requests are not counted.
     steps: u64,
+    /// Steps for which the time was too short.
     steps_left_out: u64,
     algorithms: Vec<AlgorithmRow>,
-    /// Everything that keeps it from passing, in words.
+    /// Failures and other problems, in words.
     problems: Vec<String>,
     /// Commands that repeat the mismatches.
     repeat: Vec<String>,
 }
 
-/// One part of the suite on one algorithm, as JSON.
+/// A part of the suite on one algorithm, in the JSON.
 #[derive(Serialize)]
 struct AlgorithmRow {
     algorithm: &'static str,
     check: &'static str,
     cases: u64,
     mismatches: usize,
-    /// Cases that do not apply: how many for each reason.
+    /// Cases that do not apply, counted by reason.
     left_out: BTreeMap<String, u64>,
 }
 
@@ -151,7 +152,7 @@ impl Row {
         let mut repeat = Vec::new();
         for row in &report.rows {
             for mismatch in &row.mismatches {
-                // A round of random cases comes first under its own seed, and one round is what no time is enough for.
+                // A round of random cases begins with its own seed, and --seconds 0 runs exactly one round.
                 let command = format!(
                     "gantry{configured} check --all --device {} --algorithm {} --seed {} --seconds 0",
                     report.device, row.algorithm, mismatch.seed
@@ -177,7 +178,7 @@ impl Row {
     }
 }
 
-/// What people read.
+/// Formats the results as text.
 fn summary(results: &[Row], source: &Source, seed: u64) -> String {
     let mut table = Table::new(&["DEVICE", "ALGORITHMS", "CASES", "MISMATCHES", "SUITE", "RESULT"], &[1, 2, 3, 4]);
     for row in results {
@@ -229,7 +230,7 @@ mod tests {
         let report = Report { device: "lanes".into(), capabilities: Vec::new(), rows };
         let (from, missing) = (Source::From("/a/file".into()), Source::Missing("no file".into()));
         let row = |source| Row::new(&report, true, source, " --set cpu=avx2");
-        assert!(!row(&missing).whole, "it is not whole without them");
+        assert!(!row(&missing).whole, "not whole without Wycheproof's vectors");
         let row = row(&from);
         assert!(!row.passed);
         assert_eq!((row.algorithms[1].cases, row.algorithms[1].mismatches), (7, 2));

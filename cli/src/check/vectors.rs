@@ -1,4 +1,4 @@
-//! Where `gantry check` has Wycheproof's vectors from: a file beside the program, the folder of an installation, or the program itself.
+//! Source of Wycheproof's vectors: a file beside the program, a file of the installation, or the program itself.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -12,15 +12,15 @@ use crate::output::Failure;
 /// The file that `gantry-vectors` writes.
 const NAME: &str = "gantry-vectors.zlib";
 
-/// Where they are from, or why there are none. In JSON an object with one field.
+/// Source of the vectors, or the reason why there are none. In JSON an object with one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Source {
     /// A file, or "the program".
     From(String),
-    /// There is no file, and where it was looked for.
+    /// There is no file; names the places.
     Missing(String),
-    /// There is a file that cannot be used, and why not.
+    /// A file cannot be used; says why.
     Unusable(String),
 }
 
@@ -28,41 +28,41 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::From(place) => write!(f, "with Wycheproof's vectors, from {place}"),
-            Source::Missing(why) | Source::Unusable(why) => write!(f, "without Wycheproof's vectors: {why}"),
+            Source::Missing(reason) | Source::Unusable(reason) => write!(f, "without Wycheproof's vectors: {reason}"),
         }
     }
 }
 
-/// The vectors of the program that lies at this path. A file comes before the vectors in the program.
+/// Finds the vectors for the program at this path. A file takes precedence over vectors in the program.
 pub(crate) fn find(program: io::Result<PathBuf>) -> (Vectors, Source) {
     let places = program.map(|program| places(&program)).unwrap_or_default();
     for place in &places {
         match read(place) {
             Ok(Some(vectors)) => return (vectors, Source::From(place.display().to_string())),
             Ok(None) => {}
-            Err(why) => return (Vectors::none(), Source::Unusable(why)),
+            Err(reason) => return (Vectors::none(), Source::Unusable(reason)),
         }
     }
-    // Not what the crate has: in a build of the whole workspace its tests ask for them.
+    // Do not ask the crate `gantry-conformance`: its tests enable the feature in a build of the whole workspace.
     if cfg!(feature = "more-vectors") {
         return (Vectors::default(), Source::From("the program".to_owned()));
     }
     let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
     let missing = match &places[..] {
-        [] => "the system does not say where the program lies".to_owned(),
+        [] => "the path of the program is unknown".to_owned(),
         places => format!("there is no {}", places.join(", and no ")),
     };
     (Vectors::none(), Source::Missing(missing))
 }
 
-/// Beside the program, as cargo builds it, and in the installation that it is a part of. The system has resolved links.
+/// Returns the places of the file: beside the program, and in its installation. The system has resolved links in `program`.
 fn places(program: &Path) -> Vec<PathBuf> {
     let folder = program.parent();
     let installation = folder.and_then(Path::parent).map(|prefix| prefix.join("share/gantry"));
     folder.map(Path::to_owned).into_iter().chain(installation).map(|folder| folder.join(NAME)).collect()
 }
 
-/// The vectors of a file, if there is one.
+/// Reads the vectors of a file, if it exists.
 fn read(file: &Path) -> Result<Option<Vectors>, String> {
     let failed = |error| Failure::at(file.display(), &error).to_string();
     match fs::metadata(file) {
@@ -74,5 +74,5 @@ fn read(file: &Path) -> Result<Option<Vectors>, String> {
         Err(error) => return Err(failed(error)),
     }
     let packed = bounded::read(file).map_err(failed)?;
-    Vectors::unpack(&packed).map(Some).map_err(|why| format!("{}: {why}", file.display()))
+    Vectors::unpack(&packed).map(Some).map_err(|reason| format!("{}: {reason}", file.display()))
 }

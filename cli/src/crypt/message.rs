@@ -1,4 +1,4 @@
-//! AEADs, and ciphers that take a message as a whole. The message stays in memory, so that no disk has its plaintext before the tag is verified.
+//! AEADs, and ciphers that need the whole message. The message stays in memory, so that no plaintext is written before the tag is verified.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -11,7 +11,7 @@ use crate::output::Failure;
 
 pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<(), Failure> {
     let is_aead = job.algorithm().kind() == Kind::Aead;
-    let tag = if is_aead { job.session.params().tag_length() } else { 0 };
+    let tag = if is_aead { job.session.params().tag_len() } else { 0 };
     let mut message = Zeroizing::new(Vec::new());
     let read = input.file.read_to_end(&mut message).and_then(|_| {
         message.try_reserve_exact(if job.encrypt { tag } else { 0 })?;
@@ -54,7 +54,7 @@ fn not_read(job: &Job, input: &Input, error: &io::Error) -> Failure {
 }
 
 fn short(job: &Job, name: &str) -> Failure {
-    Failure::Failed(format!("{name}: shorter than a tag of {} bytes: cut off?", job.session.params().tag_length()))
+    Failure::Failed(format!("{name}: shorter than its tag of {} bytes; is it cut off?", job.session.params().tag_len()))
 }
 
 fn refused(job: &Job, name: &str, length: u64, error: gantry_core::Error) -> Failure {
@@ -70,7 +70,10 @@ fn refused(job: &Job, name: &str, length: u64, error: gantry_core::Error) -> Fai
                 (min, max) => format!(" from {min} to {max}"),
             };
             let step = if info.block > 1 { format!(" in steps of {}", info.block) } else { String::new() };
-            Failure::Failed(format!("{name}: {length} bytes, and {} takes lengths{limits}{step}", job.algorithm()))
+            Failure::Failed(format!(
+                "{name}: it has {length} bytes, but {} takes lengths{limits}{step}",
+                job.algorithm()
+            ))
         }
         other => other.into(),
     }

@@ -1,14 +1,14 @@
 //! `gantry crypt`: ciphers and AEADs over files and pipes, with raw keys.
 //!
-//! Ciphers without authentication stream: [`stream`] has two pieces in memory. An AEAD is one message: [`message`] has all of it in memory, and no byte
-//! leaves before the tag is verified. Chunks with a tag each would be a format that no other program opens.
+//! Ciphers without authentication stream: [`stream`] holds two pieces in memory. An AEAD has one message, which [`message`] holds in memory
+//! until its tag is verified. Chunks with a tag each would need a format that no other program reads.
 
 mod key;
 mod message;
 mod stream;
 mod sys;
 
-use gantry_core::{Algorithm, Direction, Kind, Operation, Session, SessionParams};
+use gantry_core::{Algorithm, Direction, Kind, Lengths, Operation, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::args::{Crypt, Settings};
@@ -28,12 +28,14 @@ pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
         None => Zeroizing::default(),
     };
     let algorithm = with_key(&candidates, &args.algorithm, &key)?;
-    check(args, algorithm, &iv)?;
-
     let direction = if args.encrypt { Direction::Encrypt } else { Direction::Decrypt };
-    let mut params = SessionParams::new(algorithm, &key).mac_key(&mac_key).direction(direction);
+    let mut params = SessionParams::new(algorithm, &key).with_mac_key(&mac_key).with_direction(direction);
+    if args.any_nonce {
+        params = params.with_any_nonce();
+    }
+    check(args, algorithm, &iv, params.iv_lengths())?;
     if let Some(bytes) = args.tag_bytes {
-        params = params.tag_len(bytes);
+        params = params.with_tag_len(bytes);
     }
     let session = settings.open()?.session(params).map_err(refused)?;
     let job = Job { session, iv, aad, padded: !args.no_padding, encrypt: args.encrypt };
@@ -46,12 +48,11 @@ pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-/// What is to be done.
 struct Job {
     session: Session,
     iv: Vec<u8>,
     aad: Vec<u8>,
-    /// PKCS #7, for ciphers that take whole blocks.
+    /// True if ciphers with whole blocks pad as in PKCS #7.
     padded: bool,
     encrypt: bool,
 }
@@ -65,13 +66,13 @@ impl Job {
         if self.encrypt { Operation::Encrypt } else { Operation::Decrypt }
     }
 
-    /// Whether some device takes the data in pieces.
+    /// True if a device takes the data in pieces.
     fn streams(&self) -> bool {
         self.session.cipher_stream(self.operation(), &self.iv).is_ok()
     }
 }
 
-/// The ciphers and AEADs of this name: several where a name stands for all key sizes.
+/// Returns the ciphers and AEADs of this name: several if the name stands for several key sizes.
 fn candidates(name: &str) -> Result<Vec<Algorithm>, Failure> {
     let mut found = Algorithm::matching(name)?;
     let kind = found[0].kind();
@@ -82,29 +83,30 @@ fn candidates(name: &str) -> Result<Vec<Algorithm>, Failure> {
     Ok(found)
 }
 
-/// The one that takes this key.
+/// Returns the candidate that takes this key.
 fn with_key(candidates: &[Algorithm], name: &str, key: &[u8]) -> Result<Algorithm, Failure> {
     let found = candidates.iter().find(|algorithm| algorithm.info().key.allows(key.len()));
     found.copied().ok_or_else(|| {
         let takes: Vec<String> = candidates.iter().map(|algorithm| algorithm.info().key.to_string()).collect();
         let hint = if key.ends_with(b"\n") { "; it ends with a newline, which is part of it" } else { "" };
-        Failure::Usage(format!("a key of {} bytes; {name} takes {}{hint}", key.len(), takes.join(" or ")))
+        Failure::Usage(format!("the key has {} bytes; {name} takes {}{hint}", key.len(), takes.join(" or ")))
     })
 }
 
-/// What is wrong with the command line, now that the algorithm is known.
-fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8]) -> Result<(), Failure> {
+/// Checks the command line, now that the algorithm is known.
+fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8], takes: Lengths) -> Result<(), Failure> {
     let info = algorithm.info();
     let usage = |text: String| Err(Failure::Usage(text));
-    if !info.iv.allows(iv.len()) {
-        let given = if args.iv.is_some() { format!("an --iv of {} bytes", iv.len()) } else { "no --iv".to_owned() };
-        return usage(format!("{given}; {algorithm} takes {} bytes", info.iv));
+    if !takes.allows(iv.len()) {
+        let given =
+            if args.iv.is_some() { format!("--iv has {} bytes", iv.len()) } else { "--iv is missing".to_owned() };
+        return usage(format!("{given}; {algorithm} takes {takes} bytes"));
     }
     if info.mac_key.max > 0 && args.mac_key_fd.is_none() {
-        return usage(format!("{algorithm} needs a second key: --mac-key-fd"));
+        return usage(format!("{algorithm} needs a MAC key, too; pass it with --mac-key-fd"));
     }
     if info.mac_key.max == 0 && args.mac_key_fd.is_some() {
-        return usage(format!("{algorithm} has no second key: --mac-key-fd"));
+        return usage(format!("{algorithm} has no MAC key, so --mac-key-fd has no effect"));
     }
     if info.kind != Kind::Aead {
         for (option, given) in [("--aad", args.aad.is_some()), ("--tag-bytes", args.tag_bytes.is_some())] {
@@ -116,7 +118,7 @@ fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bytes behind hexadecimal digits.
+/// Parses hexadecimal digits.
 fn hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
     let bytes = from_hex(digits.unwrap_or_default().as_bytes());
     bytes.ok_or_else(|| Failure::Usage(format!("{option} takes an even number of hexadecimal digits")))
@@ -150,7 +152,7 @@ mod tests {
         let wrong = with_key(&cbc, "cbc(aes)", b"0123456789abcdef\n").unwrap_err().to_string();
         assert_eq!(
             wrong,
-            "a key of 17 bytes; cbc(aes) takes 16 or 24 or 32; it ends with a newline, which is part of it"
+            "the key has 17 bytes; cbc(aes) takes 16 or 24 or 32; it ends with a newline, which is part of it"
         );
         assert!(candidates("sha256").is_err() && candidates("hmac-sha256").is_err());
     }

@@ -1,4 +1,4 @@
-//! Ciphers whose data comes in pieces. Two are in memory: the last one is padded, and only the next one tells which is last.
+//! Ciphers that stream. Two pieces are in memory: the last piece has the padding, and a piece is the last if no other follows.
 
 use gantry_core::CipherStream;
 use zeroize::Zeroizing;
@@ -8,7 +8,7 @@ use crate::io::read_full;
 use crate::io::{Input, Target};
 use crate::output::Failure;
 
-/// Bytes of a piece: a multiple of every block, large enough that the calls do not count.
+/// Bytes of a piece: a multiple of every block size, and large enough to hide the cost of a call.
 const PIECE: usize = 256 << 10;
 
 pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<(), Failure> {
@@ -20,7 +20,7 @@ pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<()
     let mut next = Piece::new();
     let mut total = piece.read(input)? as u64;
     loop {
-        // A short piece is the last one, and so is a full one with nothing behind it.
+        // A short piece is the last one, and so is a full one at the end of the input.
         let more = if piece.length == PIECE { next.read(input)? } else { 0 };
         total += more as u64;
         let last = more == 0;
@@ -50,12 +50,12 @@ pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<()
 }
 
 fn blocks(job: &Job, block: usize) -> String {
-    let hint = if job.encrypt { "" } else { ", one at least when it is padded" };
+    let hint = if job.encrypt { "" } else { ", at least one if padded" };
     format!("whole blocks of {block}{hint}")
 }
 
 struct Piece {
-    /// Room for a block of padding behind the piece.
+    /// The piece, with room for a block of padding after it.
     data: Zeroizing<Vec<u8>>,
     length: usize,
 }
@@ -78,15 +78,14 @@ impl Piece {
         stream.update(&mut self.data[..self.length]).map_err(Failure::from)
     }
 
-    /// PKCS #7 (RFC 5652, 6.3): as many bytes as are missing, each with that value, and a whole block where none is.
+    /// Pads as in PKCS #7 (RFC 5652, 6.3): every padding byte has the number of padding bytes as its value, from 1 to `block`.
     fn pad(&mut self, block: usize) {
         let missing = block - self.length % block;
         self.data[self.length..self.length + missing].fill(missing as u8);
         self.length += missing;
     }
 
-    /// Takes the padding away, if it is one. (Who decrypts without authentication is told whether the padding was right;
-    /// the exit status says so in any case.)
+    /// Removes the padding if it is valid. The result is a padding oracle, as is the exit status: unauthenticated decryption cannot hide it.
     fn unpad(&mut self, block: usize) -> Option<()> {
         let count = usize::from(*self.bytes().last()?);
         let padding = self.bytes().len().checked_sub(count).map(|start| &self.bytes()[start..])?;
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn padding_is_taken_away_only_where_it_is_right() {
+    fn removes_only_valid_padding() {
         for length in 0..40 {
             let mut piece = Piece::new();
             piece.data[..length].fill(7);

@@ -1,4 +1,4 @@
-//! The data path of `gantry esp`, as its socket `status` tells of it: counters that never go back, whichever process counts.
+//! Counters of the data path of `gantry esp`, from its socket `status`. They never decrease, even if the data path is restarted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,38 +11,38 @@ use crate::status;
 
 type Counters = BTreeMap<String, u64>;
 
-/// A data path, and those before it at the same place.
+/// A data path, and its predecessors at the same path.
 pub(super) struct DataPath {
     socket: PathBuf,
-    /// The counters of those that have ended.
+    /// The counters of data paths that have ended.
     ended: Counters,
     /// The process that answered last, and its answer.
     last: Option<(i32, Report)>,
-    /// It has answered the last question.
+    /// It answered the last question.
     answers: bool,
 }
 
 impl DataPath {
-    /// The one whose sockets are in this folder. There need not be one.
+    /// Creates one for the sockets in this folder, which need not exist.
     pub(super) fn new(folder: &Path) -> Self {
         Self { socket: folder.join("status"), ended: Counters::new(), last: None, answers: false }
     }
 
-    /// Asks for its counters. Where nobody answers, those of before stay.
-    pub(super) fn look(&mut self) {
+    /// Asks for the counters. Keeps the previous ones if there is no answer.
+    pub(super) fn refresh(&mut self) {
         let answer = ask(&self.socket);
         self.answers = answer.is_ok();
         if let Ok((process, report)) = answer {
-            self.note(process, report);
+            self.record(process, report);
         }
     }
 
-    fn note(&mut self, process: i32, report: Report) {
+    fn record(&mut self, process: i32, report: Report) {
         let counts_anew = |(before, last): &(i32, Report)| {
             let went_back = |(name, count)| report.counters.get(name).is_some_and(|now| now < count);
             *before != process || last.counters.iter().any(went_back)
         };
-        // The number of a process is 0 across namespaces.
+        // The PID is 0 across PID namespaces, so also look for counters that decreased.
         if let Some((_, last)) = self.last.take_if(|last| counts_anew(last)) {
             for (name, count) in last.counters {
                 *self.ended.entry(name).or_default() += count;
@@ -51,7 +51,7 @@ impl DataPath {
         self.last = Some((process, report));
     }
 
-    /// Its metrics; none if there has never been one.
+    /// Appends its metrics; none if no data path has ever answered.
     pub(super) fn render(&self, text: &mut String, format: Format) {
         let Some((_, last)) = &self.last else { return };
         let count = |name: &str| [&self.ended, &last.counters].iter().filter_map(|all| all.get(name)).sum();
@@ -75,15 +75,15 @@ impl DataPath {
             gauge(text, "gantry_esp_policies", "Security policies.", &policies);
         }
         let up = Samples::from([(String::new(), self.answers.into())]);
-        gauge(text, "gantry_esp_up", "Whether the data path of gantry esp is at work.", &up);
+        gauge(text, "gantry_esp_up", "1 if the data path of gantry esp is running.", &up);
     }
 }
 
-/// Counters of both directions: the name of the metric, what it counts, and the end of the names that the data path has for them.
+/// Counters of both directions: name of the metric, help, and the suffix of the data path's names.
 const DIRECTED: [(&str, &str, &str); 3] = [
     ("gantry_esp_packets", "Packets that passed through the tunnel.", "packets"),
     ("gantry_esp_bytes", "Bytes of these packets, without ESP.", "bytes"),
-    ("gantry_esp_batches", "Batches of these packets that devices were given.", "batches"),
+    ("gantry_esp_batches", "Batches in which devices got these packets.", "batches"),
 ];
 
 /// Counters of packets that did not pass (frontends/esp/src/counters.rs).
@@ -106,7 +106,7 @@ const DROPPED: [&str; 16] = [
     "without_sa",
 ];
 
-/// What of a report counts here (frontends/esp/src/status.rs).
+/// The used fields of a report (frontends/esp/src/status.rs).
 #[derive(Deserialize)]
 struct Report {
     counters: Counters,
@@ -122,7 +122,7 @@ struct Associations {
     outgoing: u64,
 }
 
-/// The process behind a socket, and its report.
+/// Returns the PID of the process behind a socket, and its report.
 fn ask(path: &Path) -> io::Result<(i32, Report)> {
     let (process, bytes) = status::ask(path)?;
     Ok((process, serde_json::from_slice(&bytes)?))
@@ -148,31 +148,31 @@ mod tests {
     }
 
     #[test]
-    fn counters_go_on_when_another_process_counts() {
+    fn counters_survive_a_restart_of_the_data_path() {
         let mut path = DataPath::new(Path::new("/nonexistent"));
         let sent =
             |path: &DataPath, count: u64| has(path, &format!("gantry_esp_packets_total{{direction=\"out\"}} {count}"));
-        path.note(7, report(10, 0));
+        path.record(7, report(10, 0));
         assert!(sent(&path, 10) && has(&path, "gantry_esp_dropped_packets_total{reason=\"forged\"} 0"));
-        path.note(7, report(12, 1));
+        path.record(7, report(12, 1));
         assert!(sent(&path, 12));
-        path.note(8, report(20, 0));
+        path.record(8, report(20, 0));
         assert!(sent(&path, 32) && has(&path, "gantry_esp_dropped_packets_total{reason=\"forged\"} 1"));
-        // The same number again, as across namespaces: what it counts says that it is another.
-        path.note(8, report(5, 0));
+        // Another process with this PID, as in another namespace: its counter is smaller.
+        path.record(8, report(5, 0));
         assert!(sent(&path, 37), "{}", text(&path));
     }
 
     #[test]
     fn a_data_path_that_has_ended_keeps_its_counters_and_has_no_associations() {
         let mut path = DataPath::new(Path::new("/nonexistent"));
-        path.look();
+        path.refresh();
         assert_eq!(text(&path), "", "there has never been one");
-        path.note(7, report(10, 0));
+        path.record(7, report(10, 0));
         path.answers = true;
         assert!(has(&path, "gantry_esp_associations{direction=\"in\"} 3") && has(&path, "gantry_esp_policies 6"));
         assert!(has(&path, "gantry_esp_up 1"));
-        path.look();
+        path.refresh();
         assert!(has(&path, "gantry_esp_packets_total{direction=\"out\"} 10") && has(&path, "gantry_esp_up 0"));
         assert!(!text(&path).contains("gantry_esp_associations"));
     }

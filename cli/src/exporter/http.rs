@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a scrape needs (RFC 9112): one request on a connection, and an answer.
+//! The part of HTTP/1.1 (RFC 9112) that a scrape needs: one request per connection.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,31 +7,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::metrics::Format;
-use crate::output::{Failure, say};
+use crate::output::{Failure, print_message};
 
 /// Most bytes of a request's head.
-const HEAD: usize = 8 << 10;
-/// Most connections at once; those beyond are closed.
-const MOST: usize = 32;
-/// How long a client may take to ask, and to take the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_HEAD: usize = 8 << 10;
+/// Most connections at once; further ones are closed.
+const MAX_CONNECTIONS: usize = 32;
+/// Longest time for a client to send its request, and again to read the response.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers all who ask, each in a thread of its own, for as long as the process lives.
+/// Serves every connection in its own thread. Never returns.
 pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<String, Failure> + Sync) {
     let open = AtomicUsize::new(0);
     thread::scope(|scope| {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
-                // Out of descriptors, for one.
+                // For example, the process is out of file descriptors.
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            if open.fetch_add(1, Ordering::Relaxed) >= MOST {
+            if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
                 open.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
             scope.spawn(|| {
-                // Whoever has gone away needs no answer.
+                // The client may have disconnected.
                 let _ = answer(stream, &metrics);
                 open.fetch_sub(1, Ordering::Relaxed);
             });
@@ -41,12 +41,12 @@ pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<S
 
 fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Failure>) -> io::Result<()> {
     let (status, kind, body) = match head(&mut stream)? {
-        None => ("400 Bad Request", PLAIN, "not a request of HTTP\n".to_owned()),
+        None => ("400 Bad Request", PLAIN, "not an HTTP request\n".to_owned()),
         Some(head) => match Request::new(&head) {
             Request::Metrics(format) => match metrics(format) {
                 Ok(text) => ("200 OK", format.content_type(), text),
                 Err(failure) => {
-                    say(&failure.to_string());
+                    print_message(&failure.to_string());
                     ("500 Internal Server Error", PLAIN, format!("{failure}\n"))
                 }
             },
@@ -58,12 +58,12 @@ fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Fail
     let length = body.len();
     let head =
         format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     send(&mut stream, head.as_bytes(), until)?;
     send(&mut stream, body.as_bytes(), until)
 }
 
-/// Sends bytes to a client that takes them in time.
+/// Sends bytes to a client, until a deadline.
 fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
@@ -72,7 +72,7 @@ fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<
         }
         stream.set_write_timeout(Some(left))?;
         match stream.write(bytes) {
-            // A process that was stopped and goes on (signal(7)).
+            // The process was stopped and continued (signal(7)).
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             sent => bytes = &bytes[sent?..],
         }
@@ -82,28 +82,27 @@ fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The head of a request; `None` if it is too long, or not text.
+/// Reads the head of a request; `None` if it is too long or not text.
 fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let mut head = Vec::new();
     let mut piece = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         let left = until.saturating_duration_since(Instant::now());
         stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         let bytes = match stream.read(&mut piece) {
-            // A process that was stopped and goes on (signal(7)).
+            // The process was stopped and continued (signal(7)).
             Err(error) if error.kind() == io::ErrorKind::Interrupted && !left.is_zero() => continue,
             read => read?,
         };
         head.extend_from_slice(&piece[..bytes]);
-        if bytes == 0 || head.len() > HEAD || left.is_zero() {
+        if bytes == 0 || head.len() > MAX_HEAD || left.is_zero() {
             return Ok(None);
         }
     }
     Ok(String::from_utf8(head).ok())
 }
 
-/// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Request {
     Metrics(Format),
@@ -138,9 +137,8 @@ impl Request {
 mod tests {
     use super::*;
 
-    /// One that reads on and on, a little each time.
     #[test]
-    fn a_client_that_reads_slowly_has_its_time_too() {
+    fn a_client_that_reads_slowly_is_cut_off_in_time() {
         const BODY: usize = 64 << 20;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_told_by_its_method_its_path_and_what_it_accepts() {
+    fn a_request_is_parsed_by_method_path_and_accept() {
         let cases = [
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Request::Metrics(Format::Text)),
             (

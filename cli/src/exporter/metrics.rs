@@ -1,18 +1,15 @@
-//! Counters by the names that Prometheus wants, in its text format or in OpenMetrics 1.0.
+//! Metrics in Prometheus' text format or in OpenMetrics 1.0.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gantry_runtime::stats::{Report, Row, Times};
 
-use super::esp::DataPath;
-
-/// How metrics are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// The text format of Prometheus, version 0.0.4.
     Text,
-    /// OpenMetrics, version 1.0.0: a counter is named without `_total`, and the end is marked.
+    /// OpenMetrics, version 1.0.0: a counter's family has no suffix `_total`, and the end is marked.
     OpenMetrics,
 }
 
@@ -25,15 +22,14 @@ impl Format {
     }
 }
 
-/// What samples are told apart by, beside device, algorithm and operation.
+/// Labels of samples beside device, algorithm and operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Labels {
     None,
-    /// The name of the program.
     Program,
 }
 
-/// The upper ends of the buckets of times, in nanoseconds, and how Prometheus writes them in seconds.
+/// Upper bounds of the buckets of times in nanoseconds, and their notation in seconds.
 const BUCKETS: [(u64, &str); 12] = [
     (250, "2.5e-07"),
     (1_000, "1e-06"),
@@ -49,16 +45,16 @@ const BUCKETS: [(u64, &str); 12] = [
     (1_000_000_000, "1"),
 ];
 
-/// The labels of a sample, written already, and its value.
+/// Values by formatted labels.
 pub(super) type Samples = BTreeMap<String, u64>;
 
-/// A counter: its name without `_total`, what it counts, and which samples a row has: more labels, and the number.
+/// A counter: its name without `_total`, its help, and a function from a row to samples (labels and value).
 type Counter = (&'static str, &'static str, fn(&Row) -> Vec<(String, u64)>);
 
 const COUNTERS: [Counter; 6] = [
     (
         "gantry_requests",
-        "Requests that were handed to a device; those of the device host were left to the program's own libcrypto.",
+        "Requests handed to a device; those of the device host were left to the program's own libcrypto.",
         |row| vec![(site(row), row.requests)],
     ),
     ("gantry_request_bytes", "Bytes of data in these requests.", |row| vec![(site(row), row.bytes)]),
@@ -67,30 +63,30 @@ const COUNTERS: [Counter; 6] = [
     ("gantry_routed_requests", "Requests by the reason of their route.", |row| {
         row.reasons.iter().map(|(reason, requests)| (labels(&[device(row), ("reason", reason)]), *requests)).collect()
     }),
-    ("gantry_events", "What else happened: faults, quarantines, full rings and the like.", |row| {
+    ("gantry_events", "Other events, such as faults, quarantines and full rings.", |row| {
         let events = row.events.iter().filter(|(event, _)| *event != COPIED);
         events.map(|(event, times)| (labels(&[device(row), ("event", event)]), *times)).collect()
     }),
 ];
 
-/// Counters of guests: a name without `_total`, what it counts, and what the server calls it.
+/// Counters of guests: name without `_total`, help, and the server's name of the counter.
 const OF_GUESTS: [(&str, &str, &str); 6] = [
     ("gantry_guest_connections", "Connections of a guest's front end.", "connections"),
     ("gantry_guest_requests", "Requests of a guest that were taken.", "requests"),
     ("gantry_guest_request_bytes", "Bytes of these requests, read and written.", "bytes"),
     ("gantry_guest_refused_requests", "Requests of a guest that were not answered with OK.", "refused"),
-    ("gantry_guest_burst_requests", "Requests in the burst of each request of a guest, summed up.", "company"),
-    ("gantry_guest_breaks", "How often a guest's device was found broken.", "broken"),
+    ("gantry_guest_burst_requests", "Sum of the burst sizes in which each request of a guest arrived.", "company"),
+    ("gantry_guest_breaks", "Times that a guest's device was found broken.", "broken"),
 ];
 
 /// The one event that counts bytes.
 const COPIED: &str = "copied";
 
-/// All metrics of what programs did, of so many processes that run, and of a data path.
+/// Formats all metrics: of programs and the number of running processes, then `path`, which are those of a data path.
 pub(super) fn render(
     totals: &BTreeMap<String, Report>,
     processes: usize,
-    path: &DataPath,
+    path: &str,
     format: Format,
     by: Labels,
 ) -> String {
@@ -103,7 +99,7 @@ pub(super) fn render(
     counter(&mut text, format, "gantry_copied_bytes", "Bytes that were copied between segments and devices.", &copied);
     for (name, about, number) in OF_GUESTS {
         let samples = of_guests(totals, number);
-        // Most machines have none.
+        // Most machines have no guests.
         if !samples.is_empty() {
             counter(&mut text, format, name, about, &samples);
         }
@@ -111,7 +107,7 @@ pub(super) fn render(
     histogram(&mut text, &times(totals, by));
     let processes = Samples::from([(String::new(), processes as u64)]);
     gauge(&mut text, "gantry_processes", "Processes that use Gantry.", &processes);
-    path.render(&mut text, format);
+    text += path;
     let version = Samples::from([(labels(&[("version", env!("CARGO_PKG_VERSION"))]), 1)]);
     gauge(&mut text, "gantry_build_info", "The release of this exporter.", &version);
     if format == Format::OpenMetrics {
@@ -120,7 +116,7 @@ pub(super) fn render(
     text
 }
 
-/// A number of each guest, whoever serves it.
+/// Sums a number of each guest over all servers.
 fn of_guests(totals: &BTreeMap<String, Report>, number: &str) -> Samples {
     let mut samples = Samples::new();
     for guest in totals.values().flat_map(|report| &report.guests) {
@@ -138,7 +134,7 @@ fn site(row: &Row) -> String {
     labels(&[device(row), ("algorithm", &row.algorithm), ("operation", &row.operation)])
 }
 
-/// `name="value",...`, each with a comma behind.
+/// Formats labels as `name="value",`, each followed by a comma.
 pub(super) fn labels(labels: &[(&str, &str)]) -> String {
     let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     labels.iter().fold(String::new(), |text, (name, value)| text + name + "=\"" + &escaped(value) + "\",")
@@ -148,7 +144,7 @@ fn program(by: Labels, program: &str) -> String {
     if by == Labels::Program { labels(&[("program", program)]) } else { String::new() }
 }
 
-/// The samples of all rows, those of the same labels together; those that are zero are left out.
+/// Sums the samples of all rows by labels; leaves out zeros.
 fn sum(totals: &BTreeMap<String, Report>, by: Labels, of: impl Fn(&Row) -> Vec<(String, u64)>) -> Samples {
     let mut samples = Samples::new();
     for (name, report) in totals {
@@ -184,7 +180,7 @@ fn braced(labels: &str) -> String {
     if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
 }
 
-/// How long devices took, by site.
+/// Returns the times of devices by labels.
 fn times(totals: &BTreeMap<String, Report>, by: Labels) -> BTreeMap<String, Times> {
     let mut times: BTreeMap<String, Times> = BTreeMap::new();
     for (name, report) in totals {
@@ -199,10 +195,10 @@ fn times(totals: &BTreeMap<String, Report>, by: Labels) -> BTreeMap<String, Time
 #[allow(clippy::cast_precision_loss, reason = "seconds")]
 fn histogram(text: &mut String, times: &BTreeMap<String, Times>) {
     let name = "gantry_device_duration_seconds";
-    head(text, name, "Time in the device, of few requests that stand for all.", "histogram");
+    head(text, name, "Time in the device, estimated from a sample of the requests.", "histogram");
     for (labels, times) in times {
         for (end, le) in BUCKETS {
-            // A bucket of ours is told by its lower end, and is 6 % wide at most.
+            // Our buckets have lower bounds, and are at most 6 % wide.
             let below = times
                 .buckets
                 .iter()
@@ -244,16 +240,15 @@ mod tests {
     }
 
     #[test]
-    fn guests_have_counters_of_their_own_where_there_are_any() {
-        let none = DataPath::new(std::path::Path::new("/nonexistent"));
+    fn guests_have_their_own_counters_if_there_are_any() {
         let mut totals = totals();
-        assert!(!render(&totals, 7, &none, Format::Text, Labels::None).contains("guest"));
+        assert!(!render(&totals, 7, "", Format::Text, Labels::None).contains("guest"));
         for (server, requests) in [("one", 3), ("two", 4)] {
             let guest =
                 format!(r#"{{"name":"vm1","numbers":{{"requests":{requests},"bytes":9,"of-a-later-version":1}}}}"#);
             totals.get_mut(server).unwrap().guests.push(serde_json::from_str(&guest).unwrap());
         }
-        let text = render(&totals, 7, &none, Format::Text, Labels::None);
+        let text = render(&totals, 7, "", Format::Text, Labels::None);
         for line in [
             r#"gantry_guest_requests_total{guest="vm1"} 7"#,
             r#"gantry_guest_request_bytes_total{guest="vm1"} 18"#,
@@ -264,9 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_added_up_unless_they_are_told_apart() {
-        let none = DataPath::new(std::path::Path::new("/nonexistent"));
-        let text = render(&totals(), 7, &none, Format::Text, Labels::None);
+    fn programs_are_summed_unless_labelled() {
+        let text = render(&totals(), 7, "", Format::Text, Labels::None);
         for line in [
             r#"gantry_requests_total{device="lanes",algorithm="sha256",operation="digest"} 7"#,
             r#"gantry_request_bytes_total{device="lanes",algorithm="sha256",operation="digest"} 300"#,
@@ -285,7 +279,7 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("program=") && !text.contains("EOF") && !text.contains("copied\""));
-        let text = render(&totals(), 7, &none, Format::OpenMetrics, Labels::Program);
+        let text = render(&totals(), 7, "", Format::OpenMetrics, Labels::Program);
         for line in [
             r#"gantry_requests_total{program="one",device="lanes",algorithm="sha256",operation="digest"} 3"#,
             r#"gantry_requests_total{program="two",device="lanes",algorithm="sha256",operation="digest"} 4"#,

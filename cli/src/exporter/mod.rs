@@ -1,4 +1,4 @@
-//! `gantry exporter`: what all processes do, for Prometheus.
+//! `gantry exporter`: metrics of all processes for Prometheus.
 
 mod esp;
 mod http;
@@ -16,40 +16,45 @@ use std::time::{Duration, Instant};
 use gantry_runtime::stats::{Watch, sees_all};
 
 use crate::args::Exporter;
-use crate::output::{Failure, say};
+use crate::output::{Failure, print_message};
 use esp::DataPath;
 use metrics::{Format, Labels};
 
-/// A scrape looks for itself unless somebody has just looked.
+/// A scrape reuses counters that are younger than this.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// The file for the textfile collector of node_exporter.
 const FILE: &str = "gantry.prom";
 
-/// What was seen, and when.
-struct Seen {
+/// The counters, and the time when they were read.
+struct Readings {
     watch: Watch,
     path: DataPath,
     at: Option<Instant>,
 }
 
 pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
-    let seen = Mutex::new(Seen { watch: Watch::default(), path: DataPath::new(&args.esp), at: None });
+    let readings = Mutex::new(Readings { watch: Watch::default(), path: DataPath::new(&args.esp), at: None });
     let labels = if args.by_program { Labels::Program } else { Labels::None };
     let listener = args
         .listen
         .map(|address| TcpListener::bind(address).map_err(|error| Failure::at(format!("--listen {address}"), &error)));
     let listener = listener.transpose()?;
     if !sees_all() {
-        say("processes of other users are not seen: that takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH");
+        print_message(
+            "processes of other users are not visible without root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+        );
     }
-    look(&seen, Duration::ZERO)?;
+    refresh(&readings, Duration::ZERO)?;
     if let Some(listener) = &listener {
-        say(&format!("http://{}/metrics", listener.local_addr().map_err(|error| Failure::at("--listen", &error))?));
+        print_message(&format!(
+            "http://{}/metrics",
+            listener.local_addr().map_err(|error| Failure::at("--listen", &error))?
+        ));
     }
     thread::scope(|scope| {
         if let Some(listener) = &listener {
-            scope.spawn(|| http::serve(listener, |format| text(&seen, format, labels)));
+            scope.spawn(|| http::serve(listener, |format| text(&readings, format, labels)));
         }
         let mut written = None;
         loop {
@@ -57,49 +62,52 @@ pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
                 && written.is_none_or(|at: Instant| at.elapsed() >= Duration::from_secs(args.every))
             {
                 written = Some(Instant::now());
-                let text = text(&seen, Format::Text, labels);
-                let put =
-                    |text: String| put(folder, &text).map_err(|error| Failure::at(folder.join(FILE).display(), &error));
-                let done = text.and_then(put);
+                let text = text(&readings, Format::Text, labels);
+                let write_atomically = |text: String| {
+                    write_atomically(folder, &text).map_err(|error| Failure::at(folder.join(FILE).display(), &error))
+                };
+                let done = text.and_then(write_atomically);
                 if args.once {
                     return done;
                 }
-                // A disk that is full now may have room later.
-                done.unwrap_or_else(|failure| say(&failure.to_string()));
+                // The disk may be full only now.
+                done.unwrap_or_else(|failure| print_message(&failure.to_string()));
             }
-            // Programs that live for less than this are not seen.
+            // Programs that live for less than a second may be missed.
             thread::sleep(Duration::from_secs(1));
-            look(&seen, Duration::ZERO).unwrap_or_else(|failure| say(&failure.to_string()));
+            refresh(&readings, Duration::ZERO).unwrap_or_else(|failure| print_message(&failure.to_string()));
         }
     })
 }
 
-/// Looks, unless that was done so recently.
-fn look(seen: &Mutex<Seen>, fresh: Duration) -> Result<(), Failure> {
-    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    if seen.at.is_none_or(|at| at.elapsed() >= fresh) {
-        seen.watch.look().map_err(|error| Failure::at("/proc", &error))?;
-        seen.path.look();
-        seen.at = Some(Instant::now());
+/// Reads the counters, unless they are younger than `fresh`.
+fn refresh(readings: &Mutex<Readings>, fresh: Duration) -> Result<(), Failure> {
+    let mut readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
+    if readings.at.is_none_or(|at| at.elapsed() >= fresh) {
+        readings.watch.look().map_err(|error| Failure::at("/proc", &error))?;
+        readings.path.refresh();
+        readings.at = Some(Instant::now());
     }
     Ok(())
 }
 
-/// The metrics as they are now.
-fn text(seen: &Mutex<Seen>, format: Format, labels: Labels) -> Result<String, Failure> {
-    look(seen, FRESH)?;
-    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    let processes = seen.watch.running().map(|watched| watched.live.pids.len()).sum();
-    Ok(metrics::render(&seen.watch.totals(), processes, &seen.path, format, labels))
+/// Formats the current metrics.
+fn text(readings: &Mutex<Readings>, format: Format, labels: Labels) -> Result<String, Failure> {
+    refresh(readings, FRESH)?;
+    let readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
+    let processes = readings.watch.running().map(|watched| watched.live.pids.len()).sum();
+    let mut path = String::new();
+    readings.path.render(&mut path, format);
+    Ok(metrics::render(&readings.watch.totals(), processes, &path, format, labels))
 }
 
-/// Puts the file in its place when all of it has been written: the collector must not read half of it.
-fn put(folder: &Path, text: &str) -> io::Result<()> {
+/// Writes the file atomically: the collector must not read half of it.
+fn write_atomically(folder: &Path, text: &str) -> io::Result<()> {
     let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
-    // What a process of this number left. Somebody who may write to the folder could put a link there, which is not followed.
+    // Removes the file of an earlier process with this PID. `create_new` does not follow a link that another user puts there.
     let _ = fs::remove_file(&beside);
     let write = || {
-        // The collector is another user.
+        // The collector runs as another user.
         OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside)?.write_all(text.as_bytes())?;
         fs::rename(&beside, folder.join(FILE))
     };

@@ -1,4 +1,4 @@
-//! Files and pipes that a command reads and writes: standard input and output, unless it is told others.
+//! Files and pipes that a command reads and writes: standard input and output by default.
 
 mod read;
 mod scratch;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(crate) use read::{read_full, read_up_to};
 pub(crate) use target::Target;
 
-/// Where the data comes from, with its name for messages.
+/// A source of data, with its name for messages.
 pub(crate) struct Input {
     pub(crate) file: File,
     pub(crate) name: String,

@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::AtFlags;
 use nix::unistd::linkat;
 
-/// A file that only its owner can read and that has no name: when the process ends, however it ends, it is gone.
+/// A nameless file, readable by its owner only. It disappears when the process ends, however it ends.
 pub(crate) struct Scratch {
     pub(super) file: File,
     folder: PathBuf,
-    /// Where the file system has no files without a name.
+    /// The name, on file systems without nameless files.
     name: Option<PathBuf>,
 }
 
 impl Scratch {
-    /// A new one in `folder`.
+    /// Creates one in `folder`.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let options = |flags| OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).clone();
         let folder = folder.to_owned();
         match options(libc::O_TMPFILE).open(&folder) {
             Ok(file) => Ok(Self { file, folder, name: None }),
-            // What kernels say whose file system does not know the flag (open(2)).
+            // Errors of kernels or file systems without O_TMPFILE (open(2)).
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {
                 let name = hidden_name(&folder);
                 let file = options(0).create_new(true).open(&name)?;
@@ -32,7 +32,7 @@ impl Scratch {
         }
     }
 
-    /// Gives it the name `path`, in its folder, in place of what had that name. There is no moment with half a file.
+    /// Names the file `path`, in its folder, and atomically replaces a file of that name.
     pub(super) fn publish(mut self, path: &Path) -> io::Result<File> {
         let old = std::fs::metadata(path);
         if let Ok(old) = &old {

@@ -6,11 +6,11 @@ use super::scratch::Scratch;
 use super::sys;
 use crate::failure::Failure;
 
-/// Where the result goes.
+/// Destination of a result.
 pub(crate) enum Target {
-    /// A pipe, a device, standard output: it takes what it is given at once.
+    /// A pipe, a device, or standard output. Written immediately.
     Open { file: File, name: String },
-    /// A file that gets its name when it is complete.
+    /// A file that gets its name once it is complete.
     Named { scratch: Scratch, path: PathBuf },
 }
 
@@ -29,20 +29,20 @@ impl Target {
                 return Ok(Target::Open { file, name });
             }
             Ok(_) => {
-                // Whoever may not write to it may not replace it either.
+                // A user without write access to the file must not replace it either.
                 OpenOptions::new().write(true).open(path).map_err(failed)?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
-        // The file, not a link to it, is replaced.
+        // Replace the file, not a link to it.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let scratch = Scratch::new(folder).map_err(failed)?;
         Ok(Target::Named { scratch, path })
     }
 
-    /// Writes the next piece of a result that comes in pieces.
+    /// Writes the next piece of a result.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = match self {
             Target::Open { file, .. } => file.write_all(bytes),
@@ -51,7 +51,7 @@ impl Target {
         written.map_err(|error| self.failed(&error))
     }
 
-    /// The result is complete, and all of it has arrived.
+    /// Publishes the complete result, and reports late write errors.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let name = self.name();
         let file = match self {

@@ -1,4 +1,4 @@
-//! The module, asked what it serves on this machine and by what that gains: `openssl` loads it, and it measures and leaves a file.
+//! Queries the module for the algorithms that it serves on this machine and their gains: `openssl` loads it, and it measures and writes a file.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,66 +11,64 @@ use crate::output::Failure;
 use crate::program::program;
 use crate::temporary::{Folder, watch};
 
-/// What a device has to be faster by than OpenSSL to be proposed.
+/// The least gain at which an algorithm is proposed.
 pub(crate) const WORTH: f64 = 1.15;
 
 /// The host's name among the devices.
 pub(crate) const HOST: &str = "host";
 
-/// What it said.
+/// The answer of the module.
 #[derive(Default)]
 pub(crate) struct Measured {
-    /// `openssl 3.0`.
     pub(crate) release: String,
-    /// What the devices say about themselves, by name.
+    /// Descriptions of the devices, by name.
     pub(crate) devices: Vec<(String, String)>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// An algorithm.
 #[derive(Serialize)]
 pub(crate) struct Row {
-    /// The key of the configuration that may name it.
+    /// The key of the configuration for it.
     pub(crate) key: String,
     pub(crate) name: String,
-    /// What that key calls it.
+    /// Its name in that key.
     #[serde(skip)]
     pub(crate) named: String,
     /// OpenSSL's number.
     pub(crate) nid: u32,
-    /// The name that Gantry counts it by.
+    /// Gantry's name, by which requests are counted.
     #[serde(rename = "algorithm")]
     pub(crate) ours: String,
     pub(crate) served: bool,
-    /// Requests that gain are all there is to it: nothing else is lost by serving it.
+    /// The measured requests represent the whole cost, without keys and contexts that are not measured.
     #[serde(skip)]
     pub(crate) measured: bool,
     pub(crate) cells: Vec<Cell>,
 }
 
-/// One of its operations, with requests of one size.
+/// One operation with requests of one size.
 #[derive(Serialize)]
 pub(crate) struct Cell {
     pub(crate) operation: String,
     pub(crate) bytes: u64,
-    /// Where they go if it is served, and why.
+    /// The device that serves them once the algorithm is configured, and the reason.
     pub(crate) device: String,
     pub(crate) why: String,
-    /// The fastest of the devices beside the host; none where there is no other, or it cannot be tried alone.
+    /// The fastest device beside the host; `None` if there is none, or if it cannot be measured alone.
     pub(crate) best: Option<Best>,
 }
 
-/// A device against the host.
+/// A device compared with the host.
 #[derive(Serialize)]
 pub(crate) struct Best {
     pub(crate) device: String,
     pub(crate) host_ns: f64,
     pub(crate) device_ns: f64,
-    /// The median of the rounds.
+    /// The median gain of the rounds.
     pub(crate) gain: f64,
-    /// The distance between the quartiles of that, as a part of it.
+    /// The interquartile range of the gain as a share of the median.
     pub(crate) spread: f64,
-    /// The part of the time that this CPU was somebody else's.
+    /// The share of the time in which other programs had this CPU.
     pub(crate) stolen: f64,
 }
 
@@ -79,21 +77,21 @@ impl Row {
         self.cells.iter().filter(move |cell| cell.operation == operation)
     }
 
-    /// The operations, in their order.
+    /// The operations in their order.
     pub(crate) fn operations(&self) -> Vec<&str> {
         let mut operations: Vec<&str> = self.cells.iter().map(|cell| &*cell.operation).collect();
         operations.dedup();
         operations
     }
 
-    /// Whether it pays to serve it.
+    /// True if serving it pays.
     pub(crate) fn is_worth_it(&self) -> bool {
         self.cells.iter().any(Cell::is_worth_it)
     }
 }
 
 impl Cell {
-    pub(crate) fn is_led(&self) -> bool {
+    pub(crate) fn is_on_device(&self) -> bool {
         self.device != HOST
     }
 
@@ -101,15 +99,15 @@ impl Cell {
         self.best.as_ref().map(|best| best.gain)
     }
 
-    /// Whether the device has proved to be faster by enough, whatever may be chance.
+    /// True if the device is faster by enough, even after the spread is subtracted.
     pub(crate) fn is_worth_it(&self) -> bool {
-        self.is_led() && self.best.as_ref().is_some_and(|best| best.gain * (1.0 - best.spread / 2.0) >= WORTH)
+        self.is_on_device() && self.best.as_ref().is_some_and(|best| best.gain * (1.0 - best.spread / 2.0) >= WORTH)
     }
 }
 
-/// Asks with this configuration, about the algorithms that `only` names, by anybody's names, or about all. The error is what the module had to
-/// say for itself, if `openssl` does not load it.
-pub(crate) fn ask(
+/// Asks the module under this configuration about the algorithms of `only`, by any of their names, or about all. The inner error has the messages
+/// of the module, if `openssl` did not load it.
+pub(crate) fn query_module(
     configuration: &Path,
     folder: &Folder,
     only: Option<&str>,
@@ -120,10 +118,10 @@ pub(crate) fn ask(
     command.env("OPENSSL_CONF", configuration).env(MEASURED, &file);
     command.env_remove("GANTRY_DISABLE").env_remove(MEASURE).envs(only.map(|only| (MEASURE, only)));
     let (_, taken) = watch(&mut command).map_err(|failure| match failure {
-        Failure::Status(_) => Failure::Said,
+        Failure::Status(_) => Failure::Reported,
         other => other,
     })?;
-    Ok(bounded::read_to_string(&file).map(|text| read(&text)).map_err(|_| taken.sentences().collect()))
+    Ok(bounded::read_to_string(&file).map(|text| read(&text)).map_err(|_| taken.problem_lines().collect()))
 }
 
 fn read(text: &str) -> Measured {
@@ -172,7 +170,7 @@ fn of(fields: &[&str]) -> Option<Best> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A row whose cells say `OPERATION BYTES DEVICE GAIN`; a gain of 0 is none.
+    /// Makes a row whose cells are `(operation, bytes, device, gain)`; a gain of 0 is none.
     pub(crate) fn row(key: &str, name: &str, measured: bool, cells: &[(&str, u64, &str, f64)]) -> Row {
         let best = |gain: f64| {
             let (device, host_ns) = ("x".to_owned(), 1000.0);
@@ -200,6 +198,6 @@ pub(crate) mod tests {
         assert!(row.served && row.measured && !read.rows[1].served);
         assert_eq!(row.operations(), ["seal", "open"]);
         assert_eq!(row.cells.iter().map(Cell::gain).collect::<Vec<_>>(), [Some(1.25), None]);
-        assert!(row.cells[0].is_worth_it() && row.cells[0].is_led() && !row.cells[1].is_led());
+        assert!(row.cells[0].is_worth_it() && row.cells[0].is_on_device() && !row.cells[1].is_on_device());
     }
 }

@@ -1,51 +1,55 @@
-//! Adds gantry to a configuration of somebody else. Every algorithm that gantry does not serve keeps its provider.
+//! Adds gantry to an existing configuration. Algorithms that gantry does not serve keep their provider.
 //!
-//! OpenSSL merges sections of one name. So gantry's lines stand in two blocks, at the beginning and at the end of the file, and later changes of
-//! other sections stay in force.
+//! OpenSSL merges sections of one name. Gantry's lines are in two blocks, at the beginning and at the end of the file, so later changes of other
+//! sections stay in force.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::conf::{Active, BOM, Conf, Line, Provider};
+use super::groups;
 
 /// The lines around each block.
 const BEGIN: &str = "# gantry: begin";
 const END: &str = "# gantry: end";
 
-/// The first line of a block behind a line without a line break.
+/// The first line of a block that follows a line without a line break.
 const BEGIN_BEHIND_OPEN_LINE: &str = "# gantry: begin, in a line of its own";
 
-/// Makes a comment of a line that OpenSSL must not read.
+/// Prefix that turns a line into a comment.
 const WAS: &str = "# gantry: was: ";
 
 /// OpenSSL's keys of the first section. OpenSSL also accepts abbreviations, and stops reading at an unknown key.
 const MODULES: [&str; 7] = ["oid_section", "stbl_section", "engines", "alg_section", "ssl_conf", "providers", "random"];
 
-/// How gantry is added to a configuration.
+/// A plan to add gantry to a configuration.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The lines of the first block.
     ///
-    /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode set `fips=yes` behind the list of providers, and an
-    /// `alg_section` after it would overwrite that.
+    /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode set `fips=yes` after the list of providers, and a later
+    /// `alg_section` would overwrite that.
     head: String,
     /// The lines of the last block, without those of the provider's section.
     tail: String,
-    /// The first and last of the lines that become comments.
+    /// The first and last line number of the lines that become comments.
     out: Option<(usize, usize)>,
 }
 
 impl Plan {
-    /// The error is a sentence that names the line in the way.
-    pub(crate) fn of(conf: &Conf, path: &Path) -> Result<Self, String> {
-        if let Some(wrong) = conf.wrong() {
+    /// Makes a plan. The error is a sentence that names the line in the way.
+    pub(crate) fn of(conf: &Conf, path: &Path, post_quantum: bool) -> Result<Self, String> {
+        if let Some(wrong) = conf.first_error() {
             return Err(wrong.clone());
         }
         if let Some(line) = conf.gantry() {
-            return Err(format!("{}: gantry is in this list already, by other lines than its own", line.place()));
+            return Err(format!(
+                "{}: gantry is in this list already, through lines that gantry did not add",
+                line.place()
+            ));
         }
         let mut plan = Self { head: String::new(), tail: String::new(), out: None };
-        let init = if let Some(line) = conf.begin() {
+        let init = if let Some(line) = conf.init_line() {
             section_of(conf, line)?
         } else {
             plan.head += "openssl_conf = gantry_init\n";
@@ -53,17 +57,23 @@ impl Plan {
         };
         if let Some(line) = conf.section(init).find(|line| !MODULES.contains(&&*line.key)) {
             let place = line.place();
-            return Err(format!("{place}: '{}' is no key of OpenSSL's, which may read nothing after it", line.key));
+            return Err(format!(
+                "{place}: '{}' is not a key of OpenSSL, which may ignore all lines after it",
+                line.key
+            ));
         }
         let _ = writeln!(plan.head, "[{init}]");
         let algorithms = plan.algorithms(conf, init, path)?;
         let random = plan.random(conf, init)?;
         plan.providers(conf, init)?;
-        // Random numbers would come through gantry in OpenSSL 3.0 to 3.4. So they prefer the default provider (`?`: a program may name another
-        // generator) and ignore gantry's property (`-`).
+        if post_quantum {
+            groups::add(conf, init, &mut plan.head, &mut plan.tail);
+        }
+        // OpenSSL 3.0 to 3.4 would get random numbers through gantry. So the random section prefers the default provider (`?`: a program may name
+        // another generator) and ignores gantry's property (`-`).
         //
-        // Everything else asks for two properties, because a property in a program's query replaces the one of this name: `?provider=tpm2` must
-        // find the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
+        // Other algorithms query two properties, because a property in a program's query replaces the default of this name. So `?provider=tpm2`
+        // finds the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
         let _ = write!(
             plan.head,
             "[{algorithms}]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\
@@ -72,14 +82,16 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the section of properties. An empty one, as Red Hat's, is used; any line in it already chooses among providers.
+    /// Returns the section of properties. One without a choice among providers is used: Red Hat's is empty or has keys of its own, such as
+    /// `rh-allow-sha1-signatures`.
     fn algorithms<'c>(&mut self, conf: &'c Conf, init: &'c str, path: &Path) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "alg_section") else {
             self.head += "alg_section = gantry_algorithms\n";
             return Ok("gantry_algorithms");
         };
         let section = section_of(conf, line)?;
-        if let Some(said) = conf.section(section).next() {
+        let chooses = |line: &&Line| line.key == "default_properties" || line.key == "fips_mode";
+        if let Some(said) = conf.section(section).find(chooses) {
             return Err(format!(
                 "{}: '{}' chooses among providers, and gantry cannot be preferred without changing that choice",
                 said.place(),
@@ -103,7 +115,7 @@ impl Plan {
         let section = section_of(conf, line)?;
         match conf.section(section).find(|line| line.key.eq_ignore_ascii_case("properties")) {
             Some(said) => Err(format!(
-                "{}: '{}' chooses among providers, and random numbers have to be kept from gantry there by hand (-gantry.serves)",
+                "{}: '{}' chooses among providers, so add -gantry.serves there by hand to keep random numbers from gantry",
                 said.place(),
                 said.text
             )),
@@ -111,7 +123,7 @@ impl Plan {
         }
     }
 
-    /// Adds gantry to the list of providers, and activates the default provider if it is in use without that.
+    /// Adds gantry to the list of providers, and activates the default provider if it was active implicitly.
     fn providers(&mut self, conf: &Conf, init: &str) -> Result<(), String> {
         let list = if let Some(line) = conf.line(init, "providers") {
             section_of(conf, line)?
@@ -154,21 +166,21 @@ impl Plan {
     }
 }
 
-/// The section that a line leads to.
+/// Returns the section that a line names.
 fn section_of<'c>(conf: &Conf, line: &'c Line) -> Result<&'c str, String> {
     let none =
-        || format!("{}: there is no section [{}], and OpenSSL reads nothing after this line", line.place(), line.value);
-    conf.has(&line.value).then_some(&*line.value).ok_or_else(none)
+        || format!("{}: there is no section [{}], so OpenSSL reads nothing after this line", line.place(), line.value);
+    conf.has_section(&line.value).then_some(&*line.value).ok_or_else(none)
 }
 
-/// Checks that gantry can be the last of these providers without a change for the others. The error is a sentence.
+/// Checks that adding gantry as the last provider does not change the others. The error is a sentence.
 fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
     let at = |provider: &Provider<'_>| format!("{}: {}", provider.line.place(), provider.name);
     let active = || providers.iter().filter(|provider| provider.active != Active::No);
-    for (provider, line) in active().filter_map(|provider| Some((provider, provider.said?))) {
-        // Whether it is activated depends on the release.
+    for (provider, line) in active().filter_map(|provider| Some((provider, provider.activation?))) {
+        // These values mean different things to different releases.
         let doubt = match provider.active {
-            Active::Misspelt => "is neither yes nor no, and since OpenSSL 3.3 an error",
+            Active::Misspelt => "is neither yes nor no, which is an error since OpenSSL 3.3",
             Active::Before3_3 if provider.name == "fips" => "activates fips before OpenSSL 3.3",
             Active::Before3_3 if active().any(|other| other.name != "default") && provider.name == "default" => {
                 "activates default before OpenSSL 3.3 only"
@@ -178,35 +190,32 @@ fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
         return Err(format!("{}: '{}' {doubt}", line.place(), line.text));
     }
     if let Some(fips) = active().find(|provider| provider.name == "fips") {
-        return Err(format!(
-            "{} is activated, and gantry, whose algorithms are not validated, could be served in its place",
-            at(fips)
-        ));
+        return Err(format!("{} is activated, and could be replaced by gantry, which is not validated", at(fips)));
     }
     let wrapped = active().any(|provider| provider.name == "default");
     if let Some(other) = active().next().filter(|_| !wrapped) {
         return Err(format!(
-            "{} is activated and default is not: gantry wraps the default provider, and activating it would change what serves each algorithm",
+            "{} is activated and default is not: gantry wraps the default provider, and activating it would change the provider of other algorithms",
             at(other)
         ));
     }
-    // With `activate = 0` before OpenSSL 3.3 and since.
+    // With and without `activate = 0`, which activates before OpenSSL 3.3 only.
     let all: Vec<_> = active().collect();
     let in_later: Vec<_> = all.iter().copied().filter(|provider| provider.active == Active::Yes).collect();
     [all, in_later].iter().try_for_each(|active| keeps_its_order(active))
 }
 
-/// Checks the order of active providers: OpenSSL fetches from the first that has an algorithm, and sorts all others by name when it adds one.
+/// Checks the order of active providers. OpenSSL fetches from the first provider with an algorithm; when it adds one, it sorts all others by name.
 fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     let Some((last, sorted)) = active.split_last() else { return Ok(()) };
     let mut order = sorted.to_vec();
     order.sort_by_key(|provider| provider.name);
     order.push(last);
-    // These two have nothing in common with gantry.
+    // These two have no algorithms in common with gantry.
     let first = order.iter().find(|provider| !["base", "null"].contains(&provider.name));
     if let Some(other) = first.filter(|provider| provider.name != "default") {
         return Err(format!(
-            "{}: {} comes before default, so it serves what both have, and gantry would take that over",
+            "{}: {} comes before default, so it serves algorithms of both, which gantry would take over",
             other.line.place(),
             other.name
         ));
@@ -214,7 +223,7 @@ fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     match order.windows(2).find(|pair| pair[0].name > pair[1].name) {
         None => Ok(()),
         Some(pair) => Err(format!(
-            "{}: {} comes after {}, and with gantry behind both OpenSSL would sort them by name: list them by name first",
+            "{}: {} comes after {}, but after gantry is added, OpenSSL would sort them by name; list them in that order",
             pair[1].line.place(),
             pair[1].name,
             pair[0].name
@@ -222,7 +231,7 @@ fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     }
 }
 
-/// Removes gantry's lines; `None` without such lines.
+/// Removes gantry's lines; `None` if there are none.
 pub(crate) fn without(text: &str) -> Option<String> {
     let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
     let mut new = bom.to_owned();

@@ -1,4 +1,4 @@
-//! Replaces a file, with its owner, mode, access lists and security label.
+//! Replaces a file and keeps its owner, mode, access lists and security label.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,23 +11,23 @@ use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 
 /// A file to replace.
-pub(crate) struct Old {
+pub(crate) struct OpenedFile {
     path: PathBuf,
     file: File,
     pub(crate) text: String,
 }
 
-impl Old {
-    /// Opens a file by a path without links. Fails if this user may not write to it, even if the folder would allow to replace it.
+impl OpenedFile {
+    /// Opens the file at a path without links. Fails if this user may not write to it, even if the folder would allow replacing it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
-        // By the descriptor: another file may have its name by now.
+        // Read through the descriptor: another file may have the name by now.
         let text = bounded::read_to_string(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
         Ok(Self { path: path.to_owned(), file, text })
     }
 
-    /// Copies it to `backup`; returns false if there is such a file already.
+    /// Copies it to `backup`. Returns false if that file exists.
     pub(crate) fn keep(&self, backup: &Path) -> io::Result<bool> {
         match self.write_like(backup, &self.text) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && fs::symlink_metadata(backup)?.is_file() => {
@@ -37,15 +37,15 @@ impl Old {
         }
     }
 
-    /// Replaces it by a file with this text, in one step.
+    /// Replaces it atomically by a file with this text.
     pub(crate) fn replace(self, text: &str) -> io::Result<()> {
         let beside = PathBuf::from(format!("{}.gantry-{}", self.path.display(), std::process::id()));
         self.write_like(&beside, text)?;
         fs::rename(&beside, &self.path).inspect_err(|_| drop(fs::remove_file(&beside)))
     }
 
-    /// Writes a new file, which only this user can read until it has the owner and mode of the old one. Fails if there is a file or link of this
-    /// name, which another user of the folder may have made.
+    /// Writes a new file, which only this user can read until it has the owner and mode of the old one. Fails if the name exists, because another
+    /// user of the folder may have made it.
     fn write_like(&self, path: &Path, text: &str) -> io::Result<()> {
         let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let written = (|| {
@@ -62,22 +62,22 @@ impl Old {
     }
 }
 
-/// Copies extended attributes: access lists, the label of SELinux or Smack, users' own. Those that depend on the content are left to the kernel.
+/// Copies extended attributes: access lists, the label of SELinux or Smack, user attributes. The kernel sets those that depend on the content.
 fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
-    const MOST: usize = 64 << 10;
-    let mut names = vec![0; MOST];
+    const MAX_ATTRIBUTE: usize = 64 << 10;
+    let mut names = vec![0; MAX_ATTRIBUTE];
     let length = match flistxattr(old, &mut names[..]) {
         Err(Errno::NOTSUP) => 0,
         length => length?,
     };
-    let (mut value, mut has) = (vec![0; MOST], vec![0; MOST]);
+    let (mut value, mut has) = (vec![0; MAX_ATTRIBUTE], vec![0; MAX_ATTRIBUTE]);
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         if [&b"security.ima"[..], b"security.evm"].contains(&name) {
             continue;
         }
         let length = fgetxattr(old, name, &mut value[..])?;
         let value = &value[..length];
-        // Not every user may set a label, and most new files have the right one.
+        // Setting a label may need privileges, and most new files already have the right one.
         if fgetxattr(new, name, &mut has[..]).is_ok_and(|length| has[..length] == *value) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Throughput against size, both on logarithmic axes: a panel for each algorithm and operation, a line for each device
-//! and number of requests in hand.
+//! Throughput against size, both on logarithmic axes: one panel per algorithm and operation, one line per device and number of requests
+//! in flight.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ pub(crate) struct Sample {
     /// A device, or `openssl`.
     pub(crate) device: String,
     pub(crate) bytes: usize,
-    /// How requests were handed over: `batch 16`. Empty of `openssl`.
-    pub(crate) how: String,
+    /// How requests were submitted: `batch 16`, `queue 32`. Empty for `openssl`.
+    pub(crate) mode: String,
     pub(crate) mb_per_s: f64,
 }
 
-/// What ours are compared with.
+/// Colour of `openssl`.
 const PEER: &str = "#7f7f7f";
-/// Dashes tell apart how requests were handed over.
+/// Dashes by batch or queue.
 const DASHES: [&str; 5] = ["", "6 4", "2 3", "9 3 2 3", "12 4"];
 
-/// The samples as an SVG document; `command` is the one that made them.
+/// Draws the samples as an SVG document; `command` names the source.
 pub(crate) fn draw(command: &str, rows: &[Sample], machine: &Machine) -> String {
     let devices: Vec<&str> = in_order(rows.iter().map(|row| row.device.as_str()));
-    let hows: Vec<&str> = in_order(rows.iter().map(|row| row.how.as_str()));
-    let lines: Vec<(&str, &str)> = in_order(rows.iter().map(|row| (row.device.as_str(), row.how.as_str())));
+    let modes: Vec<&str> = in_order(rows.iter().map(|row| row.mode.as_str()));
+    let lines: Vec<(&str, &str)> = in_order(rows.iter().map(|row| (row.device.as_str(), row.mode.as_str())));
     let panels: Vec<(&str, &str)> = in_order(rows.iter().map(|row| (row.algorithm, row.operation)));
 
     let sheet = Sheet::new(panels.len());
@@ -40,37 +40,37 @@ pub(crate) fn draw(command: &str, rows: &[Sample], machine: &Machine) -> String 
     for (index, (algorithm, operation)) in panels.iter().enumerate() {
         let panel = Panel { corner: sheet.corner(index), scale: &scale };
         panel.axes(&mut svg, &format!("{algorithm} {operation}"));
-        for &(device, how) in &lines {
+        for &(device, mode) in &lines {
             let of_line = |row: &&Sample| {
                 (row.algorithm, row.operation) == (*algorithm, *operation)
-                    && (row.device.as_str(), row.how.as_str()) == (device, how)
+                    && (row.device.as_str(), row.mode.as_str()) == (device, mode)
             };
             let mut points: Vec<(usize, f64)> =
                 rows.iter().filter(of_line).map(|row| (row.bytes, row.mb_per_s)).collect();
             points.sort_by_key(|(bytes, _)| *bytes);
-            panel.line(&mut svg, &points, look(device, how, &devices, &hows));
+            panel.line(&mut svg, &points, look(device, mode, &devices, &modes));
         }
     }
-    for (index, &(device, how)) in lines.iter().enumerate() {
+    for (index, &(device, mode)) in lines.iter().enumerate() {
         let (x, y) = sheet.legend(index, columns);
-        let look = look(device, how, &devices, &hows);
+        let look = look(device, mode, &devices, &modes);
         svg.path(&[(x, y), (x + 28.0, y)], look);
         svg.dot((x + 14.0, y), look);
-        let comma = if how.is_empty() { "" } else { ", " };
-        svg.text((x + 36.0, y + 4.0), "start", &format!("{device}{comma}{how}"));
+        let comma = if mode.is_empty() { "" } else { ", " };
+        svg.text((x + 36.0, y + 4.0), "start", &format!("{device}{comma}{mode}"));
     }
     sheet.caption(&mut svg, legend, machine);
     svg.finish()
 }
 
-fn look(device: &str, how: &str, devices: &[&str], hows: &[&str]) -> Look {
+fn look(device: &str, mode: &str, devices: &[&str], modes: &[&str]) -> Look {
     let place = devices.iter().position(|known| *known == device).unwrap_or(0);
-    let dash = hows.iter().position(|known| *known == how).unwrap_or(0);
+    let dash = modes.iter().position(|known| *known == mode).unwrap_or(0);
     let colour = if device == "openssl" { PEER } else { COLOURS[place % COLOURS.len()] };
     Look { colour, dash: DASHES[dash % DASHES.len()] }
 }
 
-/// What the axes of all panels span, in the logarithms of bytes (to base 2) and MB/s (to base 10).
+/// Ranges of the axes of all panels: log2 of bytes, and log10 of MB/s.
 struct Scale {
     sizes: BTreeSet<usize>,
     x: (f64, f64),
@@ -84,7 +84,7 @@ impl Scale {
         let x = (log(sizes.first()), log(sizes.last()));
         let rates = || rows.iter().map(|row| row.mb_per_s.max(1e-3).log10());
         let y = (rates().fold(f64::INFINITY, f64::min).floor(), rates().fold(f64::NEG_INFINITY, f64::max).ceil());
-        // A single value still has a place, in the middle.
+        // Centres a single value.
         let x = if x.1 - x.0 < 0.5 { (x.0 - 1.0, x.1 + 1.0) } else { x };
         let y = if y.1 - y.0 < 0.5 { (y.0 - 1.0, y.1 + 1.0) } else { y };
         Self { sizes, x, y }
@@ -124,7 +124,7 @@ impl Panel<'_> {
         for &size in &self.scale.sizes {
             let (x, _) = self.place((size as f64).log2(), self.scale.y.0);
             svg.grid((x, top), (x, bottom), true);
-            // Sizes that lie too near to the last one go without a label.
+            // Omits labels that would overlap.
             if x - free > 34.0 {
                 svg.text((x, bottom + 18.0), "middle", &binary(size));
                 free = x;
@@ -146,7 +146,7 @@ impl Panel<'_> {
     }
 }
 
-/// A power of ten: `0.1`, `10`, `10,000`.
+/// Formats a power of ten: `0.1`, `10`, `10,000`.
 fn decimal(exponent: i32) -> String {
     match exponent {
         ..0 => format!("{:.*}", exponent.unsigned_abs() as usize, 10_f64.powi(exponent)),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_is_drawn_too() {
+    fn an_empty_drawing_is_valid() {
         let svg = draw("gantry speed", &[], &Machine::example());
         assert!(svg.contains(">CPU &lt;1&gt;, level avx2</text>") && svg.ends_with("</svg>\n"), "{svg}");
     }

@@ -1,11 +1,9 @@
-//! Drawings. Each is panels on a sheet, and a legend below.
+//! Drawings: panels on a sheet, with a legend below.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
-/// Ratios, a coloured cell for each.
 /// Throughput against size.
 pub(crate) mod lines;
-/// The document.
 mod svg;
 
 use svg::Svg;
@@ -20,9 +18,9 @@ const LEGEND_LINE: f64 = 20.0;
 const CAPTION_LINES: usize = 2;
 const PADDING: f64 = 14.0;
 
-/// Colours that are told apart on white and on black, also by most of those who see few colours (Okabe and Ito, 2008).
+/// Colours that are distinct on white and on black, also for most colour-blind people (Okabe and Ito, 2008).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
-/// Where panels and the legend lie.
+/// Layout of panels and legend.
 struct Sheet {
     across: usize,
     down: usize,
@@ -40,7 +38,7 @@ impl Sheet {
         Svg::new(PADDING * 2.0 + PANEL.0 * self.across as f64, height, title)
     }
 
-    /// The last lines of the sheet: where and when it was measured.
+    /// Draws the last lines: the machine and date of the measurement.
     fn caption(&self, svg: &mut Svg, legend_lines: usize, machine: &Machine) {
         for (line, text) in machine.lines().iter().enumerate() {
             let (x, y) = self.legend(legend_lines + line, 1);
@@ -54,7 +52,7 @@ impl Sheet {
         (PADDING + PANEL.0 * column as f64, PADDING + PANEL.1 * row as f64)
     }
 
-    /// Where an entry of a legend of so many columns begins: at half the height of its line.
+    /// Returns the start of a legend's entry, at half the height of its line.
     fn legend(&self, index: usize, columns: usize) -> (f64, f64) {
         let (left, top) = self.corner(self.down * self.across);
         let width = (PANEL.0 * self.across as f64 - MARGIN.0) / columns as f64;
@@ -68,7 +66,7 @@ fn edges((x, y): (f64, f64)) -> (f64, f64, f64, f64) {
     (x + MARGIN.0, y + MARGIN.1, x + PANEL.0 - MARGIN.2, y + PANEL.1 - MARGIN.3)
 }
 
-/// Every value once, in the order of its first appearance.
+/// Returns every value once, in the order of first appearance.
 fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for value in values {
@@ -79,7 +77,7 @@ fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// A size: `64`, `16 Ki`, `1 Mi`.
+/// Formats a size: `64`, `16 Ki`, `1 Mi`.
 fn binary(size: usize) -> String {
     match size {
         size if size >= 1 << 20 && size.is_multiple_of(1 << 20) => format!("{} Mi", size >> 20),

@@ -7,7 +7,7 @@ pub(super) struct Look {
     pub(super) dash: &'static str,
 }
 
-/// A document in the making. Its greys and colours stand on light and on dark ground alike; the ground is the reader's.
+/// An SVG document under construction. Its colours are legible on light and dark backgrounds.
 pub(super) struct Svg {
     text: String,
 }
@@ -28,7 +28,7 @@ impl Svg {
     }
 
     fn add(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.text, "{element}");
     }
 
@@ -79,7 +79,7 @@ impl Svg {
         ));
     }
 
-    /// Text that is read from below.
+    /// Adds text that is rotated by 90 degrees and reads upwards.
     pub(super) fn upright(&mut self, (x, y): (f64, f64), text: &str) {
         let text = escape(text);
         self.add(format_args!(
@@ -93,7 +93,7 @@ impl Svg {
     }
 }
 
-/// A text as text of a document, XML or HTML: names of devices come from drivers.
+/// Escapes text for XML or HTML: names of devices come from drivers.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -101,7 +101,7 @@ pub(crate) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn names_may_hold_anything() {
+    fn names_are_escaped() {
         assert_eq!(super::escape("a<b>&c"), "a&lt;b&gt;&amp;c");
     }
 }

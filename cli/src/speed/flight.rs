@@ -7,33 +7,33 @@ use super::load::Load;
 use super::rounds::{Round, Rounds};
 use crate::interrupt;
 
-/// One thread's queue, and the requests that it keeps in flight.
-pub(super) struct Flight<'l> {
+/// A thread's queue, and the requests that it keeps in flight.
+pub(super) struct QueueLoad<'l> {
     load: &'l Load<'l>,
-    /// The device that must do the work.
+    /// The device that must run the requests.
     place: Option<usize>,
     depth: usize,
     queue: Queue,
-    /// Requests that are not in flight, with their numbers: the one that has waited longest is next.
+    /// Requests that are not in flight, with their numbers, in the order of completion.
     free: VecDeque<(u64, Submission)>,
-    /// When those were submitted that are timed, by their numbers.
+    /// Submission times of the timed requests, by their numbers.
     submitted: Vec<Option<Instant>>,
 }
 
-/// What a thread did until its time was over.
-pub(super) struct Flown {
+/// Results of a thread.
+pub(super) struct FlightResult {
     pub(super) start: Instant,
     pub(super) end: Instant,
     pub(super) requests: u64,
-    /// From `submit` to the completion.
+    /// Times from `submit` to completion.
     pub(super) latencies: Vec<Duration>,
     pub(super) rounds: Vec<Round>,
 }
 
-impl<'l> Flight<'l> {
+impl<'l> QueueLoad<'l> {
     pub(super) fn new(load: &'l Load<'l>, place: Option<usize>) -> Result<Self, gantry_core::Error> {
-        let depth = load.how.in_hand();
-        // How much memory that is was looked at before.
+        let depth = load.mode.in_flight();
+        // The memory was limited earlier (`must_fit`).
         let options = QueueOptions { depth, bytes: usize::MAX >> 1, ..QueueOptions::default() };
         let queue = load.session.gantry().queue(options)?;
         let mut memory = load.memory()?;
@@ -42,8 +42,8 @@ impl<'l> Flight<'l> {
         Ok(Self { load, place, depth, queue, submitted: vec![None; free.len()], free })
     }
 
-    /// Keeps the queue full for so long, and then empties it. Each `every`-th request is timed.
-    pub(super) fn run(&mut self, time: Duration, every: u64) -> Result<Flown, String> {
+    /// Keeps the queue full for `time`, and then drains it. Times each `every`-th request.
+    pub(super) fn run(&mut self, time: Duration, every: u64) -> Result<FlightResult, String> {
         let Self { load, place, depth, queue, free, submitted } = self;
         let (mut requests, mut latencies) = (0, Vec::new());
         let (mut over, mut problem) = (false, None);
@@ -67,7 +67,7 @@ impl<'l> Flight<'l> {
                     let now = Instant::now();
                     latencies.push(now - before);
                     rounds.see(now, completed);
-                    over |= now - start >= time || interrupt::asked();
+                    over |= now - start >= time || interrupt::is_interrupted();
                 }
                 if problem.is_none() {
                     problem = wrong(&completion, *place);
@@ -81,12 +81,12 @@ impl<'l> Flight<'l> {
         }
         match problem {
             Some(problem) => Err(problem),
-            None => Ok(Flown { start, end: Instant::now(), requests, latencies, rounds: rounds.all }),
+            None => Ok(FlightResult { start, end: Instant::now(), requests, latencies, rounds: rounds.all }),
         }
     }
 }
 
-/// What is wrong with a request that came back.
+/// Returns the problem of a completed request, if any.
 fn wrong(completion: &Completion, place: Option<usize>) -> Option<String> {
     match &completion.result {
         Ok(Outcome::Done) => {}

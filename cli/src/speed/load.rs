@@ -1,58 +1,58 @@
 use gantry_core::driver::{Fields, Operands};
 use gantry_core::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session};
 
-/// What one thread does again and again.
+/// The work that a thread repeats.
 pub(crate) struct Load<'s> {
     pub(crate) session: &'s Session,
     pub(crate) operation: Operation,
     pub(crate) bytes: usize,
-    pub(crate) how: How,
-    /// Bytes of which each address of data is a multiple.
+    pub(crate) mode: SubmissionMode,
+    /// Alignment of the data, in bytes.
     pub(crate) alignment: usize,
 }
 
-/// How requests are handed over.
+/// How requests are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// So many by one call; one alone by a direct call.
+pub(crate) enum SubmissionMode {
+    /// Batches of `n` requests; a direct call if `n` is 1.
     Batch(usize),
-    /// One after the other to a queue, with so many in flight.
+    /// A queue with `n` requests in flight.
     Queue(usize),
 }
 
-impl How {
-    /// Requests in hand.
-    pub(crate) fn in_hand(self) -> usize {
+impl SubmissionMode {
+    /// Requests in flight.
+    pub(crate) fn in_flight(self) -> usize {
         match self {
-            How::Batch(requests) | How::Queue(requests) => requests,
+            SubmissionMode::Batch(requests) | SubmissionMode::Queue(requests) => requests,
         }
     }
 
-    /// Requests handed over together.
+    /// Requests per call.
     pub(crate) fn batch(self) -> usize {
         match self {
-            How::Batch(requests) => requests,
-            How::Queue(_) => 1,
+            SubmissionMode::Batch(requests) => requests,
+            SubmissionMode::Queue(_) => 1,
         }
     }
 }
 
-/// Buffers that a thread uses in turn, where one batch does not fill as much: larger than a first-level cache, smaller
-/// than a second-level one.
+/// Bytes of the buffers that a thread cycles through, unless one batch needs more: larger than a first-level cache, smaller than a second-level
+/// one.
 const WORKING_SET: usize = 256 << 10;
-/// Requests in the working set, where they are small.
-const MOST_REQUESTS: usize = 1024;
-const MOST_SIGNATURES: usize = 16;
-/// Associated data, as long as TLS 1.2 has it, and `openssl speed -aead`.
+/// Most small requests in the working set.
+const MAX_REQUESTS: usize = 1024;
+const MAX_SIGNATURES: usize = 16;
+/// Associated data of the length of TLS 1.2's and of `openssl speed -aead`.
 const AAD: [u8; 13] = [7; 13];
 
-/// The IV length to use: 12 bytes where that is one of many (GCM, CCM).
+/// Returns the IV length to use: 12 bytes if the algorithm allows several (GCM, CCM).
 fn iv_length(algorithm: Algorithm) -> usize {
     let iv = algorithm.info().iv;
     if iv.allows(12) { 12 } else { iv.max }
 }
 
-/// Something to work on.
+/// Generates test data.
 fn message(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 31 + seed) as u8).collect()
 }
@@ -60,15 +60,15 @@ fn message(length: usize, seed: usize) -> Vec<u8> {
 /// Memory of one request.
 struct Slot {
     iv: Vec<u8>,
-    /// Only of requests that do not work in place.
+    /// Input of operations that do not work in place.
     input: Aligned,
     data: Aligned,
     tag: Vec<u8>,
-    /// Of compression and encipherment; of packets, the bytes of the payload.
+    /// Length of the output of compression and encipherment; for packets, the bytes of the payload.
     written: usize,
 }
 
-/// Bytes that begin where they are wanted.
+/// Aligned bytes.
 struct Aligned {
     memory: Vec<u8>,
     start: usize,
@@ -97,33 +97,33 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A request on each buffer.
+    /// Returns a request for each buffer.
     pub(super) fn operands(&mut self, operation: Operation) -> impl Iterator<Item = Operands<'_>> {
         self.slots.iter_mut().map(move |slot| slot.operands(operation))
     }
 }
 
 impl Load<'_> {
-    /// Requests that a thread has buffers for: as many as fill the working set, in whole batches.
+    /// Returns the number of requests that the buffers hold: as many as fill the working set, in whole batches.
     pub(super) fn requests(&self) -> usize {
-        let together = self.how.in_hand();
-        // Who signs does not wait for memory, and takes long to go through all of it.
+        let together = self.mode.in_flight();
+        // Public-key operations do not depend on memory bandwidth, and take long for each request.
         let most = match self.session.params().algorithm().kind() {
-            Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => MOST_SIGNATURES,
-            _ => MOST_REQUESTS,
+            Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => MAX_SIGNATURES,
+            _ => MAX_REQUESTS,
         };
         together * (WORKING_SET / (together * self.bytes.max(1))).min(most / together).max(1)
     }
 
-    /// Buffers that hold what the operation is to work on.
+    /// Allocates buffers with valid input for the operation.
     pub(crate) fn memory(&self) -> Result<Memory, gantry_core::Error> {
         let info = self.session.params().algorithm().info();
         let algorithm = info.algorithm;
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
-            let tag_length = self.session.params().tag_length();
+            let tag_length = self.session.params().tag_len();
             let row = self.operation.info();
-            // An operation in place needs no input besides; what is opened again and again does.
+            // Operations in place need no separate input, except `open`, which is repeated on one ciphertext.
             let in_place = row.in_place && self.operation != Operation::Open;
             let input = if in_place { 0 } else { info.length(row.input, self.bytes, tag_length) };
             let data = info.length(row.output, self.bytes, tag_length);
@@ -150,13 +150,13 @@ impl Load<'_> {
                     *input = Aligned::new(compressed.len(), self.alignment, 0);
                     input.bytes_mut().copy_from_slice(&compressed);
                 }
-                // Not every number is a public key.
+                // Not every number is a valid public key.
                 Operation::Derive => input.bytes_mut().copy_from_slice(info.generator),
                 Operation::Encipher => input.bytes_mut().copy_from_slice(&enciphered(self)?.0),
                 Operation::Decipher => input.bytes_mut().copy_from_slice(&enciphered(self)?.1),
                 Operation::Encapsulate => input.bytes_mut().copy_from_slice(&public_key(self.session)?),
                 Operation::Decapsulate => {
-                    let mut secret = vec![0; self.session.params().tag_length()];
+                    let mut secret = vec![0; self.session.params().tag_len()];
                     self.session.encapsulate(&public_key(self.session)?, input.bytes_mut(), &mut secret)?;
                 }
                 _ => {}
@@ -167,7 +167,7 @@ impl Load<'_> {
 }
 
 impl Load<'_> {
-    /// What a text becomes.
+    /// Compresses a sample text.
     fn compressed(&self) -> Result<Vec<u8>, gantry_core::Error> {
         let mut output = vec![0; AlgorithmInfo::compressed_max(self.bytes)];
         let length = self.session.compress(&gantry_core::sample_text(self.bytes), &mut output)?;
@@ -176,7 +176,7 @@ impl Load<'_> {
     }
 }
 
-/// A short message and its ciphertext.
+/// Returns a short message and its ciphertext.
 fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error> {
     let info = load.session.params().algorithm().info();
     // A number below any modulus.
@@ -186,7 +186,7 @@ fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error>
     Ok((message, ciphertext))
 }
 
-/// The public key that belongs to the session's own, a seed.
+/// Returns the public key of the session's private key, a seed.
 fn public_key(session: &Session) -> Result<Vec<u8>, gantry_core::Error> {
     let (params, info) = (session.params(), session.params().algorithm().info());
     let (mut private, mut public) = (vec![0; info.key.min], vec![0; info.public_key.max]);
@@ -194,7 +194,7 @@ fn public_key(session: &Session) -> Result<Vec<u8>, gantry_core::Error> {
     Ok(public)
 }
 
-/// The calls that a thread makes in turn.
+/// The calls that a thread repeats.
 pub(crate) enum Calls<'m> {
     Direct(Vec<Operands<'m>>),
     Batches(Vec<Vec<Request<'m>>>),
@@ -203,7 +203,7 @@ pub(crate) enum Calls<'m> {
 impl<'m> Calls<'m> {
     pub(crate) fn new(load: &Load<'_>, memory: &'m mut Memory) -> Self {
         let operands = memory.operands(load.operation);
-        let batch = load.how.batch();
+        let batch = load.mode.batch();
         if batch == 1 {
             return Calls::Direct(operands.collect());
         }
@@ -226,7 +226,7 @@ impl<'m> Calls<'m> {
         }
     }
 
-    /// Makes so many, from the one behind `index` on. Never inlined: the ways into core are large, and one copy of them is enough.
+    /// Makes `times` calls, starting after `index`. Not inlined, because the inlined calls into core are large.
     #[inline(never)]
     pub(crate) fn repeat(
         &mut self,
@@ -244,8 +244,7 @@ impl<'m> Calls<'m> {
         Ok(())
     }
 
-    /// What is wrong with the results of the last calls: a request of a batch that was refused, or run by another
-    /// device.
+    /// Returns the problem of the last calls, if any: a request of a batch that was refused or run by another device.
     pub(crate) fn problem(&self, place: Option<usize>) -> Option<String> {
         let Calls::Batches(batches) = self else { return None };
         for request in batches.iter().flatten() {
@@ -266,7 +265,7 @@ impl Slot {
     fn operands(&mut self, operation: Operation) -> Operands<'_> {
         let Self { iv, input, data, tag, written } = self;
         let input = (input.length > 0 || !operation.info().in_place).then_some(input.bytes());
-        Operands::of(operation, Fields { iv, aad: &AAD, input, output: data.bytes_mut(), tag, written })
+        Operands::from_fields(operation, Fields { iv, aad: &AAD, input, output: data.bytes_mut(), tag, written })
     }
 }
 
@@ -275,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_begin_where_they_are_wanted() {
+    fn data_is_aligned() {
         for alignment in [64, 4096] {
             for length in [1, 100, 5000] {
                 let mut data = Aligned::new(length, alignment, 7);

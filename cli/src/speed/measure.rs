@@ -5,28 +5,28 @@ use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 
-use super::flight::{Flight, Flown};
-use super::load::{Calls, How, Load, Memory};
+use super::flight::{FlightResult, QueueLoad};
+use super::load::{Calls, Load, Memory, SubmissionMode};
 use super::rounds::{Round, Rounds, cpu_time};
 use crate::interrupt;
 
-/// What was measured at a point.
+/// Results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Of all threads.
+    /// Requests of all threads.
     pub(super) requests: u64,
-    /// From the first start to the last end.
+    /// Seconds from the first start to the last end.
     pub(super) wall: f64,
-    /// Of the process.
+    /// CPU seconds of the process.
     pub(super) cpu: f64,
-    /// Samples, in nanoseconds.
+    /// Sampled latencies in nanoseconds.
     pub(super) latencies: Vec<u64>,
-    /// Of each thread.
+    /// Rounds of each thread.
     pub(super) rounds: Vec<Round>,
 }
 
 impl Tally {
-    /// One measurement after the other.
+    /// Adds a later measurement.
     pub(super) fn add(&mut self, other: Tally) {
         let Tally { requests, wall, cpu, mut latencies, mut rounds } = other;
         self.requests += requests;
@@ -36,7 +36,7 @@ impl Tally {
         self.rounds.append(&mut rounds);
     }
 
-    /// The latency that this share of the samples does not exceed.
+    /// Returns the latency that this share of the samples does not exceed.
     pub(super) fn percentile(&self, share: f64) -> Option<u64> {
         let mut samples = self.latencies.clone();
         let last = samples.len().checked_sub(1)?;
@@ -45,13 +45,13 @@ impl Tally {
     }
 }
 
-/// Share of the time that may go into reading the clock.
+/// Share of the time that may be spent on reading the clock.
 const CLOCK_SHARE: f64 = 0.005;
 
-/// `threads` threads do the load for about so long. `place` is the device that must do the work.
+/// Runs the load on `threads` threads for about `seconds`. `place` is the device that must run the requests.
 pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds: f64) -> Result<Tally, String> {
     let clock = clock_cost();
-    // Closed while it is locked for writing. Then it says whether there is anything to do.
+    // Locked for writing until all threads are ready. Its value tells if the threads should run.
     let gate = RwLock::new(false);
     let (report, reports) = mpsc::channel();
     let worker = |report: Sender<()>| {
@@ -97,13 +97,13 @@ pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds
     })
 }
 
-/// Work that was done for a while, and how long one call, or one request of a queue, takes about.
+/// A warm thread, and the approximate time of one call, or of one request of a queue.
 enum Prepared<'m> {
     Calls(Calls<'m>, Duration),
-    Flight(Box<Flight<'m>>, Duration),
+    Flight(Box<QueueLoad<'m>>, Duration),
 }
 
-/// What one thread did.
+/// Results of one thread.
 struct Worked {
     start: Instant,
     end: Instant,
@@ -113,7 +113,7 @@ struct Worked {
 }
 
 impl<'m> Prepared<'m> {
-    /// Opens the session on its device, touches all memory, brings the CPU up to speed.
+    /// Opens the session on its device, touches all memory, and brings the CPU up to speed.
     fn new(
         load: &'m Load<'m>,
         place: Option<usize>,
@@ -122,11 +122,11 @@ impl<'m> Prepared<'m> {
     ) -> Result<Self, String> {
         const WARM: Duration = Duration::from_millis(25);
         let wrong = |error: gantry_core::Error| error.to_string();
-        if let How::Queue(_) = load.how {
-            let mut flight = Flight::new(load, place).map_err(wrong)?;
+        if let SubmissionMode::Queue(_) = load.mode {
+            let mut flight = QueueLoad::new(load, place).map_err(wrong)?;
             let mut each = Duration::MAX;
             for time in [Duration::ZERO, WARM] {
-                let Flown { start, end, requests, .. } = flight.run(time, every(clock, each) | 1)?;
+                let FlightResult { start, end, requests, .. } = flight.run(time, every(clock, each) | 1)?;
                 each = (end - start).div_f64(requests.max(1) as f64);
             }
             return Ok(Prepared::Flight(Box::new(flight), each));
@@ -147,9 +147,9 @@ impl<'m> Prepared<'m> {
         match self {
             Prepared::Calls(calls, each) => call(load, calls, every(clock, each), place, clock, seconds),
             Prepared::Flight(mut flight, each) => {
-                // An odd number: of batches of an even one, each place has its turn.
+                // Odd, so that all positions of an even batch are timed.
                 let every = every(clock, each) | 1;
-                let Flown { start, end, requests, latencies, rounds } =
+                let FlightResult { start, end, requests, latencies, rounds } =
                     flight.run(Duration::from_secs_f64(seconds), every)?;
                 let nanoseconds = |latency: Duration| latency.saturating_sub(clock).as_nanos() as u64;
                 let latencies = latencies.into_iter().map(nanoseconds).collect();
@@ -159,7 +159,7 @@ impl<'m> Prepared<'m> {
     }
 }
 
-/// One of so many is timed, which takes two looks at the clock.
+/// Returns the interval between timed calls; timing one takes two clock readings.
 fn every(clock: Duration, each: Duration) -> u64 {
     (2.0 * clock.as_secs_f64() / (CLOCK_SHARE * each.as_secs_f64().max(1e-9))).ceil().max(1.0) as u64
 }
@@ -186,8 +186,8 @@ fn call(
         let after = Instant::now();
         latencies.push((after - before).saturating_sub(clock).as_nanos() as u64);
         made += 1;
-        rounds.see(after, made * load.how.batch() as u64);
-        if after >= deadline || interrupt::asked() {
+        rounds.see(after, made * load.mode.batch() as u64);
+        if after >= deadline || interrupt::is_interrupted() {
             break after;
         }
         next(every - 1)?;
@@ -196,10 +196,10 @@ fn call(
     if let Some(problem) = calls.problem(place) {
         return Err(problem);
     }
-    Ok(Worked { start, end, requests: made * load.how.batch() as u64, latencies, rounds: rounds.all })
+    Ok(Worked { start, end, requests: made * load.mode.batch() as u64, latencies, rounds: rounds.all })
 }
 
-/// What a look at the clock costs: the least of some means, because whatever else happens is no part of it.
+/// Returns the cost of reading the clock: the smallest of several means, which excludes interruptions.
 fn clock_cost() -> Duration {
     const LOOKS: u32 = 50;
     let mean = |_| {

@@ -1,18 +1,17 @@
-//! `gantry speed`: a plan of points, each measured, each a row.
+//! `gantry speed`: measures a plan of points and prints a row for each.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any clock has")]
 
 /// A queue that is kept full.
 mod flight;
-/// What a point works on: keys, buffers, requests.
+/// Keys, buffers and requests of a point.
 pub(crate) mod load;
-/// The clock.
 pub(crate) mod measure;
-/// `openssl speed`, in our rows.
+/// `openssl speed` as rows of the report.
 mod openssl;
 /// Rows as a table, JSON or CSV.
 mod report;
-/// A measurement in parts.
+/// A measurement in rounds.
 pub(crate) mod rounds;
 
 use std::fs;
@@ -23,14 +22,14 @@ use gantry_core::{Algorithm, DeviceState, Gantry, Kind, Operation, Session};
 use crate::args::{self, Peer, Settings, Speed};
 use crate::interrupt;
 use crate::machine::Machine;
-use crate::output::{Failure, Output, must_be_writable, progress_bar, say};
+use crate::output::{Failure, Output, must_be_writable, print_message, progress_bar};
 use crate::plot::lines::{self, Sample};
-use load::{How, Load};
+use load::{Load, SubmissionMode};
 use measure::Tally;
 use openssl::Openssl;
 use report::{Report, Row};
 
-/// Measured when nothing is named: one of each kind that programs use most.
+/// Algorithms that are measured by default: one of each kind that programs use most.
 const USUAL: [Algorithm; 6] = [
     Algorithm::Sha1,
     Algorithm::Sha256,
@@ -40,11 +39,11 @@ const USUAL: [Algorithm; 6] = [
     Algorithm::ChaCha20Poly1305,
 ];
 
-/// Buffers of all threads together.
-const MOST_MEMORY: usize = 4 << 30;
-/// Bytes of the longest digest, and of the shortest public key.
-const LONGEST_DIGEST: u64 = 65;
-/// What a request takes beside its data, about.
+/// Most bytes of the buffers of all threads.
+const MAX_MEMORY: usize = 4 << 30;
+/// Bytes of the longest digest and the shortest public key.
+const MAX_DIGEST: u64 = 65;
+/// Approximate bytes of a request beside its data.
 const REQUEST: usize = 512;
 
 pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
@@ -70,35 +69,36 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
             show(&point.device);
             point.measure(group, threads, seconds)
         };
-        // Ours, theirs, ours: what slows the machine down for a while slows down both.
+        // Gantry, OpenSSL, gantry: a slow phase of the machine then affects both.
         let (mut halves, mut theirs) = (Vec::new(), None);
         if let Some(openssl) = &mut openssl {
             for point in &group.points {
-                if interrupt::asked() {
+                if interrupt::is_interrupted() {
                     break;
                 }
                 halves.push(measure(point, args.seconds / 2.0)?);
             }
-            if !interrupt::asked() {
+            if !interrupt::is_interrupted() {
                 show("openssl");
-                let tally = openssl.measure(group, threads, args.seconds, &|note| bar.suspend(|| say(note)))?;
-                theirs = tally.map(|tally| report.row(group, "openssl", How::Batch(1), &tally));
+                let tally =
+                    openssl.measure(group, threads, args.seconds, &|note| bar.suspend(|| print_message(note)))?;
+                theirs = tally.map(|tally| report.row(group, "openssl", SubmissionMode::Batch(1), &tally));
             }
             bar.inc(1);
         }
         let mut halves = halves.into_iter();
         for point in &group.points {
-            // What was measured before somebody lost patience counts.
+            // An interrupted measurement keeps its first half.
             let tally = match halves.next() {
-                None if interrupt::asked() => break 'all,
+                None if interrupt::is_interrupted() => break 'all,
                 None => measure(point, args.seconds)?,
-                Some(half) if interrupt::asked() => half,
+                Some(half) if interrupt::is_interrupted() => half,
                 Some(mut half) => {
                     half.add(measure(point, args.seconds / 2.0)?);
                     half
                 }
             };
-            let row = report.row(group, &point.device, point.how, &tally);
+            let row = report.row(group, &point.device, point.mode, &tally);
             bar.suspend(|| report.add(row, theirs.as_ref(), output))?;
             bar.inc(1);
         }
@@ -117,12 +117,12 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
 fn draw(rows: &[Row], machine: &Machine) -> String {
     let sample = |row: &Row| {
         let &Row { algorithm, operation, bytes, mb_per_s, .. } = row;
-        let how = match row.queue_depth {
+        let mode = match row.queue_depth {
             _ if row.device == "openssl" => String::new(),
             Some(depth) => format!("queue {depth}"),
             None => format!("batch {}", row.batch),
         };
-        Sample { algorithm, operation, device: row.device.clone(), bytes, how, mb_per_s }
+        Sample { algorithm, operation, device: row.device.clone(), bytes, mode, mb_per_s }
     };
     lines::draw("gantry speed", &rows.iter().map(sample).collect::<Vec<_>>(), machine)
 }
@@ -136,18 +136,18 @@ struct Group {
     points: Vec<Point>,
 }
 
-/// One way to work.
+/// A device and a way to submit requests.
 struct Point {
     /// The device's name, or `auto`.
     device: String,
-    /// Its place in the framework, unless the policy chooses.
+    /// Its index in the framework; `None` if the policy chooses.
     place: Option<usize>,
-    how: How,
+    mode: SubmissionMode,
     session: Session,
 }
 
 impl Group {
-    /// Whether it works on data, of which bytes count.
+    /// True if throughput in bytes is meaningful.
     fn is_bulk(&self) -> bool {
         !matches!(self.algorithm.kind(), Kind::Signature | Kind::Exchange | Kind::Encipherment)
     }
@@ -156,20 +156,20 @@ impl Group {
 impl Point {
     fn measure(&self, group: &Group, threads: usize, seconds: f64) -> Result<Tally, Failure> {
         let &Group { operation, bytes, alignment, .. } = group;
-        let load = Load { session: &self.session, operation, bytes, how: self.how, alignment };
+        let load = Load { session: &self.session, operation, bytes, mode: self.mode, alignment };
         let wrong = |what: String| {
             let Group { algorithm, operation, bytes, .. } = group;
             Failure::Failed(format!("{algorithm} {operation} of {bytes} bytes on {}: {what}", self.device))
         };
         let leads_there = || {
-            let route = self.session.route(group.operation, group.bytes, self.how.in_hand());
+            let route = self.session.route(group.operation, group.bytes, self.mode.in_flight());
             self.place.is_none() || route.map(|route| route.device) == self.place
         };
         if !leads_there() {
-            return Err(wrong("the device cannot do it".to_owned()));
+            return Err(wrong("the device cannot run this request".to_owned()));
         }
         let tally = measure::run(&load, self.place, threads, seconds).map_err(wrong)?;
-        // A device that failed on the way was replaced by another: that is not what was to be measured.
+        // If the device failed, another one replaced it, and the result is not that of the device.
         if leads_there() { Ok(tally) } else { Err(wrong("the device failed".to_owned())) }
     }
 }
@@ -182,21 +182,21 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
     let mut plan = Vec::new();
     for algorithm in algorithms {
         let sessions = sessions(args, gantry, algorithm, &devices, named)?;
-        // Of public keys and of digests there are no such sizes.
+        // Public keys and digests have one size.
         let info = algorithm.info();
         let one = match info.kind {
-            // What is enciphered takes the same time, however short.
+            // Encipherment takes the same time at any length.
             Kind::Encipherment => Some(info.max_data as usize),
-            _ => (info.max_data <= LONGEST_DIGEST).then_some(info.min_data),
+            _ => (info.max_data <= MAX_DIGEST).then_some(info.min_data),
         };
         let sizes = one.as_ref().map_or(&*args.bytes, std::slice::from_ref);
         if let Some(one) = one.filter(|one| info.kind != Kind::Kem && args.bytes_given && !args.bytes.contains(one)) {
-            say(&format!("{algorithm} takes {one} bytes, whatever --bytes says"));
+            print_message(&format!("{algorithm} takes {one} bytes; --bytes is ignored"));
         }
         say_what_is_left_out(algorithm, sizes);
         for &operation in algorithm.kind().operations() {
             if operation == Operation::Unprotect {
-                // A packet that was opened is none any more, so there is nothing to open again and again.
+                // An opened packet is plaintext in place, so the operation cannot be repeated.
                 continue;
             }
             if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
@@ -211,8 +211,9 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
                     let able =
                         |c: &gantry_core::driver::Capability| c.operations.contains(&operation) && c.max_bytes >= bytes;
                     if capability.is_none_or(able) {
-                        let point = |how| Point { device: name.clone(), place: *place, how, session: session.clone() };
-                        points.extend(hows(args).map(point));
+                        let point =
+                            |mode| Point { device: name.clone(), place: *place, mode, session: session.clone() };
+                        points.extend(modes(args).map(point));
                     } else if !args.device.is_empty() && !args.operation.is_empty() {
                         return Err(Failure::Failed(format!(
                             "{name} does not {operation} {bytes} bytes with {algorithm}"
@@ -225,33 +226,33 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
             }
         }
     }
-    if plan.is_empty() { Err(Failure::Failed("nothing of this can be measured".to_owned())) } else { Ok(plan) }
+    if plan.is_empty() { Err(Failure::Failed("no device can run any of these requests".to_owned())) } else { Ok(plan) }
 }
 
-/// Ways to hand requests over.
-fn hows(args: &Speed) -> impl Iterator<Item = How> {
-    let batches = args.batch.iter().copied().map(How::Batch);
-    batches.chain(args.queue_depth.iter().copied().map(How::Queue))
+/// Returns the ways to submit requests.
+fn modes(args: &Speed) -> impl Iterator<Item = SubmissionMode> {
+    let batches = args.batch.iter().copied().map(SubmissionMode::Batch);
+    batches.chain(args.queue_depth.iter().copied().map(SubmissionMode::Queue))
 }
 
-/// Whether the buffers of any point are too much.
+/// Checks that the buffers of every point fit into memory.
 fn must_fit(args: &Speed) -> Result<(), Failure> {
     let threads = args.threads;
-    let points = args.bytes.iter().flat_map(|bytes| hows(args).map(move |how| (bytes, how.in_hand())));
-    for (bytes, in_hand) in points {
+    let points = args.bytes.iter().flat_map(|bytes| modes(args).map(move |mode| (bytes, mode.in_flight())));
+    for (bytes, in_flight) in points {
         let each = bytes.checked_mul(2).and_then(|memory| memory.checked_add(REQUEST + 2 * args.alignment));
-        let memory = each.and_then(|each| each.checked_mul(in_hand)).and_then(|all| all.checked_mul(threads));
-        if memory.is_none_or(|memory| memory > MOST_MEMORY) {
-            let limit = MOST_MEMORY >> 30;
+        let memory = each.and_then(|each| each.checked_mul(in_flight)).and_then(|all| all.checked_mul(threads));
+        if memory.is_none_or(|memory| memory > MAX_MEMORY) {
+            let limit = MAX_MEMORY >> 30;
             return Err(Failure::Usage(format!(
-                "{in_hand} requests of {bytes} bytes need more than {limit} GiB of buffers"
+                "{in_flight} requests of {bytes} bytes need more than {limit} GiB of buffers"
             )));
         }
     }
     Ok(())
 }
 
-/// The devices to measure, by name and place; `auto` has no place.
+/// Returns the devices to measure, by name and index; `auto` has no index.
 fn devices(args: &Speed, gantry: &Gantry) -> Result<Vec<(String, Option<usize>)>, Failure> {
     if args.device.is_empty() {
         let ready = gantry.devices().iter().enumerate().filter(|(_, device)| device.state() == DeviceState::Ready);
@@ -272,7 +273,7 @@ fn devices(args: &Speed, gantry: &Gantry) -> Result<Vec<(String, Option<usize>)>
     Ok(devices)
 }
 
-/// A session on each of the devices. One that was named must serve an algorithm that was named.
+/// Opens a session on each device. If both device and algorithm were named, the device must serve the algorithm.
 fn sessions(
     args: &Speed,
     gantry: &Gantry,
@@ -302,17 +303,17 @@ fn sessions(
     Ok(sessions)
 }
 
-/// Of these sizes.
+/// Reports the sizes that the algorithm does not take.
 fn say_what_is_left_out(algorithm: Algorithm, sizes: &[usize]) {
     for bytes in sizes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
-        say(&format!("{algorithm} takes no data of {bytes} bytes, which are left out"));
+        print_message(&format!("{algorithm} takes no data of {bytes} bytes; this size is left out"));
     }
 }
 
 pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
     if algorithm.kind() == Kind::Packet {
-        // Of packets, the bytes are those of the payload.
+        // The size of a packet is that of its payload.
         return info.packet_length(bytes, info.default_tag()) as u64 <= info.max_data;
     }
     let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac);

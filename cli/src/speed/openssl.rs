@@ -12,9 +12,9 @@ use crate::program::program;
 
 /// The installed `openssl speed`.
 pub(super) struct Openssl {
-    /// What it turned out not to have.
+    /// Operations that it turned out not to have.
     missing: Vec<(Algorithm, Operation)>,
-    /// Whether it was said that it signs short messages only.
+    /// The note about short messages was printed.
     said: bool,
 }
 
@@ -28,8 +28,8 @@ impl Openssl {
         }
     }
 
-    /// What it does with the same algorithm, operation and size; `None`, and a note, where it has no such thing. It
-    /// measures whole seconds and one request at a time.
+    /// Measures the same algorithm, operation and size; returns `None`, after a note, if it has no such operation. It measures whole seconds and one request
+    /// at a time.
     pub(super) fn measure(
         &mut self,
         group: &Group,
@@ -46,12 +46,12 @@ impl Openssl {
             self.missing.push(wanted);
             Ok(None)
         };
-        let Some(Ask { what, line }) = ask(group.algorithm, group.operation) else { return none() };
-        if line != DATA && group.bytes > SHORT {
+        let Some(SpeedArguments { words, prefix }) = speed_arguments(group.algorithm, group.operation) else {
+            return none();
+        };
+        if prefix != DATA && group.bytes > SHORT {
             if !self.said {
-                note(&format!(
-                    "openssl speed signs messages of 20 to 36 bytes: those of more than {SHORT} are not compared"
-                ));
+                note("openssl speed signs messages of 20 to 36 bytes: longer ones are not compared");
             }
             self.said = true;
             return Ok(None);
@@ -59,29 +59,29 @@ impl Openssl {
         let seconds = seconds.round().max(1.0);
         let mut arguments: Vec<String> = ["speed", "-elapsed", "-mr"].map(str::to_owned).into();
         arguments.extend(["-seconds".to_owned(), seconds.to_string()]);
-        // Room for a signature is of that size there, too.
-        if line == DATA {
+        // For signatures, -bytes would also change the size of the signature's buffer.
+        if prefix == DATA {
             arguments.extend(["-bytes".to_owned(), group.bytes.to_string()]);
         }
         if threads > 1 {
             arguments.extend(["-multi".to_owned(), threads.to_string()]);
         }
-        arguments.extend(what);
+        arguments.extend(words);
         let before = cpu_time();
         let output = openssl(&arguments)?;
         let cpu = cpu_time() - before;
-        if interrupt::asked() {
+        if interrupt::is_interrupted() {
             return Ok(None);
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let all: Vec<(&str, u64, f64)> = said.lines().filter_map(result).collect();
-        let measured: Vec<_> = all.iter().filter(|(of, ..)| *of == line).collect();
+        let measured: Vec<_> = all.iter().filter(|(of, ..)| *of == prefix).collect();
         if !output.status.success() || measured.len() != threads {
             return none();
         }
         let requests = measured.iter().map(|(_, requests, _)| requests).sum();
         let wall = measured.iter().map(|(.., wall)| *wall).fold(0.0, f64::max);
-        // It signs and verifies, and this is about one of both.
+        // It measures both signing and verifying; only one of them counts here.
         let seconds = |some: &mut dyn Iterator<Item = f64>| some.sum::<f64>();
         let share =
             seconds(&mut measured.iter().map(|(.., wall)| *wall)) / seconds(&mut all.iter().map(|(.., wall)| *wall));
@@ -89,7 +89,7 @@ impl Openssl {
     }
 }
 
-/// The CPU time of the children that have ended, in seconds.
+/// Returns the CPU time of the children that have ended, in seconds.
 fn cpu_time() -> f64 {
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
@@ -99,15 +99,15 @@ fn openssl(arguments: &[String]) -> Result<Output, Failure> {
     program("openssl")?.args(arguments).output().map_err(|error| Failure::at("openssl cannot be run", &error))
 }
 
-/// What makes `openssl speed` do something, and what the lines begin with that say how often it did.
+/// Arguments of `openssl speed`, and the prefix of the lines with the results.
 #[derive(Debug, PartialEq)]
-struct Ask {
-    what: Vec<String>,
-    line: &'static str,
+struct SpeedArguments {
+    words: Vec<String>,
+    prefix: &'static str,
 }
 
-/// Its names for signatures, key exchange and key encapsulation, and the lines of their operations (apps/speed.c). Those of the last eighteen
-/// are OpenSSL's from 3.5 on.
+/// Names of signatures, key exchange and key encapsulation in `openssl speed`, and the prefixes of their operations' lines (apps/speed.c). The last
+/// eighteen need OpenSSL 3.5.
 const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::Ed25519, "ed25519", &["R8", "R9"]),
     (Algorithm::EcdsaP256, "ecdsap256", &["R5", "R6"]),
@@ -136,18 +136,18 @@ const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::SlhDsaShake256f, "SLH-DSA-SHAKE-256f", &["R19", "R20"]),
 ];
 
-/// A message is as short as the one that it signs (apps/speed.c): hashing it takes no time to speak of. A public key, too.
+/// Longest message that is comparable: `openssl speed` signs short ones (apps/speed.c), and hashing them takes no noticeable time. Also covers a public key.
 const SHORT: usize = 65;
 
-/// The lines of what works on data.
+/// The prefix of lines of symmetric algorithms.
 const DATA: &str = "R";
 
-/// What makes `openssl speed` do this.
-fn ask(algorithm: Algorithm, operation: Operation) -> Option<Ask> {
+/// Returns the arguments for an operation.
+fn speed_arguments(algorithm: Algorithm, operation: Operation) -> Option<SpeedArguments> {
     if let Some((_, name, lines)) = PAIRS.iter().find(|(known, ..)| *known == algorithm) {
-        return lines.get(operation.index()).map(|line| Ask { what: vec![(*name).to_owned()], line });
+        return lines.get(operation.index()).map(|prefix| SpeedArguments { words: vec![(*name).to_owned()], prefix });
     }
-    arguments(algorithm, operation).map(|what| Ask { what, line: DATA })
+    arguments(algorithm, operation).map(|words| SpeedArguments { words, prefix: DATA })
 }
 
 fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> {
@@ -156,21 +156,21 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
     let mut arguments = match (info.kind, info.digest, info.name.strip_suffix("cmac")) {
         (Kind::Mac, Some(digest), _) => vec!["-hmac".to_owned(), digest.name().to_owned()],
         (Kind::Mac, None, Some(aes)) => vec!["-cmac".to_owned(), format!("{aes}cbc")],
-        // With a nonce, associated data and a tag for each request, as ours; without, it would only encrypt.
+        // With -aead: a nonce, associated data and a tag for each request, as in our measurement. Otherwise it would only encrypt.
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
         (Kind::Cipher, ..) if algorithm != Algorithm::Null => vec!["-evp".to_owned(), name],
         (Kind::Digest, ..) if info.xof.is_none() => vec!["-evp".to_owned(), name],
-        // OpenSSL's AEADs with a digest inside are TLS's, which authenticate first and encrypt then; the digests of extendable-output
-        // functions have another length there.
+        // OpenSSL's AEADs with a digest are those of TLS, which authenticate before they encrypt. Its extendable-output functions have another output
+        // length.
         _ => return None,
     };
-    if operation.is_back() {
+    if operation.is_inverse() {
         arguments.push("-decrypt".to_owned());
     }
     Some(arguments)
 }
 
-/// What is counted, requests and seconds from a line such as `+R:345785:sha256:1.000000` or `+R8:13239:253:Ed25519:1.01`.
+/// Parses the prefix, requests and seconds of a line such as `+R:345785:sha256:1.000000` or `+R8:13239:253:Ed25519:1.01`.
 fn result(line: &str) -> Option<(&str, u64, f64)> {
     let (of, rest) = line.strip_prefix('+').filter(|line| line.starts_with('R'))?.split_once(':')?;
     let (requests, rest) = rest.split_once(':')?;
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_openssl_speed_are_read() {
+    fn lines_of_openssl_speed_are_parsed() {
         assert_eq!(result("+R:345785:sha256:1.000000"), Some(("R", 345785, 1.0)));
         assert_eq!(result("+R:544353:cmac(aes-128-cbc):1.5"), Some(("R", 544353, 1.5)));
         assert_eq!(result("+R8:13239:253:Ed25519:1.01"), Some(("R8", 13239, 1.01)));
@@ -194,20 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn openssl_is_asked_for_the_same_thing() {
-        let ask = |algorithm, operation| super::ask(algorithm, operation).map(|ask| ask.what.join(" "));
-        let line = |algorithm, operation| super::ask(algorithm, operation).unwrap().line;
-        assert_eq!(ask(Algorithm::EcdhP256, Operation::Derive).as_deref(), Some("ecdhp256"));
-        assert_eq!(ask(Algorithm::Rsa3072Pkcs1, Operation::Verify).as_deref(), Some("rsa3072"));
+    fn openssl_gets_the_arguments_of_the_same_operation() {
+        let words =
+            |algorithm, operation| speed_arguments(algorithm, operation).map(|arguments| arguments.words.join(" "));
+        let prefix = |algorithm, operation| speed_arguments(algorithm, operation).unwrap().prefix;
+        assert_eq!(words(Algorithm::EcdhP256, Operation::Derive).as_deref(), Some("ecdhp256"));
+        assert_eq!(words(Algorithm::Rsa3072Pkcs1, Operation::Verify).as_deref(), Some("rsa3072"));
         assert_eq!(
-            [Operation::Sign, Operation::Verify].map(|operation| line(Algorithm::Ed25519, operation)),
+            [Operation::Sign, Operation::Verify].map(|operation| prefix(Algorithm::Ed25519, operation)),
             ["R8", "R9"]
         );
-        assert_eq!(ask(Algorithm::Sha256, Operation::Digest).as_deref(), Some("-evp sha256"));
-        assert_eq!(ask(Algorithm::HmacSha1, Operation::Mac).as_deref(), Some("-hmac sha1"));
-        assert_eq!(ask(Algorithm::Aes256Cmac, Operation::Mac).as_deref(), Some("-cmac aes-256-cbc"));
-        assert_eq!(ask(Algorithm::Aes128Cbc, Operation::Decrypt).as_deref(), Some("-evp aes-128-cbc -decrypt"));
-        assert_eq!(ask(Algorithm::Aes128Gcm, Operation::Open).as_deref(), Some("-evp aes-128-gcm -aead -decrypt"));
+        assert_eq!(words(Algorithm::Sha256, Operation::Digest).as_deref(), Some("-evp sha256"));
+        assert_eq!(words(Algorithm::HmacSha1, Operation::Mac).as_deref(), Some("-hmac sha1"));
+        assert_eq!(words(Algorithm::Aes256Cmac, Operation::Mac).as_deref(), Some("-cmac aes-256-cbc"));
+        assert_eq!(words(Algorithm::Aes128Cbc, Operation::Decrypt).as_deref(), Some("-evp aes-128-cbc -decrypt"));
+        assert_eq!(words(Algorithm::Aes128Gcm, Operation::Open).as_deref(), Some("-evp aes-128-gcm -aead -decrypt"));
         for none in [
             Algorithm::Aes128Gmac,
             Algorithm::Poly1305,

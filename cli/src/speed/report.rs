@@ -1,68 +1,67 @@
 use serde::Serialize;
 
 use super::Group;
-use super::load::How;
+use super::load::SubmissionMode;
 use super::measure::Tally;
 use super::rounds::{Round, Spread};
 use crate::args::Speed;
 use crate::machine::Machine;
-use crate::output::{Failure, Output, say};
+use crate::output::{Failure, Output, print_message};
 use crate::table::{keep, left_out, line};
 use crate::terminal::{self, Colour, paint};
 use crate::units::{duration, round};
 
-/// One row, as JSON.
+/// A row of the report, as in the JSON.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) algorithm: &'static str,
     pub(super) operation: &'static str,
     /// A device, `auto`, or `openssl`.
     pub(super) device: String,
-    /// Of data in each request.
+    /// Bytes of data in each request.
     pub(super) bytes: usize,
-    /// Requests handed over together.
+    /// Requests per call.
     pub(super) batch: usize,
     pub(super) threads: usize,
-    /// Of all threads.
+    /// Requests of all threads.
     pub(super) requests: u64,
-    /// From the first start to the last end.
+    /// Seconds from the first start to the last end.
     pub(super) wall_s: f64,
-    /// Of all threads.
+    /// CPU seconds of the process.
     pub(super) cpu_s: f64,
-    /// Millions of bytes of all threads in a second of wall time.
+    /// Millions of bytes per second of wall time, all threads together.
     pub(super) mb_per_s: f64,
     pub(super) requests_per_s: f64,
-    /// `null` where nothing was sampled (`openssl`).
+    /// `null` if there are no samples (`openssl`).
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
-    /// Of all threads; none of `openssl`.
+    /// Rounds of all threads; 0 for `openssl`.
     pub(super) rounds: usize,
-    /// Of the time for a request over the rounds: how far the middle half is apart, as a share of the median. `null` of fewer than four rounds.
+    /// Interquartile range of the rounds' time per request, as a share of the median. `null` with fewer than four rounds.
     pub(super) spread: Option<f64>,
-    /// Rounds that are farther than a fifth from the median.
+    /// Rounds that differ from the median by more than 20 %.
     pub(super) outliers: Option<usize>,
     #[serde(flatten)]
     pub(super) machine: Machine,
-    /// Whether its threads compute, and do not wait for a device.
+    /// True if the threads compute rather than wait for a device.
     #[serde(skip)]
     computes: bool,
-    /// How many times as fast as `openssl`, where that was measured.
+    /// Speed relative to `openssl`, if that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) over_openssl: Option<f64>,
-    /// Requests that each thread keeps in flight, where they go through a queue.
+    /// Requests that each thread keeps in flight in its queue; absent for batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queue_depth: Option<usize>,
 }
 
 impl Row {
-    /// CPU seconds for each second of each thread that can have a CPU: about 1 where a thread computes, less where it waits for a device, or for
-    /// a CPU that others have.
+    /// Returns CPU seconds per second of each thread that can have a CPU: about 1 if it computes, less if it waits for a device or a CPU.
     fn busy(&self) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from).min(self.threads);
         self.cpu_s / (self.wall_s * cpus as f64).max(f64::MIN_POSITIVE)
     }
 
-    /// How much faster than another row. By CPU time, if both have threads that compute: what others take from the machine does not count then.
+    /// Returns the speed relative to another row: by CPU time if both compute, so that other programs on the machine do not count.
     fn over(&self, other: &Row) -> f64 {
         let by_cpu = |row: &Row| row.requests as f64 / row.cpu_s.max(f64::MIN_POSITIVE);
         if self.computes && other.computes {
@@ -73,7 +72,7 @@ impl Row {
     }
 }
 
-/// More than this has to be said.
+/// Largest share of CPU time lost to other programs that is not reported.
 const STOLEN: f64 = 0.1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,13 +82,13 @@ enum Format {
     Csv,
 }
 
-/// Rows on their way out: a table and CSV as they come, JSON when all are there.
+/// Output of rows: a table and CSV immediately, JSON at the end.
 pub(super) struct Report {
     format: Format,
     threads: usize,
     machine: Machine,
     rows: Vec<Row>,
-    /// Those of [`COLUMNS`] that are shown, and how wide.
+    /// The shown ones of [`COLUMNS`], with their widths.
     columns: Vec<(&'static Column, usize)>,
     left_out: Vec<&'static str>,
     queues: bool,
@@ -118,9 +117,9 @@ const COLUMNS: [Column; 14] = [
     Column { name: "SPREAD", width: 9, cell: spread },
     Column { name: "/OPENSSL", width: 8, cell: ratio },
 ];
-/// Where the numbers begin.
+/// The index of the first column of numbers.
 const NUMBERS: usize = 3;
-/// What a narrow terminal goes without, the first ones first: of data how many requests it was, and of signatures how many bytes.
+/// Columns that a narrow terminal omits, in this order, after REQUESTS/s for algorithms on data, or else MB/s.
 const SPARE: [&str; 6] = ["P99", "P50", "CPU", "OPERATION", "SPREAD", "BATCH"];
 
 fn none() -> String {
@@ -186,7 +185,7 @@ impl Report {
         Self { format, threads, machine, rows: Vec::new(), columns, left_out: left_out.collect(), queues, compared }
     }
 
-    pub(super) fn row(&self, group: &Group, device: &str, how: How, tally: &Tally) -> Row {
+    pub(super) fn row(&self, group: &Group, device: &str, mode: SubmissionMode, tally: &Tally) -> Row {
         let requests_per_s = tally.requests as f64 / tally.wall.max(f64::MIN_POSITIVE);
         let spread = Spread::of(&tally.rounds);
         Row {
@@ -194,7 +193,7 @@ impl Report {
             operation: group.operation.name(),
             device: device.to_owned(),
             bytes: group.bytes,
-            batch: how.batch(),
+            batch: mode.batch(),
             threads: self.threads,
             requests: tally.requests,
             wall_s: round(tally.wall, 6),
@@ -207,10 +206,10 @@ impl Report {
             spread: spread.map(|spread| round(spread.relative, 4)),
             outliers: spread.map(|spread| spread.outliers),
             machine: self.machine.clone(),
-            // However little of the CPU others left to the peer.
+            // The peer computes, however small its share of the CPU was.
             computes: device == "openssl" || Round::compute(&tally.rounds),
             over_openssl: None,
-            queue_depth: if let How::Queue(depth) = how { Some(depth) } else { None },
+            queue_depth: if let SubmissionMode::Queue(depth) = mode { Some(depth) } else { None },
         }
     }
 
@@ -236,7 +235,7 @@ impl Report {
         line(&cells, &widths, &right)
     }
 
-    /// A row, and the one that it is compared with.
+    /// Adds a row, compared with another one.
     pub(super) fn add(&mut self, mut row: Row, theirs: Option<&Row>, output: &mut Output) -> Result<(), Failure> {
         row.over_openssl = theirs.map(|theirs| round(row.over(theirs), 4));
         match self.format {
@@ -248,7 +247,7 @@ impl Report {
         Ok(())
     }
 
-    /// The same fields as in JSON; empty where JSON has `null` or no such field.
+    /// Formats the same fields as JSON; empty if JSON has `null` or no such field.
     fn csv(&self, row: &Row) -> String {
         let text = |number: Option<String>| number.unwrap_or_default();
         let mut fields = vec![
@@ -288,8 +287,8 @@ impl Report {
         let lost: Vec<f64> = computing.map(|row| (1.0 - row.busy()).max(0.0)).collect();
         let mean = lost.iter().sum::<f64>() / lost.len().max(1) as f64;
         if mean > STOLEN {
-            say(&format!(
-                "other programs had {:.0} % of the CPU time meanwhile: MB/s and requests/s are too low by that, CPU/REQ is not",
+            print_message(&format!(
+                "other programs had {:.0} % of the CPU time meanwhile: MB/s and requests/s are too low by that share, CPU/REQ is not affected",
                 100.0 * mean
             ));
         }
@@ -303,7 +302,7 @@ impl Report {
     }
 }
 
-/// A text as a field of CSV (RFC 4180).
+/// Quotes a field of CSV (RFC 4180).
 fn quoted(text: &str) -> String {
     let plain = !text.contains([',', '"', '\n', '\r']);
     if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
@@ -339,12 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn what_others_take_from_the_machine_does_not_count() {
-        // It had a half of its CPU, and the peer all of it.
+    fn cpu_time_of_other_programs_does_not_count() {
+        // It had half of its CPU, and the peer all of it.
         let (ours, theirs) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
         assert!((ours.over(&theirs) - 2.0).abs() < 1e-9);
         assert_eq!((busy(&ours), busy(&theirs)), ("50 %".to_owned(), "100 %".to_owned()));
-        // A device beside the CPU, whose thread waits.
+        // A device beside the CPU: its thread waits.
         let ours = row("card", 3000, 1.0, 0.01);
         assert!((ours.over(&theirs) - 3.0).abs() < 1e-9);
     }

@@ -1,41 +1,41 @@
-//! A measurement in rounds, by which one sees how far it can be trusted.
+//! A measurement in rounds, whose spread shows its reliability.
 
 use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 
-/// Rounds of one measurement of one thread.
+/// Rounds per measurement of a thread.
 const ROUNDS: u32 = 8;
 
-/// What one request took in a round, in seconds.
+/// Time of one request in a round, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Round {
-    /// Of the CPU of the thread.
+    /// CPU time of the thread.
     pub(crate) cpu: f64,
     pub(crate) wall: f64,
 }
 
 impl Round {
-    /// A thread that is as busy as this computes, and lost the rest to others.
+    /// Least share of CPU time of a thread that computes; other programs may take the rest.
     pub(crate) const COMPUTES: f64 = 0.3;
 
-    /// Whether rounds of the same work are of a thread that computes, and does not wait for a device: others do not take the CPU in all of them.
+    /// True if the thread computes rather than waits for a device. One busy round proves it, because other programs rarely take the CPU in all rounds.
     pub(crate) fn compute(rounds: &[Round]) -> bool {
         rounds.iter().any(|round| round.cpu > Self::COMPUTES * round.wall)
     }
 }
 
-/// The rounds of a thread that works.
+/// The rounds of a running thread.
 pub(super) struct Rounds {
     length: Duration,
     end: Instant,
-    /// When the round began, the CPU time of the thread then, and the requests that it had done.
+    /// Start of the round: time, CPU time of the thread, and requests completed.
     began: (Instant, f64, u64),
     pub(super) all: Vec<Round>,
 }
 
 impl Rounds {
-    /// Begins them.
+    /// Begins the first round.
     pub(super) fn new(start: Instant, time: Duration) -> Self {
         let length = time / ROUNDS;
         Self {
@@ -46,7 +46,7 @@ impl Rounds {
         }
     }
 
-    /// So many requests are done.
+    /// Notes that `done` requests are complete, and ends the round if it is time.
     #[inline]
     pub(super) fn see(&mut self, now: Instant, done: u64) {
         if now >= self.end {
@@ -64,20 +64,20 @@ impl Rounds {
     }
 }
 
-/// How far rounds of the same work differ.
+/// Spread of rounds of the same work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    /// What a request takes: the round in the middle, in seconds.
+    /// Median time of a request, in seconds.
     pub(crate) median: f64,
-    /// How far the middle half of the rounds is apart, as a share of the median.
+    /// Interquartile range as a share of the median.
     pub(crate) relative: f64,
-    /// Rounds that are farther than a fifth from the median.
+    /// Rounds that differ from the median by more than 20 %.
     pub(crate) outliers: usize,
 }
 
 impl Spread {
-    /// By CPU time where the thread computes, so that what others take from the machine does not count, and by wall time where it waits for a device.
-    /// `None` of fewer than four rounds.
+    /// Computes the spread by CPU time if the thread computes, so that other programs do not count, and by wall time if it waits for a device.
+    /// `None` for fewer than four rounds.
     pub(crate) fn of(rounds: &[Round]) -> Option<Self> {
         const FAR: f64 = 0.2;
         let compute = Round::compute(rounds);
@@ -96,7 +96,7 @@ impl Spread {
     }
 }
 
-/// A CPU time in seconds: `CLOCK_PROCESS_CPUTIME_ID`, or that of this thread. `getrusage` would know them at the last tick of the scheduler, milliseconds ago.
+/// Returns a CPU time in seconds: of the process, or of this thread. `getrusage` would be out of date by up to a scheduler tick, which is milliseconds.
 pub(crate) fn cpu_time(clock: ClockId) -> f64 {
     clock.now().map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_is_that_of_the_middle_half() {
+    fn the_spread_is_the_interquartile_range() {
         let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
         let spread = Spread::of(&rounds(&[1.02, 0.99, 1.0, 1.01, 9.0])).unwrap();
         assert!(near(spread.median, 1.01) && near(spread.relative, 0.02 / 1.01), "{spread:?}");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_device_is_no_computing() {
+    fn waiting_for_a_device_does_not_count_as_computing() {
         let median = |rounds: &[Round]| Spread::of(rounds).unwrap().median;
         let others_had_the_cpu =
             [(0.5, 0.5), (0.5, 5.0), (0.5, 9.0), (0.5, 2.0)].map(|(cpu, wall)| Round { cpu, wall });

@@ -1,9 +1,10 @@
-//! Digests of earlier runs, for files that look as they did then: `--cache FILE`.
+//! Digests of earlier runs for files that have not changed since: `--cache FILE`.
 //!
-//! A file looks the same if its size, its inode, and the times of its last change are the same at the same absolute path. What was changed within
-//! [`RACY`] before it was read is not kept: a later change could have the same times.
+//! A file counts as unchanged if the same absolute path has the same size, inode, and times of modification and change. Digests of a file that
+//! changed within [`RACY`] before it was read are not kept: a later change could leave the same times.
 //!
-//! The cache is JSON lines: a header with the version, a line for each file, and the SHA-256 of all of that. It is replaced as a whole.
+//! The cache is JSON lines: a header with the version, a line for each file, and the SHA-256 of the preceding lines. It is replaced atomically,
+//! from time to time and at the end: the run after an interrupted one reads only the other files.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,41 +14,49 @@ use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use gantry_digest::Algorithm;
 use serde::Deserialize;
 
 use super::digest::Digest;
-use super::engine::{Found, Pipeline, Sink, Stamp};
+use super::engine::{HashedFile, Pipeline, Sink, Stamp};
 use super::function::{Function, Functions};
 use super::names::Id;
 use super::object::Object;
 use super::record;
+use crate::hashing::digest_of;
 use crate::hex::{from_hex, hex};
-use crate::verity::digest_of;
 
-/// FAT counts seconds by two, and no file system is coarser. Nanoseconds.
+/// Resolution of file times in nanoseconds: FAT counts in two seconds, and no file system is coarser.
 const RACY: i128 = 2_000_000_000;
 const HEADER: &[u8] = b"{\"gantry_sum_cache\":1}\n";
-/// More is not read.
-const MOST: u64 = 4 << 30;
+/// Most bytes of a cache.
+const MAX_CACHE: u64 = 4 << 30;
+/// Least time between two replacements during a run.
+const INTERVAL: Duration = Duration::from_mins(1);
+/// Most of the time of a run is not spent on replacements: at least this multiple of the last one's time is between two.
+const SPARE: u32 = 20;
 
-/// What is known of files.
+/// Known digests of files.
 pub(super) struct Cache {
     path: PathBuf,
     rows: HashMap<Vec<u8>, Row>,
     changed: bool,
+    /// When the file is replaced next.
+    due: Instant,
+    interval: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     state: State,
     digests: Vec<(Id, Digest)>,
-    /// This run asked for it.
+    /// This run looked it up.
     used: bool,
 }
 
-/// What a file looks like. Times are nanoseconds since 1970.
+/// Metadata of a file. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     size: u64,
@@ -56,7 +65,7 @@ struct State {
     changed: i128,
 }
 
-/// The stamp of a file, as a line has it.
+/// The metadata in a line.
 #[derive(Deserialize)]
 struct Stated {
     size: u64,
@@ -65,7 +74,7 @@ struct Stated {
     changed: i64,
 }
 
-/// Feeds a file to the pipeline, with its result if a cache has it.
+/// Feeds a file to the pipeline, with its result if the cache has it.
 pub(super) fn feed<N, S: Sink<N>>(
     cache: Option<&RefCell<Cache>>,
     name: OsString,
@@ -80,12 +89,13 @@ pub(super) fn feed<N, S: Sink<N>>(
 }
 
 impl Cache {
-    /// The cache in a file, and a warning if it is damaged, and as if there were none.
+    /// Opens a cache. If it does not exist or is damaged, returns an empty one, and in the latter case a warning.
     ///
     /// # Errors
-    /// A file that is no cache, and would be lost.
+    /// The file exists, but is not a cache and would be overwritten.
     pub(super) fn open(path: &OsStr) -> Result<(Self, Option<String>), String> {
-        let empty = || Self { path: path.into(), rows: HashMap::new(), changed: false };
+        let due = Instant::now() + INTERVAL;
+        let empty = || Self { path: path.into(), rows: HashMap::new(), changed: false, due, interval: INTERVAL };
         let shown = Path::new(path).display();
         let bytes = match read(Path::new(path)) {
             Ok(bytes) => bytes,
@@ -93,16 +103,16 @@ impl Cache {
             Err(error) => return Err(format!("{shown}: {}", super::console::reason(&error))),
         };
         if !bytes.starts_with(HEADER) && !HEADER.starts_with(&bytes) {
-            return Err(format!("{shown} is no cache of gantry sum, and would be written over"));
+            return Err(format!("{shown} is not a cache of gantry sum, and would be overwritten"));
         }
         match rows(&bytes) {
             Some(rows) => Ok((Self { rows, ..empty() }, None)),
             None if bytes.is_empty() => Ok((empty(), None)),
-            None => Ok((Self { changed: true, ..empty() }, Some(format!("{shown} is damaged: every file is read")))),
+            None => Ok((Self { changed: true, ..empty() }, Some(format!("{shown} is damaged, so every file is read")))),
         }
     }
 
-    fn look_up(&mut self, name: &OsStr, functions: &[Function]) -> Option<Found> {
+    fn look_up(&mut self, name: &OsStr, functions: &[Function]) -> Option<HashedFile> {
         let row = self.rows.get_mut(&key(name)?)?;
         row.used = true;
         let stamp = fs::metadata(name).ok().filter(fs::Metadata::is_file).map(|data| Stamp::new(&data))?;
@@ -112,11 +122,11 @@ impl Cache {
         let digest =
             |function: &Function| row.digests.iter().find(|(id, _)| *id == function.id).map(|(_, digest)| *digest);
         let digests = functions.iter().map(digest).collect::<Option<Vec<_>>>()?;
-        Some(Found { digests, bytes: stamp.size, stamp: Some(stamp), cached: true })
+        Some(HashedFile { digests, bytes: stamp.size, stamp: Some(stamp), cached: true })
     }
 
-    /// Keeps what was found out about a file, if it has not changed since it was opened.
-    pub(super) fn insert(&mut self, name: &[u8], functions: &[Function], found: &Found) {
+    /// Keeps the digests of a file, if it has not changed since it was opened.
+    pub(super) fn insert(&mut self, name: &[u8], functions: &[Function], found: &HashedFile) {
         let name = OsStr::from_bytes(name);
         let Some(key) = key(name).filter(|_| !found.cached && name != "-") else { return };
         let kept = |stamp: &Stamp| {
@@ -130,7 +140,7 @@ impl Cache {
         let state = State::of(&stamp);
         let mut digests: Vec<(Id, Digest)> =
             functions.iter().map(|function| function.id).zip(found.digests.iter().copied()).collect();
-        // Digests of other functions are those of the same content, if the file is the same.
+        // Keeps digests of other functions, if the file is unchanged.
         let before = self.rows.get(&key).filter(|row| row.state == state);
         for digest in before.iter().flat_map(|row| &row.digests) {
             if digests.iter().all(|(id, _)| *id != digest.0) {
@@ -139,10 +149,16 @@ impl Cache {
         }
         self.rows.insert(key, Row { state, digests, used: true });
         self.changed = true;
+        let now = Instant::now();
+        if now >= self.due {
+            // The last attempt, at the end of the run, reports its failure.
+            let _ = self.save();
+            self.due = Instant::now() + self.interval.max(now.elapsed() * SPARE);
+        }
     }
 
-    /// Replaces the file, if there is anything new.
-    pub(super) fn save(mut self) -> io::Result<()> {
+    /// Replaces the file of the cache, if anything is new.
+    pub(super) fn save(&mut self) -> io::Result<()> {
         if !self.changed {
             return Ok(());
         }
@@ -162,11 +178,13 @@ impl Cache {
         }
         let sum = hex(&digest_of(Algorithm::Sha256, &[&bytes]));
         bytes.extend(format!("{{\"sha256\":\"{sum}\"}}\n").into_bytes());
-        replace(&self.path, &bytes)
+        replace(&self.path, &bytes)?;
+        self.changed = false;
+        Ok(())
     }
 }
 
-/// Writes a file beside the other, and puts it in its place.
+/// Writes a file beside `path`, and renames it to `path`.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -178,7 +196,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&beside, path)
     })();
     if written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::AlreadyExists) {
-        // What is half written is of no use; the error is what is told.
+        // The first error is reported, not one of the cleanup.
         let _ = fs::remove_file(&beside);
     }
     written
@@ -190,7 +208,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !data.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    if data.len() > MOST {
+    if data.len() > MAX_CACHE {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut bytes = Vec::new();
@@ -198,7 +216,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The lines of a whole cache.
+/// Parses a cache; `None` if it is damaged.
 fn rows(bytes: &[u8]) -> Option<HashMap<Vec<u8>, Row>> {
     let end = bytes.strip_suffix(b"\n")?.iter().rposition(|&byte| byte == b'\n')? + 1;
     let (content, trailer) = bytes.split_at(end);
@@ -227,7 +245,7 @@ impl State {
     }
 }
 
-/// The absolute path: the same file has another name in another folder.
+/// Returns the absolute path: names are relative to a working directory.
 fn key(name: &OsStr) -> Option<Vec<u8>> {
     std::path::absolute(name).ok().map(|path| path.into_os_string().into_vec())
 }
@@ -245,7 +263,24 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_takes_no_more_memory_than_some_times_its_bytes() {
+    fn digests_are_saved_during_a_run() {
+        let path = std::env::temp_dir().join(format!("gantry-cache-{}", std::process::id()));
+        let (mut during, _) = Cache::open(path.as_os_str()).unwrap();
+        (during.due, during.interval) = (Instant::now(), Duration::ZERO);
+        // A file that has not changed for long.
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let data = fs::metadata(file).unwrap();
+        let found =
+            HashedFile { digests: Vec::new(), bytes: data.len(), stamp: Some(Stamp::new(&data)), cached: false };
+        during.insert(file.as_bytes(), &[], &found);
+        let (mut after, damaged) = Cache::open(path.as_os_str()).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(damaged, None);
+        assert!(after.look_up(OsStr::new(file), &[]).is_some());
+    }
+
+    #[test]
+    fn memory_for_a_cache_is_bounded_by_its_size() {
         let line = |path: &str, digests: &str, more: &str| {
             format!(
                 "{{\"path\":\"{path}\",\"size\":0,\"inode\":0,\"modified\":0,\"changed\":0,\"digests\":{{{digests}}}{more}}}\n"

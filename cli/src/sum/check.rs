@@ -1,32 +1,44 @@
-//! Check mode: checksum files in, a verdict for each file they list.
+//! Check mode: reads checksum files, and prints a verdict for each listed file.
 
 use std::cell::RefCell;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
+use std::iter;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::rc::Rc;
+
+use indicatif::ProgressBar;
 
 use super::cache::{self, Cache};
 use super::console::Console;
-use super::engine::{Found, Pipeline, Sink};
+use super::digest::Digest;
+use super::engine::{HashedFile, Pipeline, Sink, hash_single};
 use super::function::Functions;
-use super::lists::{Expected, Listed, Reading, read_line};
+use super::lines::Lines;
+use super::lists::{Expected, ListParser, ParsedLine};
 use super::names::Id;
+use super::object::Special;
 use super::open::Opener;
-use super::options::Options;
 use super::quote::quote;
 use super::recognise::of_one_length;
 use super::record::Object;
-use super::{sys, write_name};
+use super::shasum::{Converted, Reading};
+use super::{sys, walk, write_name};
+use crate::args::sum::Options;
 
-/// What the pipeline carries beside each file, in the order of the lines.
+/// A note in the pipeline beside each file, in the order of the lines.
 pub(super) enum Note {
     /// A line with a file.
     Expect(Expected, Functions, Place),
-    /// A line with a file whose functions nobody serves, and why.
+    /// A line with a file whose functions no device serves, and the reason.
     Unserved(Expected, String, Place),
-    /// A line that is none of `kind`.
+    /// A line with a file that is not read as bytes.
+    Converted(Expected, Functions, Place),
+    /// A line with a symbolic link or folder.
+    Special(Vec<u8>, Special, Place),
+    /// An improper line; `kind` is the expected format.
     Improper { kind: String, place: Place },
     /// A checksum file could not be opened.
     Unreadable { list: Rc<[u8]>, error: io::Error },
@@ -34,7 +46,6 @@ pub(super) enum Note {
     End { list: Rc<[u8]>, complete: bool },
 }
 
-/// A line of a checksum file.
 pub(super) struct Place {
     list: Rc<[u8]>,
     line: u64,
@@ -43,13 +54,16 @@ pub(super) struct Place {
 /// Prints verdicts and counts them.
 pub(super) struct Verdicts<'c> {
     options: &'c Options,
+    /// An improper line is a failure.
+    strict: bool,
+    opener: &'c RefCell<&'c mut Opener>,
     cache: Option<&'c RefCell<Cache>>,
     console: &'c mut Console,
     tally: Tally,
     good: bool,
 }
 
-/// The lines of one checksum file.
+/// Counts for one checksum file.
 #[derive(Default)]
 struct Tally {
     proper: u64,
@@ -58,21 +72,27 @@ struct Tally {
     mismatched: u64,
     matched: u64,
     cached: u64,
-    /// The function of a digest that did not match, and may be of another one.
-    assumed: Option<Id>,
+    /// The function of the lines, if neither they nor the list's name told it.
+    learned: Option<Id>,
 }
 
 impl<'c> Verdicts<'c> {
-    pub(super) fn new(options: &'c Options, cache: Option<&'c RefCell<Cache>>, console: &'c mut Console) -> Self {
-        Self { options, cache, console, tally: Tally::default(), good: true }
+    pub(super) fn new(
+        options: &'c Options,
+        strict: bool,
+        opener: &'c RefCell<&'c mut Opener>,
+        cache: Option<&'c RefCell<Cache>>,
+        console: &'c mut Console,
+    ) -> Self {
+        Self { options, strict, opener, cache, console, tally: Tally::default(), good: true }
     }
 
-    /// Whether everything was as it should be.
+    /// True if every file was verified.
     pub(super) fn good(&self) -> bool {
         self.good
     }
 
-    /// `word` is the verdict in JSON, `words` in other lines. `more` adds what there is to say beside it.
+    /// Prints a verdict: `word` in JSON, `words` in other lines. `more` adds members to the JSON object.
     fn verdict(
         &mut self,
         (name, place): (&[u8], &Place),
@@ -92,8 +112,8 @@ impl<'c> Verdicts<'c> {
             more(&mut object);
             object.end();
         } else {
-            // Unlike in a digest's line, only a newline asks for escapes.
-            let escape = name.contains(&b'\n');
+            // Unlike a digest's line, escape only newlines.
+            let escape = !self.options.zero && name.contains(&b'\n');
             if escape {
                 line.push(b'\\');
             }
@@ -104,7 +124,7 @@ impl<'c> Verdicts<'c> {
         self.console.end_line();
     }
 
-    fn judge(&mut self, name: &[u8], note: (&Expected, &Functions, &Place), result: io::Result<Found>) {
+    fn judge(&mut self, name: &[u8], note: (&Expected, &Functions, &Place), result: io::Result<HashedFile>) {
         let (expected, functions, place) = note;
         self.tally.proper += 1;
         let found = match result {
@@ -112,25 +132,75 @@ impl<'c> Verdicts<'c> {
             Err(error) => return self.unreadable((name, place), &error),
             Ok(found) => found,
         };
-        if let Some(cache) = self.cache {
+        if let Some(cache) = self.cache
+            && expected.reading == Reading::Bytes
+        {
             cache.borrow_mut().insert(name, functions, &found);
         }
         self.tally.cached += u64::from(found.cached);
         let ids = functions.iter().map(|function| function.id);
-        if found.digests.iter().eq(expected.digests.iter().map(|(_, digest)| digest)) {
-            self.tally.matched += 1;
-            if !self.options.quiet {
-                self.verdict((name, place), ("ok", "OK"), |object| object.found(ids, &found));
-            }
+        let as_expected = found.digests.iter().eq(expected.digests.iter().map(|(_, digest)| digest));
+        let by_another = if as_expected { None } else { self.try_others(name, expected) };
+        if let Some((id, digest)) = by_another {
+            self.tally.learned = Some(id);
+            expected.learned.set(Some(id));
+            self.matched((name, place), iter::once(id), &HashedFile { digests: vec![digest], ..found });
+        } else if as_expected {
+            self.matched((name, place), ids, &found);
         } else {
             self.tally.mismatched += 1;
-            self.tally.assumed =
-                self.tally.assumed.or(expected.digests.first().map(|(id, _)| *id).filter(|_| expected.assumed));
             self.verdict((name, place), ("failed", "FAILED"), |object| {
                 object.found(ids, &found);
                 object.digests("expected", expected.digests.iter().copied());
             });
         }
+    }
+
+    fn judge_special(&mut self, name: &[u8], listed: &Special, place: &Place) {
+        self.tally.proper += 1;
+        match walk::special(Path::new(OsStr::from_bytes(name))) {
+            Err(error) if self.options.ignore_missing && error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.unreadable((name, place), &error),
+            Ok(Some(found)) if found == *listed => self.ok((name, place), |object| object.special(listed)),
+            Ok(found) => {
+                self.tally.mismatched += 1;
+                self.verdict((name, place), ("failed", "FAILED"), |object| {
+                    if let Some(found) = found {
+                        object.special(&found);
+                    }
+                });
+            }
+        }
+    }
+
+    fn matched(&mut self, at: (&[u8], &Place), ids: impl Iterator<Item = Id>, found: &HashedFile) {
+        self.ok(at, |object| object.found(ids, found));
+    }
+
+    fn ok(&mut self, at: (&[u8], &Place), more: impl FnOnce(&mut Object<'_>)) {
+        self.tally.matched += 1;
+        if !self.options.quiet {
+            self.verdict(at, ("ok", "OK"), more);
+        }
+    }
+
+    /// Returns the other function of this length by which the file has its digest, if no line names the function: the length or the list's name
+    /// may mislead.
+    fn try_others(&self, name: &[u8], expected: &Expected) -> Option<(Id, Digest)> {
+        let [(id, digest)] = expected.digests[..] else { return None };
+        if expected.stated {
+            return None;
+        }
+        let mut opener = self.opener.borrow_mut();
+        let served = of_one_length(id).filter_map(|id| Some(opener.functions(&[id]).ok()?[0].clone()));
+        let functions: Functions = served.collect();
+        let path = Path::new(OsStr::from_bytes(name));
+        if functions.is_empty() || !path.is_file() {
+            return None;
+        }
+        let (digests, _) = hash_single(File::open(path).ok()?, &functions, &ProgressBar::hidden()).ok()?;
+        let fitting = functions.iter().zip(digests).find(|(_, found)| *found == digest);
+        fitting.map(|(function, digest)| (function.id, digest))
     }
 
     fn unreadable(&mut self, at: (&[u8], &Place), error: &io::Error) {
@@ -162,31 +232,26 @@ impl<'c> Verdicts<'c> {
                     self.console.error(format!("WARNING: {count} {words}").as_bytes());
                 }
             }
-            if let Some(id) = tally.assumed {
-                let others: Vec<&str> = of_one_length(id).map(Id::name).collect();
-                let words = format!(
-                    ": nothing but their length says that digests are of {}; they may be of {}: -a NAME settles it",
-                    id.name(),
-                    others.join(", ")
-                );
+            if let Some(id) = tally.learned {
+                let words = format!(": the digests are of {0}, found by trying; -a {0} saves that", id.name());
                 self.console.error(&[&quote(list), words.as_bytes()].concat());
             }
             if tally.cached > 0 {
                 let files = if tally.cached == 1 { "file was" } else { "files were" };
-                let words = format!(": {} {files} not read: their digests are from the cache", tally.cached);
+                let words = format!(": {} {files} not read; digests are from the cache", tally.cached);
                 self.console.error(&[&quote(list), words.as_bytes()].concat());
             }
             if self.options.ignore_missing && tally.matched == 0 {
                 self.console.error(&[&quote(list), b": no file was verified".as_slice()].concat());
             }
         }
-        let strict = self.options.strict && tally.improper > 0;
-        self.good &= tally.matched > 0 && tally.mismatched == 0 && tally.unreadable == 0 && !strict;
+        let improper = self.strict && tally.improper > 0;
+        self.good &= tally.matched > 0 && tally.mismatched == 0 && tally.unreadable == 0 && !improper;
     }
 }
 
 impl Sink<Note> for Verdicts<'_> {
-    fn file(&mut self, name: OsString, note: Note, result: io::Result<Found>) {
+    fn file(&mut self, name: OsString, note: Note, result: io::Result<HashedFile>) {
         if let Note::Expect(expected, functions, place) = note {
             self.judge(name.as_bytes(), (&expected, &functions, &place), result);
         }
@@ -195,10 +260,17 @@ impl Sink<Note> for Verdicts<'_> {
     fn note(&mut self, note: Note) {
         match note {
             Note::Expect(..) => {}
-            Note::Unserved(expected, why, place) => {
+            Note::Unserved(expected, reason, place) => {
                 self.tally.proper += 1;
-                self.unreadable((&expected.name, &place), &io::Error::other(why));
+                self.unreadable((&expected.name, &place), &io::Error::other(reason));
             }
+            Note::Converted(expected, functions, place) => {
+                let file = Converted::open(Path::new(OsStr::from_bytes(&expected.name)), expected.reading);
+                let hashed = file.and_then(|file| hash_single(file, &functions, &ProgressBar::hidden()));
+                let found = hashed.map(|(digests, bytes)| HashedFile { digests, bytes, stamp: None, cached: false });
+                self.judge(&expected.name, (&expected, &functions, &place), found);
+            }
+            Note::Special(name, special, place) => self.judge_special(&name, &special, &place),
             Note::Improper { kind, place } => {
                 self.tally.improper += 1;
                 if self.options.warn {
@@ -219,10 +291,10 @@ impl Sink<Note> for Verdicts<'_> {
     }
 }
 
-/// What the lines of checksum files are fed with.
+/// State for feeding the lines of checksum files.
 pub(super) struct Feed<'f> {
-    pub(super) reading: Reading,
-    pub(super) opener: &'f mut Opener,
+    pub(super) parser: ListParser,
+    pub(super) opener: &'f RefCell<&'f mut Opener>,
     pub(super) cache: Option<&'f RefCell<Cache>>,
 }
 
@@ -235,13 +307,13 @@ impl Feed<'_> {
                 if from_stdin { b"standard input".as_slice().into() } else { operand.as_bytes().into() };
             let regular = !from_stdin && std::fs::metadata(operand).is_ok_and(|data| data.is_file());
             if !regular {
-                // Opening it may wait for somebody who waits for what was printed so far.
+                // Opening may block on a process that waits for our output.
                 pipeline.drain();
             }
             let opened = if from_stdin { sys::stdin() } else { File::open(operand) };
-            let reader = match opened {
-                Ok(file) => BufReader::with_capacity(64 << 10, file),
-                // With a closed stdin it is the reading that fails.
+            let file = match opened {
+                Ok(file) => file,
+                // With a closed stdin, reading fails, not opening.
                 Err(_) if from_stdin => {
                     pipeline.note(Note::End { list, complete: false });
                     continue;
@@ -251,15 +323,16 @@ impl Feed<'_> {
                     continue;
                 }
             };
-            self.reading.begin(operand);
-            let complete = self.list(reader, &list, from_stdin, regular, pipeline).is_ok();
+            self.parser.begin(operand);
+            let lines = self.parser.lines(file);
+            let complete = lines.and_then(|lines| self.list(lines, &list, from_stdin, regular, pipeline)).is_ok();
             pipeline.note(Note::End { list, complete });
         }
     }
 
     fn list<S: Sink<Note>>(
         &mut self,
-        mut reader: BufReader<File>,
+        mut lines: Lines<File>,
         list: &Rc<[u8]>,
         from_stdin: bool,
         regular: bool,
@@ -267,20 +340,21 @@ impl Feed<'_> {
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         for line in 1.. {
-            if !regular && !reader.buffer().contains(&b'\n') {
-                // The next read may wait for a writer who waits for our verdicts.
+            if !regular && !lines.has_next() {
+                // The next read may block on a process that waits for our verdicts.
                 pipeline.drain();
             }
-            let Some(whole) = read_line(&mut reader, &mut bytes)? else { break };
+            let Some(whole) = lines.next(&mut bytes)? else { break };
             let place = Place { list: Rc::clone(list), line };
-            match if whole { self.reading.line(&bytes) } else { Listed::Improper } {
-                Listed::Blank => {}
-                // stdin is this very list.
-                Listed::File(expected) if !(from_stdin && expected.name == b"-") => {
+            match if whole { self.parser.line(&bytes) } else { ParsedLine::Improper } {
+                ParsedLine::Blank => {}
+                // `-` in a list from stdin would be the list itself.
+                ParsedLine::File(expected) if !(from_stdin && expected.name == b"-") => {
                     self.expect(expected, place, pipeline);
                 }
-                Listed::File(_) | Listed::Improper => {
-                    pipeline.note(Note::Improper { kind: self.reading.kind(), place });
+                ParsedLine::Special(name, special) => pipeline.note(Note::Special(name, special, place)),
+                ParsedLine::File(_) | ParsedLine::Improper => {
+                    pipeline.note(Note::Improper { kind: self.parser.kind(), place });
                 }
             }
         }
@@ -289,8 +363,12 @@ impl Feed<'_> {
 
     fn expect<S: Sink<Note>>(&mut self, expected: Expected, place: Place, pipeline: &mut Pipeline<'_, Note, S>) {
         let ids: Vec<Id> = expected.digests.iter().map(|(id, _)| *id).collect();
-        match self.opener.functions(&ids) {
+        let functions = self.opener.borrow_mut().functions(&ids);
+        match functions {
             Err(why) => pipeline.note(Note::Unserved(expected, why, place)),
+            Ok(functions) if expected.reading != Reading::Bytes => {
+                pipeline.note(Note::Converted(expected, functions, place));
+            }
             Ok(functions) => {
                 let name = OsString::from_vec(expected.name.clone());
                 let note = Note::Expect(expected, Functions::clone(&functions), place);

@@ -1,23 +1,23 @@
-//! The parser of checksum files: one line in, a digest and a name out.
+//! The parser of checksum files: turns a line into a digest and a name.
 //!
-//! Three formats are read: `DIGEST  NAME` (GNU; `*` before the name marks binary mode), `DIGEST NAME` (reversed BSD) and
-//! `SHA256 (NAME) = DIGEST` (BSD, and OpenSSL's spelling without the blanks). A leading backslash says that `\n`, `\r`
-//! and `\\` in the name are escapes.
+//! It accepts three formats: `DIGEST  NAME` (GNU; `*` before the name marks binary mode), `DIGEST NAME` (reversed BSD) and
+//! `SHA256 (NAME) = DIGEST` (BSD, and OpenSSL's spelling without the blanks). A leading backslash means that `\n`, `\r` and `\\` in the name are
+//! escapes.
 //!
-//! Lines come from files that anybody may have written. Every function here is total: any bytes give an answer.
+//! The lines are untrusted. Every function is total: it returns an answer for any bytes.
 
 use std::borrow::Cow;
 
-/// What the lines of a checksum file must look like, and what was seen so far.
+/// The expected format of lines, and the state of the parser.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
     /// The algorithm's name in a BSD-style line, such as `SHA256`.
     pub(crate) tag: &'static str,
     /// Hexadecimal digits of a digest.
     pub(crate) digits: usize,
-    /// Set by the first line that tells, for the rest of the run: with both accepted in one run a name with a leading
-    /// blank could be taken for another one.
-    reversed: Option<bool>,
+    /// Set by the first line that decides between GNU and reversed BSD, for the rest of the run. Otherwise, a name with a leading blank would be
+    /// ambiguous.
+    pub(crate) reversed: Option<bool>,
 }
 
 /// A line of a checksum file.
@@ -32,18 +32,17 @@ pub(crate) enum Line<'a> {
         /// The digest, in hexadecimal digits of either case.
         digest: &'a [u8],
     },
-    /// Anything else.
     Improper,
 }
 
 impl Format {
-    /// A format in which no line has been read yet.
+    /// Creates a format before the first line.
     pub(crate) fn new(tag: &'static str, digits: usize) -> Self {
         Self { tag, digits, reversed: None }
     }
 }
 
-/// Reads one line, with or without its line end.
+/// Parses one line, with or without its line end.
 pub(crate) fn parse_line<'a>(line: &'a [u8], format: &mut Format) -> Line<'a> {
     if line.first() == Some(&b'#') {
         return Line::Blank;
@@ -58,7 +57,7 @@ pub(crate) fn parse_line<'a>(line: &'a [u8], format: &mut Format) -> Line<'a> {
     }
 }
 
-/// A line without its end, of Unix or of Windows.
+/// Strips the line end of Unix or Windows.
 pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -101,7 +100,7 @@ fn entry<'a>(line: &'a [u8], format: &mut Format) -> Option<Entry<'a>> {
     Some((file_name(name, escaped)?, digest))
 }
 
-/// `NAME) = DIGEST`; the name ends at the last parenthesis.
+/// Parses `NAME) = DIGEST`; the name ends at the last parenthesis.
 fn bsd<'a>(line: &'a [u8], escaped: bool, format: &Format) -> Option<Entry<'a>> {
     let close = line.iter().rposition(|&b| b == b')')?;
     let name = file_name(&line[..close], escaped)?;
@@ -111,7 +110,7 @@ fn bsd<'a>(line: &'a [u8], escaped: bool, format: &Format) -> Option<Entry<'a>> 
     whole.then_some((name, digest))
 }
 
-/// The name as the operating system will see it: it ends at a NUL, and escapes are undone when the line says it has any.
+/// Returns the name as the operating system sees it: up to a NUL, and with escapes undone if the line has a leading backslash.
 fn file_name(raw: &[u8], escaped: bool) -> Option<Cow<'_, [u8]>> {
     if !escaped {
         return Some(Cow::Borrowed(until_nul(raw)));

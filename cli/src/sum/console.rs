@@ -1,4 +1,4 @@
-//! stdout and stderr of a tool: whole lines, in the order in which a sequential tool would write them.
+//! stdout and stderr of a tool: whole lines, in the order of a sequential tool.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -9,26 +9,26 @@ use indicatif::ProgressBar;
 
 use crate::io::sys;
 
-/// A pipe takes this much in one piece (POSIX's PIPE_BUF on Linux), so that lines of several processes do not mix.
+/// Most bytes that a pipe takes atomically (PIPE_BUF on Linux), so that lines of several processes do not mix.
 const PIPE_PIECE: usize = 4096;
-/// What is gathered for a regular file.
+/// Bytes that are buffered for a regular file.
 const FILE_PIECE: usize = 64 << 10;
 
-/// Where a tool writes, and under which name.
+/// Output of a tool, and its name for messages.
 ///
-/// Lines are gathered and written out before anything goes to stderr and before the tool waits for anything.
+/// Lines are buffered. They are written before anything goes to stderr, and before the tool waits for anything.
 pub(super) struct Console {
     name: OsString,
     stdout: io::Result<File>,
     piece: usize,
-    /// Lines that wait to be written; all of them are whole up to `whole`.
+    /// Buffered lines; those up to `whole` are complete.
     lines: Vec<u8>,
     whole: usize,
-    /// Newlines end lines, which is when the C library's line buffering writes.
+    /// Lines end with newlines, so the C library's line buffering would write each one.
     by_line: bool,
-    /// Why a line could not be written.
+    /// The first write error.
     failed: Option<io::Error>,
-    /// On the same terminal, perhaps.
+    /// A progress bar, which may be on the same terminal.
     bar: ProgressBar,
 }
 
@@ -48,17 +48,17 @@ impl Console {
         }
     }
 
-    /// Whatever is written from here on stands above the bar.
+    /// Writes all further output above the bar.
     pub(super) fn write_above(&mut self, bar: ProgressBar) {
         self.bar = bar;
     }
 
-    /// Lines end with NUL from here on.
+    /// Ends all further lines with NUL.
     pub(super) fn end_lines_with_nul(&mut self) {
         self.by_line = false;
     }
 
-    /// The buffer to append one line to; [`Console::end_line`] completes it.
+    /// Returns the buffer for one line; [`Console::end_line`] completes it.
     pub(super) fn line(&mut self) -> &mut Vec<u8> {
         &mut self.lines
     }
@@ -72,7 +72,7 @@ impl Console {
         self.whole = self.lines.len();
     }
 
-    /// Writes out what was gathered.
+    /// Writes the buffered lines.
     pub(super) fn flush(&mut self) {
         if self.whole > 0 {
             self.write_out();
@@ -91,7 +91,7 @@ impl Console {
         self.whole = 0;
     }
 
-    /// Text of several lines.
+    /// Prints text of several lines.
     pub(super) fn text(&mut self, text: &str) {
         for line in text.lines() {
             self.lines.extend(line.as_bytes());
@@ -99,30 +99,30 @@ impl Console {
         }
     }
 
-    /// `PROGRAM: MESSAGE` on stderr.
+    /// Prints `PROGRAM: MESSAGE` on stderr.
     pub(super) fn error(&mut self, message: &[u8]) {
         self.flush();
         let line = [self.name.as_bytes(), b": ", message, b"\n"].concat();
-        // Where stderr is closed or full nobody can be told.
+        // Errors of stderr cannot be reported.
         let _ = self.bar.suspend(|| io::stderr().write_all(&line));
     }
 
-    /// `PROGRAM: SUBJECT: reason` on stderr.
+    /// Prints `PROGRAM: SUBJECT: reason` on stderr.
     pub(super) fn io_error(&mut self, subject: &[u8], error: &io::Error) {
         self.error(&[subject, b": ", reason(error).as_bytes()].concat());
     }
 
-    /// The refusal of a command line.
+    /// Prints a mistake on the command line, and a pointer to `--help`.
     pub(super) fn usage_error(&mut self, message: &[u8]) {
         self.error(message);
         let hint = [b"Try '", self.name.as_bytes(), b" --help' for more information.\n"].concat();
         let _ = io::stderr().write_all(&hint);
     }
 
-    /// Writes out the rest and closes stdout. False, with a message, when a result did not arrive.
+    /// Writes the rest and closes stdout. Returns false, after a message, if a result could not be written.
     ///
-    /// The message names the reason if closing failed, or if the C library would have found out that late: it writes
-    /// each line that ends with a newline at once, and forgets why that failed.
+    /// As in coreutils, the message has the reason only if closing failed or lines end with NUL. In coreutils the C library writes each line that
+    /// ends with a newline at once, and does not keep the reason of a failure.
     #[must_use]
     pub(super) fn finish(mut self) -> bool {
         self.flush();
@@ -140,7 +140,7 @@ impl Console {
     }
 }
 
-/// The operating system's words for an error, without Rust's number behind them.
+/// Returns the system's words for an error, without the number that Rust appends.
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

@@ -1,22 +1,29 @@
-//! A digest as a value: up to 64 bytes, no allocation.
+//! A digest as a value of up to 64 bytes, without allocation.
 
-use super::names::{Id, LONGEST};
+use super::names::{Id, MAX_DIGEST};
 
 /// A digest of some algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Digest {
-    /// Zero behind `length`.
-    bytes: [u8; LONGEST],
+    /// Zero after `length`.
+    bytes: [u8; MAX_DIGEST],
     length: u8,
 }
 
 impl Digest {
-    /// All zero, to be written over.
+    /// Creates a zero digest, to be overwritten.
     pub(crate) fn zero(length: usize) -> Self {
-        Self { bytes: [0; LONGEST], length: length as u8 }
+        Self { bytes: [0; MAX_DIGEST], length: length as u8 }
     }
 
-    /// From hexadecimal digits of either case, as the parser of checksum files found them.
+    /// Takes over the bytes of a digest, at most [`LONGEST`].
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        let mut digest = Self::zero(bytes.len());
+        digest.bytes_mut().copy_from_slice(bytes);
+        digest
+    }
+
+    /// Parses hexadecimal digits of either case, which the caller has checked.
     pub(crate) fn from_hex(digits: &[u8]) -> Self {
         let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
         let mut digest = Self::zero(digits.len() / 2);
@@ -26,13 +33,13 @@ impl Digest {
         digest
     }
 
-    /// All of a digest of this function, in digits of either case.
+    /// Parses hexadecimal digits of either case; `None` unless they are a whole digest of this function.
     pub(crate) fn of(id: Id, digits: &[u8]) -> Option<Self> {
         let whole = digits.len() == id.digits() && digits.iter().all(u8::is_ascii_hexdigit);
         whole.then(|| Self::from_hex(digits))
     }
 
-    /// The bytes, to be written.
+    /// Returns the bytes for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..usize::from(self.length)]
     }

@@ -1,61 +1,82 @@
-//! The hash functions of a run: sessions of the framework, and two functions that it does not have.
+//! The hash functions of a run: sessions of the framework, and functions that it does not have.
 
 use std::io;
 use std::sync::Arc;
 
+use digest::DynDigest;
+use digest::consts::{U16, U20, U28, U48};
 use gantry_core::{Session, Stream};
 use gantry_digest::{Hasher, finish_many, update_many};
 
 use super::digest::Digest;
 use super::names::Id;
 
-/// What each of some files is hashed with, in the order of the results. At least one.
+/// The functions of a file, in the order of the results. At least one.
 pub(super) type Functions = Arc<[Function]>;
 
 /// A hash function, ready for use.
 #[derive(Clone)]
 pub(super) struct Function {
     pub(super) id: Id,
-    pub(super) by: By,
+    pub(super) implementation: Implementation,
 }
 
-/// Who computes it.
+/// The implementation of a function.
 #[derive(Clone)]
-pub(super) enum By {
+pub(super) enum Implementation {
     /// The device that the framework chooses.
     Session(Session),
-    /// The lanes' crate itself (RFC 7693): no other device has this function.
+    /// `gantry-digest` itself (RFC 7693): no device has this function.
     Blake2b512,
     /// The crate `blake3`, which has lanes within one message.
     Blake3,
+    /// A crate of RustCrypto, one message at a time: no device has this function.
+    Other(Begin),
 }
 
-/// A message in work.
+/// Begins a message of a function of RustCrypto.
+type Begin = fn() -> Box<dyn DynDigest + Send>;
+
+/// The functions behind [`Implementation::Other`]: those of other programs' lists.
+pub(super) const OTHERS: &[(&str, Begin)] = &[
+    ("sha512-224", || Box::new(sha2::Sha512_224::default())),
+    ("blake2b-128", || Box::new(blake2::Blake2b::<U16>::default())),
+    ("blake2b-160", || Box::new(blake2::Blake2b::<U20>::default())),
+    ("blake2b-224", || Box::new(blake2::Blake2b::<U28>::default())),
+    ("blake2b-384", || Box::new(blake2::Blake2b::<U48>::default())),
+    ("blake2s-256", || Box::new(blake2::Blake2s256::default())),
+    ("sm3", || Box::new(sm3::Sm3::default())),
+];
+
+/// A message in progress.
 pub(super) enum Running {
-    /// It is hashed at once, when all of it is there.
+    /// A message of one piece, which is hashed at once.
     Message,
     Stream(Stream),
-    Own(Own),
+    LocalHash(LocalHash),
 }
 
-/// A message of a function that is no device's.
-pub(super) enum Own {
+/// A message of a function outside the framework.
+pub(super) enum LocalHash {
     Blake2b512(Box<Hasher<'static>>),
     Blake3(Box<blake3::Hasher>),
+    Other(Box<dyn DynDigest + Send>),
 }
 
 impl Function {
-    /// A digest of its length, to be written over.
+    /// Returns a zero digest of its length.
     pub(super) fn blank(&self) -> Digest {
         Digest::zero(self.id.digits() / 2)
     }
 
-    /// The digest of one message.
+    /// Hashes one message.
     pub(super) fn digest(&self, message: &[u8]) -> io::Result<Digest> {
         let mut digest = self.blank();
-        match &self.by {
-            By::Session(session) => session.digest(message, digest.bytes_mut()).map_err(io::Error::other)?,
-            By::Blake2b512 | By::Blake3 => {
+        match &self.implementation {
+            Implementation::Session(session) => {
+                session.digest(message, digest.bytes_mut()).map_err(io::Error::other)?;
+            }
+            Implementation::Blake2b512 | Implementation::Blake3 | Implementation::Other(_) => {
                 let mut running = self.begin(1)?;
                 running.update(message)?;
                 running.finish(digest.bytes_mut())?;
@@ -64,68 +85,73 @@ impl Function {
         Ok(digest)
     }
 
-    /// A message in pieces, one of so many side by side.
+    /// Begins a message in pieces, one of `side_by_side` parallel ones.
     pub(super) fn begin(&self, side_by_side: usize) -> io::Result<Running> {
-        Ok(match &self.by {
-            By::Session(session) => Running::Stream(session.stream(side_by_side).map_err(io::Error::other)?),
-            By::Blake2b512 => {
-                Running::Own(Own::Blake2b512(Box::new(Hasher::new(gantry_digest::Algorithm::Blake2b512))))
+        Ok(match &self.implementation {
+            Implementation::Session(session) => {
+                Running::Stream(session.stream(side_by_side).map_err(io::Error::other)?)
             }
-            By::Blake3 => Running::Own(Own::Blake3(Box::default())),
+            Implementation::Blake2b512 => {
+                Running::LocalHash(LocalHash::Blake2b512(Box::new(Hasher::new(gantry_digest::Algorithm::Blake2b512))))
+            }
+            Implementation::Blake3 => Running::LocalHash(LocalHash::Blake3(Box::default())),
+            Implementation::Other(begin) => Running::LocalHash(LocalHash::Other(begin())),
         })
     }
 
-    /// A message of one piece.
+    /// Begins a message of one piece.
     pub(super) fn begin_message(&self) -> io::Result<Running> {
-        if matches!(self.by, By::Session(_)) { Ok(Running::Message) } else { self.begin(1) }
+        if matches!(self.implementation, Implementation::Session(_)) { Ok(Running::Message) } else { self.begin(1) }
     }
 }
 
 impl Running {
-    /// Takes in a piece of a message in pieces, by itself.
+    /// Adds a piece.
     pub(super) fn update(&mut self, piece: &[u8]) -> io::Result<()> {
         match self {
             Running::Message => Err(io::ErrorKind::InvalidInput.into()),
             Running::Stream(stream) => stream.update(piece).map_err(io::Error::other),
-            Running::Own(own) => Own::update_all(vec![(own, piece)]),
+            Running::LocalHash(local) => LocalHash::update_all(vec![(local, piece)]),
         }
     }
 
-    /// Ends a message in pieces, by itself.
+    /// Finishes a message in pieces.
     pub(super) fn finish(&mut self, digest: &mut [u8]) -> io::Result<()> {
         match self {
             Running::Message => Err(io::ErrorKind::InvalidInput.into()),
             Running::Stream(stream) => stream.finish(digest).map_err(io::Error::other),
-            Running::Own(own) => Own::finish_all(vec![(own, digest)]),
+            Running::LocalHash(local) => LocalHash::finish_all(vec![(local, digest)]),
         }
     }
 }
 
-impl Own {
-    /// Gives each its next piece, side by side where the function gains by it.
-    pub(super) fn update_all(pieces: Vec<(&mut Own, &[u8])>) -> io::Result<()> {
+impl LocalHash {
+    /// Adds the next piece of each message, in parallel lanes if the function has them.
+    pub(super) fn update_all(pieces: Vec<(&mut LocalHash, &[u8])>) -> io::Result<()> {
         let mut lanes = Vec::with_capacity(pieces.len());
-        for (own, piece) in pieces {
-            match own {
-                Own::Blake2b512(hasher) => lanes.push((&mut **hasher, piece)),
-                Own::Blake3(hasher) => {
+        for (local, piece) in pieces {
+            match local {
+                LocalHash::Blake2b512(hasher) => lanes.push((&mut **hasher, piece)),
+                LocalHash::Blake3(hasher) => {
                     hasher.update(piece);
                 }
+                LocalHash::Other(hasher) => hasher.update(piece),
             }
         }
         update_many(&mut lanes).map_err(io::Error::other)
     }
 
-    /// Ends each, and writes its digest.
-    pub(super) fn finish_all(ends: Vec<(&mut Own, &mut [u8])>) -> io::Result<()> {
+    /// Finishes each message, and writes its digest.
+    pub(super) fn finish_all(ends: Vec<(&mut LocalHash, &mut [u8])>) -> io::Result<()> {
         let (mut lanes, mut digests) = (Vec::with_capacity(ends.len()), Vec::with_capacity(ends.len()));
-        for (own, digest) in ends {
-            match own {
-                Own::Blake2b512(hasher) => {
+        for (local, digest) in ends {
+            match local {
+                LocalHash::Blake2b512(hasher) => {
                     lanes.push(&mut **hasher);
                     digests.push(digest);
                 }
-                Own::Blake3(hasher) => digest.copy_from_slice(hasher.finalize().as_bytes()),
+                LocalHash::Blake3(hasher) => digest.copy_from_slice(hasher.finalize().as_bytes()),
+                LocalHash::Other(hasher) => hasher.finalize_into_reset(digest).map_err(io::Error::other)?,
             }
         }
         let size = gantry_digest::Algorithm::Blake2b512.digest_size();

@@ -1,122 +1,136 @@
-//! Checksum files, line by line.
+//! Parses the lines of checksum files.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use super::bag::{Bag, bag_of};
 use super::checkfile::{Format, Line, parse_line};
 use super::digest::Digest;
+use super::lines::{Encoding, Lines};
 use super::names::Id;
-use super::recognise::{Recognised, Recogniser};
+use super::object::{Recorded, Special};
+use super::recognise::{Learned, Recognised, Recogniser};
+use super::shasum::{Reading, marked};
 
-/// Longest line that is looked at: no name that a system can open comes near. What is longer counts as improper, so
-/// that a file without line ends does not fill the memory.
-const LONGEST_LINE: u64 = 1 << 20;
-
-/// How lines are read.
+/// The way to parse lines.
 #[derive(Clone)]
-pub(super) enum Reading {
-    /// As coreutils does: lines of one function.
+pub(super) enum ListParser {
+    /// Like coreutils: lines of one function.
     One(Format, Id),
-    /// Whatever they are.
+    /// Lines of any format.
     Any {
-        /// If there are any, only these functions count.
+        /// If not empty, only these functions count.
         only: Vec<Id>,
         recogniser: Recogniser,
-        /// The folder of a bag, whose files are named from there.
+        /// The folder of a bag, to which names are relative.
         bag: Option<Vec<u8>>,
+        /// Lines end with NUL, and names are not escaped.
+        zero: bool,
     },
 }
 
-/// A line that has been read.
-pub(super) enum Listed {
+/// A parsed line.
+pub(super) enum ParsedLine {
     Blank,
     Improper,
     File(Expected),
+    /// A symbolic link or folder, and its name.
+    Special(Vec<u8>, Special),
 }
 
-/// A file, and what it should be.
+/// A file and its listed digests.
 pub(super) struct Expected {
     pub(super) name: Vec<u8>,
     /// At least one, in the order of functions.
     pub(super) digests: Vec<(Id, Digest)>,
-    /// Nothing but the length of the digest says which function it is of.
-    pub(super) assumed: bool,
+    /// The function is certain: it is named, or the only one of this length.
+    pub(super) stated: bool,
+    /// Receives the function of the list's other lines if this file shows it.
+    pub(super) learned: Learned,
+    /// The size and time of the file, if the list has them.
+    pub(super) recorded: Option<Recorded>,
+    pub(super) reading: Reading,
 }
 
-impl Reading {
+impl ListParser {
     pub(super) fn one(id: Id) -> Self {
         Self::One(Format::new(id.tag(), id.digits()), id)
     }
 
-    pub(super) fn any(only: Vec<Id>) -> Self {
-        let recogniser = Recogniser::new(b"", false, &only);
-        Self::Any { only, recogniser, bag: None }
+    pub(super) fn any(only: Vec<Id>, zero: bool) -> Self {
+        let recogniser = Recogniser::new(b"", None, &only);
+        Self::Any { only, recogniser, bag: None, zero }
     }
 
-    /// Begins a checksum file, whose name may say something about its lines.
+    /// Begins a checksum file, whose name may tell the function of its lines.
     pub(super) fn begin(&mut self, list: &OsStr) {
-        let Self::Any { only, recogniser, bag } = self else { return };
+        let Self::Any { only, recogniser, bag, .. } = self else { return };
         let path = Path::new(list);
         let file = path.file_name().unwrap_or_default();
-        *bag = bag_of(path).map(|folder| folder.as_os_str().as_bytes().to_vec());
-        *recogniser = Recogniser::new(file.as_bytes(), bag.is_some(), only);
+        let found = bag_of(path);
+        *recogniser = Recogniser::new(file.as_bytes(), found.as_ref().map(Bag::escapes), only);
+        *bag = found.map(|found| found.folder.into_os_string().into_vec());
+        recogniser.below(path.parent().unwrap_or(Path::new("")).as_os_str().as_bytes());
     }
 
-    /// Reads one line, with or without its line end.
-    pub(super) fn line(&mut self, line: &[u8]) -> Listed {
+    /// Parses one line, with or without its line end.
+    pub(super) fn line(&mut self, line: &[u8]) -> ParsedLine {
         match self {
             Self::One(format, id) => match parse_line(line, format) {
-                Line::Blank => Listed::Blank,
-                Line::Improper => Listed::Improper,
+                Line::Blank => ParsedLine::Blank,
+                Line::Improper => ParsedLine::Improper,
                 Line::Entry { name, digest } => {
                     let digests = vec![(*id, Digest::from_hex(digest))];
-                    Listed::File(Expected { name: name.into_owned(), digests, assumed: false })
+                    let (stated, learned, recorded) = (true, Learned::default(), None);
+                    let (name, reading) = (name.into_owned(), Reading::Bytes);
+                    ParsedLine::File(Expected { name, digests, stated, learned, recorded, reading })
                 }
             },
             Self::Any { recogniser, bag, .. } => match recogniser.read(line) {
-                Recognised::Blank => Listed::Blank,
-                Recognised::Improper => Listed::Improper,
+                Recognised::Blank => ParsedLine::Blank,
+                Recognised::Improper => ParsedLine::Improper,
+                Recognised::Special(name, special) => ParsedLine::Special(name, special),
                 Recognised::Entry(entry) => {
-                    let name = match bag {
-                        Some(folder) if !folder.is_empty() => [folder, &b"/"[..], &entry.name].concat(),
-                        _ => entry.name.into_owned(),
+                    let (name, reading) = match bag {
+                        Some(folder) if !folder.is_empty() => {
+                            ([folder, &b"/"[..], &entry.name].concat(), Reading::Bytes)
+                        }
+                        Some(_) => (entry.name.into_owned(), Reading::Bytes),
+                        None => marked(of_windows(entry.name.into_owned())),
                     };
-                    Listed::File(Expected { name, digests: entry.digests, assumed: entry.assumed })
+                    let (learned, recorded) = (recogniser.learned(), entry.recorded);
+                    let (digests, stated) = (entry.digests, entry.stated);
+                    ParsedLine::File(Expected { name, digests, stated, learned, recorded, reading })
                 }
             },
         }
     }
 
-    /// What an improper line is none of, with a blank behind it.
+    /// Opens a checksum file.
+    pub(super) fn lines(&self, file: File) -> io::Result<Lines<File>> {
+        let encoding = match self {
+            Self::One(..) => Some(Encoding::Raw),
+            Self::Any { zero: true, .. } => Some(Encoding::Bytes(0)),
+            Self::Any { .. } => None,
+        };
+        Lines::new(file, encoding)
+    }
+
+    /// Returns the format that an improper line should have had, followed by a blank.
     pub(super) fn kind(&self) -> String {
         if let Self::One(format, _) = self { format!("{} ", format.tag) } else { String::new() }
     }
 }
 
-/// The bag of which a file is a manifest: `manifest-ALGORITHM.txt` or `tagmanifest-ALGORITHM.txt` beside `bagit.txt` (RFC 8493, section 2).
-pub(super) fn bag_of(list: &Path) -> Option<&Path> {
-    let name = list.file_name()?.as_bytes();
-    let manifest = is_manifest(name) || name.strip_prefix(b"tag").is_some_and(is_manifest);
-    let folder = list.parent()?;
-    (manifest && folder.join("bagit.txt").is_file()).then_some(folder)
-}
-
-/// Whether a name in a bag is that of a payload manifest.
-pub(super) fn is_manifest(name: &[u8]) -> bool {
-    name.starts_with(b"manifest-") && name.ends_with(b".txt")
-}
-
-/// Reads a line. `None` at the end; false if it was too long, and has been passed over.
-pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
-    line.clear();
-    if reader.by_ref().take(LONGEST_LINE).read_until(b'\n', line)? == 0 {
-        return Ok(None);
+/// Returns the file that Windows separates by `\`, if there is no file of that name and one with `/`.
+fn of_windows(name: Vec<u8>) -> Vec<u8> {
+    let there = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
+    if !name.contains(&b'\\') || there(&name) {
+        return name;
     }
-    let whole = (line.len() as u64) < LONGEST_LINE || line.last() == Some(&b'\n');
-    if !whole {
-        reader.skip_until(b'\n')?;
-    }
-    Ok(Some(whole))
+    let other: Vec<u8> = name.iter().map(|&byte| if byte == b'\\' { b'/' } else { byte }).collect();
+    if there(&other) { other } else { name }
 }

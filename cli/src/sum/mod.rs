@@ -1,20 +1,27 @@
-//! `gantry sum`, and the tools of GNU coreutils 9.1 whose place it takes: digests of files, and their verification.
+//! `gantry sum`, and the tools of GNU coreutils 9.1 that it replaces: digests of files, and their verification.
 //!
-//! Options, output, messages and exit statuses under the names of coreutils are those of coreutils, byte for byte; only
-//! `--help` and `--version` speak of Gantry.
+//! Options, output, messages and exit statuses under the names of coreutils are those of coreutils, byte for byte, except `--help` and
+//! `--version`.
 //!
 //! | file | content |
 //! |---|---|
-//! | `options.rs`, `help.rs` | the command line |
-//! | `names.rs`, `open.rs`, `function.rs` | hash functions by name, opened, at work |
+//! | `names.rs`, `open.rs`, `function.rs` | hash functions: names, sessions, messages |
 //! | `walk.rs`, `engine/` | finds files, and reads and hashes many side by side, in order |
-//! | `printer.rs`, `record.rs`, `console.rs`, `quote.rs`, `progress.rs` | lines, JSON, messages, the bar |
-//! | `checkfile.rs`, `recognise.rs`, `object.rs`, `lists.rs`, `check.rs` | lines of coreutils, of anybody, of ours, of a file, and verdicts about them |
-//! | `audit.rs` | a folder beside what a manifest says of it |
+//! | `printer.rs`, `record.rs`, `console.rs`, `quote.rs`, `progress.rs` | lines, JSON, messages, progress bar |
+//! | `checkfile.rs`, `bsd.rs`, `object.rs`, `bag_names.rs`, `recognise.rs` | lines of coreutils, with tags, of JSON, of bags, of any tool |
+//! | `lists.rs`, `check.rs` | lines of a file, and verdicts about them |
+//! | `audit/` | compares a folder with a manifest |
+//! | `bag.rs`, `bagging.rs` | the tags of BagIt bags; makes a bag |
+//! | `shasum.rs` | files that are not read as bytes |
 //! | `cache.rs` | digests of earlier runs |
-//! | `parts.rs` | the values of S3 |
+//! | `parts/` | the values of S3 |
+//! | `listed.rs` | the files that a list names |
 
 mod audit;
+mod bag;
+mod bag_names;
+mod bagging;
+mod bsd;
 mod cache;
 mod check;
 mod checkfile;
@@ -22,18 +29,19 @@ mod console;
 mod digest;
 mod engine;
 mod function;
-pub(crate) mod help;
+mod lines;
+mod listed;
 mod lists;
 mod names;
 mod object;
 mod open;
-pub(crate) mod options;
 mod parts;
 mod printer;
 mod progress;
 mod quote;
 mod recognise;
 mod record;
+mod shasum;
 mod walk;
 
 use std::cell::RefCell;
@@ -46,6 +54,8 @@ use gantry_runtime::rights;
 use indicatif::ProgressBar;
 
 use crate::args::Settings;
+use crate::args::sum::{Action, Front, Options, help, parse};
+use crate::hashing;
 use crate::io::sys;
 
 use cache::Cache;
@@ -53,14 +63,14 @@ use check::{Feed, Verdicts};
 use console::Console;
 use engine::{Engine, Pipeline, Sink};
 use function::Functions;
-use lists::Reading;
+use listed::Listed;
+use lists::ListParser;
 use names::Id;
 use open::Opener;
-use options::{Action, Front, Options};
 use printer::{Printer, Remark};
-use walk::{Step, walk};
+use walk::{WalkEntry, walk};
 
-/// The tools of coreutils, and what they compute.
+/// The tools of coreutils and their algorithms.
 pub(crate) const TOOLS: [(&str, Algorithm); 6] = [
     ("md5sum", Algorithm::Md5),
     ("sha1sum", Algorithm::Sha1),
@@ -70,7 +80,7 @@ pub(crate) const TOOLS: [(&str, Algorithm); 6] = [
     ("sha512sum", Algorithm::Sha512),
 ];
 
-/// Whether a program that was called as `argv0` is one of the tools of coreutils.
+/// True if `argv0` names one of the tools of coreutils.
 pub(crate) fn is_tool(argv0: &OsStr) -> bool {
     tool(argv0).is_some()
 }
@@ -80,30 +90,31 @@ fn tool(argv0: &OsStr) -> Option<Algorithm> {
     TOOLS.iter().find(|(tool, _)| name == *tool).map(|(_, algorithm)| *algorithm)
 }
 
-/// The names of hash functions that `-a` takes beside those of the algorithms of the framework.
-pub(crate) const MORE_NAMES: &[&str] = &["blake2b-512", "blake3"];
-
-/// Runs as the tool that `argv0` names, or as `gantry sum` under any other name. `args` are what comes after it, and
-/// `settings` what came before.
+/// Runs as the tool that `argv0` names, or as `gantry sum` under any other name. `args` follow the name of the tool or command; `settings` precede
+/// it.
 pub(crate) fn main(argv0: &OsStr, mut args: Vec<OsString>, settings: &Settings) -> ExitCode {
     sys::restore_sigpipe();
     let (front, algorithm) = match tool(argv0) {
         Some(algorithm) => (Front::Coreutils, algorithm),
-        None if args.first().is_some_and(|word| word == "audit") => (Front::Audit, Algorithm::Sha256),
-        None => (Front::Gantry, Algorithm::Sha256),
+        None => match args.first().and_then(|word| word.to_str()) {
+            Some("audit") => (Front::Audit, Algorithm::Sha256),
+            // RFC 8493, section 2.4.
+            Some("bag") => (Front::Bag, Algorithm::Sha512),
+            _ => (Front::Gantry, Algorithm::Sha256),
+        },
     };
     let mut name = argv0.to_owned();
-    if front == Front::Audit {
-        args.remove(0);
-        name.push(" audit");
+    if matches!(front, Front::Audit | Front::Bag) {
+        name.push(" ");
+        name.push(args.remove(0));
     }
     let mut console = Console::new(&name);
-    let status = match options::parse(front, args, rights::variable("POSIXLY_CORRECT").is_some()) {
+    let status = match parse(front, args, rights::variable("POSIXLY_CORRECT").is_some()) {
         Ok(Action::Run(options)) => match begin(front, &options, algorithm, settings, &mut console) {
             Ok(status) => status,
             Err(message) => {
                 console.error(message.as_bytes());
-                front.trouble()
+                front.failure_status()
             }
         },
         Ok(Action::Help) => {
@@ -116,13 +127,13 @@ pub(crate) fn main(argv0: &OsStr, mut args: Vec<OsString>, settings: &Settings) 
         }
         Err(message) => {
             console.usage_error(&message);
-            front.trouble()
+            front.failure_status()
         }
     };
-    if console.finish() { ExitCode::from(status) } else { ExitCode::from(status.max(front.trouble())) }
+    if console.finish() { ExitCode::from(status) } else { ExitCode::from(status.max(front.failure_status())) }
 }
 
-/// Does what the options ask for, and answers the exit status.
+/// Runs the options, and returns the exit status.
 fn begin(
     front: Front,
     options: &Options,
@@ -130,13 +141,11 @@ fn begin(
     settings: &Settings,
     console: &mut Console,
 ) -> Result<u8, String> {
-    let named = open::named(options)?;
     if options.parts.is_some() || options.etag.is_some() {
-        // That of ETags is MD5.
-        let algorithm = named.first().map_or("md5", |id| id.name());
-        let threads = crate::verity::threads(settings).map_err(|failure| failure.to_string())?;
-        return Ok(u8::from(!parts::run(options, algorithm, threads, console)));
+        let threads = hashing::threads(settings).map_err(|failure| failure.to_string())?;
+        return Ok(u8::from(!parts::run(options, threads, console)?));
     }
+    let named = open::named(options)?;
     let cache = match &options.cache {
         None => None,
         Some(path) => {
@@ -147,40 +156,44 @@ fn begin(
             Some(RefCell::new(cache))
         }
     };
-    // What a checksum file asks for is opened when it is known, but under the names of coreutils.
+    // Under the names of coreutils the function is known; otherwise functions are opened when a checksum file needs them.
     let any = front != Front::Coreutils && options.check;
     let default = if any { Vec::new() } else { vec![Id::of_name(algorithm.name()).ok_or("no digest")?] };
     let ids = if named.is_empty() { default } else { named };
     let mut opener = Opener::new(front, options, &ids, settings, console)?;
-    let reading = if any { Reading::any(ids.clone()) } else { Reading::one(ids[0]) };
-    let run = Run { options, cache: cache.as_ref() };
+    let parser = if any { ListParser::any(ids.clone(), options.zero) } else { ListParser::one(ids[0]) };
+    let listed = options.unlisted.as_ref().map(|list| Listed::read(list)).transpose()?;
+    let run = Run { options, cache: cache.as_ref(), listed };
     let status = match front {
-        Front::Audit => audit::run(&run, reading, &mut opener, console)?,
-        _ if options.check => u8::from(!run.check(reading, &mut opener, console)),
+        Front::Audit => audit::run(&run, parser, &mut opener, console)?,
+        Front::Bag => bagging::run(&run, &ids, &mut opener, console)?,
+        _ if options.check => u8::from(!run.check(parser, &mut opener, console)),
         _ => u8::from(!run.print(&opener.functions(&ids)?, opener.threads, console)),
     };
     if sys::closed_stdin_was_read() {
         console.io_error(b"standard input", &io::Error::from_raw_os_error(libc::EBADF));
-        return Ok(status.max(front.trouble()));
+        return Ok(status.max(front.failure_status()));
     }
-    if let Some((cache, path)) = cache.map(RefCell::into_inner).zip(options.cache.as_ref())
+    if let Some((mut cache, path)) = cache.map(RefCell::into_inner).zip(options.cache.as_ref())
         && let Err(error) = cache.save()
     {
-        // The results are right without it.
-        let words = format!("warning: {}: {}; it is as it was", path.display(), console::reason(&error));
+        // A warning only, because the results do not depend on the cache.
+        let words = format!("warning: {}: {}; the cache was not changed", path.display(), console::reason(&error));
         console.error(words.as_bytes());
     }
     Ok(status)
 }
 
-/// What every way of hashing files has in common.
+/// State of every way to hash files.
 struct Run<'r> {
     options: &'r Options,
     cache: Option<&'r RefCell<Cache>>,
+    /// The names to leave out: those of `--unlisted`.
+    listed: Option<Listed>,
 }
 
 impl Run<'_> {
-    /// Prints the digests of files. Answers whether all could be read.
+    /// Prints the digests of files. Returns true if all could be read.
     fn print(&self, functions: &Functions, threads: Option<usize>, console: &mut Console) -> bool {
         let options = self.options;
         let bar = self.bar(|| progress::below(options));
@@ -199,43 +212,57 @@ impl Run<'_> {
     }
 
     fn walk<S: Sink<Remark>>(&self, functions: &Functions, pipeline: &mut Pipeline<'_, Remark, S>) {
+        let is_listed = |name: &OsStr| self.listed.as_ref().is_some_and(|listed| listed.contains(name));
         walk(&self.options.operands, self.options, |step| match step {
-            Step::File(name) => cache::feed(self.cache, name, functions.clone(), Remark::None, pipeline),
-            Step::Skipped(name, what) => pipeline.note(Remark::Skipped(name, what)),
-            Step::Failed(name, error) => pipeline.note(Remark::Failed(name, error)),
+            WalkEntry::File(name) if is_listed(&name) => {}
+            WalkEntry::File(name) => cache::feed(self.cache, name, functions.clone(), Remark::None, pipeline),
+            WalkEntry::Special(name, special) if self.options.json && !is_listed(&name) => {
+                pipeline.note(Remark::Special(name, special));
+            }
+            WalkEntry::Special(..) => {}
+            WalkEntry::Skipped(name, what) => pipeline.note(Remark::Skipped(name, what)),
+            WalkEntry::Failed(name, error) => pipeline.note(Remark::Failed(name, error)),
         });
     }
 
-    /// Verifies checksum files. Answers whether everything is as they say.
-    fn check(&self, reading: Reading, opener: &mut Opener, console: &mut Console) -> bool {
+    /// Verifies checksum files. Returns true if every file matches.
+    fn check(&self, parser: ListParser, opener: &mut Opener, console: &mut Console) -> bool {
         let options = self.options;
-        let bar = self.bar(|| progress::listed(&options.operands, &reading));
+        let bar = self.bar(|| progress::listed(&options.operands, &parser));
+        if options.zero {
+            console.end_lines_with_nul();
+        }
         console.write_above(bar.clone());
-        let functions = match &reading {
-            Reading::One(_, id) => opener.functions(&[*id]).ok(),
-            Reading::Any { .. } => None,
+        let functions = match &parser {
+            ListParser::One(_, id) => opener.functions(&[*id]).ok(),
+            ListParser::Any { .. } => None,
         };
-        // A checksum file may name many.
+        // A checksum file may list many files.
         let engine = Engine::new(functions.as_ref(), usize::MAX, opener.threads, bar.clone());
-        let mut verdicts = Verdicts::new(options, self.cache, console);
-        let mut feed = Feed { reading, opener, cache: self.cache };
+        let strict = match parser {
+            ListParser::One(..) => options.strict,
+            ListParser::Any { .. } => !options.ignore_improper,
+        };
+        let opener = RefCell::new(opener);
+        let mut verdicts = Verdicts::new(options, strict, &opener, self.cache, console);
+        let mut feed = Feed { parser, opener: &opener, cache: self.cache };
         engine.run(&mut verdicts, |pipeline| feed.all(&options.operands, pipeline));
         bar.finish_and_clear();
         verdicts.good()
     }
 
-    /// The bar, if one is wanted; `total` is asked only then.
+    /// Returns the progress bar; calls `total` only if it is shown.
     fn bar(&self, total: impl FnOnce() -> Option<u64>) -> ProgressBar {
         if self.options.progress { progress::bar(total()) } else { ProgressBar::hidden() }
     }
 }
 
-/// Whether a name would break the line that it stands in.
+/// True if a name would break the line that contains it.
 fn needs_escape(name: &[u8]) -> bool {
     name.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'))
 }
 
-/// Appends a name, with escapes where asked for.
+/// Appends a name, with escapes if `escape` is set.
 fn write_name(line: &mut Vec<u8>, name: &[u8], escape: bool) {
     if !escape {
         line.extend(name);

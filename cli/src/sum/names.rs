@@ -1,18 +1,16 @@
-//! The hash functions by the names that checksum files give them.
-//!
-//! Pure, so that the parsers of checksum files can be tested alone.
+//! Names of hash functions in checksum files. This module does not use the framework, so the parsers of checksum files can be tested alone.
 
-/// A hash function, as its place in [`NAMES`].
+/// A hash function, as its index in [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id(u8);
 
-/// One row.
+/// Names and length of a hash function.
 struct Row {
-    /// What `-a` calls it: the name in the table of algorithms of the framework, where it has one.
+    /// The name for `-a`. It is the framework's name if the framework has the function.
     name: &'static str,
-    /// Names in BSD-style lines (`SHA256 (name) = digest`), of either case. The first is written.
+    /// Names in BSD-style lines (`SHA256 (name) = digest`), case-insensitive. The first one is used for output.
     tags: &'static [&'static str],
-    /// Other names that columns of hashdeep and names of files have.
+    /// Other names for `-a`, in column headings of hashdeep, and in file names.
     others: &'static [&'static str],
     /// Bytes of a digest.
     bytes: u8,
@@ -22,10 +20,10 @@ const fn row(name: &'static str, tags: &'static [&'static str], others: &'static
     Row { name, tags, others, bytes }
 }
 
-/// All of them. Of several with digests of one length, the first is the one that a line without a name means, because it
-/// is what the tools of coreutils write.
+/// All hash functions. A line without a name stands for the first function whose digests have its length, so the functions of coreutils
+/// come before others of the same length.
 ///
-/// Tags are those of coreutils 9, OpenSSL 3, FreeBSD and b3sum.
+/// The tags are those of coreutils 9, OpenSSL 3, FreeBSD and b3sum.
 const NAMES: &[Row] = &[
     row("md5", &["MD5"], &[], 16),
     row("sha1", &["SHA1", "SHA-1"], &["sha-1"], 20),
@@ -47,57 +45,67 @@ const NAMES: &[Row] = &[
     row("turboshake128", &["TURBOSHAKE128"], &[], 32),
     row("turboshake256", &["TURBOSHAKE256"], &[], 64),
     row("kt128", &["KT128"], &["k12"], 32),
+    row("sha512-224", &["SHA512-224", "SHA512t224", "SHA512/224", "SHA2-512/224"], &["sha512t224"], 28),
+    row("blake2b-128", &["BLAKE2b-128", "BLAKE2B-128"], &["blake2b128"], 16),
+    row("blake2b-160", &["BLAKE2b-160", "BLAKE2B-160"], &["blake2b160"], 20),
+    row("blake2b-224", &["BLAKE2b-224", "BLAKE2B-224"], &["blake2b224"], 28),
+    row("blake2b-384", &["BLAKE2b-384", "BLAKE2B-384"], &["blake2b384"], 48),
+    row("blake2s-256", &["BLAKE2s-256", "BLAKE2S-256", "BLAKE2s"], &["blake2s256", "blake2s"], 32),
+    row("sm3", &["SM3"], &[], 32),
 ];
 
 /// Most bytes of a digest.
-pub(crate) const LONGEST: usize = 64;
+pub(crate) const MAX_DIGEST: usize = 64;
 
 impl Id {
-    /// Every hash function.
     pub(crate) fn all() -> impl Iterator<Item = Self> + Clone {
         (0..NAMES.len() as u8).map(Self)
     }
 
-    /// The function of this name, of either case: one that `-a`, a column of hashdeep, or a name of a file may have.
+    /// Returns the function with this name, from `-a`, a column heading of hashdeep, or a part of a file name. Case does not matter.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::all().find(|id| id.labels().any(|label| label.eq_ignore_ascii_case(name)))
     }
 
-    /// The function that the name of a checksum file speaks of: `SHA256SUMS`, `a.iso.sha256`, `manifest-sha512.txt`.
+    /// Returns the function that the name of a checksum file contains, such as `SHA256SUMS`, `a.iso.sha256` or `manifest-sha512.txt`.
     pub(crate) fn of_file(name: &[u8]) -> Option<Self> {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        let named = |label: &str| {
-            name.match_indices(label).any(|(place, _)| {
+        // The places behind a label where it stands alone.
+        let ends = |label: &'static str| {
+            let alone = |place: usize| {
                 let before = name[..place].chars().next_back();
                 let behind = &name[place + label.len()..];
                 let rest = behind.strip_prefix("sums").or_else(|| behind.strip_prefix("sum")).unwrap_or(behind);
                 let apart = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
-                // `b2` and `b3` are names of files that have nothing to do with digests, too.
+                // Names of unrelated files contain `b2` and `b3`, too. These count only before `sum` or `sums`, or as a file extension.
                 let ended = label.len() > 2 || rest.len() < behind.len() || behind.is_empty() && before == Some('.');
                 apart(before) && apart(rest.chars().next()) && ended
-            })
+            };
+            let places = name.match_indices(label).map(|(place, _)| place);
+            places.filter(|place| alone(*place)).map(|place| place + label.len()).max()
         };
-        // The longest, because `sha512` is also in `sha512-256`.
+        // The last one, because names of programs come first, and the longest, because `sha512-256` contains `sha512`.
         let labels = Self::all().flat_map(|id| id.labels().map(move |label| (label, id)));
-        labels.filter(|(label, _)| named(label)).max_by_key(|(label, _)| label.len()).map(|(_, id)| id)
+        let ended = labels.filter_map(|(label, id)| Some(((ends(label)?, label.len()), id)));
+        ended.max_by_key(|(end, _)| *end).map(|(_, id)| id)
     }
 
-    /// What `-a` calls it.
+    /// The name for `-a`.
     pub(crate) fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Its name in the BSD-style lines that are written.
+    /// The name for output in BSD-style lines.
     pub(crate) fn tag(self) -> &'static str {
         self.tags()[0]
     }
 
-    /// Its names in BSD-style lines.
+    /// All names in BSD-style lines.
     pub(crate) fn tags(self) -> &'static [&'static str] {
         self.row().tags
     }
 
-    /// Hexadecimal digits of a digest.
+    /// The number of hexadecimal digits of a digest.
     pub(crate) fn digits(self) -> usize {
         2 * usize::from(self.row().bytes)
     }
@@ -117,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_say_the_function() {
+    fn finds_the_function_in_a_file_name() {
         for (file, name) in [
             ("SHA256SUMS", Some("sha256")),
             ("sha256sum.txt", Some("sha256")),
@@ -128,6 +136,12 @@ mod tests {
             ("tagmanifest-md5.txt", Some("md5")),
             ("B2SUMS", Some("blake2b-512")),
             ("x.b3", Some("blake3")),
+            ("BLAKE3-1.5.0.tar.gz.sha256", Some("sha256")),
+            ("blake3_sha256sums.txt", Some("sha256")),
+            ("sha512-256.sha256", Some("sha256")),
+            ("sha512-256.txt", Some("sha512-256")),
+            ("sha3-512-tool.sha512", Some("sha512")),
+            ("blake2b-1.0.tar.gz.sha512", Some("sha512")),
             ("b3", None),
             ("b2-backup", None),
             ("mymd5x", None),
@@ -139,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn no_name_means_two_functions() {
+    fn names_are_unambiguous() {
         let tags = Id::all().flat_map(|id| id.tags().iter().map(move |tag| (tag.to_lowercase(), id)));
         let labels = Id::all().flat_map(|id| id.labels().map(move |label| (label.to_lowercase(), id)));
         let all: Vec<(String, Id)> = tags.chain(labels).collect();
         for (name, id) in &all {
             assert!(all.iter().all(|(other, of)| other != name || of == id), "{name}");
         }
-        assert!(Id::all().all(|id| id.digits() <= 2 * LONGEST));
+        assert!(Id::all().all(|id| id.digits() <= 2 * MAX_DIGEST));
     }
 }

@@ -1,4 +1,4 @@
-//! Objects of ours (`record.rs`), read: what is asked for of an object is kept, and whatever else it has is passed over.
+//! Parses the JSON objects of `record.rs`; ignores unknown members.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,34 +10,79 @@ use super::digest::Digest;
 use super::names::Id;
 use crate::hex::from_hex;
 
-/// The object of a file.
+/// The object of a file, a symbolic link or a folder.
 #[derive(Deserialize)]
 pub(crate) struct Object<'a> {
     #[serde(borrow)]
     path: Option<Text<'a>>,
     #[serde(borrow)]
     path_hex: Option<Text<'a>>,
-    /// A verdict has digests that were found, not those that should be.
+    /// Present in a verdict, whose digests are those of the file and not the expected ones.
     #[serde(default)]
     pub(crate) verdict: Option<IgnoredAny>,
+    #[serde(default)]
     pub(crate) digests: Digests,
+    size: Option<u64>,
+    mtime: Option<f64>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    target: Option<Text<'a>>,
+    #[serde(borrow)]
+    target_hex: Option<Text<'a>>,
 }
 
-/// Text, which is copied only where it has escapes.
+/// The size and time of a file when its digests were written down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Recorded {
+    pub(crate) size: u64,
+    /// Seconds since 1970.
+    pub(crate) mtime: f64,
+}
+
+/// An entry of a folder that is not a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    /// A symbolic link, and its target.
+    Link(Vec<u8>),
+    Folder,
+}
+
+/// Text that is copied only if it has escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Object<'_> {
-    /// The bytes of the file's name.
+    /// Returns the bytes of the file's name.
     pub(crate) fn name(&self) -> Option<Vec<u8>> {
-        match (&self.path_hex, &self.path) {
-            (Some(digits), _) => from_hex(digits.0.as_bytes()),
-            (None, path) => path.as_ref().map(|path| path.0.as_bytes().to_vec()),
+        bytes(self.path_hex.as_ref(), self.path.as_ref())
+    }
+
+    /// Returns the size and time of the file, if the object has both.
+    pub(crate) fn recorded(&self) -> Option<Recorded> {
+        Some(Recorded { size: self.size?, mtime: self.mtime? })
+    }
+
+    /// Returns the link or folder, if the object is about one.
+    pub(crate) fn special(&self) -> Option<Special> {
+        match &*self.kind.as_ref()?.0 {
+            "link" => bytes(self.target_hex.as_ref(), self.target.as_ref()).map(Special::Link),
+            "folder" => Some(Special::Folder),
+            _ => None,
         }
     }
 }
 
-/// Those of functions that are known.
+/// Returns the bytes of a name, which the object has as text or in hexadecimal digits.
+fn bytes(digits: Option<&Text<'_>>, text: Option<&Text<'_>>) -> Option<Vec<u8>> {
+    match (digits, text) {
+        (Some(digits), _) => from_hex(digits.0.as_bytes()),
+        (None, text) => text.map(|text| text.0.as_bytes().to_vec()),
+    }
+}
+
+/// Digests of known functions.
+#[derive(Default)]
 pub(crate) struct Digests(pub(crate) Vec<(Id, Digest)>);
 
 impl<'de> Deserialize<'de> for Digests {
@@ -64,7 +109,7 @@ impl<'de> Visitor<'de> for OfDigests {
             };
             let digits = map.next_value::<Text<'_>>()?;
             let digest = Digest::of(id, digits.0.as_bytes());
-            digests.push((id, digest.ok_or_else(|| M::Error::custom("no digest of its function"))?));
+            digests.push((id, digest.ok_or_else(|| M::Error::custom("not a digest of its function"))?));
         }
         Ok(Digests(digests))
     }

@@ -1,4 +1,4 @@
-//! Hash functions by name, opened once for a run.
+//! Opens hash functions by name, once for a run.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -7,23 +7,23 @@ use gantry_core::{Algorithm, Gantry, Kind, SessionParams};
 use gantry_runtime::Config;
 
 use super::console::Console;
-use super::function::{By, Function, Functions};
+use super::function::{Function, Functions, Implementation, OTHERS};
 use super::names::Id;
-use super::options::{Front, Options};
 use crate::args::Settings;
+use crate::args::sum::{Front, Options};
 
-/// Opens functions on demand: a checksum file may ask for any.
+/// Opens functions on demand: a checksum file may need any.
 pub(super) struct Opener {
     gantry: Gantry,
     opened: HashMap<Vec<Id>, Result<Functions, String>>,
-    /// How many threads may hash, if somebody said so.
+    /// The number of threads, if configured.
     pub(super) threads: Option<usize>,
 }
 
-/// The functions that `-a` names, each once, in its order.
+/// Returns the functions of `-a`, each once, in their order.
 ///
 /// # Errors
-/// A name that is none of a digest, in words.
+/// A name that is not that of a digest, in words.
 pub(super) fn named(options: &Options) -> Result<Vec<Id>, String> {
     let mut ids = Vec::new();
     for name in &options.algorithms {
@@ -44,14 +44,14 @@ fn id(name: &OsStr) -> Result<Id, String> {
     if algorithm.kind() != Kind::Digest {
         return Err(format!("{algorithm} is a {}, not a digest", algorithm.kind()));
     }
-    Id::of_name(algorithm.name()).ok_or_else(|| format!("{algorithm} is not for files"))
+    Id::of_name(algorithm.name()).ok_or_else(|| format!("{algorithm} cannot hash files"))
 }
 
 impl Opener {
-    /// With `ids` opened.
+    /// Creates an opener, with `ids` opened.
     ///
-    /// Scripts that run a tool of coreutils know nothing of Gantry: under these names a configuration that is wrong is a warning, and
-    /// the defaults hold.
+    /// Scripts that run a tool of coreutils know nothing of Gantry: under these names, a wrong configuration is a warning, and the defaults are
+    /// used.
     pub(super) fn new(
         front: Front,
         options: &Options,
@@ -84,10 +84,10 @@ impl Opener {
         Ok(opener)
     }
 
-    /// Functions for files that are hashed with all of them.
+    /// Returns the functions for files that are hashed with all of them.
     ///
     /// # Errors
-    /// Why no device of this configuration serves one of them, in words.
+    /// The reason why no device of this configuration serves one of them, in words.
     pub(super) fn functions(&mut self, ids: &[Id]) -> Result<Functions, String> {
         if let Some(opened) = self.opened.get(ids) {
             return opened.clone();
@@ -98,29 +98,40 @@ impl Opener {
     }
 
     fn function(&self, id: Id) -> Result<Function, String> {
-        let by = match id.name() {
-            "blake2b-512" => By::Blake2b512,
-            "blake3" => By::Blake3,
+        let implementation = match id.name() {
+            "blake2b-512" => Implementation::Blake2b512,
+            "blake3" => Implementation::Blake3,
+            name if let Some((_, begin)) = OTHERS.iter().find(|(other, _)| *other == name) => {
+                Implementation::Other(*begin)
+            }
             name => {
                 let algorithm = name.parse::<Algorithm>().map_err(|error| error.to_string())?;
                 let session = self.gantry.session(SessionParams::new(algorithm, &[]));
-                By::Session(session.map_err(|error| error.to_string())?)
+                Implementation::Session(session.map_err(|error| error.to_string())?)
             }
         };
-        Ok(Function { id, by })
+        Ok(Function { id, implementation })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::sum::MORE_NAMES;
 
     #[test]
-    fn every_digest_of_the_framework_is_for_files_with_the_length_of_its_names() {
+    fn every_function_is_that_of_the_framework_or_offered_by_name() {
+        let offered = |name: &str| name.parse::<Algorithm>().is_ok() != MORE_NAMES.contains(&name);
+        assert!(Id::all().all(|id| offered(id.name())));
+        assert!(MORE_NAMES.iter().all(|name| Id::of_name(name).is_some_and(|id| id.name() == *name)));
+    }
+
+    #[test]
+    fn every_digest_of_the_framework_can_hash_files() {
         for algorithm in Algorithm::ALL.iter().filter(|algorithm| algorithm.kind() == Kind::Digest) {
             let id = id(OsStr::new(algorithm.name())).unwrap();
             assert_eq!(id.name(), algorithm.name());
-            let length = SessionParams::new(*algorithm, &[]).tag_length();
+            let length = SessionParams::new(*algorithm, &[]).tag_len();
             assert_eq!(id.digits(), 2 * length, "{algorithm}");
         }
     }

@@ -7,34 +7,36 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::cache::Cache;
 use super::console::Console;
-use super::engine::{Found, Sink};
+use super::engine::{HashedFile, Sink};
 use super::function::Functions;
-use super::options::Options;
+use super::object::Special;
 use super::quote::quote;
 use super::record::Object;
 use super::{needs_escape, write_name};
+use crate::args::sum::Options;
 
-/// What is in the place of a file that is not hashed.
+/// The reason why an entry is not hashed.
 pub(super) enum Remark {
-    /// It is hashed.
+    /// None: the file is hashed.
     None,
-    /// It has no content of its own: what it is.
+    /// A symbolic link or a folder.
+    Special(OsString, Special),
+    /// Not a regular file, with its kind.
     Skipped(OsString, &'static str),
     Failed(OsString, io::Error),
 }
 
-/// Prints what was found.
 pub(super) struct Printer<'c> {
     pub(super) options: &'c Options,
     pub(super) functions: Functions,
     pub(super) cache: Option<&'c RefCell<Cache>>,
     pub(super) console: &'c mut Console,
-    /// Everything could be read.
+    /// True if every file could be read.
     pub(super) good: bool,
 }
 
 impl Sink<Remark> for Printer<'_> {
-    fn file(&mut self, name: OsString, _: Remark, result: io::Result<Found>) {
+    fn file(&mut self, name: OsString, _: Remark, result: io::Result<HashedFile>) {
         match result {
             Ok(found) => {
                 if let Some(cache) = self.cache {
@@ -53,6 +55,13 @@ impl Sink<Remark> for Printer<'_> {
     fn note(&mut self, remark: Remark) {
         match remark {
             Remark::None => {}
+            Remark::Special(name, special) => {
+                let mut object = Object::begin(self.console.line());
+                object.name("path", name.as_bytes());
+                object.special(&special);
+                object.end();
+                self.console.end_line();
+            }
             Remark::Skipped(name, what) => {
                 self.console.error(&[&quote(name.as_bytes()), format!(": {what}, skipped").as_bytes()].concat());
             }
@@ -78,7 +87,7 @@ impl Printer<'_> {
         }
     }
 
-    fn object(&mut self, name: &[u8], found: &Found) {
+    fn object(&mut self, name: &[u8], found: &HashedFile) {
         let mut object = Object::begin(self.console.line());
         object.name("path", name);
         object.found(self.functions.iter().map(|function| function.id), found);
@@ -86,14 +95,14 @@ impl Printer<'_> {
         self.console.end_line();
     }
 
-    fn lines(&mut self, name: &[u8], found: &Found) {
+    fn lines(&mut self, name: &[u8], found: &HashedFile) {
         let escape = !self.options.zero && needs_escape(name);
         for (function, digest) in self.functions.iter().zip(&found.digests) {
             let line = self.console.line();
             if escape {
                 line.push(b'\\');
             }
-            // Of several digests nothing but a tag says which is which.
+            // Several digests need tags to tell them apart.
             if self.options.tag || self.functions.len() > 1 {
                 line.extend(function.id.tag().as_bytes());
                 line.extend(b" (");

@@ -1,10 +1,10 @@
-//! File names in diagnostics, quoted so that a shell would read them back, as coreutils prints them.
+//! File names in diagnostics, quoted for a shell as coreutils does.
 
 use crate::io::sys;
 
-/// `name` as it stands when that is unmistakable, otherwise quoted for a shell: `'a b'`, `"it's"`, `'a'$'\n''b'`.
+/// Returns `name` unchanged if it is unambiguous, otherwise quoted for a shell: `'a b'`, `"it's"`, `'a'$'\n''b'`.
 ///
-/// A colon asks for quotes too, because it separates the name from the message behind it.
+/// A colon needs quotes, too, because it separates the name from the message after it.
 pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     let pieces = pieces(name);
     let plain = !name.is_empty() && pieces.iter().all(|piece| piece.kind == Kind::Plain);
@@ -16,8 +16,8 @@ pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
         return [b"\"", name, b"\""].concat();
     }
     let mut out = vec![b'\''];
-    // Inside $'...' rather than '...'. Coreutils looks at a name with an apostrophe twice, and the second time begins in
-    // the state in which the first one ended.
+    // Inside $'...' rather than '...'. Coreutils scans a name with an apostrophe twice, and the second scan begins in the final state of the
+    // first.
     let mut escaping = has_apostrophe && pieces.last().is_some_and(|piece| piece.kind == Kind::Escape);
     for piece in pieces {
         match piece.kind {
@@ -49,9 +49,9 @@ pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Means itself to a shell.
+    /// Literal in a shell.
     Plain,
-    /// Means itself inside apostrophes.
+    /// Literal inside apostrophes.
     Special,
     /// Ends the quotes.
     Apostrophe,

@@ -1,85 +1,131 @@
-//! What a line of a checksum file says, whoever wrote it: file, functions, digests.
+//! Parses a line of a checksum file of any tool: file, functions, digests.
 //!
-//! | layout | by whom | recognised by |
+//! | layout | written by | recognised by |
 //! |---|---|---|
 //! | `DIGEST  NAME`, `DIGEST *NAME`, `DIGEST NAME` | coreutils, BSD's `-r` | hexadecimal digits, a blank |
-//! | `TAG (NAME) = DIGEST` | BSD, coreutils `--tag`, OpenSSL, b3sum | the tag |
+//! | `TAG (NAME) = DIGEST` | BSD, coreutils `--tag`, OpenSSL, RHash, b3sum | the tag |
 //! | columns `size,md5,sha256,filename` | hashdeep 4 | a line that begins with `%%%%` |
-//! | `DIGEST NAME`, relative to the bag, CR, LF and % as `%0D`, `%0A`, `%25` | BagIt (RFC 8493, section 2.1.3) | the file's name, and a bag around it |
+//! | `DIGEST NAME`, relative to the bag, with escapes of CR, LF and % | BagIt (RFC 8493, section 2.1.3) | the file's name, in a bag |
 //! | JSON objects | `gantry sum --json` | `{` |
+//! | `DIGEST` alone | GitHub releases, Maven | the file's name, `NAME.sha256` |
 //!
-//! Lines come from files that anybody may have written. Every function here is total: any bytes give an answer.
+//! Digests may be in base64. Signatures around a list (OpenPGP, signify, minisign), sizes of BSD's `distinfo` and comments are no files.
+//!
+//! The lines are untrusted. Every function is total: it returns an answer for any bytes.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::rc::Rc;
 
+use super::bag_names::{Escapes, bag_name};
+use super::bsd::{plain, tag};
 use super::checkfile::{Format, Line, is_blank, parse_line, skip_blanks, without_end};
 use super::digest::Digest;
 use super::names::Id;
-use super::object::Object;
+use super::object::{Object, Recorded, Special};
 
-/// Most columns of hashdeep, which has a handful.
-const MOST_COLUMNS: usize = 64;
+/// Most columns of hashdeep; real files have a handful.
+const MAX_COLUMNS: usize = 64;
 
-/// Reads the lines of one checksum file.
+/// Parses the lines of one checksum file.
 #[derive(Clone, Debug)]
 pub(crate) struct Recogniser {
-    /// Only these functions count, if there are any.
+    /// If not empty, only these functions count.
     only: Vec<Id>,
-    /// The function that the name of the checksum file speaks of.
+    /// The function in the name of the checksum file.
     of_file: Option<Id>,
+    /// The name of the file of a line that is only a digest.
+    bare: Option<Vec<u8>>,
+    /// The function that an earlier file of the list was found to have.
+    learned: Learned,
+    frame: Frame,
     layout: Layout,
     format: Format,
+}
+
+/// The function of a list whose lines do not tell it, once a file has shown it. Shared by the list's lines.
+pub(crate) type Learned = Rc<Cell<Option<Id>>>;
+
+/// The part of a signed list that the next line belongs to.
+#[derive(Clone, Copy, Debug)]
+enum Frame {
+    List,
+    /// Headers of an OpenPGP message, up to an empty line (RFC 9580, section 7).
+    Headers,
+    /// An OpenPGP signature in ASCII armor.
+    Signature,
+    /// The line behind a comment of signify or minisign: a signature in base64.
+    Base64,
 }
 
 #[derive(Clone, Debug)]
 enum Layout {
     Lines,
-    Bag,
-    /// The function of each column; `None` for those that are no digests that we know. The last column is the file's name.
+    Bag(Escapes),
+    /// The function of each column; `None` for other columns. The last column is the file's name.
     Hashdeep(Vec<Option<Id>>),
 }
 
 /// A line of any layout.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Recognised<'a> {
-    /// Nothing to check.
     Blank,
-    /// A file, and what it should be.
+    /// A file and its digests.
     Entry(Entry<'a>),
+    /// The name of a symbolic link or folder.
+    Special(Vec<u8>, Special),
     /// Anything else.
     Improper,
 }
 
-/// A file, and what it should be.
-#[derive(Debug, PartialEq, Eq)]
+/// A file and its digests.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Entry<'a> {
-    /// The file's name, with escapes undone. Of a bag, relative to it, and below it.
+    /// The file's name, with escapes undone. In a bag, relative to it and below it.
     pub(crate) name: Cow<'a, [u8]>,
     /// At least one, each function once, in the order of functions.
     pub(crate) digests: Vec<(Id, Digest)>,
-    /// Nothing but the length of the digest says which function it is of.
-    pub(crate) assumed: bool,
+    /// The line or the caller names the function, or no other function has digests of this length.
+    pub(crate) stated: bool,
+    /// The size and time of the file, if the line has them.
+    pub(crate) recorded: Option<Recorded>,
 }
 
 impl Recogniser {
-    /// For a checksum file of this name, without its folder; that of a bag with `in_bag`. If `only` has functions, all others are passed over.
-    pub(crate) fn new(file: &[u8], in_bag: bool, only: &[Id]) -> Self {
+    /// Creates a parser for a checksum file of this name, without its folder. `bag` has the escapes of the bag that it belongs to. If `only` is
+    /// not empty, ignores all other functions.
+    pub(crate) fn new(file: &[u8], bag: Option<Escapes>, only: &[Id]) -> Self {
         Self {
             only: only.to_vec(),
             of_file: Id::of_file(file),
-            layout: if in_bag { Layout::Bag } else { Layout::Lines },
+            bare: bare_name(file),
+            learned: Learned::default(),
+            frame: Frame::List,
+            layout: bag.map_or(Layout::Lines, Layout::Bag),
             format: Format::new("", 0),
         }
     }
 
-    /// Reads one line, with or without its line end.
+    /// Sets the folder of the list, beside which the file of a digest without a name lies.
+    pub(crate) fn below(&mut self, folder: &[u8]) {
+        if let Some(bare) = self.bare.take() {
+            let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+            self.bare = Some([folder, separator, &bare].concat());
+        }
+    }
+
+    /// Parses one line, with or without its line end.
     pub(crate) fn read<'a>(&mut self, line: &'a [u8]) -> Recognised<'a> {
         let bare = without_end(line);
-        // Not in a bag, whose names must stay below it.
+        // Not in a bag, where names must stay below the bag.
         if let Some(header) = bare.strip_prefix(b"%%%% ")
-            && !matches!(self.layout, Layout::Bag)
+            && !matches!(self.layout, Layout::Bag(_))
         {
             return self.header(header);
+        }
+        // A bag has neither signatures nor comments in its manifests.
+        if !matches!(self.layout, Layout::Bag(_)) && self.is_framing(bare) {
+            return Recognised::Blank;
         }
         let hashdeep = matches!(self.layout, Layout::Hashdeep(_));
         if bare.is_empty() || bare[0] == b'#' && (!hashdeep || bare.starts_with(b"##")) {
@@ -87,17 +133,52 @@ impl Recogniser {
         }
         let entry = match &self.layout {
             Layout::Hashdeep(columns) => self.hashdeep(columns, bare),
-            Layout::Bag => self.bag(bare),
-            Layout::Lines if bare[0] == b'{' => self.json(bare),
+            Layout::Bag(escapes) => self.bag(bare, *escapes),
+            Layout::Lines if bare[0] == b'{' => return self.json(bare),
             Layout::Lines => self.line(line),
         };
-        entry.filter(|entry| !entry.name.is_empty()).map_or(Recognised::Improper, Recognised::Entry)
+        Self::recognised(entry)
     }
 
-    /// `%%%% HASHDEEP-1.0`, or `%%%% ` and the names of columns.
+    fn recognised(entry: Option<Entry<'_>>) -> Recognised<'_> {
+        match entry {
+            Some(entry) if entry.name.is_empty() => Recognised::Improper,
+            // Only of functions that do not count.
+            Some(entry) if entry.digests.is_empty() => Recognised::Blank,
+            Some(entry) => Recognised::Entry(entry),
+            None => Recognised::Improper,
+        }
+    }
+
+    /// Returns the function that the list's lines turn out to have.
+    pub(crate) fn learned(&self) -> Learned {
+        self.learned.clone()
+    }
+
+    /// Returns true if a line belongs to a signature around the list, or to other known lines that name no digest.
+    fn is_framing(&mut self, line: &[u8]) -> bool {
+        let (frame, is_framing) = match (self.frame, line) {
+            (Frame::List, b"-----BEGIN PGP SIGNED MESSAGE-----") => (Frame::Headers, true),
+            (Frame::List, b"-----BEGIN PGP SIGNATURE-----") => (Frame::Signature, true),
+            (Frame::List, _) if line.starts_with(b"untrusted comment: ") || line.starts_with(b"trusted comment: ") => {
+                (Frame::Base64, true)
+            }
+            (Frame::List, _) => (Frame::List, is_of_distinfo(line) || line.starts_with(b";")),
+            (Frame::Headers, b"") | (Frame::Signature, b"-----END PGP SIGNATURE-----") => (Frame::List, true),
+            (Frame::Headers, _) if line.starts_with(b"Hash: ") => (Frame::Headers, true),
+            (Frame::Signature, _) if is_armor(line) => (Frame::Signature, true),
+            (Frame::Base64, _) if is_armor(line) => (Frame::List, true),
+            // A line of the list: none may hide in a signature.
+            _ => (Frame::List, false),
+        };
+        self.frame = frame;
+        is_framing
+    }
+
+    /// Parses `%%%% HASHDEEP-1.0`, or `%%%% ` and the names of columns.
     fn header<'a>(&mut self, header: &[u8]) -> Recognised<'a> {
         let text = String::from_utf8_lossy(header);
-        let columns: Vec<&str> = text.split(',').take(MOST_COLUMNS + 1).collect();
+        let columns: Vec<&str> = text.split(',').take(MAX_COLUMNS + 1).collect();
         if text.starts_with("HASHDEEP-") {
             self.layout = Layout::Hashdeep(Vec::new());
         } else if columns.last() == Some(&"filename") {
@@ -119,111 +200,134 @@ impl Recogniser {
             }
         }
         let name = cells.next().filter(|name| !name.contains(&0))?;
-        self.entry(Cow::Borrowed(name), digests, false)
+        self.entry(Cow::Borrowed(name), digests, true)
     }
 
-    fn bag<'a>(&self, line: &'a [u8]) -> Option<Entry<'a>> {
+    fn bag<'a>(&self, line: &'a [u8], escapes: Escapes) -> Option<Entry<'a>> {
         let end = line.iter().position(|&byte| is_blank(byte))?;
         let name = skip_blanks(&line[end..]);
-        // Writers of md5sum's lines made some bags.
-        let name = below(percent_decoded(name.strip_prefix(b"*").unwrap_or(name)))?;
-        let (id, assumed) = self.function(end)?;
-        self.entry(name, vec![(id, Digest::of(id, &line[..end])?)], assumed)
+        // Some bags were made with md5sum, which marks binary mode.
+        let name = bag_name(name.strip_prefix(b"*").unwrap_or(name), escapes)?;
+        let (id, stated) = self.function(end)?;
+        self.entry(name, vec![(id, Digest::of(id, &line[..end])?)], stated)
     }
 
-    fn json<'a>(&self, line: &[u8]) -> Option<Entry<'a>> {
-        let object: Object<'_> =
-            serde_json::from_slice(line).ok().filter(|object: &Object<'_>| object.verdict.is_none())?;
-        let name = object.name().filter(|name| !name.contains(&0))?;
-        self.entry(Cow::Owned(name), object.digests.0, false)
+    fn json<'a>(&self, line: &[u8]) -> Recognised<'a> {
+        let object = serde_json::from_slice(line).ok().filter(|object: &Object<'_>| object.verdict.is_none());
+        let name = object.as_ref().and_then(Object::name).filter(|name| !name.is_empty() && !name.contains(&0));
+        let (Some(object), Some(name)) = (object, name) else { return Recognised::Improper };
+        if let Some(special) = object.special() {
+            return Recognised::Special(name, special);
+        }
+        let recorded = object.recorded();
+        let entry = self.entry(Cow::Owned(name), object.digests.0, true);
+        Self::recognised(entry.map(|entry| Entry { recorded, ..entry }))
     }
 
-    /// A line of coreutils or BSD.
+    /// Parses a line of coreutils or BSD.
     fn line<'a>(&mut self, line: &'a [u8]) -> Option<Entry<'a>> {
         let start = skip_blanks(line);
         let start = start.strip_prefix(b"\\").unwrap_or(start);
-        let (id, tag, assumed) = if let Some((id, tag)) = tag(start) {
-            (id, tag, false)
+        let tagged = tag(start);
+        let (id, tag, stated) = if let Some((id, tag)) = tagged {
+            (id, tag, true)
         } else {
             let digits = start.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-            let (id, assumed) = self.function(digits)?;
-            (id, id.tag(), assumed)
+            let Some((id, stated)) = self.function(digits) else { return self.base64(without_end(start)) };
+            if without_end(start).len() == digits {
+                let name = Cow::Owned(self.bare.clone()?);
+                return self.entry(name, vec![(id, Digest::from_hex(&start[..digits]))], stated);
+            }
+            (id, id.tag(), stated)
         };
         self.format.tag = tag;
         self.format.digits = id.digits();
-        match parse_line(line, &mut self.format) {
-            Line::Entry { name, digest } => {
-                let digests = vec![(id, Digest::from_hex(digest))];
-                self.entry(name, digests, assumed)
-            }
+        let before = self.format.reversed;
+        // A name behind a single blank is never ambiguous.
+        self.format.reversed = before.filter(|reversed| *reversed);
+        let line = if tagged.is_some() { plain(line, tag) } else { Cow::Borrowed(line) };
+        let parsed = match parse_line(&line, &mut self.format) {
+            Line::Entry { name, digest } => Some((name.into_owned(), Digest::from_hex(digest))),
             Line::Blank | Line::Improper => None,
-        }
+        };
+        self.format.reversed = before.or(self.format.reversed);
+        let (name, digest) = parsed?;
+        self.entry(Cow::Owned(name), vec![(id, digest)], stated)
     }
 
-    /// The function that a digest of so many digits is of, and whether only its length says so.
+    /// Parses a line with a digest in base64, which `sha256-` or another name of a function may precede.
+    fn base64<'a>(&self, line: &'a [u8]) -> Option<Entry<'a>> {
+        let end = line.iter().position(|&byte| is_blank(byte)).unwrap_or(line.len());
+        let (text, rest) = line.split_at(end);
+        let named = text.iter().position(|&byte| byte == b'-').map(|dash| (&text[..dash], &text[dash + 1..]));
+        let named = named.and_then(|(label, text)| Some((Id::of_name(std::str::from_utf8(label).ok()?)?, text)));
+        let digest = data_encoding::BASE64.decode(named.map_or(text, |(_, text)| text)).ok()?;
+        let (id, stated) = match named {
+            Some((id, _)) => (id, true),
+            None => self.function(2 * digest.len())?,
+        };
+        let digest = (2 * digest.len() == id.digits()).then(|| Digest::new(&digest))?;
+        let name = match rest {
+            [] => Cow::Owned(self.bare.clone()?),
+            [_, b' ' | b'*', name @ ..] | [_, name @ ..] => Cow::Borrowed(name),
+        };
+        self.entry(name, vec![(id, digest)], stated)
+    }
+
+    /// Returns the function of a digest of `digits` digits, and false if others are possible.
     fn function(&self, digits: usize) -> Option<(Id, bool)> {
         let fits = |id: &Id| id.digits() == digits;
-        if !self.only.is_empty() {
-            return self.only.iter().copied().find(fits).map(|id| (id, false));
+        let one = self.only.iter().copied().find(fits).or_else(|| self.learned.get().filter(fits));
+        if let Some(id) = one {
+            return Some((id, true));
         }
-        let named = self.of_file.filter(fits).map(|id| (id, false));
-        named.or_else(|| Id::all().find(fits).map(|id| (id, Id::all().filter(fits).count() > 1)))
+        if let Some(id) = self.of_file.filter(fits) {
+            return Some((id, false));
+        }
+        let mut all = Id::all().filter(fits);
+        let first = all.next()?;
+        Some((first, all.next().is_none()))
     }
 
-    fn entry<'a>(&self, name: Cow<'a, [u8]>, mut digests: Vec<(Id, Digest)>, assumed: bool) -> Option<Entry<'a>> {
+    fn entry<'a>(&self, name: Cow<'a, [u8]>, mut digests: Vec<(Id, Digest)>, stated: bool) -> Option<Entry<'a>> {
+        if digests.is_empty() {
+            return None;
+        }
         if !self.only.is_empty() {
             digests.retain(|(id, _)| self.only.contains(id));
         }
         digests.sort_unstable_by_key(|(id, _)| *id);
-        // Twice the same function with two digests is no digest that a file could have.
+        // No file can have two digests of one function.
         let unique = digests.windows(2).all(|pair| pair[0].0 != pair[1].0);
-        (unique && !digests.is_empty()).then_some(Entry { name, digests, assumed })
+        unique.then_some(Entry { name, digests, stated, recorded: None })
     }
 }
 
-/// The functions whose digests are as long as one of this function.
+/// Returns the name of the file that a list is about, if the list's name is that with the name of a function behind it: `a.iso.sha256`.
+fn bare_name(list: &[u8]) -> Option<Vec<u8>> {
+    let dot = list.iter().rposition(|&byte| byte == b'.').filter(|dot| *dot > 0)?;
+    let extension = std::str::from_utf8(&list[dot + 1..]).ok()?.to_ascii_lowercase();
+    Id::of_name(extension.strip_suffix("sum").unwrap_or(&extension))?;
+    Some(list[..dot].to_vec())
+}
+
+/// True for a line of ASCII armor: base64, its checksum, a header such as `Version: x`, or an empty line.
+fn is_armor(line: &[u8]) -> bool {
+    let key = line.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    key > 0 && line[key..].starts_with(b": ")
+        || line.iter().all(|&byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='))
+}
+
+/// True for the lines of BSD's `distinfo` that are not about digests: `SIZE (name) = 1`, `TIMESTAMP = 1`.
+fn is_of_distinfo(line: &[u8]) -> bool {
+    let number = line.iter().rposition(|&byte| byte == b' ').map(|place| &line[place + 1..]);
+    let known = line.starts_with(b"SIZE (") || line.starts_with(b"TIMESTAMP = ");
+    known && number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+}
+
+/// Returns the other functions with digests of the same length.
 pub(crate) fn of_one_length(id: Id) -> impl Iterator<Item = Id> {
     Id::all().filter(move |other| other.digits() == id.digits() && *other != id)
-}
-
-/// The function whose tag a BSD-style line begins with, and that tag.
-fn tag(line: &[u8]) -> Option<(Id, &'static str)> {
-    let tags = Id::all().flat_map(|id| id.tags().iter().map(move |&tag| (id, tag)));
-    tags.into_iter().find(|(_, tag)| {
-        let rest = line.strip_prefix(tag.as_bytes());
-        rest.is_some_and(|rest| rest.starts_with(b"(") || rest.starts_with(b" ("))
-    })
-}
-
-/// `%0D`, `%0A` and `%25` undone. Other percent signs stay: writers of older versions of BagIt escaped nothing.
-fn percent_decoded(name: &[u8]) -> Cow<'_, [u8]> {
-    if !name.contains(&b'%') {
-        return Cow::Borrowed(name);
-    }
-    let mut decoded = Vec::with_capacity(name.len());
-    let mut rest = name;
-    while let Some((&byte, behind)) = rest.split_first() {
-        let escape = rest.get(..3).map(<[u8]>::to_ascii_uppercase);
-        let plain = match escape.as_deref() {
-            Some(b"%0D") => b'\r',
-            Some(b"%0A") => b'\n',
-            Some(b"%25") => b'%',
-            _ => {
-                decoded.push(byte);
-                rest = behind;
-                continue;
-            }
-        };
-        decoded.push(plain);
-        rest = &rest[3..];
-    }
-    Cow::Owned(decoded)
-}
-
-/// A name that stays below the bag. RFC 8493, section 5.1: others may lead anywhere, and are not to be followed.
-fn below(name: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
-    let upward = name.split(|&byte| byte == b'/').any(|part| part == b"..");
-    (!upward && !name.starts_with(b"/") && !name.starts_with(b"~") && !name.contains(&0)).then_some(name)
 }
 
 #[cfg(test)]
@@ -238,9 +342,13 @@ mod tests {
             Recognised::Entry(entry) => Some((
                 String::from_utf8_lossy(&entry.name).into_owned(),
                 entry.digests.iter().map(|(id, _)| id.name()).collect(),
-                entry.assumed,
+                entry.stated,
             )),
-            Recognised::Blank => Some(("blank".to_owned(), Vec::new(), false)),
+            Recognised::Blank => Some(("blank".to_owned(), Vec::new(), true)),
+            Recognised::Special(name, Special::Link(target)) => {
+                Some((format!("{} -> {}", name.escape_ascii(), target.escape_ascii()), Vec::new(), true))
+            }
+            Recognised::Special(name, Special::Folder) => Some((format!("{}/", name.escape_ascii()), Vec::new(), true)),
             Recognised::Improper => None,
         }
     }
@@ -250,62 +358,70 @@ mod tests {
     }
 
     #[test]
-    fn tags_lengths_and_the_name_of_the_file_tell_the_function() {
-        for (file, line, functions, assumed) in [
+    fn the_function_is_told_by_tag_length_or_file_name() {
+        for (file, line, functions, stated) in [
             ("sums", format!("{MD5}  a"), "md5", false),
-            ("sums", format!("{SHA256}  a"), "sha256", true),
+            ("sums", format!("{SHA256}  a"), "sha256", false),
             ("SHA3-256SUMS", format!("{SHA256} *a\r\n"), "sha3-256", false),
-            ("MD5SUMS", format!("{SHA256}  a"), "sha256", true),
-            ("MD5SUMS", format!("BLAKE3 (a) = {SHA256}"), "blake3", false),
-            ("sums", format!("\\SHA2-256(a)= {SHA256}"), "sha256", false),
+            ("MD5SUMS", format!("{SHA256}  a"), "sha256", false),
+            ("MD5SUMS", format!("BLAKE3 (a) = {SHA256}"), "blake3", true),
+            ("sums", format!("\\SHA2-256(a)= {SHA256}"), "sha256", true),
         ] {
-            let found = read(&mut Recogniser::new(file.as_bytes(), false, &[]), &line);
-            assert_eq!(found, Some(("a".to_owned(), vec![functions], assumed)), "{file}: {line}");
+            let found = read(&mut Recogniser::new(file.as_bytes(), None, &[]), &line);
+            assert_eq!(found, Some(("a".to_owned(), vec![functions], stated)), "{file}: {line}");
         }
     }
 
     #[test]
-    fn named_functions_are_the_only_ones_that_count() {
-        let mut only = Recogniser::new(b"sums", false, &[id("sha3-256"), id("md5")]);
+    fn other_functions_than_the_named_ones_are_ignored() {
+        let mut only = Recogniser::new(b"sums", None, &[id("sha3-256"), id("md5")]);
         assert_eq!(read(&mut only, &format!("{SHA256}  a")).unwrap().1, ["sha3-256"]);
-        assert_eq!(read(&mut only, &format!("SHA256 (a) = {SHA256}")), None);
+        assert_eq!(read(&mut only, &format!("SHA256 (a) = {SHA256}")).unwrap().0, "blank");
         assert_eq!(read(&mut only, "%%%% size,md5,sha256,filename").unwrap().0, "blank");
         assert_eq!(read(&mut only, &format!("0,{MD5},{SHA256},a")).unwrap().1, ["md5"]);
     }
 
     #[test]
-    fn columns_of_hashdeep_are_those_that_it_names() {
-        let mut list = Recogniser::new(b"known", false, &[]);
+    fn columns_of_hashdeep_are_parsed_by_its_header() {
+        let mut list = Recogniser::new(b"known", None, &[]);
         for line in ["%%%% HASHDEEP-1.0", "%%%% size,md5,sha256,whirlpool,filename", "## Invoked from: /"] {
             assert_eq!(read(&mut list, line).unwrap().0, "blank");
         }
         let line = format!("0,{MD5},{SHA256},ff,./a, b\n");
-        assert_eq!(read(&mut list, &line), Some(("./a, b".to_owned(), vec!["md5", "sha256"], false)));
+        assert_eq!(read(&mut list, &line), Some(("./a, b".to_owned(), vec!["md5", "sha256"], true)));
         assert_eq!(read(&mut list, &format!("0,{SHA256},{MD5},ff,a")), None);
         assert_eq!(read(&mut list, &format!("0,{MD5}")), None);
     }
 
     #[test]
-    fn names_of_a_bag_are_decoded_and_stay_below_it() {
-        let mut bag = Recogniser::new(b"manifest-md5.txt", true, &[]);
+    fn names_in_a_bag_are_decoded_and_stay_below_it() {
+        let mut bag = Recogniser::new(b"manifest-md5.txt", Some(Escapes::All), &[]);
         assert_eq!(read(&mut bag, &format!("{MD5} \t*data/a%0Ab%25%41")).unwrap().0, "data/a\nb%%41");
-        assert_eq!(read(&mut bag, "%%%% size,md5,filename"), None);
+        let mut old = Recogniser::new(b"manifest-md5.txt", Some(Escapes::LineEnds), &[]);
+        assert_eq!(read(&mut old, &format!("{MD5}  data/a%0Ab%25%41")).unwrap().0, "data/a\nb%25%41");
+        for line in ["%%%% size,md5,filename", "; a comment", "-----BEGIN PGP SIGNATURE-----"] {
+            assert_eq!(read(&mut bag, line), None, "{line}");
+        }
         for name in ["../a", "data/../../a", "/etc/passwd", "~root/x", ""] {
             assert_eq!(read(&mut bag, &format!("{MD5}  {name}")), None, "{name}");
         }
     }
 
     #[test]
-    fn objects_of_ours_are_read_and_verdicts_are_not() {
-        let mut list = Recogniser::new(b"sums.json", false, &[]);
+    fn parses_json_of_gantry_sum_except_verdicts() {
+        let mut list = Recogniser::new(b"sums.json", None, &[]);
         let line = format!(r#"{{"path":"a\nb","size":0,"digests":{{"md5":"{MD5}","sha256":"{SHA256}","new":"x"}}}}"#);
-        assert_eq!(read(&mut list, &line), Some(("a\nb".to_owned(), vec!["md5", "sha256"], false)));
+        assert_eq!(read(&mut list, &line), Some(("a\nb".to_owned(), vec!["md5", "sha256"], true)));
         let line = format!(r#"{{"path":"?","path_hex":"61ff","digests":{{"md5":"{MD5}"}}}}"#);
         let Recognised::Entry(entry) = list.read(line.as_bytes()) else { panic!("{line}") };
         assert_eq!(*entry.name, *b"a\xff");
+        assert_eq!(read(&mut list, r#"{"path":"a","type":"folder"}"#).unwrap().0, "a/");
+        assert_eq!(read(&mut list, r#"{"path":"a","type":"link","target_hex":"ff"}"#).unwrap().0, "a -> \\xff");
         for line in [
             format!(r#"{{"path":"a","verdict":"failed","digests":{{"md5":"{MD5}"}}}}"#),
             r#"{"path":"a","error":"gone"}"#.to_owned(),
+            r#"{"path":"a","type":"link"}"#.to_owned(),
+            r#"{"path":"a","type":"socket"}"#.to_owned(),
             r#"{"path":"a","digests":{}}"#.to_owned(),
             r#"{"path":"a","digests":{"md5":"00"}}"#.to_owned(),
             "{".to_owned(),
@@ -315,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_no_more_memory_than_some_times_its_bytes() {
+    fn memory_for_a_line_is_bounded_by_its_length() {
         let object = |key: &str, value: &str| {
             let size = 300_000 / value.len();
             format!(r#"{{"path":"a","digests":{{"md5":"{MD5}"}},"{key}":[{}0]}}"#, format!("{value},").repeat(size))
@@ -329,7 +445,7 @@ mod tests {
             ("columns", format!("%%%% {}filename", "a,".repeat(150_000))),
             ("columns of one function", format!("%%%% {}filename", "md5,".repeat(75_000))),
         ] {
-            let mut recogniser = Recogniser::new(b"sums", false, &[]);
+            let mut recogniser = Recogniser::new(b"sums", None, &[]);
             let (read, taken) = gantry_lab::memory::taken(|| read(&mut recogniser, &line).is_some());
             assert!(read || line.starts_with('%'), "{bomb}");
             assert!(taken.bytes <= 4 * line.len(), "{bomb}: {} bytes for {}", taken.bytes, line.len());

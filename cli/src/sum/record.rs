@@ -1,23 +1,25 @@
-//! JSON lines: one object for each file, or for each line of a checksum file.
+//! JSON lines: one object for each file, symbolic link and folder, or for each line of a checksum file.
 //!
 //! | key | value |
 //! |---|---|
-//! | `path` | the file's name; what is not UTF-8 in it as U+FFFD, and then `path_hex` has its bytes |
+//! | `path` | the file's name, with U+FFFD for bytes that are not UTF-8; `path_hex` then has its bytes |
 //! | `size` | bytes that were read |
-//! | `mtime` | of regular files, seconds since 1970 with nanoseconds |
+//! | `mtime` | for regular files, seconds since 1970 with nanoseconds |
 //! | `digests` | an object, with a digest in hexadecimal digits for each function |
-//! | `error` | why there are none |
+//! | `type`, `target` | `link` and its target, or `folder`; files have no `type` |
+//! | `error` | the reason why there are no digests |
 
 use std::io;
 use std::io::Write as _;
 
 use super::console::reason;
 use super::digest::Digest;
-use super::engine::Found;
+use super::engine::HashedFile;
 use super::names::Id;
+use super::object::{Recorded, Special};
 use crate::hex::hex;
 
-/// An object that is written member by member to a line.
+/// An object that is written to a line, member by member.
 pub(super) struct Object<'l>(&'l mut Vec<u8>);
 
 impl<'l> Object<'l> {
@@ -30,7 +32,7 @@ impl<'l> Object<'l> {
         self.0.push(b'}');
     }
 
-    /// `path`, or another key for a name.
+    /// Writes `path`, or another key for a name.
     pub(super) fn name(&mut self, key: &str, name: &[u8]) {
         self.text(key, &String::from_utf8_lossy(name));
         if std::str::from_utf8(name).is_err() {
@@ -45,22 +47,15 @@ impl<'l> Object<'l> {
 
     pub(super) fn number(&mut self, key: &str, value: impl std::fmt::Display) {
         self.key(key);
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = write!(self.0, "{value}");
     }
 
-    /// What was found out about a file: `size`, `mtime`, `digests`.
-    pub(super) fn found(&mut self, ids: impl Iterator<Item = Id>, found: &Found) {
+    /// Writes the results for a file: `size`, `mtime`, `digests`.
+    pub(super) fn found(&mut self, ids: impl Iterator<Item = Id>, found: &HashedFile) {
         self.number("size", found.bytes);
         if let Some(stamp) = found.stamp {
-            let (seconds, rest) = (stamp.modified.div_euclid(1_000_000_000), stamp.modified.rem_euclid(1_000_000_000));
-            // A fraction counts away from zero, and times before 1970 are below it.
-            let (sign, seconds, rest) = match (seconds < 0, rest) {
-                (true, 0) => ("-", -seconds, 0),
-                (true, rest) => ("-", -seconds - 1, 1_000_000_000 - rest),
-                (false, rest) => ("", seconds, rest),
-            };
-            self.number("mtime", format_args!("{sign}{seconds}.{rest:09}"));
+            self.number("mtime", seconds(stamp.modified));
         }
         self.digests("digests", ids.zip(found.digests.iter().copied()));
     }
@@ -76,6 +71,26 @@ impl<'l> Object<'l> {
         object.end();
     }
 
+    /// Writes `type`, and `target` of a link.
+    pub(super) fn special(&mut self, special: &Special) {
+        self.special_as(["type", "target"], special);
+    }
+
+    /// Writes the listed link or folder of a difference.
+    pub(super) fn expected_special(&mut self, special: &Special) {
+        self.special_as(["expected_type", "expected_target"], special);
+    }
+
+    fn special_as(&mut self, [kind, place]: [&str; 2], special: &Special) {
+        match special {
+            Special::Link(target) => {
+                self.text(kind, "link");
+                self.name(place, target);
+            }
+            Special::Folder => self.text(kind, "folder"),
+        }
+    }
+
     pub(super) fn error(&mut self, error: &io::Error) {
         self.text("error", &reason(error));
     }
@@ -89,7 +104,28 @@ impl<'l> Object<'l> {
     }
 }
 
+/// Formats nanoseconds since 1970 as seconds.
+fn seconds(nanoseconds: i128) -> String {
+    let (seconds, rest) = (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
+    // For times before 1970, count the fraction away from zero.
+    let (sign, seconds, rest) = match (seconds < 0, rest) {
+        (true, 0) => ("-", -seconds, 0),
+        (true, rest) => ("-", -seconds - 1, 1_000_000_000 - rest),
+        (false, rest) => ("", seconds, rest),
+    };
+    format!("{sign}{seconds}.{rest:09}")
+}
+
+/// True if a file still has the size and time that were written down. Programs that copy files may drop the fractions of seconds.
+pub(super) fn is_as_recorded(recorded: &Recorded, found: &HashedFile) -> bool {
+    let Some(Ok(mtime)) = found.stamp.map(|stamp| seconds(stamp.modified).parse::<f64>()) else { return false };
+    let same = |one: f64, other: f64| one.total_cmp(&other).is_eq();
+    let whole = |seconds: f64| same(seconds, seconds.floor());
+    let same_second = same(mtime.floor(), recorded.mtime.floor()) && (whole(mtime) || whole(recorded.mtime));
+    recorded.size == found.bytes && (same(mtime, recorded.mtime) || same_second)
+}
+
 fn string(line: &mut Vec<u8>, text: &str) {
-    // Strings have a form in JSON, and memory takes it.
+    // Serializing a string to memory cannot fail.
     let _ = serde_json::to_writer(line, text);
 }

@@ -1,70 +1,89 @@
-//! Folders, file by file, in an order that does not depend on the file system.
+//! Walks folders, in an order that does not depend on the file system.
 //!
-//! Entries of a folder come by the bytes of their names; where a folder stands among them, its own entries follow. Symbolic links
-//! are not followed, except operands and on request.
+//! Entries of a folder are in byte order of their names, each folder followed by its entries. Symbolic links are not followed, except operands
+//! and with `-L`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType, Metadata};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use fast_glob::glob_match;
 
-use super::options::Options;
+use super::object::Special;
+use crate::args::sum::Options;
+use crate::io::sys;
 
-/// What there is at a name.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// A regular file; or an operand that is no folder, whatever it is.
+pub(super) enum WalkEntry {
+    /// A regular file, or an operand that is not a folder.
     File(OsString),
-    /// Something that has no content of its own, and what it is.
+    /// A symbolic link that is not followed, or a folder before its entries.
+    Special(OsString, Special),
+    /// Neither a file nor a folder, with its kind.
     Skipped(OsString, &'static str),
-    /// A folder or a file that cannot be looked at.
+    /// A folder or file whose metadata cannot be read.
     Failed(OsString, io::Error),
 }
 
-/// The files below the operands, where `-r` asks for them; otherwise the operands.
-pub(super) fn walk(operands: &[OsString], options: &Options, mut each: impl FnMut(Step)) {
+/// Calls `each` for the files below the operands with `-r`, otherwise for the operands.
+pub(super) fn walk(operands: &[OsString], options: &Options, mut each: impl FnMut(WalkEntry)) {
     for operand in operands {
         let data = if options.recursive && operand != "-" { fs::metadata(operand).ok() } else { None };
         match data.filter(Metadata::is_dir) {
             Some(data) => below(Path::new(operand), &data, options, &mut each),
-            // Also what cannot be looked at: opening it tells why.
-            None => each(Step::File(operand.clone())),
+            // Including missing files: opening them reports the reason.
+            None => each(WalkEntry::File(operand.clone())),
         }
     }
 }
 
-/// Whether [`walk`] would look at a file below `root`, going by the names on the way to it.
+/// True if [`walk`] would reach a file below `root`, according to the names on its path.
 pub(super) fn wanted(root: &Path, path: &Path, options: &Options) -> bool {
     let filter = Filter { root, options };
     let folders = path.ancestors().skip(1).take_while(|folder| *folder != root && !folder.as_os_str().is_empty());
     filter.takes(path, false) && folders.into_iter().all(|folder| filter.takes(folder, true))
 }
 
-/// A folder whose entries are on their way.
+/// A folder whose entries are being visited.
 struct Folder {
-    /// Device and inode, by which links back to it are noticed.
-    identity: (u64, u64),
+    /// Detects links back to it.
+    identity: Identity,
     path: PathBuf,
-    /// The last first.
+    /// Remaining entries in reverse order.
     names: Vec<OsString>,
 }
 
-/// The files below one folder.
-fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(Step)) {
-    let filter = Filter { root, options };
+/// Device and inode.
+type Identity = (u64, u64);
+
+pub(super) fn identity(data: &Metadata) -> Identity {
+    (data.dev(), data.ino())
+}
+
+/// Returns the file that standard output writes to, if it is one: a list of a folder must not contain itself.
+fn output() -> Option<Identity> {
+    let data = sys::stdout().and_then(|file| file.metadata()).ok()?;
+    data.is_file().then(|| identity(&data))
+}
+
+/// Walks the files below one folder, without the file that standard output writes to.
+fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(WalkEntry)) {
+    let (filter, output) = (Filter { root, options }, output());
     let mut open: Vec<Folder> = Vec::new();
-    let enter = |path: &Path, data: &Metadata, open: &mut Vec<Folder>, each: &mut dyn FnMut(Step)| {
-        let identity = (data.dev(), data.ino());
+    let enter = |path: &Path, data: &Metadata, open: &mut Vec<Folder>, each: &mut dyn FnMut(WalkEntry)| {
+        let identity = identity(data);
         if open.iter().any(|above| above.identity == identity) {
-            return each(Step::Skipped(path.into(), "a link to a folder that it is in"));
+            return each(WalkEntry::Skipped(path.into(), "a link to a folder that contains it"));
         }
         match names(path) {
-            Ok(names) => open.push(Folder { identity, path: path.to_owned(), names }),
-            Err(error) => each(Step::Failed(path.into(), error)),
+            Ok(names) => {
+                each(WalkEntry::Special(path.into(), Special::Folder));
+                open.push(Folder { identity, path: path.to_owned(), names });
+            }
+            Err(error) => each(WalkEntry::Failed(path.into(), error)),
         }
     };
     enter(root, data, &mut open, each);
@@ -76,23 +95,39 @@ fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(
         let path = folder.path.join(name);
         let looked_at = if options.follow { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
         match looked_at {
-            // It was removed since its folder was read. A link that leads nowhere is told, if links are followed.
+            // Removed since its folder was read. A dangling link is reported if links are followed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&path).is_err() => {}
             Err(error) => {
                 if filter.takes(&path, false) {
-                    each(Step::Failed(path.into(), error));
+                    each(WalkEntry::Failed(path.into(), error));
                 }
             }
             Ok(data) if !filter.takes(&path, data.is_dir()) => {}
+            Ok(other) if other.is_dir() && options.one_file_system && other.dev() != data.dev() => {}
             Ok(data) if data.is_dir() => enter(&path, &data, &mut open, each),
-            Ok(data) if data.is_file() => each(Step::File(path.into())),
-            Ok(data) if data.is_symlink() => {}
-            Ok(data) => each(Step::Skipped(path.into(), kind(data.file_type()))),
+            Ok(data) if data.is_file() && Some(identity(&data)) == output => {}
+            Ok(data) if data.is_file() => each(WalkEntry::File(path.into())),
+            Ok(data) if data.is_symlink() => match special(&path) {
+                Ok(Some(special)) => each(WalkEntry::Special(path.into(), special)),
+                // Replaced since its folder was read.
+                Ok(None) => {}
+                Err(error) => each(WalkEntry::Failed(path.into(), error)),
+            },
+            Ok(data) => each(WalkEntry::Skipped(path.into(), kind(data.file_type()))),
         }
     }
 }
 
-/// The names of what is in a folder, the last first.
+/// Returns the symbolic link or folder of this name; `None` for anything else.
+pub(super) fn special(path: &Path) -> io::Result<Option<Special>> {
+    let data = fs::symlink_metadata(path)?;
+    if data.is_symlink() {
+        return Ok(Some(Special::Link(fs::read_link(path)?.into_os_string().into_vec())));
+    }
+    Ok(data.is_dir().then_some(Special::Folder))
+}
+
+/// Returns the names of a folder's entries in reverse order.
 fn names(path: &Path) -> io::Result<Vec<OsString>> {
     let mut names = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
     names.sort_unstable_by(|one, other| other.as_bytes().cmp(one.as_bytes()));
@@ -118,14 +153,14 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Whether a file is wanted, or a folder entered.
+    /// True if a file is wanted, or a folder should be entered.
     fn takes(&self, path: &Path, folder: bool) -> bool {
         let options = self.options;
         let matches = |globs: &[OsString]| globs.iter().any(|glob| self.matches(glob, path));
         !matches(&options.exclude) && (folder || options.include.is_empty() || matches(&options.include))
     }
 
-    /// A glob with a slash is about the path below the operand, any other about the name.
+    /// A glob with a slash matches the path below the operand, any other the name.
     fn matches(&self, glob: &OsStr, path: &Path) -> bool {
         let subject = if glob.as_bytes().contains(&b'/') {
             path.strip_prefix(self.root).unwrap_or(path).as_os_str()
@@ -139,10 +174,10 @@ impl Filter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sum::options::{Action, Front, parse};
+    use crate::args::sum::{Action, Front, parse};
 
     #[test]
-    fn a_folder_takes_no_more_memory_than_its_names_and_one_path() {
+    fn memory_for_a_walk_is_bounded() {
         let top = std::env::temp_dir().join(format!("gantry-walk-{}", std::process::id()));
         let folder = (0..15).fold(top.clone(), |folder, _| folder.join("f".repeat(200)));
         fs::create_dir_all(&folder).unwrap();
@@ -151,7 +186,8 @@ mod tests {
             panic!("options")
         };
         let mut count = 0;
-        let walked = || walk(&options.operands, &options, |step| count += usize::from(matches!(step, Step::File(_))));
+        let walked =
+            || walk(&options.operands, &options, |step| count += usize::from(matches!(step, WalkEntry::File(_))));
         let ((), taken) = gantry_lab::memory::taken(walked);
         fs::remove_dir_all(&top).unwrap();
         assert!(count == 500 && taken.bytes < 256 << 10, "{count} files, {taken:?}");

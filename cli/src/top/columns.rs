@@ -1,20 +1,21 @@
-//! The tables as data: what each column says, how it sorts, and which of them a terminal has room for.
+//! The tables as data: cells, sort order, and columns that fit into a terminal.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use gantry_core::stats::Event;
 
+use super::guests::Guest;
 use super::model::{Activity, NOTABLE, Process, Work};
 use crate::table::Table;
 use crate::units::duration;
 
-/// A column of a table whose rows are made of `T`.
+/// A column of a table with rows of type `T`.
 pub(super) struct Column<T: 'static> {
     pub(super) title: &'static str,
-    /// Characters that it has at least and at most.
+    /// Least and most characters.
     width: (u16, u16),
-    /// Its place among the columns of the table, by what one needs most: the last falls away first.
+    /// Its importance among the columns; the highest rank is left out first.
     rank: u8,
     pub(super) cell: fn(&T) -> String,
     /// Numbers are aligned to the right.
@@ -22,16 +23,15 @@ pub(super) struct Column<T: 'static> {
     pub(super) sort: Option<Sort<T>>,
 }
 
-/// How to sort by a column: the key to press, and what comes first, which is what one looks for.
+/// Sorting by a column: the key to press, and the order, most interesting first.
 pub(super) type Sort<T> = (char, fn(&T, &T) -> Ordering);
 
 /// Characters between two columns.
 pub(super) const GAP: u16 = 2;
 
-/// As wide as there is room.
+/// Uses all remaining room.
 const REST: u16 = u16::MAX;
 
-/// Processes.
 pub(super) const PROCESSES: &[Column<Process>] = &[
     by('p', |a, b| a.pid.cmp(&b.pid), number("PID", 7, 0, |p| p.pid.to_string())),
     by('n', |a, b| b.family.cmp(&a.family), number("PROCS", 5, 9, |p| p.family.to_string())),
@@ -45,7 +45,7 @@ pub(super) const PROCESSES: &[Column<Process>] = &[
     by('e', worse, words("EVENTS", (12, REST), 3, alarms)),
 ];
 
-/// What a process does, or all of them; the most work is first.
+/// Columns of the work of one process, or of all; the most work is first.
 pub(super) const WORK: &[Column<Work>] = &[
     words("DEVICE", (8, 12), 2, |w| w.device.clone().unwrap_or_else(|| "-".to_owned())),
     words("ALGORITHM", (14, 24), 0, |w| w.algorithm.clone()),
@@ -60,6 +60,17 @@ pub(super) const WORK: &[Column<Work>] = &[
     words("EVENTS", (10, REST), 7, |w| happened(&w.activity.events)),
 ];
 
+/// Columns of the guests of servers.
+pub(super) const GUESTS: &[Column<Guest>] = &[
+    words("GUEST", (8, 24), 0, |g| g.name.clone()),
+    number("REQ/S", 8, 1, |g| rate(g.requests_per_s)),
+    number("MB/S", 7, 2, |g| rate(g.bytes_per_s / 1e6)),
+    number("BURST", 6, 4, |g| g.burst.map_or_else(|| "-".to_owned(), rate)),
+    number("SESSIONS", 8, 3, |g| g.sessions.to_string()),
+    number("REFUSED", 7, 5, |g| g.refused.to_string()),
+    number("BROKEN", 6, 6, |g| g.broken.to_string()),
+];
+
 pub(super) const fn words<T>(title: &'static str, width: (u16, u16), rank: u8, cell: fn(&T) -> String) -> Column<T> {
     Column { title, width, rank, cell, right: false, sort: None }
 }
@@ -68,20 +79,20 @@ pub(super) const fn number<T>(title: &'static str, width: u16, rank: u8, cell: f
     Column { title, width: (width, width), rank, cell, right: true, sort: None }
 }
 
-/// A column that processes can be sorted by.
+/// Makes a column that processes can be sorted by.
 #[allow(clippy::needless_pass_by_value, reason = "a constant is made of it")]
 const fn by<T>(key: char, order: fn(&T, &T) -> Ordering, column: Column<T>) -> Column<T> {
     Column { sort: Some((key, order)), ..column }
 }
 
-/// The columns that fit into so many characters, in order, with the width of each.
+/// Returns the columns that fit into `width` characters, in order, with their widths.
 pub(super) fn fit<T>(columns: &'static [Column<T>], width: u16) -> Vec<(&'static Column<T>, u16)> {
     let ranked = |rank| columns.iter().position(|column| usize::from(column.rank) == rank);
     let by_rank = || (0..columns.len()).filter_map(ranked);
     let mut widths = vec![0; columns.len()];
     let mut left = width;
     for column in by_rank() {
-        // The first is there in any case, as far as it goes.
+        // The first column is shown in any case, cut if necessary.
         let gap = if left == width { 0 } else { GAP };
         let needed = columns[column].width.0 + gap;
         if needed > left && gap > 0 {
@@ -90,7 +101,7 @@ pub(super) fn fit<T>(columns: &'static [Column<T>], width: u16) -> Vec<(&'static
         left = left.saturating_sub(needed);
         widths[column] = columns[column].width.0;
     }
-    // What is left goes to the same ones, in the same order.
+    // The remaining room goes to the same columns, in the same order.
     for column in by_rank().filter(|column| widths[*column] > 0).collect::<Vec<_>>() {
         let more = left.min(columns[column].width.1 - widths[column]);
         left -= more;
@@ -99,7 +110,7 @@ pub(super) fn fit<T>(columns: &'static [Column<T>], width: u16) -> Vec<(&'static
     columns.iter().zip(widths).filter(|(_, width)| *width > 0).collect()
 }
 
-/// A table as text, as wide as it must be, and within `width` if there is one.
+/// Formats a table as text, at most `width` wide.
 pub(super) fn text<'a, T>(
     columns: &'static [Column<T>],
     rows: impl IntoIterator<Item = &'a T>,
@@ -123,20 +134,20 @@ fn of(process: &Process) -> &Activity {
     &process.summary.activity
 }
 
-/// The larger number is first; what has none is last.
+/// Orders larger numbers first, and missing ones last.
 fn more<T>(a: &T, b: &T, number: fn(&T) -> Option<f64>) -> Ordering {
     let [a, b] = [a, b].map(|of| number(of).unwrap_or(f64::NEG_INFINITY));
     b.total_cmp(&a)
 }
 
-/// A number with one decimal where it is small.
+/// Formats a number, with one decimal if it is small.
 pub(super) fn rate(number: f64) -> String {
     let places = usize::from(number != 0.0 && number < 99.95);
     format!("{number:.places$}")
 }
 
-fn percent(part: Option<f64>) -> String {
-    part.map_or_else(|| "-".to_owned(), |part| format!("{:.0} %", part * 100.0))
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a time for people")]
@@ -144,10 +155,10 @@ fn time(activity: &Activity, per_mille: u64) -> String {
     activity.quantile(per_mille).map_or_else(|| "-".to_owned(), |ns| duration(ns as f64))
 }
 
-/// What somebody should know about a process.
+/// Formats the events that need attention.
 fn alarms(process: &Process) -> String {
     let out = process.summary.quarantined.iter().map(|device| format!("{device} in quarantine"));
-    // Of one that is still there, it is said already.
+    // A device that is still in quarantine has been named already.
     let said = |event: &Event| *event == Event::Quarantined && !process.summary.quarantined.is_empty();
     let notable = NOTABLE.iter().filter(|event| !said(event)).map(|event| (event, of(process).times(*event)));
     out.chain(notable.filter(|(_, times)| *times > 0).map(|(event, times)| format!("{} {times}", event.code())))
@@ -155,14 +166,14 @@ fn alarms(process: &Process) -> String {
         .join(", ")
 }
 
-/// The worst first, and then what happened more often.
+/// Orders the most severe event first, and then the most frequent.
 fn worse(a: &Process, b: &Process) -> Ordering {
-    let place = |process: &Process| process.summary.trouble().unwrap_or(NOTABLE.len());
+    let place = |process: &Process| process.summary.worst_event().unwrap_or(NOTABLE.len());
     let times = |process: &Process| NOTABLE.get(place(process)).map_or(0, |event| of(process).times(*event));
     place(a).cmp(&place(b)).then_with(|| times(b).cmp(&times(a)))
 }
 
-/// All events, the notable ones first.
+/// Formats all events, notable ones first.
 fn happened(events: &BTreeMap<String, u64>) -> String {
     let is_notable = |event: &str| NOTABLE.iter().any(|notable| notable.code() == event);
     let of_kind = |notable| events.iter().filter(move |(event, _)| is_notable(event) == notable);
@@ -172,7 +183,6 @@ fn happened(events: &BTreeMap<String, u64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guests::GUESTS;
     use super::super::model::tests::{process, row};
     use super::*;
 
@@ -182,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_fall_away_by_their_rank_and_the_rest_fits() {
+    fn columns_are_left_out_by_rank_and_the_others_fit() {
         assert_eq!(titles(1), "PID");
         assert_eq!(titles(40), "PID PROGRAM REQ/S");
         assert_eq!(titles(80), "PID PROGRAM REQ/S MB/S HOST DEVICES P99 EVENTS");

@@ -1,4 +1,4 @@
-//! What guests of servers had between two looks: data, and the columns of their table.
+//! Guests of servers between two samples.
 
 #![allow(clippy::cast_precision_loss, reason = "rates for people")]
 
@@ -7,27 +7,26 @@ use std::collections::HashMap;
 use gantry_runtime::stats::{self, Report};
 use serde::Serialize;
 
-use super::columns::{Column, number, rate, words};
 use crate::units::round;
 
 /// A guest of one server.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Guest {
-    name: String,
+    pub(super) name: String,
     /// Open at the end of the interval.
-    sessions: u64,
-    /// Since the beginning.
-    requests: u64,
-    requests_per_s: f64,
-    bytes_per_s: f64,
-    /// Requests in a burst, those of other guests among them; `None` where there were none.
-    burst: Option<f64>,
+    pub(super) sessions: u64,
+    /// Since the start of the server.
+    pub(super) requests: u64,
+    pub(super) requests_per_s: f64,
+    pub(super) bytes_per_s: f64,
+    /// Mean size of the bursts, including requests of other guests; `None` without requests.
+    pub(super) burst: Option<f64>,
     /// In the interval.
-    refused: u64,
-    broken: u64,
+    pub(super) refused: u64,
+    pub(super) broken: u64,
 }
 
-/// The guests of one process, in the order of their sockets.
+/// Returns the guests of one process, in the order of their sockets.
 pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Vec<Guest> {
     let before: HashMap<&str, &stats::Guest> = before.guests.iter().map(|guest| (guest.name.as_str(), guest)).collect();
     let guest = |guest: &stats::Guest| {
@@ -50,20 +49,9 @@ pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Vec<Guest>
     now.guests.iter().map(guest).collect()
 }
 
-/// Guests.
-pub(super) const GUESTS: &[Column<Guest>] = &[
-    words("GUEST", (8, 24), 0, |g| g.name.clone()),
-    number("REQ/S", 8, 1, |g| rate(g.requests_per_s)),
-    number("MB/S", 7, 2, |g| rate(g.bytes_per_s / 1e6)),
-    number("BURST", 6, 4, |g| g.burst.map_or_else(|| "-".to_owned(), rate)),
-    number("SESSIONS", 8, 3, |g| g.sessions.to_string()),
-    number("REFUSED", 7, 5, |g| g.refused.to_string()),
-    number("BROKEN", 6, 6, |g| g.broken.to_string()),
-];
-
 #[cfg(test)]
 mod tests {
-    use super::super::columns::text;
+    use super::super::columns::{GUESTS, text};
     use super::*;
 
     fn report(requests: u64, company: u64) -> Report {

@@ -1,14 +1,14 @@
-//! Keys from the bytes that a terminal sends. `crossterm` waits for the rest of a sequence for as long as it takes, and goes around in
-//! circles at the end of a terminal; this program has signals to attend to meanwhile, and needs few keys.
+//! Parses keys from the bytes of a terminal. `crossterm` blocks until a sequence is complete, and spins at the end of a terminal. This program also has to
+//! handle signals, and needs few keys.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
     Enter,
     Escape,
-    /// What would have been SIGINT.
+    /// Ctrl-C, which raw mode does not turn into SIGINT.
     Interrupt,
-    /// What would have been SIGTSTP.
+    /// Ctrl-Z, which raw mode does not turn into SIGTSTP.
     Stop,
     Up,
     Down,
@@ -20,7 +20,7 @@ pub(super) enum Key {
     End,
 }
 
-/// Sequences behind `ESC [` or `ESC O`, as xterm and its kin send them.
+/// Sequences after `ESC [` or `ESC O`, as in xterm and similar terminals.
 const SEQUENCES: [(&[u8], Key); 12] = [
     (b"A", Key::Up),
     (b"B", Key::Down),
@@ -36,12 +36,12 @@ const SEQUENCES: [(&[u8], Key); 12] = [
     (b"8~", Key::End),
 ];
 
-/// Bytes that have come and may be the beginning of a key.
+/// Bytes that may be the beginning of a key.
 #[derive(Default)]
 pub(super) struct Keys(Vec<u8>);
 
 impl Keys {
-    /// The keys that are whole now.
+    /// Adds bytes, and returns the complete keys.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.0.extend_from_slice(bytes);
         let mut keys = Vec::new();
@@ -54,12 +54,11 @@ impl Keys {
         keys
     }
 
-    /// Whether something has begun.
     pub(super) fn has_begun(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Nothing more has come: ESC was the key, and anything else was none.
+    /// Ends an incomplete key after a pause: a lone ESC is the Escape key, anything else is ignored.
     pub(super) fn end(&mut self) -> Option<Key> {
         (std::mem::take(&mut self.0) == [ESC]).then_some(Key::Escape)
     }
@@ -67,7 +66,7 @@ impl Keys {
 
 const ESC: u8 = 0x1b;
 
-/// The first key, and its bytes; no key if they mean none here. `None` if they are not all there.
+/// Returns the first key and its length in bytes; no key for an unknown sequence. `None` if the sequence is incomplete.
 fn next(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     let key = match bytes {
         [] | [ESC] => return None,
@@ -77,7 +76,7 @@ fn next(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
             let key = SEQUENCES.iter().find(|(sequence, _)| *sequence == &rest[..=last]).map(|(_, key)| *key);
             return Some((key, last + 3));
         }
-        // With Alt.
+        // A key with Alt.
         [ESC, ..] => return Some((None, 2)),
         [b'\r' | b'\n', ..] => Some(Key::Enter),
         [3, ..] => Some(Key::Interrupt),
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_known_in_one_piece_and_in_several() {
+    fn keys_are_parsed_whole_and_byte_by_byte() {
         let bytes = b"q\x1b[A\x1bOB\x1b[5~\r\x1b[1;5C\x03\x1a\xc3\xa9x\x1bz ";
         let keys = [
             Key::Char('q'),
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_kept_for_ever() {
+    fn no_bytes_are_kept_forever() {
         let mut keys = Keys::default();
         for byte in 0..=u8::MAX {
             keys.take(&[ESC, b'[', byte]);

@@ -1,18 +1,14 @@
-//! `gantry top`: what processes do, live.
+//! `gantry top`: activity of processes, live.
 
-/// The tables.
 mod columns;
-/// What guests of servers had between two looks.
+/// Guests of servers between two samples.
 mod guests;
-/// Keys that come from a terminal.
 mod keys;
-/// What processes did between two looks.
+/// Activity of processes between two samples.
 mod model;
-/// The terminal.
 mod screen;
-/// What is shown.
+/// State of the view, changed by keys.
 mod state;
-/// How it is drawn.
 mod view;
 
 use std::thread::sleep;
@@ -21,41 +17,40 @@ use std::time::Duration;
 use gantry_runtime::stats::sees_all;
 
 use crate::args::Top;
-use crate::output::{Failure, Output, say};
+use crate::output::{Failure, Output, print_message};
 use crate::terminal;
-use columns::{PROCESSES, WORK, text};
-use guests::GUESTS;
-use model::{Looks, Sample};
+use columns::{GUESTS, PROCESSES, WORK, text};
+use model::{Sample, Sampler};
 use state::State;
 
-const OWN: &str = "only your own processes are shown; root sees those of all users";
+const OWN_PROCESSES_ONLY: &str = "only your own processes are shown; root sees those of all users";
 
 pub(crate) fn run(args: &Top, output: &mut Output) -> Result<(), Failure> {
-    let mut looks = Looks::default();
-    let first = look(&mut looks)?;
-    let note = if sees_all() { "" } else { OWN };
+    let mut sampler = Sampler::default();
+    let first = take_sample(&mut sampler)?;
+    let note = if sees_all() { "" } else { OWN_PROCESSES_ONLY };
     if args.json {
-        json(args, &mut looks, output)
+        json(args, &mut sampler, output)
     } else if args.once || !screen::is_there() {
         if !note.is_empty() {
-            say(note);
+            print_message(note);
         }
         sleep(Duration::from_secs_f64(args.interval));
-        table(look(&mut looks)?, args.interval, output)
+        table(take_sample(&mut sampler)?, args.interval, output)
     } else {
-        screen::run(&mut looks, State::new(first, args.interval, note))
+        screen::run(&mut sampler, State::new(first, args.interval, note))
     }
 }
 
-fn look(looks: &mut Looks) -> Result<Sample, Failure> {
-    looks.look().map_err(|error| Failure::at("/proc", &error))
+fn take_sample(sampler: &mut Sampler) -> Result<Sample, Failure> {
+    sampler.take_sample().map_err(|error| Failure::at("/proc", &error))
 }
 
-/// One object, or one in each line for as long as anybody reads them.
-fn json(args: &Top, looks: &mut Looks, output: &mut Output) -> Result<(), Failure> {
+/// Prints one object, or one per line until stdout is closed.
+fn json(args: &Top, sampler: &mut Sampler, output: &mut Output) -> Result<(), Failure> {
     loop {
         sleep(Duration::from_secs_f64(args.interval));
-        let sample = look(looks)?;
+        let sample = take_sample(sampler)?;
         if args.once {
             return output.json(&sample);
         }
@@ -64,10 +59,10 @@ fn json(args: &Top, looks: &mut Looks, output: &mut Output) -> Result<(), Failur
     }
 }
 
-/// The processes, the busiest first, and what they do together.
+/// Prints the processes, the busiest first, and their work in total.
 fn table(sample: Sample, interval: f64, output: &mut Output) -> Result<(), Failure> {
     if sample.processes.is_empty() {
-        say("nothing uses Gantry at the moment");
+        print_message("no process uses Gantry now");
     }
     let width = terminal::width().map(|width| u16::try_from(width).unwrap_or(u16::MAX));
     let state = State::new(sample, interval, "");

@@ -1,4 +1,4 @@
-//! What processes did between two looks, as data: rates, shares, times and events.
+//! Activity of processes between two samples: rates, shares, times and events.
 
 #![allow(clippy::cast_precision_loss, reason = "rates for people")]
 
@@ -13,19 +13,19 @@ use serde::Serialize;
 use super::guests::{self, Guest};
 use crate::units::{self, round};
 
-/// What the provider for OpenSSL left to the program's own libcrypto is counted under this name.
+/// The device name for requests that the OpenSSL provider left to the program's own libcrypto.
 const HOST: &str = "host";
 
-/// Events that somebody should know about, the worst first.
+/// Events that need attention, the most severe first.
 pub(super) const NOTABLE: [Event; 4] = [Event::Mismatched, Event::Quarantined, Event::Fault, Event::Full];
 
-/// What all processes did in an interval.
+/// Activity of all processes in an interval.
 #[derive(Default, Serialize)]
 pub(super) struct Sample {
-    /// When it ended, in seconds since 1970.
+    /// End of the interval, in seconds since 1970.
     pub(super) time: f64,
     pub(super) processes: Vec<Process>,
-    /// All of them together.
+    /// All processes in total.
     #[serde(flatten)]
     pub(super) all: Summary,
 }
@@ -33,12 +33,11 @@ pub(super) struct Sample {
 /// A process and its children by `fork`.
 #[derive(Serialize)]
 pub(super) struct Process {
-    /// Its page.
+    /// Identity of its statistics page.
     #[serde(skip)]
     pub(super) key: (u64, u64),
-    /// The oldest.
+    /// PID of the oldest process.
     pub(super) pid: u32,
-    /// How many they are.
     #[serde(rename = "processes")]
     pub(super) family: usize,
     pub(super) user: String,
@@ -47,59 +46,59 @@ pub(super) struct Process {
     pub(super) summary: Summary,
 }
 
-/// What one process did, or several together.
+/// Activity of one process, or of several in total.
 #[derive(Default, Serialize)]
 pub(super) struct Summary {
     #[serde(flatten)]
     pub(super) activity: Activity,
-    /// The part of the requests that the program's own libcrypto did; `None` where there were none.
+    /// The share of requests served by the program's own libcrypto; `None` without requests.
     pub(super) host: Option<f64>,
-    /// The part that devices did.
+    /// The share of requests served by devices.
     pub(super) devices: Option<f64>,
-    /// Devices that have not come back from quarantine.
+    /// Devices that are still in quarantine.
     pub(super) quarantined: Vec<String>,
-    /// By device, algorithm and operation; what there is most of comes first.
+    /// Work by device, algorithm and operation, the most requests first.
     pub(super) work: Vec<Work>,
-    /// Those that the processes serve.
+    /// Guests of the processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) guests: Vec<Guest>,
 }
 
-/// What was done in one place.
+/// Work of one device on one algorithm and operation.
 #[derive(Clone, Serialize)]
 pub(super) struct Work {
-    /// `None` for what happened to requests that reached none.
+    /// `None` for events of requests that reached no device.
     pub(super) device: Option<String>,
     pub(super) algorithm: String,
     pub(super) operation: String,
-    /// Its part of the requests; `None` where there were none.
+    /// Its share of the requests; `None` without requests.
     pub(super) share: Option<f64>,
     #[serde(flatten)]
     pub(super) activity: Activity,
 }
 
-/// Numbers of an interval, and what was counted until its end.
+/// Rates of an interval, and counters at its end.
 #[derive(Clone, Default, Serialize)]
-#[serde(into = "Numbers")]
+#[serde(into = "ActivityJson")]
 pub(super) struct Activity {
-    /// Since the beginning.
+    /// Since the start of the process.
     pub(super) requests: u64,
-    /// Since the beginning.
+    /// Since the start of the process.
     pub(super) bytes: u64,
     pub(super) requests_per_s: f64,
     pub(super) bytes_per_s: f64,
-    /// Requests on their way to the device, on average.
+    /// Mean number of requests on their way to the device.
     pub(super) queued: f64,
-    /// Requests in the device, on average.
+    /// Mean number of requests in the device.
     pub(super) busy: f64,
     /// Times in the device.
     pub(super) times: Histogram,
     pub(super) events: BTreeMap<String, u64>,
 }
 
-/// The same for JSON.
+/// An [`Activity`] in the JSON.
 #[derive(Serialize)]
-struct Numbers {
+struct ActivityJson {
     requests: u64,
     bytes: u64,
     requests_per_s: f64,
@@ -111,26 +110,25 @@ struct Numbers {
     events: BTreeMap<String, u64>,
 }
 
-/// Looks again and again.
 #[derive(Default)]
-pub(super) struct Looks {
+pub(super) struct Sampler {
     watch: Watch,
     last: Option<Instant>,
-    /// Names of users, which may come over a network.
+    /// Cached names of users, which may come from a network service.
     users: BTreeMap<u32, String>,
 }
 
-impl Looks {
-    /// What all processes did since the last call. The first call finds them, and knows no rates.
+impl Sampler {
+    /// Returns the activity of all processes since the last call. The first call returns no rates.
     ///
     /// # Errors
     /// `/proc` cannot be read.
-    pub(super) fn look(&mut self) -> std::io::Result<Sample> {
+    pub(super) fn take_sample(&mut self) -> std::io::Result<Sample> {
         self.watch.look()?;
         let last = self.last.replace(Instant::now());
         let mut processes = Vec::new();
         for watched in self.watch.running() {
-            // One that was not there at the last look did everything since then.
+            // A process that is new did all its work since the last sample.
             let nothing = Report::default();
             let (before, then) = match (&watched.before, last) {
                 (Some((before, then)), _) => (before, *then),
@@ -173,7 +171,7 @@ impl Sample {
 }
 
 impl Summary {
-    /// What one process did between two reports, so many seconds apart.
+    /// Returns the activity of one process between two reports, `seconds` apart.
     pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Self {
         let before_by_site = before.by_site();
         let work = now.rows.iter().map(|row| Work {
@@ -195,7 +193,7 @@ impl Summary {
             activity.add(&work.activity);
         }
         for work in &mut work {
-            work.share = part(work.activity.requests_per_s, activity.requests_per_s);
+            work.share = ratio(work.activity.requests_per_s, activity.requests_per_s);
             if work.device.as_deref() == Some(HOST) {
                 host += work.activity.requests_per_s;
             }
@@ -203,16 +201,16 @@ impl Summary {
         work.sort_by(|a, b| {
             let (more, less) = (&b.activity, &a.activity);
             let by_rate = more.requests_per_s.total_cmp(&less.requests_per_s);
-            // What is idle keeps its place.
+            // Idle rows keep their order.
             by_rate.then(more.requests.cmp(&less.requests)).then_with(|| a.site().cmp(&b.site()))
         });
-        let host = part(host, activity.requests_per_s);
+        let host = ratio(host, activity.requests_per_s);
         Self { activity, host, devices: host.map(|host| 1.0 - host), quarantined: Vec::new(), work, guests: Vec::new() }
     }
 
-    /// What happened that somebody should know about: how bad that is as a place in [`NOTABLE`].
-    pub(super) fn trouble(&self) -> Option<usize> {
-        if self.quarantined.is_empty() { self.activity.trouble() } else { Some(0) }
+    /// Returns the most severe event that needs attention, as an index into [`NOTABLE`].
+    pub(super) fn worst_event(&self) -> Option<usize> {
+        if self.quarantined.is_empty() { self.activity.worst_event() } else { Some(0) }
     }
 }
 
@@ -222,12 +220,12 @@ impl Work {
     }
 }
 
-/// A part of a whole, if there is any.
-fn part(part: f64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| part / whole)
+/// Returns a share, if the whole is not 0.
+fn ratio(ratio: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| ratio / whole)
 }
 
-/// The devices that were put into quarantine more often than they came back, in the order of their names.
+/// Returns the devices that entered quarantine more often than they left it, by name.
 fn quarantined(report: &Report) -> Vec<String> {
     let mut devices: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
     for row in &report.rows {
@@ -249,7 +247,7 @@ impl Activity {
             times(now).since(&before.map(times).unwrap_or_default())
         };
         let times = stage(Stage::Invoke);
-        // As many as come in a second, times the seconds that each one stays (Little's law).
+        // Little's law: arrivals per second times seconds in the stage.
         let present = |times: &Histogram| rate(times.total_ns() as f64 / 1e9);
         let happened = |(event, times): (&String, &u64)| {
             let times = times.saturating_sub(before.and_then(|row| row.events.get(event)).copied().unwrap_or(0));
@@ -281,23 +279,23 @@ impl Activity {
         }
     }
 
-    /// The time in the device that so many of a thousand requests did not exceed; `None` if none was timed.
+    /// Returns the time in the device that `per_mille` of 1000 requests did not exceed; `None` if none was timed.
     pub(super) fn quantile(&self, per_mille: u64) -> Option<u64> {
         (self.times.requests() > 0).then(|| self.times.quantile(per_mille))
     }
 
-    /// How often this happened.
+    /// Returns the count of an event.
     pub(super) fn times(&self, event: Event) -> u64 {
         self.events.get(event.code()).copied().unwrap_or(0)
     }
 
-    /// The worst that happened, as a place in [`NOTABLE`].
-    pub(super) fn trouble(&self) -> Option<usize> {
+    /// Returns the most severe event, as an index into [`NOTABLE`].
+    pub(super) fn worst_event(&self) -> Option<usize> {
         NOTABLE.iter().position(|event| self.times(*event) > 0)
     }
 }
 
-impl From<Activity> for Numbers {
+impl From<Activity> for ActivityJson {
     fn from(activity: Activity) -> Self {
         Self {
             requests: activity.requests,
@@ -317,7 +315,7 @@ impl From<Activity> for Numbers {
 pub(super) mod tests {
     use super::*;
 
-    /// A row of a report: so many requests of 1000 bytes that took 2 us each, and events.
+    /// A row of a report: `requests` requests of 1000 bytes that took 2 us each, and events.
     pub(in crate::top) fn row(device: &str, algorithm: &str, requests: u64, events: &[(&str, u64)]) -> Row {
         let mut times = Histogram::default();
         times.add(2000, requests);
@@ -340,7 +338,7 @@ pub(super) mod tests {
         Report { rows: rows.into_iter().collect(), ..Report::default() }
     }
 
-    /// A process that did all of this in one second.
+    /// A process that did all of this within one second.
     pub(in crate::top) fn process(pid: u32, program: &str, rows: impl IntoIterator<Item = Row>) -> Process {
         Process {
             key: (0, u64::from(pid)),
@@ -355,7 +353,7 @@ pub(super) mod tests {
     #[test]
     fn rates_and_times_are_those_of_the_interval() {
         let mut before = row("lanes", "sha256", 1000, &[("full", 5)]);
-        before.stages.get_mut("invoke").unwrap().p99_ns = 9; // what counts is in the buckets
+        before.stages.get_mut("invoke").unwrap().p99_ns = 9; // ignored: only the buckets count
         let mut now = row("lanes", "sha256", 3000, &[("full", 7), ("fault", 0)]);
         now.stages.insert("dispatch".to_owned(), Times { total_ns: 500_000_000, ..now.stages["invoke"].clone() });
         let summary = Summary::between(&report([before]), &report([now]), 2.0);
@@ -365,12 +363,12 @@ pub(super) mod tests {
         assert_eq!(activity.events, [("full".to_owned(), 2)].into());
         assert_eq!(activity.times.requests(), 2000);
         assert!(activity.quantile(990).unwrap().abs_diff(2000) < 64);
-        // 2000 requests of 2 us, and half a second of waiting, in two seconds.
+        // 2000 requests of 2 us, and half a second of waiting, within two seconds.
         assert_eq!((activity.busy, activity.queued), (0.002, 0.25));
     }
 
     #[test]
-    fn nothing_is_divided_by_no_time_and_nothing_goes_back() {
+    fn zero_intervals_and_decreasing_counters_give_zero_rates() {
         let many = report([row("lanes", "sha256", 9, &[])]);
         let few = report([row("lanes", "sha256", 4, &[])]);
         for (before, now, seconds) in [(&many, &many, 0.0), (&many, &few, 1.0), (&many, &many, 1.0)] {
@@ -382,7 +380,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_was_done_in_the_interval() {
+    fn shares_are_those_of_the_interval() {
         let rows = |host, lanes| [row("host", "sha256", host, &[]), row("lanes", "sha256", lanes, &[])];
         let summary = Summary::between(&report(rows(9000, 0)), &report(rows(9100, 300)), 1.0);
         assert_eq!((summary.host, summary.devices), (Some(0.25), Some(0.75)));
@@ -391,7 +389,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn processes_are_added_up_by_device_algorithm_and_operation() {
+    fn processes_are_summed_by_device_algorithm_and_operation() {
         let many = (0..500).map(|pid| {
             let device = if pid % 2 == 0 { "lanes" } else { "software" };
             process(pid, "server", [row(device, "sha256", 10, &[("fault", 1)]), row("host", "md5", 5, &[])])
@@ -408,9 +406,9 @@ pub(super) mod tests {
     fn a_device_is_in_quarantine_until_it_returns() {
         let state = |events: &[(&str, u64)]| {
             let seen = report([row("lanes", "sha256", 1, events), row("software", "sha256", 1, &[("returned", 1)])]);
-            // It happened before the interval, too.
+            // The events happened before the interval.
             let summary = Summary::between(&seen, &seen, 1.0);
-            (summary.quarantined.clone(), summary.trouble())
+            (summary.quarantined.clone(), summary.worst_event())
         };
         assert_eq!(state(&[("quarantined", 2), ("returned", 1)]), (vec!["lanes".to_owned()], Some(0)));
         assert_eq!(state(&[("quarantined", 2), ("returned", 2)]), (Vec::new(), None));

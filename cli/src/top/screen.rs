@@ -1,4 +1,4 @@
-//! The terminal: what is drawn, what keys and signals come. It is left as it was found, however this ends.
+//! The terminal: drawing, keys and signals. Its state is restored on every exit.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, stdin, stdout};
@@ -17,68 +17,68 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 
 use super::keys::{Key, Keys};
-use super::model::Looks;
-use super::state::{Ask, State};
+use super::model::Sampler;
+use super::state::{Action, State};
 use super::view;
 use crate::interrupt;
 use crate::io::sys;
 use crate::output::Failure;
 
-/// Signals that end the program, stop it, or say that there is something to draw.
+/// Signals that end or stop the program, or require a redraw.
 const SIGNALS: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGWINCH];
 
-/// How long the rest of a key may be on its way.
+/// Longest pause within the sequence of a key.
 const REST_OF_KEY: Duration = Duration::from_millis(50);
 
-/// Whether there is a terminal that can be drawn on.
+/// True if there is a terminal to draw on.
 pub(super) fn is_there() -> bool {
     stdout().is_terminal() && rights::variable("TERM").is_some_and(|term| term != "dumb")
 }
 
-/// Shows, until a key or a signal ends it.
-pub(super) fn run(looks: &mut Looks, mut state: State) -> Result<(), Failure> {
+/// Shows the view, until a key or a signal ends it.
+pub(super) fn run(sampler: &mut Sampler, mut state: State) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::at("the terminal", &error);
     let mut screen = Screen::new().map_err(failed)?;
-    let end = screen.show(looks, &mut state);
+    let end = screen.show(sampler, &mut state);
     drop(screen);
     match end.map_err(failed)? {
-        End::Quit => Ok(()),
-        End::Signal(signal) => {
-            // Whoever waits for this program learns what ended it.
+        ExitReason::Quit => Ok(()),
+        ExitReason::Signal(signal) => {
+            // The parent process learns of the signal.
             interrupt::end_by(signal).map_err(|errno| failed(errno.into()))
         }
-        End::NoProcesses(error) => Err(Failure::at("/proc", &error)),
+        ExitReason::NoProcesses(error) => Err(Failure::at("/proc", &error)),
     }
 }
 
-enum End {
+enum ExitReason {
     Quit,
     Signal(Signal),
     NoProcesses(io::Error),
 }
 
-/// A terminal in raw mode, on its other screen. The fields are dropped in this order.
+/// A terminal in raw mode, on its alternate screen. The order of the fields matters for drop.
 struct Screen {
     terminal: DefaultTerminal,
     _restore: Restore,
-    /// Where keys come from.
+    /// The source of keys.
     keyboard: File,
     keys: Keys,
     signals: SignalFd,
 }
 
-/// Leaves the terminal as it was.
+/// Restores the terminal on drop.
 struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // One that is gone needs nothing.
+        // Fails if the terminal is gone.
         let _ = ratatui::try_restore();
     }
 }
 
-enum Woken {
+enum WakeReason {
     Keys(Vec<Key>),
     Signal(Signal),
     Time,
@@ -86,10 +86,10 @@ enum Woken {
 
 impl Screen {
     fn new() -> io::Result<Self> {
-        // Those that this process was told to ignore stay ignored (nohup).
-        let heeded: SigSet = SIGNALS.into_iter().filter(|signal| !sys::is_ignored(*signal as i32)).collect();
-        heeded.thread_block()?;
-        let signals = SignalFd::with_flags(&heeded, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        // Signals that were inherited as ignored stay ignored (nohup).
+        let handled: SigSet = SIGNALS.into_iter().filter(|signal| !sys::is_ignored(*signal as i32)).collect();
+        handled.thread_block()?;
+        let signals = SignalFd::with_flags(&handled, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let keyboard =
             if stdin().is_terminal() { stdin().as_fd().try_clone_to_owned()?.into() } else { File::open("/dev/tty")? };
         let restore = Restore;
@@ -97,46 +97,46 @@ impl Screen {
         Ok(Self { terminal, _restore: restore, keyboard, keys: Keys::default(), signals })
     }
 
-    fn show(&mut self, looks: &mut Looks, state: &mut State) -> io::Result<End> {
+    fn show(&mut self, sampler: &mut Sampler, state: &mut State) -> io::Result<ExitReason> {
         let mut last = Instant::now();
         // https://no-color.org
         let colours = rights::variable("NO_COLOR").is_none_or(|value| value.is_empty());
         loop {
             self.terminal.draw(|frame| view::draw(state, colours, frame.area(), frame.buffer_mut()))?;
             let left = state.interval().saturating_sub(last.elapsed());
-            let mut look = false;
+            let mut is_due = false;
             match self.wait((!state.paused).then_some(left))? {
-                Woken::Time => look = true,
-                Woken::Signal(Signal::SIGWINCH) => {}
-                Woken::Signal(Signal::SIGTSTP) => self.stop()?,
-                Woken::Signal(signal) => return Ok(End::Signal(signal)),
-                Woken::Keys(keys) => {
+                WakeReason::Time => is_due = true,
+                WakeReason::Signal(Signal::SIGWINCH) => {}
+                WakeReason::Signal(Signal::SIGTSTP) => self.stop()?,
+                WakeReason::Signal(signal) => return Ok(ExitReason::Signal(signal)),
+                WakeReason::Keys(keys) => {
                     for key in keys {
                         match state.key(key) {
-                            Ask::Nothing => {}
-                            Ask::Look => look = true,
-                            Ask::Quit => return Ok(End::Quit),
-                            Ask::Interrupt => return Ok(End::Signal(Signal::SIGINT)),
-                            // All of the job, as the terminal would have done; this process hears of it as a signal.
-                            Ask::Stop => kill(Pid::from_raw(0), Signal::SIGTSTP)?,
+                            Action::Nothing => {}
+                            Action::TakeSample => is_due = true,
+                            Action::Quit => return Ok(ExitReason::Quit),
+                            Action::Interrupt => return Ok(ExitReason::Signal(Signal::SIGINT)),
+                            // Stops the whole job, as the terminal would; this process gets the signal, too.
+                            Action::Stop => kill(Pid::from_raw(0), Signal::SIGTSTP)?,
                         }
                     }
                 }
             }
-            if look {
+            if is_due {
                 last = Instant::now();
-                match looks.look() {
+                match sampler.take_sample() {
                     Ok(sample) => state.show(sample),
-                    Err(error) => return Ok(End::NoProcesses(error)),
+                    Err(error) => return Ok(ExitReason::NoProcesses(error)),
                 }
             }
         }
     }
 
-    /// Waits for a key or a signal, but not longer than this.
-    fn wait(&mut self, time: Option<Duration>) -> io::Result<Woken> {
+    /// Waits for a key or a signal, at most for `time`.
+    fn wait(&mut self, time: Option<Duration>) -> io::Result<WakeReason> {
         let time = if self.keys.has_begun() { Some(REST_OF_KEY) } else { time };
-        // Rounded up: nothing is gained by being early.
+        // Rounds up, so that the interval is over after the timeout.
         let timeout = time.map(|time| time + Duration::from_millis(1));
         let timeout = timeout.map_or(PollTimeout::NONE, |time| PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX));
         let mut ready =
@@ -148,25 +148,25 @@ impl Screen {
         let [signal, key] = ready.map(|file| file.revents().is_some_and(|events| !events.is_empty()));
         if signal && let Some(signal) = self.signals.read_signal()? {
             let number = i32::try_from(signal.ssi_signo).map_err(io::Error::other)?;
-            return Ok(Woken::Signal(Signal::try_from(number)?));
+            return Ok(WakeReason::Signal(Signal::try_from(number)?));
         }
         if key {
             let mut bytes = [0; 256];
             return match read(&self.keyboard, &mut bytes) {
                 // The terminal is gone.
-                Ok(0) | Err(Errno::EIO) => Ok(Woken::Signal(Signal::SIGHUP)),
-                Ok(count) => Ok(Woken::Keys(self.keys.take(&bytes[..count]))),
+                Ok(0) | Err(Errno::EIO) => Ok(WakeReason::Signal(Signal::SIGHUP)),
+                Ok(count) => Ok(WakeReason::Keys(self.keys.take(&bytes[..count]))),
                 Err(errno) => Err(errno.into()),
             };
         }
         if self.keys.has_begun() {
-            return Ok(Woken::Keys(self.keys.end().into_iter().collect()));
+            return Ok(WakeReason::Keys(self.keys.end().into_iter().collect()));
         }
-        Ok(Woken::Time)
+        Ok(WakeReason::Time)
     }
 
-    /// Stops as other programs do, with the terminal as it was, and goes on when told to. Where nobody could tell it to, the kernel does
-    /// not stop it.
+    /// Stops the program with the terminal restored, and continues on SIGCONT. If no shell could continue it, the kernel does not
+    /// stop it.
     fn stop(&mut self) -> io::Result<()> {
         self.terminal.show_cursor()?;
         ratatui::try_restore()?;
@@ -176,7 +176,7 @@ impl Screen {
         stop.thread_block()?;
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen)?;
-        // A new one draws everything again. To clear the old one would ask the terminal where its cursor is, and wait for the answer.
+        // A new terminal redraws everything. Clearing the old one would query the position of the cursor, and wait for the answer.
         self.terminal = DefaultTerminal::new(CrosstermBackend::new(stdout()))?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What is shown, and what keys change about it.
+//! State of the view, and its changes by keys.
 
 use std::time::Duration;
 
@@ -6,44 +6,43 @@ use super::columns::PROCESSES;
 use super::keys::Key;
 use super::model::{Process, Sample, Summary};
 
-/// Seconds between two looks that keys lead to.
+/// Intervals that keys select, in seconds.
 const INTERVALS: [f64; 9] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 
-/// What keys do, for people; those that sort are in the table of columns.
+/// Help about keys; those for sorting are in the table of columns.
 pub(super) const KEYS: [(&str, &str); 8] = [
     ("q Esc", "quit"),
     ("up down", "select a process"),
-    ("Enter a", "what one process does, or all"),
+    ("Enter a", "show one process, or all"),
     ("left right", "sort by another column"),
-    ("i", "the other way round"),
+    ("i", "reverse the order"),
     ("space", "pause"),
-    ("+ -", "look less often, more often"),
+    ("+ -", "longer, shorter interval"),
     ("?", "these keys"),
 ];
 
-/// The whole of it.
 pub(super) struct State {
     sample: Sample,
-    /// The column that processes are sorted by, and whether the other way round.
+    /// The index of the column that sorts processes, and whether the order is reversed.
     sort: (usize, bool),
-    /// The selected process: its place, and its page, by which it is found when places change.
+    /// The selected process: its row, and the identity of its page, which finds it when rows move.
     selected: usize,
     page: Option<(u64, u64)>,
-    /// The lower table is about the selected process.
+    /// The lower table shows only the selected process.
     one: bool,
     pub(super) paused: bool,
     pub(super) help: bool,
     interval: f64,
-    /// Said until a key is pressed.
+    /// A message that is shown until a key is pressed.
     pub(super) note: &'static str,
 }
 
-/// What a key asks for that is more than another view.
+/// An action that a key requests.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Action {
     Nothing,
-    /// To look at once.
-    Look,
+    /// Take a sample now.
+    TakeSample,
     Quit,
     Interrupt,
     Stop,
@@ -58,7 +57,6 @@ impl State {
         state
     }
 
-    /// There are new numbers.
     pub(super) fn show(&mut self, sample: Sample) {
         self.sample = sample;
         self.arrange();
@@ -72,17 +70,17 @@ impl State {
         &self.sample.all
     }
 
-    /// The place of the selected process.
+    /// The row of the selected process.
     pub(super) fn selected(&self) -> usize {
         self.selected
     }
 
-    /// The process that the lower table is about; `None` for all together.
+    /// The process in the lower table; `None` for all in total.
     pub(super) fn one(&self) -> Option<&Process> {
         self.sample.processes.get(self.selected).filter(|_| self.one)
     }
 
-    /// The place of the column that processes are sorted by.
+    /// The index of the column that sorts processes.
     pub(super) fn sort(&self) -> usize {
         self.sort.0
     }
@@ -91,15 +89,15 @@ impl State {
         Duration::from_secs_f64(self.interval)
     }
 
-    pub(super) fn key(&mut self, key: Key) -> Ask {
+    pub(super) fn key(&mut self, key: Key) -> Action {
         self.note = "";
         match key {
-            Key::Char('q') | Key::Escape => return Ask::Quit,
-            Key::Interrupt => return Ask::Interrupt,
-            Key::Stop => return Ask::Stop,
+            Key::Char('q') | Key::Escape => return Action::Quit,
+            Key::Interrupt => return Action::Interrupt,
+            Key::Stop => return Action::Stop,
             Key::Char(' ') => {
                 self.paused = !self.paused;
-                return if self.paused { Ask::Nothing } else { Ask::Look };
+                return if self.paused { Action::Nothing } else { Action::TakeSample };
             }
             Key::Char('?') => self.help = !self.help,
             Key::Char('a') | Key::Enter => self.one = !self.one && !self.sample.processes.is_empty(),
@@ -123,7 +121,7 @@ impl State {
             Key::End => self.select(usize::MAX),
         }
         self.arrange();
-        Ask::Nothing
+        Action::Nothing
     }
 
     fn select(&mut self, place: usize) {
@@ -144,19 +142,19 @@ impl State {
         if let Some(place) = self.sample.processes.iter().position(|process| Some(process.key) == page) {
             self.selected = place;
         } else {
-            // It has ended: the one in its place is another.
+            // The process has ended.
             self.one = false;
             self.select(self.selected);
         }
     }
 }
 
-/// The next longer interval, if there is one.
+/// Returns the next longer interval, if there is one.
 fn longer(interval: f64) -> f64 {
     INTERVALS.into_iter().find(|longer| *longer > interval).unwrap_or(interval)
 }
 
-/// The next shorter interval, if there is one.
+/// Returns the next shorter interval, if there is one.
 fn shorter(interval: f64) -> f64 {
     INTERVALS.into_iter().rfind(|shorter| *shorter < interval).unwrap_or(interval)
 }
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_is_first_and_letters_and_arrows_sort() {
+    fn the_busiest_is_first_and_keys_change_the_order() {
         let mut state = state(&[(1, 10), (2, 30), (3, 20)]);
         assert_eq!(pids(&state), [2, 3, 1]);
         state.key(Key::Char('p'));
@@ -198,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_selected_process_stays_selected_where_it_goes() {
+    fn the_selected_process_stays_selected() {
         let mut state = state(&[(1, 10), (2, 30), (3, 20)]);
         state.key(Key::Down);
         state.key(Key::Enter);
         assert_eq!(state.one().unwrap().pid, 3);
         state.show(sample(&[(1, 10), (2, 30), (3, 40)]));
         assert_eq!((state.selected(), state.one().unwrap().pid), (0, 3));
-        // It ends.
+        // Process 3 ends.
         state.show(sample(&[(1, 10), (2, 30)]));
         assert!(state.one().is_none() && state.selected() == 0);
         state.show(sample(&[]));
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn selecting_ends_at_both_ends() {
+    fn selection_stops_at_both_ends() {
         let mut state = state(&[(1, 1), (2, 2)]);
         for (key, place) in [(Key::Up, 0), (Key::PageDown, 1), (Key::Down, 1), (Key::Home, 0), (Key::End, 1)] {
             state.key(key);
@@ -224,24 +222,24 @@ mod tests {
     }
 
     #[test]
-    fn pausing_going_on_and_ending_are_asked_for() {
+    fn pause_resume_and_quit_are_actions() {
         let mut state = state(&[]);
-        assert_eq!(state.key(Key::Char(' ')), Ask::Nothing);
+        assert_eq!(state.key(Key::Char(' ')), Action::Nothing);
         assert!(state.paused);
-        assert_eq!(state.key(Key::Char(' ')), Ask::Look);
+        assert_eq!(state.key(Key::Char(' ')), Action::TakeSample);
         for (key, ask) in [
-            (Key::Char('q'), Ask::Quit),
-            (Key::Escape, Ask::Quit),
-            (Key::Interrupt, Ask::Interrupt),
-            (Key::Stop, Ask::Stop),
-            (Key::Char('x'), Ask::Nothing),
+            (Key::Char('q'), Action::Quit),
+            (Key::Escape, Action::Quit),
+            (Key::Interrupt, Action::Interrupt),
+            (Key::Stop, Action::Stop),
+            (Key::Char('x'), Action::Nothing),
         ] {
             assert_eq!(state.key(key), ask);
         }
     }
 
     #[test]
-    fn intervals_have_a_shortest_and_a_longest() {
+    fn intervals_have_limits() {
         let mut state = state(&[]);
         let mut press = |key, times| {
             for _ in 0..times {

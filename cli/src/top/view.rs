@@ -1,11 +1,10 @@
-//! What is drawn: a line about all, the processes, what they do, a line about keys.
+//! Draws a line with totals, the processes, their work, and a line about keys.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::columns::{Column, GAP, PROCESSES, WORK, fit, rate};
-use super::guests::GUESTS;
+use super::columns::{Column, GAP, GUESTS, PROCESSES, WORK, fit, rate};
 use super::model::{Activity, NOTABLE, Process};
 use super::state::{KEYS, State};
 
@@ -14,7 +13,7 @@ pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer
     let mut lines = Lines { area, next: 0, colours, buffer };
     lines.put(&about(state), BOLD);
     let summary = state.one().map_or(state.all(), |process| &process.summary);
-    // Each table gets what it needs, and the lower one two fifths where that is too much.
+    // Each table gets the height that it needs; if they do not fit, the lower one gets two fifths.
     let room = area.height.saturating_sub(2);
     let upper = count(state.processes().len().max(1)).saturating_add(1);
     let guests = if summary.guests.is_empty() { 0 } else { summary.guests.len() + 1 };
@@ -25,13 +24,12 @@ pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer
     if state.help {
         help(&mut lines);
     } else {
-        let whose = state
-            .one()
-            .map_or_else(|| "all together".to_owned(), |process| format!("{} ({})", process.program, process.pid));
+        let whose =
+            state.one().map_or_else(|| "total".to_owned(), |process| format!("{} ({})", process.program, process.pid));
         lines.put(&whose, BOLD);
         lines.titles(WORK, None);
         for work in &summary.work {
-            lines.row(WORK, work, lines.style(work.activity.trouble()));
+            lines.row(WORK, work, lines.style(work.activity.worst_event()));
         }
         if !summary.guests.is_empty() {
             lines.titles(GUESTS, None);
@@ -59,16 +57,16 @@ fn about(state: &State) -> String {
     )
 }
 
-/// The upper table, in so many lines, around the selected process.
+/// Draws the upper table in `height` lines, around the selected process.
 fn processes(state: &State, lines: &mut Lines<'_>, height: u16) {
     if state.processes().is_empty() {
-        return lines.put("Nothing uses Gantry at the moment.", Style::new());
+        return lines.put("No process uses Gantry now.", Style::new());
     }
     lines.titles(PROCESSES, Some(state.sort()));
     let room = usize::from(height.saturating_sub(1));
     let first = (state.selected() + 1).saturating_sub(room);
     for (place, process) in state.processes().iter().enumerate().skip(first).take(room) {
-        let style = lines.style(process.summary.trouble());
+        let style = lines.style(process.summary.worst_event());
         let selected = if place == state.selected() { Modifier::REVERSED } else { Modifier::empty() };
         lines.row(PROCESSES, process, style.add_modifier(selected));
     }
@@ -84,7 +82,7 @@ fn help(lines: &mut Lines<'_>) {
     }
 }
 
-/// Lines of the screen, filled from the first on. What does not fit is cut.
+/// The lines of the screen, filled from the top. Longer content is cut.
 struct Lines<'a> {
     area: Rect,
     next: u16,
@@ -93,9 +91,9 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Red for what is wrong, yellow for what is full.
-    fn style(&self, trouble: Option<usize>) -> Style {
-        match trouble.filter(|_| self.colours) {
+    /// Red for errors, yellow for full rings.
+    fn style(&self, worst_event: Option<usize>) -> Style {
+        match worst_event.filter(|_| self.colours) {
             None => Style::new(),
             Some(place) if place + 1 == NOTABLE.len() => Style::new().fg(Color::Yellow),
             Some(_) => Style::new().fg(Color::Red),
@@ -103,7 +101,7 @@ impl Lines<'_> {
     }
 
     fn put(&mut self, text: &str, style: Style) {
-        // The last line has a meaning of its own.
+        // The last line is reserved.
         if self.next + 1 < self.area.height {
             let y = self.area.y + self.next;
             self.buffer.set_stringn(self.area.x, y, text, self.area.width.into(), style);
@@ -117,7 +115,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The titles of columns, one of which is the one that sorts.
+    /// Draws the titles of the columns, and marks the sorted one.
     fn titles<T>(&mut self, columns: &'static [Column<T>], sort: Option<usize>) {
         let sorting = sort.map(|sort| columns[sort].title);
         let style = |column: &Column<T>| {
@@ -168,7 +166,7 @@ mod tests {
         terminal.backend().buffer().clone()
     }
 
-    /// The lines, without spaces at their ends.
+    /// Returns the lines without trailing spaces.
     fn lines(state: &State, width: u16, height: u16) -> Vec<String> {
         let buffer = drawn(state, true, width, height);
         let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
@@ -196,7 +194,7 @@ mod tests {
                 "   1730  nginx                      1600",
                 "4000000  a-program-with-a-very       7.0",
                 "",
-                "all together",
+                "total",
                 "DEVICE    ALGORITHM                REQ/S",
                 "lanes     sha256                    3200",
                 "host      aes-128-cbc-hmac-sha       400",
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn eighty_columns_say_who_does_it_how_fast_and_what_goes_wrong() {
+    fn eighty_columns_show_devices_rates_and_events() {
         assert_eq!(
             lines(&some(), 80, 12),
             [
@@ -218,7 +216,7 @@ mod tests {
                 "   1730  nginx              1600      1.6   25 %     75 %  2.00 us",
                 "4000000  a-program-wit       7.0      0.0    0 %    100 %  2.00 us  dpdk in quar",
                 "",
-                "all together",
+                "total",
                 "DEVICE    ALGORITHM                 OPERATION     REQ/S     MB/S  SHARE      P99",
                 "lanes     sha256                    digest         3200      3.2   89 %  2.00 us",
                 "host      aes-128-cbc-hmac-sha256   digest          400      0.4   11 %  2.00 us",
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_and_twenty_columns_say_everything() {
+    fn a_hundred_and_twenty_columns_show_everything() {
         assert_eq!(
             lines(&some(), 120, 12),
             [
@@ -239,7 +237,7 @@ mod tests {
                 "   1730      1  alice     nginx                         1600      1.6   25 %     75 %  2.00 us",
                 "4000000      1  alice     a-program-with-a-very-lo       7.0      0.0    0 %    100 %  2.00 us  dpdk in quarantine",
                 "",
-                "all together",
+                "total",
                 "DEVICE       ALGORITHM                 OPERATION     REQ/S     MB/S  SHARE      P50      P99  QUEUED    BUSY  EVENTS",
                 "lanes        sha256                    digest         3200      3.2   89 %  2.00 us  2.00 us       0     0.0  full 3, co",
                 "host         aes-128-cbc-hmac-sha256   digest          400      0.4   11 %  2.00 us  2.00 us       0     0.0",
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_red_what_is_full_yellow_and_the_selected_one_reversed() {
+    fn errors_are_red_full_rings_yellow_and_the_selection_reversed() {
         let buffer = drawn(&some(), true, 80, 12);
         let colours = [2, 3, 4].map(|y| buffer[(79, y)].fg);
         assert_eq!(colours, [Color::Yellow, Color::Reset, Color::Red]);
@@ -272,18 +270,15 @@ mod tests {
     }
 
     #[test]
-    fn without_processes_it_says_so() {
+    fn shows_a_message_without_processes() {
         let state = State::new(Sample::new(Vec::new()), 2.0, "a note");
         let lines = lines(&state, 80, 10);
-        assert_eq!(
-            lines[..2],
-            ["gantry top: 0 req/s, 0 MB/s, by REQ/S, every 2 s", "Nothing uses Gantry at the moment."]
-        );
+        assert_eq!(lines[..2], ["gantry top: 0 req/s, 0 MB/s, by REQ/S, every 2 s", "No process uses Gantry now."]);
         assert_eq!(lines[9], "a note");
     }
 
     #[test]
-    fn the_selected_of_500_processes_is_in_sight_at_any_size() {
+    fn the_selected_of_500_processes_is_visible_at_any_size() {
         let processes = (1..=500).map(|pid| process(pid, "server", [row("lanes", "sha256", pid.into(), &[])]));
         let mut state = State::new(Sample::new(processes.collect()), 1.0, "");
         for key in [Key::Home, Key::PageDown, Key::Down, Key::End, Key::Up] {
@@ -297,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_explained_and_no_size_is_too_small() {
+    fn help_lists_the_keys_at_any_terminal_size() {
         let mut state = some();
         state.key(Key::Char('?'));
         let lines = lines(&state, 80, 24);

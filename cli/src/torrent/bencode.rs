@@ -1,5 +1,5 @@
-//! Bencoding (BEP 3): what a torrent is written in. A file of it comes from anybody: values stay where they are, and nothing is made of them
-//! before somebody asks.
+//! Parses bencoding (BEP 3), the format of torrents. Torrents are untrusted: values are slices of the file, and nothing is allocated until a caller asks
+//! for it.
 
 use std::fmt;
 
@@ -7,32 +7,32 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value<'a>(&'a [u8]);
 
-/// The place in the file, in bytes, behind which it is not bencoded.
+/// The offset in the file after which it is not bencoded.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wrong(pub(crate) usize);
+pub(crate) struct SyntaxError(pub(crate) usize);
 
-impl fmt::Display for Wrong {
+impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not a torrent: byte {} is not bencoded", self.0)
     }
 }
 
-/// Most lists and dictionaries within each other: folders of a torrent.
+/// Most nested lists and dictionaries, which are folders of a torrent.
 const DEPTH: usize = 100;
 
-/// Reads the one value of a file.
-pub(crate) fn read(bytes: &[u8]) -> Result<Value<'_>, Wrong> {
+/// Parses a file, which is one value. White space may follow it, as editors append it.
+pub(crate) fn read(bytes: &[u8]) -> Result<Value<'_>, SyntaxError> {
     let mut reader = Reader { bytes, at: 0 };
     match reader.pass(0) {
-        Some(()) if reader.at == bytes.len() => Ok(Value(bytes)),
-        _ => Err(Wrong(reader.at)),
+        Some(()) if bytes[reader.at..].trim_ascii().is_empty() => Ok(Value(&bytes[..reader.at])),
+        _ => Err(SyntaxError(reader.at)),
     }
 }
 
 impl<'a> Value<'a> {
     pub(crate) const EMPTY_LIST: Value<'static> = Value(b"le");
 
-    /// The value of a key, if this is a dictionary that has it.
+    /// Returns the value of a key, if this is a dictionary with that key.
     pub(crate) fn get(self, key: &str) -> Option<Value<'a>> {
         let mut entries = self.inside(b'd')?;
         while let Some(found) = entries.key() {
@@ -44,7 +44,7 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// The values of a list.
+    /// Returns the values of a list.
     pub(crate) fn list(self) -> Option<impl Iterator<Item = Value<'a>>> {
         let mut values = self.inside(b'l')?;
         Some(std::iter::from_fn(move || (!values.ends()).then(|| values.value())))
@@ -58,7 +58,7 @@ impl<'a> Value<'a> {
         integer(self.0.strip_prefix(b"i")?.strip_suffix(b"e")?)?.try_into().ok()
     }
 
-    /// For values within each other, which are passed once.
+    /// Returns a reader for nested values, which visits each value once.
     pub(crate) fn reader(self) -> Reader<'a> {
         Reader { bytes: self.0, at: 0 }
     }
@@ -69,7 +69,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A place in bytes. All methods but `pass` go over bytes that it has passed.
+/// A position in the bytes. All methods except `pass` expect bytes that `pass` has checked.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -77,22 +77,22 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Goes into a dictionary, if there is one here.
+    /// Enters a dictionary, if there is one at this position.
     pub(crate) fn enters_dictionary(&mut self) -> bool {
         self.enters(b'd')
     }
 
-    /// The next key of a dictionary. Its end is passed over.
+    /// Returns the next key of a dictionary, or `None` after skipping its end.
     pub(crate) fn key(&mut self) -> Option<&'a [u8]> {
         if self.ends() { None } else { self.string() }
     }
 
-    /// The value here, which is passed over.
+    /// Returns the value at this position, and skips it.
     pub(crate) fn value(&mut self) -> Value<'a> {
         let begin = self.at;
-        // It was passed before.
+        // Checked before.
         let passed = self.pass(0);
-        debug_assert!(passed.is_some(), "bytes that were passed");
+        debug_assert!(passed.is_some(), "checked bytes");
         Value(&self.bytes[begin..self.at])
     }
 
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         enters
     }
 
-    /// Goes behind the value here; `None` if it is not bencoded.
+    /// Checks and skips the value at this position; `None` if it is not bencoded.
     fn pass(&mut self, depth: usize) -> Option<()> {
         if depth > DEPTH {
             return None;
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// The digits up to a byte, which is passed over.
+    /// Returns the digits up to a byte, and skips that byte.
     fn until(&mut self, end: u8) -> Option<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().take(22).position(|byte| *byte == end)?;
@@ -146,13 +146,13 @@ impl<'a> Reader<'a> {
         Some(&rest[..length])
     }
 
-    /// Whether a list or a dictionary ends here; its end is passed over.
+    /// Returns true and skips the end, if a list or dictionary ends here.
     fn ends(&mut self) -> bool {
         self.enters(b'e')
     }
 }
 
-/// A number, which can be written in one way.
+/// Parses a number, which has exactly one encoding.
 fn integer(digits: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(digits).ok()?;
     let unsigned = text.strip_prefix('-').unwrap_or(text);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_every_kind_are_read() {
+    fn values_of_every_kind_are_parsed() {
         let value = read(b"d1:ai-3e1:bl2:xy0:e1:cdee").unwrap();
         let list: Vec<_> = value.get("b").unwrap().list().unwrap().map(Value::bytes).collect();
         assert_eq!(list, [Some(&b"xy"[..]), Some(b"")]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn values_within_each_other_are_passed_once() {
+    fn nested_values_are_visited_once() {
         let mut reader = read(b"d1:ad1:bi1ee1:ci2ee").unwrap().reader();
         assert!(reader.enters_dictionary());
         assert_eq!(reader.key(), Some(&b"a"[..]));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_bencoded_is_refused() {
+    fn invalid_bencoding_is_refused() {
         let deep = [vec![b'l'; 200], vec![b'e'; 200]].concat();
         for wrong in [
             &b""[..],

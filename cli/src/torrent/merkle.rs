@@ -1,48 +1,55 @@
-//! The trees of BitTorrent v2 (BEP 52): SHA-256 of blocks of 16 KiB, and of two digests. A tree is filled up with digests that are zeros to a
-//! power of two.
+//! The trees of BitTorrent v2 (BEP 52): SHA-256 of blocks of 16 KiB, and of pairs of digests. The leaves are padded with zero digests to a power
+//! of two.
 
 use std::sync::{Mutex, PoisonError};
 
 use gantry_digest::{Algorithm, Salt, tree_level};
 
 use super::metainfo::{BLOCK, DIGEST};
+use crate::dm_verity::Function;
+use crate::hashing::digest_of;
+use crate::hashing::source::{Hashing, Source};
 use crate::output::Failure;
-use crate::verity::digest_of;
-use crate::verity::source::{Hashing, Source};
 
-/// Blocks that a thread takes at a time.
+/// Blocks that a thread hashes at a time.
 const GROUP: usize = 64;
 
 type Digest = [u8; DIGEST];
 
-/// The root of a file, which has a byte at least.
+/// Returns the root of a file of at least one byte.
 pub(crate) fn root_of_file(source: &Source, threads: usize) -> Result<Digest, Failure> {
     let leaves = leaves(source, threads)?;
     let height = (leaves.len() / DIGEST).next_power_of_two().ilog2();
     root(leaves, [0; DIGEST], height)
 }
 
-/// The roots of the pieces of a file that has several.
+/// Returns the roots of the pieces of a file with several pieces.
 pub(crate) fn roots_of_pieces(source: &Source, piece: u64, threads: usize) -> Result<Vec<u8>, Failure> {
     let height = (piece / BLOCK).ilog2();
     let level = up(leaves(source, threads)?, [0; DIGEST], height)?;
     Ok(level.0)
 }
 
-/// The root over the roots of pieces.
+/// Returns the root over the roots of pieces.
 pub(crate) fn root_of_pieces(layer: &[u8], piece: u64) -> Result<Digest, Failure> {
     let (_, filling) = up(Vec::new(), [0; DIGEST], (piece / BLOCK).ilog2())?;
     root(layer.to_vec(), filling, (layer.len() / DIGEST).next_power_of_two().ilog2())
 }
 
-/// The digests of all blocks. The last one is not filled up.
+/// Returns the digests of all blocks. The last block is not padded.
 fn leaves(source: &Source, threads: usize) -> Result<Vec<u8>, Failure> {
     let blocks = usize::try_from(source.length.div_ceil(BLOCK)).ok().and_then(|blocks| blocks.checked_mul(DIGEST));
-    let room = blocks.ok_or_else(|| Failure::Failed(format!("{}: too long", source.name)))?;
+    let room =
+        blocks.ok_or_else(|| Failure::Failed(format!("{}: too long for its tree to fit into memory", source.name)))?;
     let all = Mutex::new(vec![0; room]);
     let whole = source.length / BLOCK * BLOCK;
-    let hashing =
-        Hashing { algorithm: Algorithm::Sha256, salt: Salt::NONE, block: BLOCK as usize, group: GROUP, threads };
+    let hashing = Hashing {
+        function: Function::Lanes(Algorithm::Sha256),
+        salt: Salt::NONE,
+        block: BLOCK as usize,
+        group: GROUP,
+        threads,
+    };
     hashing.each_group(source, 0..whole, &|group, digests| {
         let begin = group as usize * GROUP * DIGEST;
         all.lock().unwrap_or_else(PoisonError::into_inner)[begin..begin + digests.len()].copy_from_slice(digests);
@@ -63,7 +70,7 @@ fn root(level: Vec<u8>, filling: Digest, height: u32) -> Result<Digest, Failure>
     level.try_into().map_err(|_| Failure::Failed("a tree without a root".to_owned()))
 }
 
-/// The digests so many levels above, and what levels there are filled up with.
+/// Returns the digests `height` levels above, and the padding digest of that level.
 fn up(mut level: Vec<u8>, mut filling: Digest, height: u32) -> Result<(Vec<u8>, Digest), Failure> {
     for _ in 0..height {
         if !level.len().is_multiple_of(2 * DIGEST) {

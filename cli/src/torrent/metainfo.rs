@@ -1,7 +1,7 @@
-//! What a torrent says about its files: BitTorrent v1 (BEP 3), padding files (BEP 47) and v2 (BEP 52).
+//! The files of a torrent: BitTorrent v1 (BEP 3), padding files and symbolic links (BEP 47), and v2 (BEP 52).
 //!
-//! Files of a torrent share names, folders and layers. So nothing is kept for a file but places in the torrent, and it is gone through again where
-//! its files are verified.
+//! Files of a torrent share names, folders and layers, so a torrent can list far more than its own size. Only slices of the torrent are kept for a
+//! file, and the torrent is walked again when its files are verified.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,24 +14,25 @@ pub(crate) const BLOCK: u64 = 16 << 10;
 /// Bytes of a digest of v1 (SHA-1), and of v2 (SHA-256).
 pub(crate) const PIECE_DIGEST: usize = 20;
 pub(crate) const DIGEST: usize = 32;
-/// Most bytes of a piece: no program makes longer ones than 256 MiB.
-const LONGEST_PIECE: u64 = 1 << 30;
-/// Most bytes of a name: no file system of Linux has longer ones.
-const LONGEST_NAME: usize = 255;
+/// Most bytes of a piece: no program makes pieces of more than 256 MiB.
+const MAX_PIECE: u64 = 1 << 30;
+/// Most bytes of a name in Linux's file systems.
+const MAX_NAME: usize = 255;
 
-/// A torrent. All of it has been looked at.
+/// A torrent that has been checked completely.
 pub(crate) struct Metainfo<'a> {
+    /// Name of its file or folder.
+    pub(crate) name: &'a [u8],
     /// Bytes of a piece.
     pub(crate) piece: u64,
     pub(crate) v1: Option<V1<'a>>,
     pub(crate) v2: Option<V2<'a>>,
 }
 
-/// Files behind each other, and the digests of their pieces.
+/// The files of v1, concatenated, and the digests of their pieces.
 pub(crate) struct V1<'a> {
-    name: &'a [u8],
     files: Files<'a>,
-    /// How many files there are.
+    /// Number of files.
     pub(crate) count: usize,
     pub(crate) digests: &'a [u8],
 }
@@ -42,65 +43,78 @@ enum Files<'a> {
     List(Value<'a>),
 }
 
-/// A file of v1.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
-    /// The names of its folders and its own, below that of the torrent; `None` for zeros that are in no file.
-    pub(crate) names: Option<Value<'a>>,
+    /// The names of its folders and its own, below the torrent's.
+    pub(crate) names: Value<'a>,
+    pub(crate) kind: Kind<'a>,
     pub(crate) length: u64,
 }
 
-/// A tree of files, and the roots of their pieces.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind<'a> {
+    File,
+    /// Zeros in front of the next file, in no file of their own.
+    Padding,
+    /// A symbolic link to the file or folder with these names, below the torrent's folder.
+    Link(Value<'a>),
+}
+
+/// Begin of the names of padding files of BitComet, which marks them by their names only.
+const PADDING: &[u8] = b"_____padding_file_";
+
+/// The file tree of v2, and the roots of pieces.
 pub(crate) struct V2<'a> {
     piece: u64,
-    /// Of a file by itself, which has the torrent's name, there is none.
+    /// The torrent's folder; `None` for a single file, which has the torrent's name.
     folder: Option<&'a [u8]>,
     files: Value<'a>,
-    /// Roots of files and those of their pieces, in the order of the first.
+    /// Roots of files with the roots of their pieces, sorted by root.
     layers: Vec<(&'a [u8], &'a [u8])>,
 }
 
-/// A file of v2.
 pub(crate) struct Tree<'a> {
+    /// The names of a symbolic link's target, below the torrent's folder.
+    pub(crate) link: Option<Value<'a>>,
     pub(crate) length: u64,
-    /// Of a file without bytes there is none.
+    /// `None` for an empty file.
     pub(crate) root: Option<&'a [u8; DIGEST]>,
-    /// The roots of its pieces, if it has more than one.
+    /// The roots of its pieces, if it has several. Torrents may lack them.
     pub(crate) layer: &'a [u8],
 }
 
 impl<'a> Metainfo<'a> {
-    /// The error says what is wrong.
+    /// Parses a torrent. The error is a sentence.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let torrent = bencode::read(bytes).map_err(|wrong| wrong.to_string())?;
         let info = torrent.get("info").ok_or("not a torrent: it has no info")?;
-        let name = info.get("name").and_then(Value::bytes).ok_or("it has no name")?;
+        let name = info.get("name.utf-8").or(info.get("name")).and_then(Value::bytes).ok_or("it has no name")?;
         component(name)?;
         let piece = info.get("piece length").and_then(Value::number);
-        let piece = piece.filter(|bytes| (1..=LONGEST_PIECE).contains(bytes));
-        let piece = piece.ok_or("its pieces have no length, or an absurd one")?;
-        let v1 = info.get("pieces").map(|pieces| V1::new(info, pieces, name, piece)).transpose()?;
+        let piece = piece.filter(|bytes| (1..=MAX_PIECE).contains(bytes));
+        let piece = piece.ok_or("the length of its pieces is missing or absurd")?;
+        let v1 = info.get("pieces").map(|pieces| V1::new(info, pieces, piece)).transpose()?;
         let v2 = match (info.get("meta version").map(Value::number), info.get("file tree")) {
             (Some(Some(2)), Some(files)) => Some(V2::new(torrent, files, name, piece)?),
             (Some(Some(2)), None) => return Err("it has no file tree".to_owned()),
-            (Some(_), _) => return Err("it is of a later version than 2".to_owned()),
-            _ => None,
+            (Some(Some(1)) | None, _) => None,
+            (Some(_), _) => return Err("its version is later than 2".to_owned()),
         };
         if v1.is_none() && v2.is_none() {
             return Err("it has no pieces".to_owned());
         }
-        Ok(Metainfo { piece, v1, v2 })
+        Ok(Metainfo { name, piece, v1, v2 })
     }
 }
 
 impl<'a> V1<'a> {
-    fn new(info: Value<'a>, pieces: Value<'a>, name: &'a [u8], piece: u64) -> Result<Self, String> {
+    fn new(info: Value<'a>, pieces: Value<'a>, piece: u64) -> Result<Self, String> {
         let files = match info.get("files") {
             None => Files::One { length: length_of(info)? },
             Some(files) => Files::List(files),
         };
         let (mut count, mut length) = (0, 0u64);
-        for part in files.parts().ok_or("its files are no list")? {
+        for part in files.parts().ok_or("its files are not a list")? {
             count += 1;
             length = length.checked_add(part?.length).ok_or("its files are too long")?;
         }
@@ -110,27 +124,26 @@ impl<'a> V1<'a> {
             let found = digests.len() / PIECE_DIGEST;
             return Err(format!("it has digests of {found} pieces; its files have {}", length.div_ceil(piece)));
         }
-        Ok(V1 { name, files, count, digests })
+        Ok(V1 { files, count, digests })
     }
 
     /// The files, in the order of the torrent.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> {
-        // None of them is wrong: all have been looked at.
+        // All have been checked.
         self.files.parts().into_iter().flatten().flatten()
-    }
-
-    /// The path of a file with these names, below the folder of the torrent.
-    pub(crate) fn path(&self, names: Value<'a>) -> PathBuf {
-        let names = names.list().into_iter().flatten().filter_map(Value::bytes);
-        std::iter::once(self.name).chain(names).map(OsStr::from_bytes).collect()
     }
 }
 
+/// Returns the path with these names; an empty one for the only file of a torrent.
+pub(crate) fn path(names: Value<'_>) -> PathBuf {
+    names.list().into_iter().flatten().filter_map(Value::bytes).map(OsStr::from_bytes).collect()
+}
+
 impl<'a> Files<'a> {
-    /// `None` where there should be a list of files.
+    /// Returns the files; `None` if there is no list of files.
     fn parts(self) -> Option<impl Iterator<Item = Result<Part<'a>, String>>> {
         let (one, list) = match self {
-            Files::One { length } => (Some(Ok(Part { names: Some(Value::EMPTY_LIST), length })), None),
+            Files::One { length } => (Some(Ok(Part { names: Value::EMPTY_LIST, kind: Kind::File, length })), None),
             Files::List(files) => (None, Some(files.list()?.map(Part::new))),
         };
         Some(one.into_iter().chain(list.into_iter().flatten()))
@@ -140,22 +153,38 @@ impl<'a> Files<'a> {
 impl<'a> Part<'a> {
     fn new(file: Value<'a>) -> Result<Self, String> {
         let attributes = file.get("attr").and_then(Value::bytes).unwrap_or_default();
-        let names = file.get("path").filter(|names| names.list().is_some_and(|mut names| names.next().is_some()));
-        let names = names.ok_or("a file has no path")?;
-        for name in names.list().into_iter().flatten() {
-            component(name.bytes().unwrap_or_default())?;
+        let names = names_of(file.get("path.utf-8").or(file.get("path"))).ok_or("a file has no path")??;
+        let last = names.list().into_iter().flatten().last().and_then(Value::bytes).unwrap_or_default();
+        if let Some(target) = link_of(file)? {
+            // Some programs give it the length of its target, which is in no piece.
+            return Ok(Part { names, kind: Kind::Link(target), length: 0 });
         }
-        let names = (!attributes.contains(&b'p')).then_some(names);
-        Ok(Part { names, length: length_of(file)? })
+        let is_padding = attributes.contains(&b'p') || last.starts_with(PADDING);
+        Ok(Part { names, kind: if is_padding { Kind::Padding } else { Kind::File }, length: length_of(file)? })
     }
+}
+
+/// Checks a list of names; `None` if there is none.
+fn names_of(names: Option<Value<'_>>) -> Option<Result<Value<'_>, String>> {
+    let names = names.filter(|names| names.list().is_some_and(|mut names| names.next().is_some()))?;
+    let mut all = names.list().into_iter().flatten();
+    Some(all.try_for_each(|name| component(name.bytes().unwrap_or_default()).map(|_| ())).map(|()| names))
+}
+
+/// Returns the names of a symbolic link's target, if the file is one.
+fn link_of(file: Value<'_>) -> Result<Option<Value<'_>>, String> {
+    if !file.get("attr").and_then(Value::bytes).unwrap_or_default().contains(&b'l') {
+        return Ok(None);
+    }
+    names_of(file.get("symlink path")).ok_or("a symbolic link has no target")?.map(Some)
 }
 
 impl<'a> V2<'a> {
     fn new(torrent: Value<'a>, files: Value<'a>, name: &'a [u8], piece: u64) -> Result<Self, String> {
         if !piece.is_power_of_two() || piece < BLOCK {
-            return Err(format!("pieces of v2 do not have {piece} bytes"));
+            return Err(format!("pieces of v2 cannot have {piece} bytes"));
         }
-        // A file by itself has the torrent's name; in a folder of that name are all others.
+        // A single file has the torrent's name; several files are in a folder of that name.
         let mut reader = files.reader();
         let is_first = reader.enters_dictionary() && reader.key() == Some(name);
         let alone = is_first && reader.value().get("").is_some() && reader.key().is_none();
@@ -172,7 +201,7 @@ impl<'a> V2<'a> {
         Ok(v2)
     }
 
-    /// Calls `with` for each file with its path, in the order of the torrent, until there is an error.
+    /// Calls `with` for each file with its path, in the order of the torrent. Stops at the first error.
     pub(crate) fn each<E: From<String>>(
         &self,
         with: &mut impl FnMut(&Path, Tree<'a>) -> Result<(), E>,
@@ -181,7 +210,7 @@ impl<'a> V2<'a> {
         self.walk(&mut self.files.reader(), &mut path, 0, with)
     }
 
-    /// The files of the folder at a place of the tree, which is no deeper than bencoding goes.
+    /// Walks the folder at a position of the tree. The parser limits the depth.
     fn walk<E: From<String>>(
         &self,
         reader: &mut Reader<'a>,
@@ -190,7 +219,7 @@ impl<'a> V2<'a> {
         with: &mut impl FnMut(&Path, Tree<'a>) -> Result<(), E>,
     ) -> Result<(), E> {
         if !reader.enters_dictionary() {
-            return Err("its file tree is none".to_owned().into());
+            return Err("its file tree is not a dictionary".to_owned().into());
         }
         while let Some(name) = reader.key() {
             if name.is_empty() && depth > 0 {
@@ -205,25 +234,34 @@ impl<'a> V2<'a> {
     }
 
     fn tree(&self, file: Value<'a>, path: &Path) -> Result<Tree<'a>, String> {
+        if let Some(target) = link_of(file)? {
+            return Ok(Tree { link: Some(target), length: 0, root: None, layer: &[] });
+        }
         let length = length_of(file)?;
         let root = file.get("pieces root").and_then(Value::bytes);
-        let root = root.map(TryInto::try_into).transpose().map_err(|_| "a root of another length than 32 bytes")?;
+        let root = root.map(TryInto::try_into).transpose().map_err(|_| "a root does not have 32 bytes")?;
         let root: Option<&[u8; DIGEST]> = root;
+        let root = root.filter(|root| length > 0 || **root != [0; DIGEST]);
         if root.is_some() != (length > 0) {
-            return Err(format!("{}: a root where there is no byte, or none where there are", path.display()));
+            return Err(format!("{}: an empty file has a root, or another file has none", path.display()));
         }
         let pieces = length.div_ceil(self.piece);
         let layer = match root {
             Some(root) if pieces > 1 => {
                 let found = self.layers.binary_search_by_key(&&root[..], |(root, _)| *root);
                 let needed = usize::try_from(pieces).ok().and_then(|pieces| pieces.checked_mul(DIGEST));
-                let layer = found.ok().map(|place| self.layers[place].1);
-                let layer = layer.filter(|layer| Some(layer.len()) == needed);
-                layer.ok_or_else(|| format!("it has no digests of the {pieces} pieces of {}", path.display()))?
+                match found.ok().map(|place| self.layers[place].1) {
+                    None => &[],
+                    Some(layer) if Some(layer.len()) == needed => layer,
+                    Some(_) => {
+                        let path = path.display();
+                        return Err(format!("it has digests of more or less than the {pieces} pieces of {path}"));
+                    }
+                }
             }
             _ => &[],
         };
-        Ok(Tree { length, root, layer })
+        Ok(Tree { link: None, length, root, layer })
     }
 }
 
@@ -231,12 +269,12 @@ fn length_of(file: Value<'_>) -> Result<u64, &'static str> {
     file.get("length").and_then(Value::number).ok_or("a file has no length")
 }
 
-/// The name of a file or a folder, and of none elsewhere.
+/// Checks the name of a file or folder, which must not lead elsewhere.
 fn component(name: &[u8]) -> Result<&OsStr, String> {
     let leads_elsewhere = matches!(name, b"" | b"." | b"..") || name.iter().any(|byte| matches!(byte, b'/' | 0));
-    if leads_elsewhere || name.len() > LONGEST_NAME {
-        let shown = &name[..name.len().min(LONGEST_NAME)];
-        return Err(format!("'{}' is no name of a file", String::from_utf8_lossy(shown).escape_debug()));
+    if leads_elsewhere || name.len() > MAX_NAME {
+        let shown = &name[..name.len().min(MAX_NAME)];
+        return Err(format!("'{}' is not a valid file name", String::from_utf8_lossy(shown).escape_debug()));
     }
     Ok(OsStr::from_bytes(name))
 }
@@ -255,17 +293,17 @@ mod tests {
     fn names_that_lead_out_of_the_folder_are_refused() {
         for name in ["..", ".", "a/b", "", "/etc", "a\0"] {
             let torrent = format!("d4:infod6:lengthi0e4:name{}:{name}12:piece lengthi1e6:pieces0:ee", name.len());
-            assert!(wrong(torrent.as_bytes()).ends_with("is no name of a file"), "{name}");
+            assert!(wrong(torrent.as_bytes()).ends_with("is not a valid file name"), "{name}");
             let torrent = format!(
                 "d4:infod5:filesld6:lengthi0e4:pathl1:a{}:{name}eee4:name1:n12:piece lengthi1e6:pieces0:ee",
                 name.len()
             );
-            assert!(wrong(torrent.as_bytes()).ends_with("is no name of a file"), "{name}");
+            assert!(wrong(torrent.as_bytes()).ends_with("is not a valid file name"), "{name}");
             let torrent = format!(
                 "d4:infod9:file treed{}:{name}d0:d6:lengthi0eeee12:meta versioni2e4:name1:n12:piece lengthi16384eee",
                 name.len()
             );
-            // Without a name there is none of a file either.
+            // An empty name makes the file itself invalid, with another message.
             assert!(Metainfo::read(torrent.as_bytes()).is_err(), "{name}");
         }
     }
@@ -279,10 +317,15 @@ mod tests {
             (b"d4:infod6:lengthi2e4:name1:n12:piece lengthi1e6:pieces20:01234567890123456789ee", "digests of 1 pieces"),
             (b"d4:infod6:lengthi9223372036854775807e4:name1:n12:piece lengthi1e6:pieces0:ee", "digests of 0 pieces"),
             (b"d4:infod4:name1:n12:piece lengthi16384eee", "it has no pieces"),
-            (b"d4:infod12:meta versioni3e4:name1:n12:piece lengthi16384eee", "later version"),
+            (b"d4:infod12:meta versioni3e4:name1:n12:piece lengthi16384eee", "later than 2"),
             (
-                b"d4:infod9:file treed1:nd0:d6:lengthi16385e11:pieces root32:01234567890123456789012345678901eee12:meta versioni2e4:name1:n12:piece lengthi16384eee",
-                "no digests of the 2 pieces of n",
+                b"d4:infod9:file treed1:nd0:d6:lengthi16385e11:pieces root32:01234567890123456789012345678901eee12:meta versioni2e4:name1:n12:piece lengthi16384ee12:piece layersd32:012345678901234567890123456789011:xee",
+                "digests of more or less than the 2 pieces of n",
+            ),
+            (b"d4:infod5:filesld4:attr1:l6:lengthi0e4:pathl1:aeee4:name1:n12:piece lengthi1e6:pieces0:ee", "no target"),
+            (
+                b"d4:infod5:filesld4:attr1:l4:pathl1:ae12:symlink pathl2:..eee4:name1:n12:piece lengthi1e6:pieces0:ee",
+                "'..' is not a valid file name",
             ),
         ] {
             let error = wrong(torrent);
@@ -290,16 +333,17 @@ mod tests {
         }
     }
 
-    /// Memory that a torrent may take, for each of its bytes, and beside them.
+    /// Most memory of a torrent: times its bytes, plus a constant.
     const TIMES: usize = 4;
     const BESIDE: usize = 64 << 10;
     const ROOT: &str = "01234567890123456789012345678901";
 
-    /// A torrent of v1 with these files, or of v2 with this file tree and one layer.
+    /// A torrent of v1 with these files.
     fn of_v1(name: &str, files: &str) -> Vec<u8> {
         format!("d4:infod5:filesl{files}e4:name{}:{name}12:piece lengthi1e6:pieces0:ee", name.len()).into_bytes()
     }
 
+    /// A torrent of v2 with this file tree and one layer.
     fn of_v2(name: &str, tree: &str, layer: &str) -> Vec<u8> {
         let length = name.len();
         let info = format!("d9:file treed{tree}e12:meta versioni2e4:name{length}:{name}12:piece lengthi16384ee");
@@ -311,13 +355,13 @@ mod tests {
         format!("{}:{name}d0:d6:lengthi{length}e11:pieces root32:{ROOT}ee", name.len())
     }
 
-    /// Some thousand files, each of so many pieces.
+    /// 2000 files of `pieces` pieces each.
     fn files(pieces: usize) -> String {
         many(2000, |number| file(&format!("{number:05}"), pieces))
     }
 
     #[test]
-    fn a_torrent_takes_no_more_memory_than_some_times_its_bytes() {
+    fn memory_for_a_torrent_is_bounded_by_its_size() {
         let pieces = 5000;
         let layer = "x".repeat(pieces * DIGEST);
         let name = "n".repeat(255);
@@ -337,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_mean_nothing_take_no_memory() {
+    fn unused_values_take_no_memory() {
         for (bomb, value) in [("lists", "le"), ("lists of one", "l0:e"), ("strings", "0:"), ("numbers", "i0e")] {
             let torrent = format!("d1:al{}ee", value.repeat(50_000)).into_bytes();
             let (read, taken) = taken(|| Metainfo::read(&torrent).map(|_| ()));
@@ -347,9 +391,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_longer_than_file_systems_have_is_refused() {
+    fn a_name_that_is_too_long_for_file_systems_is_refused() {
         for torrent in [of_v1(&"n".repeat(256), ""), of_v2("n", &file(&"f".repeat(256), 1), "")] {
-            assert!(wrong(&torrent).ends_with("is no name of a file"));
+            assert!(wrong(&torrent).ends_with("is not a valid file name"));
         }
     }
 }

@@ -1,76 +1,165 @@
 //! `gantry torrent verify`.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
 use std::io::Read as _;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use gantry_digest::Algorithm;
 
 use super::bencode::Value;
+use super::joined::Joined;
 use super::merkle;
-use super::metainfo::{DIGEST, Metainfo, PIECE_DIGEST, Tree, V1};
+use super::metainfo::{DIGEST, Kind, Metainfo, PIECE_DIGEST, Tree, V1, path};
 use crate::args::TorrentVerify;
-use crate::output::Failure;
-use crate::verity::pieces::{Data, digests, first_difference};
-use crate::verity::source::Source;
+use crate::hashing::pieces::digests;
+use crate::hashing::source::Source;
+use crate::output::{Failure, print_message};
 
-/// Most bytes of a torrent. Of 1 TiB in pieces of 1 MiB it has 52.
-const LONGEST: u64 = 256 << 20;
-/// Files that stay open for the next read. A torrent may have more files than a process may open.
-const OPEN: usize = 16;
+/// Most bytes of a torrent. One for 1 TiB in pieces of 1 MiB has 52 MiB.
+const MAX_TORRENT: u64 = 256 << 20;
 
 pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {
     let name = args.torrent.display();
     let mut bytes = Vec::new();
-    let read = fs::File::open(&args.torrent).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
+    let read = fs::File::open(&args.torrent).and_then(|file| file.take(MAX_TORRENT + 1).read_to_end(&mut bytes));
     read.map_err(|error| Failure::at(&name, &error))?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(Failure::Failed(format!("{name}: longer than torrents are")));
+    if bytes.len() as u64 > MAX_TORRENT {
+        return Err(Failure::Failed(format!("{name}: too long for a torrent")));
     }
     let torrent = Metainfo::read(&bytes).map_err(|wrong| Failure::Failed(format!("{name}: {wrong}")))?;
-    let folder = args.folder.as_deref().or(args.torrent.parent()).unwrap_or(Path::new("."));
+    let content = content(args, torrent.name);
+    let mut report = Report { bad: false };
     if let Some(v1) = &torrent.v1 {
-        verify_v1(&Files::open(folder, v1)?, torrent.piece, v1.digests, threads)?;
+        verify_v1(&Files::open(&content, v1, &mut report), torrent.piece, v1.digests, threads, &mut report)?;
     }
-    match &torrent.v2 {
-        Some(v2) => v2.each(&mut |path, tree| verify_v2(&folder.join(path), &tree, torrent.piece, threads)),
-        None => Ok(()),
+    if let Some(v2) = &torrent.v2 {
+        v2.each(&mut |path, tree| {
+            // The first name is that of the torrent.
+            let below: PathBuf = path.components().skip(1).collect();
+            if let Err(failure) =
+                verify_v2(&content, &within(&content, &below), &tree, torrent.piece, threads, &mut report)
+            {
+                report.add(&failure);
+            }
+            Ok::<_, Failure>(())
+        })?;
+    }
+    if report.bad { Err(Failure::Reported) } else { Ok(()) }
+}
+
+/// Returns the path of the torrent's file or folder: its name below the folder in the arguments, or that folder or file itself.
+fn content(args: &TorrentVerify, name: &[u8]) -> PathBuf {
+    let folder = args.folder.as_deref().or(args.torrent.parent()).unwrap_or(Path::new("."));
+    let below = folder.join(OsStr::from_bytes(name));
+    if args.folder.is_some() && folder.exists() && !below.exists() { folder.to_owned() } else { below }
+}
+
+/// Returns a path below the torrent's folder; an empty one is that of its only file.
+fn within(content: &Path, below: &Path) -> PathBuf {
+    below.components().fold(content.to_owned(), |path, name| path.join(name))
+}
+
+/// Prints a line for everything that differs.
+struct Report {
+    bad: bool,
+}
+
+impl Report {
+    fn add(&mut self, wrong: impl fmt::Display) {
+        self.bad = true;
+        print_message(&wrong.to_string());
+    }
+
+    /// Adds pieces of a file that do not match, those that follow each other together. `begin` is the offset of the first piece from the file's
+    /// begin.
+    fn add_pieces(&mut self, name: &str, pieces: impl Iterator<Item = u64>, piece: u64, begin: u64, length: u64) {
+        let mut pieces = pieces.peekable();
+        while let Some(first) = pieces.next() {
+            let mut last = first;
+            while let Some(next) = pieces.next_if(|next| *next == last + 1) {
+                last = next;
+            }
+            let from = (first * piece).saturating_sub(begin);
+            let to = ((last + 1) * piece - begin).min(length) - 1;
+            if first == last {
+                self.add(format_args!("{name}: piece {first} does not match: bytes {from} to {to}"));
+            } else {
+                self.add(format_args!("{name}: pieces {first} to {last} do not match: bytes {from} to {to}"));
+            }
+        }
     }
 }
 
-fn verify_v1(files: &Files<'_>, piece: u64, expected: &[u8], threads: usize) -> Result<(), Failure> {
-    let found = digests(files, Algorithm::Sha1, piece, threads)?;
-    let Some(number) = first_difference(&found, expected, PIECE_DIGEST) else { return Ok(()) };
-    let begin = number as u64 * piece;
-    // A piece may begin in one file and go on in others.
-    let (place, file) = files.at(begin);
-    let path = files.all.get(file).and_then(|file| file.names).map(|names| files.path(names).display().to_string());
-    Err(bad(path.as_deref().unwrap_or("a padding file"), number, place))
+fn verify_v1(
+    files: &Files<'_>,
+    piece: u64,
+    expected: &[u8],
+    threads: usize,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let found = digests(&files.joined(), Algorithm::Sha1, piece, threads)?;
+    let differs = |number: u64| {
+        let begin = number as usize * PIECE_DIGEST;
+        found[begin..begin + PIECE_DIGEST] != expected[begin..begin + PIECE_DIGEST]
+    };
+    // Pieces that cannot be verified, because a part of them is in a file that is missing.
+    let absent = files.all.iter().filter(|file| file.is_absent).flat_map(|file| file.pieces(piece));
+    let absent: BTreeSet<u64> = absent.collect();
+    for file in &files.all {
+        let Some(names) = file.names.filter(|_| !file.is_absent) else { continue };
+        let wrong = file.pieces(piece).filter(|number| differs(*number) && !absent.contains(number));
+        let name = files.path(names).display().to_string();
+        report.add_pieces(&name, wrong, piece, file.begin, file.end - file.begin);
+    }
+    Ok(())
 }
 
-fn bad(name: &str, number: usize, at: u64) -> Failure {
-    Failure::Failed(format!("{name}: piece {number}, from byte {at} on, is not that of the torrent"))
-}
-
-fn verify_v2(path: &Path, tree: &Tree<'_>, piece: u64, threads: usize) -> Result<(), Failure> {
+fn verify_v2(
+    content: &Path,
+    path: &Path,
+    tree: &Tree<'_>,
+    piece: u64,
+    threads: usize,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    if let Some(target) = tree.link {
+        return verify_link(content, path, target);
+    }
     let source = open(path, tree.length)?;
     let Some(root) = tree.root else { return Ok(()) };
+    let name = &source.name;
     if tree.layer.is_empty() {
-        let found = merkle::root_of_file(&source, threads)?;
-        return if found == *root { Ok(()) } else { Err(bad(&source.name, 0, 0)) };
+        if merkle::root_of_file(&source, threads)? != *root {
+            report.add(format_args!("{name}: does not match"));
+        }
+        return Ok(());
     }
     if merkle::root_of_pieces(tree.layer, piece)? != *root {
-        return Err(Failure::Failed(format!("{}: the torrent's digests of its pieces are wrong", source.name)));
+        return Err(Failure::Failed(format!("{name}: the torrent's digests of its pieces contradict its root")));
     }
     let found = merkle::roots_of_pieces(&source, piece, threads)?;
-    match first_difference(&found, tree.layer, DIGEST) {
-        None => Ok(()),
-        Some(number) => Err(bad(&source.name, number, number as u64 * piece)),
-    }
+    let pairs = found.chunks(DIGEST).zip(tree.layer.chunks(DIGEST)).enumerate();
+    let wrong = pairs.filter(|(_, (found, expected))| found != expected).map(|(number, _)| number as u64);
+    report.add_pieces(name, wrong, piece, 0, source.length);
+    Ok(())
 }
 
-/// A file of the length that the torrent says.
+/// Checks that a path is a link to its target, or the same file or folder by other means.
+fn verify_link(content: &Path, link: &Path, target: Value<'_>) -> Result<(), Failure> {
+    let real = |path: &Path| path.canonicalize().map_err(|error| Failure::at(path.display(), &error));
+    let target = content.join(path(target));
+    if real(link)? == real(&target)? {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{}: it is no link to {}", link.display(), target.display())))
+}
+
+/// Opens a file, and checks its length.
 fn open(path: &Path, length: u64) -> Result<Source, Failure> {
     let source = Source::open(path)?;
     if source.length == length {
@@ -79,82 +168,59 @@ fn open(path: &Path, length: u64) -> Result<Source, Failure> {
     Err(Failure::Failed(format!("{}: it has {} bytes; the torrent says {length}", source.name, source.length)))
 }
 
-/// The files of v1, behind each other.
+/// The files of v1, concatenated.
 struct Files<'a> {
-    folder: &'a Path,
-    torrent: &'a V1<'a>,
+    content: &'a Path,
     all: Vec<Placed<'a>>,
-    length: u64,
-    /// The files that were read last, by their places in `all`, the last one at the end.
-    open: Mutex<Vec<(usize, Arc<Source>)>>,
 }
 
 struct Placed<'a> {
-    /// `None` for zeros.
+    /// `None` for padding.
     names: Option<Value<'a>>,
+    begin: u64,
     end: u64,
+    /// It is missing, or of another length.
+    is_absent: bool,
+}
+
+impl Placed<'_> {
+    /// Returns the pieces that contain a byte of it.
+    fn pieces(&self, piece: u64) -> Range<u64> {
+        let first = self.begin / piece;
+        first..if self.begin < self.end { self.end.div_ceil(piece) } else { first }
+    }
 }
 
 impl<'a> Files<'a> {
-    fn open(folder: &'a Path, torrent: &'a V1<'a>) -> Result<Self, Failure> {
+    fn open(content: &'a Path, torrent: &V1<'a>, report: &mut Report) -> Self {
         let all = Vec::with_capacity(torrent.count);
-        let mut files = Files { folder, torrent, all, length: 0, open: Mutex::default() };
+        let mut files = Files { content, all };
+        let mut begin = 0;
         for part in torrent.parts() {
-            if let Some(names) = part.names {
-                open(&files.path(names), part.length)?;
-            }
-            files.length += part.length;
-            files.all.push(Placed { names: part.names, end: files.length });
+            let path = files.path(part.names);
+            let (names, checked) = match part.kind {
+                Kind::File => (Some(part.names), open(&path, part.length).map(|_| ())),
+                Kind::Padding => (None, Ok(())),
+                Kind::Link(target) => (None, verify_link(content, &path, target)),
+            };
+            let is_absent = checked.inspect_err(|failure| report.add(failure)).is_err();
+            let end = begin + part.length;
+            files.all.push(Placed { names, begin, end, is_absent });
+            begin = end;
         }
-        Ok(files)
+        files
     }
 
     fn path(&self, names: Value<'_>) -> PathBuf {
-        self.folder.join(self.torrent.path(names))
+        within(self.content, &path(names))
     }
 
-    /// Which byte of its file one is, and the place of the file in `all`.
-    fn at(&self, offset: u64) -> (u64, usize) {
-        let number = self.all.partition_point(|file| file.end <= offset);
-        (offset - number.checked_sub(1).map_or(0, |before| self.all[before].end), number)
-    }
-
-    /// A file, which stays open until `OPEN` others were read.
-    fn source(&self, number: usize, names: Value<'_>) -> Result<Arc<Source>, Failure> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = if let Some(place) = open.iter().position(|(known, _)| *known == number) {
-            open.remove(place)
-        } else {
-            if open.len() == OPEN {
-                open.remove(0);
-            }
-            (number, Arc::new(Source::open(&self.path(names))?))
+    /// Returns the content of the files, with zeros for padding and for files that are absent.
+    fn joined(&self) -> Joined<'_> {
+        let path = |number: usize| {
+            let file: &Placed<'_> = &self.all[number];
+            file.names.filter(|_| !file.is_absent).map(|names| self.path(names))
         };
-        let source = Arc::clone(&entry.1);
-        open.push(entry);
-        Ok(source)
-    }
-}
-
-impl Data for Files<'_> {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn read_at(&self, mut buffer: &mut [u8], mut offset: u64) -> Result<(), Failure> {
-        while !buffer.is_empty() {
-            let (place, number) = self.at(offset);
-            let Some(file) = self.all.get(number) else {
-                return Err(Failure::Failed("a piece behind all files".to_owned()));
-            };
-            let length = usize::try_from(file.end - offset).map_or(buffer.len(), |left| left.min(buffer.len()));
-            let (part, rest) = buffer.split_at_mut(length);
-            match file.names {
-                Some(names) => self.source(number, names)?.read_at(part, place)?,
-                None => part.fill(0),
-            }
-            (buffer, offset) = (rest, offset + length as u64);
-        }
-        Ok(())
+        Joined::new(self.all.iter().map(|file| file.end - file.begin), path)
     }
 }

@@ -1,19 +1,18 @@
-//! `gantry verity format`: the tree over data, from the lowest level up.
+//! `gantry verity format`: writes the tree over data, from the lowest level up.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use gantry_digest::tree_level;
-
-use super::source::{Hashing, Source};
 use super::superblock::Superblock;
 use super::tree::Layout;
+use super::{same_file, whole_blocks};
 use crate::args::VerityFormat;
+use crate::hashing::source::{Hashing, Source};
 use crate::hex::hex;
 use crate::output::{Failure, Output};
 
-/// Bytes of a salt that nobody chose.
+/// Bytes of a random salt.
 const SALT: usize = 32;
 
 pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> Result<(), Failure> {
@@ -22,10 +21,10 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
     let superblock = Superblock {
         format: tree.format,
         uuid: args.uuid.map_or_else(random_uuid, |uuid| Ok(uuid.0))?,
-        algorithm: tree.hash,
+        function: tree.hash,
         data_block: tree.data_block_size,
         hash_block: tree.hash_block_size,
-        data_blocks: tree.data_blocks.unwrap_or(data.length / tree.data_block_size as u64),
+        data_blocks: tree.data_blocks.map_or_else(|| whole_blocks(&data, tree.data_block_size), Ok)?,
         salt: args.salt.as_ref().map_or_else(|| random::<SALT>().map(Vec::from), |salt| Ok(salt.0.clone()))?,
     };
     let bytes = superblock.data_blocks.checked_mul(superblock.data_block as u64);
@@ -39,14 +38,14 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
         return Err(Failure::Usage(format!("--hash-offset {begin}: not a multiple of {unit}")));
     }
     let layout = Layout::new(&superblock, begin, !tree.no_superblock)
-        .ok_or_else(|| Failure::Usage("the tree would be longer than files are".to_owned()))?;
+        .ok_or_else(|| Failure::Usage("the tree would be longer than a file can be".to_owned()))?;
     let name = args.hash_file.display().to_string();
     let failed = |error: io::Error| Failure::at(&name, &error);
-    // What is there of another tree, or of the data in the same file, stays where this tree does not come.
+    // Bytes outside this tree stay, such as the data in the same file.
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&args.hash_file);
     let file = file.map_err(failed)?;
     if same_file(&file, &data.file).map_err(failed)? && begin < bytes {
-        return Err(Failure::Usage(format!("{name}: the tree would be written over the data; --hash-offset {bytes}")));
+        return Err(Failure::Usage(format!("{name}: the tree would overwrite the data; use --hash-offset {bytes}")));
     }
     let data_of_file = file.metadata().map_err(failed)?;
     if data_of_file.is_file() && data_of_file.len() < layout.end {
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
     let hashes = Source { file, name: name.clone(), length: u64::MAX };
     let root = write_tree(&superblock, &layout, &data, &hashes, threads)?;
     if !tree.no_superblock {
-        // At last: what has one is a tree that is complete.
+        // Last, so that a tree with a superblock is complete.
         hashes.file.sync_data().and_then(|()| hashes.file.write_all_at(&superblock.write(), begin)).map_err(failed)?;
     }
     hashes.file.sync_all().map_err(failed)?;
@@ -65,7 +64,7 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
     output.write(&report(&superblock, args, &layout, &root))
 }
 
-/// Writes the levels, and answers with the root hash.
+/// Writes the levels, and returns the root hash.
 fn write_tree(
     superblock: &Superblock,
     layout: &Layout,
@@ -73,14 +72,13 @@ fn write_tree(
     hashes: &Source,
     threads: usize,
 ) -> Result<Vec<u8>, Failure> {
-    let algorithm = superblock.algorithm;
-    let mut hashing =
-        Hashing { algorithm, salt: superblock.salt(), block: superblock.data_block, group: layout.per_block, threads };
+    let (function, salt) = (superblock.function, superblock.salt());
+    let mut hashing = Hashing { function, salt, block: superblock.data_block, group: layout.per_block, threads };
     let mut below = (data, 0..superblock.data_blocks * superblock.data_block as u64);
     for level in &layout.levels {
         hashing.each_group(below.0, below.1, &|group, digests| {
             let mut block = vec![0; superblock.hash_block];
-            layout.fill(&mut block, algorithm, digests);
+            layout.fill(&mut block, function.digest_size(), digests);
             let at = level.start + group * superblock.hash_block as u64;
             hashes.file.write_all_at(&block, at).map_err(|error| Failure::at(&hashes.name, &error))
         })?;
@@ -90,20 +88,12 @@ fn write_tree(
     let (source, range) = below;
     let mut top = vec![0; hashing.block];
     source.read_at(&mut top, range.start)?;
-    let mut root = vec![0; algorithm.digest_size()];
-    tree_level(algorithm, superblock.salt(), top.len(), &top, &mut root)
-        .map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut root = vec![0; function.digest_size()];
+    function.digest_blocks(salt, top.len(), &top, &mut root)?;
     Ok(root)
 }
 
-fn same_file(a: &File, b: &File) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let (a, b) = (a.metadata()?, b.metadata()?);
-    Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
-}
-
-/// The lines of veritysetup.
+/// Formats the lines of veritysetup.
 fn report(superblock: &Superblock, args: &VerityFormat, layout: &Layout, root: &[u8]) -> String {
     let uuid = hex(&superblock.uuid);
     let uuid = [&uuid[..8], &uuid[8..12], &uuid[12..16], &uuid[16..20], &uuid[20..]].join("-");
@@ -115,12 +105,12 @@ fn report(superblock: &Superblock, args: &VerityFormat, layout: &Layout, root: &
         ("Data block size: ", superblock.data_block.to_string()),
         ("Hash blocks:     ", layout.blocks(superblock).to_string()),
         ("Hash block size: ", superblock.hash_block.to_string()),
-        ("Hash algorithm:  ", superblock.algorithm.to_string()),
+        ("Hash algorithm:  ", superblock.function.to_string()),
         ("Salt:            ", salt),
         ("Root hash:      ", hex(root)),
     ];
     let title = format!("VERITY header information for {}\n", args.hash_file.display());
-    // In a file that has other things, too, the tree has no size of its own.
+    // The tree has no size of its own in a file with other content.
     let size = (args.tree.hash_offset == 0).then(|| ("Hash device size: ", format!("{} [bytes]", layout.end)));
     rows.iter().chain(&size).fold(title, |text, (name, value)| text + &format!("{name}\t{value}\n"))
 }
@@ -129,10 +119,10 @@ fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
         .map(|()| bytes)
-        .map_err(|error| Failure::Failed(format!("the system has no random bytes: {error}")))
+        .map_err(|error| Failure::Failed(format!("the system's random number generator failed: {error}")))
 }
 
-/// Version 4 (RFC 9562, 5.4).
+/// Returns a random UUID: version 4 (RFC 9562, 5.4).
 fn random_uuid() -> Result<[u8; 16], Failure> {
     let mut uuid = random::<16>()?;
     uuid[6] = uuid[6] & 0x0f | 0x40;

@@ -1,28 +1,26 @@
-//! `gantry verity`: digests of fs-verity, and hash trees of dm-verity.
+//! `gantry verity`: fs-verity digests, and dm-verity hash trees.
 //!
 //! | file | content |
 //! |---|---|
-//! | `source.rs`, `pieces.rs`, `threads.rs` | hash the blocks and the pieces of one file on all processors |
 //! | `digest.rs` | the digest of fs-verity |
 //! | `superblock.rs` | the superblock of dm-verity |
-//! | `tree.rs` | where the levels of a tree lie |
-//! | `format.rs`, `verify.rs` | make a tree, and verify data with one |
+//! | `tree.rs` | locations of the levels of a tree |
+//! | `format.rs`, `verify.rs` | create a tree, and verify data with one |
 
 mod digest;
 mod format;
-pub(crate) mod pieces;
-pub(crate) mod source;
 mod superblock;
-mod threads;
 mod tree;
 mod verify;
 
-use gantry_digest::Algorithm;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 
 use crate::args::{Settings, Verity, VerityCommand};
+use crate::hashing::source::Source;
+use crate::hashing::threads;
 use crate::output::{Failure, Output};
-
-pub(crate) use superblock::{HASHES, hash_of_name, is_block};
 
 pub(crate) fn run(args: &Verity, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     let threads = threads(settings)?;
@@ -33,24 +31,19 @@ pub(crate) fn run(args: &Verity, settings: &Settings, output: &mut Output) -> Re
     }
 }
 
-/// How many threads hash, and with which instructions at most, by the configuration.
-pub(crate) fn threads(settings: &Settings) -> Result<usize, Failure> {
-    let config = settings.config()?;
-    if let Ok(level) = config.cpu().parse() {
-        gantry_digest::limit(level);
-    }
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(config.threads().unwrap_or_else(processors).max(1))
+fn same_file(a: &File, b: &File) -> io::Result<bool> {
+    let (a, b) = (a.metadata()?, b.metadata()?);
+    Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
 }
 
-/// The digest of one message.
-pub(crate) fn digest_of(algorithm: Algorithm, parts: &[&[u8]]) -> Vec<u8> {
-    let mut hasher = gantry_digest::Hasher::new(algorithm);
-    for part in parts {
-        hasher.update(part);
+/// Returns the number of blocks of the data. Refuses a shorter last block, which no tree covers.
+fn whole_blocks(data: &Source, block: usize) -> Result<u64, Failure> {
+    let (blocks, rest) = (data.length / block as u64, data.length % block as u64);
+    if rest == 0 || blocks == 0 {
+        return Ok(blocks);
     }
-    let mut digest = vec![0; algorithm.digest_size()];
-    let finished = hasher.finish(&mut digest);
-    debug_assert!(finished.is_ok(), "the output has a digest's bytes");
-    digest
+    let (name, length) = (&data.name, data.length);
+    Err(Failure::Failed(format!(
+        "{name}: its {length} bytes are no multiple of {block}; --data-blocks {blocks} leaves out the last {rest}"
+    )))
 }

@@ -1,27 +1,27 @@
-//! Where the levels of a tree of dm-verity lie (`hash_levels` of cryptsetup's lib/verity/verity_hash.c): the highest first.
+//! Locations of the levels of a dm-verity tree (`hash_levels` of cryptsetup's lib/verity/verity_hash.c): the highest level first.
 
 use std::ops::Range;
 
-use gantry_digest::{Algorithm, Salt};
+use gantry_digest::Salt;
 
 use super::superblock::{SUPERBLOCK, Superblock};
 
-/// A tree over data.
+/// The layout of a tree.
 pub(crate) struct Layout {
     /// Digests in a block of the tree: a power of two.
     pub(crate) per_block: usize,
     /// Bytes from one digest in a block to the next.
     pub(crate) stride: usize,
-    /// The bytes of each level in the file, the lowest first. One block of data has no level: its digest is the root.
+    /// The byte range of each level in the file, the lowest first. A single data block needs no level: its digest is the root.
     pub(crate) levels: Vec<Range<u64>>,
-    /// Where the tree ends.
+    /// The end of the tree.
     pub(crate) end: u64,
 }
 
 impl Layout {
-    /// `begin` is where the superblock is, or without one the tree. `None` if the tree would not be within 2^63 bytes.
+    /// `begin` is the offset of the superblock, or of the tree if there is no superblock. `None` if the tree would exceed 2^63 bytes.
     pub(crate) fn new(superblock: &Superblock, begin: u64, has_superblock: bool) -> Option<Self> {
-        let (size, block) = (superblock.algorithm.digest_size(), superblock.hash_block);
+        let (size, block) = (superblock.function.digest_size(), superblock.hash_block);
         let per_block = 1 << (block / size).ilog2();
         let stride = if superblock.format == 1 { size.next_power_of_two() } else { size };
         let mut at = if has_superblock {
@@ -45,15 +45,14 @@ impl Layout {
         Some(Layout { per_block, stride, levels, end: at })
     }
 
-    /// How many blocks the tree has.
+    /// Returns the number of blocks of the tree.
     pub(crate) fn blocks(&self, superblock: &Superblock) -> u64 {
         self.levels.iter().map(|level| (level.end - level.start) / superblock.hash_block as u64).sum()
     }
 
-    /// A block of the tree, with these digests and zeros.
-    pub(crate) fn fill(&self, block: &mut [u8], algorithm: Algorithm, digests: &[u8]) {
+    /// Fills a block of the tree with these digests of `size` bytes, and zeros.
+    pub(crate) fn fill(&self, block: &mut [u8], size: usize, digests: &[u8]) {
         block.fill(0);
-        let size = algorithm.digest_size();
         for (place, digest) in block.chunks_mut(self.stride).zip(digests.chunks_exact(size)) {
             place[..size].copy_from_slice(digest);
         }
@@ -61,8 +60,8 @@ impl Layout {
 }
 
 impl Superblock {
-    /// What is hashed with each block.
+    /// Returns the salt and its position relative to a block.
     pub(crate) fn salt(&self) -> Salt<'_> {
-        if self.format == 1 { Salt::Before(&self.salt) } else { Salt::Behind(&self.salt) }
+        if self.format == 1 { Salt::Before(&self.salt) } else { Salt::After(&self.salt) }
     }
 }

@@ -1,28 +1,28 @@
-//! `gantry verity verify`: from the root hash down, each level by the one above, and then the data.
+//! `gantry verity verify`: verifies from the root hash down, each level against the one above, and then the data.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry_digest::tree_level;
 use gantry_runtime::bounded;
 
-use super::source::{Hashing, Source};
 use super::superblock::{SUPERBLOCK, Superblock};
 use super::tree::Layout;
+use super::{same_file, whole_blocks};
 use crate::args::VerityVerify;
+use crate::hashing::source::{Hashing, Source};
 use crate::hex::from_hex;
-use crate::output::Failure;
+use crate::output::{Failure, print_message};
 
 pub(crate) fn run(args: &VerityVerify, threads: usize) -> Result<(), Failure> {
     let (data, hashes) = (Source::open(&args.data)?, Source::open(&args.hash_file)?);
     let superblock = superblock(args, &data, &hashes)?;
     let root = root(args)?;
-    if root.len() != superblock.algorithm.digest_size() {
-        let (found, needed) = (root.len(), superblock.algorithm.digest_size());
-        return Err(Failure::Usage(format!("the root hash has {found} bytes; {} has {needed}", superblock.algorithm)));
+    if root.len() != superblock.function.digest_size() {
+        let (found, needed) = (root.len(), superblock.function.digest_size());
+        return Err(Failure::Usage(format!("the root hash has {found} bytes; {} has {needed}", superblock.function)));
     }
     let layout = Layout::new(&superblock, args.tree.hash_offset, !args.tree.no_superblock);
-    // The lowest level is the last.
+    // The lowest level is at the end of the tree.
     let layout = layout.filter(|layout| layout.levels.first().is_none_or(|level| level.end <= hashes.length));
     let layout = layout.ok_or_else(|| {
         let blocks = superblock.data_blocks;
@@ -31,10 +31,10 @@ pub(crate) fn run(args: &VerityVerify, threads: usize) -> Result<(), Failure> {
     let bytes = superblock.data_blocks.checked_mul(superblock.data_block as u64);
     let bytes = bytes.filter(|bytes| *bytes > 0 && *bytes <= data.length).ok_or_else(|| {
         let (blocks, block) = (superblock.data_blocks, superblock.data_block);
-        Failure::Failed(format!("{}: it has {} bytes, and not {blocks} blocks of {block}", data.name, data.length))
+        Failure::Failed(format!("{}: it has {} bytes, not {blocks} blocks of {block}", data.name, data.length))
     })?;
     let all = Verifying { superblock: &superblock, layout: &layout, hashes: &hashes, threads };
-    // The highest level is one block, and without levels there is one of data.
+    // The highest level is one block; a tree without levels covers one data block.
     match layout.levels.last() {
         Some(level) => all.top(&hashes, level, superblock.hash_block, &root)?,
         None => all.top(&data, &(0..bytes), superblock.data_block, &root)?,
@@ -42,23 +42,28 @@ pub(crate) fn run(args: &VerityVerify, threads: usize) -> Result<(), Failure> {
     for [below, above] in layout.levels.array_windows().rev() {
         all.level(&hashes, below, superblock.hash_block, above)?;
     }
-    match layout.levels.first() {
-        Some(lowest) => all.level(&data, &(0..bytes), superblock.data_block, lowest),
-        None => Ok(()),
+    if let Some(lowest) = layout.levels.first() {
+        all.level(&data, &(0..bytes), superblock.data_block, lowest)?;
     }
+    let is_same = same_file(&data.file, &hashes.file).map_err(|error| Failure::at(&data.name, &error))?;
+    if bytes < data.length && !is_same {
+        let (name, last) = (&data.name, data.length - 1);
+        print_message(&format!("{name}: note: the tree does not cover bytes {bytes} to {last}"));
+    }
+    Ok(())
 }
 
-/// That of the file, or what the options say.
+/// Returns the superblock of the file, or one made from the options.
 fn superblock(args: &VerityVerify, data: &Source, hashes: &Source) -> Result<Superblock, Failure> {
     let tree = &args.tree;
     if tree.no_superblock {
         return Ok(Superblock {
             format: tree.format,
             uuid: [0; 16],
-            algorithm: tree.hash,
+            function: tree.hash,
             data_block: tree.data_block_size,
             hash_block: tree.hash_block_size,
-            data_blocks: tree.data_blocks.unwrap_or(data.length / tree.data_block_size as u64),
+            data_blocks: tree.data_blocks.map_or_else(|| whole_blocks(data, tree.data_block_size), Ok)?,
             salt: args.salt.as_ref().map_or_else(Vec::new, |salt| salt.0.clone()),
         });
     }
@@ -70,7 +75,7 @@ fn superblock(args: &VerityVerify, data: &Source, hashes: &Source) -> Result<Sup
     Superblock::read(&bytes).map_err(|wrong| Failure::Failed(format!("{}: {wrong}", hashes.name)))
 }
 
-/// That of the command line, or of a file.
+/// Returns the root hash of the command line, or of a file.
 fn root(args: &VerityVerify) -> Result<Vec<u8>, Failure> {
     let Some(path) = &args.root_hash_file else {
         return Ok(args.root.as_ref().map_or_else(Vec::new, |root| root.0.clone()));
@@ -88,26 +93,25 @@ struct Verifying<'a> {
 }
 
 impl Verifying<'_> {
-    /// The one block that the root hash is about.
+    /// Verifies the block that the root hash covers.
     fn top(&self, source: &Source, range: &Range<u64>, block: usize, root: &[u8]) -> Result<(), Failure> {
         let mut top = vec![0; block];
         source.read_at(&mut top, range.start)?;
         let mut digest = vec![0; root.len()];
-        tree_level(self.superblock.algorithm, self.superblock.salt(), block, &top, &mut digest)
-            .map_err(|error| Failure::Failed(error.to_string()))?;
+        self.superblock.function.digest_blocks(self.superblock.salt(), block, &top, &mut digest)?;
         if digest == root {
             return Ok(());
         }
-        Err(Failure::Failed(format!("{}: not the tree of this root hash", source.name)))
+        Err(Failure::Failed(format!("{}: does not match the root hash", source.name)))
     }
 
-    /// The blocks of a range, by the digests in a level that is verified. The first that is another is the error.
+    /// Verifies the blocks of a range against the digests of a verified level. The error names the first block that differs.
     fn level(&self, source: &Source, range: &Range<u64>, block: usize, above: &Range<u64>) -> Result<(), Failure> {
         let superblock = self.superblock;
-        let size = superblock.algorithm.digest_size();
+        let size = superblock.function.digest_size();
         let first = AtomicU64::new(u64::MAX);
         let hashing = Hashing {
-            algorithm: superblock.algorithm,
+            function: superblock.function,
             salt: superblock.salt(),
             block,
             group: self.layout.per_block,
@@ -127,7 +131,7 @@ impl Verifying<'_> {
             number => {
                 let begin = range.start + number * block as u64;
                 let end = begin + block as u64 - 1;
-                let text = format!("block {number}, bytes {begin} to {end}, is not the one that was hashed");
+                let text = format!("block {number}, bytes {begin} to {end}, does not match its digest");
                 Err(Failure::Failed(format!("{}: {text}", source.name)))
             }
         }

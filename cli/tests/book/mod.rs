@@ -1,4 +1,4 @@
-//! Pages of the book, and a machine on which their commands are run.
+//! Pages of the book, and an environment to run their commands.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 
 use crate::gantry::text;
 
-/// Seconds after which a page has hung.
+/// Timeout of a page in seconds.
 const PATIENCE: &str = "300";
 
 /// A fenced block of a page.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) language: String,
-    /// The line of its first line, from 1 on.
+    /// The number of its first line, from 1.
     pub(crate) line: usize,
     pub(crate) lines: Vec<String>,
     pub(crate) special: Special,
@@ -32,7 +32,7 @@ pub(crate) enum Special {
     NumbersVary,
 }
 
-/// A command of a page, and what it prints according to that.
+/// A command of a page and the output that the page shows.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) line: usize,
@@ -86,7 +86,7 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a block that is to be run.
+/// Returns the commands of a block.
 pub(crate) fn commands(block: &Block) -> Vec<Shown> {
     let mut found = Vec::<Shown>::new();
     for (number, line) in (block.line..).zip(&block.lines) {
@@ -108,7 +108,7 @@ pub(crate) fn commands(block: &Block) -> Vec<Shown> {
     found
 }
 
-/// A token as far as it matters where numbers vary: its digits, and the unit that follows, are left out.
+/// Reduces a token for pages where numbers vary: drops digits, and the unit after them.
 pub(crate) fn shape(token: &str) -> String {
     const UNITS: &[&str] = &["ns", "us", "ms", "s", "B", "kB", "MB", "GB"];
     if UNITS.contains(&token) {
@@ -121,7 +121,7 @@ pub(crate) fn shape(token: &str) -> String {
     token.to_owned()
 }
 
-/// Whether a line is what the page shows.
+/// True if a line matches the line of the page.
 pub(crate) fn line_agrees(shown: &str, line: &str, numbers_vary: bool) -> bool {
     let tokens = |line: &str| -> Vec<String> {
         let tokens = line.split_whitespace();
@@ -144,12 +144,12 @@ pub(crate) fn agrees(shown: &[String], lines: &[&str], numbers_vary: bool) -> bo
     }
 }
 
-/// A folder for a page, with the program installed in it; gone when the test ends.
+/// A folder for a page, with the program installed in it; removed on drop.
 pub(crate) struct Machine(PathBuf);
 
 impl Machine {
     pub(crate) fn new(page: &str) -> Self {
-        // Where links to what cargo has built can be made.
+        // On the file system of cargo's builds, for hard links.
         let name = format!("guide-{}-{}", page.trim_end_matches(".md"), std::process::id());
         let machine = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
         let _ = fs::remove_dir_all(&machine.0);
@@ -173,17 +173,17 @@ impl Machine {
         self.0.join(name).display().to_string()
     }
 
-    /// Runs commands in one shell, up to the first that ends otherwise than it should.
+    /// Runs commands in one shell, until one ends with an unexpected status.
     pub(crate) fn run(&self, commands: &[Shown]) {
         let mut script = String::from("trap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
         for (number, shown) in commands.iter().enumerate() {
             let command = shown.command.replace("/usr/local", &self.path("local"));
             fs::write(self.0.join(format!("said/{number}.sh")), command).unwrap();
-            let said = self.path(&format!("said/{number}"));
+            let printed = self.path(&format!("said/{number}"));
             let status = shown.status;
             writeln!(
                 script,
-                ". {said}.sh >{said} 2>&1 </dev/null; s=$?; echo $s >{said}.status; [ $s = {status} ] || exit"
+                ". {printed}.sh >{printed} 2>&1 </dev/null; s=$?; echo $s >{printed}.status; [ $s = {status} ] || exit"
             )
             .unwrap();
         }
@@ -202,12 +202,12 @@ impl Machine {
         assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     }
 
-    /// What a command of the page did: its exit status, and its output in the words of the book.
-    pub(crate) fn said(&self, number: usize) -> Option<(i32, String)> {
+    /// Returns a command's exit status and output, with the paths of the book.
+    pub(crate) fn result_of(&self, number: usize) -> Option<(i32, String)> {
         let status = fs::read_to_string(self.0.join(format!("said/{number}.status"))).ok()?;
         let output = text(&fs::read(self.0.join(format!("said/{number}"))).unwrap());
         let output = output.replace(&self.path("local"), "/usr/local").replace(&self.path("home"), "/home/alice");
-        // An error in the command itself, as the shell calls it.
+        // Also replaces the name of the script in the shell's errors.
         Some((status.trim().parse().unwrap(), output.replace(&self.path("said/"), "command ")))
     }
 }
@@ -218,15 +218,15 @@ impl Drop for Machine {
     }
 }
 
-/// Where a page and the program differ.
+/// A difference between a page and the program.
 pub(crate) struct Difference {
     pub(crate) message: String,
-    /// The place of the output in the page: its first line from 0 on, how many there are, and what they should be.
+    /// The output's place in the page (first line from 0, and number of lines), and the correct lines.
     pub(crate) should_be: Option<(usize, usize, Vec<String>)>,
 }
 
 impl Difference {
-    /// What a page that shows something else should show. Lines that stand for others are for people, but for a last one.
+    /// Creates the difference for wrong output. Lines with `...` need a person to correct them, except a final `...`.
     pub(crate) fn output(message: String, shown: &Shown, lines: &[&str]) -> Self {
         let first = shown.line + shown.command.matches('\n').count();
         let (exact, rest) = match shown.output.split_last() {
@@ -240,14 +240,14 @@ impl Difference {
     }
 }
 
-/// Runs commands of a page, in order, and says where they do other than it shows.
+/// Runs commands of a page in order, and returns the differences.
 pub(crate) fn compare(page: &str, shown: &[Shown]) -> Vec<Difference> {
     let machine = Machine::new(page);
     machine.run(shown);
     let mut found = Vec::new();
     for (number, shown) in shown.iter().enumerate() {
         let place = format!("docs/src/{page}:{}: $ {}", shown.line, shown.command);
-        let Some((status, output)) = machine.said(number) else {
+        let Some((status, output)) = machine.result_of(number) else {
             found.push(Difference { message: format!("{place}\nwas not reached, or did not end"), should_be: None });
             break;
         };
@@ -256,7 +256,8 @@ pub(crate) fn compare(page: &str, shown: &[Shown]) -> Vec<Difference> {
             let message = format!("{place}\nended with {status} in place of {}:\n{output}", shown.status);
             found.push(Difference { message, should_be: None });
         } else if !shown.output.is_empty() && !agrees(&shown.output, &lines, shown.numbers_vary) {
-            let message = format!("{place}\nprints other than the page shows (GANTRY_DECLARE=1 changes it):\n{output}");
+            let message =
+                format!("{place}\nprints something else than the page shows (GANTRY_DECLARE=1 changes it):\n{output}");
             found.push(Difference::output(message, shown, &lines));
         }
     }

@@ -1,4 +1,4 @@
-//! The real program, and what it says.
+//! Runs the real program.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A folder of its own for a test, gone when the test ends.
+/// A folder for a test, removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// `gantry` with these arguments, and of the environment's configuration only the CPU level that the tests are run at.
+/// `gantry` with these arguments, without configuration from the environment except the CPU level of the test run.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gantry"));
     for variable in ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_STATS", "GANTRY_THREADS", "COLUMNS"] {
@@ -54,20 +54,20 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What a measurement said on stderr, but for what else the machine is busy with.
+/// Returns the notes of a measurement on stderr, without the one about other load on the machine.
 pub(crate) fn notes(output: &Output) -> Vec<String> {
     let notes = text(&output.stderr);
     notes.lines().filter(|note| !note.contains("of the CPU time meanwhile")).map(str::to_owned).collect()
 }
 
-/// What a command that succeeds prints.
+/// Returns the output of a command that must succeed.
 pub(crate) fn stdout(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// The rows that a command that succeeds prints.
+/// Returns the rows that a command prints, which must succeed.
 pub(crate) fn json(arguments: &[&str]) -> Vec<Value> {
     match serde_json::from_str(&stdout(arguments)).unwrap() {
         Value::Array(rows) => rows,
@@ -75,17 +75,17 @@ pub(crate) fn json(arguments: &[&str]) -> Vec<Value> {
     }
 }
 
-/// The exit code and the message of a command that fails, and prints nothing else.
+/// Returns the exit code and the message of a command, which must print nothing else.
 pub(crate) fn failure(arguments: &[&str]) -> (i32, String) {
-    said(&command(arguments).output().unwrap())
+    status_and_stderr(&command(arguments).output().unwrap())
 }
 
-pub(crate) fn said(output: &Output) -> (i32, String) {
+pub(crate) fn status_and_stderr(output: &Output) -> (i32, String) {
     assert_eq!(text(&output.stdout), "");
     (output.status.code().unwrap(), text(&output.stderr))
 }
 
-/// Runs a command with this input. It may end before it has read all of it.
+/// Runs a command with this input. The command may end before it has read all of it.
 pub(crate) fn fed(mut command: Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -95,18 +95,18 @@ pub(crate) fn fed(mut command: Command, input: &[u8]) -> Output {
     })
 }
 
-/// Sends a signal. The kill of the shell does, because not every system has the program.
+/// Sends a signal with the shell's kill, because not every system has the program.
 pub(crate) fn signal(name: &str, process: impl std::fmt::Display) {
     let status = Command::new("sh").args(["-c", &format!("kill -s {name} {process}")]).status().unwrap();
     assert!(status.success(), "{name} to {process}");
 }
 
-/// The row whose field has this value.
+/// Returns the row whose field has this value.
 pub(crate) fn find<'r>(rows: &'r [Value], field: &str, value: &str) -> &'r Value {
     rows.iter().find(|row| row[field] == value).unwrap_or_else(|| panic!("no row with {field} {value}"))
 }
 
-/// The names of the rows, such as those of `devices --json`.
+/// Returns the names of rows, such as those of `devices --json`.
 pub(crate) fn names(rows: &[Value]) -> Vec<&str> {
     rows.iter().map(|row| row["name"].as_str().unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! What `make install` installs, and programs that use it.
+//! The files of `make install`, and programs that use them.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -6,28 +6,27 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
+use gantry_lab::wait_until;
 use serde_json::Value;
 
 use crate::gantry::text;
 
-/// Lines of the provider's section by which gantry takes all that it can.
+/// Lines of the provider's section that enable all algorithms.
 pub(crate) const EVERYTHING: &str =
     "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n";
 
-/// The same as an earlier run of `gantry openssl config` leaves them, so that the next one measures nothing.
+/// Lines of an earlier run of `gantry openssl config`, so that the next run does not measure.
 pub(crate) fn earlier() -> String {
     format!("# gantry: begin\n[gantry_provider]\n{EVERYTHING}# gantry: end\n")
 }
 
-/// A folder with what `make install` installs, and what the tests write; gone when the test ends.
+/// A folder with the files of `make install` and of the tests; removed on drop.
 pub(crate) struct Installed(pub(crate) PathBuf);
 
 impl Installed {
     pub(crate) fn new(name: &str) -> Self {
-        // Where links to what cargo has built can be made.
+        // On the file system of cargo's builds, for hard links.
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("openssl-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("bin")).unwrap();
@@ -60,7 +59,7 @@ impl Installed {
         self.write("openssl.cnf", &text)
     }
 
-    /// `gantry` with these arguments, where programs read this configuration.
+    /// `gantry` with these arguments, under this OpenSSL configuration.
     pub(crate) fn command(&self, configuration: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.0.join("bin/gantry"));
         for variable in
@@ -73,22 +72,22 @@ impl Installed {
         command
     }
 
-    /// What a command prints that succeeds.
+    /// Returns the output of a command, which must succeed.
     pub(crate) fn says(&self, configuration: &Path, arguments: &[&str]) -> String {
         let output = self.command(configuration, arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}{}", text(&output.stdout), text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// What `gantry advise` says about a program, which ends as that has ended.
+    /// Returns the report of `gantry advise` about a program, and checks that it ends with the program's status.
     pub(crate) fn advice(&self, configuration: &Path, program: &[&str]) -> String {
         let output = self.command(configuration, &[&["advise", "--"], program].concat()).output().unwrap();
-        let (code, said) = (output.status.code().unwrap(), text(&output.stderr));
-        assert!(said.contains(&format!(" ended with exit status: {code}.\n")), "{program:?}: {code} {said}");
-        said
+        let (code, message) = (output.status.code().unwrap(), text(&output.stderr));
+        assert!(message.contains(&format!(" ended with exit status: {code}.\n")), "{program:?}: {code} {message}");
+        message
     }
 
-    /// The same as JSON, or what `gantry stat` says.
+    /// Returns the report as JSON, of `gantry advise` or `gantry stat`.
     pub(crate) fn json(&self, configuration: &Path, arguments: &[&str], program: &[&str]) -> Value {
         let file = self.0.join("said.json");
         let options = ["--json", "--output", file.to_str().unwrap(), "--"];
@@ -97,7 +96,7 @@ impl Installed {
         serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
     }
 
-    /// A program of C's, with what it is to be linked with.
+    /// Compiles a C program.
     pub(crate) fn compile(&self, source: &str, with: &[&str]) -> String {
         let (source, program) = (self.write("program.c", source), self.0.join("program"));
         let status = Command::new("cc").arg("-o").arg(&program).arg(source).args(with).status().unwrap();
@@ -106,7 +105,7 @@ impl Installed {
     }
 }
 
-/// `openssl s_server`, which answers on the loopback under `cert.pem`; ended when it is dropped.
+/// `openssl s_server` on the loopback with `cert.pem`; killed on drop.
 pub(crate) struct Server {
     process: Child,
     pub(crate) port: u16,
@@ -124,10 +123,7 @@ impl Installed {
         serve.arg(format!("127.0.0.1:{port}")).current_dir(&self.0).env("OPENSSL_CONF", "/dev/null");
         let process = serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let server = Server { process, port };
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() && begun.elapsed() < Duration::from_secs(20) {
-            sleep(Duration::from_millis(20));
-        }
+        wait_until("the server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         server
     }
 }
@@ -139,7 +135,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether a program is there; tests that need one that is not say so, and are otherwise all right.
+/// True if a program is installed; otherwise counts the test as skipped.
 pub(crate) fn there(program: &str) -> bool {
     let runs = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !runs {
@@ -154,7 +150,7 @@ impl Drop for Installed {
     }
 }
 
-/// The row of a table that begins with these words, without them.
+/// Returns the rest of the table's row that begins with these words.
 pub(crate) fn row<'t>(table: &'t str, begins: &[&str]) -> Vec<&'t str> {
     let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let found = rows.find(|words| words.starts_with(begins));

@@ -1,4 +1,4 @@
-// A provider that can be fetched from and does nothing: NAME is its name, MORE what else its algorithms say of themselves.
+// A dummy provider with algorithms that can be fetched: NAME is its name, MORE are further properties of its algorithms.
 
 #include <openssl/core_dispatch.h>
 #include <openssl/core_names.h>

@@ -1,8 +1,8 @@
-// Prints the provider of each algorithm in a program that reads its configuration, one line each:
+// Prints the provider of each algorithm in a program that reads its configuration, one per line:
 //
 //     who [PROPERTIES...]
 //
-// The first answers are those of a program that names no properties.
+// The first answers are for a program without a property query.
 
 #include <openssl/evp.h>
 #include <openssl/kdf.h>

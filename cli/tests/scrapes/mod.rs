@@ -1,4 +1,4 @@
-//! Exporters that run, what they answer, and a data path for them to ask.
+//! Running exporters, their answers, and a data path for them to query.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -15,14 +15,14 @@ use nix::unistd::Pid;
 
 use crate::gantry::command;
 
-/// A process that is ended at the end of its test.
+/// A process that is terminated on drop.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
         let begun = Instant::now();
         while self.0.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < Duration::from_secs(5) {
-            // Asked to, a server takes its workers along.
+            // SIGTERM, so that a server ends its workers, too.
             let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGTERM);
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -31,7 +31,7 @@ impl Drop for Running {
     }
 }
 
-/// An exporter, and where it listens.
+/// Starts an exporter, and returns its address.
 pub(crate) fn exporter(arguments: &[&str]) -> (Running, SocketAddr) {
     let mut command = command(&["exporter", "--listen", "127.0.0.1:0"]);
     let mut child = Running(command.args(arguments).stderr(Stdio::piped()).spawn().unwrap());
@@ -42,7 +42,7 @@ pub(crate) fn exporter(arguments: &[&str]) -> (Running, SocketAddr) {
     (child, address.expect("it says where it listens"))
 }
 
-/// What a server answers: status line, head, body.
+/// Returns a server's answer: status line, head, body.
 pub(crate) fn answer(to: SocketAddr, request: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -63,12 +63,12 @@ pub(crate) fn scrape(from: SocketAddr) -> String {
     body
 }
 
-/// A port of the loopback that was free a moment ago.
+/// Returns a port of the loopback that is currently free.
 pub(crate) fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The metrics are ones that Prometheus would have written so.
+/// Checks that promtool accepts the metrics without a warning.
 pub(crate) fn promtool_is_silent(metrics: &str) {
     let mut check = Command::new("promtool");
     check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -78,21 +78,13 @@ pub(crate) fn promtool_is_silent(metrics: &str) {
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
 }
 
-/// The sum of all samples of a name whose labels hold this.
+/// Sums all samples of a name whose labels contain `with`.
 pub(crate) fn sum(metrics: &str, name: &str, with: &str) -> u64 {
     let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(with));
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A socket at which somebody answers as the data path of `gantry esp` does, with whatever is in there. `None` keeps them waiting.
+/// Listens on a socket and answers with `report` as the data path of `gantry esp` does. `None` leaves clients without an answer.
 pub(crate) fn data_path(folder: &Path, report: &Arc<Mutex<Option<String>>>) {
     let listener = UnixListener::bind(folder.join("status")).unwrap();
     let report = report.clone();
@@ -101,7 +93,7 @@ pub(crate) fn data_path(folder: &Path, report: &Arc<Mutex<Option<String>>>) {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             match &*report.lock().unwrap() {
-                // Who has enough of it goes.
+                // The client may close the connection early.
                 Some(report) => drop(stream.write_all(report.as_bytes())),
                 None => waiting.push(stream),
             }
@@ -109,7 +101,7 @@ pub(crate) fn data_path(folder: &Path, report: &Arc<Mutex<Option<String>>>) {
     });
 }
 
-/// The names of the counters that a data path has.
+/// Returns the names of a data path's counters.
 pub(crate) fn esp_counters() -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../frontends/esp/src/counters.rs");
     let text = std::fs::read_to_string(file).unwrap();
@@ -117,7 +109,7 @@ pub(crate) fn esp_counters() -> Vec<String> {
     rows.lines().filter_map(|row| row.strip_prefix("    ")?.strip_suffix(',')).map(str::to_owned).collect()
 }
 
-/// A report with a number for each counter, by its place.
+/// Makes a report with a value for each counter, from its index.
 pub(crate) fn esp_report(count: impl Fn(usize) -> usize) -> String {
     let counters: Vec<String> =
         esp_counters().iter().enumerate().map(|(at, name)| format!("\"{name}\":{}", count(at))).collect();

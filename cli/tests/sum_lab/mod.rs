@@ -1,4 +1,4 @@
-//! What the tests of `gantry sum` share: a directory of their own, and programs run in it under a name of choice.
+//! Shared code of the tests of `gantry sum`: a directory per test, and programs that run in it under a given name.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The names under which `gantry` is coreutils.
+/// The names under which `gantry` acts as coreutils.
 pub(crate) const TOOLS: [&str; 6] = ["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum"];
 
 /// The program under test.
@@ -23,7 +23,7 @@ pub(crate) fn theirs(tool: &str) -> PathBuf {
     Path::new("/usr/bin").join(tool)
 }
 
-/// A directory that goes away with its value.
+/// A directory that is removed on drop.
 pub(crate) struct Lab {
     pub(crate) dir: PathBuf,
 }
@@ -49,8 +49,7 @@ impl Lab {
     pub(crate) fn command(&self, program: &Path, name: &str) -> Command {
         let mut command = Command::new(program);
         command.arg0(name).current_dir(&self.dir).env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
-        // A shell starts what it runs in the background with SIGINT ignored, and that is inherited: tests that interrupt
-        // would wait for ever.
+        // A shell runs background jobs with SIGINT ignored, and children inherit that: tests that interrupt would wait forever.
         // SAFETY: `signal` may be called between fork and exec.
         unsafe {
             command.pre_exec(|| {
@@ -61,12 +60,11 @@ impl Lab {
         command
     }
 
-    /// Ours under one of the names of coreutils.
+    /// `gantry` under a name of coreutils.
     pub(crate) fn tool(&self, name: &str) -> Command {
         self.command(&ours(), name)
     }
 
-    /// `gantry sum`.
     pub(crate) fn gantry_sum(&self) -> Command {
         let mut command = self.command(&ours(), "gantry");
         command.arg("sum");
@@ -80,7 +78,6 @@ impl Drop for Lab {
     }
 }
 
-/// Where stdin comes from.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     Null,
@@ -88,9 +85,9 @@ pub(crate) enum Input {
     File(PathBuf),
 }
 
-/// What a program did.
+/// The result of a program.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Did {
+pub(crate) struct RunResult {
     pub(crate) stdout: Text,
     pub(crate) stderr: Text,
     pub(crate) code: Option<i32>,
@@ -107,8 +104,8 @@ impl std::fmt::Debug for Text {
     }
 }
 
-/// Runs to the end.
-pub(crate) fn run(mut command: Command, input: &Input) -> Did {
+/// Runs a command to the end.
+pub(crate) fn run(mut command: Command, input: &Input) -> RunResult {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(match input {
         Input::Null => Stdio::null(),
@@ -120,7 +117,7 @@ pub(crate) fn run(mut command: Command, input: &Input) -> Did {
     let writer = match (input, stdin.take()) {
         (Input::Pipe(bytes), Some(mut stdin)) => {
             let bytes = bytes.clone();
-            // A program that does not read all of it closes the pipe.
+            // Fails if the program does not read all of it.
             Some(std::thread::spawn(move || drop(stdin.write_all(&bytes))))
         }
         _ => None,
@@ -129,10 +126,10 @@ pub(crate) fn run(mut command: Command, input: &Input) -> Did {
     if let Some(writer) = writer {
         writer.join().unwrap();
     }
-    Did { stdout: Text(stdout), stderr: Text(stderr), code: status.code(), signal: status.signal() }
+    RunResult { stdout: Text(stdout), stderr: Text(stderr), code: status.code(), signal: status.signal() }
 }
 
-/// The tools of coreutils 9.1 are what we compare with; another version answers differently.
+/// True if coreutils 9.1 is installed; other versions print something else.
 pub(crate) fn coreutils_is_here() -> bool {
     let version = Command::new(theirs("sha256sum")).arg("--version").output();
     let here = version.is_ok_and(|output| output.stdout.starts_with(b"sha256sum (GNU coreutils) 9.1\n"));
@@ -142,19 +139,19 @@ pub(crate) fn coreutils_is_here() -> bool {
     here
 }
 
-/// Runs both with the same arguments, and fails where they differ.
-pub(crate) fn same(lab: &Lab, tool: &str, args: &[OsString], input: &Input) -> Did {
+/// Runs both programs with the same arguments, and fails if they differ.
+pub(crate) fn same(lab: &Lab, tool: &str, args: &[OsString], input: &Input) -> RunResult {
     same_with(lab, tool, args, input, |_| {})
 }
 
-/// The same, after `prepare` has changed both commands.
+/// Runs both like [`same`], after `prepare` has changed both commands.
 pub(crate) fn same_with(
     lab: &Lab,
     tool: &str,
     args: &[OsString],
     input: &Input,
     prepare: impl Fn(&mut Command),
-) -> Did {
+) -> RunResult {
     let both = [theirs(tool), ours()].map(|program| {
         let mut command = lab.command(&program, tool);
         command.args(args);
@@ -166,8 +163,8 @@ pub(crate) fn same_with(
     ours
 }
 
-/// Runs both by bash, which knows redirections that Rust does not; stdout and stderr mixed.
-pub(crate) fn same_in_shell(lab: &Lab, tool: &str, arguments_and_redirections: &str) -> Did {
+/// Runs both in bash, for redirections that `Command` cannot express; mixes stdout and stderr.
+pub(crate) fn same_in_shell(lab: &Lab, tool: &str, arguments_and_redirections: &str) -> RunResult {
     let both = [theirs(tool), ours()].map(|program| {
         let mut command = lab.command("/bin/bash".as_ref(), "bash");
         command.arg("-c").arg(format!(
@@ -185,7 +182,7 @@ pub(crate) fn same_in_shell(lab: &Lab, tool: &str, arguments_and_redirections: &
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// From `SUM_TEST_SEED`, or a constant.
+    /// Seeds from `SUM_TEST_SEED`, or a constant.
     pub(crate) fn new() -> Self {
         let seed = std::env::var("SUM_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(20_261_120);
@@ -213,7 +210,6 @@ impl Random {
     }
 }
 
-/// Words as arguments.
 pub(crate) fn args(words: &str) -> Vec<OsString> {
     words.split_whitespace().map(OsString::from).collect()
 }

@@ -3,10 +3,10 @@ use gantry_lab::memory::{many, taken};
 use super::*;
 
 fn of(text: &str) -> Conf {
-    Conf::of(text, Path::new("x.cnf"))
+    Conf::parse(text, Path::new("x.cnf"))
 }
 
-/// A configuration that is right, with these lines in gantry's section.
+/// A correct configuration, with these lines in gantry's section.
 fn with(lines: &str) -> String {
     format!(
         "openssl_conf = init\n[init]\nproviders = list\nalg_section = asked\n[list]\ndefault = host\ngantry = ours\n\
@@ -15,26 +15,26 @@ fn with(lines: &str) -> String {
 }
 
 #[test]
-fn a_key_that_is_misspelt_is_named_with_what_was_meant() {
-    assert_eq!(of(&with("CIPHERS = ALL\n1.module = gantry.so\nidentity = gantry\n")).complaints(), [""; 0]);
-    for (line, said) in [
+fn a_misspelt_key_gets_a_suggestion() {
+    assert_eq!(of(&with("CIPHERS = ALL\n1.module = gantry.so\nidentity = gantry\n")).problems(), [""; 0]);
+    for (line, message) in [
         ("CIPHER = ALL", "there is no key CIPHER; did you mean CIPHERS?"),
         ("ciphers = ALL", "there is no key ciphers; did you mean CIPHERS?"),
         ("1.CIPHERS = ALL", "there is no key 1.CIPHERS; did you mean CIPHERS?"),
         ("STAT = on", "there is no key STAT; did you mean STATS?"),
     ] {
-        assert_eq!(of(&with(line)).complaints(), [format!("x.cnf:14: {said}")]);
+        assert_eq!(of(&with(line)).problems(), [format!("x.cnf:14: {message}")]);
     }
-    // Of an earlier release.
-    assert_eq!(of(&with("DIGESTS = ALL\nMACS = HMAC")).complaints(), [""; 0]);
-    let [said] = &of(&with("LANES = 5")).complaints()[..] else { panic!() };
-    assert!(gantry_openssl::KEYS.iter().all(|(key, _)| said.contains(key)), "{said}");
+    // Keys of an earlier release.
+    assert_eq!(of(&with("DIGESTS = ALL\nMACS = HMAC")).problems(), [""; 0]);
+    let [message] = &of(&with("LANES = 5")).problems()[..] else { panic!() };
+    assert!(gantry_openssl::KEYS.iter().all(|(key, _)| message.contains(key)), "{message}");
 }
 
 #[test]
-fn whatever_keeps_programs_from_gantry_is_named_with_its_place() {
+fn mistakes_are_reported_with_their_place() {
     let right = with("");
-    for (old, new, said) in [
+    for (old, new, message) in [
         ("= init", "= nobody", "x.cnf:1: there is no section [nobody]"),
         ("= list", "= nobody", "x.cnf:3: there is no section [nobody]"),
         ("= ours", "= nobody", "x.cnf:7: there is no section [nobody]"),
@@ -48,12 +48,12 @@ fn whatever_keeps_programs_from_gantry_is_named_with_its_place() {
         ("[ours]", "[ours]\nmodule = /nowhere/gantry.so", "x.cnf:13: there is no /nowhere/gantry.so"),
     ] {
         assert!(right.contains(old));
-        let found = of(&right.replacen(old, new, 1)).complaints();
-        assert!(found.first().is_some_and(|found| found.starts_with(said)), "{old:?} as {new:?}: {found:?}");
+        let found = of(&right.replacen(old, new, 1)).problems();
+        assert!(found.first().is_some_and(|found| found.starts_with(message)), "{old:?} as {new:?}: {found:?}");
     }
-    // Nothing of ours, and nothing wrong: Debian's own has a section without a line.
+    // Without gantry there is nothing to report. Debian's configuration has an empty section.
     for text in ["a = b", "openssl_conf = init\n[init]\n"] {
-        assert_eq!(of(text).complaints(), [""; 0]);
+        assert_eq!(of(text).problems(), [""; 0]);
     }
 }
 
@@ -73,12 +73,15 @@ fn lines_are_read_as_openssl_reads_them() {
     ];
     assert_eq!(values, expected);
     assert_eq!(conf.line("b", "other").unwrap().value, "3");
-    assert_eq!(conf.line(TOP, "home").unwrap().text, "home = /h");
-    assert_eq!(conf.wrong, ["x.cnf:9: $nobody has no value: OpenSSL takes nothing of the file"]);
+    assert_eq!(conf.line(DEFAULT_SECTION, "home").unwrap().text, "home = /h");
+    assert_eq!(conf.errors, ["x.cnf:9: $nobody has no value; OpenSSL ignores the file"]);
     let long = conf.line("a", "long").unwrap();
     assert_eq!((long.first, long.number), (6, 7));
     let conf = of("\u{feff}a = 1\nb = 2 \\");
-    assert!(conf.line(TOP, "a").is_some() && conf.line(TOP, "b").is_some_and(|line| line.value == "2"));
+    assert!(
+        conf.line(DEFAULT_SECTION, "a").is_some()
+            && conf.line(DEFAULT_SECTION, "b").is_some_and(|line| line.value == "2")
+    );
 }
 
 #[test]
@@ -102,7 +105,7 @@ fn a_provider_is_active_by_the_last_value() {
 }
 
 #[test]
-fn what_is_included_is_part_of_it() {
+fn reads_included_files() {
     let folder = std::env::temp_dir().join(format!("gantry-conf-{}", std::process::id()));
     fs::create_dir_all(folder.join("parts")).unwrap();
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
@@ -114,23 +117,23 @@ fn what_is_included_is_part_of_it() {
     let keys: Vec<_> = conf.section("ours").map(Line::place).collect();
     let place = |name: &str| folder.join(name).display().to_string();
     assert_eq!(keys, [place("parts/1.cnf:3"), place("parts/2.conf:1"), place("main.cnf:3")]);
-    assert!(conf.line(TOP, "top").is_some() && conf.wrong.is_empty());
+    assert!(conf.line(DEFAULT_SECTION, "top").is_some() && conf.errors.is_empty());
 
     write("main.cnf", &format!(".pragma includedir:{}\n.include loop.cnf\n.include none.cnf", folder.display()));
     write("loop.cnf", ".include loop.cnf");
-    let [wrong, missing] = &Conf::read(&folder.join("main.cnf")).unwrap().complaints()[..] else { panic!() };
-    assert!(wrong.ends_with("files that include each other") && missing.contains("none.cnf: No such file"));
-    let [wrong, missing] = &of(".include none.cnf").complaints()[..] else { panic!() };
-    assert_eq!(wrong, "x.cnf:1: each program looks for none.cnf in the folder that it runs in");
+    let [error, missing] = &Conf::read(&folder.join("main.cnf")).unwrap().problems()[..] else { panic!() };
+    assert!(error.ends_with("files include each other") && missing.contains("none.cnf: No such file"));
+    let [error, missing] = &of(".include none.cnf").problems()[..] else { panic!() };
+    assert_eq!(error, "x.cnf:1: each program looks for none.cnf in its working directory");
     assert!(missing.contains("none.cnf: No such file"));
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Memory that a configuration may take.
-const MOST_MEMORY: usize = 16 << 20;
+/// Most bytes of memory for a configuration.
+const MAX_MEMORY: usize = 16 << 20;
 
 #[test]
-fn a_configuration_takes_no_more_memory_than_one_is_worth() {
+fn memory_for_a_configuration_is_bounded() {
     let doubled = many(30, |line| format!("a{} = $a{line}$a{line}\n", line + 1));
     let named = format!("[{}]\n", "s".repeat(100_000)) + &"a=b\n".repeat(2000);
     let keys = many(10_000, |key| format!("{key}=$v\n"));
@@ -142,25 +145,25 @@ fn a_configuration_takes_no_more_memory_than_one_is_worth() {
         ("short sections", many(300_000, |name| format!("[{name:x}]\n"))),
         ("short mistakes", "x\n".repeat(500_000)),
     ] {
-        let (_, taken) = taken(|| of(&text).complaints().len());
-        assert!(taken.bytes <= MOST_MEMORY, "{bomb}: {} bytes for {}", taken.bytes, text.len());
+        let (_, taken) = taken(|| of(&text).problems().len());
+        assert!(taken.bytes <= MAX_MEMORY, "{bomb}: {} bytes for {}", taken.bytes, text.len());
     }
 }
 
 #[test]
-fn a_value_longer_than_openssl_takes_is_named() {
+fn a_value_that_is_too_long_for_openssl_is_reported() {
     let text = format!("a = {}\nb = $a$a\nc = $a\n", "x".repeat(40_000));
-    assert_eq!(of(&text).wrong, ["x.cnf:2: a value of more than 65536 bytes: OpenSSL takes nothing of the file"]);
-    assert_eq!(of("a = ${b").wrong, ["x.cnf:1: no end of a variable's name: OpenSSL takes nothing of the file"]);
+    assert_eq!(of(&text).errors, ["x.cnf:2: a value has more than 65536 bytes; OpenSSL ignores the file"]);
+    assert_eq!(of("a = ${b").errors, ["x.cnf:1: a variable's name has no end; OpenSSL ignores the file"]);
 }
 
 #[test]
-fn files_that_include_each_other_often_end() {
+fn files_that_include_each_other_often_are_bounded() {
     let folder = std::env::temp_dir().join(format!("gantry-conf-often-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("often.cnf");
     fs::write(&path, format!(".include = {}\n", path.display()).repeat(100)).unwrap();
-    let wrong = Conf::read(&path).unwrap().wrong;
-    assert!(wrong.last().unwrap().ends_with("what follows is not looked at: there is more than 4 MiB of it"));
+    let error = Conf::read(&path).unwrap().errors;
+    assert!(error.last().unwrap().ends_with("the rest was not read: the configuration has more than 4 MiB"));
     fs::remove_dir_all(folder).unwrap();
 }

@@ -1,44 +1,45 @@
-//! Files are fed in order, and their results are reported in order.
+//! Feeds files in order, and reports their results in order.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io;
 
-use super::queue::{Done, Finding, Job};
+use super::queue::{Done, Job, Outcome};
 use super::read::Stamp;
-use super::{Engine, Found};
+use super::single::hash_single;
+use super::{Engine, HashedFile};
 use crate::io::sys;
 use crate::sum::function::Functions;
 
-/// Files between the first unreported one and the last that a worker may take.
+/// Most files between the first unreported one and the last that a worker may take.
 const WINDOW: usize = 32 << 10;
-/// Bytes that the names of these files may take.
+/// Most bytes of the names of these files.
 const WINDOW_NAMES: usize = 8 << 20;
-/// Files that are handed to the workers under one lock.
-const HANDFUL: usize = 64;
+/// Files that are added to the queue under one lock.
+const PENDING_JOBS: usize = 64;
 
 /// Receives the results.
 pub(in crate::sum) trait Sink<N> {
     /// The result of a file.
-    fn file(&mut self, name: OsString, note: N, result: io::Result<Found>);
+    fn file(&mut self, name: OsString, note: N, result: io::Result<HashedFile>);
     /// A note without a file, in its place among the files.
     fn note(&mut self, note: N);
-    /// No result is ready: what was printed should be seen now.
+    /// No result is ready: show buffered output now.
     fn waiting(&mut self);
 }
 
-/// Takes files in order, gives their results in order.
+/// Takes files and reports their results in the same order.
 pub(in crate::sum) struct Pipeline<'p, N, S> {
     engine: &'p Engine,
     sink: &'p mut S,
     has_workers: bool,
-    /// What was fed and not reported.
+    /// Entries that were fed but not reported.
     entries: VecDeque<Entry<N>>,
     /// Bytes of the names in `entries`.
     names: usize,
     /// Files that are not in the queue yet.
-    handful: Vec<Job>,
+    pending: Vec<Job>,
     /// Files that were fed.
     files: u64,
     /// Results that have left the queue.
@@ -54,8 +55,8 @@ enum Entry<N> {
     /// The next file, with the length of its name.
     File(N, usize),
     Note(N),
-    /// A file that has its result already.
-    Known(N, OsString, Found),
+    /// A file whose result is known.
+    Known(N, OsString, HashedFile),
 }
 
 impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
@@ -66,7 +67,7 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
             has_workers,
             entries: VecDeque::new(),
             names: 0,
-            handful: Vec::with_capacity(HANDFUL),
+            pending: Vec::with_capacity(PENDING_JOBS),
             files: 0,
             ready: VecDeque::new(),
             reported: 0,
@@ -80,9 +81,9 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
         self.make_room(name.len());
         self.names += name.len();
         self.entries.push_back(Entry::File(note, name.len()));
-        self.handful.push(Job { number: self.files, name, functions });
+        self.pending.push(Job { number: self.files, name, functions });
         self.files += 1;
-        if self.handful.len() == HANDFUL {
+        if self.pending.len() == PENDING_JOBS {
             self.hand_out();
         }
     }
@@ -94,7 +95,7 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
     }
 
     /// Feeds a file whose result is known, which is reported in its place.
-    pub(in crate::sum) fn known(&mut self, name: OsString, found: Found, note: N) {
+    pub(in crate::sum) fn known(&mut self, name: OsString, found: HashedFile, note: N) {
         self.make_room(name.len());
         self.names += name.len();
         self.entries.push_back(Entry::Known(note, name, found));
@@ -109,7 +110,7 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
         self.sink.waiting();
     }
 
-    /// Reports entries until one more, with a name of so many bytes, fits into the window.
+    /// Reports entries until the window has room for one more with a name of `name` bytes.
     fn make_room(&mut self, name: usize) {
         while self.entries.len() >= WINDOW || (self.names + name > WINDOW_NAMES && !self.entries.is_empty()) {
             self.hand_out();
@@ -117,15 +118,15 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
         }
     }
 
-    /// Puts the files of the handful into the queue.
+    /// Moves the collected files to the queue.
     fn hand_out(&mut self) {
-        if !self.handful.is_empty() {
+        if !self.pending.is_empty() {
             let has_workers = self.has_workers;
-            self.engine.queue.append(self.handful.drain(..), |job| has_workers && job.name != "-");
+            self.engine.queue.append(self.pending.drain(..), |job| has_workers && job.name != "-");
         }
     }
 
-    /// Reports the first entry, and waits for its result if it must.
+    /// Reports the first entry; waits for its result if necessary.
     fn report(&mut self) {
         match self.entries.pop_front() {
             Some(Entry::Note(note)) => self.sink.note(note),
@@ -153,15 +154,15 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
         }
     }
 
-    /// A worker's finding, if a sequential tool would find the same now; otherwise the file is read now.
-    fn result(&mut self, done: &mut Done) -> io::Result<Found> {
+    /// Returns the worker's result if a sequential tool would get the same now; otherwise reads the file now.
+    fn result(&mut self, done: &mut Done) -> io::Result<HashedFile> {
         let in_time = self.reported >= self.speculative;
-        let holds = |found: &Found, name| found.stamp.is_some_and(|stamp| stamp.still_holds(name));
-        match std::mem::replace(&mut done.finding, Finding::InTurn) {
-            Finding::Found(found) if in_time || holds(&found, &done.name) => Ok(found),
-            Finding::Failed(error) if in_time => Err(error),
-            Finding::Found(_) | Finding::Failed(_) => self.hash_now(done),
-            Finding::InTurn => {
+        let holds = |found: &HashedFile, name| found.stamp.is_some_and(|stamp| stamp.still_holds(name));
+        match std::mem::replace(&mut done.outcome, Outcome::InTurn) {
+            Outcome::Hashed(found) if in_time || holds(&found, &done.name) => Ok(found),
+            Outcome::Failed(error) if in_time => Err(error),
+            Outcome::Hashed(_) | Outcome::Failed(_) => self.hash_now(done),
+            Outcome::InTurn => {
                 self.sink.waiting();
                 let result = self.hash_now(done);
                 self.speculative = self.speculative.max(self.engine.queue.taken());
@@ -171,21 +172,21 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
     }
 
     /// Reads and hashes a file on this thread.
-    fn hash_now(&mut self, done: &Done) -> io::Result<Found> {
+    fn hash_now(&mut self, done: &Done) -> io::Result<HashedFile> {
         let functions = &done.functions;
         let mut stamp = None;
         let (digests, bytes) = if done.name != "-" {
             let file = File::open(&done.name)?;
             stamp = file.metadata().ok().filter(Metadata::is_file).map(|data| Stamp::new(&data));
-            self.engine.hash_single(file, functions)?
+            hash_single(file, functions, &self.engine.progress)?
         } else if self.stdin_ended {
-            // The end of a terminal's input is an end, however often stdin is named.
-            self.engine.hash_single(io::empty(), functions)?
+            // After the end of stdin, every further `-` is empty, even on a terminal.
+            hash_single(io::empty(), functions, &self.engine.progress)?
         } else {
-            let found = self.engine.hash_single(sys::stdin()?, functions)?;
+            let found = hash_single(sys::stdin()?, functions, &self.engine.progress)?;
             self.stdin_ended = true;
             found
         };
-        Ok(Found { digests, bytes, stamp, cached: false })
+        Ok(HashedFile { digests, bytes, stamp, cached: false })
     }
 }

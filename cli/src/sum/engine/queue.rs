@@ -1,24 +1,24 @@
-//! Files on their way to the workers, and results on their way back.
+//! The queue of files to the workers, and of results back.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::sum::engine::Found;
+use crate::sum::engine::HashedFile;
 use crate::sum::function::Functions;
 
 /// A file to hash.
 pub(super) struct Job {
-    /// Its place among the files of the run.
+    /// Its index among the files of the run.
     pub(super) number: u64,
     pub(super) name: OsString,
     pub(super) functions: Functions,
 }
 
 impl Job {
-    pub(super) fn done(self, finding: Finding) -> (u64, Done) {
-        (self.number, Done { name: self.name, functions: self.functions, finding })
+    pub(super) fn done(self, outcome: Outcome) -> (u64, Done) {
+        (self.number, Done { name: self.name, functions: self.functions, outcome })
     }
 }
 
@@ -26,32 +26,32 @@ impl Job {
 pub(super) struct Done {
     pub(super) name: OsString,
     pub(super) functions: Functions,
-    pub(super) finding: Finding,
+    pub(super) outcome: Outcome,
 }
 
-pub(super) enum Finding {
-    Found(Found),
+pub(super) enum Outcome {
+    Hashed(HashedFile),
     Failed(io::Error),
-    /// The reporting thread has to read it when its turn comes.
+    /// The reporting thread has to read the file when all earlier files have been reported.
     InTurn,
 }
 
-/// The queue between the thread that names files and the workers that hash them.
+/// The queue between the feeding thread and the workers.
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// There are files to take, or there will be none.
+    /// Signals that there are files, or that there will be none.
     work: Condvar,
-    /// The first result is there.
+    /// Signals that the first result is ready.
     ready: Condvar,
 }
 
 struct State {
     todo: VecDeque<Job>,
-    /// Results in order, from the first that has not been collected; `None` while a worker has the file.
+    /// Results in order, from the first uncollected one; `None` while a worker has the file.
     results: VecDeque<Option<Done>>,
-    /// The number of the first of them.
+    /// The number of the first entry of `results`.
     first: u64,
-    /// The number after the last that a worker took.
+    /// The number after the last file that a worker took.
     taken: u64,
     /// Empty slots of all workers.
     free: usize,
@@ -63,7 +63,7 @@ struct State {
 }
 
 impl Queue {
-    /// A queue for workers that have `slots` slots altogether.
+    /// Creates a queue for workers with `slots` slots in total.
     pub(super) fn new(slots: usize) -> Self {
         let state = State {
             todo: VecDeque::new(),
@@ -83,24 +83,24 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that some slots do not exist, because their workers could not be started.
+    /// Removes the slots of workers that could not be started.
     pub(super) fn remove_slots(&self, slots: usize) {
         self.lock().free -= slots;
     }
 
-    /// There will be no more files.
+    /// Ends the queue: there will be no more files.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.work.notify_all();
     }
 
-    /// The files of a worker will never have results.
+    /// Notes that a worker panicked and that its files will never have results.
     pub(super) fn break_off(&self) {
         self.lock().broken = true;
         self.ready.notify_one();
     }
 
-    /// Appends files; those that are not for `workers` have their finding at once.
+    /// Appends files; the calling thread reads those that are not for workers.
     pub(super) fn append(&self, jobs: impl Iterator<Item = Job>, for_workers: impl Fn(&Job) -> bool) {
         let mut state = self.lock();
         for job in jobs {
@@ -108,7 +108,7 @@ impl Queue {
                 state.results.push_back(None);
                 state.todo.push_back(job);
             } else {
-                state.results.push_back(Some(job.done(Finding::InTurn).1));
+                state.results.push_back(Some(job.done(Outcome::InTurn).1));
             }
         }
         if state.idle > 0 {
@@ -116,8 +116,8 @@ impl Queue {
         }
     }
 
-    /// Delivers a worker's `results` and takes files for its `free` slots, `freed` of which have become empty since its last
-    /// call. With `wait`, waits for files; none then means that there will be none.
+    /// Delivers a worker's `results`, and takes files for its `free` slots, of which `freed` have become empty since its last call. With `wait`,
+    /// waits for files; an empty `jobs` then means that there will be none.
     pub(super) fn exchange(
         &self,
         results: &mut Vec<(u64, Done)>,
@@ -141,7 +141,7 @@ impl Queue {
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
-        // In proportion to the free slots, so that the last files of a run are spread over all workers evenly.
+        // Shares files in proportion to free slots, so that the last files of a run are spread evenly over the workers.
         let share = (state.todo.len() * free).div_ceil(state.free.max(1)).min(free);
         state.free -= share;
         jobs.extend(state.todo.drain(..share));
@@ -150,7 +150,7 @@ impl Queue {
         }
     }
 
-    /// Moves the results that come next in order to `ready`: at least one. Calls `waiting` before it waits for it.
+    /// Moves at least one result, the next in order, to `ready`. Calls `waiting` before it blocks.
     pub(super) fn collect(&self, ready: &mut VecDeque<Done>, waiting: impl FnOnce()) {
         let mut state = self.lock();
         if !matches!(state.results.front(), Some(Some(_))) {

@@ -1,4 +1,4 @@
-//! Reads files piece by piece, and tells whether they changed.
+//! Reads files in pieces, and detects changes of files.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -8,14 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::io::read_up_to;
 
-/// Bytes of a file that a worker reads at a time. Large enough that the system calls do not count, small enough that the
-/// pieces of one worker stay in a core's second-level cache.
+/// Bytes of a file that a worker reads at a time. This hides the cost of system calls, and the pieces of one worker fit into a second-level
+/// cache.
 pub(super) const PIECE: usize = 64 << 10;
-/// A file that changed so shortly before it was read may have changed again under the same time stamp, which the kernel
-/// takes from its timer tick.
+/// Resolution of the kernel's file times, which come from its timer tick. A file that changed within this time before it was
+/// read may change again under the same time stamp.
 const TICK_NANOSECONDS: i128 = 50_000_000;
 
-/// A regular file that is read piece by piece.
+/// A regular file that is read in pieces.
 pub(super) struct Reader {
     file: File,
     stamp: Stamp,
@@ -25,12 +25,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// `data` is what the file system said about the file.
+    /// `data` is the metadata of the file.
     pub(super) fn new(file: File, data: &Metadata) -> Self {
         Self { file, stamp: Stamp::new(data), read: 0, ended: false }
     }
 
-    /// Reads the next piece. Unless it fills the buffer, it is the last.
+    /// Reads the next piece. A piece that does not fill the buffer is the last.
     pub(super) fn next_piece(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let expected = self.stamp.size.checked_sub(self.read);
         let (length, ended) = read_up_to(&mut self.file, buffer, expected)?;
@@ -39,7 +39,7 @@ impl Reader {
         Ok(length)
     }
 
-    /// Goes back to the beginning, if the file allows it.
+    /// Seeks to the beginning, if the file allows it.
     pub(super) fn rewind(&mut self) -> bool {
         let rewound = self.file.rewind().is_ok();
         if rewound {
@@ -48,7 +48,7 @@ impl Reader {
         rewound
     }
 
-    /// Whether the last piece has been read.
+    /// True if the last piece has been read.
     pub(super) fn ended(&self) -> bool {
         self.ended
     }
@@ -67,13 +67,13 @@ impl Reader {
         self.stamp.size
     }
 
-    /// Bytes that are left to read, going by that size.
+    /// Bytes left to read, according to that size.
     pub(super) fn left(&self) -> u64 {
         self.stamp.size.saturating_sub(self.read)
     }
 }
 
-/// Tells whether a file is still what it was when it was read. Times are nanoseconds since 1970.
+/// The identity and state of a file. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sum) struct Stamp {
     device: u64,
@@ -81,14 +81,14 @@ pub(in crate::sum) struct Stamp {
     pub(in crate::sum) size: u64,
     /// The last change of its content.
     pub(in crate::sum) modified: i128,
-    /// The last change of its content or of what the file system says of it.
+    /// The last change of its content or metadata.
     pub(in crate::sum) changed: i128,
-    /// When this was asked.
+    /// The time of the query.
     asked: i128,
 }
 
 impl Stamp {
-    /// `data` was asked just now.
+    /// `data` has just been queried.
     pub(in crate::sum) fn new(data: &Metadata) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Self {
@@ -101,19 +101,19 @@ impl Stamp {
         }
     }
 
-    /// Whether the file had not changed for so many nanoseconds. A later change has another time stamp then, if the clock of the file
-    /// system is that exact.
+    /// True if the file had not changed for `nanoseconds`. A later change then has another time stamp, if the file system's clock has that
+    /// resolution.
     pub(in crate::sum) fn settled(&self, nanoseconds: i128) -> bool {
         self.changed.max(self.modified) + nanoseconds < self.asked
     }
 
-    /// Whether nothing has changed between the two.
+    /// True if both are the same file in the same state.
     pub(in crate::sum) fn agrees(&self, other: &Self) -> bool {
         let facts = |stamp: &Self| (stamp.device, stamp.inode, stamp.size, stamp.modified, stamp.changed);
         facts(self) == facts(other)
     }
 
-    /// Whether the file of this name is the same and has not changed.
+    /// True if the file of this name is the same and has not changed.
     pub(super) fn still_holds(&self, name: &OsStr) -> bool {
         self.settled(TICK_NANOSECONDS) && std::fs::metadata(name).is_ok_and(|data| Self::new(&data).agrees(self))
     }

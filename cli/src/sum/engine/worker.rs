@@ -1,25 +1,23 @@
 //! A worker hashes many files side by side, in rounds.
 //!
-//! A round reads one piece of each file in the worker's slots and hashes all of them together. A file that ends within its
-//! first piece is a whole message. A longer one is a stream, and the end of a stream is a step of the round after its last
-//! piece, so that it costs no batch of its own.
+//! A round reads one piece of each file in the worker's slots and hashes all of them together. A file that ends within its first piece is a whole
+//! message. A longer one is a stream; the end of a stream is part of the round after its last piece, so that it needs no batch of its own.
 //!
-//! The framework decides which device does the work: for whole messages when a batch is processed, for a stream when it
-//! opens. A round is therefore one batch for each device on which streams live, nearly always a single one.
+//! The framework chooses the device: for whole messages with each round, for a stream when it opens. A round is one batch.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io;
 
-use gantry_core::{Algorithm, Operation, Request, Session};
+use gantry_core::{Operation, Request, Session};
 
-use super::queue::{Done, Finding, Job};
+use super::queue::{Done, Job, Outcome};
 use super::read::{PIECE, Reader, Stamp};
-use super::{Engine, Found};
+use super::{Engine, HashedFile};
 use crate::sum::digest::Digest;
-use crate::sum::function::{By, Function, Own, Running};
+use crate::sum::function::{Function, Implementation, LocalHash, Running};
 
-/// Distance between the buffers of two slots: not a power of two, or all buffers would share a few sets of the caches.
+/// Distance between the buffers of two slots. Not a power of two, because all buffers would then share a few sets of the caches.
 const STRIDE: usize = PIECE + 192;
 
 /// Hashes files side by side.
@@ -28,9 +26,9 @@ pub(super) struct Worker<'e> {
     slots: Vec<Slot>,
     /// A buffer of [`STRIDE`] bytes for each slot.
     buffers: Vec<u8>,
-    /// Files whose last piece has been hashed. They need no slot any more.
+    /// Files without a slot whose last piece has been hashed.
     finishing: Vec<Finishing>,
-    /// Empty slots that the queue knows of.
+    /// Empty slots that the queue counts.
     free: usize,
     results: Vec<(u64, Done)>,
     jobs: Vec<Job>,
@@ -57,7 +55,7 @@ struct Whole {
     job: Job,
     stamp: Stamp,
     bytes: u64,
-    /// Of each function.
+    /// State of each function.
     running: Vec<Running>,
     digests: Vec<Digest>,
 }
@@ -66,53 +64,21 @@ struct Whole {
 struct Streamed {
     job: Job,
     reader: Reader,
-    /// Of each function.
+    /// State of each function.
     running: Vec<Running>,
-    /// The number of streams side by side for which the framework chose the device.
+    /// The number of parallel streams for which the framework chose the device.
     batch_size: usize,
-    /// It was to be moved to another device. That happens once.
+    /// Set once the file was to move to another device, which happens at most once.
     moved: bool,
 }
 
-/// A file whose digests are the next step.
+/// A file whose digests are computed in the next round.
 struct Finishing {
     job: Job,
     stamp: Stamp,
     bytes: u64,
     running: Vec<Running>,
     digests: Vec<Digest>,
-}
-
-/// The requests of a round.
-struct Batches<'a> {
-    /// For each algorithm and device the requests of its streams, with whole messages among them; under `None` only messages.
-    batches: Vec<Batch<'a>>,
-    /// Requests for which a batch has room from the start: all files of the round.
-    size: usize,
-}
-
-struct Batch<'a> {
-    session: &'a Session,
-    device: Option<usize>,
-    requests: Vec<Request<'a>>,
-}
-
-impl<'a> Batches<'a> {
-    #[inline]
-    fn add(&mut self, session: &'a Session, device: Option<usize>, request: Request<'a>) {
-        let belongs = |batch: &&mut Batch| batch.device == device && same_algorithm(batch.session, session);
-        if let Some(batch) = self.batches.iter_mut().find(belongs) {
-            batch.requests.push(request);
-            return;
-        }
-        let mut requests = Vec::with_capacity(self.size);
-        requests.push(request);
-        self.batches.push(Batch { session, device, requests });
-    }
-}
-
-fn same_algorithm(one: &Session, other: &Session) -> bool {
-    one.params().algorithm() == other.params().algorithm()
 }
 
 impl<'e> Worker<'e> {
@@ -159,14 +125,14 @@ impl<'e> Worker<'e> {
                 Ok(0) => self.finishing.extend(slot.take_streamed().map(Streamed::finishing)),
                 Ok(length) => slot.length = length,
                 Err(error) => {
-                    let failed = slot.take_streamed().map(|file| file.job.done(Finding::Failed(error)));
+                    let failed = slot.take_streamed().map(|file| file.job.done(Outcome::Failed(error)));
                     self.results.extend(failed);
                 }
             }
         }
     }
 
-    /// Opens the files that were taken, and reads the first piece of each.
+    /// Opens the new files, and reads the first piece of each.
     fn start_jobs(&mut self) {
         if self.jobs.is_empty() {
             return;
@@ -177,49 +143,50 @@ impl<'e> Worker<'e> {
         let batch_size = streams + looked_at.iter().filter(|(data, _)| large(data)).count();
         let mut empty = self.slots.iter_mut().zip(buffers_of(&mut self.buffers));
         for (data, job) in looked_at {
-            // The queue gives no more files than there are empty slots.
+            // The queue hands out at most as many files as there are empty slots.
             let Some((slot, buffer)) = empty.find(|(slot, _)| matches!(slot.content, Content::Empty)) else { break };
             self.results.extend(start(job, data, batch_size, slot, buffer));
         }
     }
 
-    /// Hashes all pieces in hand, and takes the results.
+    /// Hashes all pieces of the round, and collects the results.
     fn hash(&mut self) {
         let hashed = self.process();
-        // What a failed device had in hand is read again in turn, and hashed by what is left.
-        let finding = |digests, stamp, bytes| {
-            let found = Found { digests, bytes, stamp: Some(stamp), cached: false };
-            if hashed { Finding::Found(found) } else { Finding::InTurn }
+        // If a device failed, the calling thread reads these files again in turn.
+        let outcome = |digests, stamp, bytes| {
+            let found = HashedFile { digests, bytes, stamp: Some(stamp), cached: false };
+            if hashed { Outcome::Hashed(found) } else { Outcome::InTurn }
         };
         for file in self.finishing.drain(..) {
-            self.results.push(file.job.done(finding(file.digests, file.stamp, file.bytes)));
+            self.results.push(file.job.done(outcome(file.digests, file.stamp, file.bytes)));
         }
         for slot in &mut self.slots {
             match std::mem::take(&mut slot.content) {
                 Content::Empty => {}
                 Content::Whole(file) => {
-                    self.results.push(file.job.done(finding(file.digests, file.stamp, file.bytes)));
+                    self.results.push(file.job.done(outcome(file.digests, file.stamp, file.bytes)));
                 }
-                Content::Streamed(file) if !hashed => self.results.push(file.job.done(Finding::InTurn)),
+                Content::Streamed(file) if !hashed => self.results.push(file.job.done(Outcome::InTurn)),
                 Content::Streamed(file) if file.reader.ended() => self.finishing.push(file.finishing()),
                 streamed @ Content::Streamed(_) => slot.content = streamed,
             }
         }
     }
 
-    /// Processes everything in hand. False when a device failed, and no other could do its part.
+    /// Processes the round. Returns false if a device failed and no other could take over.
     fn process(&mut self) -> bool {
-        let with = self.devices_of_messages();
-        let mut batches = Batches { batches: Vec::with_capacity(1), size: self.slots.len() + self.finishing.len() };
+        let most = self.slots.len() + self.finishing.len();
+        let (mut sessions, mut requests) = (Vec::with_capacity(most), Vec::with_capacity(most));
         let mut pieces = Vec::new();
         let mut bytes = 0;
-        // First, because they are short: a lane that is done with one goes on with a piece.
+        // Ends first, because they are short: a lane that is done with one continues with a piece.
         for file in &mut self.finishing {
             for ((function, running), digest) in file.job.functions.iter().zip(&mut file.running).zip(&mut file.digests)
             {
-                if let (By::Session(session), Running::Stream(stream)) = (&function.by, running) {
-                    let device = stream.route().device;
-                    batches.add(session, Some(device), Request::finish(stream, digest.bytes_mut()));
+                if let (Implementation::Session(session), Running::Stream(stream)) = (&function.implementation, running)
+                {
+                    sessions.push(session);
+                    requests.push(Request::finish(stream, digest.bytes_mut()));
                 }
             }
         }
@@ -232,33 +199,30 @@ impl<'e> Worker<'e> {
             };
             for (function, running) in job.functions.iter().zip(running) {
                 let digest = digests.split_off_first_mut();
-                match (&function.by, running) {
-                    (_, Running::Own(own)) => pieces.push((own, piece)),
-                    (By::Session(session), Running::Stream(stream)) => {
-                        let device = stream.route().device;
-                        batches.add(session, Some(device), Request::update(stream, piece));
+                match (&function.implementation, running) {
+                    (_, Running::LocalHash(local)) => pieces.push((local, piece)),
+                    (Implementation::Session(session), Running::Stream(stream)) => {
+                        sessions.push(session);
+                        requests.push(Request::update(stream, piece));
                     }
-                    (By::Session(session), Running::Message) => {
-                        let device = with.iter().find(|(algorithm, _)| *algorithm == session.params().algorithm());
-                        let device = device.and_then(|(_, device)| *device);
-                        batches.add(session, device, Request::digest(piece, digest.map_or(&mut [], Digest::bytes_mut)));
+                    (Implementation::Session(session), Running::Message) => {
+                        sessions.push(session);
+                        requests.push(Request::digest(piece, digest.map_or(&mut [], Digest::bytes_mut)));
                     }
-                    // Other functions have messages of their own.
-                    (By::Blake2b512 | By::Blake3, _) => {}
+                    // Functions outside the framework have no streams or messages.
+                    (Implementation::Blake2b512 | Implementation::Blake3 | Implementation::Other(_), _) => {}
                 }
             }
             bytes += piece.len();
         }
-        // Every batch is processed, whatever becomes of the others.
-        let mut processed = Own::update_all(pieces).is_ok();
-        for batch in &mut batches.batches {
-            processed &= batch.session.process(&mut batch.requests).is_ok();
-        }
+        let processed = LocalHash::update_all(pieces).is_ok()
+            & Session::process_each(&sessions, &mut requests).is_ok()
+            & requests.iter_mut().all(|request| request.result().is_ok());
         self.engine.progress.inc(bytes as u64);
         processed & self.finish_own()
     }
 
-    /// Ends the messages of functions that are no device's.
+    /// Finishes messages of functions outside the framework.
     fn finish_own(&mut self) -> bool {
         let finishing = self.finishing.iter_mut().map(|file| (&mut file.running, &mut file.digests));
         let whole = self.slots.iter_mut().filter_map(|slot| match &mut slot.content {
@@ -267,46 +231,14 @@ impl<'e> Worker<'e> {
         });
         let pairs = finishing.chain(whole).flat_map(|(running, digests)| running.iter_mut().zip(digests));
         let ends = pairs.filter_map(|(running, digest)| match running {
-            Running::Own(own) => Some((own, digest.bytes_mut())),
+            Running::LocalHash(local) => Some((local, digest.bytes_mut())),
             _ => None,
         });
-        Own::finish_all(ends.collect()).is_ok()
+        LocalHash::finish_all(ends.collect()).is_ok()
     }
 
-    /// For each algorithm of whole messages, the device whose streams they join, because the framework would choose it for everything
-    /// in hand. `None` where no streams are in hand: then the framework divides the messages among devices as it likes.
-    fn devices_of_messages(&self) -> Vec<(Algorithm, Option<usize>)> {
-        let (mut messages, mut bytes, mut streams) = (0, 0, 0);
-        let mut found: Vec<(Algorithm, Option<usize>)> = Vec::new();
-        for slot in &self.slots {
-            match &slot.content {
-                Content::Empty => {}
-                Content::Whole(_) => {
-                    messages += 1;
-                    bytes += slot.length;
-                }
-                Content::Streamed(_) => streams += 1,
-            }
-        }
-        if messages == 0 || streams + self.finishing.len() == 0 {
-            return found;
-        }
-        for slot in &self.slots {
-            let Content::Whole(file) = &slot.content else { continue };
-            for function in file.job.functions.iter() {
-                let By::Session(session) = &function.by else { continue };
-                let algorithm = session.params().algorithm();
-                if found.iter().all(|(other, _)| *other != algorithm) {
-                    let route = session.route(Operation::Digest, bytes / messages, messages + streams);
-                    found.push((algorithm, route.map(|route| route.device)));
-                }
-            }
-        }
-        found
-    }
-
-    /// Moves the last files of a run to another device if the framework prefers that one for so few of them, and if it
-    /// pays to begin them anew.
+    /// Moves the last files of a run to another device, if the framework prefers it for a small number of files and if restarting them
+    /// pays.
     fn move_last_files(&mut self) {
         let devices: BTreeSet<usize> = self
             .slots
@@ -321,16 +253,16 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// The number of files whose streams live on a device, if these should be moved.
+    /// Returns the number of files with streams on `device`, if they should be moved.
     fn files_to_move(&self, device: usize) -> Option<usize> {
         let on_device = || self.slots.iter().filter_map(Slot::streamed).filter(|file| file.is_on(device));
         let files = on_device().count();
         let (session, _) = on_device().next()?.stream()?;
-        // The device was chosen for more.
+        // The device was chosen for a larger number of files.
         on_device().find(|file| file.batch_size > files && !file.moved)?;
-        // A round on this device takes about as long whether it has many pieces or few, because its lanes are empty then. As
-        // long as the framework would send `pieces` pieces elsewhere, they take no longer there than a round does here. So
-        // what is left of the longest file takes as long as `pieces` times its bytes elsewhere, where all files begin anew.
+        // With empty lanes, a round on this device takes about as long with few pieces as with many. While the framework would send `pieces` pieces
+        // elsewhere, they take no longer there than a round takes here. The rest of the longest file therefore takes as long as `pieces` times its
+        // bytes take elsewhere, where all files have to restart.
         let left = on_device().map(|file| file.reader.left()).max()?;
         let anew = on_device().map(|file| file.reader.size()).sum::<u64>();
         let pieces = usize::try_from(anew / left.max(1)).ok()?.saturating_add(1).max(files);
@@ -339,10 +271,10 @@ impl<'e> Worker<'e> {
         (pieces <= self.slots.len() && (files..=pieces).all(elsewhere)).then_some(files)
     }
 
-    /// Begins the files on a device anew on the one that the framework chooses for so many.
+    /// Restarts the files of a device on the device that the framework chooses for `files` files.
     fn move_away(&mut self, device: usize, files: usize) {
         for file in self.slots.iter_mut().filter_map(Slot::streamed_mut).filter(|file| file.is_on(device)) {
-            // Once: under a policy that takes turns, files would begin anew for ever.
+            // At most once: a policy that takes turns would restart files forever.
             if !std::mem::replace(&mut file.moved, true)
                 && let Some((session, _)) = file.stream()
                 && let Ok(stream) = session.stream(files)
@@ -363,7 +295,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// The buffer of each slot.
+/// Returns the buffers of the slots.
 fn buffers_of(buffers: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
     buffers.chunks_exact_mut(STRIDE).map(|buffer| &mut buffer[..PIECE])
 }
@@ -384,22 +316,22 @@ impl Slot {
 }
 
 impl Streamed {
-    /// Its session, and the device on which the stream lives: of a file with one digest, by a device.
+    /// Returns its session and the device of its stream, if it has one digest that a device computes.
     fn stream(&self) -> Option<(&Session, usize)> {
         match (&*self.job.functions, &*self.running) {
-            ([Function { by: By::Session(session), .. }], [Running::Stream(stream)]) => {
+            ([Function { implementation: Implementation::Session(session), .. }], [Running::Stream(stream)]) => {
                 Some((session, stream.route().device))
             }
             _ => None,
         }
     }
 
-    /// Whether it could be moved away from a device. Files of several digests stay: all of these would begin anew.
+    /// True if it could be moved away from `device`. Files with several digests stay, because all digests would have to restart.
     fn is_on(&self, device: usize) -> bool {
         self.stream().is_some_and(|(_, on)| on == device)
     }
 
-    /// The file when all of its pieces have been hashed; it is closed here.
+    /// Turns into a file whose pieces have all been hashed, and closes it.
     fn finishing(self) -> Finishing {
         let digests = self.job.functions.iter().map(Function::blank).collect();
         let (stamp, bytes) = (self.reader.stamp(), self.reader.read());
@@ -407,8 +339,8 @@ impl Streamed {
     }
 }
 
-/// Opens a file and reads its first piece into a slot, unless it has a result already. `batch_size` is the
-/// number of files that are streamed side by side.
+/// Opens a file and reads its first piece into a slot. Returns the result if there is one already. `batch_size` is the number of parallel
+/// streams.
 fn start(
     job: Job,
     data: Option<Metadata>,
@@ -417,24 +349,24 @@ fn start(
     buffer: &mut [u8],
 ) -> Option<(u64, Done)> {
     if data.as_ref().is_some_and(|data| !data.is_file() && !data.is_dir()) {
-        return Some(job.done(Finding::InTurn));
+        return Some(job.done(Outcome::InTurn));
     }
     let file = match File::open(&job.name) {
         Ok(file) => file,
-        Err(error) if is_shortage(&error) => return Some(job.done(Finding::InTurn)),
-        Err(error) => return Some(job.done(Finding::Failed(error))),
+        Err(error) if is_shortage(&error) => return Some(job.done(Outcome::InTurn)),
+        Err(error) => return Some(job.done(Outcome::Failed(error))),
     };
-    // A file without data has appeared in this moment.
-    let Some(data) = data else { return Some(job.done(Finding::InTurn)) };
+    // The file appeared after its metadata were queried.
+    let Some(data) = data else { return Some(job.done(Outcome::InTurn)) };
     let mut reader = Reader::new(file, &data);
     match reader.next_piece(buffer) {
         Ok(length) => slot.length = length,
-        Err(error) => return Some(job.done(Finding::Failed(error))),
+        Err(error) => return Some(job.done(Outcome::Failed(error))),
     }
     let ended = reader.ended();
     let begin = |function: &Function| if ended { function.begin_message() } else { function.begin(batch_size) };
     let begun = job.functions.iter().map(begin).collect();
-    let Ok(running) = begun else { return Some(job.done(Finding::InTurn)) };
+    let Ok(running) = begun else { return Some(job.done(Outcome::InTurn)) };
     slot.content = if ended {
         let digests = job.functions.iter().map(Function::blank).collect();
         Content::Whole(Whole { job, stamp: reader.stamp(), bytes: reader.read(), running, digests })
@@ -444,7 +376,7 @@ fn start(
     None
 }
 
-/// Whether a file could not be opened because too many others are open.
+/// True if a file could not be opened because too many others are open.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

@@ -1,4 +1,4 @@
-//! Work that several threads share.
+//! Shares work between threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::thread;
 
 use crate::output::Failure;
 
-/// Has `count` threads, the calling one among them, take one step after the other until it answers that there is none left. `own` makes what
-/// each thread has for itself. The first error ends it.
+/// Runs `step` on `count` threads, including the calling one, until it returns false. `own` makes the state of each thread. Stops at the first
+/// error.
 pub(super) fn share<T>(
     count: u64,
     own: impl Fn() -> T + Sync,

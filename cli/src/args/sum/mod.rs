@@ -1,40 +1,62 @@
-//! Command-line options, read as `getopt_long` reads them: clusters, abbreviations, permutation.
+//! The command line of `gantry sum` and the coreutils names, parsed as `getopt_long` does: clusters, abbreviations, permutation.
 //!
-//! Pure: nothing here touches the world, so every refusal can be tested as a value.
+//! Parsing has no side effects, so that tests can check every refusal as a value.
+
+pub(crate) mod help;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Which front the options are read for.
+/// Hash functions for `-a` besides the framework's algorithms.
+pub(crate) const MORE_NAMES: &[&str] = &[
+    "blake2b-512",
+    "blake3",
+    "sha512-224",
+    "blake2b-128",
+    "blake2b-160",
+    "blake2b-224",
+    "blake2b-384",
+    "blake2s-256",
+    "sm3",
+];
+
+/// The front end that the options are parsed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Front {
-    /// A coreutils name (`sha256sum`): their options and nothing else.
+    /// A coreutils name (`sha256sum`): the options of coreutils only.
     Coreutils,
-    /// `gantry sum`: their options and our own.
+    /// `gantry sum`: the options of coreutils and Gantry's.
     Gantry,
-    /// `gantry sum audit`: those of our own that are about trees.
+    /// `gantry sum audit`: Gantry's options about trees.
     Audit,
+    /// `gantry sum bag`.
+    Bag,
 }
 
 impl Front {
-    /// The exit status for what could not be done. That of `audit` is another one than that for differences.
-    pub(crate) fn trouble(self) -> u8 {
+    /// Returns the exit status of a failure. `audit` keeps 1 for differences.
+    pub(crate) fn failure_status(self) -> u8 {
         if self == Self::Audit { 2 } else { 1 }
     }
 }
 
-/// What the arguments ask for.
+/// The action that the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Digest or check.
     Run(Box<Options>),
-    /// `--help`.
     Help,
-    /// `--version`.
     Version,
 }
 
-/// The options of one run.
+/// The parts of an object of S3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartSize {
+    /// None: the object is one piece.
+    Whole,
+    Bytes(u64),
+}
+
 #[derive(Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Options {
@@ -46,37 +68,43 @@ pub(crate) struct Options {
     pub(crate) cache: Option<OsString>,
     /// `-c`: the operands are checksum files.
     pub(crate) check: bool,
-    /// `--exclude`: globs of names that are passed over (only `gantry sum`).
+    /// `--exclude`: globs of names to skip (only `gantry sum`).
     pub(crate) exclude: Vec<OsString>,
-    /// `-L`: symbolic links in folders are followed (only `gantry sum`).
+    /// `-L`: follows symbolic links in folders (only `gantry sum`).
     pub(crate) follow: bool,
-    /// `--ignore-missing`.
+    /// `--ignore-improper`: succeeds despite improper lines (only `gantry sum`).
+    pub(crate) ignore_improper: bool,
+    /// `--ignore-missing`: skips files that do not exist.
     pub(crate) ignore_missing: bool,
-    /// `--include`: globs of the files that are wanted (only `gantry sum`).
+    /// `--include`: globs of files to include (only `gantry sum`).
     pub(crate) include: Vec<OsString>,
-    /// `--json`: an object a line (only `gantry sum`).
+    /// `--json`: prints JSON lines (only `gantry sum`).
     pub(crate) json: bool,
+    /// `-x`: stays in the file system of a folder (only `gantry sum`).
+    pub(crate) one_file_system: bool,
     /// `--etag` (only `gantry sum`).
     pub(crate) etag: Option<String>,
-    /// `--parts`: bytes of a part (only `gantry sum`).
-    pub(crate) parts: Option<u64>,
+    /// `--parts` (only `gantry sum`).
+    pub(crate) parts: Option<PartSize>,
     /// `--progress` (only `gantry sum`).
     pub(crate) progress: bool,
     /// `--quiet`: no OK lines.
     pub(crate) quiet: bool,
-    /// `-r`: folders, file by file (only `gantry sum`).
+    /// `-r`: recurses into folders (only `gantry sum`).
     pub(crate) recursive: bool,
     /// `--status`: nothing on stdout, no warnings.
     pub(crate) status: bool,
-    /// `--strict`: an improper line is a failure.
+    /// `--strict`: fails at an improper line.
     pub(crate) strict: bool,
     /// `--tag`: BSD-style lines.
     pub(crate) tag: bool,
+    /// `--unlisted`: a list whose files are left out (only `gantry sum`).
+    pub(crate) unlisted: Option<OsString>,
     /// `-w`: name every improper line.
     pub(crate) warn: bool,
     /// `-z`: NUL ends a line, names are not escaped.
     pub(crate) zero: bool,
-    /// Files, in the order given; `-` when none was.
+    /// Files, in the order given; `-` if there is none.
     pub(crate) operands: Vec<OsString>,
 }
 
@@ -85,12 +113,11 @@ pub(crate) struct Options {
 pub(crate) struct Row {
     /// The long name, without dashes.
     pub(crate) long: &'static str,
-    /// The short letter.
     pub(crate) short: Option<char>,
     /// The argument's name, for options that take one.
     pub(crate) argument: Option<&'static str>,
     /// One line of help.
-    pub(crate) help: &'static str,
+    help: &'static str,
     /// Only useful with `--check`.
     pub(crate) checking: bool,
     /// Absent under the coreutils names.
@@ -110,9 +137,11 @@ enum Switch {
     Exclude,
     Follow,
     Help,
+    IgnoreImproper,
     IgnoreMissing,
     Include,
     Json,
+    OneFileSystem,
     Parts,
     Progress,
     Quiet,
@@ -121,9 +150,20 @@ enum Switch {
     Strict,
     Tag,
     Text,
+    Unlisted,
     Version,
     Warn,
     Zero,
+}
+
+impl Row {
+    /// Returns the line of help of a front.
+    pub(crate) fn help(&self, front: Front) -> &'static str {
+        match (front, self.switch) {
+            (Front::Bag, Switch::Algorithm) => "digest of the manifests (default sha512); repeat for several",
+            _ => self.help,
+        }
+    }
 }
 
 const fn row(long: &'static str, short: Option<char>, switch: Switch, help: &'static str) -> Row {
@@ -135,7 +175,7 @@ const fn checking(long: &'static str, short: Option<char>, switch: Switch, help:
     Row { checking: true, ..row(long, short, switch, help) }
 }
 
-/// One of our own.
+/// An option of Gantry's.
 const fn ours(
     long: &'static str,
     short: Option<char>,
@@ -146,7 +186,7 @@ const fn ours(
     Row { ours: true, argument, ..row(long, short, switch, help) }
 }
 
-/// One of our own that `audit` has, too.
+/// An option of Gantry's that `audit` has, too.
 const fn of_trees(
     long: &'static str,
     short: Option<char>,
@@ -157,13 +197,13 @@ const fn of_trees(
     Row { audit: true, ..ours(long, short, argument, switch, help) }
 }
 
-/// Every option. The order is that of coreutils, because `getopt_long` lists candidates of an ambiguous abbreviation in
-/// it; ours follow.
+/// Every option. Those of coreutils come first, in its order, because `getopt_long` lists the candidates of an ambiguous abbreviation in
+/// that order.
 pub(crate) const TABLE: &[Row] = &[
     row("check", Some('c'), Switch::Check, "read checksums from the FILEs and verify them"),
-    checking("ignore-missing", None, Switch::IgnoreMissing, "pass over files that do not exist"),
-    Row { audit: true, ..checking("quiet", None, Switch::Quiet, "print no OK for files that match") },
-    checking("status", None, Switch::Status, "print nothing, the exit status tells"),
+    checking("ignore-missing", None, Switch::IgnoreMissing, "skip files that do not exist"),
+    Row { audit: true, ..checking("quiet", None, Switch::Quiet, "do not print OK for files that match") },
+    checking("status", None, Switch::Status, "print nothing, only set the exit status"),
     checking("warn", Some('w'), Switch::Warn, "name each improperly formatted line"),
     checking("strict", None, Switch::Strict, "fail when a line is improperly formatted"),
     row("tag", None, Switch::Tag, "print BSD-style lines"),
@@ -177,47 +217,62 @@ pub(crate) const TABLE: &[Row] = &[
         Some('a'),
         Some("NAME"),
         Switch::Algorithm,
-        "the digest (default sha256), or several; see `gantry algorithms`, and blake2b-512, blake3",
+        "digest to use (default sha256), any of `gantry algorithms`, blake2b-512 or blake3; repeat for several",
     ),
-    ours("recursive", Some('r'), None, Switch::Recursive, "the files in folders, by the bytes of their names"),
-    of_trees("include", None, Some("GLOB"), Switch::Include, "in folders: only files of these names (*.iso, data/**)"),
-    of_trees("exclude", None, Some("GLOB"), Switch::Exclude, "in folders: no files and folders of these names"),
+    Row {
+        checking: true,
+        ..ours("ignore-improper", None, None, Switch::IgnoreImproper, "succeed despite lines that are not understood")
+    },
+    ours("recursive", Some('r'), None, Switch::Recursive, "recurse into folders, in byte order of the names"),
+    of_trees("include", None, Some("GLOB"), Switch::Include, "in folders: only files that match GLOB (*.iso, data/**)"),
+    of_trees("exclude", None, Some("GLOB"), Switch::Exclude, "in folders: skip files and folders that match GLOB"),
     of_trees("follow", Some('L'), None, Switch::Follow, "in folders: follow symbolic links"),
-    of_trees("json", None, None, Switch::Json, "print JSON lines: an object for each file"),
+    of_trees(
+        "one-file-system",
+        Some('x'),
+        None,
+        Switch::OneFileSystem,
+        "in folders: skip folders of other file systems",
+    ),
+    ours("unlisted", None, Some("LIST"), Switch::Unlisted, "in folders: only files that LIST does not name"),
+    of_trees("json", None, None, Switch::Json, "print JSON lines, one object per file"),
     of_trees(
         "cache",
         None,
         Some("CACHE"),
         Switch::Cache,
-        "do not read files that look as they did when CACHE was written",
+        "reuse digests in CACHE of files that have not changed, and update CACHE",
     ),
     ours(
         "parts",
         None,
         Some("SIZE"),
         Switch::Parts,
-        "what S3 says about a file that is uploaded in parts of SIZE: md5, sha1, sha256",
+        "print S3's checksum of an upload in parts of SIZE bytes (8M, up to 5G), or `whole`; md5 (default), sha1, sha256, \
+         crc32, crc32c, crc64nvme",
     ),
-    ours("etag", None, Some("VALUE"), Switch::Etag, "find the size of the parts that give S3's VALUE"),
+    ours("etag", None, Some("VALUE"), Switch::Etag, "find the part size for which S3's checksum is VALUE"),
     of_trees("progress", None, None, Switch::Progress, "show bytes, rate and time left on the terminal"),
 ];
 
-/// The rows that exist under `front`.
+/// Returns the options of `front`.
 pub(crate) fn rows(front: Front) -> impl Iterator<Item = &'static Row> + Clone {
     TABLE.iter().filter(move |row| match front {
         Front::Coreutils => !row.ours,
         Front::Gantry => true,
         Front::Audit => row.audit,
+        Front::Bag => {
+            matches!(row.switch, Switch::Algorithm | Switch::Help | Switch::Progress | Switch::Version)
+        }
     })
 }
 
-/// Reads the arguments after the program's name.
+/// Parses the arguments after the program's name.
 ///
-/// With `posixly_correct` the first operand ends the options, otherwise options may follow operands.
+/// With `posixly_correct`, the first operand ends the options. Otherwise, options may follow operands.
 ///
 /// # Errors
-/// The diagnostic, without the program's name, as bytes: it quotes what the user typed. It is followed by a pointer to
-/// `--help`.
+/// The diagnostic without the program's name, as bytes because it quotes the user's input. The caller appends a pointer to `--help`.
 pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) -> Result<Action, Vec<u8>> {
     let mut options = Options::default();
     let mut args = args.into_iter();
@@ -272,7 +327,13 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
     if front == Front::Audit {
         (options.check, options.recursive) = (true, true);
         if !(1..=2).contains(&options.operands.len()) {
-            return Err(b"what is audited is MANIFEST and DIR".to_vec());
+            return Err(b"audit takes MANIFEST and, optionally, DIR".to_vec());
+        }
+    }
+    if front == Front::Bag {
+        options.recursive = true;
+        if options.operands.len() != 1 {
+            return Err(b"bag takes one DIR".to_vec());
         }
     }
     options.refuse_contradictions(front)?;
@@ -282,7 +343,7 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
     Ok(Action::Run(Box::new(options)))
 }
 
-/// The row that `typed` (a long option without its dashes) names or abbreviates, and the value after `=`.
+/// Returns the row that `typed` (a long option without its dashes) names or abbreviates, and the value after `=`.
 fn find_long(front: Front, typed: &[u8]) -> Result<(&'static Row, Option<&[u8]>), Vec<u8>> {
     let (name, value) = match typed.iter().position(|&b| b == b'=') {
         Some(at) => (&typed[..at], Some(&typed[at + 1..])),
@@ -306,7 +367,7 @@ fn find_long(front: Front, typed: &[u8]) -> Result<(&'static Row, Option<&[u8]>)
 }
 
 impl Options {
-    /// Applies one switch; `Some` when it ends the reading of options.
+    /// Applies one switch. Returns `Some` if it ends the parsing of options.
     fn set(&mut self, switch: Switch, argument: Option<OsString>) -> Result<Option<Action>, Vec<u8>> {
         match switch {
             Switch::Algorithm => self.algorithms.extend(argument),
@@ -317,22 +378,26 @@ impl Options {
             Switch::Exclude => self.exclude.extend(glob(argument)?),
             Switch::Follow => self.follow = true,
             Switch::Help => return Ok(Some(Action::Help)),
+            Switch::IgnoreImproper => self.ignore_improper = true,
             Switch::IgnoreMissing => self.ignore_missing = true,
             Switch::Include => self.include.extend(glob(argument)?),
             Switch::Json => self.json = true,
+            Switch::OneFileSystem => self.one_file_system = true,
             Switch::Parts => {
                 let size = argument.as_ref().and_then(|size| part_size(size.to_str()?));
-                self.parts = Some(size.ok_or("--parts: not a size from 1 to 5G, as 8M or 8388608")?);
+                self.parts =
+                    Some(size.ok_or("--parts: neither a size from 1 to 5G, such as 8M or 8388608, nor whole")?);
             }
             Switch::Progress => self.progress = true,
             Switch::Recursive => self.recursive = true,
-            // Of these three the last one given counts.
+            // The last of these three options wins.
             Switch::Quiet => (self.quiet, self.status, self.warn) = (true, false, false),
             Switch::Status => (self.quiet, self.status, self.warn) = (false, true, false),
             Switch::Warn => (self.quiet, self.status, self.warn) = (false, false, true),
             Switch::Strict => self.strict = true,
             Switch::Tag => (self.tag, self.binary) = (true, Some(true)),
             Switch::Text => self.binary = Some(false),
+            Switch::Unlisted => self.unlisted = argument,
             Switch::Version => return Ok(Some(Action::Version)),
             Switch::Zero => self.zero = true,
         }
@@ -343,24 +408,45 @@ impl Options {
         let check = self.check;
         let by_parts = self.parts.is_some() || self.etag.is_some();
         let refusals = [
-            (self.parts.is_some() && self.etag.is_some(), "--etag finds what --parts says"),
+            (self.parts.is_some() && self.etag.is_some(), "--etag cannot be used with --parts"),
             (by_parts && check, "--parts and --etag are meaningless when verifying checksums"),
-            (by_parts && (self.binary.is_some() || self.json), "--parts and --etag have lines of their own"),
-            (by_parts && (self.recursive || self.cache.is_some()), "--parts and --etag are about files, one by one"),
-            (by_parts && self.algorithms.len() > 1, "--parts and --etag are about one digest"),
-            (by_parts && self.progress, "--parts and --etag show no progress"),
+            (
+                by_parts && (self.binary.is_some() || self.json),
+                "--parts and --etag cannot be used with --binary, --text, --tag or --json",
+            ),
+            (
+                by_parts && (self.recursive || self.cache.is_some()),
+                "--parts and --etag cannot be used with -r or --cache",
+            ),
+            (by_parts && self.algorithms.len() > 1, "--parts and --etag take one digest only"),
+            (by_parts && self.progress, "--parts and --etag cannot be used with --progress"),
             (self.tag && self.binary == Some(false), "--tag does not support --text mode"),
-            (self.json && (self.tag || self.zero || self.binary.is_some()), "--json has lines of its own"),
+            (
+                self.json && (self.tag || self.zero || self.binary.is_some()),
+                "--json cannot be used with --tag, --zero, --binary or --text",
+            ),
             (
                 self.recursive && check && front != Front::Audit,
-                "-r is meaningless when verifying checksums; `gantry sum audit` compares a folder with them",
+                "-r is meaningless when verifying checksums; to compare a folder with them, use `gantry sum audit`",
             ),
             (
-                !self.recursive && (self.follow || !self.include.is_empty() || !self.exclude.is_empty()),
-                "--include, --exclude and --follow are meaningful only with -r",
+                !self.recursive
+                    && (self.follow
+                        || self.one_file_system
+                        || self.unlisted.is_some()
+                        || !self.include.is_empty()
+                        || !self.exclude.is_empty()),
+                "--include, --exclude, --follow, --one-file-system and --unlisted are meaningful only with -r",
             ),
-            (self.algorithms.len() > 1 && self.binary == Some(false), "lines of several digests have tags"),
-            (self.zero && check, "the --zero option is not supported when verifying checksums"),
+            (
+                self.algorithms.len() > 1 && self.binary == Some(false),
+                "several digests are printed with --tag, which does not support --text mode",
+            ),
+            (self.strict && self.ignore_improper, "--strict cannot be used with --ignore-improper"),
+            (
+                self.zero && check && front == Front::Coreutils,
+                "the --zero option is not supported when verifying checksums",
+            ),
             (self.tag && check, "the --tag option is meaningless when verifying checksums"),
             (
                 self.binary.is_some() && check,
@@ -371,6 +457,7 @@ impl Options {
             return Err(message.as_bytes().to_vec());
         }
         let meaningful_with_check = [
+            (self.ignore_improper, "ignore-improper"),
             (self.ignore_missing, "ignore-missing"),
             (self.status, "status"),
             (self.warn, "warn"),
@@ -393,8 +480,11 @@ fn glob(argument: Option<OsString>) -> Result<Option<OsString>, Vec<u8>> {
     }
 }
 
-/// Bytes, with K, M or G for powers of 1024: those of a part of S3, at most 5 GiB.
-fn part_size(text: &str) -> Option<u64> {
+/// Parses the size of a part of an S3 upload: `whole`, bytes, or K, M or G (powers of 1024), at most 5 GiB.
+fn part_size(text: &str) -> Option<PartSize> {
+    if text == "whole" {
+        return Some(PartSize::Whole);
+    }
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit = match text[digits.len()..].to_ascii_uppercase().trim_end_matches("IB") {
         "" => 0,
@@ -404,5 +494,5 @@ fn part_size(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << unit)?;
-    (1..=5 << 30).contains(&bytes).then_some(bytes)
+    (1..=5 << 30).contains(&bytes).then_some(PartSize::Bytes(bytes))
 }

@@ -1,4 +1,4 @@
-//! Hashes the blocks of one file: groups of blocks on all processors, and those of a group side by side.
+//! Hashes the blocks of one file: groups of blocks on all processors, the blocks of a group side by side.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -7,16 +7,17 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry_digest::{Algorithm, Salt, tree_level};
+use gantry_digest::Salt;
 
 use super::threads::share;
+use crate::dm_verity::Function;
 use crate::output::Failure;
 
-/// A file that is read at any place.
+/// A file with random access.
 pub(crate) struct Source {
     pub(crate) file: File,
     pub(crate) name: String,
-    /// Bytes of it, of a block device, too.
+    /// Length in bytes, also for a block device.
     pub(crate) length: u64,
 }
 
@@ -28,45 +29,60 @@ impl Source {
             if kind.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
-            let length = (&file).seek(SeekFrom::End(0))?;
-            Ok((file, length))
+            let end = (&file).seek(SeekFrom::End(0));
+            // Files of /proc, and some devices, have data and no end.
+            let is_unknown = match &end {
+                Ok(0) => file.read_at(&mut [0], 0)? > 0,
+                Ok(_) => false,
+                Err(error) => error.kind() == io::ErrorKind::InvalidInput,
+            };
+            if is_unknown {
+                return Err(io::Error::other("it has data, but the system does not know its length; copy it first"));
+            }
+            Ok((file, end?))
         });
         match opened {
             Ok((file, length)) => Ok(Source { file, name, length }),
+            Err(error) if error.kind() == io::ErrorKind::NotSeekable => {
+                Err(Failure::Failed(format!("{name}: a pipe or terminal has no length; copy it to a file first")))
+            }
             Err(error) => Err(Failure::at(name, &error)),
         }
     }
 
-    /// Reads all of `buffer`.
+    /// Fills `buffer`.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Failure> {
         self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => Failure::Failed(format!("{}: it has become shorter meanwhile", self.name)),
+            io::ErrorKind::UnexpectedEof => {
+                let length = self.length;
+                Failure::Failed(format!("{}: it ended before its length of {length} bytes", self.name))
+            }
             _ => Failure::at(&self.name, &error),
         })
     }
 }
 
-/// How blocks are hashed.
+/// Parameters for hashing blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Hashing<'s> {
-    pub(crate) algorithm: Algorithm,
+    pub(crate) function: Function,
     pub(crate) salt: Salt<'s>,
     /// Bytes of a block.
     pub(crate) block: usize,
-    /// Blocks whose digests are handed on together.
+    /// Blocks whose digests are passed on together.
     pub(crate) group: usize,
     pub(crate) threads: usize,
 }
 
-/// What gets the number of a group, and the digests of its blocks.
+/// Receives the number of a group, and the digests of its blocks.
 type Take<'t> = dyn Fn(u64, &[u8]) -> Result<(), Failure> + Sync + 't;
 
-/// Bytes that a thread reads at a time, or one block.
+/// Bytes that a thread reads at a time, unless a block is longer.
 const PIECE: usize = 1 << 20;
 
 impl Hashing<'_> {
-    /// Hashes the blocks of a range of bytes; the last one, if it is short, is filled up with zeros. `take` gets the number of each group and
-    /// the digests of its blocks, on any thread, in about their order. The first error ends it.
+    /// Hashes the blocks of a range of bytes; pads a short last block with zeros. Calls `take` with the number of each group and the digests of its
+    /// blocks, on any thread, roughly in order. Stops at the first error.
     pub(crate) fn each_group(&self, source: &Source, range: Range<u64>, take: &Take<'_>) -> Result<(), Failure> {
         let bytes = self.block as u64 * self.group as u64;
         let groups = (range.end - range.start).div_ceil(bytes);
@@ -83,7 +99,7 @@ impl Hashing<'_> {
         })
     }
 
-    /// The digests of the blocks of a range, which replace what is in `digests`.
+    /// Replaces `digests` by the digests of the blocks of a range.
     fn digests(
         &self,
         source: &Source,
@@ -99,9 +115,8 @@ impl Hashing<'_> {
             buffer.resize(length, 0);
             source.read_at(buffer, at)?;
             let before = digests.len();
-            digests.resize(before + length.div_ceil(self.block) * self.algorithm.digest_size(), 0);
-            tree_level(self.algorithm, self.salt, self.block, buffer, &mut digests[before..])
-                .map_err(|error| Failure::Failed(error.to_string()))?;
+            digests.resize(before + length.div_ceil(self.block) * self.function.digest_size(), 0);
+            self.function.digest_blocks(self.salt, self.block, buffer, &mut digests[before..])?;
             at += length as u64;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Hashes successive pieces of data that are longer than a block: of several pieces a part at a time, side by side.
+//! Hashes consecutive pieces that are longer than a block: several pieces side by side, one part of each at a time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,12 +8,12 @@ use super::source::Source;
 use super::threads::share;
 use crate::output::Failure;
 
-/// Data at any place: a file, or several behind each other.
+/// Data with random access: a file, or several files concatenated.
 pub(crate) trait Data: Sync {
-    /// How many bytes there are.
+    /// Length in bytes.
     fn length(&self) -> u64;
 
-    /// Reads all of `buffer`.
+    /// Fills `buffer`.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Failure>;
 }
 
@@ -27,20 +27,20 @@ impl Data for Source {
     }
 }
 
-/// Pieces that a thread hashes side by side: no CPU has more lanes of a hash function.
+/// Most pieces that a thread hashes side by side: no CPU has more lanes of a hash function.
 const TOGETHER: u64 = 16;
-/// Bytes of each that are read at a time.
+/// Bytes of each piece that are read at a time.
 const PART: usize = 64 << 10;
 
-/// The digests of the pieces of `piece` bytes, one behind the other; the last piece may be shorter.
+/// Returns the digests of pieces of `piece` bytes, concatenated; the last piece may be shorter.
 pub(crate) fn digests(data: &dyn Data, algorithm: Algorithm, piece: u64, threads: usize) -> Result<Vec<u8>, Failure> {
     let size = algorithm.digest_size();
     let pieces = data.length().div_ceil(piece);
     let room = usize::try_from(pieces).ok().and_then(|pieces| pieces.checked_mul(size));
     let mut all = vec![0; room.ok_or_else(|| Failure::Failed("there are too many pieces".to_owned()))?];
-    // Few pieces keep every thread at work, rather than every lane of one.
+    // With few pieces, use all threads rather than all lanes of one thread.
     let together = pieces.div_ceil(threads as u64).clamp(1, TOGETHER);
-    // No more than there is room for.
+    // Each group writes to its part of the output.
     let groups = Mutex::new(all.chunks_mut(together as usize * size).enumerate());
     let next = || groups.lock().unwrap_or_else(PoisonError::into_inner).next();
     let own = || vec![0; together as usize * PART];
@@ -52,7 +52,7 @@ pub(crate) fn digests(data: &dyn Data, algorithm: Algorithm, piece: u64, threads
     Ok(all)
 }
 
-/// As many pieces as there is room for in `output`, from `begin` on.
+/// Hashes as many pieces as fit into `output`, starting at `begin`.
 fn digest_group(
     data: &dyn Data,
     algorithm: Algorithm,
@@ -79,9 +79,4 @@ fn digest_group(
         done += PART as u64;
     }
     finish_many(&mut hashers.iter_mut().collect::<Vec<_>>(), output).map_err(mistake)
-}
-
-/// Numbers the first of several.
-pub(crate) fn first_difference(found: &[u8], expected: &[u8], size: usize) -> Option<usize> {
-    found.chunks(size).zip(expected.chunks(size)).position(|(found, expected)| found != expected)
 }

@@ -1,0 +1,120 @@
+//! `--help` and `--version`: the only output that differs from coreutils under the names of its tools.
+
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::path::Path;
+
+use gantry_core::Algorithm;
+
+use super::{Front, Row, rows};
+
+pub(crate) fn version(argv0: &OsStr) -> String {
+    format!("{} (Gantry) {}, in place of GNU coreutils 9.1\n", base_name(argv0), env!("CARGO_PKG_VERSION"))
+}
+
+pub(crate) fn help(front: Front, argv0: &OsStr, algorithm: Algorithm) -> String {
+    let name = argv0.to_string_lossy();
+    let bits = 8 * algorithm.info().tag.max;
+    let of_tool = format!("Print {} digests ({bits} bits) of files", algorithm.name().to_uppercase());
+    let (operands, about) = match front {
+        Front::Coreutils => ("[FILE]...", of_tool),
+        Front::Gantry => ("[FILE]...", "Print digests of files".to_owned()),
+        Front::Audit => {
+            let text = format!("Usage: {name} [OPTION]... MANIFEST [DIR]\n{AUDIT}\n\n");
+            return with_options(text, front, rows(front)) + "\n" + AUDIT_EXAMPLES + "\n";
+        }
+        Front::Bag => {
+            let text = format!("Usage: {name} [OPTION]... DIR\n{BAG}\n\n");
+            return with_options(text, front, rows(front)) + "\n" + BAG_EXAMPLES + "\n";
+        }
+    };
+    let mut text = format!(
+        "Usage: {name} [OPTION]... {operands}\n\
+         {about}, or verify them.\n\n\
+         With no FILE, or when FILE is -, read standard input.\n\n"
+    );
+    let (checking, general): (Vec<_>, Vec<_>) = rows(front).partition(|row| row.checking);
+    text = with_options(text, front, general.into_iter());
+    text.push_str("\nOnly with --check:\n");
+    text = with_options(text, front, checking.into_iter());
+    text.push_str(
+        "\nEach line has the digest, a space, '*' for binary or ' ' for text mode (both read the same bytes), and the\n\
+         name. Files are read in parallel; lines keep the order of the arguments. The exit status is 0 if every file\n\
+         was read (and matched, with --check), otherwise 1.\n",
+    );
+    if front == Front::Gantry {
+        text.push_str(GANTRY);
+    }
+    text
+}
+
+const GANTRY: &str = "
+--check reads checksum files of coreutils, BSD, OpenSSL, hashdeep, b3sum, BagIt and --json. With -a, it ignores
+lines of other digests. Several digests are printed as BSD-style lines; each file is read once.
+
+Examples:
+  gantry sum *.iso > SHA256SUMS             write a checksum file
+  gantry sum -c SHA256SUMS                  verify it
+  gantry sum -r -a sha512 photos > sums     all files in a folder
+  gantry sum -r --exclude .git --json .     a JSON object for each file
+  gantry sum -a md5 -a sha256 *.iso         two digests, each file read once
+  gantry sum -c --cache ~/.sums sums        read only files that changed since the last time
+  gantry sum audit sums photos              list new, moved, changed and missing files (gantry sum audit --help)
+  gantry sum bag photos                     make a BagIt bag (gantry sum bag --help)
+  tar c /etc | gantry sum -a md5            digest of a pipe
+";
+
+/// Description of `audit`.
+pub(crate) const AUDIT: &str = "\
+List files in DIR (.) that are new, moved, changed or missing compared with MANIFEST: a checksum file of any kind
+that gantry sum --check reads, or a BagIt bag, whose manifests are all verified in one pass.
+
+A manifest of gantry sum --json has sizes and times, too: a file with other content, but the same size and time is
+damaged. It also has symbolic links and folders, which are compared.
+
+Names in MANIFEST are relative to DIR; or to the current folder, if all of them begin with DIR.";
+
+/// Examples and exit status of `audit`.
+pub(crate) const AUDIT_EXAMPLES: &str = "\
+Examples:
+  gantry sum -r photos > sums               write a manifest
+  gantry sum audit sums photos              compare the folder with it
+  gantry sum audit --json sums photos       a JSON object for each file
+  gantry sum audit bag                      a bag, all digests in one pass
+  gantry sum -r --json photos > sums        a manifest with sizes, times, links and folders
+  gantry sum -r --unlisted sums photos >> sums    add new files to it
+
+Exit status: 0 if everything is as listed, 1 if something differs, 2 if something could not be compared.";
+
+/// Description of `bag`.
+pub(crate) const BAG: &str = "\
+Turn DIR into a BagIt bag (RFC 8493): its files move to DIR/data, and manifests with their digests come beside it.
+
+The digests are SHA-512, or those of -a: md5, sha1, sha224, sha256, sha384, sha512. After an error DIR is unchanged.";
+
+/// Examples and exit status of `bag`.
+pub(crate) const BAG_EXAMPLES: &str = "\
+Examples:
+  gantry sum bag photos                     make a bag
+  gantry sum audit photos                   verify it
+  gantry sum bag -a md5 -a sha256 photos    two manifests, each file read once
+
+Exit status: 0 if DIR is a bag now, otherwise 1.";
+
+fn with_options<'r>(mut text: String, front: Front, rows: impl Iterator<Item = &'r Row>) -> String {
+    for row in rows {
+        option(&mut text, front, row);
+    }
+    text
+}
+
+fn option(text: &mut String, front: Front, row: &Row) {
+    let short = row.short.map_or_else(|| "   ".to_owned(), |letter| format!("-{letter},"));
+    let long = row.argument.map_or_else(|| row.long.to_owned(), |argument| format!("{}={argument}", row.long));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "  {short} --{long:<16} {}", row.help(front));
+}
+
+fn base_name(argv0: &OsStr) -> String {
+    Path::new(argv0).file_name().unwrap_or(argv0).to_string_lossy().into_owned()
+}

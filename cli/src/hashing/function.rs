@@ -1,0 +1,40 @@
+//! Hashes blocks in the lanes, or one after the other with RustCrypto.
+
+use digest::DynDigest;
+use gantry_digest::{Salt, tree_level};
+
+use crate::dm_verity::Function;
+use crate::output::Failure;
+
+impl Function {
+    /// Writes the digests of blocks of `block` bytes with their salt. Pads the last block with zeros.
+    pub(crate) fn digest_blocks(
+        self,
+        salt: Salt<'_>,
+        block: usize,
+        data: &[u8],
+        digests: &mut [u8],
+    ) -> Result<(), Failure> {
+        let mut message: Box<dyn DynDigest> = match self {
+            Function::Lanes(algorithm) => {
+                let hashed = tree_level(algorithm, salt, block, data, digests);
+                return hashed.map_err(|error| Failure::Failed(error.to_string()));
+            }
+            Function::Blake2s256 => Box::new(blake2::Blake2s256::default()),
+            Function::Ripemd160 | Function::Rmd160 => Box::new(ripemd::Ripemd160::default()),
+            Function::Sm3 => Box::new(sm3::Sm3::default()),
+        };
+        for (part, digest) in data.chunks(block).zip(digests.chunks_mut(self.digest_size())) {
+            if let Salt::Before(salt) = salt {
+                message.update(salt);
+            }
+            message.update(part);
+            message.update(&vec![0; block - part.len()]);
+            if let Salt::After(salt) = salt {
+                message.update(salt);
+            }
+            message.finalize_into_reset(digest).map_err(|error| Failure::Failed(error.to_string()))?;
+        }
+        Ok(())
+    }
+}

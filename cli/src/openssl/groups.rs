@@ -1,0 +1,98 @@
+//! `gantry openssl config --post-quantum`: the line of TLS groups that OpenSSL 3.0 to 3.4 need.
+
+use std::fmt::Write as _;
+
+use super::conf::Conf;
+
+/// The preferred group.
+const PREFERRED: &str = "X25519MLKEM768";
+
+/// The default list of OpenSSL 3.0 to 3.4.
+const DEFAULT: &str = "X25519:P-256:X448:P-521:P-384:ffdhe2048:ffdhe3072:ffdhe4096:ffdhe6144:ffdhe8192";
+
+/// Keys of the list, as SSL_CONF_cmd(3) has them.
+const KEYS: [&str; 2] = ["groups", "curves"];
+
+/// The section with the defaults of all programs' TLS, and the list of groups that a configuration has there.
+struct Defaults<'c> {
+    ssl: Option<&'c str>,
+    tls: Option<&'c str>,
+    groups: Option<&'c str>,
+}
+
+impl<'c> Defaults<'c> {
+    fn of(conf: &'c Conf, init: &str) -> Self {
+        let ssl = conf.line(init, "ssl_conf").map(|line| &*line.value);
+        let tls = ssl.and_then(|ssl| conf.line(ssl, "system_default")).map(|line| &*line.value);
+        let lists = tls.into_iter().flat_map(|tls| conf.section(tls));
+        // The last one is in force.
+        let groups = lists.filter(|line| KEYS.contains(&&*line.key.to_ascii_lowercase())).last();
+        Self { ssl, tls, groups: groups.map(|line| &*line.value) }
+    }
+}
+
+/// Returns true if a configuration prefers the group.
+pub(super) fn prefers(conf: &Conf) -> bool {
+    let defaults = conf.init_line().map(|line| Defaults::of(conf, &line.value));
+    defaults.and_then(|defaults| defaults.groups).is_some_and(names)
+}
+
+/// OpenSSL takes `?` before a name from 3.3 on, and `*` and `/` from 3.5 on.
+fn names(list: &str) -> bool {
+    list.split([':', '/']).any(|group| group.trim_start_matches(['?', '*']).eq_ignore_ascii_case(PREFERRED))
+}
+
+/// Adds the lines that prefer the group to the list that the file has. `head` ends in the section `init`; `tail` is the end of the file. There the
+/// list is the last line that OpenSSL reads: without the module, it stops at the unknown group.
+pub(super) fn add(conf: &Conf, init: &str, head: &mut String, tail: &mut String) {
+    let Defaults { ssl, tls, groups } = Defaults::of(conf, init);
+    if groups.is_some_and(names) {
+        return;
+    }
+    if ssl.is_none() {
+        *head += "ssl_conf = gantry_ssl\n";
+    }
+    if tls.is_none() {
+        let _ = writeln!(tail, "[{}]\nsystem_default = gantry_tls", ssl.unwrap_or("gantry_ssl"));
+    }
+    let _ = writeln!(tail, "[{}]\nGroups = {PREFERRED}:{}", tls.unwrap_or("gantry_tls"), groups.unwrap_or(DEFAULT));
+}
+
+/// The message behind the lines.
+pub(super) const IGNORED_BY: &str = "X25519MLKEM768 is preferred in TLS 1.3. Programs that set their own groups ignore it: PostgreSQL, Postfix, nginx \
+     with ssl_ecdh_curve, HAProxy with curves, Apache with SSLOpenSSLConfCmd Groups\n";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn added(text: &str) -> (String, String) {
+        let (mut head, mut tail) = (String::new(), String::new());
+        add(&Conf::parse(text, Path::new("/nowhere/openssl.cnf")), "init", &mut head, &mut tail);
+        (head, tail)
+    }
+
+    #[test]
+    fn the_group_precedes_the_list_that_is_in_force() {
+        let list = format!("Groups = X25519MLKEM768:{DEFAULT}\n");
+        let ours = (
+            "ssl_conf = gantry_ssl\n".to_owned(),
+            format!("[gantry_ssl]\nsystem_default = gantry_tls\n[gantry_tls]\n{list}"),
+        );
+        assert_eq!(added("openssl_conf = init\n[init]\n"), ours);
+        let theirs = "openssl_conf = init\n[init]\nssl_conf = s\n[s]\n";
+        assert_eq!(added(theirs), (String::new(), format!("[s]\nsystem_default = gantry_tls\n[gantry_tls]\n{list}")));
+        let theirs = format!("{theirs}system_default = d\n[d]\nMinProtocol = TLSv1.2\n");
+        assert_eq!(added(&theirs), (String::new(), format!("[d]\n{list}")));
+        // As Red Hat has it.
+        let theirs = format!("{theirs}Groups = P-256\nCurves = P-384:X25519\n");
+        assert_eq!(added(&theirs), (String::new(), "[d]\nGroups = X25519MLKEM768:P-384:X25519\n".to_owned()));
+        let optional = format!("{theirs}Groups = ?X25519MLKEM768:X25519\n");
+        assert_eq!(added(&optional), (String::new(), String::new()), "OpenSSL may refuse a list with a name twice");
+        let theirs = format!("{theirs}Groups = X25519:x25519mlkem768\n");
+        assert_eq!(added(&theirs), (String::new(), String::new()));
+        assert!(prefers(&Conf::parse(&theirs, Path::new("/nowhere/openssl.cnf"))));
+    }
+}

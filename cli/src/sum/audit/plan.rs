@@ -1,0 +1,191 @@
+//! The folders and manifests of an audit, and the content of the manifests.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::report::Report;
+use crate::sum::bag::{Bag, bag_of, is_manifest, manifests};
+use crate::sum::console::reason;
+use crate::sum::digest::Digest;
+use crate::sum::listed::{absolute, normal};
+use crate::sum::lists::{Expected, ListParser, ParsedLine};
+use crate::sum::names::Id;
+use crate::sum::object::{Recorded, Special};
+use crate::sum::shasum::Reading;
+
+/// The folders and manifests to compare.
+pub(super) struct Plan {
+    /// Names in results are relative to this folder.
+    pub(super) root: PathBuf,
+    /// The folder in which unlisted files are looked for.
+    pub(super) folder: PathBuf,
+    pub(super) manifests: Vec<PathBuf>,
+    /// The bag that is compared as a whole.
+    pub(super) bag: Option<Bag>,
+    /// True if listed names are relative to the current folder.
+    from_here: bool,
+}
+
+/// The content of all manifests, by names below the root.
+#[derive(Default)]
+pub(super) struct Listing {
+    pub(super) files: BTreeMap<Vec<u8>, ListedFile>,
+    /// Symbolic links and folders.
+    pub(super) specials: BTreeMap<Vec<u8>, Special>,
+}
+
+pub(super) struct ListedFile {
+    pub(super) digests: Vec<(Id, Digest)>,
+    pub(super) recorded: Option<Recorded>,
+}
+
+impl Plan {
+    /// Interprets the operands: a manifest and a folder, `.` by default; or a bag, given as a folder or by one of its manifests (RFC 8493), whose
+    /// payload is in `data`.
+    ///
+    /// # Errors
+    /// Operands that do not exist, in words.
+    pub(super) fn new(operands: &[OsString]) -> Result<Self, String> {
+        let (manifest, folder) = (Path::new(&operands[0]), operands.get(1).map(PathBuf::from));
+        if manifest.is_dir() {
+            let Some(bag) = Bag::of(manifest) else {
+                return Err(format!(
+                    "{}: a folder, but not a bag; MANIFEST is a checksum file or a bag",
+                    manifest.display()
+                ));
+            };
+            if folder.is_some() {
+                return Err("a bag contains its files, so DIR cannot be given".to_owned());
+            }
+            let all = manifests(manifest).map_err(|error| format!("{}: {}", manifest.display(), reason(&error)))?;
+            if !all.iter().any(|path| is_payload(path)) {
+                return Err(format!("{}: the bag has no manifest", manifest.display()));
+            }
+            let folder = manifest.join("data");
+            return Ok(Self { root: manifest.into(), folder, manifests: all, bag: Some(bag), from_here: true });
+        }
+        let manifests = vec![manifest.to_owned()];
+        let of_bag = bag_of(manifest);
+        let from_here = of_bag.is_some();
+        if let (Some(bag), None) = (of_bag, &folder) {
+            let root = if bag.folder.as_os_str().is_empty() { PathBuf::from(".") } else { bag.folder };
+            return Ok(Self { folder: root.join("data"), root, manifests, bag: None, from_here });
+        }
+        let folder = folder.unwrap_or_else(|| ".".into());
+        if !folder.is_dir() {
+            return Err(format!("{}: not a folder", folder.display()));
+        }
+        Ok(Self { root: folder.clone(), folder, manifests, bag: None, from_here })
+    }
+
+    pub(super) fn path(&self, name: &[u8]) -> PathBuf {
+        if name.is_empty() { self.root.clone() } else { self.root.join(OsStr::from_bytes(name)) }
+    }
+
+    /// Returns the name of a file below the root.
+    pub(super) fn name(&self, path: &OsStr) -> Vec<u8> {
+        let path = Path::new(path);
+        path.strip_prefix(&self.root).unwrap_or(path).as_os_str().as_bytes().to_vec()
+    }
+
+    /// Reads all manifests.
+    ///
+    /// # Errors
+    /// A manifest that cannot be used, in words.
+    pub(super) fn read(&self, mut parser: ListParser, report: &mut Report<'_>) -> Result<Listing, String> {
+        let (mut files, mut specials) = (Vec::new(), Vec::new());
+        for manifest in &self.manifests {
+            let at = |error: io::Error| format!("{}: {}", manifest.display(), reason(&error));
+            // Other lists may be pipes; one in a stranger's bag would block.
+            if self.bag.is_some() && !manifest.is_file() {
+                return Err(format!("{}: not a regular file", manifest.display()));
+            }
+            let mut lines = parser.lines(File::open(manifest).map_err(at)?).map_err(at)?;
+            parser.begin(manifest.as_os_str());
+            let (mut line, mut number, before) = (Vec::new(), 0, files.len());
+            while let Some(whole) = lines.next(&mut line).map_err(at)? {
+                number += 1;
+                match if whole { parser.line(&line) } else { ParsedLine::Improper } {
+                    ParsedLine::Blank => {}
+                    ParsedLine::File(expected) if expected.reading != Reading::Bytes => {
+                        report.print_error(&expected.name, "listed by shasum as text or bits, which only -c verifies");
+                    }
+                    ParsedLine::File(expected) => files.push(expected),
+                    ParsedLine::Special(name, special) => specials.push((name, special)),
+                    ParsedLine::Improper => {
+                        let words = format!("{number}: improperly formatted checksum line");
+                        report.print_error(manifest.as_os_str().as_bytes(), &words);
+                    }
+                }
+            }
+            // A bag may be empty.
+            if files.len() == before && bag_of(manifest).is_none() {
+                return Err(format!("{}: no properly formatted checksum lines found", manifest.display()));
+            }
+        }
+        let listing = self.listing(files, specials, report);
+        self.compare_manifests(&listing, report);
+        Ok(listing)
+    }
+
+    fn listing(&self, files: Vec<Expected>, specials: Vec<(Vec<u8>, Special)>, report: &mut Report<'_>) -> Listing {
+        // `gantry sum -r DIR` lists names relative to the current folder; a list in DIR has names relative to DIR.
+        let below_folder = |name: &[u8]| normal(Path::new(OsStr::from_bytes(name))).starts_with(normal(&self.folder));
+        let from_here = self.from_here || files.iter().all(|file| below_folder(&file.name));
+        let base = if from_here { Path::new(".") } else { &self.root };
+        let root = absolute(&self.root);
+        let mut below_root = |name: Vec<u8>| {
+            let path = absolute(&base.join(OsString::from_vec(name.clone())));
+            let below = path.strip_prefix(&root).map(|name| name.as_os_str().as_bytes().to_vec()).ok();
+            if below.is_none() {
+                report.print_error(&name, "listed, but not below the folder");
+            }
+            below
+        };
+        let mut listing = Listing::default();
+        let files: Vec<_> = files.into_iter().filter_map(|file| Some((below_root(file.name.clone())?, file))).collect();
+        listing.specials =
+            specials.into_iter().filter_map(|(name, special)| Some((below_root(name)?, special))).collect();
+        for (name, file) in files {
+            let room = || ListedFile { digests: Vec::with_capacity(file.digests.len()), recorded: file.recorded };
+            let listed = listing.files.entry(name).or_insert_with(room);
+            for (id, digest) in file.digests {
+                match listed.digests.iter().find(|(other, _)| *other == id) {
+                    None => listed.digests.push((id, digest)),
+                    Some((_, other)) if *other == digest => {}
+                    Some(_) => report.print_error(&file.name, "listed with two digests"),
+                }
+            }
+        }
+        listing
+    }
+
+    /// Reports payload files that not every manifest of a bag names: a fault since version 1.0 (RFC 8493, section 3).
+    fn compare_manifests(&self, listing: &Listing, report: &mut Report<'_>) {
+        let Some(bag) = &self.bag else { return };
+        let names = |path: &PathBuf| Some(path.file_name()?.as_bytes().to_vec());
+        let payload = self.manifests.iter().filter(|path| is_payload(path)).filter_map(names);
+        let functions: Vec<(Id, Vec<u8>)> = payload.filter_map(|name| Some((Id::of_file(&name)?, name))).collect();
+        for (name, file) in listing.files.iter().filter(|(name, _)| name.starts_with(b"data/")) {
+            for (id, manifest) in &functions {
+                if file.digests.iter().any(|(other, _)| other == id) {
+                    continue;
+                }
+                let words = format!("not in {}", String::from_utf8_lossy(manifest).escape_debug());
+                if bag.is_current() {
+                    report.print_fault(&format!("{}: {words}", String::from_utf8_lossy(name).escape_debug()));
+                } else {
+                    report.remark(name, &words);
+                }
+            }
+        }
+    }
+}
+
+fn is_payload(manifest: &Path) -> bool {
+    manifest.file_name().is_some_and(|name| is_manifest(name.as_bytes()))
+}

@@ -1,0 +1,149 @@
+//! BagIt (RFC 8493): the declaration of a bag, and its tags that manifests do not verify.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::bag_names::{Escapes, bag_name};
+
+/// Most bytes of a tag file; real ones have a few lines.
+const MAX_TAGS: u64 = 16 << 20;
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A folder with a `bagit.txt`.
+pub(super) struct Bag {
+    pub(super) folder: PathBuf,
+    /// Major and minor number; `None` if `bagit.txt` does not have them.
+    version: Option<(u32, u32)>,
+    /// `bagit.txt` begins with a byte order mark, against section 2.1.1.
+    has_mark: bool,
+}
+
+impl Bag {
+    /// Returns the bag in this folder; `None` if the folder is not a bag.
+    pub(super) fn of(folder: &Path) -> Option<Self> {
+        let declaration = folder.join("bagit.txt");
+        if !declaration.is_file() {
+            return None;
+        }
+        let text = read(&declaration).unwrap_or_default();
+        let tags = text.strip_prefix(MARK).unwrap_or(&text);
+        let version = tag(tags, "BagIt-Version").and_then(|version| {
+            let (major, minor) = version.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        });
+        Some(Self { folder: folder.to_owned(), version, has_mark: text.starts_with(MARK) })
+    }
+
+    /// True if the bag is of version 1.0 or later.
+    pub(super) fn is_current(&self) -> bool {
+        self.version.is_none_or(|version| version >= (1, 0))
+    }
+
+    pub(super) fn escapes(&self) -> Escapes {
+        if self.is_current() { Escapes::All } else { Escapes::LineEnds }
+    }
+
+    /// Compares the tags with the number of files and bytes of the payload, if known, and returns the faults, in words.
+    pub(super) fn faults(&self, payload: Option<(u64, u64)>) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.has_mark {
+            faults.push("bagit.txt: begins with a byte order mark, which RFC 8493 forbids".to_owned());
+        }
+        let Some((files, bytes)) = payload else { return faults };
+        // Bags before version 0.96 call it package-info.txt.
+        for name in ["bag-info.txt", "package-info.txt"] {
+            let Ok(info) = read(&self.folder.join(name)) else { continue };
+            let Some(oxum) = tag(&info, "Payload-Oxum") else { continue };
+            if oxum
+                .split_once('.')
+                .is_none_or(|(stated, count)| (stated.parse::<u64>(), count.parse::<u64>()) != (Ok(bytes), Ok(files)))
+            {
+                let oxum = oxum.escape_debug();
+                faults.push(format!("{name}: Payload-Oxum is {oxum}, but the payload has {bytes}.{files}"));
+            }
+        }
+        faults
+    }
+
+    /// Returns the files of `fetch.txt` with their addresses, and the numbers of the lines that are not understood.
+    ///
+    /// # Errors
+    /// `fetch.txt` exists, but cannot be read.
+    pub(super) fn fetch(&self) -> io::Result<(Addresses, Vec<usize>)> {
+        let (mut files, mut improper) = (Addresses::new(), Vec::new());
+        let text = match read(&self.folder.join("fetch.txt")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((files, improper)),
+            read => read?,
+        };
+        let lines = text.strip_prefix(MARK).unwrap_or(&text).split(|&byte| byte == b'\n');
+        for (number, line) in lines.enumerate() {
+            let line = line.trim_ascii();
+            if line.is_empty() {
+                continue;
+            }
+            let entry = || {
+                let (address, rest) = word(line)?;
+                let (length, name) = word(rest)?;
+                let known = length == b"-" || length.iter().all(u8::is_ascii_digit);
+                let name = bag_name(name, self.escapes()).filter(|name| name.starts_with(b"data/") && known)?;
+                Some((name.into_owned(), String::from_utf8_lossy(address).into_owned()))
+            };
+            match entry() {
+                Some((name, address)) => drop(files.insert(name, address)),
+                None => improper.push(number + 1),
+            }
+        }
+        Ok((files, improper))
+    }
+}
+
+/// Addresses of files by their names in the bag.
+pub(super) type Addresses = BTreeMap<Vec<u8>, String>;
+
+/// Splits off the first word; `None` if nothing follows it.
+fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = line.iter().position(u8::is_ascii_whitespace)?;
+    Some((&line[..end], line[end..].trim_ascii_start()))
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // Opening a pipe in a stranger's bag would block.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_TAGS).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the value of the first tag of this name.
+fn tag(tags: &[u8], name: &str) -> Option<String> {
+    let mut lines = tags.split(|&byte| byte == b'\n' || byte == b'\r').map(String::from_utf8_lossy);
+    lines.find_map(|line| {
+        let (label, value) = line.split_once(':')?;
+        label.trim().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+    })
+}
+
+/// Returns the bag if the file is one of its manifests: `manifest-ALGORITHM.txt` or `tagmanifest-ALGORITHM.txt` beside `bagit.txt` (section 2).
+pub(super) fn bag_of(list: &Path) -> Option<Bag> {
+    let name = list.file_name()?.as_bytes();
+    let manifest = is_manifest(name) || name.strip_prefix(b"tag").is_some_and(is_manifest);
+    if manifest { Bag::of(list.parent()?) } else { None }
+}
+
+/// True if a name in a bag is that of a payload manifest.
+pub(super) fn is_manifest(name: &[u8]) -> bool {
+    name.starts_with(b"manifest-") && name.ends_with(b".txt")
+}
+
+/// Returns the manifests of a bag, sorted.
+pub(super) fn manifests(bag: &Path) -> io::Result<Vec<PathBuf>> {
+    let names = fs::read_dir(bag)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    let mut manifests: Vec<PathBuf> = names.into_iter().filter(|path| bag_of(path).is_some()).collect();
+    manifests.sort_unstable();
+    Ok(manifests)
+}
