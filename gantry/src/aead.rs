@@ -1,6 +1,6 @@
 //! Authenticated encryption with associated data.
 
-/// The traits of RustCrypto's crate `aead`.
+/// RustCrypto's traits of the crate `aead`.
 #[cfg(feature = "aead")]
 pub mod rustcrypto;
 mod stream;
@@ -17,22 +17,22 @@ use crate::key;
 pub use crate::bytes::Output as Tag;
 pub use stream::{OpenStream, SealStream};
 
-/// The key of an AEAD; encrypt-then-authenticate algorithms have two.
+/// The key of an AEAD. Encrypt-then-authenticate algorithms have two keys.
 ///
-/// It is zeroized on drop, and prints its algorithm and its lengths only.
+/// Zeroized on drop; prints its algorithm and lengths only.
 #[derive(Clone)]
 pub struct Key {
     algorithm: Aead,
     bytes: Zeroizing<Vec<u8>>,
-    second: Zeroizing<Vec<u8>>,
+    mac: Zeroizing<Vec<u8>>,
 }
 
 impl Key {
     /// Copies a key.
     ///
     /// # Errors
-    /// [`Misuse::KeyLength`] names the length of `bytes`, and the lengths that the algorithm takes. [`Misuse::MacKeyLength`] where the
-    /// algorithm needs a second key: [`with_mac_key`](Self::with_mac_key).
+    /// [`Misuse::KeyLength`], with the length of `bytes` and the lengths that the algorithm takes. [`Misuse::MacKeyLength`] if the algorithm
+    /// needs a second key; use [`with_mac_key`](Self::with_mac_key).
     pub fn new(algorithm: Aead, bytes: &[u8]) -> Result<Self> {
         Self::with_mac_key(algorithm, bytes, &[])
     }
@@ -40,11 +40,11 @@ impl Key {
     /// Copies the two keys of an encrypt-then-authenticate algorithm.
     ///
     /// # Errors
-    /// [`Misuse::KeyLength`] and [`Misuse::MacKeyLength`]. The second key has at least one byte.
+    /// [`Misuse::KeyLength`] and [`Misuse::MacKeyLength`]. The second key must not be empty.
     pub fn with_mac_key(algorithm: Aead, bytes: &[u8], mac_key: &[u8]) -> Result<Self> {
         let id = algorithm.algorithm();
-        let bytes = key::checked(id, bytes, id.info().key)?;
-        // Core allows an empty one, because an HMAC does. That is nothing to have by mistake.
+        let bytes = key::copy_checked(id, bytes, id.info().key)?;
+        // Core allows an empty MAC key, because HMAC does. Here it would be a mistake.
         let takes = match id.info().mac_key {
             Lengths { max: 0, .. } => Lengths::NONE,
             lengths => Lengths { min: lengths.min.max(1), ..lengths },
@@ -52,10 +52,10 @@ impl Key {
         if !takes.allows(mac_key.len()) {
             return Err(Misuse::MacKeyLength { algorithm: id, got: mac_key.len(), takes }.into());
         }
-        Ok(Self { algorithm, bytes, second: Zeroizing::new(mac_key.to_vec()) })
+        Ok(Self { algorithm, bytes, mac: Zeroizing::new(mac_key.to_vec()) })
     }
 
-    /// The algorithm that it is for.
+    /// Returns the algorithm of the key.
     pub fn algorithm(&self) -> Aead {
         self.algorithm
     }
@@ -63,7 +63,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (key, mac_key) = (self.bytes.len(), self.second.len());
+        let (key, mac_key) = (self.bytes.len(), self.mac.len());
         match mac_key {
             0 => write!(f, "Key({}, {key} bytes)", self.algorithm),
             _ => write!(f, "Key({}, {key} and {mac_key} bytes)", self.algorithm),
@@ -74,9 +74,9 @@ impl fmt::Debug for Key {
 /// A message of a batch to be sealed in place.
 #[derive(Debug)]
 pub struct Plaintext<'a> {
-    /// Never used before under this key.
+    /// The nonce. Never reuse one with the same key.
     pub nonce: &'a [u8],
-    /// Authenticated, and not encrypted.
+    /// The associated data, which is authenticated but not encrypted.
     pub aad: &'a [u8],
     /// The plaintext; afterwards the ciphertext.
     pub data: &'a mut [u8],
@@ -85,61 +85,66 @@ pub struct Plaintext<'a> {
 /// A message of a batch to be opened in place.
 #[derive(Debug)]
 pub struct Ciphertext<'a> {
-    /// As it was when the message was sealed.
+    /// The nonce that sealed the message.
     pub nonce: &'a [u8],
-    /// As it was when the message was sealed.
+    /// The associated data of the sealed message.
     pub aad: &'a [u8],
     /// The ciphertext; afterwards the plaintext, if the tag is right.
     pub data: &'a mut [u8],
-    /// The tag that came with it.
+    /// The tag of the message.
     pub tag: &'a [u8],
 }
 
-/// An AEAD under a key, ready for messages.
+/// A handle of an AEAD with its key.
 #[derive(Clone, Debug)]
 pub struct Session(gantry_core::Session);
 
 impl Session {
     pub(crate) fn new(gantry: &gantry_core::Gantry, key: &Key) -> Result<Self> {
-        gantry.session(SessionParams::new(key.algorithm.algorithm(), &key.bytes).mac_key(&key.second)).map(Self)
+        gantry.session(SessionParams::new(key.algorithm.algorithm(), &key.bytes).with_mac_key(&key.mac)).map(Self)
     }
 
-    /// The same with tags of `bytes` bytes.
+    /// Returns a session with tags of `bytes` bytes.
     ///
     /// # Errors
-    /// [`Misuse::TagLength`] where the algorithm has no such tags.
+    /// [`Misuse::TagLength`] if the algorithm has no tags of this length.
     pub fn with_tag_len(&self, bytes: usize) -> Result<Self> {
-        self.0.gantry().session(self.0.params().clone().tag_len(bytes)).map(Self)
+        self.0.gantry().session(self.0.params().clone().with_tag_len(bytes)).map(Self)
     }
 
-    /// Encrypts a message, and returns its tag. `data` is one buffer, or a pair of input and output. A nonce is never used again under the
-    /// same key.
+    /// Returns a session of AES-GCM that takes nonces of 1 to 65,536 bytes, for protocols that have others than 12. Random nonces
+    /// of other lengths collide sooner.
+    pub fn with_any_nonce(&self) -> Result<Self> {
+        self.0.gantry().session(self.0.params().clone().with_any_nonce()).map(Self)
+    }
+
+    /// Encrypts a message and returns its tag. `data` is one buffer, or a pair of input and output. Never reuse a nonce with the same key.
     pub fn seal<'a>(&self, nonce: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>) -> Result<Tag> {
-        let mut tag = Tag::zeros(self.0.params().tag_length());
-        self.0.seal(nonce, aad, data, tag.room())?;
+        let mut tag = Tag::zeros(self.0.params().tag_len());
+        self.0.seal(nonce, aad, data, tag.as_mut_bytes())?;
         Ok(tag)
     }
 
     /// Verifies and decrypts a message. `data` is one buffer, or a pair of input and output.
     ///
     /// # Errors
-    /// [`Outcome::BadTag`](gantry_core::Outcome::BadTag) as [`Error::Refused`](gantry_core::Error::Refused): the output has no plaintext.
+    /// [`Outcome::BadTag`](gantry_core::Outcome::BadTag) as [`Error::Refused`](gantry_core::Error::Refused); the output has no plaintext.
     pub fn open<'a>(&self, nonce: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &[u8]) -> Result<()> {
         self.0.open(nonce, aad, data, tag)
     }
 
-    /// Seals many messages, and returns their tags.
+    /// Seals many messages and returns their tags.
     pub fn seal_many(&self, messages: &mut [Plaintext<'_>]) -> Result<Vec<Tag>> {
-        let mut tags = vec![Tag::zeros(self.0.params().tag_length()); messages.len()];
+        let mut tags = vec![Tag::zeros(self.0.params().tag_len()); messages.len()];
         let pairs = messages.iter_mut().zip(&mut tags);
         let mut requests: Vec<_> = pairs
-            .map(|(Plaintext { nonce, aad, data }, tag)| Request::seal(nonce, aad, &mut **data, tag.room()))
+            .map(|(Plaintext { nonce, aad, data }, tag)| Request::seal(nonce, aad, &mut **data, tag.as_mut_bytes()))
             .collect();
-        batch::all(&self.0, &mut requests)?;
+        batch::run_all(&self.0, &mut requests)?;
         Ok(tags)
     }
 
-    /// Opens many messages. Each has its own verdict.
+    /// Opens many messages. Each message has its own result.
     ///
     /// # Errors
     /// The batch as a whole cannot be run.
@@ -148,20 +153,20 @@ impl Session {
             .iter_mut()
             .map(|Ciphertext { nonce, aad, data, tag }| Request::open(nonce, aad, &mut **data, tag))
             .collect();
-        batch::each(&self.0, &mut requests)
+        batch::run_each(&self.0, &mut requests)
     }
 
-    /// Messages to seal that arrive in pieces.
+    /// Starts a stream that seals messages in chunks.
     pub fn seal_stream(&self) -> Result<SealStream> {
         SealStream::new(&self.0)
     }
 
-    /// Messages to open that arrive in pieces. It gives out plaintext before the tag has been verified.
+    /// Starts a stream that opens messages in chunks. It releases plaintext before the tag is verified.
     pub fn open_stream(&self) -> Result<OpenStream> {
         OpenStream::new(&self.0)
     }
 
-    /// The session below, for queues, routes and batches of several sessions.
+    /// Returns the underlying session, for queues, routes and batches of several sessions.
     pub fn session(&self) -> &gantry_core::Session {
         &self.0
     }

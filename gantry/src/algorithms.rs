@@ -1,11 +1,12 @@
-//! The one table of this crate: the algorithms of each kind. A test compares it with that of core.
+//! An enum for each kind of algorithm. A test compares them with core's table.
 
 use std::fmt;
+use std::str::FromStr;
 
-use gantry_core::Algorithm;
+use gantry_core::{Algorithm, Kind, UnknownAlgorithm};
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident { $($variant:ident)+ })+) => { $(
+    ($($(#[$doc:meta])* $name:ident: $kind:ident { $($variant:ident)+ })+) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -17,14 +18,27 @@ macro_rules! kinds {
         }
 
         impl $name {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The algorithm in core's table, whose [row](Algorithm::info) has its lengths and its standard.
+            /// Returns the algorithm in core's table. Its [row](Algorithm::info) has the lengths and the standard.
             pub const fn algorithm(self) -> Algorithm {
                 match self {
                     $($name::$variant => Algorithm::$variant),+
                 }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownAlgorithm;
+
+            /// Accepts the names and aliases of core's table in any spelling: `SHA-256`, `sha256`, `SHA2-256`.
+            fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+                let kind = Kind::$kind;
+                let found = Algorithm::of_kind(name, kind)?;
+                let mut all = Self::ALL.iter().copied();
+                let unknown = || UnknownAlgorithm { name: name.to_owned(), kind: Some(kind), suggestions: Vec::new() };
+                all.find(|known| known.algorithm() == found).ok_or_else(unknown)
             }
         }
 
@@ -38,22 +52,22 @@ macro_rules! kinds {
 
 kinds! {
     /// Hash functions.
-    Digest {
+    Digest: Digest {
         Md5 Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 Shake128 Shake256
         TurboShake128 TurboShake256 Kt128 Ripemd160 Blake2b256
     }
-    /// Message authentication codes whose key serves many messages, without a nonce.
-    Mac {
+    /// Message authentication codes without a nonce, whose keys serve many messages.
+    Mac: Mac {
         HmacMd5 HmacSha1 HmacSha224 HmacSha256 HmacSha384 HmacSha512 HmacSha512_256 HmacSha3_224 HmacSha3_256
         HmacSha3_384 HmacSha3_512 HmacRipemd160 Aes128Cmac Aes192Cmac Aes256Cmac
     }
     /// Encryption without integrity.
-    Cipher {
+    Cipher: Cipher {
         Aes128Ecb Aes192Ecb Aes256Ecb Aes128Cbc Aes192Cbc Aes256Cbc Aes128Ctr Aes192Ctr Aes256Ctr Aes128Ofb Aes192Ofb
         Aes256Ofb Aes128Cfb Aes192Cfb Aes256Cfb Aes128Xts Aes256Xts DesEde3Cbc ChaCha20
     }
     /// Authenticated encryption with associated data.
-    Aead {
+    Aead: Aead {
         Aes128Gcm Aes192Gcm Aes256Gcm Aes128Ccm Aes192Ccm Aes256Ccm ChaCha20Poly1305 XChaCha20Poly1305
         Aes128CbcHmacSha1 Aes192CbcHmacSha1 Aes256CbcHmacSha1 Aes128CbcHmacSha256 Aes192CbcHmacSha256
         Aes256CbcHmacSha256 Aes128CbcHmacSha384 Aes192CbcHmacSha384 Aes256CbcHmacSha384 Aes128CbcHmacSha512
@@ -62,42 +76,52 @@ kinds! {
         Aes256CtrHmacSha384 Aes128CtrHmacSha512 Aes192CtrHmacSha512 Aes256CtrHmacSha512
     }
     /// Signatures.
-    Signature {
+    Signature: Signature {
         Ed25519 EcdsaP256 Rsa2048Pkcs1 Rsa3072Pkcs1 Rsa4096Pkcs1 Rsa2048Pss Rsa3072Pss Rsa4096Pss MlDsa44 MlDsa65
         MlDsa87 SlhDsaSha2_128s SlhDsaSha2_128f SlhDsaSha2_192s SlhDsaSha2_192f SlhDsaSha2_256s SlhDsaSha2_256f
         SlhDsaShake128s SlhDsaShake128f SlhDsaShake192s SlhDsaShake192f SlhDsaShake256s SlhDsaShake256f
     }
     /// Key encapsulation.
-    Kem { MlKem512 MlKem768 MlKem1024 }
+    Kem: Kem { MlKem512 MlKem768 MlKem1024 }
     /// Key agreement.
-    Agreement { X25519 EcdhP256 }
+    Agreement: Exchange { X25519 EcdhP256 }
     /// Formats of compressed data.
-    Compression { Deflate Zlib Gzip Zstd }
+    Compression: Compression { Deflate Zlib Gzip Zstd }
 }
 
 #[cfg(test)]
 mod tests {
-    use gantry_core::Kind;
-
     use super::*;
 
-    /// Algorithms of core that no handle has, with the reason.
-    fn is_left_out(algorithm: Algorithm) -> bool {
+    /// Returns `true` for algorithms of core without a handle.
+    fn is_excluded(algorithm: Algorithm) -> bool {
         match algorithm {
-            // Null encrypts nothing. A GMAC takes a nonce for each message: it is the tag of GCM without data, which an AEAD's `seal` returns. A key of Poly1305 is good
-            // for one message only.
+            // Null does not encrypt. GMAC needs a nonce for each message; use the tag of GCM without data. A Poly1305 key is good for one
+            // message only.
             Algorithm::Null
             | Algorithm::Aes128Gmac
             | Algorithm::Aes192Gmac
             | Algorithm::Aes256Gmac
             | Algorithm::Poly1305 => true,
-            // `gantry-protocols` is the interface for packets. RSA encryption of these paddings needs a protocol that hides failures.
+            // Packets have their own interface, `gantry-protocols`. RSA encryption with these paddings needs a protocol that hides failures.
             _ => matches!(algorithm.kind(), Kind::Packet | Kind::Encipherment),
         }
     }
 
     #[test]
-    fn every_algorithm_of_core_is_in_the_enum_of_its_kind_and_in_no_other() {
+    fn names_are_parsed_in_any_spelling_and_by_kind() {
+        for name in ["SHA-256", "sha256", "SHA2-256", "SHA256", "sha_256"] {
+            assert_eq!(name.parse(), Ok(Digest::Sha256), "{name}");
+        }
+        assert!(Aead::ALL.iter().all(|aead| aead.to_string().parse() == Ok(*aead)));
+        assert!(Agreement::ALL.iter().all(|agreement| agreement.to_string().parse() == Ok(*agreement)));
+        let wrong = "sha256".parse::<Aead>().unwrap_err().to_string();
+        assert!(wrong.starts_with("there is no AEAD 'sha256'; there are aes-128-gcm, "), "{wrong}");
+        assert!("poly1305".parse::<Mac>().is_err() && "null".parse::<Cipher>().is_err());
+    }
+
+    #[test]
+    fn enums_list_the_algorithms_of_core_by_kind() {
         fn ids<T: Copy>(all: &[T], id: fn(T) -> Algorithm) -> Vec<Algorithm> {
             all.iter().copied().map(id).collect()
         }
@@ -111,12 +135,12 @@ mod tests {
             (Kind::Exchange, ids(Agreement::ALL, Agreement::algorithm)),
             (Kind::Compression, ids(Compression::ALL, Compression::algorithm)),
         ];
-        let of_kind = |kind| Algorithm::ALL.iter().copied().filter(move |id| id.kind() == kind && !is_left_out(*id));
+        let of_kind = |kind| Algorithm::ALL.iter().copied().filter(move |id| id.kind() == kind && !is_excluded(*id));
         for (kind, listed) in &enums {
             assert_eq!(*listed, of_kind(*kind).collect::<Vec<_>>(), "{kind}");
         }
         let listed: usize = enums.iter().map(|(_, listed)| listed.len()).sum();
-        let left_out = Algorithm::ALL.iter().filter(|id| is_left_out(**id)).count();
-        assert_eq!(listed + left_out, Algorithm::ALL.len(), "a kind without an enum");
+        let excluded = Algorithm::ALL.iter().filter(|id| is_excluded(**id)).count();
+        assert_eq!(listed + excluded, Algorithm::ALL.len(), "a kind without an enum");
     }
 }

@@ -7,17 +7,17 @@ use gantry_core::tags_equal;
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-/// A digest, tag or signature. As text it is in hexadecimal digits; two are compared in constant time.
+/// A digest, tag or signature. Prints as hexadecimal digits; comparison takes constant time.
 #[derive(Clone, Eq)]
 pub struct Output(SmallVec<[u8; 64]>);
 
 impl Output {
-    /// Room for a result of `length` bytes.
+    /// Creates a result of `length` bytes, all 0.
     pub(crate) fn zeros(length: usize) -> Self {
         Self(SmallVec::from_elem(0, length))
     }
 
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn as_mut_bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
@@ -66,7 +66,7 @@ impl fmt::Debug for Output {
     }
 }
 
-/// A shared secret. It is zeroized on drop, does not print, and is compared in constant time.
+/// A shared secret. Zeroized on drop; its bytes are not printed; comparison takes constant time.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
@@ -75,11 +75,11 @@ impl Secret {
         Self(Zeroizing::new(vec![0; length]))
     }
 
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn as_mut_bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }
 
-    /// The bytes. Secret.
+    /// Returns the secret bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_is_text_and_a_secret_is_none() {
+    fn outputs_print_as_hex_and_secrets_do_not_print() {
         let output = Output::from(&[0xab, 0x01][..]);
         assert_eq!(output.to_string(), "ab01");
         assert!(output == [0xab, 0x01] && output != [0xab] && output == output.clone());

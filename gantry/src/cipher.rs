@@ -1,6 +1,6 @@
 //! Encryption without integrity, and without padding.
 
-/// The traits of RustCrypto's crate `cipher`.
+/// RustCrypto's traits of the crate `cipher`.
 #[cfg(feature = "cipher")]
 pub mod rustcrypto;
 
@@ -13,20 +13,20 @@ use crate::key::key;
 pub use gantry_core::CipherStream;
 
 key! {
-    /// The key of a cipher: both halves, one after the other, of XTS.
+    /// The key of a cipher. An XTS key is both halves, concatenated.
     Key, Cipher, key
 }
 
 /// A message of a batch, encrypted or decrypted in place.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// As long as the mode has it; empty for ECB.
+    /// The IV, with the length that the mode requires; empty for ECB.
     pub iv: &'a [u8],
     /// The input; afterwards the output.
     pub data: &'a mut [u8],
 }
 
-/// A cipher under a key, ready for messages.
+/// A handle of a cipher with its key.
 #[derive(Clone, Debug)]
 pub struct Session(gantry_core::Session);
 
@@ -45,31 +45,31 @@ impl Session {
         self.0.decrypt(iv, data)
     }
 
-    /// Encrypts many messages, side by side where a device has lanes.
+    /// Encrypts many messages, side by side if a device has lanes.
     pub fn encrypt_many(&self, messages: &mut [Message<'_>]) -> Result<()> {
         let mut requests: Vec<_> =
             messages.iter_mut().map(|Message { iv, data }| Request::encrypt(iv, &mut **data)).collect();
-        batch::all(&self.0, &mut requests)
+        batch::run_all(&self.0, &mut requests)
     }
 
     /// Decrypts many messages.
     pub fn decrypt_many(&self, messages: &mut [Message<'_>]) -> Result<()> {
         let mut requests: Vec<_> =
             messages.iter_mut().map(|Message { iv, data }| Request::decrypt(iv, &mut **data)).collect();
-        batch::all(&self.0, &mut requests)
+        batch::run_all(&self.0, &mut requests)
     }
 
-    /// Plaintext that arrives in pieces.
+    /// Starts a stream that encrypts plaintext in chunks.
     pub fn encrypt_stream(&self, iv: &[u8]) -> Result<CipherStream> {
         self.0.cipher_stream(Operation::Encrypt, iv)
     }
 
-    /// Ciphertext that arrives in pieces.
+    /// Starts a stream that decrypts ciphertext in chunks.
     pub fn decrypt_stream(&self, iv: &[u8]) -> Result<CipherStream> {
         self.0.cipher_stream(Operation::Decrypt, iv)
     }
 
-    /// The session below, for queues, routes and batches of several sessions.
+    /// Returns the underlying session, for queues, routes and batches of several sessions.
     pub fn session(&self) -> &gantry_core::Session {
         &self.0
     }

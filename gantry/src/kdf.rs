@@ -1,6 +1,6 @@
-//! Keys from secrets and from passwords.
+//! Key derivation from secrets and passwords.
 //!
-//! The lanes compute them on this thread, without a route: a derivation is a chain of hashes that no other device serves.
+//! Runs on this thread in the lanes of `gantry-digest`, without a route: no device serves such a chain of hashes.
 
 use gantry_digest::{Algorithm, hkdf, pbkdf2};
 
@@ -8,7 +8,7 @@ pub use gantry_digest::Error;
 
 macro_rules! functions {
     ($($variant:ident)+) => {
-        /// The hash function inside of a derivation.
+        /// The hash function of a key derivation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Kdf {
@@ -19,7 +19,7 @@ macro_rules! functions {
         }
 
         impl Kdf {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [Kdf] = &[$(Kdf::$variant),+];
 
             const fn algorithm(self) -> Algorithm {
@@ -33,7 +33,7 @@ macro_rules! functions {
 
 functions! { Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 }
 
-/// Derives keys.
+/// A handle that derives keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Derivation(Algorithm);
 
@@ -42,10 +42,10 @@ impl Derivation {
         Self(function.algorithm())
     }
 
-    /// HKDF (RFC 5869): fills `output` from a secret that has enough randomness. Each `info` gives another key.
+    /// HKDF (RFC 5869): fills `output` from a secret with enough entropy. Different values of `info` give independent keys.
     ///
     /// # Errors
-    /// `output` has more than 255 digests.
+    /// `output` is longer than 255 digests.
     pub fn hkdf(&self, secret: &[u8], salt: &[u8], info: &[u8], output: &mut [u8]) -> Result<(), Error> {
         hkdf(self.0, secret, salt, info, output)
     }
@@ -53,7 +53,7 @@ impl Derivation {
     /// PBKDF2 (RFC 8018): fills `output` from a password.
     ///
     /// # Errors
-    /// `iterations` is 0, or `output` has more than 2^32 - 1 digests.
+    /// `iterations` is 0, or `output` is longer than 2^32 - 1 digests.
     pub fn pbkdf2(&self, password: &[u8], salt: &[u8], iterations: u64, output: &mut [u8]) -> Result<(), Error> {
         pbkdf2(self.0, password, salt, iterations, output)
     }

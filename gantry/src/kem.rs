@@ -1,7 +1,7 @@
 //! Key encapsulation (FIPS 203).
 //!
-//! The one side [generates](Encapsulator::generate) a pair of keys and sends the public one. The other side
-//! [encapsulates](Encapsulator::encapsulate): it gets a secret, and a ciphertext to send back. The first side
+//! One side [generates](Encapsulator::generate) a key pair and sends the public key. The other side
+//! [encapsulates](Encapsulator::encapsulate) a secret and sends back the ciphertext. The first side
 //! [decapsulates](Decapsulator::decapsulate) the same secret.
 
 use gantry_core::{Direction, Gantry, Request, Result, Session, SessionParams};
@@ -14,16 +14,16 @@ use crate::key::key;
 pub use crate::bytes::Secret;
 
 key! {
-    /// The public key, with which anybody encapsulates.
+    /// A public key, for encapsulation.
     EncapsulationKey, Kem, public_key
 }
 
 key! {
-    /// The private key, with which its owner decapsulates: the seed `d ‖ z`, or `dk` as FIPS 203 writes it out.
+    /// A private key, for decapsulation: the seed `d ‖ z`, or the expanded key `dk` of FIPS 203.
     DecapsulationKey, Kem, key
 }
 
-/// Makes pairs of keys, and encapsulates secrets: needs no key of its own.
+/// A handle that generates key pairs and encapsulates secrets. It has no key of its own.
 #[derive(Clone, Debug)]
 pub struct Encapsulator {
     session: Session,
@@ -32,11 +32,11 @@ pub struct Encapsulator {
 
 impl Encapsulator {
     pub(crate) fn new(gantry: &Gantry, algorithm: Kem) -> Result<Self> {
-        let params = SessionParams::new(algorithm.algorithm(), &[]).direction(Direction::Encrypt);
+        let params = SessionParams::new(algorithm.algorithm(), &[]).with_direction(Direction::Encrypt);
         Ok(Self { session: gantry.session(params)?, algorithm })
     }
 
-    /// A pair of keys. The private one is a seed.
+    /// Generates a key pair. The private key is a seed.
     pub fn generate(&self) -> Result<(DecapsulationKey, EncapsulationKey)> {
         let info = self.algorithm.algorithm().info();
         let (mut private, mut public) =
@@ -46,79 +46,83 @@ impl Encapsulator {
         Ok((DecapsulationKey { algorithm, bytes: private }, EncapsulationKey { algorithm, bytes: public }))
     }
 
-    /// A new secret, after the ciphertext that tells it to the owner of `peer`.
+    /// Encapsulates a fresh secret to `peer`. Returns the ciphertext and the secret.
     ///
     /// # Errors
-    /// [`Outcome::BadKey`](gantry_core::Outcome::BadKey) as [`Error::Refused`](gantry_core::Error::Refused) where `peer` is no key.
+    /// [`Outcome::BadKey`](gantry_core::Outcome::BadKey) as [`Error::Refused`](gantry_core::Error::Refused) if `peer` is not a valid key.
     pub fn encapsulate(&self, peer: &EncapsulationKey) -> Result<(Vec<u8>, Secret)> {
-        let (mut ciphertext, mut secret) = self.room();
-        self.session.encapsulate(&peer.bytes, &mut ciphertext, secret.room())?;
+        let (mut ciphertext, mut secret) = self.zeroed_outputs();
+        self.session.encapsulate(&peer.bytes, &mut ciphertext, secret.as_mut_bytes())?;
         Ok((ciphertext, secret))
     }
 
-    /// The same for many peers.
+    /// Encapsulates a fresh secret to each of many peers.
     ///
     /// # Errors
-    /// One of the keys is no key, and no secret is returned.
+    /// No secrets are returned if a key is not valid.
     pub fn encapsulate_many(&self, peers: &[EncapsulationKey]) -> Result<Vec<(Vec<u8>, Secret)>> {
-        let mut results: Vec<_> = peers.iter().map(|_| self.room()).collect();
+        let mut results: Vec<_> = peers.iter().map(|_| self.zeroed_outputs()).collect();
         let pairs = peers.iter().zip(&mut results);
         let mut requests: Vec<_> = pairs
-            .map(|(peer, (ciphertext, secret))| Request::encapsulate(&peer.bytes, &[], ciphertext, secret.room()))
+            .map(|(peer, (ciphertext, secret))| {
+                Request::encapsulate(&peer.bytes, &[], ciphertext, secret.as_mut_bytes())
+            })
             .collect();
-        batch::all(&self.session, &mut requests)?;
+        batch::run_all(&self.session, &mut requests)?;
         Ok(results)
     }
 
-    /// The handle of the owner of a private key.
+    /// Creates a handle that decapsulates with a private key.
     ///
     /// # Errors
     /// No session can be made from the key.
     pub fn decapsulator(&self, key: &DecapsulationKey) -> Result<Decapsulator> {
-        let params = SessionParams::new(key.algorithm.algorithm(), &key.bytes).direction(Direction::Decrypt);
+        let params = SessionParams::new(key.algorithm.algorithm(), &key.bytes).with_direction(Direction::Decrypt);
         self.session.gantry().session(params).map(Decapsulator)
     }
 
-    /// The session below, for queues, routes and batches of several sessions.
+    /// Returns the underlying session, for queues, routes and batches of several sessions.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    fn room(&self) -> (Vec<u8>, Secret) {
+    fn zeroed_outputs(&self) -> (Vec<u8>, Secret) {
         let (ciphertext, _) = self.algorithm.algorithm().info().encapsulation;
-        (vec![0; ciphertext], Secret::zeros(self.session.params().tag_length()))
+        (vec![0; ciphertext], Secret::zeros(self.session.params().tag_len()))
     }
 }
 
-/// Decapsulates secrets under a private key.
+/// A handle that decapsulates secrets with a private key.
 #[derive(Clone, Debug)]
 pub struct Decapsulator(Session);
 
 impl Decapsulator {
-    /// The secret of a ciphertext. A ciphertext that was not made for this key has a secret, too, which nobody else knows.
+    /// Returns the encapsulated secret. An invalid ciphertext yields a pseudorandom secret (implicit rejection).
     ///
     /// # Errors
-    /// [`Outcome::BadLength`](gantry_core::Outcome::BadLength) as [`Error::Refused`](gantry_core::Error::Refused).
+    /// [`Outcome::BadLength`](gantry_core::Outcome::BadLength) as [`Error::Refused`](gantry_core::Error::Refused) if the ciphertext has a wrong
+    /// length.
     pub fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
-        let mut secret = Secret::zeros(self.0.params().tag_length());
-        self.0.decapsulate(ciphertext, secret.room())?;
+        let mut secret = Secret::zeros(self.0.params().tag_len());
+        self.0.decapsulate(ciphertext, secret.as_mut_bytes())?;
         Ok(secret)
     }
 
-    /// The secrets of many ciphertexts. Each has a result of its own.
+    /// Decapsulates many ciphertexts. Each ciphertext has its own result.
     ///
     /// # Errors
     /// The batch as a whole cannot be run.
     pub fn decapsulate_many<C: AsRef<[u8]>>(&self, ciphertexts: &[C]) -> Result<Vec<Result<Secret>>> {
-        let mut secrets = vec![Secret::zeros(self.0.params().tag_length()); ciphertexts.len()];
+        let mut secrets = vec![Secret::zeros(self.0.params().tag_len()); ciphertexts.len()];
         let pairs = ciphertexts.iter().zip(&mut secrets);
-        let mut requests: Vec<_> =
-            pairs.map(|(ciphertext, secret)| Request::decapsulate(ciphertext.as_ref(), secret.room())).collect();
-        let results = batch::each(&self.0, &mut requests)?;
+        let mut requests: Vec<_> = pairs
+            .map(|(ciphertext, secret)| Request::decapsulate(ciphertext.as_ref(), secret.as_mut_bytes()))
+            .collect();
+        let results = batch::run_each(&self.0, &mut requests)?;
         Ok(results.into_iter().zip(secrets).map(|(result, secret)| result.map(|()| secret)).collect())
     }
 
-    /// The session below, for queues, routes and batches of several sessions.
+    /// Returns the underlying session, for queues, routes and batches of several sessions.
     pub fn session(&self) -> &Session {
         &self.0
     }

@@ -1,22 +1,22 @@
-//! Key types: an algorithm, and bytes of a length that it takes.
+//! Key types: an algorithm and a key of a valid length.
 
 use gantry_core::{Algorithm, Lengths, Misuse, Result};
 use zeroize::Zeroizing;
 
-/// Copies a key, if its length is one that the algorithm takes.
-pub(crate) fn checked(algorithm: Algorithm, bytes: &[u8], takes: Lengths) -> Result<Zeroizing<Vec<u8>>> {
+/// Copies a key, if the algorithm takes its length.
+pub(crate) fn copy_checked(algorithm: Algorithm, bytes: &[u8], takes: Lengths) -> Result<Zeroizing<Vec<u8>>> {
     if takes.allows(bytes.len()) {
         return Ok(Zeroizing::new(bytes.to_vec()));
     }
     Err(Misuse::KeyLength { algorithm, got: bytes.len(), takes }.into())
 }
 
-/// Writes a key type. `$lengths` is the field of core's row that has its lengths.
+/// Defines a key type. `$lengths` is the field of core's algorithm row with the valid lengths.
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident, $algorithm:ident, $lengths:ident) => {
         $(#[$doc])*
         ///
-        /// It is zeroized on drop, and prints its algorithm and its length only.
+        /// Zeroized on drop; prints its algorithm and length only.
         #[derive(Clone)]
         pub struct $name {
             algorithm: $algorithm,
@@ -27,18 +27,18 @@ macro_rules! key {
             /// Copies a key.
             ///
             /// # Errors
-            /// [`Misuse::KeyLength`](gantry_core::Misuse::KeyLength) names the length of `bytes`, and the lengths that the algorithm takes.
+            /// [`Misuse::KeyLength`](gantry_core::Misuse::KeyLength), with the length of `bytes` and the lengths that the algorithm takes.
             pub fn new(algorithm: $algorithm, bytes: &[u8]) -> gantry_core::Result<Self> {
                 let id = algorithm.algorithm();
-                Ok(Self { algorithm, bytes: crate::key::checked(id, bytes, id.info().$lengths)? })
+                Ok(Self { algorithm, bytes: crate::key::copy_checked(id, bytes, id.info().$lengths)? })
             }
 
-            /// The algorithm that it is for.
+            /// Returns the algorithm of the key.
             pub fn algorithm(&self) -> $algorithm {
                 self.algorithm
             }
 
-            /// The bytes, to store them.
+            /// Returns the bytes of the key, for storage.
             pub fn as_bytes(&self) -> &[u8] {
                 &self.bytes
             }

@@ -1,8 +1,7 @@
-//! Gantry takes cryptographic requests and sends each one to the engine of the machine that serves it best: SIMD lanes, AWS-LC, a kernel
-//! driver, or a card.
+//! Gantry sends each cryptographic request to the engine of the machine that serves it best: SIMD lanes, AWS-LC, a kernel driver, or a card.
 //!
-//! A [`Gantry`] makes *handles*: an algorithm with its key, checked when it is made. A handle has the few methods that its kind of algorithm
-//! has, one message at a time or many at once.
+//! A [`Gantry`] makes *handles*. A handle is an algorithm with its key, checked when the handle is made. Its methods are those of its kind of
+//! algorithm, for one message at a time or for many at once.
 //!
 //! ```
 //! use gantry::{Aead, Digest, Gantry, Signature, aead, signature};
@@ -45,37 +44,37 @@
 //! | derive keys | [`Gantry::kdf`] | | [`Kdf`] |
 //! | go on while requests run | [`queue`] | | |
 //!
-//! A key of a wrong length is an error when the key is made. Keys are zeroized on drop and do not print. [`Error`] says whose fault it is: a
-//! [`Misuse`](core::Misuse) is the caller's, a wrong tag the peer's, a [`Fault`](core::Fault) the device's. A request whose device fails runs on
-//! another one before there is an error.
+//! A key of a wrong length is an error when the key is made. Keys are zeroized on drop and do not print. An [`Error`] tells its origin: a
+//! [`Misuse`](core::Misuse) comes from the caller, a wrong tag from the peer, a [`Fault`](core::Fault) from the device. If a device fails, its
+//! requests run on another device before there is an error.
 //!
 //! # Features
 //!
-//! Drivers: `afalg`, `devcrypto`, `dpdk`, `lanes`, `software`, all on by default; `software` is AWS-LC, and needs a C compiler. Without it the
-//! program brings a device that serves what no other does. `futures` has [`queue::TaskQueue`](gantry_core::TaskQueue), for any executor.
+//! Drivers: `lanes` and `software`, on by default; `afalg`, `devcrypto` and `dpdk`. `software` is AWS-LC and needs a C compiler. Without it, the
+//! program must bring a device for algorithms that no other driver serves. `futures` adds [`queue::TaskQueue`](gantry_core::TaskQueue), for
+//! any executor.
 //!
-//! `aead`, `cipher` and `signature` have the traits of RustCrypto, for code that is generic over them: `aead::rustcrypto`,
-//! `cipher::rustcrypto`, and `Signer` and `Verifier` of the handles in [`signature`]. Hashes with the traits of `digest` are in
-//! [`gantry-digest`](gantry_digest::rustcrypto).
+//! `aead`, `cipher` and `signature` add RustCrypto's traits for generic code: `aead::rustcrypto`, `cipher::rustcrypto`, and `Signer` and
+//! `Verifier` for the handles in [`signature`]. Hashes with the traits of `digest` are in [`gantry-digest`](gantry_digest::rustcrypto).
 
 #![forbid(unsafe_code)]
 
 pub mod aead;
 pub mod agreement;
-/// The enum of each kind.
+/// An enum for each kind of algorithm.
 mod algorithms;
-/// Requests that run together.
+/// Batches of one session.
 mod batch;
 /// Results that own their bytes.
 mod bytes;
 pub mod cipher;
 pub mod compression;
 pub mod digest;
-/// Where handles come from.
+/// The framework, which makes handles.
 mod framework;
 pub mod kdf;
 pub mod kem;
-/// Lengths of keys.
+/// Key types.
 mod key;
 pub mod mac;
 pub mod queue;
@@ -89,10 +88,10 @@ pub use gantry_core::{Error, Result};
 pub use gantry_runtime::Config;
 pub use kdf::Kdf;
 
-// The framework below: sessions, requests, queues, routes.
+// The underlying framework: sessions, requests, queues, routes.
 pub use gantry_core as core;
 
-/// `cargo test` compiles and runs the Rust of these pages.
+/// Compiles and runs the Rust of these pages in `cargo test`.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../docs/src/guide-rust.md")]

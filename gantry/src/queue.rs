@@ -16,7 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use gantry_core::{Completion, Priority, Queue, QueueOptions, Rejected, Submission, Ticket, Why};
+pub use gantry_core::{Completion, Priority, Queue, QueueOptions, RejectReason, Rejected, Submission, Ticket};
 #[cfg(feature = "futures")]
-pub use gantry_core::{Running, TaskQueue};
+pub use gantry_core::{RequestFuture, TaskQueue};
 pub use gantry_runtime::Readiness;

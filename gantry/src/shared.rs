@@ -1,4 +1,4 @@
-//! The framework of the process, for interfaces that have no place for one.
+//! The framework of the process, for interfaces that cannot pass one.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use gantry_runtime::Config;
 
 static SHARED: OnceLock<Gantry> = OnceLock::new();
 
-/// Opens it at the first call. A configuration that cannot be read is as none: the program must not break by it.
+/// Returns the framework, opened by the first call. Falls back to the default configuration, because the traits cannot report an error.
 pub(crate) fn shared() -> &'static Gantry {
     SHARED.get_or_init(|| {
         let configured = Config::from_env().and_then(gantry_runtime::open);

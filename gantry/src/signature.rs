@@ -1,10 +1,10 @@
 //! Signatures.
 //!
-//! Messages are messages: where an algorithm signs digests (ECDSA, RSA), the handle hashes each message first, with SHA-256 unless
-//! [`with_hash`](SigningKey::with_hash) names another function. Keys are numbers or strings as the standards write them
-//! ([`gantry_core::rsa`] says how those of RSA lie in memory); Gantry reads no PEM.
+//! Handles take whole messages. For algorithms that sign digests (ECDSA, RSA), the handle hashes each message first, with SHA-256 unless
+//! [`with_hash`](SigningKey::with_hash) names another function. Keys are raw numbers or strings as in the standards; for the layout of RSA keys
+//! see [`gantry_core::rsa`]. PEM is not supported.
 
-/// The traits of RustCrypto's crate `signature`.
+/// RustCrypto's traits of the crate `signature`.
 #[cfg(feature = "signature")]
 mod rustcrypto;
 
@@ -17,13 +17,13 @@ use zeroize::Zeroizing;
 use crate::algorithms::{Digest, Signature};
 use crate::batch;
 use crate::digest;
-use crate::key::checked;
+use crate::key::copy_checked;
 
 pub use crate::bytes::Output as SignatureBytes;
 
-/// What signer and verifier have to agree on besides the keys.
+/// Parameters besides the keys on which signer and verifier must agree.
 #[derive(Clone, Debug, Default)]
-struct Terms {
+struct SignatureOptions {
     context: Vec<u8>,
     hash: Option<Digest>,
 }
@@ -35,35 +35,35 @@ macro_rules! key {
         pub struct $name {
             algorithm: Signature,
             bytes: Zeroizing<Vec<u8>>,
-            terms: Terms,
+            options: SignatureOptions,
         }
 
         impl $name {
             /// Copies a key.
             ///
             /// # Errors
-            /// [`Misuse::KeyLength`] names the length of `bytes`, and the lengths that the algorithm takes.
+            /// [`Misuse::KeyLength`], with the length of `bytes` and the lengths that the algorithm takes.
             pub fn new(algorithm: Signature, bytes: &[u8]) -> Result<Self> {
                 let id = algorithm.algorithm();
-                Ok(Self { algorithm, bytes: checked(id, bytes, id.info().$lengths)?, terms: Terms::default() })
+                Ok(Self { algorithm, bytes: copy_checked(id, bytes, id.info().$lengths)?, options: SignatureOptions::default() })
             }
 
-            /// Messages are hashed with this function before they are signed. ECDSA and RSA always hash: with SHA-256 unless this is called
-            /// with SHA-384 or SHA-512. ML-DSA and SLH-DSA become HashML-DSA and HashSLH-DSA (FIPS 204 and 205).
+            /// Hashes each message with this function before it is signed. ECDSA and RSA always hash: with SHA-256 by default, or with SHA-384 or
+            /// SHA-512. ML-DSA and SLH-DSA become HashML-DSA and HashSLH-DSA (FIPS 204 and 205).
             #[must_use]
             pub fn with_hash(mut self, hash: Digest) -> Self {
-                self.terms.hash = Some(hash);
+                self.options.hash = Some(hash);
                 self
             }
 
-            /// Binds the signatures of ML-DSA and SLH-DSA to a purpose: 255 bytes at most.
+            /// Binds the signatures of ML-DSA and SLH-DSA to a context of at most 255 bytes.
             #[must_use]
             pub fn with_context(mut self, context: &[u8]) -> Self {
-                self.terms.context = context.to_vec();
+                self.options.context = context.to_vec();
                 self
             }
 
-            /// The algorithm that it is for.
+            /// Returns the algorithm of the key.
             pub fn algorithm(&self) -> Signature {
                 self.algorithm
             }
@@ -78,7 +78,7 @@ macro_rules! key {
 }
 
 key! {
-    /// A private key. It is zeroized on drop, and prints its algorithm and its length only.
+    /// A private key. Zeroized on drop; prints its algorithm and length only.
     SigningKey, key
 }
 
@@ -87,14 +87,14 @@ key! {
     VerifyingKey, public_key
 }
 
-impl Terms {
-    /// The session that signs or verifies, and the one that hashes before.
-    fn sessions(&self, gantry: &Gantry, algorithm: Algorithm, key: &[u8], way: Direction) -> Result<Sessions> {
-        let params = SessionParams::new(algorithm, key).direction(way).context(&self.context);
+impl SignatureOptions {
+    /// Creates the session that signs or verifies, and the one that hashes if needed.
+    fn sessions(&self, gantry: &Gantry, algorithm: Algorithm, key: &[u8], direction: Direction) -> Result<Sessions> {
+        let params = SessionParams::new(algorithm, key).with_direction(direction).with_context(&self.context);
         let signs_digests = algorithm.info().context.max == 0 && algorithm != Algorithm::Ed25519;
         if !signs_digests {
             let prehash = self.hash.map_or(Prehash::Pure, |hash| Prehash::Hash(hash.algorithm()));
-            return Ok(Sessions { session: gantry.session(params.prehash(prehash))?, hash: None });
+            return Ok(Sessions { session: gantry.session(params.with_prehash(prehash))?, hash: None });
         }
         let hash = self.hash.unwrap_or(Digest::Sha256);
         if !matches!(hash, Digest::Sha256 | Digest::Sha384 | Digest::Sha512) {
@@ -107,21 +107,21 @@ impl Terms {
 #[derive(Clone, Debug)]
 struct Sessions {
     session: Session,
-    /// Of algorithms that sign digests.
+    /// The hash, for algorithms that sign digests.
     hash: Option<digest::Session>,
 }
 
 impl Sessions {
-    /// What the session signs of a message.
-    fn signed<'m>(&self, message: &'m [u8]) -> Result<Cow<'m, [u8]>> {
+    /// Returns the input to the signature algorithm: the message or its digest.
+    fn signing_input<'m>(&self, message: &'m [u8]) -> Result<Cow<'m, [u8]>> {
         match &self.hash {
             Some(hash) => Ok(Cow::Owned(hash.digest(message)?.into())),
             None => Ok(Cow::Borrowed(message)),
         }
     }
 
-    /// The same of many messages, hashed side by side.
-    fn signed_many<'m, M: AsRef<[u8]> + 'm>(
+    /// Returns the inputs for many messages, hashed side by side.
+    fn signing_inputs<'m, M: AsRef<[u8]> + 'm>(
         &self,
         messages: impl Iterator<Item = &'m M>,
     ) -> Result<Vec<Cow<'m, [u8]>>> {
@@ -135,16 +135,16 @@ impl Sessions {
     }
 }
 
-/// Signs under a private key.
+/// A handle that signs with a private key.
 #[derive(Clone, Debug)]
 pub struct Signer(Sessions);
 
 impl Signer {
     pub(crate) fn new(gantry: &Gantry, key: &SigningKey) -> Result<Self> {
-        key.terms.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Direction::Encrypt).map(Self)
+        key.options.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Direction::Encrypt).map(Self)
     }
 
-    /// Makes signatures without a random number, so that those of one message are alike.
+    /// Returns a signer without randomness: a message always has the same signature.
     ///
     /// # Errors
     /// The session cannot be made.
@@ -154,60 +154,61 @@ impl Signer {
         Ok(Self(Sessions { session, hash: hash.clone() }))
     }
 
-    /// The signature of a message.
+    /// Signs a message.
     pub fn sign(&self, message: &[u8]) -> Result<SignatureBytes> {
         let session = &self.0.session;
-        let mut signature = SignatureBytes::zeros(session.params().tag_length());
-        session.sign(&self.0.signed(message)?, signature.room())?;
+        let mut signature = SignatureBytes::zeros(session.params().tag_len());
+        session.sign(&self.0.signing_input(message)?, signature.as_mut_bytes())?;
         Ok(signature)
     }
 
-    /// The signatures of many messages.
+    /// Signs many messages.
     pub fn sign_many<M: AsRef<[u8]>>(&self, messages: &[M]) -> Result<Vec<SignatureBytes>> {
-        let signed = self.0.signed_many(messages.iter())?;
-        let mut signatures = vec![SignatureBytes::zeros(self.0.session.params().tag_length()); messages.len()];
-        let pairs = signed.iter().zip(&mut signatures);
-        let mut requests: Vec<_> = pairs.map(|(message, signature)| Request::sign(message, signature.room())).collect();
-        batch::all(&self.0.session, &mut requests)?;
+        let inputs = self.0.signing_inputs(messages.iter())?;
+        let mut signatures = vec![SignatureBytes::zeros(self.0.session.params().tag_len()); messages.len()];
+        let pairs = inputs.iter().zip(&mut signatures);
+        let mut requests: Vec<_> =
+            pairs.map(|(message, signature)| Request::sign(message, signature.as_mut_bytes())).collect();
+        batch::run_all(&self.0.session, &mut requests)?;
         Ok(signatures)
     }
 
-    /// The session below, for queues, routes and batches of several sessions. Those of ECDSA and RSA take digests.
+    /// Returns the underlying session, for queues, routes and batches of several sessions. With ECDSA and RSA it takes digests.
     pub fn session(&self) -> &Session {
         &self.0.session
     }
 }
 
-/// Verifies signatures under a public key.
+/// A handle that verifies signatures with a public key.
 #[derive(Clone, Debug)]
 pub struct Verifier(Sessions);
 
 impl Verifier {
     pub(crate) fn new(gantry: &Gantry, key: &VerifyingKey) -> Result<Self> {
-        key.terms.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Direction::Decrypt).map(Self)
+        key.options.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Direction::Decrypt).map(Self)
     }
 
     /// Verifies the signature of a message.
     ///
     /// # Errors
-    /// [`Outcome::BadTag`](gantry_core::Outcome::BadTag) as [`Error::Refused`](gantry_core::Error::Refused).
+    /// [`Outcome::BadTag`](gantry_core::Outcome::BadTag) as [`Error::Refused`](gantry_core::Error::Refused) if the signature is wrong.
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<()> {
-        self.0.session.verify(&self.0.signed(message)?, signature)
+        self.0.session.verify(&self.0.signing_input(message)?, signature)
     }
 
-    /// Verifies many messages with their signatures. Each has its own verdict.
+    /// Verifies many messages with their signatures. Each message has its own result.
     ///
     /// # Errors
     /// The batch as a whole cannot be run.
     pub fn verify_many<M: AsRef<[u8]>, S: AsRef<[u8]>>(&self, messages: &[(M, S)]) -> Result<Vec<Result<()>>> {
-        let signed = self.0.signed_many(messages.iter().map(|(message, _)| message))?;
-        let pairs = signed.iter().zip(messages);
+        let inputs = self.0.signing_inputs(messages.iter().map(|(message, _)| message))?;
+        let pairs = inputs.iter().zip(messages);
         let mut requests: Vec<_> =
             pairs.map(|(message, (_, signature))| Request::verify(message, signature.as_ref())).collect();
-        batch::each(&self.0.session, &mut requests)
+        batch::run_each(&self.0.session, &mut requests)
     }
 
-    /// The session below, for queues, routes and batches of several sessions. Those of ECDSA and RSA take digests.
+    /// Returns the underlying session, for queues, routes and batches of several sessions. With ECDSA and RSA it takes digests.
     pub fn session(&self) -> &Session {
         &self.0.session
     }

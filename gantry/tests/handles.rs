@@ -1,4 +1,4 @@
-//! Every kind of handle, on the devices of this machine.
+//! Tests every kind of handle on the devices of this machine.
 
 use gantry::aead::{Ciphertext, Plaintext};
 use gantry::cipher::Message;
@@ -20,7 +20,7 @@ fn hex(text: &str) -> Vec<u8> {
 const BAD_TAG: Result<(), Error> = Err(Error::Refused(Outcome::BadTag));
 
 #[test]
-fn a_digest_is_that_of_the_standard_alone_and_in_a_batch_and_in_pieces() {
+fn digests_match_the_standard_alone_in_a_batch_and_in_chunks() {
     let sha256 = gantry().digest(Digest::Sha256).unwrap();
     let one = sha256.digest(b"abc").unwrap();
     assert_eq!(one.to_string(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -35,7 +35,7 @@ fn a_digest_is_that_of_the_standard_alone_and_in_a_batch_and_in_pieces() {
 }
 
 #[test]
-fn only_functions_of_any_length_have_another_one() {
+fn only_extendable_output_functions_take_an_output_length() {
     let gantry = gantry();
     let shake = gantry.digest(Digest::Shake128).unwrap();
     let (short, long) = (shake.digest(b"abc").unwrap(), shake.with_output_len(100).unwrap().digest(b"abc").unwrap());
@@ -46,7 +46,7 @@ fn only_functions_of_any_length_have_another_one() {
 }
 
 #[test]
-fn a_mac_is_verified_alone_and_in_a_batch() {
+fn verifies_macs_alone_and_in_a_batch() {
     // RFC 4231, test case 2.
     let key = mac::Key::new(Mac::HmacSha256, b"Jefe").unwrap();
     let hmac = gantry().mac(&key).unwrap();
@@ -62,7 +62,7 @@ fn a_mac_is_verified_alone_and_in_a_batch() {
 }
 
 #[test]
-fn a_message_is_sealed_and_opened_alone_and_in_a_batch_and_in_pieces() {
+fn seals_and_opens_alone_in_a_batch_and_in_chunks() {
     for algorithm in [Aead::Aes128Gcm, Aead::XChaCha20Poly1305, Aead::Aes256CbcHmacSha256] {
         let info = algorithm.algorithm().info();
         let key =
@@ -87,9 +87,9 @@ fn a_message_is_sealed_and_opened_alone_and_in_a_batch_and_in_pieces() {
         ];
         assert_eq!(handle.open_many(&mut ciphertexts).unwrap(), [Ok(()), BAD_TAG]);
         assert_eq!(first, [4; 64]);
-        assert_ne!(second, [5; 32], "no plaintext of a forgery");
+        assert_ne!(second, [5; 32], "a forgery yields no plaintext");
 
-        // The devices of this build stream GCM alone of these.
+        // Among these, only GCM has a device with streams in this build.
         if algorithm != Aead::Aes128Gcm {
             assert!(matches!(handle.open_stream(), Err(Error::Unserved { .. })));
             continue;
@@ -110,7 +110,7 @@ fn a_message_is_sealed_and_opened_alone_and_in_a_batch_and_in_pieces() {
 }
 
 #[test]
-fn a_cipher_encrypts_and_decrypts_alone_and_in_a_batch_and_in_pieces() {
+fn encrypts_and_decrypts_alone_in_a_batch_and_in_chunks() {
     for algorithm in [Cipher::Aes128Cbc, Cipher::Aes256Ctr, Cipher::Aes128Xts, Cipher::ChaCha20] {
         let key: Vec<u8> = (0..algorithm.algorithm().info().key.max as u8).collect();
         let handle = gantry().cipher(&cipher::Key::new(algorithm, &key).unwrap()).unwrap();
@@ -207,17 +207,17 @@ fn rsa_signs_the_digest_of_the_message() {
 }
 
 #[test]
-fn a_signature_without_random_numbers_is_always_the_same() {
+fn deterministic_signatures_repeat() {
     let gantry = gantry();
     let key = SigningKey::new(Signature::SlhDsaSha2_128f, &[5; 48]).unwrap().with_context(b"mail");
     let signer = gantry.signer(&key).unwrap().deterministic().unwrap();
     assert!(signer.sign(b"m").unwrap() == signer.sign(b"m").unwrap());
     let other = gantry.signer(&key.with_context(b"files")).unwrap().deterministic().unwrap();
-    assert!(signer.sign(b"m").unwrap() != other.sign(b"m").unwrap(), "the context is a part of it");
+    assert!(signer.sign(b"m").unwrap() != other.sign(b"m").unwrap(), "the context is part of the signature");
 }
 
 #[test]
-fn both_sides_of_key_encapsulation_have_the_same_secret() {
+fn key_encapsulation_gives_both_sides_the_same_secret() {
     let gantry = gantry();
     for algorithm in Kem::ALL {
         let kem = gantry.kem(*algorithm).unwrap();
@@ -227,7 +227,7 @@ fn both_sides_of_key_encapsulation_have_the_same_secret() {
         assert_eq!(owner.decapsulate(&ciphertext).unwrap(), theirs);
         assert!(owner.decapsulate(&ciphertext[1..]).is_err());
 
-        // Keys that were stored and read again.
+        // Keys that were stored and read back.
         let public = kem::EncapsulationKey::new(*algorithm, public.as_bytes()).unwrap();
         let private = kem::DecapsulationKey::new(*algorithm, private.as_bytes()).unwrap();
         let many = kem.encapsulate_many(&[public.clone(), public]).unwrap();
@@ -238,7 +238,7 @@ fn both_sides_of_key_encapsulation_have_the_same_secret() {
 }
 
 #[test]
-fn both_sides_of_key_agreement_have_the_same_secret() {
+fn key_agreement_gives_both_sides_the_same_secret() {
     let gantry = gantry();
     let side = |byte| gantry.agreement(&agreement::PrivateKey::new(Agreement::X25519, &[byte; 32]).unwrap()).unwrap();
     let (alice, bob) = (side(1), side(2));
@@ -250,7 +250,7 @@ fn both_sides_of_key_agreement_have_the_same_secret() {
 }
 
 #[test]
-fn compressed_messages_come_back() {
+fn decompression_restores_compressed_messages() {
     let gantry = gantry();
     let text = "the same again, ".repeat(100);
     for algorithm in Compression::ALL {
@@ -266,7 +266,7 @@ fn compressed_messages_come_back() {
 }
 
 #[test]
-fn keys_are_derived_as_the_standards_say() {
+fn key_derivation_matches_the_standards() {
     let gantry = gantry();
     let mut key = [0; 20];
     gantry.kdf(Kdf::Sha1).pbkdf2(b"password", b"salt", 4096, &mut key).unwrap();
@@ -277,9 +277,9 @@ fn keys_are_derived_as_the_standards_say() {
     assert!(gantry.kdf(Kdf::Sha256).pbkdf2(b"password", b"salt", 0, &mut key).is_err());
 }
 
-/// A key that is a byte too long or too short is an error when it is made, which names its length and the right ones.
+/// A key that is too long is refused when it is made. The error names its length and the valid lengths.
 #[test]
-fn a_key_of_a_wrong_length_names_both_lengths() {
+fn the_error_of_a_wrong_key_length_names_the_valid_lengths() {
     fn wrong<T: Copy, K>(all: &[T], algorithm: fn(T) -> Algorithm, new: fn(T, &[u8]) -> gantry::Result<K>) {
         for id in all {
             let info = algorithm(*id).info();
@@ -321,6 +321,21 @@ fn keys_and_handles_do_not_print_their_bytes() {
     assert_eq!(format!("{key:?}"), "Key(aes-128-cbc-hmac-sha256, 16 and 32 bytes)");
     let text = format!("{key:?} {signing:?} {handle:?} {signer:?}").to_lowercase();
     assert!(!text.contains("171") && !text.contains("abab") && !text.contains("ab, ab"), "{text}");
+}
+
+#[test]
+fn gcm_takes_nonces_of_other_lengths_on_request() {
+    let session = gantry().aead(&aead::Key::new("AES-256-GCM".parse().unwrap(), &[1; 32]).unwrap()).unwrap();
+    let wrong = session.seal(&[0; 16], b"", &mut [0; 4][..]).unwrap_err();
+    assert_eq!(wrong.to_string(), "aes-256-gcm: an IV of 16 bytes; it takes 12");
+    let any = session.with_any_nonce().unwrap();
+    for length in [1, 8, 12, 16, 100] {
+        let (nonce, mut data) = (vec![length as u8; length], *b"data");
+        let tag = any.seal(&nonce, b"", &mut data[..]).unwrap();
+        any.open(&nonce, b"", &mut data[..], &tag).unwrap();
+        assert_eq!(&data, b"data");
+    }
+    assert!(any.seal(&[], b"", &mut [0; 4][..]).is_err());
 }
 
 #[test]

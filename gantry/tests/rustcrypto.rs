@@ -1,4 +1,4 @@
-//! The adapters beside RustCrypto's own, each in code that knows the trait alone.
+//! Compares the adapters with RustCrypto's own types, in generic code.
 
 use aead::{AeadInOut, KeyInit};
 use cipher::{BlockModeDecrypt, BlockModeEncrypt, BlockSizeUser, KeyIvInit, StreamCipher};
@@ -14,7 +14,7 @@ fn sealed<A: AeadInOut + KeyInit>() -> Vec<u8> {
     let aead = A::new(&key);
     let mut buffer = PLAINTEXT;
     let tag = aead.encrypt_inout_detached(&nonce, b"header", (&mut buffer[..]).into()).unwrap();
-    // From one buffer into another, and back.
+    // Decrypts from one buffer into another.
     let mut other = [0; 64];
     let data = aead::inout::InOutBuf::new(&buffer, &mut other).unwrap();
     aead.decrypt_inout_detached(&nonce, b"header", data, &tag).unwrap();
@@ -25,10 +25,10 @@ fn sealed<A: AeadInOut + KeyInit>() -> Vec<u8> {
 }
 
 #[test]
-fn aeads_seal_as_those_of_rustcrypto() {
+fn aeads_match_rustcrypto() {
     assert_eq!(sealed::<aeads::Aes128Gcm>(), sealed::<aes_gcm::Aes128Gcm>());
     assert_eq!(sealed::<aeads::Aes256Gcm>(), sealed::<aes_gcm::Aes256Gcm>());
-    // Where RustCrypto's own is no dependency of these tests: they open what they seal.
+    // RustCrypto's own versions of these are not dependencies of the tests; only test the round trip.
     sealed::<aeads::Aes192Gcm>();
     sealed::<aeads::Aes128Ccm>();
     sealed::<aeads::Aes192Ccm>();
@@ -37,7 +37,7 @@ fn aeads_seal_as_those_of_rustcrypto() {
     sealed::<aeads::XChaCha20Poly1305>();
 }
 
-/// In pieces of any length, which a generic function encrypts and decrypts.
+/// Encrypts and decrypts in chunks.
 fn streamed<C: KeyIvInit + StreamCipher>() -> Vec<u8> {
     let (key, iv) = (cipher::Key::<C>::from_fn(|at| at as u8), cipher::Iv::<C>::from_fn(|at| at as u8 + 100));
     let mut data = PLAINTEXT;
@@ -55,7 +55,7 @@ fn streamed<C: KeyIvInit + StreamCipher>() -> Vec<u8> {
 }
 
 #[test]
-fn stream_ciphers_encrypt_as_those_of_rustcrypto() {
+fn stream_ciphers_match_rustcrypto() {
     assert_eq!(streamed::<ciphers::Aes128Ctr>(), streamed::<ctr::Ctr128BE<aes_gcm::aes::Aes128>>());
     assert_eq!(streamed::<ciphers::Aes192Ctr>(), streamed::<ctr::Ctr128BE<aes_gcm::aes::Aes192>>());
     assert_eq!(streamed::<ciphers::Aes256Ctr>(), streamed::<ctr::Ctr128BE<aes_gcm::aes::Aes256>>());
@@ -74,7 +74,7 @@ fn the_end_of_a_key_stream_is_an_error() {
     }
 }
 
-/// The first block alone, and the others together.
+/// Encrypts the first block alone and the others together, and decrypts them.
 fn chained<
     E: KeyIvInit + BlockModeEncrypt,
     D: KeyIvInit + BlockModeDecrypt + BlockSizeUser<BlockSize = E::BlockSize>,
@@ -94,7 +94,7 @@ fn chained<
 }
 
 #[test]
-fn block_modes_encrypt_as_those_of_rustcrypto() {
+fn block_modes_match_rustcrypto() {
     use aes_gcm::aes::{Aes128, Aes192, Aes256};
     let ours = chained::<ciphers::Aes128CbcEnc, ciphers::Aes128CbcDec>();
     assert_eq!(ours, chained::<cbc::Encryptor<Aes128>, cbc::Decryptor<Aes128>>());
@@ -105,14 +105,14 @@ fn block_modes_encrypt_as_those_of_rustcrypto() {
     chained::<ciphers::DesEde3CbcEnc, ciphers::DesEde3CbcDec>();
 }
 
-/// One side signs and the other one verifies; neither knows whose key it has.
+/// Signs with one side and verifies with the other, through the traits only.
 fn passes<S>(signer: &impl signature::Signer<S>, verifier: &impl signature::Verifier<S>) -> bool {
     let signature = signer.sign(b"a message");
     verifier.verify(b"another message", &signature).is_err() && verifier.verify(b"a message", &signature).is_ok()
 }
 
 #[test]
-fn signatures_are_verified_by_rustcrypto_and_verify_those_of_it() {
+fn signatures_interoperate_with_rustcrypto() {
     let gantry = Gantry::open(Config::default()).unwrap();
     let theirs = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let public = theirs.verifying_key();
@@ -131,7 +131,7 @@ fn signatures_of_every_family_pass_through_the_traits() {
     let signer = gantry.signer(&SigningKey::new(Signature::Rsa2048Pss, rsa).unwrap()).unwrap();
     let verifier = gantry.verifier(&VerifyingKey::new(Signature::Rsa2048Pss, public).unwrap()).unwrap();
     assert!(passes::<SignatureBytes>(&signer, &verifier));
-    // Written out, the private key of SLH-DSA ends with the public one; the seeds alone make no root.
+    // The expanded private key of SLH-DSA ends with the public key. The seeds alone do not have its root, so only sign.
     let seeds = gantry.signer(&SigningKey::new(Signature::SlhDsaSha2_128f, &[3; 48]).unwrap()).unwrap();
     let signature: SignatureBytes = signature::Signer::sign(&seeds, b"a message");
     assert_eq!(signature.len(), 17088);

@@ -1,4 +1,4 @@
-//! AEADs with the traits of RustCrypto's crate `aead`, for code that is generic over them.
+//! AEADs that implement the traits of RustCrypto's crate `aead`, for generic code.
 //!
 //! ```
 //! use aead::{AeadInOut, KeyInit};
@@ -12,10 +12,10 @@
 //! # Ok::<(), aead::Error>(())
 //! ```
 //!
-//! `KeyInit::new` has no place for a framework: it takes that of the process ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any.
-//! The traits have one key, one length of nonces and one of tags. Nonces have 12 bytes (RFC 5116; 24 with XChaCha20) and tags 16.
-//! Encrypt-then-authenticate algorithms have two keys, other lengths are other handles ([`Session`](crate::aead::Session)), and the error of the
-//! traits says nothing about its cause.
+//! `KeyInit::new` cannot pass a framework and uses that of the process ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any framework.
+//!
+//! Limits: nonces have 12 bytes (RFC 5116; 24 with XChaCha20) and tags 16. The traits allow one key only, so encrypt-then-authenticate
+//! algorithms are missing. For these and for other lengths use [`Session`](crate::aead::Session). Errors do not tell their cause.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ macro_rules! adapters {
         pub struct $name(Session);
 
         impl $name {
-            /// Over a framework of one's own.
+            /// Creates it over the given framework.
             ///
             /// # Errors
             /// No session can be made.
@@ -48,7 +48,7 @@ macro_rules! adapters {
 
         impl KeyInit for $name {
             fn new(key: &Key<Self>) -> Self {
-                Self::with(shared(), key).expect("the type of the key has its length")
+                Self::with(shared(), key).expect("the type fixes the length of the key")
             }
         }
 

@@ -1,10 +1,10 @@
-//! Messages that arrive in pieces.
+//! Messages that arrive in chunks.
 
 use gantry_core::{AeadStream, Buffers, Operation, Result, Session};
 
 use super::Tag;
 
-/// Seals messages that arrive in pieces, one after the other.
+/// A handle that seals messages in chunks, one message after the other.
 #[derive(Clone)]
 pub struct SealStream {
     stream: AeadStream,
@@ -13,31 +13,31 @@ pub struct SealStream {
 
 impl SealStream {
     pub(super) fn new(session: &Session) -> Result<Self> {
-        Ok(Self { stream: session.aead_stream(Operation::Seal)?, tag_length: session.params().tag_length() })
+        Ok(Self { stream: session.aead_stream(Operation::Seal)?, tag_length: session.params().tag_len() })
     }
 
-    /// Begins a message. A nonce is never used again under the same key.
+    /// Begins a message. Never reuse a nonce with the same key.
     pub fn begin(&mut self, nonce: &[u8], aad: &[u8]) -> Result<()> {
         self.stream.begin(nonce, aad)
     }
 
-    /// Encrypts the next piece, of any length.
+    /// Encrypts the next chunk, of any length.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         self.stream.update(data)
     }
 
-    /// Ends the message.
+    /// Ends the message and returns its tag.
     pub fn finish(&mut self) -> Result<Tag> {
         let mut tag = Tag::zeros(self.tag_length);
-        self.stream.seal(tag.room())?;
+        self.stream.seal(tag.as_mut_bytes())?;
         Ok(tag)
     }
 }
 
-/// Opens messages that arrive in pieces, one after the other.
+/// A handle that opens messages in chunks, one message after the other.
 ///
-/// Plaintext comes out before the tag is known: keep it back until [`finish`](Self::finish) returns `Ok`. A message in one piece is better
-/// served by [`Session::open`](super::Session::open).
+/// Plaintext is released before the tag is verified: keep it back until [`finish`](Self::finish) returns `Ok`. For a message in one piece, use
+/// [`Session::open`](super::Session::open).
 #[derive(Clone)]
 pub struct OpenStream(AeadStream);
 
@@ -51,15 +51,15 @@ impl OpenStream {
         self.0.begin(nonce, aad)
     }
 
-    /// Decrypts the next piece, of any length.
+    /// Decrypts the next chunk, of any length.
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         self.0.update(data)
     }
 
-    /// Ends the message, and verifies its tag.
+    /// Ends the message and verifies its tag.
     ///
     /// # Errors
-    /// The message is a forgery: throw its plaintext away.
+    /// The message is a forgery: discard its plaintext.
     pub fn finish(&mut self, tag: &[u8]) -> Result<()> {
         self.0.open(tag)
     }

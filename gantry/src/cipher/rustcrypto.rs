@@ -1,4 +1,4 @@
-//! Ciphers with the traits of RustCrypto's crate `cipher`, for code that is generic over them.
+//! Ciphers that implement the traits of RustCrypto's crate `cipher`, for generic code.
 //!
 //! ```
 //! use cipher::{KeyIvInit, StreamCipher};
@@ -13,19 +13,19 @@
 //! assert_eq!(&data, b"attack at dawn");
 //! ```
 //!
-//! Each object is a stream of core, and lives on one device. `KeyIvInit::new` has no place for a framework: it takes that of the process
-//! ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any.
+//! Each object is a stream on one device. `KeyIvInit::new` cannot pass a framework and uses that of the process
+//! ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any framework.
 //!
-//! The traits leave these things unsaid:
+//! Limits:
 //!
-//! * **Failures.** A device that fails in the middle of a stream is `StreamCipherError` in methods that return one, and a panic in all others,
-//!   among them every method of the block modes: these have no errors. The stream does not go on after it.
-//! * **XTS.** A message is one unit with a tweak and may end in a part of a block, which no trait here has:
+//! * **Failures.** If a device fails during a stream, methods with a result return `StreamCipherError`. All others panic, among them every
+//!   method of the block modes. The stream cannot continue.
+//! * **XTS.** No trait fits: a message is one unit with a tweak and may end in a partial block. Use
 //!   [`Session::encrypt`](crate::cipher::Session::encrypt).
-//! * **CFB and ECB.** CFB has no trait in this version of the crate, and a block cipher with a request for each block would only be slow.
-//! * **Batches.** Streams run one at a time. Lanes encrypt many CBC messages side by side with
+//! * **CFB and ECB.** This version of the crate has no trait for CFB. ECB through the block cipher traits would need a request per block.
+//! * **Batches.** Streams run one at a time. To encrypt many CBC messages side by side, use
 //!   [`Session::encrypt_many`](crate::cipher::Session::encrypt_many).
-//! * **Positions.** No stream can seek.
+//! * **Positions.** Streams cannot seek.
 
 use std::fmt;
 
@@ -41,16 +41,16 @@ use gantry_core::{Algorithm, CipherStream, Gantry, Operation, Result, Session, S
 
 use crate::shared::shared;
 
-/// A stream that is opened when its first data come, because the constructors of the traits cannot fail.
+/// A stream that is opened with its first data, because the constructors of the traits cannot fail.
 #[derive(Clone)]
 struct Stream {
     session: Session,
     operation: Operation,
     iv: [u8; 16],
     iv_length: usize,
-    opened: Option<CipherStream>,
-    /// Bytes that may still come.
-    left: u64,
+    open: Option<CipherStream>,
+    /// Bytes that the stream may still take.
+    remaining: u64,
 }
 
 impl Stream {
@@ -58,32 +58,32 @@ impl Stream {
         let session = framework.session(SessionParams::new(algorithm, key))?;
         let mut copy = [0; 16];
         copy[..iv.len()].copy_from_slice(iv);
-        let left = algorithm.info().max_data;
-        Ok(Self { session, operation, iv: copy, iv_length: iv.len(), opened: None, left })
+        let remaining = algorithm.info().max_data;
+        Ok(Self { session, operation, iv: copy, iv_length: iv.len(), open: None, remaining })
     }
 
-    fn has_left(&self, bytes: usize) -> bool {
-        self.left >= bytes as u64
+    fn can_take(&self, bytes: usize) -> bool {
+        self.remaining >= bytes as u64
     }
 
     fn update(&mut self, data: &mut [u8]) -> Result<()> {
         let bytes = data.len() as u64;
-        let stream = match &mut self.opened {
+        let stream = match &mut self.open {
             Some(stream) => stream,
-            none => none.insert(self.session.cipher_stream(self.operation, &self.iv[..self.iv_length])?),
+            empty => empty.insert(self.session.cipher_stream(self.operation, &self.iv[..self.iv_length])?),
         };
         stream.update(data)?;
-        self.left = self.left.saturating_sub(bytes);
+        self.remaining = self.remaining.saturating_sub(bytes);
         Ok(())
     }
 
-    /// The same for traits without errors.
-    fn must_update(&mut self, data: &mut [u8]) {
+    /// Calls `update` for traits without errors.
+    fn update_or_panic(&mut self, data: &mut [u8]) {
         self.update(data).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
-/// The type itself, its keys and IVs. `$iv` makes core's IV of the trait's.
+/// Defines a type with its keys and IVs. `$iv` converts the trait's IV to core's.
 macro_rules! cipher {
     ($name:ident $algorithm:ident $operation:ident $key:ident $iv_size:ident $iv:expr, $doc:expr) => {
         #[doc = concat!("[`Cipher::", stringify!($algorithm), "`](crate::Cipher::", stringify!($algorithm), ")", $doc)]
@@ -91,7 +91,7 @@ macro_rules! cipher {
         pub struct $name(Stream);
 
         impl $name {
-            /// Over a framework of one's own.
+            /// Creates it over the given framework.
             ///
             /// # Errors
             /// No session can be made.
@@ -110,7 +110,7 @@ macro_rules! cipher {
 
         impl KeyIvInit for $name {
             fn new(key: &Key<Self>, iv: &Iv<Self>) -> Self {
-                Self::with(shared(), key, iv).expect("the types of key and IV have their lengths")
+                Self::with(shared(), key, iv).expect("the types fix the lengths of key and IV")
             }
         }
 
@@ -128,16 +128,16 @@ macro_rules! streams {
 
         impl StreamCipher for $name {
             fn check_remaining(&self, bytes: usize) -> std::result::Result<(), StreamCipherError> {
-                if self.0.has_left(bytes) { Ok(()) } else { Err(StreamCipherError) }
+                if self.0.can_take(bytes) { Ok(()) } else { Err(StreamCipherError) }
             }
 
             fn unchecked_apply_keystream_inout(&mut self, data: InOutBuf<'_, '_, u8>) {
-                self.0.must_update(data.into_out_with_copied_in());
+                self.0.update_or_panic(data.into_out_with_copied_in());
             }
 
             fn unchecked_write_keystream(&mut self, data: &mut [u8]) {
                 data.fill(0);
-                self.0.must_update(data);
+                self.0.update_or_panic(data);
             }
 
             fn try_apply_keystream_inout(&mut self, data: InOutBuf<'_, '_, u8>) -> std::result::Result<(), StreamCipherError> {
@@ -154,7 +154,7 @@ macro_rules! streams {
     )* };
 }
 
-/// Core's IV of ChaCha20 begins with the number of the first block, which is 0 here as in RustCrypto.
+/// Returns core's IV of ChaCha20, which begins with the number of the first block. Like RustCrypto, starts at block 0.
 fn from_block_0(nonce: &Array<u8, U12>) -> [u8; 16] {
     let mut iv = [0; 16];
     iv[4..].copy_from_slice(nonce);
@@ -181,7 +181,7 @@ macro_rules! block_modes {
     )* };
 }
 
-/// One direction.
+/// Implements one direction of a block mode.
 macro_rules! block_mode {
     (
         $name:ident $block:ident $mode:ident $with_backend:ident $blocks_inout:ident $closure:ident $backend:ident
@@ -197,7 +197,7 @@ macro_rules! block_mode {
 
         impl $backend for $name {
             fn $one_block(&mut self, block: InOut<'_, '_, Block<Self>>) {
-                self.0.must_update(block.into_out_with_copied_in());
+                self.0.update_or_panic(block.into_out_with_copied_in());
             }
         }
 
@@ -206,9 +206,9 @@ macro_rules! block_mode {
                 f.call(self);
             }
 
-            /// All blocks in one step: what the padded methods of the trait call.
+            /// Handles all blocks in one step. The padded methods of the trait call this.
             fn $blocks_inout(&mut self, blocks: InOutBuf<'_, '_, Block<Self>>) {
-                self.0.must_update(Array::slice_as_flattened_mut(blocks.into_out_with_copied_in()));
+                self.0.update_or_panic(Array::slice_as_flattened_mut(blocks.into_out_with_copied_in()));
             }
         }
     };

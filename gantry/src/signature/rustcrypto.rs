@@ -7,7 +7,7 @@ impl SignatureEncoding for SignatureBytes {
     type Repr = Vec<u8>;
 }
 
-/// Makes any type of signatures that reads the bytes of the standard: [`SignatureBytes`], or that of another crate.
+/// Makes any signature type that parses the standard encoding: [`SignatureBytes`], or a type of another crate.
 impl<S: SignatureEncoding> signature::Signer<S> for Signer {
     fn try_sign(&self, message: &[u8]) -> Result<S, Error> {
         let signature = self.sign(message).map_err(Error::from_source)?;
@@ -15,11 +15,11 @@ impl<S: SignatureEncoding> signature::Signer<S> for Signer {
     }
 }
 
-/// Verifies any type of signatures that writes the bytes of the standard.
+/// Verifies any signature type that writes the standard encoding.
 impl<S: SignatureEncoding> signature::Verifier<S> for Verifier {
     fn verify(&self, message: &[u8], signature: &S) -> Result<(), Error> {
         self.verify(message, signature.to_bytes().as_ref()).map_err(|error| match error {
-            // As the crate wants it: a wrong signature has no cause.
+            // The crate requires that a wrong signature has no cause.
             Refused(_) => Error::new(),
             other => Error::from_source(other),
         })
