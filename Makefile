@@ -1,4 +1,4 @@
-# The commands of the project. What is more than a few lines is a script in scripts/.
+# The commands of the project. Longer ones are scripts in scripts/.
 # `make help` prints this list.
 
 SHELL := /bin/bash
@@ -7,14 +7,14 @@ SECONDS ?= 60
 # rustup's own place, for shells that have not read its settings yet
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: run test install build test-deep test-clients lint bench reproduce lab packages packages-test wheels wheels-test book fuzz miri asan constant-time counts cycles newcomer fmt help
+.PHONY: run test install build test-deep test-clients lint bench reproduce lab packages packages-test wheels wheels-test book fuzz miri constant-time counts cycles newcomer fmt help
 
 .DEFAULT_GOAL := build
 
 run: ##! list and check the devices, hash real files beside coreutils, measure beside OpenSSL
 	@scripts/run
 
-test: ##! the tests of every crate on this CPU; needs no root, at most 15 minutes on two cores
+test: ##! the tests of every crate on this CPU; needs no root, half an hour on two cores
 	@scripts/test
 
 install: ##! install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, C library, vectors, man pages, completions; knows DESTDIR
@@ -62,17 +62,13 @@ book: ## build the book: docs/book/index.html
 	@scripts/setup build
 	@scripts/book
 
-fuzz: ## run every fuzz target, SECONDS (60) each
+fuzz: ## run the conformance suite with AddressSanitizer, and every fuzz target, SECONDS (60) each
 	@scripts/setup test
 	@scripts/fuzz "$(SECONDS)"
 
 miri: ## the tests in miri: core, and the pool of contexts in the software driver
 	@scripts/setup build
 	@scripts/miri
-
-asan: ## the tests of the lanes and software drivers with AddressSanitizer
-	@scripts/setup test
-	@scripts/asan
 
 constant-time: ## in valgrind: no branch and no address in the lanes depends on a secret
 	@scripts/setup test

@@ -1,4 +1,4 @@
-//! Packs the files in `vectors/` into the crate, each of them compressed.
+//! Compresses each file in `vectors/` and packs it into the crate.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use miniz_oxide::deflate::{CompressionLevel, core::CompressionStrategy};
 fn main() {
     println!("cargo::rerun-if-changed=vectors");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
-    let files = own(Path::new("vectors"));
-    // What `vectors.rs` includes: name, algorithms, contents.
+    let files = read_files(Path::new("vectors"));
+    // `vectors.rs` includes this list: name, algorithms, contents.
     let mut list = "&[\n".to_owned();
     for (number, (name, text)) in files.iter().enumerate() {
-        fs::write(out.join(number.to_string()), packed(text.as_bytes())).expect("the folder can be written");
+        fs::write(out.join(number.to_string()), pack(text.as_bytes())).expect("the folder can be written");
         writeln!(list, "({name:?}, &{:?}, include_bytes!(\"{number}\")),", algorithms(text))
             .expect("a string takes text");
     }
     fs::write(out.join("files.rs"), list + "]").expect("the folder can be written");
 }
 
-/// The files of a folder, by name.
-fn own(folder: &Path) -> Vec<(String, String)> {
+/// Reads the files of a folder, sorted by path.
+fn read_files(folder: &Path) -> Vec<(String, String)> {
     let entries = fs::read_dir(folder).expect("the vectors are part of the crate");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
     paths.sort();
@@ -35,7 +35,7 @@ fn own(folder: &Path) -> Vec<(String, String)> {
     paths.into_iter().map(file).collect()
 }
 
-/// The algorithms that a text has sections of.
+/// Returns the algorithms named in the section titles of a text.
 fn algorithms(text: &str) -> Vec<&str> {
     let titles = text.lines().filter_map(|line| line.strip_prefix('['));
     let mut names: Vec<&str> = titles.filter_map(|title| title.split([' ', ']']).next()).collect();
@@ -44,9 +44,9 @@ fn algorithms(text: &str) -> Vec<&str> {
     names
 }
 
-/// A DEFLATE stream. Digits of random numbers are better counted than looked for elsewhere, which is what this strategy is for: it
-/// takes an eighth off.
-fn packed(text: &[u8]) -> Vec<u8> {
+/// Compresses a text to a DEFLATE stream. The strategy `Filtered` prefers Huffman codes to matches, which suits random
+/// hexadecimal digits: the result is an eighth smaller.
+fn pack(text: &[u8]) -> Vec<u8> {
     let level = CompressionLevel::UberCompression as i32;
     let flags = create_comp_flags_from_zip_params(level, -15, CompressionStrategy::Filtered as i32);
     let mut packed = vec![0; text.len() + 1024];

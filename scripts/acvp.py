@@ -8,7 +8,7 @@ FOLDER has the files internalProjection.json of usnistgov/ACVP-Server (gen-val/j
 kem-key-gen.json, kem-encap-decap.json, dsa-key-gen.json, dsa-sig-gen.json and dsa-sig-ver.json.
 
 The signatures are of Algorithm 7 and 8 of FIPS 204 (the internal interface), whose message is made into the representative mu here.
-What ACVP does not say (a context, a hash before the signature, a secret under a key that was made from a seed) is computed by kyber-py
+Parts missing in ACVP (a context, a hash before the signature, a secret under a key made from a seed) are computed by kyber-py
 and dilithium-py (`pip install kyber-py dilithium-py`), which are written from the standards, and verified by the devices.
 """
 
@@ -23,10 +23,10 @@ from kyber_py import ml_kem
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ACVP = "NIST ACVP, usnistgov/ACVP-Server 65370b8"
 
-# Of each group so many, because the repository keeps them.
+# Tests taken from each group; few, because the repository keeps them.
 KEYS, SECRETS, REJECTIONS, SIGNATURES, VERDICTS = 3, 3, 10, 2, 10
 
-# Of each parameter set so many are not in the folder `long`: programs with `gantry check` in them carry these.
+# Tests of each parameter set that are not in the folder `long`: programs with `gantry check` contain these.
 SHORT = {"keyGen": 1, "encapsulation": 1, "decapsulation": 2, "sigGen": 0, "sigVer": 1, "sigVer invalid": 1}
 
 # The last byte of the hash's OID, 2.16.840.1.101.3.4.2.
@@ -85,7 +85,7 @@ def mu(public, message):
 
 
 def signed(group, test):
-    """A signature under the key of a seed: of every third one pure, with a context, and of a hash."""
+    """A signature under the key of a seed: a third each pure, with a context, and of a hash."""
     which = test["tcId"] % 3
     hashed, context = which == 2, [b"", b"Gantry", b"a context"][which]
     message = bytes(range(200 + which))
@@ -99,7 +99,7 @@ def signed(group, test):
 
 
 def write(name, sections):
-    """Splits them into the two files."""
+    """Splits the vectors into the two files."""
     short, long = {}, {}
     for algorithm, blocks in sections.items():
         left = dict(SHORT)

@@ -1,14 +1,14 @@
 """Finds circles among the modules of a crate: siblings that import each other, directly or through others.
 
 Imports are resolved as the compiler does: groups (`use super::{a, b::C}`), paths in code (`crate::a::f()`), globs, and names that a module
-imports and hands on. A module and those inside it may know each other. Tests do not count.
+imports and re-exports. A module and its descendants may import each other. Tests do not count.
 """
 
 import re
 from pathlib import Path
 
 NAME = r"[A-Za-z_]\w*"
-# Comments, and texts in which a path may stand.
+# Comments, and literals that may contain paths.
 PROSE = re.compile(r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"', re.S)
 USE = re.compile(r"\buse\s+([^;]+);")
 PATH = re.compile(rf"(?<![\w:])(?:crate|super|self)(?:\s*::\s*{NAME})+")
@@ -16,7 +16,7 @@ TEST = re.compile(r"#\[cfg\((?:all\()?test\b[^\n]*\]\s*(?:#\[[^\n]*\]\s*)*(?:pub
 
 
 def without_tests(code):
-    """The code without modules of tests."""
+    """The code without test modules."""
     while found := TEST.search(code):
         end = found.end()
         if code[end : end + 1] == "{":
@@ -33,7 +33,7 @@ def without_tests(code):
 
 
 def expand(tree, prefix=()):
-    """The paths of a use tree, each with the name it gets."""
+    """The paths of a use tree, each with the name it binds."""
     tree = tree.strip()
     if group := re.fullmatch(r"(?:(.*?)::\s*)?\{(.*)\}", tree, re.S):
         prefix += tuple(part.strip() for part in (group[1] or "").split("::") if part.strip())
@@ -70,7 +70,7 @@ class Crate:
                     self.names[module].setdefault(name, []).append(path)
 
     def resolve(self, module, path, seen=frozenset()):
-        """The modules that a path leads to, as seen from a module."""
+        """The modules that a path refers to, as seen from a module."""
         if (module, path) in seen:
             return
         seen |= {(module, path)}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make core/src/trust/compressed.rs and conformance/vectors/compression.txt, by zlib (Python's) and the command zstd, and by hand what no
-program writes.
+"""Make core/src/trust/compressed.rs and conformance/vectors/compression.txt, with zlib (Python's) and the command zstd. Streams that no program
+writes are made by hand.
 
     scripts/compressed.py
 
-Other versions of zlib and zstd write other bytes for the same data, and these remain right.
+Other versions of zlib and zstd write other bytes for the same data; the present ones stay valid.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ TEXT = (
 
 
 def noise(length, seed=5):
-    """Bytes of which nothing can be saved."""
+    """Incompressible bytes."""
     state, result = seed, bytearray()
     while len(result) < length:
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -41,7 +41,7 @@ RAW, ZLIB, GZIP = -15, 15, 31
 
 
 def by_zstd(data, *options):
-    # Of what comes from a pipe it would not know the length.
+    # From a pipe, it would not know the length.
     command = ["zstd", "--quiet", "--stdout", f"--stream-size={len(data)}", *options]
     return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
 
@@ -75,7 +75,7 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &["""
     yield "];"
 
 
-# A run, a text again and again at all distances, letters of few bits, and noise between.
+# A run, a text repeated at all distances, letters of few bits, and noise in between.
 MIXED = b"".join(
     (b"\0" * 300, TEXT, noise(90), bytes(65 + value % 5 for value in noise(200, 7)), TEXT, b"ab" * 50)
 )
@@ -100,7 +100,7 @@ def deflate(bits):
 
 
 def bad_deflate():
-    """By RFC 1951, what breaks its rules. The bits of a byte are read from the lowest on."""
+    """Streams that break rules of RFC 1951. The bits of a byte are read from the lowest on."""
     yield "nothing", b""
     yield "a block of the type that is reserved", b"\x07"
     yield "a stored block whose lengths do not agree", b"\x01\x01\x00\xff\xff\x41"
@@ -128,7 +128,7 @@ def bad_zlib():
 
 
 def member(data, flags=0, fields=b"", mtime=0):
-    """A member of gzip with what its header may have (RFC 1952, 2.3)."""
+    """A gzip member with all optional header fields (RFC 1952, 2.3)."""
     header = b"\x1f\x8b\x08" + bytes([flags]) + struct.pack("<I", mtime) + b"\0\x03" + fields
     if flags & 2:
         header += struct.pack("<H", zlib.crc32(header) & 0xFFFF)
@@ -166,11 +166,11 @@ def zstd():
         yield MIXED, by_zstd(MIXED, level)
     yield MIXED, by_zstd(MIXED, "--no-check")
     yield FAR, by_zstd(FAR, "-6")
-    # Without its length in the header.
+    # Without the content size in the header.
     yield MIXED, by_zstd(MIXED, "--no-content-size")
     frames = by_zstd(TEXT) + by_zstd(MIXED, "--no-check") + by_zstd(b"")
     yield TEXT + MIXED, frames
-    # RFC 8878, 3.1.2: a frame to be left out.
+    # RFC 8878, 3.1.2: a skippable frame.
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 5) + b"hello"
     yield TEXT + MIXED, skippable + frames + skippable
 
@@ -181,7 +181,7 @@ def bad_zstd():
     yield "a wrong checksum", good[:-1] + bytes([good[-1] ^ 1])
     yield "another magic number", b"\x29" + good[1:]
     yield "a bit that is reserved", good[:4] + bytes([good[4] | 8]) + good[5:]
-    # RFC 8878, 3.1.1.2: a frame of one segment of no bytes, with a last block of type 3.
+    # RFC 8878, 3.1.1.2: an empty single-segment frame, with a last block of type 3.
     yield "a block of the type that is reserved", b"\x28\xb5\x2f\xfd\x20\x00\x07\x00\x00"
     yield "a block that says that it is longer than any", b"\x28\xb5\x2f\xfd\x20\x00\xf9\xff\xff" + b"a" * 40
     yield "something behind the end", good + b"tail"

@@ -49,7 +49,7 @@ const PATTERN: &[u8; 8704] = &{
 
 """
 
-# Ours -> those of the vector files.
+# Gantry's names -> those of the vector files.
 FIELDS = {name: (name,) for name in ("key", "second_key", "iv", "aad", "input", "output", "tag")}
 FIELDS["second_key"] = ("mac_key", "public")
 
@@ -86,7 +86,7 @@ def main():
 
 
 def short_vectors():
-    """Per algorithm the first public vector with a short input, the usual IV and a full tag."""
+    """For each algorithm, the first public vector with a short input, the usual IV and a full tag."""
     found = {}
     for path in sorted((ROOT / "conformance/vectors").glob("*.txt")):
         if path.stem == "computed":
@@ -119,7 +119,7 @@ def suits(algorithm, block):
 
 
 def entry(algorithm, origin, block, shared):
-    """`shared` holds the long ciphertexts met so far: an encrypt-then-authenticate pair repeats its cipher's."""
+    """`shared` holds long ciphertexts seen so far: an encrypt-then-authenticate pair repeats its cipher's."""
     lines = ""
     values = {name: "".join(block.get(theirs, "") for theirs in fields) for name, fields in FIELDS.items()}
     for name, digits in values.items():
@@ -147,7 +147,7 @@ def literal(value):
 
 
 def wrapped(digits):
-    """The digits of a string literal, in lines that fit."""
+    """The digits of a string literal, wrapped."""
     return "\\\n            ".join(digits[i : i + 96] for i in range(0, len(digits), 96))
 
 

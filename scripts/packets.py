@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Make core/src/trust/packets.rs and conformance/vectors/esp.txt: packets of ESP, computed by the package `cryptography`, and by hand what
-no sender makes.
+"""Make core/src/trust/packets.rs and conformance/vectors/esp.txt: packets of ESP, computed by the package `cryptography`. Packets that no sender
+makes are made by hand.
 
     scripts/packets.py
 """
@@ -32,7 +32,7 @@ def pattern(seed, length):
 
 
 class Association:
-    """RFC 4303, with the keys that a row takes."""
+    """RFC 4303, with the keys of a row."""
 
     def __init__(self, row, seed, spi=0x1234ABCD, extended=False):
         self.name, _, key, self.digest = row
@@ -53,7 +53,7 @@ class Association:
             iv, (key, salt) = struct.pack(">Q", number), (self.key[:-4], self.key[-4:])
             cipher = ChaCha20Poly1305(key) if "chacha" in self.name else AESGCM(key)
             sealed = cipher.encrypt(salt + iv, data, aad)
-            # A shorter integrity check value is the beginning of the whole one.
+            # A shorter integrity check value is a prefix of the whole one.
             return header + iv + sealed[:-16] + sealed[-16:][: icv or 16]
         iv = hashlib.sha256(self.key + header).digest()[:16]
         encryptor = Cipher(algorithms.AES(self.key), modes.CBC(iv)).encryptor()
@@ -107,7 +107,7 @@ def vectors():
         if "gcm" in row[0]:
             yield vector(end, pattern(5, 33), 9, 4, icv=12)
             yield vector(end, pattern(6, 34), 9, 4, icv=8)
-        # More padding than is needed hides how long the payload is (RFC 4303, 2.7).
+        # More padding than needed hides the length of the payload (RFC 4303, 2.7).
         block = 4 if end.aead else 16
         long = pattern(8, 100)
         yield vector(end, long, 21, 4, padding=-(len(long) + 2) % block + 8 * block)

@@ -71,14 +71,14 @@ def known_answer(algorithm, length, aad, shift=0, iv=None, xof=None):
 
 
 def known_answer_of_ptn(algorithm, length, xof):
-    """The same over the pattern of RFC 9861, of which a block has the length."""
+    """A block over the pattern of RFC 9861, of which it only contains the length."""
     first, second = (of(algorithm, b"", b"", b"", b"", ptn(length), xof) for of in (first_implementation, second_implementation))
     assert first == second, (algorithm.name, length, first, second)
     return {"ptn": str(length), "output": first[0].hex()}
 
 
 def confirm(algorithm, block):
-    """Recompute one block of a vector file with each implementation that can; at least one must."""
+    """Recomputes a block of a vector file with each implementation that can; at least one must."""
     key, mac_key, iv, aad, message, output, tag = (
         bytes.fromhex(block.get(name, "")) for name in ("key", "mac_key", "iv", "aad", "input", "output", "tag")
     )
@@ -123,7 +123,7 @@ def confirm(algorithm, block):
 
 
 def p256_digest(digest):
-    """FIPS 186-5, 6.4.1: as a number, a digest is what its first 32 bytes are, or fewer."""
+    """FIPS 186-5, 6.4.1: the digest as a number, from its first 32 bytes or fewer."""
     return digest[:32].rjust(32, b"\0")
 
 
@@ -147,12 +147,12 @@ def rsa_samples():
 
 
 def rsa_size(key):
-    """Bytes of the modulus of a private key."""
+    """Bytes of a private key's modulus."""
     return (len(key) - EXPONENT) * 2 // 9
 
 
 def rsa_numbers(key):
-    """The numbers of a private key, as core/src/algorithm/rsa.rs says that they lie in it."""
+    """The numbers of a private key, in the layout of core/src/algorithm/rsa.rs."""
     size, numbers = rsa_size(key), []
     for length in [size, EXPONENT, size] + 5 * [size // 2]:
         numbers.append(int.from_bytes(key[:length]))
@@ -165,7 +165,7 @@ def rsa_public(public):
 
 
 def rsa_digest(digest):
-    """The name of the function that makes digests of this length here."""
+    """The name of the function that makes digests of this length."""
     return {32: "sha256", 48: "sha384", 64: "sha512"}[len(digest)]
 
 
@@ -174,7 +174,7 @@ def rsa_salt(digest):
 
 
 def emsa_pss(digest, size):
-    """RFC 8017, 9.1.1, with MGF1 (B.2.1), for a modulus of so many bytes and no bit less."""
+    """RFC 8017, 9.1.1, with MGF1 (B.2.1), for a modulus of `size` bytes whose top bit is set."""
     function = getattr(hashlib, rsa_digest(digest))
     check = function(bytes(8) + digest + rsa_salt(digest)).digest()
     data = (b"\1" + rsa_salt(digest)).rjust(size - len(check) - 1, b"\0")
@@ -184,7 +184,7 @@ def emsa_pss(digest, size):
 
 
 def rsaes_padding(length):
-    """Bytes that stand for random ones."""
+    """Bytes in place of random ones."""
     return bytes(byte or 1 for byte in pattern(400, length))
 
 
@@ -194,7 +194,7 @@ def emes_pkcs1(message, size):
 
 
 def pattern(start, length):
-    """Bytes start .. start + length of the pattern that kat_vectors.rs makes, too."""
+    """Bytes start .. start + length of the pattern, as in kat_vectors.rs."""
     return bytes((7 * i + 31 * (i >> 8)) & 0xFF for i in range(start, start + length))
 
 
@@ -234,13 +234,13 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
         block = message if mode == "raw" else emes_pkcs1(message, rsa_size(key))
         output = pow(int.from_bytes(block), e, n).to_bytes(rsa_size(key))
         private = rsa.RSAPrivateNumbers(p, q, d, dp, dq, inverse, rsa.RSAPublicNumbers(e, n)).private_key()
-        # OpenSSL draws the padding itself: it says whether this one is good.
+        # OpenSSL draws the padding itself: it only verifies this one.
         assert mode == "raw" or private.decrypt(output, padding.PKCS1v15()) == message
         return output, b""
     if is_rsa(algorithm):
         n, e, d, p, q, dp, dq, inverse = rsa_numbers(key)
         if mode == "pss":
-            # OpenSSL takes no salt: it says whether the signature is one.
+            # OpenSSL takes no salt: it only verifies the signature.
             signature = pow(int.from_bytes(emsa_pss(message, rsa_size(key))), d, n).to_bytes(rsa_size(key))
             assert openssl_verifies_rsa(mode, key[: rsa_size(key) + EXPONENT], message, signature)
             return signature, b""
@@ -404,12 +404,12 @@ def second_implementation(algorithm, key, mac_key, iv, aad, message, tag_length)
         state.update(aad)
         return state.encrypt_and_digest(message)
     if mode == "des" and (key[:8] == key[8:16] or key[8:16] == key[16:]):
-        return None  # PyCryptodome refuses keys that make it single DES.
+        return None  # PyCryptodome refuses keys that reduce it to single DES.
     return dome_cipher(mode, key, iv, message), b""
 
 
 class Prehash:
-    """A digest as PyCryptodome wants it."""
+    """A digest in the form PyCryptodome expects."""
 
     digest_size, block_size, new = 32, 64, staticmethod(SHA256.new)
 
@@ -418,7 +418,7 @@ class Prehash:
 
 
 class Ready:
-    """A digest that is told by its length."""
+    """A digest selected by its length."""
 
     def __init__(self, digest):
         function = DOME_DIGESTS[rsa_digest(digest)]
@@ -488,7 +488,7 @@ def dome_digest(name, message):
 
 def dome_hmac(name, key, message):
     if name in ("sha512_256",) or name.startswith("sha3"):
-        # RFC 2104 in its own words: not every release of PyCryptodome takes these.
+        # RFC 2104, written out: not every release of PyCryptodome supports these digests.
         size = {"sha3_224": 144, "sha3_256": 136, "sha3_384": 104, "sha3_512": 72}.get(name, 128)
         key = (dome_digest(name, key) if len(key) > size else key).ljust(size, b"\0")
         inner = dome_digest(name, bytes(b ^ 0x36 for b in key) + message)
@@ -546,7 +546,7 @@ def poly1305_sum(key, message):
 
 
 def turboshake(rate, domain, message, length):
-    """RFC 9861, section 2, with Keccak-p as FIPS 202 has it in section 3."""
+    """RFC 9861, section 2, with Keccak-p of FIPS 202, section 3."""
     padded = bytearray(message + bytes([domain]))
     padded += bytes(-len(padded) % rate)
     padded[-1] ^= 0x80

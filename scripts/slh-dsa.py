@@ -4,12 +4,12 @@
     scripts/slh-dsa.py OPENSSL
 
 OPENSSL is a source of OpenSSL 3.5 or later, whose tests have the vectors of all parameter sets (test/recipes/30-test_evp_data, from
-usnistgov/ACVP-Server, gen-val/json-files, version 53). `slh-dsa/tests/openssl.rs` goes through all of them. Written are
+usnistgov/ACVP-Server, gen-val/json-files, version 53). `slh-dsa/tests/openssl.rs` runs all of them. Output:
 
     slh-dsa/tests/acvp.txt                        keys, signatures by their SHA-256, and verdicts of the smallest sets
-    conformance/vectors/slh-dsa.txt               keys out of seeds, and messages: what is signed is verified under NIST's public keys
+    conformance/vectors/slh-dsa.txt               keys from seeds, and messages: our signatures are verified under NIST's public keys
     conformance/more-vectors/long/slh-dsa.txt     a signature of each set, and changed ones of the smallest sets
-    core/src/trust/slh_dsa.rs                     what a device shows before it serves
+    core/src/trust/slh_dsa.rs                     known answers of devices
 
 Signatures are up to 50 kB long.
 """
@@ -22,11 +22,11 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ORIGIN = "NIST ACVP, usnistgov/ACVP-Server (version 53)"
 SETS = [f"SLH-DSA-{function}-{size}{kind}" for function in ("SHA2", "SHAKE") for size in (128, 192, 256) for kind in "sf"]
-# Whose verdicts are kept: one for each reason.
+# Verdicts that are kept: one for each reason.
 SMALLEST = ["SLH-DSA-SHA2-128s", "SLH-DSA-SHAKE-128s"]
-# Whose signatures are known answers: the fastest ones of each choice of hash functions.
+# Signatures used as known answers: the fastest ones of each choice of hash functions.
 SHOWN = {"SLH-DSA-SHA2-128f": "SlhDsaSha2_128f", "SLH-DSA-SHA2-192f": "SlhDsaSha2_192f", "SLH-DSA-SHAKE-128f": "SlhDsaShake128f"}
-# Bytes of messages in `conformance/vectors`, and what they are signed for.
+# Bytes of messages in `conformance/vectors`, and their purpose.
 MESSAGES = [(0, b""), (65, b"Gantry"), (300, b"a context")]
 
 
@@ -48,7 +48,7 @@ def made_keys(data):
 
 
 def made_signatures(data):
-    """Of each its set, whether its message is framed, and whether it is deterministic."""
+    """For each test its set, if its message is framed, and if it is deterministic."""
     for controls, name, key, block in with_keys(data / "evppkey_slh_dsa_siggen.txt", "PrivateKeyRaw", "Sign-Message"):
         vector = {"key": key, "message": block["Input"]}
         framed, deterministic = controls["message-encoding"] == "1", controls["deterministic"] == "1"
@@ -60,7 +60,7 @@ def made_signatures(data):
 
 
 def made_verdicts(data):
-    """Of each its set and why it is good or not."""
+    """For each test its set, and the reason of its verdict."""
     for controls, name, key, block in with_keys(data / "evppkey_slh_dsa_sigver.txt", "PublicKeyRaw", "Verify-Message-Public"):
         if controls["message-encoding"] == "1":
             vector = {"#": block["#"], "public": key, "message": block["Input"], "context": controls["hexcontext-string"]}
@@ -79,7 +79,7 @@ def with_keys(path, raw, operation):
 
 
 def records(path):
-    """Paragraphs of `name = value`; what is a control is in a dictionary of its own."""
+    """Paragraphs of `name = value`; control values are in a dictionary of their own."""
     for paragraph in path.read_text().split("\n\n"):
         record = {"Ctrl": {}, "CtrlOut": {}}
         for line in paragraph.splitlines():
@@ -98,7 +98,7 @@ def records(path):
 
 
 def shortest(vectors):
-    """Of each kind the one with the shortest message."""
+    """For each kind the test with the shortest message."""
     found = {}
     for kind, vector in vectors:
         if kind not in found or len(vector["message"]) < len(found[kind]["message"]):
@@ -126,7 +126,7 @@ def write_crate(keys, signatures, verdicts):
 
 
 def write_short(keys):
-    """Without signatures, which would take a third of a megabyte in every program with `gantry check` in it."""
+    """Without signatures, which would add a third of a megabyte to every program with `gantry check`."""
     sections = {name: [] for name in SETS}
     for name, key in keys:
         for length, context in MESSAGES[len(sections[name]) :][:1]:

@@ -1,4 +1,4 @@
-"""What scripts/openssl-suite and scripts/client-suite share: gantry.so, its section in configurations, and what is declared to differ."""
+"""Shared by scripts/openssl-suite and scripts/client-suite: gantry.so, its section in configurations, and the declared differences."""
 
 import os
 import shutil
@@ -10,16 +10,16 @@ ROOT = Path(__file__).resolve().parent.parent
 DECLARED = ROOT / "frontends/openssl/tests/suite"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gantry"
 NAMED = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n"
-# The lines of the provider's section, for each run beside the one without gantry.
+# The lines of the provider's section, for each run besides the one without gantry.
 KINDS = {"named": NAMED, "pinned": NAMED + "POLICY = pin:software\n"}
-# The lines of the section that openssl_conf names, but the one that leads to providers.
+# The lines of the section that openssl_conf names, except the one that leads to providers.
 LEADS = "alg_section = gantry_algorithms\nrandom = gantry_random\n"
-# The section of providers, where a configuration has none.
+# The section of providers, if a configuration has none.
 PROVIDERS = "[gantry_providers]\ndefault = gantry_default\ngantry = gantry_provider\n[gantry_default]\nactivate = 1\n"
 
 
 def build_module(folder):
-    """gantry.so, as it is installed, in a place that no later build changes."""
+    """gantry.so, installed in a place that no later build changes."""
     subprocess.run(["cargo", "build", "--locked", "--release", "-p", "gantry-openssl"], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     module = folder / "gantry.so"
@@ -29,7 +29,7 @@ def build_module(folder):
 
 
 def sections(module, lines):
-    """The sections of gantry, whose own has these lines, and those that LEADS names."""
+    """The sections of gantry, with these lines in its own, and those that LEADS names."""
     return (
         f"\n[gantry_provider]\nmodule = {module}\nactivate = 1\n{lines}\n[gantry_algorithms]\n"
         "default_properties = ?provider=gantry,?gantry.serves=yes\n[gantry_random]\nproperties = ?provider=default,-gantry.serves\n"
@@ -37,7 +37,7 @@ def sections(module, lines):
 
 
 def read_declared(path):
-    """Rows of kinds, recipe and test. A file has a line for each recipe, whose last column is the reason."""
+    """Rows of kinds, recipe and test. A file has a line for each recipe, with the reason in the last column."""
     rows = []
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
@@ -48,7 +48,7 @@ def read_declared(path):
 
 
 def compare(program, kind, differs, expected):
-    """Says which pairs of recipe and test differ and are not expected to, or the other way round. How many there are."""
+    """Prints differing pairs of recipe and test that are not declared, and declared ones that do not differ. Returns their number."""
     for recipe, test in sorted(differs - expected):
         print(f"{program}: {kind}: {recipe} {test}: fails with gantry, and is not declared to")
     for recipe, test in sorted(expected - differs):

@@ -5,13 +5,13 @@
 
 DIRECTORY is the unpacked wheel `cryptography_vectors`; without it the wheel is downloaded with pip.
 The wheel carries the response files of NIST's CAVP, the vectors of the RFCs and those of BoringSSL.
-What no public set has (encrypt-then-authenticate pairs, BLAKE2b-256, a few long messages) is computed
-by scripts/reference.py, which asks two independent implementations and refuses to answer when they
-differ. The same module recomputes every taken vector, so that a slip in the selection shows here.
+Algorithms without a public set (encrypt-then-authenticate pairs, BLAKE2b-256, a few long messages) are computed
+by scripts/reference.py with two independent implementations, which must agree. The same module recomputes
+every vector, so that a mistake in the selection shows here.
 
 The format is read by conformance/src/text.rs: `# ` starts a comment, `[algorithm]` opens a section,
-blocks of `key = hexadecimal` (or `ptn = bytes`: so much of the pattern of RFC 9861 as input) are separated by
-empty lines.
+blocks of `key = hexadecimal` (or `ptn = bytes`: the length of the RFC 9861 pattern used as input) are
+separated by empty lines.
 """
 
 import dataclasses
@@ -54,7 +54,7 @@ def write_all(source):
             write(name, origin, sections)
 
 
-# ---- what is taken from where ------------------------------------------------------------------------------------
+# ---- the sources of the vectors -------------------------------------------------------------------------------------
 
 
 def digests(source):
@@ -108,7 +108,7 @@ def xof_block(record):
     return {"input": record["msg"][: 2 * length], "output": record["output"]}
 
 
-# As they stand in the RFC.
+# From the RFC.
 RFC_9861 = {
     "turboshake128": (
         "1e415f1c5983aff2169217277d17bb538cd945a397ddec541f1ce41af2c1b74c"
@@ -146,7 +146,7 @@ RFC_9861 = {
 
 
 def rfc9861(empty, *outputs):
-    """Of the empty message; then of 17 ** i bytes of the pattern."""
+    """The empty message; then 17 ** i bytes of the pattern."""
     blocks = [{"input": "", "output": empty}]
     return blocks + [{"ptn": str(17**i), "output": output} for i, output in enumerate(outputs)]
 
@@ -160,7 +160,7 @@ def digest_section(algorithm, path):
 
 
 def monte_carlo(algorithm, path, family):
-    """A block is one inner loop of a Monte Carlo test: a thousand digests, each of the last `monte` ones."""
+    """A block is one inner loop of a Monte Carlo test: a thousand digests, each over the last `monte` ones."""
     width, blocks, seed = ("01" if family == "sha3" else "03"), [], None
     for record in records(path):
         seed = seed or record["seed"]
@@ -392,7 +392,7 @@ def curves(source):
 
 
 def p256_signatures(path):
-    """Of digests: what is signed is made from the message with the function in the heading."""
+    """Signatures of digests, made from the message with the function in the heading."""
     blocks, function = [], None
     for part in re.split(r"\n\s*\n", path.read_text().replace("\r", "")):
         if heading := re.search(r"^\[(.*),(SHA-\d+)\]", part, re.M):
@@ -411,7 +411,7 @@ def p256_signatures(path):
 
 
 def rsa_signatures(path):
-    """By the size of keys, with the functions and exponents that our rows have. (NIST's salts of PSS are of 10 bytes.)"""
+    """By key size, with the functions and exponents of our rows. (NIST's PSS salts have 10 bytes.)"""
     found, numbers = {"2048": [], "3072": [], "4096": []}, {}
     for record in (line_by_line(part) for part in re.split(r"\n\s*\n", path.read_text().replace("\r", ""))):
         numbers |= {name: value for name, value in record.items() if name in ("[mod", "n", "p", "q")}
@@ -436,7 +436,7 @@ def rsa_signatures(path):
 
 
 def rsa_ciphertexts(path):
-    """Those of the one key whose size our rows have. The seeds are told, so that padded messages are vectors of the bare permutation."""
+    """Vectors of the only key with a size of our rows. Seeds are given, so that padded messages are vectors of the bare permutation."""
     (text,) = re.findall(r"^# Example \d+: A 2048-bit RSA key pair$(.*)", path.read_text(), re.M | re.S)
     size, numbers, padded, bare = 256, {}, [], []
     for name, digits in re.findall(r"^# ([^:\n]+):[^\n]*\n((?:[0-9a-f]{2} [0-9a-f ]*\n)+)", text, re.M):
@@ -449,7 +449,7 @@ def rsa_ciphertexts(path):
             message, block = numbers["Message"], b"\0\2" + numbers["Seed"] + b"\0" + numbers["Message"]
             keys = {"key": private.hex(), "public": public.hex()}
             padded.append(keys | {"input": message.hex(), "output": numbers[name].hex()})
-            # One seed is told without its last byte.
+            # One seed lacks its last byte.
             if len(block) == size:
                 bare.append(keys | {"input": block.hex(), "output": numbers[name].hex()})
     assert len(padded) == 20, len(padded)
@@ -461,7 +461,7 @@ def line_by_line(part):
 
 
 def p256_secrets(path):
-    """Good ones, and peers that are no points. What else is wrong with some of them is not the secret."""
+    """Valid ones, and peers that are not points. Other defects of some vectors do not concern the secret."""
     blocks, curve = [], None
     for part in re.split(r"\n\s*\n", path.read_text().replace("\r", "")):
         if heading := re.search(r"^\[(E[A-E]) - ", part, re.M):
@@ -509,7 +509,7 @@ def computed(_source):
                 reference.known_answer(algorithm, length, 0, shift=length, xof=1 + 11 * length % 700) for length in lengths
             ]
         if algorithm.name == "kt128":
-            # Where a chunk ends.
+            # At the end of a chunk.
             chunk = 8192
             for length in (chunk - 1, chunk, chunk + 1, 2 * chunk - 1, 2 * chunk, 2 * chunk + 1, 9 * chunk + 168):
                 blocks.append(reference.known_answer_of_ptn(algorithm, length, 1 + length % 600))
@@ -554,7 +554,7 @@ def grouped(path, names):
 
 
 def spread(items, count):
-    """At most `count` of them, evenly spread, with the first and the last."""
+    """At most `count` items, evenly spread, including the first and the last."""
     if len(items) <= count:
         return items
     return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
@@ -575,7 +575,7 @@ def pick(record, names):
 
 @dataclasses.dataclass
 class Section:
-    """Blocks of one algorithm out of one source."""
+    """Blocks of one algorithm from one source."""
 
     algorithm: str
     origin: str

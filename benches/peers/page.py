@@ -66,7 +66,7 @@ def pipelines(sections):
     return statistics.median(rate(row["gantry"]) / rate(row["default"]) for row in rows)
 
 
-# Title, what it is compared with, whether it is in the chart, the command, the ratio.
+# Title, peer, in the chart or not, command, ratio.
 ROWS = [
     ("SHA-256 of 256 files of 4 MiB, two cores, wall time", "sha256sum, one core", True, "gantry sum -a sha256 FILE...", files("wall_s")),
     ("the same, CPU time", "sha256sum", False, "gantry sum -a sha256 FILE...", files("cpu_s")),
@@ -83,15 +83,14 @@ ROWS = [
 
 INTRODUCTION = """# Benchmarks
 
-Each number says how many times as fast Gantry is. 1 is the speed of the program beside it.
+Ratios over another program: 2 is twice as fast. The last column has the command that measures the row.
 
 ![Gantry against coreutils, OpenSSL and ipsec-mb](plots/benchmarks.svg)
 
 """
 METHOD = """
-Contenders run in turn within each round, and a ratio is the median of the ratios inside the rounds. It is of CPU time on one core, so that other
-programs on the machine do not count; where the row says so, and for `openssl speed` through the provider, it is of wall time. A dash means: not
-measured on this CPU.
+A ratio is the median of rounds, in which the programs run in turn. It compares CPU time on one core, or wall time where the row says so and for
+`openssl speed` through the provider. A dash: not measured on this CPU.
 
 ## Cost of Gantry itself
 
@@ -104,18 +103,17 @@ REPEAT = """
 $ make bench
 ```
 
-takes about half an hour. It writes every round to `benches/results/`, all tables to `lab/notebook/benchmarks.md`, and this page from the latest run
-on each CPU. One part alone, printed and not recorded: `benches/peers/run sums`. The rows of the table:
-
+It writes every round to `benches/results/`, all tables to `lab/notebook/benchmarks.md`, and this page from the latest run on each CPU.
+`benches/peers/run sums` prints one part without recording it.
 """
 LIMITS = """
 ## Where nothing is gained
 
 * One short message at a time: a device is as fast as OpenSSL, or the request stays with OpenSSL.
 * AES-GCM, AES-XTS and AES-CTR on CPUs without VAES.
-* TLS handshakes under certificates of ECDSA or RSA: only the key exchange gains.
+* TLS handshakes with ECDSA or RSA certificates: only the key exchange gains.
 
-`lab/notebook/goals.md` has each goal, and those that were missed.
+`lab/notebook/goals.md` has the goals and the missed ones.
 """
 
 
@@ -139,15 +137,16 @@ def number(ratio):
 
 
 def markdown(columns, rows, numbers_from):
-    """A table whose columns from this one on are numbers."""
-    lines = [columns, ["---:" if place >= numbers_from else "---" for place in range(len(columns))], *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+    """A table whose columns from this one on are numbers, except commands."""
+    kinds = ["---:" if place >= numbers_from and name != "command" else "---" for place, name in enumerate(columns)]
+    lines = ["| " + " | ".join(str(cell) for cell in line) + " |" for line in [columns, *rows]]
+    return "\n".join([lines[0], "|" + "|".join(kinds) + "|", *lines[1:]]) + "\n"
 
 
 def page(runs):
     names = [cpu(run["machine"]) for run in runs]
-    table = [[what, peer, *(number(ratio(run["sections"])) for run in runs)] for what, peer, _, _, ratio in ROWS]
-    text = INTRODUCTION + markdown(["what", "beside", *names], table, 2) + METHOD
+    table = [[what, peer, *(number(ratio(run["sections"])) for run in runs), f"`{command}`"] for what, peer, _, command, ratio in ROWS]
+    text = INTRODUCTION + markdown(["work", "compared with", *names, "command"], table, 2) + METHOD
 
     def dispatch(run, name):
         return f"{next(row['ns'] for row in run['sections']['dispatch'] if row['dispatch'] == name):.1f}"
@@ -161,10 +160,9 @@ def page(runs):
         ["a request in a batch of 32, ns", *(dispatch(run, "batch-32") for run in runs)],
         ["`gantry sum` of a file of 7 bytes, ms of CPU", *(start(run) for run in runs)],
     ], 1)  # fmt: skip
-    text += REPEAT + markdown(["what", "command"], [[what, f"`{command}`"] for what, _, _, command, _ in ROWS], 2)
-    text += "\nThe machines, each with two cores that belong to a virtual machine:\n\n"
-    machines = [[cpu(run["machine"]), run["machine"]["cpu"], run["machine"]["date"], run["machine"]["commit"], f"`benches/results/{run['file']}`"] for run in runs]
-    return text + markdown(["CPU", "it calls itself", "measured on", "commit", "every round"], machines, 5) + LIMITS
+    text += REPEAT + "\nThe machines are virtual, with two cores each:\n\n"
+    machines = [[cpu(run["machine"]), run["machine"]["date"], run["machine"]["commit"], f"`benches/results/{run['file']}`"] for run in runs]
+    return text + markdown(["CPU", "date", "commit", "rounds"], machines, 4) + LIMITS
 
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).

@@ -52,7 +52,7 @@ def rate(work, conf, command):
     return used | {"mb_per_s": rate / 1e6, "cpus": cpus, "mb_per_cpu_s": rate / 1e6 / cpus}
 
 
-# What the goals name: where `openssl speed` says it, in which unit, and the goal.
+# Rows with a goal: arguments of `openssl speed`, column of its output, unit and its scale, goal.
 NAMED = {
     "Ed25519, signatures": (["ed25519"], 4, "1/s", 1, 4),
     "Ed25519, verifications": (["ed25519"], 5, "1/s", 1, ""),
@@ -64,7 +64,7 @@ NAMED = {
 
 
 def named(work):
-    """What the goals name, without gantry and with what it serves unasked."""
+    """The rows with a goal, without gantry and with its default configuration."""
     sides = {"without": "/dev/null", "gantry": configuration(work / "named.cnf", "")}
     raw, table = [], []
     for what, (asked, place, unit, scale, goal) in NAMED.items():
@@ -100,7 +100,7 @@ def engine(work):
     return raw, table
 
 
-# What is asked of nginx: requests over one connection, each with the number of bytes, or new connections for so many seconds.
+# Load on nginx: (bytes, requests) over one connection, and new connections for SHAKING_SECONDS.
 RESPONSES = {"16 KiB": (16 << 10, 4000), "1 MB": (1_000_000, 300)}
 SHAKING_SECONDS = 3
 NGINX_ROUNDS = 9

@@ -30,14 +30,14 @@ OPENSSL = [
     ("aes-128-gcm", "software", 1),
     ("aes-256-gcm", "software", 1),
 ]
-# device, requests handed over together
+# device, batch size
 XTS = [("software", 1), ("software", 32), ("lanes", 1), ("lanes", 32)]
 SIZES = [1024, 16384]
-# Requests handed over together, and of what their addresses are multiples: of lines of the cache, or of pages.
+# Batch size, and alignment of the data in bytes: a cache line or a page.
 LAYOUTS = [(16, 64), (32, 64), (64, 64), (32, 4096)]
 ROUNDS = 7
 SECONDS = "0.2"
-# The lanes have many cells, each with three contenders or so.
+# Fewer and shorter rounds for the lanes: they have many cells, each with about three contenders.
 LANES_ROUNDS = 5
 LANES_SECONDS = "0.1"
 

@@ -55,7 +55,7 @@ def main():
     def of_polars(expression):
         return frame.select(expression)["email"]
 
-    # Name, what makes a column of hexadecimal digits.
+    # Name, function that returns a column of hexadecimal digests.
     rows = {
         "sha256": [
             ("digest_many, pyarrow", lambda: gantry_crypto.digest_many("sha256", column, hex=True)),

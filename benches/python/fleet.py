@@ -1,10 +1,10 @@
-"""How long a fleet of workers takes to hash many files, by how the work is shared: a simulation, and the table of docs/src/guide-fleet.md.
+"""Simulates the time that a fleet of workers takes to hash many files, by how the work is shared, and prints a table.
 
     python3 benches/python/fleet.py
 
-Needs nothing but Python. A worker hashes so many bytes a second; a straggler does a quarter of it; a lost worker ends at a random time and
-loses what it has in hand. With a static split another job does what is missing afterwards, on the workers that are left. Times are multiples
-of what the same workers would need without a straggler, a loss or an idle moment.
+Needs nothing but Python. All workers are equally fast, but a straggler has a quarter of their speed, and a lost worker ends at a random time and
+loses its unfinished files. With a static split, another job hashes the missing files afterwards, on the remaining workers. Times are multiples
+of the time of the same workers without stragglers, losses and idle moments.
 """
 
 import heapq
@@ -97,7 +97,7 @@ def run(seed):
 
 
 def table():
-    """The rows of the page: the median of some fleets."""
+    """Returns the rows, each the median of some fleets."""
     runs = [run(SEED + index) for index in range(RUNS)]
     troubles, ways = ([*dict.fromkeys(key[place] for key in runs[0])] for place in (0, 1))
     rows = [f"| {WORKERS} workers, {FILES:,} files | " + " | ".join(ways) + " |", "|---" * (len(ways) + 1) + "|"]

@@ -1,5 +1,5 @@
-//! Packs the files of `long/` and Wycheproof's sets into one zlib stream. Its text is the sets, one after the other: a line `= NAME`, then the
-//! set in the format that `gantry-conformance` reads.
+//! Packs the files of `long/` and Wycheproof's sets into one zlib stream. Each set is a line `= NAME`, then text in the format that
+//! `gantry-conformance` reads.
 
 #[path = "build/wycheproof.rs"]
 mod wycheproof;
@@ -17,13 +17,13 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=long");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
-    let sets = long(Path::new("long")).into_iter().chain(wycheproof::sets());
+    let sets = read_files(Path::new("long")).into_iter().chain(wycheproof::sets());
     let text: Vec<String> = sets.map(|(name, set)| format!("= {name}\n{set}\n")).collect();
-    fs::write(out.join("packed"), packed(text.concat().as_bytes())).expect("the folder can be written");
+    fs::write(out.join("packed"), pack(text.concat().as_bytes())).expect("the folder can be written");
 }
 
-/// The files of the folder, by name.
-fn long(folder: &Path) -> Vec<(String, String)> {
+/// Reads the files of the folder, sorted by path.
+fn read_files(folder: &Path) -> Vec<(String, String)> {
     let entries = fs::read_dir(folder).expect("the vectors are part of the crate");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
     paths.sort();
@@ -31,9 +31,9 @@ fn long(folder: &Path) -> Vec<(String, String)> {
     paths.into_iter().map(set).collect()
 }
 
-/// A zlib stream. Digits of random numbers are better counted than looked for elsewhere, which is what this strategy is for: it
-/// takes an eighth off.
-fn packed(text: &[u8]) -> Vec<u8> {
+/// Compresses a text to a zlib stream. The strategy `Filtered` prefers Huffman codes to matches, which suits random
+/// hexadecimal digits: the result is an eighth smaller.
+fn pack(text: &[u8]) -> Vec<u8> {
     let level = CompressionLevel::UberCompression as i32;
     let flags = create_comp_flags_from_zip_params(level, 15, CompressionStrategy::Filtered as i32);
     let mut packed = vec![0; text.len() + 1024];

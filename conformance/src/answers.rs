@@ -1,54 +1,62 @@
-//! The vectors: each one by itself and in a batch, in place and not, on ever other addresses.
+//! Runs the vectors: each by itself and in a batch, in place and not, at various addresses.
 
 use gantry_core::{Direction, Esp, Kind, Operation, Outcome, SessionParams};
 
 use crate::Suite;
-use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::case::{Answer, Case, CaseError, Placement, compare, run, run_batch};
 use crate::report::Tally;
 use crate::subject::Subject;
-use crate::vectors::{Expect, Vector};
+use crate::vector::{Expect, Vector};
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     let all = suite.vectors.iter().map(|vector| &**vector);
     let vectors: Vec<&Vector> = all.filter(|vector| vector.algorithm == suite.algorithm).collect();
-    for index in spread(vectors.len()) {
+    for index in bit_reversed(vectors.len()) {
         let vector = vectors[index];
         let (name, number) = &vector.origin;
         if !tally.has_time() {
             continue;
         }
         match vector.expect {
-            Expect::Unknowable(reason) => tally.skip(reason),
+            Expect::Undefined(reason) => tally.skip(reason),
             Expect::MonteCarlo(width) => {
                 tally.judge(monte_carlo(suite.subject, vector, width), || format!("{name} {number}"));
             }
             Expect::Match | Expect::Refused => {
                 for &operation in suite.capability.operations {
-                    let Some((case, must)) = vector.case(operation) else { continue };
+                    let Some((case, expected)) = vector.case(operation) else { continue };
                     if case.input.len() > suite.capability.max_bytes {
-                        tally.skip("longer than the device takes");
+                        tally.skip("longer than the device allows");
                         continue;
                     }
-                    tally.judge(one(suite, vector, &case, &must, index), || format!("{name} {number}, {operation}"));
+                    tally.judge(run_vector(suite, vector, &case, &expected, index), || {
+                        format!("{name} {number}, {operation}")
+                    });
                 }
             }
         }
     }
 }
 
-/// The numbers below `count` in an order of which any beginning has some of everywhere: with their bits reversed.
-fn spread(count: usize) -> impl Iterator<Item = usize> {
+/// Returns the numbers below `count` in bit-reversed order, so that any prefix is spread over the whole range.
+fn bit_reversed(count: usize) -> impl Iterator<Item = usize> {
     let size = count.next_power_of_two();
     let reversed = move |number: usize| number.reverse_bits().checked_shr(usize::BITS - size.ilog2()).unwrap_or(0);
     (0..size).map(reversed).filter(move |number| *number < count)
 }
 
-/// Both ways in, with different addresses; where the device has only one of them, core takes that twice.
-fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usize) -> Result<(), Trouble> {
+/// Runs a vector directly and in a batch, at different addresses. If the device has only one of these paths, core uses it twice.
+fn run_vector(
+    suite: &Suite<'_>,
+    vector: &Vector,
+    case: &Case,
+    expected: &Required,
+    index: usize,
+) -> Result<(), CaseError> {
     let in_place = suite.capability.in_place && index.is_multiple_of(2);
     let direct = Placement { in_place, offset: 5 * index % 64 };
     let batch = Placement { in_place: suite.capability.in_place && !in_place, offset: 3 * index % 64 };
-    let both_ways = || {
+    let run_both = || {
         let session = suite.subject.session(vector.params(case.operation))?;
         let mut answers = vec![run(&session, case, direct)?];
         for answer in run_batch(&session, &[(case, batch)])? {
@@ -56,29 +64,29 @@ fn one(suite: &Suite<'_>, vector: &Vector, case: &Case, must: &Must, index: usiz
         }
         Ok(answers)
     };
-    match (both_ways(), must) {
-        // Core refuses a length that no device may be asked for.
-        (Err(Trouble::Misuse(_)), Must::Differ(_) | Must::Be(Answer::Refused(_)))
+    match (run_both(), expected) {
+        // Core refuses a length that it never passes to a device.
+        (Err(CaseError::Misuse(_)), Required::AnyExcept(_) | Required::Answer(Answer::Refused(_)))
         // The device refuses the key of the session.
-        | (Err(Trouble::Unsupported(_)), Must::Be(Answer::Refused(Outcome::BadKey))) => Ok(()),
-        (Err(trouble), _) => Err(trouble),
-        (Ok(answers), Must::Be(must)) => {
-            // What was signed is verified, under the public key if that is known, and what was enciphered is deciphered.
+        | (Err(CaseError::Unsupported(_)), Required::Answer(Answer::Refused(Outcome::BadKey))) => Ok(()),
+        (Err(error), _) => Err(error),
+        (Ok(answers), Required::Answer(expected)) => {
+            // Signatures are verified, with the public key if it is known. Ciphertexts of encipherment are deciphered.
             let params = vector.params(match case.operation {
                 Operation::Sign if !vector.second_key.is_empty() => Operation::Verify,
                 Operation::Encipher => Operation::Decipher,
                 operation => operation,
             });
-            answers.into_iter().try_for_each(|answer| suite.compare(&params, case, Ok(answer), must))
+            answers.into_iter().try_for_each(|answer| suite.compare(&params, case, Ok(answer), expected))
         }
-        (Ok(answers), Must::Differ(other)) if answers.contains(other) => {
-            Err(Trouble::Wrong("the answer is the one that is known to be wrong".to_owned()))
+        (Ok(answers), Required::AnyExcept(other)) if answers.contains(other) => {
+            Err(CaseError::Wrong("the answer is known to be wrong".to_owned()))
         }
-        (Ok(_), Must::Differ(_)) => Ok(()),
+        (Ok(_), Required::AnyExcept(_)) => Ok(()),
     }
 }
 
-fn monte_carlo(subject: &Subject, vector: &Vector, width: usize) -> Result<(), Trouble> {
+fn monte_carlo(subject: &Subject, vector: &Vector, width: usize) -> Result<(), CaseError> {
     let session = subject.session(vector.params(Operation::Digest))?;
     let length = vector.output.len();
     let mut last = vector.input.repeat(width);
@@ -88,18 +96,18 @@ fn monte_carlo(subject: &Subject, vector: &Vector, width: usize) -> Result<(), T
         last.drain(..length);
         last.extend_from_slice(&digest);
     }
-    let must = Answer::Done { output: vector.output.clone(), tag: Vec::new() };
-    compare(Ok(Answer::Done { output: digest, tag: Vec::new() }), &must)
+    let expected = Answer::Done { output: vector.output.clone(), tag: Vec::new() };
+    compare(Ok(Answer::Done { output: digest, tag: Vec::new() }), &expected)
 }
 
-/// What must come of a vector's case.
-enum Must {
-    Be(Answer),
-    Differ(Answer),
+/// The required result of a vector's case.
+enum Required {
+    Answer(Answer),
+    AnyExcept(Answer),
 }
 
 impl Vector {
-    /// The session that shows `operation`.
+    /// Returns the parameters of a session for `operation`.
     fn params(&self, operation: Operation) -> SessionParams {
         let direction = operation.info().direction;
         match (self.algorithm.kind(), direction) {
@@ -107,50 +115,52 @@ impl Vector {
                 let verifies = operation == Operation::Verify;
                 let (key, direction) =
                     if verifies { (&self.second_key, direction) } else { (&self.key, Direction::Both) };
-                let params = SessionParams::new(self.algorithm, key).direction(direction);
-                return params.context(&self.aad).prehash(self.prehash);
+                let params = SessionParams::new(self.algorithm, key).with_direction(direction);
+                return params.with_context(&self.aad).with_prehash(self.prehash);
             }
             (Kind::Encipherment, Direction::Encrypt) => {
-                return SessionParams::new(self.algorithm, &self.second_key).direction(direction);
+                return SessionParams::new(self.algorithm, &self.second_key).with_direction(direction);
             }
-            (Kind::Kem, Direction::Encrypt) => return SessionParams::new(self.algorithm, &[]).direction(direction),
+            (Kind::Kem, Direction::Encrypt) => {
+                return SessionParams::new(self.algorithm, &[]).with_direction(direction);
+            }
             (Kind::Kem | Kind::Encipherment, _) => {
-                return SessionParams::new(self.algorithm, &self.key).direction(direction);
+                return SessionParams::new(self.algorithm, &self.key).with_direction(direction);
             }
             _ => {}
         }
-        let params = SessionParams::new(self.algorithm, &self.key).mac_key(&self.second_key);
+        let params = SessionParams::new(self.algorithm, &self.key).with_mac_key(&self.second_key);
         if let (Kind::Packet, &[a, b, c, d, _, extended]) = (self.algorithm.kind(), &self.aad[..]) {
             let esp = Esp { spi: u32::from_be_bytes([a, b, c, d]), extended: extended != 0 };
-            let tag = if self.tag.is_empty() { params.tag_length() } else { self.tag.len() };
-            return params.esp(esp).tag_len(tag);
+            let tag = if self.tag.is_empty() { params.tag_len() } else { self.tag.len() };
+            return params.with_esp(esp).with_tag_len(tag);
         }
         match self.algorithm.kind() {
-            Kind::Digest | Kind::Mac => params.tag_len(self.output.len()),
-            Kind::Aead => params.tag_len(self.tag.len()),
+            Kind::Digest | Kind::Mac => params.with_tag_len(self.output.len()),
+            Kind::Aead => params.with_tag_len(self.tag.len()).with_any_nonce(),
             _ => params,
         }
     }
 
-    /// The same of packets. One with more padding than it needs was not made here.
-    fn packet(&self, operation: Operation) -> Option<(Case, Must)> {
+    /// Returns the case of a packet. Gantry does not produce packets with more padding than necessary.
+    fn packet(&self, operation: Operation) -> Option<(Case, Required)> {
         let params = self.params(operation);
         let (number, next_header) = (u64::from_be_bytes(*self.iv.as_array()?), *self.aad.get(4)?);
-        let done = |output| Must::Be(Answer::Done { output, tag: Vec::new() });
+        let done = |output| Required::Answer(Answer::Done { output, tag: Vec::new() });
         if operation == Operation::Unprotect {
             let case = Case::unprotect(&self.iv, self.output.clone());
             return Some(match self.expect {
-                Expect::Refused => (case, Must::Be(Answer::Refused(Outcome::Malformed))),
+                Expect::Refused => (case, Required::Answer(Answer::Refused(Outcome::Malformed))),
                 _ => (case, done([&self.input[..], &[next_header]].concat())),
             });
         }
-        let length = self.algorithm.info().packet_length(self.input.len(), params.tag_length());
+        let length = self.algorithm.info().packet_length(self.input.len(), params.tag_len());
         let case = Case::protect(&params, number, &self.input, next_header);
         (self.expect == Expect::Match && length == self.output.len()).then(|| (case, done(self.output.clone())))
     }
 
-    /// The request that shows `operation`, unless the vector says nothing about it.
-    fn case(&self, operation: Operation) -> Option<(Case, Must)> {
+    /// Returns the request for `operation`. `None` if the vector does not cover the operation.
+    fn case(&self, operation: Operation) -> Option<(Case, Required)> {
         let Self { iv, aad, input, output, tag, .. } = self.clone();
         let forward =
             Case { operation, iv: iv.clone(), aad: aad.clone(), input: input.clone(), tag: Vec::new(), room: 0 };
@@ -159,44 +169,47 @@ impl Vector {
         Some(match operation {
             Operation::Protect | Operation::Unprotect => return self.packet(operation),
             Operation::Compress if refused => return None,
-            Operation::Compress => (Case::compress(input), Must::Be(done(output, Vec::new()))),
+            Operation::Compress => (Case::compress(input), Required::Answer(done(output, Vec::new()))),
             Operation::Decompress if refused => {
-                (Case::decompress(output, 1 << 16), Must::Be(Answer::Refused(Outcome::Malformed)))
+                (Case::decompress(output, 1 << 16), Required::Answer(Answer::Refused(Outcome::Malformed)))
             }
             Operation::Decompress => {
-                // Just as much room as it takes, and more.
+                // Exactly the required room, or more.
                 let room = input.len() + if input.len() % 2 == 0 { 0 } else { 100 };
-                (Case::decompress(output, room), Must::Be(done(input, Vec::new())))
+                (Case::decompress(output, room), Required::Answer(done(input, Vec::new())))
             }
-            Operation::Digest | Operation::Mac if refused => (forward, Must::Differ(done(output, Vec::new()))),
-            Operation::Digest | Operation::Mac => (forward, Must::Be(done(output, Vec::new()))),
+            Operation::Digest | Operation::Mac if refused => (forward, Required::AnyExcept(done(output, Vec::new()))),
+            Operation::Digest | Operation::Mac => (forward, Required::Answer(done(output, Vec::new()))),
             // A key without a signature.
             Operation::Verify if output.is_empty() && !refused => return None,
             Operation::Verify => {
                 let forward = Case { aad: Vec::new(), ..forward };
-                let must = if refused { Answer::Refused(Outcome::BadTag) } else { done(Vec::new(), Vec::new()) };
-                (Case { tag: output, ..forward }, Must::Be(must))
+                let expected = if refused { Answer::Refused(Outcome::BadTag) } else { done(Vec::new(), Vec::new()) };
+                (Case { tag: output, ..forward }, Required::Answer(expected))
             }
-            // A vector has what its operations need.
+            // A vector has the fields that its operations need.
             Operation::KeyGen if aad.is_empty() => return None,
             Operation::KeyGen => {
                 let case = Case { operation, iv: aad, aad: Vec::new(), input: Vec::new(), tag: Vec::new(), room: 0 };
-                (case, Must::Be(done(self.second_key.clone(), self.key.clone())))
+                (case, Required::Answer(done(self.second_key.clone(), self.key.clone())))
             }
             Operation::Encapsulate if iv.is_empty() => return None,
             Operation::Decapsulate if output.is_empty() || self.key.is_empty() => return None,
             Operation::Encapsulate | Operation::Decapsulate => {
-                let (from, must) = match operation {
+                let (from, expected) = match operation {
                     Operation::Encapsulate => (self.second_key.clone(), done(output, tag)),
                     _ => (output, done(tag, Vec::new())),
                 };
-                let must = match self.algorithm.info().data_of(operation) {
+                let expected = match self.algorithm.info().data_of(operation) {
                     length if refused && length == Some(from.len()) => Answer::Refused(Outcome::BadKey),
                     _ if refused => Answer::Refused(Outcome::BadLength),
-                    _ => must,
+                    _ => expected,
                 };
                 let iv = if operation == Operation::Encapsulate { iv } else { Vec::new() };
-                (Case { operation, iv, aad: Vec::new(), input: from, tag: Vec::new(), room: 0 }, Must::Be(must))
+                (
+                    Case { operation, iv, aad: Vec::new(), input: from, tag: Vec::new(), room: 0 },
+                    Required::Answer(expected),
+                )
             }
             Operation::Derive if refused => {
                 let why = if self.algorithm.info().public_key.allows(input.len()) {
@@ -204,28 +217,28 @@ impl Vector {
                 } else {
                     Outcome::BadLength
                 };
-                (forward, Must::Be(Answer::Refused(why)))
+                (forward, Required::Answer(Answer::Refused(why)))
             }
             Operation::Open if refused => {
-                (Case { operation, input: output, tag, ..forward }, Must::Be(Answer::Refused(Outcome::BadTag)))
+                (Case { operation, input: output, tag, ..forward }, Required::Answer(Answer::Refused(Outcome::BadTag)))
             }
             Operation::Decipher => {
-                let must = match self.algorithm.info().data_of(operation) {
+                let expected = match self.algorithm.info().data_of(operation) {
                     length if refused && length == Some(output.len()) => Answer::Refused(Outcome::Malformed),
                     _ if refused => Answer::Refused(Outcome::BadLength),
                     _ => done(input, Vec::new()),
                 };
-                (Case { input: output, ..forward }, Must::Be(must))
+                (Case { input: output, ..forward }, Required::Answer(expected))
             }
-            // Some sets have public keys alone, or private ones.
+            // Some sets have only public or only private keys.
             Operation::Encipher if self.second_key.is_empty() => return None,
             Operation::Sign if self.key.is_empty() => return None,
             _ if refused => return None,
             Operation::Sign | Operation::Derive | Operation::Encrypt | Operation::Seal | Operation::Encipher => {
-                (forward, Must::Be(done(output, tag)))
+                (forward, Required::Answer(done(output, tag)))
             }
             Operation::Decrypt | Operation::Open => {
-                (Case { operation, input: output, tag, ..forward }, Must::Be(done(input, Vec::new())))
+                (Case { operation, input: output, tag, ..forward }, Required::Answer(done(input, Vec::new())))
             }
             _ => return None,
         })
@@ -236,12 +249,12 @@ impl Vector {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::spread;
+    use super::bit_reversed;
 
     #[test]
-    fn every_number_comes_once_and_the_first_ones_are_from_everywhere() {
+    fn bit_reversed_order_spreads_over_the_whole_range() {
         for count in 0..500 {
-            let mut numbers: Vec<usize> = spread(count).collect();
+            let mut numbers: Vec<usize> = bit_reversed(count).collect();
             let tenths: BTreeSet<usize> = numbers.iter().take(20).map(|number| number * 10 / count).collect();
             assert!(count < 20 || tenths.len() == 10, "{count}: {numbers:?}");
             numbers.sort_unstable();

@@ -1,46 +1,46 @@
-//! Batches of mixed lengths, and random requests: every answer compared with the reference's.
+//! Compares batches of mixed lengths and random requests with the reference.
 
 use std::time::Instant;
 
 use gantry_core::{Direction, Operation, Outcome, SessionParams};
 
-use crate::case::{Answer, Case, Placement, Trouble, run, run_batch};
+use crate::case::{Answer, Case, CaseError, Placement, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Random, Suite, few, is_slow};
+use crate::{Random, Suite, is_slow, reduced};
 
-/// Batch sizes from 1 to 100.
+/// Checks batch sizes from 1 to 100.
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let most = few(suite.algorithm, 100);
+    let most = reduced(suite.algorithm, 100);
     for count in (1..most).step_by(suite.step).chain([most]) {
         if !tally.has_time() {
             continue;
         }
         let mut rng = Rng::of(suite.seed, suite.algorithm, 1000 + count);
-        batch(suite, &mut rng, count as usize, tally);
+        check_batch(suite, &mut rng, count as usize, tally);
     }
 }
 
-/// Rounds of one request or one batch, each from a seed of its own: so many as were asked for, or as there is time for.
+/// Runs rounds of one request or one batch, each with its own seed, up to the given number or the time limit.
 pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
     let start = Instant::now();
-    let most = few(suite.algorithm, if is_slow(suite.algorithm) { 8 } else { 100 }) as usize;
+    let most = reduced(suite.algorithm, if is_slow(suite.algorithm) { 8 } else { 100 }) as usize;
     for round in 0.. {
         match suite.random {
             _ if round > 0 && tally.is_late() => break,
             _ if tally.is_timed() => {}
-            Random::Rounds(rounds) if round >= few(suite.algorithm, rounds) => break,
+            Random::Rounds(rounds) if round >= reduced(suite.algorithm, rounds) => break,
             Random::Time(time) if round > 0 && start.elapsed() >= time => break,
             _ => {}
         }
         tally.seed = suite.seed.wrapping_add(round);
         let mut rng = Rng::of(tally.seed, suite.algorithm, 0);
         if rng.below(3) == 0 {
-            single(suite, &mut rng, tally);
+            check_single(suite, &mut rng, tally);
         } else {
             let count = 1 + rng.below(most);
-            batch(suite, &mut rng, count, tally);
+            check_batch(suite, &mut rng, count, tally);
         }
         if !suite.subject.is_ready() {
             break;
@@ -48,22 +48,22 @@ pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
     }
 }
 
-fn batch(suite: &Suite<'_>, rng: &mut Rng, count: usize, tally: &mut Tally) {
-    let Some((params, operation)) = session(suite, rng, tally) else { return };
+fn check_batch(suite: &Suite<'_>, rng: &mut Rng, count: usize, tally: &mut Tally) {
+    let Some((params, operation)) = draw_params(suite, rng, tally) else { return };
     let one_way = if rng.below(3) == 0 { direction(operation) } else { Direction::Both };
     let lengths: Vec<usize> = (0..count).map(|_| generate::bytes(rng)).collect();
-    let result = cases(suite, rng, &params, operation, &lengths).and_then(|cases| {
-        let session = suite.subject.session(params.clone().direction(one_way))?;
-        let laid: Vec<(&Case, Placement)> = cases.iter().map(|(case, _)| (case, suite.placement(rng))).collect();
-        let answers = run_batch(&session, &laid)?;
+    let result = make_cases(suite, rng, &params, operation, &lengths).and_then(|cases| {
+        let session = suite.subject.session(params.clone().with_direction(one_way))?;
+        let placed: Vec<(&Case, Placement)> = cases.iter().map(|(case, _)| (case, suite.placement(rng))).collect();
+        let answers = run_batch(&session, &placed)?;
         Ok((cases, answers))
     });
     match result {
-        Err(trouble) => tally.judge(Err(trouble), || format!("{operation}, a batch of {count}, {params:?}")),
+        Err(error) => tally.judge(Err(error), || format!("{operation}, a batch of {count}, {params:?}")),
         Ok((cases, answers)) => {
-            for (index, ((case, must), answer)) in cases.iter().zip(answers).enumerate() {
+            for (index, ((case, expected), answer)) in cases.iter().zip(answers).enumerate() {
                 let bytes = case.input.len();
-                tally.judge(suite.compare(&params, case, answer, must), || {
+                tally.judge(suite.compare(&params, case, answer, expected), || {
                     format!("{operation}, request {index} of {count}, {bytes} bytes, {params:?}")
                 });
             }
@@ -71,19 +71,19 @@ fn batch(suite: &Suite<'_>, rng: &mut Rng, count: usize, tally: &mut Tally) {
     }
 }
 
-fn single(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) {
-    let Some((params, operation)) = session(suite, rng, tally) else { return };
+fn check_single(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) {
+    let Some((params, operation)) = draw_params(suite, rng, tally) else { return };
     let bytes = generate::bytes(rng);
-    let result = cases(suite, rng, &params, operation, &[bytes]).and_then(|cases| {
+    let result = make_cases(suite, rng, &params, operation, &[bytes]).and_then(|cases| {
         let session = suite.subject.session(params.clone())?;
-        let (case, must) = &cases[0];
-        suite.compare(&params, case, run(&session, case, suite.placement(rng)), must)
+        let (case, expected) = &cases[0];
+        suite.compare(&params, case, run(&session, case, suite.placement(rng)), expected)
     });
     tally.judge(result, || format!("{operation}, {bytes} bytes by itself, {params:?}"));
 }
 
-/// Random parameters, and an operation that the device offers.
-fn session(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) -> Option<(SessionParams, Operation)> {
+/// Draws random parameters, and an operation that the device offers.
+fn draw_params(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) -> Option<(SessionParams, Operation)> {
     if suite.capability.operations.is_empty() {
         tally.skip("the device offers no operation");
         return None;
@@ -92,15 +92,15 @@ fn session(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) -> Option<(Sessi
     Some((generate::params(rng, suite.algorithm), operation))
 }
 
-/// Requests of these lengths with their answers. Of those to be opened or verified, every fourth is damaged.
-pub(crate) fn cases(
+/// Makes requests of these lengths, with their answers. Every fourth message to be opened or verified is damaged.
+pub(crate) fn make_cases(
     suite: &Suite<'_>,
     rng: &mut Rng,
     params: &SessionParams,
     operation: Operation,
     lengths: &[usize],
-) -> Result<Vec<(Case, Answer)>, Trouble> {
-    let truth = suite.truth(params)?;
+) -> Result<Vec<(Case, Answer)>, CaseError> {
+    let oracle = suite.oracle(params)?;
     let make = |&bytes: &usize| {
         let bytes = bytes.min(suite.capability.max_bytes);
         let makes = match operation {
@@ -111,22 +111,22 @@ pub(crate) fn cases(
             Operation::Decipher => Operation::Encipher,
             _ => {
                 let case = generate::case(rng, params, operation, bytes);
-                let must = truth.answer(&case)?;
-                return Ok((case, must));
+                let expected = oracle.answer(&case)?;
+                return Ok((case, expected));
             }
         };
         let sealed = generate::case(rng, params, makes, bytes);
-        let Answer::Done { output, tag } = truth.answer(&sealed)? else {
-            return Err(Trouble::Wrong("what was to be opened could not be sealed".to_owned()));
+        let Answer::Done { output, tag } = oracle.answer(&sealed)? else {
+            return Err(CaseError::Wrong("the message to be opened could not be sealed".to_owned()));
         };
         if operation == Operation::Unprotect {
-            return Ok(opening(rng, output, &sealed, params));
+            return Ok(unprotect_case(rng, output, &sealed, params));
         }
         if operation == Operation::Decipher {
-            return Ok(deciphering(rng, output, sealed));
+            return Ok(decipher_case(rng, output, sealed));
         }
         if operation == Operation::Decompress {
-            return Ok(decompression(rng, output, sealed.input));
+            return Ok(decompress_case(rng, output, sealed.input));
         }
         let (mut case, opened) = match operation {
             Operation::Open => (Case { operation, input: output, tag, ..sealed.clone() }, sealed.input),
@@ -141,8 +141,8 @@ pub(crate) fn cases(
     lengths.iter().map(make).collect()
 }
 
-/// To open the packet that was made of a payload. One in four is damaged behind its header.
-fn opening(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &SessionParams) -> (Case, Answer) {
+/// Makes a request to open a packet. One in four is damaged after its header.
+fn unprotect_case(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &SessionParams) -> (Case, Answer) {
     let start = params.algorithm().info().payload_start();
     let output = [&made.input[start..start + made.room], &made.aad].concat();
     if rng.below(4) == 0 {
@@ -152,28 +152,28 @@ fn opening(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &SessionPara
     (Case::unprotect(&made.iv, packet), Answer::Done { output, tag: Vec::new() })
 }
 
-/// To decipher what was made of a message. One in four is none of the key: a number beyond any modulus.
-fn deciphering(rng: &mut Rng, mut ciphertext: Vec<u8>, made: Case) -> (Case, Answer) {
-    let must = if rng.below(4) == 0 {
+/// Makes a request to decipher a ciphertext. One in four is not of the key: a number beyond any modulus.
+fn decipher_case(rng: &mut Rng, mut ciphertext: Vec<u8>, made: Case) -> (Case, Answer) {
+    let expected = if rng.below(4) == 0 {
         ciphertext[..8].fill(0xff);
         Answer::Refused(Outcome::Malformed)
     } else {
         Answer::Done { output: made.input.clone(), tag: Vec::new() }
     };
-    (Case { operation: Operation::Decipher, input: ciphertext, ..made }, must)
+    (Case { operation: Operation::Decipher, input: ciphertext, ..made }, expected)
 }
 
-/// Bytes that data without their end may seem to have beyond those that they had: decoders read some zeros before they look where the
-/// input ends.
-pub(crate) const BEYOND: usize = 1 << 14;
+/// Maximum bytes by which the result of truncated data may exceed the original: decoders read some zeros before they check the end of the
+/// input.
+pub(crate) const MAX_OVERREAD: usize = 1 << 14;
 
-/// To decompress `compressed` to `data`. One in four has lost its end, and one in eight has less room than it takes.
-fn decompression(rng: &mut Rng, mut compressed: Vec<u8>, data: Vec<u8>) -> (Case, Answer) {
+/// Makes a request to decompress `compressed` to `data`. One in four is truncated, and one in eight has too little room.
+fn decompress_case(rng: &mut Rng, mut compressed: Vec<u8>, data: Vec<u8>) -> (Case, Answer) {
     let length = data.len();
     match rng.below(8) {
         0 | 1 => {
             compressed.truncate(rng.below(compressed.len()));
-            (Case::decompress(compressed, length + BEYOND), Answer::Refused(Outcome::Malformed))
+            (Case::decompress(compressed, length + MAX_OVERREAD), Answer::Refused(Outcome::Malformed))
         }
         2 if length > 0 => (Case::decompress(compressed, rng.below(length)), Answer::Refused(Outcome::NoRoom)),
         more => (Case::decompress(compressed, length + more - 2), Answer::Done { output: data, tag: Vec::new() }),

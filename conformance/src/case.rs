@@ -1,62 +1,63 @@
-//! One request as plain data, laid out in memory that notices mistakes, and what came of it.
+//! One request as plain data, laid out in guarded memory, and its answer.
 
 use gantry_core::driver::{Fields, Operands};
 use gantry_core::{AlgorithmInfo, Error, Kind, Operation, Outcome, Request, Session, SessionParams};
 
 use crate::guard::Guarded;
 
-/// Why a case did not give what it must.
+/// The reason why a case did not give the required answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum CaseError {
     /// The device says that it does not do this.
     Unsupported(String),
-    /// Core says that nobody does this.
+    /// Core refused the request.
     Misuse(String),
     /// The device did something wrong.
     Wrong(String),
 }
 
-impl From<String> for Trouble {
+impl From<String> for CaseError {
     fn from(what: String) -> Self {
-        Trouble::Wrong(what)
+        CaseError::Wrong(what)
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for CaseError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Misuse(misuse) => Trouble::Misuse(misuse.to_string()),
-            Error::Unserved { reasons, .. } if !reasons.is_empty() => Trouble::Unsupported(reasons.join("; ")),
-            other => Trouble::Wrong(other.to_string()),
+            Error::Misuse(misuse) => CaseError::Misuse(misuse.to_string()),
+            Error::Unserved { reasons, .. } if !reasons.is_empty() => CaseError::Unsupported(reasons.join("; ")),
+            other => CaseError::Wrong(other.to_string()),
         }
     }
 }
 
 /// Runs a case by itself.
-pub(crate) fn run(session: &Session, case: &Case, placement: Placement) -> Result<Answer, Trouble> {
-    let mut laid = Laid::new(case, session.params(), placement);
-    let outcome = session.run(laid.operands())?;
-    Ok(laid.answer(outcome)?)
+pub(crate) fn run(session: &Session, case: &Case, placement: Placement) -> Result<Answer, CaseError> {
+    let mut placed = PlacedCase::new(case, session.params(), placement);
+    let outcome = session.run(placed.operands())?;
+    Ok(placed.answer(outcome)?)
 }
 
 /// Runs cases as one batch.
 pub(crate) fn run_batch(
     session: &Session,
     cases: &[(&Case, Placement)],
-) -> Result<Vec<Result<Answer, Trouble>>, Trouble> {
+) -> Result<Vec<Result<Answer, CaseError>>, CaseError> {
     let params = session.params();
-    let mut laid: Vec<Laid<'_>> = cases.iter().map(|(case, placement)| Laid::new(case, params, *placement)).collect();
-    let mut requests: Vec<Request<'_>> = laid.iter_mut().map(|laid| laid.operands().into()).collect();
-    let verdict = session.process(&mut requests).map_err(Trouble::from);
+    let mut placed: Vec<PlacedCase<'_>> =
+        cases.iter().map(|(case, placement)| PlacedCase::new(case, params, *placement)).collect();
+    let mut requests: Vec<Request<'_>> = placed.iter_mut().map(|placed| placed.operands().into()).collect();
+    let verdict = session.process(&mut requests).map_err(CaseError::from);
     let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
     drop(requests);
     if outcomes.iter().all(Option::is_none) {
         verdict.clone()?;
     }
-    // A device may decline some of them, which is no trouble of the others.
-    let trouble = || verdict.clone().err().unwrap_or_else(|| "the request has no outcome".to_owned().into());
-    let answer = |(laid, outcome): (&Laid<'_>, Option<Outcome>)| Ok(laid.answer(outcome.ok_or_else(trouble)?)?);
-    Ok(laid.iter().zip(outcomes).map(answer).collect())
+    // A device may decline some requests; the others are not affected.
+    let error = || verdict.clone().err().unwrap_or_else(|| "the request has no outcome".to_owned().into());
+    let answer = |(placed, outcome): (&PlacedCase<'_>, Option<Outcome>)| Ok(placed.answer(outcome.ok_or_else(error)?)?);
+    Ok(placed.iter().zip(outcomes).map(answer).collect())
 }
 
 /// A request without its buffers.
@@ -66,55 +67,55 @@ pub(crate) struct Case {
     pub(crate) iv: Vec<u8>,
     pub(crate) aad: Vec<u8>,
     pub(crate) input: Vec<u8>,
-    /// The tag that came with the ciphertext, of `Open`, and the signature of `Verify`.
+    /// The tag for `Open`, and the signature for `Verify`.
     pub(crate) tag: Vec<u8>,
-    /// Bytes of the buffer for the result, of compression; of packets, those of the payload.
+    /// For compression, the bytes of the buffer for the result; for packets, those of the payload.
     pub(crate) room: usize,
 }
 
 impl Case {
-    /// To compress this, with room for anything.
+    /// Makes a request to compress `input`, with room for any result.
     pub(crate) fn compress(input: Vec<u8>) -> Self {
         let room = AlgorithmInfo::compressed_max(input.len());
         Self { operation: Operation::Compress, iv: Vec::new(), aad: Vec::new(), input, tag: Vec::new(), room }
     }
 
-    /// To make a packet of a payload under a number.
+    /// Makes a request to protect a payload with a sequence number.
     pub(crate) fn protect(params: &SessionParams, number: u64, payload: &[u8], next_header: u8) -> Self {
         let info = params.algorithm().info();
-        let mut input = vec![0xEE; info.packet_length(payload.len(), params.tag_length())];
+        let mut input = vec![0xEE; info.packet_length(payload.len(), params.tag_len())];
         input[info.payload_start()..][..payload.len()].copy_from_slice(payload);
         let (operation, iv, aad) = (Operation::Protect, number.to_be_bytes().to_vec(), vec![next_header]);
         Self { operation, iv, aad, input, tag: Vec::new(), room: payload.len() }
     }
 
-    /// To open a packet that has this number.
+    /// Makes a request to open a packet with this sequence number.
     pub(crate) fn unprotect(number: &[u8], packet: Vec<u8>) -> Self {
         let (operation, iv) = (Operation::Unprotect, number.to_vec());
         Self { operation, iv, aad: vec![0], input: packet, tag: Vec::new(), room: 0 }
     }
 
-    /// To decompress this, with room for so many bytes.
+    /// Makes a request to decompress `input`, with room for `room` bytes.
     pub(crate) fn decompress(input: Vec<u8>, room: usize) -> Self {
         Self { operation: Operation::Decompress, room, ..Self::compress(input) }
     }
 }
 
-/// What comes of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Data, digest or MAC, and of `Seal` the tag.
+    /// Data, digest or MAC, and the tag of `Seal`.
     Done { output: Vec<u8>, tag: Vec<u8> },
     /// No data.
     Refused(Outcome),
 }
 
-/// Where the buffers of a request lie.
+/// The positions of the buffers of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// Output over input; digests and MACs have no such thing.
+    /// The output overwrites the input. Not used by digests and MACs.
     pub(crate) in_place: bool,
-    /// Bytes between an aligned address and the input; the other buffers have other distances.
+    /// Bytes between an aligned address and the input. The other buffers have other offsets.
     pub(crate) offset: usize,
 }
 
@@ -123,7 +124,7 @@ impl Placement {
 }
 
 /// A case in memory, ready to be run once.
-pub(crate) struct Laid<'c> {
+pub(crate) struct PlacedCase<'c> {
     case: &'c Case,
     iv: Guarded,
     aad: Guarded,
@@ -131,17 +132,17 @@ pub(crate) struct Laid<'c> {
     input: Option<Guarded>,
     output: Guarded,
     tag: Guarded,
-    /// Of compression and encipherment; of packets, the bytes of the payload.
+    /// Length of the result of compression or encipherment; for packets, the bytes of the payload.
     written: usize,
-    /// Of packets.
+    /// The next header of a packet.
     next_header: u8,
-    /// Where a payload begins, and how long a tag is.
+    /// The start of a payload, and the length of a tag.
     layout: (usize, usize),
 }
 
-impl<'c> Laid<'c> {
+impl<'c> PlacedCase<'c> {
     pub(crate) fn new(case: &'c Case, session: &SessionParams, placement: Placement) -> Self {
-        let (info, tag_len) = (session.algorithm().info(), session.tag_length());
+        let (info, tag_len) = (session.algorithm().info(), session.tag_len());
         let Placement { in_place, offset } = placement;
         let row = case.operation.info();
         let takes_place = row.in_place && (in_place || row.kind == Kind::Packet);
@@ -176,29 +177,29 @@ impl<'c> Laid<'c> {
         };
         let (iv, aad, output) = (self.iv.bytes(), self.aad.bytes(), self.output.bytes_mut());
         let input = self.input.as_ref().map(Guarded::bytes);
-        Operands::of(operation, Fields { iv, aad, input, output, tag, written: &mut self.written })
+        Operands::from_fields(operation, Fields { iv, aad, input, output, tag, written: &mut self.written })
     }
 
-    /// The same of packets: the packet, or the payload and its next header.
+    /// Returns the answer of a packet: the packet, or the payload and its next header.
     fn packet(&self, outcome: Outcome) -> Result<Answer, String> {
         let (packet, (start, tag)) = (self.output.bytes(), self.layout);
         let output = match (outcome, self.case.operation) {
             (Outcome::Done, Operation::Protect) => packet.to_vec(),
             (Outcome::Done, _) => {
-                let payload = packet.get(start..start + self.written).ok_or("a payload longer than its packet")?;
+                let payload = packet.get(start..start + self.written).ok_or("the payload is longer than its packet")?;
                 [payload, &[self.next_header]].concat()
             }
             _ => {
                 let data = packet.get(start..packet.len().saturating_sub(tag)).unwrap_or_default();
                 let nothing = packet == self.case.input || data.iter().all(|byte| *byte == 0);
-                let leaks = || format!("{outcome}, and yet there is plaintext");
+                let leaks = || format!("{outcome}, but the packet has plaintext");
                 return if nothing { Ok(Answer::Refused(outcome)) } else { Err(leaks()) };
             }
         };
         Ok(Answer::Done { output, tag: Vec::new() })
     }
 
-    /// What came of the request, or what is wrong with the memory around it.
+    /// Returns the answer to the request, or the damage to the memory around it.
     pub(crate) fn answer(&self, outcome: Outcome) -> Result<Answer, String> {
         let buffers = [Some(&self.iv), Some(&self.aad), self.input.as_ref(), Some(&self.output), Some(&self.tag)];
         if !buffers.into_iter().flatten().all(Guarded::is_intact) {
@@ -220,12 +221,12 @@ impl<'c> Laid<'c> {
         }
         if row.kind == Kind::Compression {
             // Without a result the buffer may hold anything.
-            let result = self.output.bytes().get(..self.written).ok_or("a result longer than its buffer")?;
+            let result = self.output.bytes().get(..self.written).ok_or("the result is longer than its buffer")?;
             let done = Answer::Done { output: result.to_vec(), tag: Vec::new() };
             return Ok(if outcome == Outcome::Done { done } else { Answer::Refused(outcome) });
         }
         if self.case.operation == Operation::Decipher && outcome == Outcome::Done {
-            let message = self.output.bytes().get(..self.written).ok_or("a message longer than its buffer")?;
+            let message = self.output.bytes().get(..self.written).ok_or("the message is longer than its buffer")?;
             return Ok(Answer::Done { output: message.to_vec(), tag: Vec::new() });
         }
         if outcome == Outcome::Done {
@@ -241,36 +242,36 @@ impl<'c> Laid<'c> {
         if as_it_was || zeroed {
             Ok(Answer::Refused(outcome))
         } else {
-            Err(format!("{outcome}, and yet the output was filled"))
+            Err(format!("{outcome}, but the output was filled"))
         }
     }
 }
 
-/// Whether `got` is what must come, or in words how it differs.
-pub(crate) fn compare(got: Result<Answer, Trouble>, must: &Answer) -> Result<(), Trouble> {
-    let what = match (got?, must) {
-        (got, must) if got == *must => return Ok(()),
-        (Answer::Done { output, tag }, Answer::Done { output: must_output, tag: must_tag }) => {
-            difference("the output", &output, must_output).or_else(|| difference("the tag", &tag, must_tag))
+/// Compares an answer with the required one, and describes the difference.
+pub(crate) fn compare(got: Result<Answer, CaseError>, expected: &Answer) -> Result<(), CaseError> {
+    let what = match (got?, expected) {
+        (got, expected) if got == *expected => return Ok(()),
+        (Answer::Done { output, tag }, Answer::Done { output: expected_output, tag: expected_tag }) => {
+            difference("the output", &output, expected_output).or_else(|| difference("the tag", &tag, expected_tag))
         }
         (Answer::Done { .. }, Answer::Refused(_)) => Some("it was accepted".to_owned()),
         (Answer::Refused(outcome), _) => Some(format!("it was refused: {outcome}")),
     };
-    Err(Trouble::Wrong(what.unwrap_or_default()))
+    Err(CaseError::Wrong(what.unwrap_or_default()))
 }
 
-/// Where two byte strings differ first.
-pub(crate) fn difference(name: &str, got: &[u8], must: &[u8]) -> Option<String> {
-    if got.len() != must.len() {
-        return Some(format!("{name} has {} bytes, not {}", got.len(), must.len()));
+/// Describes the first difference of two byte strings.
+pub(crate) fn difference(name: &str, got: &[u8], expected: &[u8]) -> Option<String> {
+    if got.len() != expected.len() {
+        return Some(format!("{name} has {} bytes, not {}", got.len(), expected.len()));
     }
-    if got == must {
-        return None; // quickly, because this is the rule
+    if got == expected {
+        return None; // the usual case
     }
-    let at = got.iter().zip(must).position(|(got, must)| got != must)?;
+    let at = got.iter().zip(expected).position(|(got, expected)| got != expected)?;
     let end = got.len().min(at + 8);
-    let (part, must_part) = (&got[at..end], &must[at..end]);
-    Some(format!("{name} is wrong from byte {at} of {}: {part:02x?} for {must_part:02x?}", got.len()))
+    let (part, expected_part) = (&got[at..end], &expected[at..end]);
+    Some(format!("{name} differs from byte {at} of {}: {part:02x?} instead of {expected_part:02x?}", got.len()))
 }
 
 #[cfg(test)]
@@ -286,33 +287,33 @@ mod tests {
     }
 
     #[test]
-    fn plaintext_beside_a_bad_tag_is_noticed() {
+    fn detects_plaintext_after_a_bad_tag() {
         let case = case(Operation::Open);
         for in_place in [false, true] {
             let placement = Placement { in_place, offset: 7 };
             let refused = Ok(Answer::Refused(Outcome::BadTag));
-            let mut laid = Laid::new(&case, &params(), placement);
-            assert_eq!(laid.answer(Outcome::BadTag), refused, "as it was");
-            laid.output.bytes_mut().fill(0);
-            assert_eq!(laid.answer(Outcome::BadTag), refused, "zeroed");
-            laid.output.bytes_mut()[19] = 9;
-            assert!(laid.answer(Outcome::BadTag).is_err());
+            let mut placed = PlacedCase::new(&case, &params(), placement);
+            assert_eq!(placed.answer(Outcome::BadTag), refused, "as it was");
+            placed.output.bytes_mut().fill(0);
+            assert_eq!(placed.answer(Outcome::BadTag), refused, "zeroed");
+            placed.output.bytes_mut()[19] = 9;
+            assert!(placed.answer(Outcome::BadTag).is_err());
         }
     }
 
     #[test]
-    fn an_input_that_changes_is_noticed() {
+    fn detects_a_changed_input() {
         let case = case(Operation::Seal);
-        let mut laid = Laid::new(&case, &params(), Placement::SEPARATE);
-        laid.aad.bytes_mut()[0] = 0;
-        assert_eq!(laid.answer(Outcome::Done), Err("an input was changed".to_owned()));
+        let mut placed = PlacedCase::new(&case, &params(), Placement::SEPARATE);
+        placed.aad.bytes_mut()[0] = 0;
+        assert_eq!(placed.answer(Outcome::Done), Err("an input was changed".to_owned()));
     }
 
     #[test]
-    fn a_difference_is_shown_where_it_begins() {
-        let must = Answer::Done { output: vec![0; 4], tag: vec![] };
+    fn differences_begin_at_the_first_wrong_byte() {
+        let expected = Answer::Done { output: vec![0; 4], tag: vec![] };
         let got = Ok(Answer::Done { output: vec![0, 0, 7, 0], tag: vec![] });
-        let what = "the output is wrong from byte 2 of 4: [07, 00] for [00, 00]".to_owned();
-        assert_eq!(compare(got, &must), Err(Trouble::Wrong(what)));
+        let what = "the output differs from byte 2 of 4: [07, 00] instead of [00, 00]".to_owned();
+        assert_eq!(compare(got, &expected), Err(CaseError::Wrong(what)));
     }
 }

@@ -1,4 +1,4 @@
-//! Random sessions and requests, each of them made from a seed and the algorithm's row in the table.
+//! Random sessions and requests, made from a seed and the table of algorithms.
 
 use gantry_core::{Algorithm, Esp, Kind, Lengths, Operation, Prehash, SessionParams};
 
@@ -6,7 +6,7 @@ use crate::case::{Case, Placement};
 use crate::rng::Rng;
 use crate::vectors;
 
-/// Keys of an allowed length, and mostly the full tag.
+/// Draws keys of an allowed length, and mostly the full tag.
 pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     let key = length(rng, info.key);
@@ -18,33 +18,33 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
         Kind::Signature if info.context.max > 0 => rng.bytes(info.key.min),
         _ => gantry_core::sample_key(algorithm).map_or_else(|| rng.bytes(key), <[u8]>::to_vec),
     };
-    let mut params = SessionParams::new(algorithm, &key).mac_key(&rng.bytes(mac_key));
+    let mut params = SessionParams::new(algorithm, &key).with_mac_key(&rng.bytes(mac_key)).with_any_nonce();
     if info.kind == Kind::Packet {
-        // With a MAC behind it, the upper half of a number is not every device's.
+        // Not every device supports extended numbers with a separate MAC.
         let extended = info.mac_key.max == 0 && rng.below(2) == 0;
-        params = params.esp(Esp { spi: 256 + rng.below(1 << 31) as u32, extended });
+        params = params.with_esp(Esp { spi: 256 + rng.below(1 << 31) as u32, extended });
     }
     if info.levels.max > 0 {
-        // The highest take long.
-        params = params.level(1 + rng.below(info.levels.max.min(12)));
+        // The highest levels take long.
+        params = params.with_level(1 + rng.below(info.levels.max.min(12)));
     }
     if info.context.max > 0 && rng.below(2) == 0 {
         let context = length(rng, info.context);
-        params = params.context(&rng.bytes(context));
+        params = params.with_context(&rng.bytes(context));
         if rng.below(2) == 0 {
             let functions = [Algorithm::Sha256, Algorithm::Sha512, Algorithm::Sha3_384, Algorithm::Shake256];
-            params = params.prehash(Prehash::Hash(functions[rng.below(functions.len())]));
+            params = params.with_prehash(Prehash::Hash(functions[rng.below(functions.len())]));
         }
     }
     if info.xof.is_some() {
-        params = params.tag_len(output(rng).clamp(info.tag.min, info.tag.max));
+        params = params.with_tag_len(output(rng).clamp(info.tag.min, info.tag.max));
     } else if rng.below(4) == 0 {
-        params = params.tag_len(length(rng, info.tag));
+        params = params.with_tag_len(length(rng, info.tag));
     }
     params
 }
 
-/// Lengths of a digest that may have any: keys, masks, a few blocks, and now and then the longest.
+/// Draws the length of a digest that may have any: keys, masks, a few blocks, and occasionally the longest.
 fn output(rng: &mut Rng) -> usize {
     match rng.below(16) {
         0..6 => 32 * (1 + rng.below(2)),
@@ -55,7 +55,7 @@ fn output(rng: &mut Rng) -> usize {
     }
 }
 
-/// A request of `bytes` bytes of data, or as near to that as the algorithm allows. The tag of an `Open` is missing.
+/// Makes a request with about `bytes` bytes of data, as far as the algorithm allows. The tag of an `Open` is missing.
 pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, bytes: usize) -> Case {
     let info = params.algorithm().info();
     if info.kind == Kind::Kem {
@@ -65,10 +65,10 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
         return packet(rng, params, bytes);
     }
     if info.kind == Kind::Compression {
-        // Of what was compressed, `cases` makes those that are decompressed.
+        // `make_cases` makes requests to decompress out of these.
         return Case::compress(compressible(rng, bytes));
     }
-    let iv = usual_iv(rng, info.iv);
+    let iv = iv_length(rng, params.iv_lengths());
     let aad = match rng.below(3) {
         _ if info.kind != Kind::Aead => 0,
         0 => 0,
@@ -83,7 +83,7 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
     let input = match info.kind {
         // Few numbers are public keys.
         Kind::Exchange if rng.below(4) > 0 => vectors::public_key(rng, params.algorithm()),
-        // Numbers below the modulus of the sample key, which is one of full length.
+        // Numbers below the modulus of the sample key, which has full length.
         Kind::Encipherment if info.min_data > 0 => {
             let mut number = rng.bytes(input);
             number[0] &= 0x7f;
@@ -94,7 +94,7 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
     Case { operation, iv: rng.bytes(iv), aad: rng.bytes(aad), input, tag: Vec::new(), room: 0 }
 }
 
-/// Data of which much can be saved, or little, or nothing, in turns: what came before again, one byte, few letters, or noise.
+/// Returns data that compresses well, a little, or not at all, in turns: repetitions, one byte, few letters, or noise.
 fn compressible(rng: &mut Rng, bytes: usize) -> Vec<u8> {
     let mut data = Vec::with_capacity(bytes);
     while data.len() < bytes {
@@ -112,9 +112,9 @@ fn compressible(rng: &mut Rng, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// To make a packet. Of those that were made, `cases` makes those that are opened.
+/// Makes a request to protect a packet. `make_cases` makes requests to open out of these.
 fn packet(rng: &mut Rng, params: &SessionParams, bytes: usize) -> Case {
-    let extended = params.association().is_some_and(|esp| esp.extended);
+    let extended = params.esp().is_some_and(|esp| esp.extended);
     let number = match rng.below(4) {
         0 => 1 + rng.below(9) as u64,
         1 if extended => u64::MAX - rng.below(9) as u64,
@@ -127,7 +127,7 @@ fn packet(rng: &mut Rng, params: &SessionParams, bytes: usize) -> Case {
     Case::protect(params, number, &payload, rng.below(256) as u8)
 }
 
-/// The same of key encapsulation. Few numbers are public keys, and now and then one comes that is none; any are a ciphertext.
+/// Makes a request of key encapsulation. Few numbers are public keys, and sometimes one is invalid; any bytes are a ciphertext.
 fn encapsulation(rng: &mut Rng, algorithm: Algorithm, operation: Operation) -> Case {
     let info = algorithm.info();
     let mut input = rng.bytes(info.data_of(operation).unwrap_or(0));
@@ -143,13 +143,13 @@ fn encapsulation(rng: &mut Rng, algorithm: Algorithm, operation: Operation) -> C
     Case { operation, iv: rng.bytes(random), aad: Vec::new(), input, tag: Vec::new(), room: 0 }
 }
 
-/// One of the algorithm's operations.
-pub(crate) fn operation(rng: &mut Rng, of: &[Operation]) -> Operation {
-    of[rng.below(of.len())]
+/// Draws one of the operations.
+pub(crate) fn operation(rng: &mut Rng, operations: &[Operation]) -> Operation {
+    operations[rng.below(operations.len())]
 }
 
-/// Lengths as programs have them: none, few bytes, about a few blocks, records, and now and then more than the 64 KiB
-/// at which some engines stop.
+/// Draws a realistic length: empty, a few bytes, about a few blocks, a record, and occasionally more than 64 KiB, the limit of some
+/// engines.
 pub(crate) fn bytes(rng: &mut Rng) -> usize {
     match rng.below(32) {
         0..4 => 0,
@@ -166,18 +166,18 @@ pub(crate) fn placement(rng: &mut Rng) -> Placement {
     Placement { in_place: rng.below(2) == 0, offset: if rng.below(3) == 0 { 0 } else { rng.below(64) } }
 }
 
-/// Flips one bit of it.
+/// Flips one bit.
 pub(crate) fn damage(rng: &mut Rng, bytes: &mut [u8]) {
     let at = rng.below(bytes.len());
     bytes[at] ^= 1 << rng.below(8);
 }
 
-/// Nonces of AEADs are 12 bytes long in nearly all protocols.
-fn usual_iv(rng: &mut Rng, lengths: Lengths) -> usize {
+/// Draws the length of an IV. Nonces of AEADs have 12 bytes in nearly all protocols.
+fn iv_length(rng: &mut Rng, lengths: Lengths) -> usize {
     if lengths.allows(12) && rng.below(4) > 0 { 12 } else { length(rng, lengths) }
 }
 
-/// An allowed length, within what somebody would use.
+/// Returns an allowed length that is also realistic.
 fn length(rng: &mut Rng, lengths: Lengths) -> usize {
     let steps = (lengths.max - lengths.min) / lengths.step;
     lengths.min + lengths.step * rng.below(steps.min(300) + 1)
@@ -188,17 +188,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_random_request_is_one_that_core_allows() {
+    fn random_requests_are_valid() {
         let mut rng = Rng::new(7);
         for &algorithm in Algorithm::ALL {
             let info = algorithm.info();
             for _ in 0..50 {
                 let params = params(&mut rng, algorithm);
-                assert!(info.key.allows(params.key().len()) && info.mac_key.allows(params.second_key().len()));
-                assert!(info.tag.allows(params.tag_length()));
+                assert!(info.key.allows(params.key().len()) && info.mac_key.allows(params.mac_key().len()));
+                assert!(info.tag.allows(params.tag_len()));
                 let length = bytes(&mut rng);
                 let case = case(&mut rng, &params, info.kind.operations()[0], length);
-                assert!(matches!(info.kind, Kind::Kem | Kind::Packet) || info.iv.allows(case.iv.len()));
+                assert!(matches!(info.kind, Kind::Kem | Kind::Packet) || params.iv_lengths().allows(case.iv.len()));
                 assert!(case.input.len() >= info.min_data);
             }
         }

@@ -1,13 +1,13 @@
-//! Memory that notices who writes where nobody may.
+//! Memory that detects writes outside of its buffer.
 
 /// Bytes on each side that must stay as they are: more than the widest register or cache line.
 const GUARD: usize = 128;
 
-/// After so many bytes the poison repeats itself.
+/// Bytes after which the poison repeats.
 const PERIOD: usize = 256;
 
-/// What memory holds before anything is written to it: never zero, and different from its neighbours. Two periods, so
-/// that one can be read from any place on.
+/// Content of memory that was not written yet: never zero, and different from its neighbours. It has two periods, so that one can be read from any
+/// offset.
 const POISON: [u8; 2 * PERIOD] = {
     let mut bytes = [0; 2 * PERIOD];
     let mut index = 0;
@@ -34,7 +34,7 @@ impl Guarded {
         guarded
     }
 
-    /// `length` bytes that nobody has written yet.
+    /// Makes a buffer of `length` bytes that were not written yet.
     pub(crate) fn poisoned(length: usize, offset: usize) -> Self {
         let memory = POISON[..PERIOD].repeat((2 * GUARD + 64 + offset + length).div_ceil(PERIOD));
         let start = GUARD + memory[GUARD..].as_ptr().align_offset(64) % 64 + offset;
@@ -49,13 +49,13 @@ impl Guarded {
         &mut self.memory[self.start..self.start + self.length]
     }
 
-    /// Whether all bytes around the buffer are as they were.
+    /// Returns whether all bytes around the buffer are unchanged.
     pub(crate) fn is_intact(&self) -> bool {
         let end = self.start + self.length;
         self.is_poison(0, self.start) && self.is_poison(end, self.memory.len())
     }
 
-    /// Whether nothing has been written into the buffer of a `poisoned` one.
+    /// Returns whether the buffer of a `poisoned` one is unchanged.
     pub(crate) fn is_untouched(&self) -> bool {
         self.is_poison(self.start, self.start + self.length)
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_lies_where_it_is_asked_to() {
+    fn buffers_have_the_requested_offset() {
         for offset in 0..70 {
             let guarded = Guarded::new(&[1, 2, 3], offset);
             assert_eq!(guarded.bytes(), [1, 2, 3]);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_before_or_behind_is_noticed() {
+    fn detects_a_write_before_and_after_the_buffer() {
         for at in [-1, 3_isize] {
             let mut guarded = Guarded::poisoned(3, 5);
             let at = guarded.start.wrapping_add_signed(at);

@@ -1,15 +1,14 @@
-//! The one suite that every device of Gantry must pass.
+//! The suite that every device of Gantry must pass.
 //!
-//! [`run`] puts a device through it and gives back a [`Report`]; `gantry check` prints that. For tests there is
-//! [`assert_conforms`]: a new driver is one more line in `tests/devices.rs` of this crate, and a declaration, which
-//! `GANTRY_DECLARE=1 cargo test -p gantry-conformance` writes. The suite reaches the device through core, as programs do,
-//! and knows no driver: what to compare with is another device of the same framework, named by the caller.
+//! [`run`] runs the suite on a device, and returns a [`Report`], which `gantry check` prints. Tests use [`assert_conforms`]: a new driver is a line in
+//! `tests/devices.rs` of this crate, and a declaration, which `GANTRY_DECLARE=1 cargo test -p gantry-conformance` writes. The suite reaches the device
+//! through core, as programs do, and knows no driver. The reference is another device of the same framework, which the caller names.
 //!
 //! ```
 //! use gantry_conformance::{Options, run};
 //!
 //! fn problems(gantry: &gantry_core::Gantry) -> Vec<String> {
-//!     let report = run(gantry, "lanes", &Options::beside("software"), &mut |progress| eprintln!("{progress:?}"));
+//!     let report = run(gantry, "lanes", &Options::with_reference("software"), &mut |progress| eprintln!("{progress:?}"));
 //!     report.map_or_else(|| vec!["no such device".to_owned()], |report| report.problems())
 //! }
 //! ```
@@ -17,32 +16,32 @@
 //! | file | content |
 //! |---|---|
 //! | `answers.rs`, `streams.rs`, `batches.rs`, `tags.rs`, `threads.rs` | the checks, one module each |
-//! | `vectors.rs`, `text.rs`, `build.rs` | vectors, their format, and how the build compresses them |
+//! | `vector.rs`, `vectors.rs`, `text.rs`, `build.rs` | vectors, their format, and how the build compresses them |
 //! | `more.rs` | further vectors, Wycheproof's among them, from the crate `gantry-vectors` or from a file |
-//! | `report.rs` | what was found |
-//! | `declared/` | what each device is known to serve |
+//! | `report.rs` | the results |
+//! | `declared/` | the declared capabilities of each device |
 
 #![forbid(unsafe_code)]
 
-/// Vectors: every known answer, judged.
+/// The check with vectors.
 mod answers;
 /// Batches of every size, and random requests, against the reference.
 mod batches;
-/// One request as plain data, and what came of it.
+/// One request as plain data, and its answer.
 mod case;
 /// Random keys, lengths, requests.
 mod generate;
-/// Memory that notices who writes where nobody may.
+/// Memory that detects writes outside of its buffer.
 mod guard;
 /// Further vectors.
 mod more;
-/// What the suite found.
+/// The results of the suite.
 mod report;
-/// Randomness that can be repeated.
+/// Reproducible random numbers.
 mod rng;
 /// Messages in pieces.
 mod streams;
-/// One device, with nobody to step in for it.
+/// One device, without failover.
 mod subject;
 /// Forgeries.
 mod tags;
@@ -51,6 +50,7 @@ mod text;
 /// One session, several threads.
 mod threads;
 /// Known answers as data.
+mod vector;
 mod vectors;
 
 use std::borrow::Cow;
@@ -60,56 +60,55 @@ use std::time::{Duration, Instant};
 use gantry_core::driver::Capability;
 use gantry_core::{Algorithm, Error, Gantry, Operation, SessionParams};
 
-use case::{Answer, Case, Placement, Trouble, compare};
-pub use more::{Unusable, Vectors};
+use case::{Answer, Case, CaseError, Placement, compare};
+pub use more::{Vectors, VectorsError};
 use report::Tally;
 pub use report::{Check, Mismatch, NO_TIME, Report, Row};
 use rng::Rng;
-use subject::{Subject, Truth};
-use vectors::Vector;
+use subject::{Oracle, Subject};
+use vector::Vector;
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only these algorithms; all that the device offers when empty.
+    /// The algorithms to check; if empty, all that the device offers.
     pub algorithms: Vec<Algorithm>,
-    /// The device to compare with. Where it cannot serve a request, and where there is none, batches and pieces are
-    /// compared with the device's own answer to the same request by itself.
+    /// The device to compare with. Without one, and for requests that it does not serve, batches and pieces are compared with the
+    /// device's own answer to the single request.
     pub reference: Option<String>,
-    /// Everything that is random comes from it: the same seed repeats the same cases.
+    /// The seed of all random cases: the same seed repeats the same cases.
     pub seed: u64,
-    /// How much of the random cross-checks.
+    /// The amount of random cross-checks.
     pub random: Random,
-    /// Of the sizes of batches from 1 to 100, of the places where messages are cut, and of the rounds of threads, every so
-    /// manieth: 1 for all, but for RSA, where it is 12 at least.
+    /// Step between the sizes of batches from 1 to 100, between the positions at which messages are cut, and between rounds of threads: 1 for all. RSA has at
+    /// least 33.
     pub step: usize,
-    /// How long all of it should take, random cross-checks included: of each check as many cases as there is time for, and at least
-    /// one (of the small sets of SLH-DSA, known answers alone). `None` is all cases, however long they take.
+    /// Time limit of the whole run, including random cross-checks. Each check runs as many cases as there is time for, and at least one (for the small sets of
+    /// SLH-DSA, known answers alone). `None` runs all cases.
     pub time: Option<Duration>,
-    /// Known answers besides those that the suite always has.
+    /// Known answers in addition to those of the suite.
     pub vectors: Vectors,
 }
 
-/// How long random cross-checks go on for each algorithm.
+/// The amount of random cross-checks for each algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Random {
-    /// So many rounds, of one request or one batch. Round n of seed s is round 0 of seed s + n, so that one round
-    /// repeats a mismatch from its seed.
+    /// A number of rounds, of one request or one batch each. Round n of seed s is round 0 of seed s + n, so that one round repeats a mismatch from its
+    /// seed.
     Rounds(u64),
-    /// As many rounds as this time has room for, and at least one.
+    /// As many rounds as fit into this time, and at least one.
     Time(Duration),
 }
 
 impl Options {
-    /// All of the suite, with this device to compare with.
-    pub fn beside(reference: &str) -> Self {
+    /// Returns the options for the whole suite, with this device to compare with.
+    pub fn with_reference(reference: &str) -> Self {
         Self { reference: Some(reference.to_owned()), ..Self::default() }
     }
 
-    /// All vectors and forgeries, and less of what repeats itself: for a device that core gives one request of a batch at a time,
-    /// where each of them takes long.
+    /// Returns options for all vectors and forgeries with less repetition, for a slow device that gets one request of a batch at a time.
     pub fn sampled(reference: &str) -> Self {
-        Self { random: Random::Rounds(5), step: 19, ..Self::beside(reference) }
+        Self { random: Random::Rounds(5), step: 19, ..Self::with_reference(reference) }
     }
 }
 
@@ -120,12 +119,12 @@ impl Default for Options {
     }
 }
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is about to run.
+    /// The next algorithm.
     pub algorithm: Algorithm,
-    /// What is about to run.
+    /// The next check.
     pub check: Check,
     /// Checks that have been run.
     pub done: usize,
@@ -133,8 +132,8 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// Puts the device of this name through the suite. `progress` is told before each check of each algorithm. `None` when
-/// no device, or no device to compare with, has the name.
+/// Runs the suite on the device of this name. Calls `progress` before each check of each algorithm. Returns `None` if the device or
+/// the reference does not exist.
 pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn FnMut(Progress)) -> Option<Report> {
     let subject = Subject::new(gantry, device)?;
     let reference = match &options.reference {
@@ -145,7 +144,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
     let offered = subject.device().capabilities().iter();
     let capabilities: Vec<Capability> = offered.filter(|capability| wanted(capability.algorithm)).cloned().collect();
     let algorithms: Vec<Algorithm> = capabilities.iter().map(|capability| capability.algorithm).collect();
-    // What signs digests is shown to sign those of messages.
+    // An algorithm that signs digests gets digests of the messages.
     let digest = |algorithm, message: &[u8]| {
         let mut digest = vec![0; Algorithm::info(algorithm).default_tag()];
         let session = reference.as_ref().unwrap_or(&subject).session(SessionParams::new(algorithm, &[])).ok()?;
@@ -158,7 +157,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
     let mut rows = Vec::with_capacity(total);
     let mut order: Vec<&Capability> = capabilities.iter().collect();
     if end.is_some() {
-        // What cannot be cut short comes first: the others share what it leaves, and none is late.
+        // Slow algorithms come first: the others share the remaining time.
         order.sort_by_key(|capability| !is_slow(capability.algorithm));
     }
     for capability in order {
@@ -171,11 +170,11 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
             vectors: &vectors,
             seed: options.seed,
             random: options.random,
-            step: if is_slow(algorithm) { options.step.max(12) } else { options.step },
+            step: if is_slow(algorithm) { options.step.max(33) } else { options.step },
         };
         for &check in Check::ALL {
             progress(Progress { algorithm, check, done: rows.len(), total });
-            // What a check leaves of its part is for those after it.
+            // A check's remaining time goes to the checks after it.
             let now = Instant::now();
             let part = |end: Instant| now + end.saturating_duration_since(now) / (total - rows.len()) as u32;
             let row = suite.row(check, end.map(part));
@@ -190,13 +189,22 @@ pub(crate) fn is_slow(algorithm: Algorithm) -> bool {
     gantry_core::sample_key(algorithm).is_some()
 }
 
-/// Of so many requests, as many as there is time for: one of SLH-DSA takes up to the better part of a second, and fills a CPU's lanes alone.
-pub(crate) fn few(algorithm: Algorithm, usual: u64) -> u64 {
-    if algorithm.is_slh_dsa() { usual.min(3) } else { usual }
+/// Returns the number of requests of a step: `default`, or less for SLH-DSA, where a signature takes up to a second and fills a CPU's lanes alone. The small
+/// sets run the code of the fast ones.
+pub(crate) fn reduced(algorithm: Algorithm, default: u64) -> u64 {
+    match algorithm {
+        _ if is_small_slh_dsa(algorithm) => default.min(1),
+        _ if algorithm.is_slh_dsa() => default.min(3),
+        _ => default,
+    }
 }
 
-/// For the tests of drivers: panics with every problem of the device, and when what it serves, or what of the suite does
-/// not apply to it, differs from the file `declaration`. `GANTRY_DECLARE=1` writes that file anew.
+fn is_small_slh_dsa(algorithm: Algorithm) -> bool {
+    algorithm.is_slh_dsa() && algorithm.name().ends_with('s')
+}
+
+/// Asserts in tests of drivers that a device conforms: panics with every problem of the device. Also panics if its capabilities, or the
+/// parts of the suite that do not apply to it, differ from the file `declaration`. `GANTRY_DECLARE=1` writes that file.
 pub fn assert_conforms(gantry: &Gantry, device: &str, options: &Options, declaration: impl AsRef<Path>) {
     let report = run(gantry, device, options, &mut |_| ()).expect("the framework has devices of these names");
     let problems = report.problems();
@@ -211,14 +219,14 @@ pub fn assert_conforms(gantry: &Gantry, device: &str, options: &Options, declara
     let new: Vec<&str> = found.lines().filter(|line| !declared.lines().any(|other| other == *line)).collect();
     assert!(
         declared == found,
-        "{device} differs from {}: it is declared\n{}\nand found\n{}\n(GANTRY_DECLARE=1 declares what is found)",
+        "{device} differs from {}; only declared:\n{}\nonly found:\n{}\n(GANTRY_DECLARE=1 writes the declaration)",
         path.display(),
         lost.join("\n"),
         new.join("\n"),
     );
 }
 
-/// Everything that a check of one algorithm needs.
+/// The input of the checks of one algorithm.
 pub(crate) struct Suite<'a> {
     pub(crate) subject: &'a Subject,
     reference: Option<&'a Subject>,
@@ -234,14 +242,14 @@ impl Suite<'_> {
     fn row(&self, check: Check, until: Option<Instant>) -> Row {
         let mut tally = Tally::new(self.algorithm, check, self.seed, until);
         // One case of each check of all small sets of SLH-DSA would take half a minute.
-        let is_small = self.algorithm.is_slh_dsa() && self.algorithm.name().ends_with('s');
-        if until.is_some() && is_small && !matches!(check, Check::Start | Check::Vectors) {
+        if until.is_some() && is_small_slh_dsa(self.algorithm) && !matches!(check, Check::Start | Check::Vectors) {
             tally.skip(NO_TIME);
         } else if self.subject.is_ready() {
             match check {
                 Check::Start => {
                     let admitted = self.subject.device().admit(self.algorithm);
-                    tally.judge(admitted.map_err(|why| Trouble::Wrong(why.to_string())), || "not admitted".to_owned());
+                    tally
+                        .judge(admitted.map_err(|why| CaseError::Wrong(why.to_string())), || "not admitted".to_owned());
                 }
                 Check::Vectors => answers::check(self, &mut tally),
                 Check::Streams => streams::check(self, &mut tally),
@@ -251,57 +259,57 @@ impl Suite<'_> {
                 Check::Random => batches::random(self, &mut tally),
             }
         } else {
-            // A fault was reported where it happened; nothing more can be learned from this device.
-            let gone = Trouble::Wrong(format!("{:?}", self.subject.device().state()));
-            tally.judge(Err(gone), || "the device serves nobody".to_owned());
+            // The check that caused the fault has reported it. The device serves no further requests.
+            let gone = CaseError::Wrong(format!("{:?}", self.subject.device().state()));
+            tally.judge(Err(gone), || "the device is not ready".to_owned());
         }
         tally.finish()
     }
 
-    pub(crate) fn truth(&self, params: &SessionParams) -> Result<Truth, Error> {
-        Truth::new(self.reference, self.subject, params)
+    pub(crate) fn oracle(&self, params: &SessionParams) -> Result<Oracle, Error> {
+        Oracle::new(self.reference, self.subject, params)
     }
 
-    /// Whether `got` is what must come. A signature that is another one each time is what the truth verifies; what was compressed, made
-    /// a packet, or is another ciphertext each time, is what the truth makes the data of.
+    /// Compares `got` with the required answer. The reference verifies signatures that differ each time. It decompresses, opens or deciphers results
+    /// that differ each time, and the data must match.
     pub(crate) fn compare(
         &self,
         params: &SessionParams,
         case: &Case,
-        got: Result<Answer, Trouble>,
-        must: &Answer,
-    ) -> Result<(), Trouble> {
+        got: Result<Answer, CaseError>,
+        expected: &Answer,
+    ) -> Result<(), CaseError> {
         match got {
             Ok(Answer::Done { output, .. })
                 if case.operation == Operation::Sign && self.algorithm.info().randomized =>
             {
                 let case = Case { operation: Operation::Verify, tag: output, ..case.clone() };
-                compare(self.truth(params)?.answer(&case), &Answer::Done { output: Vec::new(), tag: Vec::new() })
+                compare(self.oracle(params)?.answer(&case), &Answer::Done { output: Vec::new(), tag: Vec::new() })
             }
             Ok(Answer::Done { output, .. })
                 if case.operation == Operation::Encipher && self.algorithm.info().randomized =>
             {
                 let back = Case { operation: Operation::Decipher, input: output, ..case.clone() };
                 compare(
-                    self.truth(params)?.answer(&back),
+                    self.oracle(params)?.answer(&back),
                     &Answer::Done { output: case.input.clone(), tag: Vec::new() },
                 )
             }
             Ok(Answer::Done { output, .. }) if case.operation == Operation::Protect => {
                 let (start, exact) = (self.algorithm.info().payload_start(), self.algorithm.info().iv.max == 8);
                 if exact {
-                    compare(Ok(Answer::Done { output: output.clone(), tag: Vec::new() }), must)?;
+                    compare(Ok(Answer::Done { output: output.clone(), tag: Vec::new() }), expected)?;
                 }
                 let back = Case::unprotect(&case.iv, output);
                 let output = [&case.input[start..start + case.room], &case.aad].concat();
-                compare(self.truth(params)?.answer(&back), &Answer::Done { output, tag: Vec::new() })
+                compare(self.oracle(params)?.answer(&back), &Answer::Done { output, tag: Vec::new() })
             }
             Ok(Answer::Done { output, .. }) if case.operation == Operation::Compress => {
                 let back = Case::decompress(output, case.input.len());
-                let must = Answer::Done { output: case.input.clone(), tag: Vec::new() };
-                compare(self.truth(params)?.answer(&back), &must)
+                let expected = Answer::Done { output: case.input.clone(), tag: Vec::new() };
+                compare(self.oracle(params)?.answer(&back), &expected)
             }
-            got => compare(got, must),
+            got => compare(got, expected),
         }
     }
 

@@ -1,53 +1,53 @@
-//! Further vectors, which do not have to be in a program: they come in one packed file.
+//! Further vectors, in a packed file that need not be part of a program.
 
 use std::fmt;
 use std::sync::Arc;
 
 use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_zlib_with_limit};
 
-use crate::text::{Problem, Room, parse};
-use crate::vectors::Vector;
+use crate::text::{Limits, Problem, parse};
+use crate::vector::Vector;
 
-/// Known answers besides those that the crate always has. Clones share them.
+/// Known answers besides those of the crate. Clones share them.
 ///
-/// The default is what `gantry_vectors::PACKED` has, where the feature `more-vectors` has put that into the program, and none elsewhere.
+/// By default they are those in `gantry_vectors::PACKED` if the feature `more-vectors` has included it, and none otherwise.
 #[derive(Clone)]
 pub struct Vectors(Arc<[Vector]>);
 
-/// Bytes of the text: three times as many as there are, and what a small machine can spare.
-const MOST_BYTES: usize = 32 << 20;
-/// Six times as many as there are.
-const MOST_VECTORS: usize = 1 << 16;
-/// Letters of a set's name.
-const LONGEST_NAME: usize = 80;
+/// Maximum bytes of the text: three times the present size, and affordable on a small machine.
+const MAX_BYTES: usize = 32 << 20;
+/// Maximum number of vectors: six times the present number.
+const MAX_VECTORS: usize = 1 << 16;
+/// Maximum bytes of a set's name.
+const MAX_NAME: usize = 80;
 
 impl Vectors {
-    /// None.
+    /// Returns no vectors.
     pub fn none() -> Self {
         Self(Arc::default())
     }
 
-    /// Reads a file that `gantry-vectors` wrote: all of it, every line. It may come from anybody: memory is bounded.
+    /// Reads a whole file of `gantry-vectors`. The file need not be trusted: memory is bounded.
     ///
     /// # Errors
-    /// It is none, or damaged.
-    pub fn unpack(packed: &[u8]) -> Result<Self, Unusable> {
-        let text = decompress_to_vec_zlib_with_limit(packed, MOST_BYTES).map_err(|error| match error.status {
-            TINFLStatus::HasMoreOutput => Unusable::TooLarge,
-            TINFLStatus::FailedCannotMakeProgress | TINFLStatus::NeedsMoreInput => Unusable::Truncated,
-            _ => Unusable::Damaged,
+    /// The file is damaged, or not a file of vectors.
+    pub fn unpack(packed: &[u8]) -> Result<Self, VectorsError> {
+        let text = decompress_to_vec_zlib_with_limit(packed, MAX_BYTES).map_err(|error| match error.status {
+            TINFLStatus::HasMoreOutput => VectorsError::TooLarge,
+            TINFLStatus::FailedCannotMakeProgress | TINFLStatus::NeedsMoreInput => VectorsError::Truncated,
+            _ => VectorsError::Damaged,
         })?;
-        let text = String::from_utf8(text).map_err(|_| Unusable::NoVectors)?;
-        let mut room = Room { vectors: MOST_VECTORS, bytes: MOST_BYTES };
+        let text = String::from_utf8(text).map_err(|_| VectorsError::NoVectors)?;
+        let mut limits = Limits { vectors: MAX_VECTORS, bytes: MAX_BYTES };
         let mut all = Vec::new();
-        for set in text.strip_prefix("= ").ok_or(Unusable::NoVectors)?.split("\n= ") {
+        for set in text.strip_prefix("= ").ok_or(VectorsError::NoVectors)?.split("\n= ") {
             let (name, text) = set.split_once('\n').unwrap_or((set, ""));
             let is_shown = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-            if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(is_shown) {
-                return Err(Unusable::NoVectors);
+            if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_shown) {
+                return Err(VectorsError::NoVectors);
             }
-            let bad = |Problem { line, what }| Unusable::Line { set: name.to_owned(), line, what };
-            all.extend(parse(&name.into(), text, &|_| true, &mut room).map_err(bad)?);
+            let bad = |Problem { line, what }| VectorsError::Line { set: name.to_owned(), line, what };
+            all.extend(parse(&name.into(), text, &|_| true, &mut limits).map_err(bad)?);
         }
         Ok(Self(all.into()))
     }
@@ -77,42 +77,42 @@ impl fmt::Debug for Vectors {
     }
 }
 
-/// Why bytes are no [`Vectors`].
+/// The reason why bytes are not [`Vectors`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unusable {
+pub enum VectorsError {
     /// The end is missing.
     Truncated,
-    /// They are no zlib stream, or not as they were written.
+    /// Not a zlib stream, or a damaged one.
     Damaged,
-    /// Unpacked they would be more than anybody has written.
+    /// The unpacked data exceed the limit.
     TooLarge,
-    /// What was packed is something else.
+    /// The compressed data is not a file of vectors.
     NoVectors,
-    /// A line that cannot be understood.
+    /// A line is invalid.
     Line {
-        /// The set that it is in.
+        /// The name of the set.
         set: String,
-        /// Its number there; the first is 1.
+        /// The number of the line in the set, from 1.
         line: usize,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
 }
 
-impl fmt::Display for Unusable {
+impl fmt::Display for VectorsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unusable::Truncated => f.write_str("the end is missing"),
-            Unusable::Damaged => f.write_str("damaged, or no file of vectors"),
-            Unusable::TooLarge => write!(f, "more than {} MiB when it is unpacked", MOST_BYTES >> 20),
-            Unusable::NoVectors => f.write_str("no file of vectors"),
-            Unusable::Line { set, line, what } => write!(f, "{set}, line {line}: {what}"),
+            VectorsError::Truncated => f.write_str("the end is missing"),
+            VectorsError::Damaged => f.write_str("damaged, or not a file of vectors"),
+            VectorsError::TooLarge => write!(f, "more than {} MiB when it is unpacked", MAX_BYTES >> 20),
+            VectorsError::NoVectors => f.write_str("not a file of vectors"),
+            VectorsError::Line { set, line, what } => write!(f, "{set}, line {line}: {what}"),
         }
     }
 }
 
-impl std::error::Error for Unusable {}
+impl std::error::Error for VectorsError {}
 
 #[cfg(test)]
 mod tests {
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    fn unpacked(text: &str) -> Result<Vectors, Unusable> {
+    fn unpacked(text: &str) -> Result<Vectors, VectorsError> {
         Vectors::unpack(&compress_to_vec_zlib(text.as_bytes(), 1))
     }
 
@@ -135,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_has_its_words() {
+    fn errors_describe_the_mistake() {
         let whole = compress_to_vec_zlib(b"= one\n[sha1]\ninput = 00\noutput = 01\n", 1);
         for length in 0..whole.len() {
-            assert_eq!(Vectors::unpack(&whole[..length]).unwrap_err(), Unusable::Truncated, "{length}");
+            assert_eq!(Vectors::unpack(&whole[..length]).unwrap_err(), VectorsError::Truncated, "{length}");
         }
         for bit in 0..8 * whole.len() {
             let mut other = whole.clone();
@@ -146,27 +146,27 @@ mod tests {
             assert!(Vectors::unpack(&other).is_err(), "bit {bit}");
         }
         for (text, problem) in [
-            ("", "no file of vectors"),
-            ("[sha1]\n", "no file of vectors"),
-            ("= \n", "no file of vectors"),
-            ("= \x1b[31m\n", "no file of vectors"),
+            ("", "not a file of vectors"),
+            ("[sha1]\n", "not a file of vectors"),
+            ("= \n", "not a file of vectors"),
+            ("= \x1b[31m\n", "not a file of vectors"),
             ("= one\n[sha1]\ninput = 00\n= two\n[sha1]\n\ninput = 0g\n", "two, line 3: not hexadecimal"),
-            ("= one\n[md6]\n", "one, line 1: the program does not know this algorithm"),
+            ("= one\n[md6]\n", "one, line 1: unknown algorithm"),
             ("= one\n[sha1]\nptn = 33554433\n", "one, line 2: more bytes than a file may have"),
         ] {
             assert_eq!(unpacked(text).unwrap_err().to_string(), problem, "{text}");
         }
-        assert_eq!(Vectors::unpack(b"plain text").unwrap_err().to_string(), "damaged, or no file of vectors");
-        assert_eq!(Vectors::unpack(&compress_to_vec_zlib(&[0xff; 9], 1)).unwrap_err(), Unusable::NoVectors);
+        assert_eq!(Vectors::unpack(b"plain text").unwrap_err().to_string(), "damaged, or not a file of vectors");
+        assert_eq!(Vectors::unpack(&compress_to_vec_zlib(&[0xff; 9], 1)).unwrap_err(), VectorsError::NoVectors);
     }
 
     #[test]
-    fn a_small_file_cannot_ask_for_much_memory() {
-        let zeros = compress_to_vec_zlib(&vec![b'\n'; MOST_BYTES + 1], 1);
+    fn a_small_file_cannot_exhaust_memory() {
+        let zeros = compress_to_vec_zlib(&vec![b'\n'; MAX_BYTES + 1], 1);
         assert!(zeros.len() < 1 << 20);
         assert_eq!(Vectors::unpack(&zeros).unwrap_err().to_string(), "more than 32 MiB when it is unpacked");
-        let blocks = format!("= one\n[sha1]\n{}", "key=\n\n".repeat(MOST_VECTORS + 1));
-        let Err(Unusable::Line { what, .. }) = unpacked(&blocks) else { panic!("all of them were read") };
+        let blocks = format!("= one\n[sha1]\n{}", "key=\n\n".repeat(MAX_VECTORS + 1));
+        let Err(VectorsError::Line { what, .. }) = unpacked(&blocks) else { panic!("the limit was not applied") };
         assert_eq!(what, "more vectors than a file may have");
         let patterns = format!("= one\n[sha1]\n{}", "ptn = 9000000\n\n".repeat(4));
         assert!(unpacked(&patterns).is_err());
@@ -174,9 +174,9 @@ mod tests {
 
     #[cfg(feature = "more-vectors")]
     #[test]
-    fn those_of_the_crate_are_far_from_the_limits() {
+    fn the_vectors_of_the_crate_are_far_below_the_limits() {
         let all = Vectors::default();
-        assert!((9000..MOST_VECTORS / 5).contains(&all.0.len()), "{all:?}");
+        assert!((9000..MAX_VECTORS / 5).contains(&all.0.len()), "{all:?}");
         assert!(all.iter().any(|vector| vector.origin.0.starts_with("wycheproof ")));
         assert!(all.iter().any(|vector| vector.origin.0.starts_with("long/")));
         assert!(Vectors::none().iter().next().is_none());

@@ -1,4 +1,4 @@
-//! What the suite found.
+//! The results of the suite.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::time::Instant;
 use gantry_core::Algorithm;
 use gantry_core::driver::Capability;
 
-use crate::case::Trouble;
+use crate::case::CaseError;
 
-/// The parts of the suite, each of which looks for its own kind of mistake.
+/// The parts of the suite. Each finds its own kind of mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
-    /// The device's own start: known answers before it serves anybody.
+    /// The known-answer tests of the device, before it serves requests.
     Start,
     /// Known answers of NIST, the RFCs and Wycheproof, in place and not, aligned and not, between guard bytes.
     Vectors,
@@ -29,7 +29,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// All of them, in the order in which they run.
+    /// All checks, in the order in which they run.
     pub const ALL: &'static [Check] =
         &[Check::Start, Check::Vectors, Check::Streams, Check::Batches, Check::Tags, Check::Threads, Check::Random];
 
@@ -53,30 +53,30 @@ impl fmt::Display for Check {
     }
 }
 
-/// What came of one check of one algorithm.
+/// The result of one check of one algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The algorithm.
     pub algorithm: Algorithm,
     /// The check.
     pub check: Check,
-    /// Cases in which the device did what it must.
+    /// Cases with the required answer.
     pub passed: u64,
-    /// Steps of the check that were run; those that there was no time for are in `skipped`. A step is a vector, a batch, a message that is cut
-    /// at one place: it has some cases, and how many is known when it has run.
+    /// Steps of the check that were run. `skipped` counts the steps that the time limit left out. A step is a vector, a batch, or a message
+    /// cut at one position; its number of cases is known after it has run.
     pub steps: u64,
-    /// Cases that were left out: how many for each reason.
+    /// The number of cases that were left out, by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// Cases in which it did not.
+    /// Cases with another answer.
     pub mismatches: Vec<Mismatch>,
 }
 
-/// A case in which the device did something else than it must.
+/// A case in which the device did not give the required answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What was done and what came of it, for people.
+    /// The case and its answer, for people.
     pub what: String,
-    /// [`Options::seed`](crate::Options::seed) that repeats it, of cases that were made at random.
+    /// The [`Options::seed`](crate::Options::seed) that repeats a random case.
     pub seed: u64,
 }
 
@@ -85,19 +85,19 @@ pub struct Mismatch {
 pub struct Report {
     /// The device's name.
     pub device: String,
-    /// What it offers for the algorithms that were checked.
+    /// Its capabilities for the algorithms that were checked.
     pub capabilities: Vec<Capability>,
-    /// In the order in which they ran.
+    /// The rows, in the order in which they ran.
     pub rows: Vec<Row>,
 }
 
 impl Report {
-    /// Whether the device passed: it did what it must in every case, and for each algorithm there were cases.
+    /// Returns whether the device passed: every case had the required answer, and each algorithm had cases.
     pub fn passed(&self) -> bool {
         self.problems().is_empty()
     }
 
-    /// Everything that keeps the device from passing, one line each.
+    /// Returns the problems because of which the device does not pass, one line each.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.rows.is_empty() {
@@ -110,13 +110,13 @@ impl Report {
                     .push(format!("{} {algorithm} {check}: {} (seed {})", self.device, mismatch.what, mismatch.seed));
             }
             let may_be_idle = match check {
-                // Not every algorithm has streams, and a single random round may ask for what the device does not have.
+                // Some algorithms have no streams, and a single random round may ask for an operation that the device does not have.
                 Check::Streams | Check::Random => true,
                 // Only AEADs have tags.
                 Check::Tags => row.skipped.is_empty(),
                 Check::Start | Check::Vectors | Check::Batches | Check::Threads => false,
             };
-            // A case that takes seconds is not begun where time is limited.
+            // A case that takes seconds is not started in a run with a time limit.
             let had_no_time = row.skipped.len() == 1 && row.skipped.contains_key(NO_TIME);
             if row.mismatches.is_empty() && row.passed == 0 && !may_be_idle && !had_no_time {
                 problems.push(format!("{} {algorithm} {check}: nothing was run", self.device));
@@ -125,17 +125,18 @@ impl Report {
         problems
     }
 
-    /// What the device offers, how many vectors judged it, and what the suite left out: the text of the file that is kept
-    /// with its tests. A device that comes to serve less shows as a difference.
+    /// Returns the text of the declaration: the capabilities of the device, the number of vectors that judged it, and the parts that the suite left
+    /// out. A device that serves less than before shows as a difference.
     pub fn declaration(&self) -> String {
-        let mut lines = vec![format!("# What {} offers, and what of the suite does not apply to it.", self.device)];
+        let mut lines =
+            vec![format!("# Capabilities of {}, and the parts of the suite that do not apply to it.", self.device)];
         for capability in &self.capabilities {
             let Capability { algorithm, operations, direct, in_place, streaming, .. } = capability;
             let rows = || self.rows.iter().filter(|row| row.algorithm == *algorithm);
             let vectors: u64 = rows().filter(|row| row.check == Check::Vectors).map(|row| row.passed).sum();
             let mut offers: Vec<&str> = operations.iter().map(|operation| operation.name()).collect();
-            let ways = [(direct, "direct"), (in_place, "in place"), (streaming, "streams")];
-            offers.extend(ways.iter().filter(|(there, _)| **there).map(|(_, name)| *name));
+            let modes = [(direct, "direct"), (in_place, "in place"), (streaming, "streams")];
+            offers.extend(modes.iter().filter(|(is_set, _)| **is_set).map(|(_, name)| *name));
             lines.push(format!("{algorithm}: {}; {vectors} vectors", offers.join(", ")));
             for row in rows() {
                 lines.extend(row.skipped.iter().map(|(reason, count)| format!("    {} {count}: {reason}", row.check)));
@@ -145,35 +146,35 @@ impl Report {
     }
 }
 
-/// Why cases were left out that there was no time for.
+/// The reason of cases that the time limit left out.
 pub const NO_TIME: &str = "there was no time for it";
 
 /// A row while its check runs.
 pub(crate) struct Tally {
     pub(crate) row: Row,
-    /// When the check should have ended.
+    /// The deadline of the check.
     until: Option<Instant>,
-    /// Mismatches beyond the first few say nothing new.
-    more: u64,
-    /// Of random cases.
+    /// The number of mismatches beyond the reported ones.
+    unreported: u64,
+    /// The seed of random cases.
     pub(crate) seed: u64,
 }
 
-/// Mismatches that are kept of a row.
-const KEPT: usize = 5;
+/// Maximum number of mismatches reported in a row.
+const MAX_MISMATCHES: usize = 5;
 
 impl Tally {
     pub(crate) fn new(algorithm: Algorithm, check: Check, seed: u64, until: Option<Instant>) -> Self {
         let row = Row { algorithm, check, passed: 0, steps: 0, skipped: BTreeMap::new(), mismatches: Vec::new() };
-        Self { row, until, more: 0, seed }
+        Self { row, until, unreported: 0, seed }
     }
 
-    /// Whether not everything need be run.
+    /// Returns whether the run has a time limit.
     pub(crate) fn is_timed(&self) -> bool {
         self.until.is_some()
     }
 
-    /// Whether to run the next step. It is counted either way; something always is run.
+    /// Returns whether to run the next step, and counts it. The first step always runs.
     pub(crate) fn has_time(&mut self) -> bool {
         let stop = self.row.passed > 0 && self.is_late();
         if stop {
@@ -192,22 +193,22 @@ impl Tally {
         *self.row.skipped.entry(reason.into()).or_default() += 1;
     }
 
-    /// Counts a case; `what` is only asked when it failed.
-    pub(crate) fn judge(&mut self, result: Result<(), Trouble>, what: impl FnOnce() -> String) {
+    /// Counts a case. Calls `what` only if the case failed.
+    pub(crate) fn judge(&mut self, result: Result<(), CaseError>, what: impl FnOnce() -> String) {
         match result {
             Ok(()) => self.row.passed += 1,
-            Err(Trouble::Unsupported(reason) | Trouble::Misuse(reason)) => self.skip(reason),
-            Err(Trouble::Wrong(problem)) if self.row.mismatches.len() < KEPT => {
+            Err(CaseError::Unsupported(reason) | CaseError::Misuse(reason)) => self.skip(reason),
+            Err(CaseError::Wrong(problem)) if self.row.mismatches.len() < MAX_MISMATCHES => {
                 let what = format!("{}: {problem}", what());
                 self.row.mismatches.push(Mismatch { what, seed: self.seed });
             }
-            Err(Trouble::Wrong(_)) => self.more += 1,
+            Err(CaseError::Wrong(_)) => self.unreported += 1,
         }
     }
 
     pub(crate) fn finish(mut self) -> Row {
-        if let (Some(last), true) = (self.row.mismatches.last_mut(), self.more > 0) {
-            last.what = format!("{} (and {} more)", last.what, self.more);
+        if let (Some(last), true) = (self.row.mismatches.last_mut(), self.unreported > 0) {
+            last.what = format!("{} (and {} more)", last.what, self.unreported);
         }
         self.row
     }

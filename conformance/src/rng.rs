@@ -1,4 +1,4 @@
-//! Randomness that can be repeated.
+//! Reproducible random numbers.
 
 use gantry_core::Algorithm;
 
@@ -7,13 +7,13 @@ use gantry_core::Algorithm;
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// The same seed gives the same values.
+    /// Makes a generator. Equal seeds give equal values.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// An independent generator for one purpose of an algorithm, so that a case can be repeated without those before it. It goes by
-    /// the algorithm's name: cases stay what they are when the table of algorithms grows.
+    /// Makes an independent generator for one purpose of an algorithm, so that a case can be repeated without those before it. It depends on the
+    /// algorithm's name, so that cases stay the same when the table of algorithms grows.
     pub(crate) fn of(seed: u64, algorithm: Algorithm, purpose: u64) -> Self {
         // FNV-1a (Fowler, Noll, Vo).
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -28,7 +28,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A value below `limit`, which is not 0.
+    /// Returns a value below `limit`, which is not 0.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }

@@ -1,15 +1,15 @@
-//! Messages and data in pieces.
+//! Checks messages and data in pieces.
 
 use gantry_core::driver::Buffers;
 use gantry_core::{AeadStream, Error, Kind, Operation, Request, Session, SessionParams, Stream};
 
 use crate::Suite;
-use crate::case::{Answer, Case, Trouble, difference};
+use crate::case::{Answer, Case, CaseError, difference};
 use crate::generate;
 use crate::guard::Guarded;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::subject::Truth;
+use crate::subject::Oracle;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     let info = suite.algorithm.info();
@@ -22,28 +22,34 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     }
     if !suite.capability.streaming {
         if info.kind == Kind::Aead {
-            return; // Messages in one piece are the rule here.
+            return; // Most AEADs have no streams.
         }
         return tally.skip("the device has no streams");
     }
     let mut rng = Rng::of(suite.seed, suite.algorithm, 8000);
-    let params = generate::params(&mut rng, suite.algorithm).tag_len(info.default_tag());
+    let params = generate::params(&mut rng, suite.algorithm).with_tag_len(info.default_tag());
     let result = match info.kind {
-        Kind::Cipher => ciphers(suite, &mut rng, &params, tally),
-        Kind::Aead => aeads(suite, &mut rng, &params, tally),
-        _ => messages(suite, &mut rng, &params, tally).and_then(|()| side_by_side(suite, &mut rng, &params, tally)),
+        Kind::Cipher => check_ciphers(suite, &mut rng, &params, tally),
+        Kind::Aead => check_aeads(suite, &mut rng, &params, tally),
+        _ => check_messages(suite, &mut rng, &params, tally)
+            .and_then(|()| check_many_streams(suite, &mut rng, &params, tally)),
     };
-    if let Err(trouble) = result {
-        tally.judge(Err(trouble), || format!("{params:?}"));
+    if let Err(error) = result {
+        tally.judge(Err(error), || format!("{params:?}"));
     }
 }
 
-/// Digests and MACs: a message in two pieces at every place, then in equal pieces of every length up to two blocks. All
-/// of them on one stream, which begins anew after each message, and on a copy that is taken between the pieces.
-fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
+/// Checks digests and MACs: a message cut in two at every position, then in equal pieces of every length up to two blocks. Uses one
+/// stream, which is reset after each message, and a copy made between the pieces.
+fn check_messages(
+    suite: &Suite<'_>,
+    rng: &mut Rng,
+    params: &SessionParams,
+    tally: &mut Tally,
+) -> Result<(), CaseError> {
     let block = suite.algorithm.info().block;
     let message = rng.bytes(3 * block + 7);
-    let must = digest(&suite.truth(params)?, suite, &message)?;
+    let expected = digest(&suite.oracle(params)?, suite, &message)?;
     let session = suite.subject.session(params.clone())?;
     let mut stream = session.stream(1)?;
 
@@ -57,7 +63,7 @@ fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mu
             let mut copy = stream.clone();
             for stream in [&mut stream, &mut copy] {
                 stream.update(other)?;
-                finish(stream, &must)?;
+                finish(stream, &expected)?;
             }
             Ok(())
         })();
@@ -67,16 +73,21 @@ fn messages(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mu
         if !tally.has_time() {
             continue;
         }
-        let result = message.chunks(length).try_for_each(|piece| stream.update(piece)).map_err(Trouble::from);
-        let result = result.and_then(|()| finish(&mut stream, &must));
+        let result = message.chunks(length).try_for_each(|piece| stream.update(piece)).map_err(CaseError::from);
+        let result = result.and_then(|()| finish(&mut stream, &expected));
         tally.judge(result, || format!("{} bytes in pieces of {length}", message.len()));
     }
     Ok(())
 }
 
-/// Many streams, fed in batches with pieces of mixed lengths, each of them to its own end; twice on the same streams.
-fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
-    let truth = suite.truth(params)?;
+/// Feeds many streams in batches with pieces of mixed lengths, each to its own end, twice on the same streams.
+fn check_many_streams(
+    suite: &Suite<'_>,
+    rng: &mut Rng,
+    params: &SessionParams,
+    tally: &mut Tally,
+) -> Result<(), CaseError> {
+    let oracle = suite.oracle(params)?;
     let session = suite.subject.session(params.clone())?;
     let count = 2 * suite.capability.lanes.min(32) + 3;
     let mut streams = (0..count).map(|_| session.stream(count)).collect::<Result<Vec<Stream>, Error>>()?;
@@ -96,8 +107,8 @@ fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally:
             .collect();
         let results = feed(&session, &mut streams, &messages, suite.capability.max_bytes, rng)?;
         for (index, (bytes, result)) in messages.iter().zip(results).enumerate() {
-            let must = digest(&truth, suite, bytes)?;
-            tally.judge(same(&result, &must), || {
+            let expected = digest(&oracle, suite, bytes)?;
+            tally.judge(compare_output(&result, &expected), || {
                 format!("message {message} of stream {index} of {count}, {} bytes", bytes.len())
             });
         }
@@ -105,18 +116,18 @@ fn side_by_side(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally:
     Ok(())
 }
 
-/// One piece of each stream at a time, as one batch, until all have come to their end. In the first batch some messages
-/// are whole: they share the device with the pieces.
+/// Feeds one piece of each stream at a time, as one batch, until all streams have ended. In the first batch some messages are whole, and
+/// share the device with the pieces.
 fn feed(
     session: &Session,
     streams: &mut [Stream],
     messages: &[Vec<u8>],
     max_bytes: usize,
     rng: &mut Rng,
-) -> Result<Vec<Guarded>, Trouble> {
+) -> Result<Vec<Guarded>, CaseError> {
     let mut rest: Vec<Option<&[u8]>> = messages.iter().map(|message| Some(&message[..])).collect();
     let mut results: Vec<Guarded> =
-        (0..streams.len()).map(|index| Guarded::poisoned(session.params().tag_length(), index % 64)).collect();
+        (0..streams.len()).map(|index| Guarded::poisoned(session.params().tag_len(), index % 64)).collect();
     let kind = session.params().algorithm().kind();
     while rest.iter().any(Option::is_some) {
         let mut requests = Vec::new();
@@ -143,44 +154,43 @@ fn feed(
         }
         session.process(&mut requests)?;
         if requests.iter().any(|request| request.outcome() != Some(gantry_core::Outcome::Done)) {
-            return Err("a piece was not taken".to_owned().into());
+            return Err("a piece was not processed".to_owned().into());
         }
     }
     Ok(results)
 }
 
-/// Ciphers: data in two pieces at every place where the algorithm allows it, then in equal pieces; with a copy that is
-/// taken between the pieces.
-fn ciphers(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
+/// Checks ciphers: data cut in two at every position that the algorithm allows, then in equal pieces, with a copy made between the pieces.
+fn check_ciphers(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), CaseError> {
     let block = suite.algorithm.info().block;
-    let truth = suite.truth(params)?;
+    let oracle = suite.oracle(params)?;
     let session = suite.subject.session(params.clone())?;
-    // Far enough that a device leaves its way for short data.
+    // Long enough that a device does not use its path for short data.
     let bytes = if block > 1 { 19 * block } else { 16 * 9 + 5 };
     for &operation in suite.capability.operations {
         let case = generate::case(rng, params, operation, bytes);
-        let Answer::Done { output: must, .. } = truth.answer(&case)? else {
+        let Answer::Done { output: expected, .. } = oracle.answer(&case)? else {
             return Err("the data was refused".to_owned().into());
         };
         for cut in (0..=case.input.len()).step_by(block * suite.step) {
             if !tally.has_time() {
                 continue;
             }
-            let result = cut_in_two(&session, &case, &must, cut);
+            let result = cipher_in_two_pieces(&session, &case, &expected, cut);
             tally.judge(result, || format!("{operation}, {bytes} bytes, cut at {cut}"));
         }
         for length in (block..=5 * block.max(16) + 1).step_by(block * suite.step) {
             if !tally.has_time() {
                 continue;
             }
-            let result = in_pieces(&session, &case, &must, length);
+            let result = cipher_in_pieces(&session, &case, &expected, length);
             tally.judge(result, || format!("{operation}, {bytes} bytes in pieces of {length}"));
         }
     }
     Ok(())
 }
 
-fn cut_in_two(session: &Session, case: &Case, must: &[u8], cut: usize) -> Result<(), Trouble> {
+fn cipher_in_two_pieces(session: &Session, case: &Case, expected: &[u8], cut: usize) -> Result<(), CaseError> {
     let mut stream = session.cipher_stream(case.operation, &case.iv)?;
     let mut data = case.input.clone();
     let (one, other) = data.split_at_mut(cut);
@@ -188,29 +198,29 @@ fn cut_in_two(session: &Session, case: &Case, must: &[u8], cut: usize) -> Result
     let mut separate = Guarded::poisoned(other.len(), cut % 64);
     stream.clone().update((&*other, separate.bytes_mut()))?;
     stream.update(&mut *other)?;
-    same(&separate, &must[cut..])?;
-    difference("the output", &data, must).map_or(Ok(()), |what| Err(what.into()))
+    compare_output(&separate, &expected[cut..])?;
+    difference("the output", &data, expected).map_or(Ok(()), |what| Err(what.into()))
 }
 
-fn in_pieces(session: &Session, case: &Case, must: &[u8], length: usize) -> Result<(), Trouble> {
+fn cipher_in_pieces(session: &Session, case: &Case, expected: &[u8], length: usize) -> Result<(), CaseError> {
     let mut stream = session.cipher_stream(case.operation, &case.iv)?;
     let mut output = Guarded::poisoned(case.input.len(), length % 64);
     for (input, output) in case.input.chunks(length).zip(output.bytes_mut().chunks_mut(length)) {
         stream.update(Buffers::Separate { input, output })?;
     }
-    same(&output, must)
+    compare_output(&output, expected)
 }
 
-/// AEADs: messages in two pieces at every place, all on one stream, which begins anew after each message; the second piece
-/// also on a copy that is taken between the pieces.
-fn aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), Trouble> {
-    let truth = suite.truth(params)?;
+/// Checks AEADs: messages in two pieces, cut at every position, all on one stream, which begins again after each message. The second piece also goes to a copy
+/// made between the pieces.
+fn check_aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), CaseError> {
+    let oracle = suite.oracle(params)?;
     let session = suite.subject.session(params.clone())?;
     let mut sealing = session.aead_stream(Operation::Seal)?;
     let mut opening = session.aead_stream(Operation::Open)?;
     for bytes in [0, 1, 16, 149, 1000] {
         let case = generate::case(rng, params, Operation::Seal, bytes);
-        let Answer::Done { output: must, tag } = truth.answer(&case)? else {
+        let Answer::Done { output: expected, tag } = oracle.answer(&case)? else {
             return Err("the data was refused".to_owned().into());
         };
         for cut in (0..=bytes).step_by(1 + bytes / 150) {
@@ -218,40 +228,44 @@ fn aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut T
                 continue;
             }
             let result = (|| {
-                same(
-                    &in_two(&mut sealing, &case, &case.input, cut, |stream| {
+                compare_output(
+                    &run_in_two_pieces(&mut sealing, &case, &case.input, cut, |stream| {
                         let mut sealed = Guarded::poisoned(tag.len(), 1);
                         stream.seal(sealed.bytes_mut())?;
-                        same(&sealed, &tag)
+                        compare_output(&sealed, &tag)
                     })?,
-                    &must,
+                    &expected,
                 )?;
-                same(&in_two(&mut opening, &case, &must, cut, |stream| Ok(stream.open(&tag)?))?, &case.input)
+                compare_output(
+                    &run_in_two_pieces(&mut opening, &case, &expected, cut, |stream| Ok(stream.open(&tag)?))?,
+                    &case.input,
+                )
             })();
             tally.judge(result, || format!("{bytes} bytes, cut at {cut}"));
         }
         let mut forged = tag.clone();
         generate::damage(rng, &mut forged);
-        let result = in_two(&mut opening, &case, &must, bytes / 2, |stream| match stream.open(&forged) {
-            Err(Error::Refused(_)) => Ok(()),
-            _ => Err("a bad tag was taken for a good one".to_owned().into()),
-        });
+        let result =
+            run_in_two_pieces(&mut opening, &case, &expected, bytes / 2, |stream| match stream.open(&forged) {
+                Err(Error::Refused(_)) => Ok(()),
+                _ => Err("a bad tag was accepted".to_owned().into()),
+            });
         tally.judge(result.map(|_| ()), || format!("{bytes} bytes with a bad tag"));
     }
     Ok(())
 }
 
 /// Runs `input` through the stream in two pieces, from one buffer into another, and `end`s it and its copy.
-fn in_two(
+fn run_in_two_pieces(
     stream: &mut AeadStream,
     case: &Case,
     input: &[u8],
     cut: usize,
-    end: impl Fn(&mut AeadStream) -> Result<(), Trouble>,
-) -> Result<Guarded, Trouble> {
+    end: impl Fn(&mut AeadStream) -> Result<(), CaseError>,
+) -> Result<Guarded, CaseError> {
     let mut output = Guarded::poisoned(input.len(), cut % 64);
     let (one, other) = output.bytes_mut().split_at_mut(cut);
-    // Either way to begin.
+    // Uses both ways to begin a message.
     if cut.is_multiple_of(2) {
         stream.begin(&case.iv, &case.aad)?;
         stream.update((&input[..cut], one))?;
@@ -262,34 +276,34 @@ fn in_two(
     stream.update((&input[cut..], &mut *other))?;
     let mut in_place = input[cut..].to_vec();
     copy.update(&mut in_place)?;
-    difference("the copy's output", &in_place, other).map_or(Ok(()), |what| Err(Trouble::from(what)))?;
+    difference("the copy's output", &in_place, other).map_or(Ok(()), |what| Err(CaseError::from(what)))?;
     end(stream)?;
     end(&mut copy)?;
     Ok(output)
 }
 
-/// The digest or MAC of a message, as it must be.
-fn digest(truth: &Truth, suite: &Suite<'_>, message: &[u8]) -> Result<Vec<u8>, Trouble> {
+/// Returns the required digest or MAC of a message.
+fn digest(oracle: &Oracle, suite: &Suite<'_>, message: &[u8]) -> Result<Vec<u8>, CaseError> {
     let operation = match suite.algorithm.kind() {
         Kind::Digest => Operation::Digest,
         _ => Operation::Mac,
     };
     let case = Case { operation, iv: Vec::new(), aad: Vec::new(), input: message.to_vec(), tag: Vec::new(), room: 0 };
-    match truth.answer(&case)? {
+    match oracle.answer(&case)? {
         Answer::Done { output, .. } => Ok(output),
-        Answer::Refused(outcome) => Err(Trouble::Wrong(outcome.to_string())),
+        Answer::Refused(outcome) => Err(CaseError::Wrong(outcome.to_string())),
     }
 }
 
-fn finish(stream: &mut Stream, must: &[u8]) -> Result<(), Trouble> {
-    let mut output = Guarded::poisoned(must.len(), 1);
+fn finish(stream: &mut Stream, expected: &[u8]) -> Result<(), CaseError> {
+    let mut output = Guarded::poisoned(expected.len(), 1);
     stream.finish(output.bytes_mut())?;
-    same(&output, must)
+    compare_output(&output, expected)
 }
 
-fn same(output: &Guarded, must: &[u8]) -> Result<(), Trouble> {
+fn compare_output(output: &Guarded, expected: &[u8]) -> Result<(), CaseError> {
     if !output.is_intact() {
         return Err("bytes outside the buffers were changed".to_owned().into());
     }
-    difference("the output", output.bytes(), must).map_or(Ok(()), |what| Err(what.into()))
+    difference("the output", output.bytes(), expected).map_or(Ok(()), |what| Err(what.into()))
 }

@@ -1,9 +1,9 @@
-//! One device, reached as programs reach it but with nobody to step in for it.
+//! One device behind core, without failover to another device.
 
 use gantry_core::route::Ask;
 use gantry_core::{DeviceState, Gantry, Policy, RegisteredDevice, Result, Route, Session, SessionParams};
 
-use crate::case::{Answer, Case, Placement, Trouble, run};
+use crate::case::{Answer, Case, CaseError, Placement, run};
 
 /// A device under test, or the one to compare with.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Subject {
     /// `None` when no device has this name.
     pub(crate) fn new(gantry: &Gantry, name: &str) -> Option<Self> {
         let index = gantry.devices().iter().position(|device| device.name() == name)?;
-        Some(Self { gantry: gantry.with_policy(Only(index)), index })
+        Some(Self { gantry: gantry.with_policy(OnlyDevice(index)), index })
     }
 
     pub(crate) fn session(&self, params: SessionParams) -> Result<Session> {
@@ -32,34 +32,36 @@ impl Subject {
     }
 }
 
-/// What an answer must be: the reference's, or where it has none, the device's own for a request by itself, which the
-/// vectors have judged before.
-pub(crate) struct Truth {
+/// The source of required answers: the reference. If it does not serve the request, the device itself runs the request alone; the vectors have checked that
+/// path before.
+pub(crate) struct Oracle {
     reference: Option<Session>,
-    own: Session,
+    subject: Session,
 }
 
-impl Truth {
+impl Oracle {
     pub(crate) fn new(reference: Option<&Subject>, subject: &Subject, params: &SessionParams) -> Result<Self> {
         let offers = |reference: &&Subject| reference.device().capability(params.algorithm()).is_some();
         let reference = reference.filter(offers).and_then(|reference| reference.session(params.clone()).ok());
-        Ok(Self { reference, own: subject.session(params.clone())? })
+        Ok(Self { reference, subject: subject.session(params.clone())? })
     }
 
-    pub(crate) fn answer(&self, case: &Case) -> std::result::Result<Answer, Trouble> {
+    pub(crate) fn answer(&self, case: &Case) -> std::result::Result<Answer, CaseError> {
         match self.reference.as_ref().map(|session| run(session, case, Placement::SEPARATE)) {
             Some(Ok(answer)) => Ok(answer),
-            Some(Err(Trouble::Wrong(what))) => Err(Trouble::Wrong(format!("the reference: {what}"))),
-            Some(Err(Trouble::Unsupported(_) | Trouble::Misuse(_))) | None => run(&self.own, case, Placement::SEPARATE),
+            Some(Err(CaseError::Wrong(what))) => Err(CaseError::Wrong(format!("the reference: {what}"))),
+            Some(Err(CaseError::Unsupported(_) | CaseError::Misuse(_))) | None => {
+                run(&self.subject, case, Placement::SEPARATE)
+            }
         }
     }
 }
 
-/// Every request to one device, and to no other one when that fails.
+/// A policy that sends every request to one device, without failover.
 #[derive(Debug)]
-struct Only(usize);
+struct OnlyDevice(usize);
 
-impl Policy for Only {
+impl Policy for OnlyDevice {
     fn name(&self) -> &'static str {
         "only"
     }

@@ -1,54 +1,54 @@
-//! Forgeries: whatever is changed of a sealed or signed message, it is refused, and no plaintext leaves. And of compressed data: what
-//! is damaged is found, and no more is written than there is room for.
+//! Forgeries: every change of a sealed or signed message is refused, and no plaintext leaves. In compressed data, damage is found, and no byte is written
+//! beyond the buffer.
 
 use gantry_core::{Algorithm, Operation, Outcome, SessionParams};
 
-use crate::batches::{BEYOND, cases};
-use crate::case::{Answer, Case, Placement, Trouble, compare, run, run_batch};
+use crate::batches::{MAX_OVERREAD, make_cases};
+use crate::case::{Answer, Case, CaseError, Placement, compare, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Suite, few};
+use crate::{Suite, reduced};
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let opens = |operation: &&Operation| operation.info().finds_forgeries;
+    let opens = |operation: &&Operation| operation.info().detects_forgeries;
     let Some(&operation) = suite.capability.operations.iter().find(opens) else { return };
-    let rounds = few(suite.algorithm, 6) as usize;
+    let rounds = reduced(suite.algorithm, 6) as usize;
     for (round, bytes) in [0, 1, 16, 47, 160, 1000].into_iter().enumerate().take(rounds) {
         if !tally.has_time() {
             continue;
         }
         let mut rng = Rng::of(suite.seed, suite.algorithm, 7000 + round as u64);
-        // The full tag, and whatever else the algorithm has.
+        // The full tag, then other allowed lengths.
         let params = match round {
-            0..4 => generate::params(&mut rng, suite.algorithm).tag_len(suite.algorithm.info().default_tag()),
+            0..4 => generate::params(&mut rng, suite.algorithm).with_tag_len(suite.algorithm.info().default_tag()),
             _ => generate::params(&mut rng, suite.algorithm),
         };
-        match forgeries(suite, &mut rng, (&params, operation), bytes) {
-            Err(trouble) => tally.judge(Err(trouble), || format!("{bytes} bytes, {params:?}")),
-            Ok(cases) => present(suite, &mut rng, &params, &cases, tally),
+        match make_forgeries(suite, &mut rng, (&params, operation), bytes) {
+            Err(error) => tally.judge(Err(error), || format!("{bytes} bytes, {params:?}")),
+            Ok(cases) => check_forgeries(suite, &mut rng, &params, &cases, tally),
         }
     }
 }
 
-/// One good message at both ends, and between them every kind of forgery of it, with what is wrong in words.
-fn forgeries(
+/// Returns good messages first and last, and between them every kind of forgery, with a description of each.
+fn make_forgeries(
     suite: &Suite<'_>,
     rng: &mut Rng,
     (params, operation): (&SessionParams, Operation),
     bytes: usize,
-) -> Result<Vec<(String, Case, Answer)>, Trouble> {
-    // Of the messages with a good tag, `cases` damages some.
-    let mut good = cases(suite, rng, params, operation, &[bytes; 8][..few(suite.algorithm, 8) as usize])?;
-    good.retain(|(_, must)| matches!(must, Answer::Done { .. }));
-    let Some((good, must)) = good.into_iter().next() else { return Ok(Vec::new()) };
+) -> Result<Vec<(String, Case, Answer)>, CaseError> {
+    // `make_cases` damages some of the messages.
+    let mut good = make_cases(suite, rng, params, operation, &[bytes; 8][..reduced(suite.algorithm, 8) as usize])?;
+    good.retain(|(_, expected)| matches!(expected, Answer::Done { .. }));
+    let Some((good, expected)) = good.into_iter().next() else { return Ok(Vec::new()) };
     if operation == Operation::Unprotect {
-        return Ok(changed(suite.algorithm, rng, good, must));
+        return Ok(packet_forgeries(suite.algorithm, rng, good, expected));
     }
     if operation == Operation::Decompress {
-        return Ok(damaged(suite.algorithm, rng, good, must));
+        return Ok(compression_forgeries(suite.algorithm, rng, good, expected));
     }
-    let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
+    let mut all = vec![("nothing changed".to_owned(), good.clone(), expected.clone())];
     let mut forge = |what: String, change: &mut dyn FnMut(&mut Case)| {
         let mut case = good.clone();
         change(&mut case);
@@ -64,10 +64,10 @@ fn forgeries(
         case.tag.pop();
     });
     forge("no tag".to_owned(), &mut |case| case.tag.clear());
-    // FIPS 186-5, 6.4.1: of a digest.
-    let counts = if suite.algorithm == Algorithm::EcdsaP256 { 32 } else { usize::MAX };
+    // Only these bytes of a digest count (FIPS 186-5, 6.4.1).
+    let significant = if suite.algorithm == Algorithm::EcdsaP256 { 32 } else { usize::MAX };
     for at in [0, good.input.len() / 2, good.input.len().saturating_sub(1)] {
-        if at < good.input.len().min(counts) {
+        if at < good.input.len().min(significant) {
             forge(format!("byte {at} of the data changed"), &mut |case| case.input[at] ^= 0x80);
         }
     }
@@ -80,20 +80,20 @@ fn forgeries(
         forge("the nonce changed".to_owned(), &mut |case| generate::damage(rng, &mut case.iv));
         forge("associated data added".to_owned(), &mut |case| case.aad.push(0));
     } else {
-        // A byte, or what makes a digest the next longer one.
+        // One byte, or the bytes up to the next longer digest.
         let info = suite.algorithm.info();
         let longer = info.data_length(good.input.len() + info.block);
-        if good.input.len() < longer.min(counts) {
+        if good.input.len() < longer.min(significant) {
             forge("the message longer".to_owned(), &mut |case| case.input.resize(longer, 1));
         }
     }
-    all.push(("nothing changed".to_owned(), good, must));
+    all.push(("nothing changed".to_owned(), good, expected));
     Ok(all)
 }
 
-/// The same of packets. What core reads of a header is found before any device has it.
-fn changed(algorithm: Algorithm, rng: &mut Rng, good: Case, must: Answer) -> Vec<(String, Case, Answer)> {
-    let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
+/// Returns forgeries of a packet. Core finds errors in a header before a device gets the packet.
+fn packet_forgeries(algorithm: Algorithm, rng: &mut Rng, good: Case, expected: Answer) -> Vec<(String, Case, Answer)> {
+    let mut all = vec![("nothing changed".to_owned(), good.clone(), expected.clone())];
     let mut change = |what: String, change: &mut dyn FnMut(&mut Case), outcome| {
         let mut case = good.clone();
         change(&mut case);
@@ -108,13 +108,18 @@ fn changed(algorithm: Algorithm, rng: &mut Rng, good: Case, must: Answer) -> Vec
     change("a byte less".to_owned(), &mut |case| case.input.truncate(length - 1), Outcome::Malformed);
     change("a byte more".to_owned(), &mut |case| case.input.push(0), Outcome::Malformed);
     change("a block more".to_owned(), &mut |case| case.input.resize(length + block, 0), Outcome::BadTag);
-    all.push(("nothing changed".to_owned(), good, must));
+    all.push(("nothing changed".to_owned(), good, expected));
     all
 }
 
-/// The same of compressed data. A change in the middle of them may lead to other data: only checksums and ends tell.
-fn damaged(algorithm: Algorithm, rng: &mut Rng, good: Case, must: Answer) -> Vec<(String, Case, Answer)> {
-    let mut all = vec![("nothing changed".to_owned(), good.clone(), must.clone())];
+/// Returns damaged compressed data. A change in its middle may give other data: only checksums and ends are reliable.
+fn compression_forgeries(
+    algorithm: Algorithm,
+    rng: &mut Rng,
+    good: Case,
+    expected: Answer,
+) -> Vec<(String, Case, Answer)> {
+    let mut all = vec![("nothing changed".to_owned(), good.clone(), expected.clone())];
     let mut damage = |what: String, change: &mut dyn FnMut(&mut Case), outcome| {
         let mut case = good.clone();
         change(&mut case);
@@ -124,22 +129,22 @@ fn damaged(algorithm: Algorithm, rng: &mut Rng, good: Case, must: Answer) -> Vec
     for at in (0..length).step_by(length.div_ceil(200)) {
         let cut = &mut |case: &mut Case| {
             case.input.truncate(at);
-            case.room += BEYOND;
+            case.room += MAX_OVERREAD;
         };
         damage(format!("the first {at} bytes"), cut, Outcome::Malformed);
     }
     damage("a byte behind the end".to_owned(), &mut |case| case.input.push(0), Outcome::Malformed);
     // CRC and length, Adler-32, and the lower half of XXH64.
-    let checked = match algorithm {
+    let checksum_bytes = match algorithm {
         Algorithm::Gzip => 8,
         Algorithm::Zlib | Algorithm::Zstd => 4,
         _ => 0,
     };
-    for at in length - checked..length {
+    for at in length - checksum_bytes..length {
         let change = &mut |case: &mut Case| case.input[at] ^= 1 << rng.below(8);
         damage(format!("byte {at} of {length} changed, in the checksum"), change, Outcome::Malformed);
     }
-    if let Answer::Done { output, .. } = &must {
+    if let Answer::Done { output, .. } = &expected {
         for room in [0, output.len() / 2, output.len().saturating_sub(1)] {
             if room < output.len() {
                 damage(
@@ -150,12 +155,12 @@ fn damaged(algorithm: Algorithm, rng: &mut Rng, good: Case, must: Answer) -> Vec
             }
         }
     }
-    all.push(("nothing changed".to_owned(), good, must));
+    all.push(("nothing changed".to_owned(), good, expected));
     all
 }
 
-/// Each by itself in both placements, then all of them as one batch.
-fn present(
+/// Runs each case by itself in both placements, then all cases as one batch.
+fn check_forgeries(
     suite: &Suite<'_>,
     rng: &mut Rng,
     params: &SessionParams,
@@ -164,22 +169,22 @@ fn present(
 ) {
     let mut together = || {
         let session = suite.subject.session(params.clone())?;
-        for (what, case, must) in cases {
+        for (what, case, expected) in cases {
             for in_place in [false, suite.capability.in_place] {
                 let placement = Placement { in_place, offset: rng.below(64) };
-                tally.judge(compare(run(&session, case, placement), must), || {
+                tally.judge(compare(run(&session, case, placement), expected), || {
                     format!("{what}, {} bytes, {params:?}", case.input.len())
                 });
             }
         }
-        let laid: Vec<(&Case, Placement)> = cases.iter().map(|(_, case, _)| (case, suite.placement(rng))).collect();
-        run_batch(&session, &laid)
+        let placed: Vec<(&Case, Placement)> = cases.iter().map(|(_, case, _)| (case, suite.placement(rng))).collect();
+        run_batch(&session, &placed)
     };
     match together() {
-        Err(trouble) => tally.judge(Err(trouble), || format!("a batch of forgeries, {params:?}")),
+        Err(error) => tally.judge(Err(error), || format!("a batch of forgeries, {params:?}")),
         Ok(answers) => {
-            for ((what, case, must), answer) in cases.iter().zip(answers) {
-                tally.judge(compare(answer, must), || {
+            for ((what, case, expected), answer) in cases.iter().zip(answers) {
+                tally.judge(compare(answer, expected), || {
                     format!("{what}, in a batch, {} bytes, {params:?}", case.input.len())
                 });
             }

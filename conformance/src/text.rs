@@ -1,37 +1,34 @@
-//! The format of vectors, which `scripts/vectors.py` writes: `[algorithm]` opens a section; a block of `key = hexadecimal` lines, or `ptn = bytes`
-//! for that pattern as input, ends at an empty line; `#` starts a comment. In a section `[algorithm digest]` the inputs are messages, of
-//! which the algorithm gets digests.
+//! The format of vectors, which `scripts/vectors.py` writes. `[algorithm]` begins a section. A block of lines `key = hexadecimal`, or `ptn = bytes` for that
+//! pattern as input, ends at an empty line. `#` begins a comment. In a section `[algorithm digest]` the inputs are messages, whose digests go to the
+//! algorithm.
 
 use std::sync::Arc;
 
 use gantry_core::{Algorithm, Prehash};
 
-use crate::vectors::{Expect, Vector};
+use crate::vector::{Expect, Vector};
 
-/// Why nothing can be said of some: `build/wycheproof.rs` of `gantry-vectors` names them by their place.
-const REASONS: [&str; 3] = [
-    "Wycheproof accepts either answer",
-    "what is wrong is the padding, which is the caller's",
-    "a compressed public key",
-];
+/// Reasons why the result of a vector is undefined. `build/wycheproof.rs` of `gantry-vectors` refers to them by index.
+const REASONS: [&str; 3] =
+    ["Wycheproof accepts either answer", "a test of padding, which the caller adds", "a compressed public key"];
 
-/// What is wrong with a text, and in which line.
+/// An error in a text, and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) line: usize,
     pub(crate) what: &'static str,
 }
 
-/// How much a text may say: a short one may ask for much memory.
-pub(crate) struct Room {
+/// Limits of a text, because a short text may request much memory.
+pub(crate) struct Limits {
     pub(crate) vectors: usize,
-    /// In all fields of all vectors.
+    /// Bytes in all fields of all vectors.
     pub(crate) bytes: usize,
 }
 
-impl Room {
-    /// For the crate's own texts.
-    pub(crate) fn endless() -> Self {
+impl Limits {
+    /// Returns limits for the crate's own texts.
+    pub(crate) fn unlimited() -> Self {
         Self { vectors: usize::MAX, bytes: usize::MAX }
     }
 
@@ -41,12 +38,12 @@ impl Room {
     }
 }
 
-/// The vectors of the algorithms that are wanted. Of others only the titles are read.
+/// Parses the vectors of the wanted algorithms. Only the titles of other sections are read.
 pub(crate) fn parse(
     name: &Arc<str>,
     text: &str,
     wanted: &dyn Fn(Algorithm) -> bool,
-    room: &mut Room,
+    limits: &mut Limits,
 ) -> Result<Vec<Vector>, Problem> {
     let mut vectors = Vec::new();
     let mut section: Option<Section> = None;
@@ -55,8 +52,8 @@ pub(crate) fn parse(
         let at = |what| Problem { line: number, what };
         if line.is_empty() {
             let Some(vector) = block.take() else { continue };
-            room.vectors = room.vectors.checked_sub(1).ok_or_else(|| at("more vectors than a file may have"))?;
-            vectors.push(vector.whole().map_err(at)?);
+            limits.vectors = limits.vectors.checked_sub(1).ok_or_else(|| at("more vectors than a file may have"))?;
+            vectors.push(vector.validate().map_err(at)?);
         } else if line.starts_with('#') {
         } else if line.starts_with('[') {
             if block.is_some() {
@@ -64,10 +61,10 @@ pub(crate) fn parse(
             }
             section = Some(Section::read(line).map_err(at)?);
         } else {
-            let Section { algorithm, function } = section.ok_or_else(|| at("there is no section yet"))?;
+            let Section { algorithm, function } = section.ok_or_else(|| at("a line before the first section"))?;
             if wanted(algorithm) {
                 let new = || Vector { function, ..Vector::new(algorithm, (name.clone(), number)) };
-                block.get_or_insert_with(new).read(line, room).map_err(at)?;
+                block.get_or_insert_with(new).read(line, limits).map_err(at)?;
             }
         }
     }
@@ -82,10 +79,10 @@ struct Section {
 
 impl Section {
     fn read(line: &str) -> Result<Self, &'static str> {
-        let title = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or("a title has no end")?;
-        // By the whole name alone; a guess at what was meant would take long for a long one.
+        let title = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or("a title without ']'")?;
+        // Matches the whole name only: searching for similar names would take long for a long one.
         let named = |name| Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name);
-        let mut names = title.split(' ').map(|name| named(name).ok_or("the program does not know this algorithm"));
+        let mut names = title.split(' ').map(|name| named(name).ok_or("unknown algorithm"));
         let algorithm = names.next().unwrap_or(Err("a title without a name"))?;
         let function = names.next().transpose()?;
         if names.next().is_some() {
@@ -96,17 +93,17 @@ impl Section {
 }
 
 impl Vector {
-    /// One line of its block.
-    fn read(&mut self, line: &str, room: &mut Room) -> Result<(), &'static str> {
-        let (key, value) = line.split_once('=').ok_or("a line is no 'key = value'")?;
+    /// Reads one line of a block.
+    fn read(&mut self, line: &str, limits: &mut Limits) -> Result<(), &'static str> {
+        let (key, value) = line.split_once('=').ok_or("a line is not 'key = value'")?;
         let (key, value) = (key.trim(), value.trim());
         if key == "ptn" {
-            let bytes = value.parse().map_err(|_| "no number of bytes")?;
-            room.take(bytes)?;
+            let bytes = value.parse().map_err(|_| "not a number of bytes")?;
+            limits.take(bytes)?;
             self.input = ptn(bytes);
             return Ok(());
         }
-        room.take(value.len() / 2)?;
+        limits.take(value.len() / 2)?;
         let value = unhex(value)?;
         let byte = || match value[..] {
             [byte] => Ok(byte),
@@ -123,7 +120,7 @@ impl Vector {
             "prehash" => {
                 self.prehash = match byte()? {
                     0 => Prehash::Mu,
-                    identifier => Prehash::of_identifier(identifier).ok_or("no function has this number")?,
+                    identifier => Prehash::of_identifier(identifier).ok_or("unknown number of a hash function")?,
                 }
             }
             "id" if value.len() <= 4 => {
@@ -131,8 +128,8 @@ impl Vector {
             }
             "invalid" => self.expect = Expect::Refused,
             "unknowable" => {
-                let reason = REASONS.get(usize::from(byte()?)).ok_or("no reason has this number")?;
-                self.expect = Expect::Unknowable(reason);
+                let reason = REASONS.get(usize::from(byte()?)).ok_or("unknown number of a reason")?;
+                self.expect = Expect::Undefined(reason);
             }
             "monte" => self.expect = Expect::MonteCarlo(usize::from(byte()?)),
             _ => return Err("an unknown key"),
@@ -140,14 +137,14 @@ impl Vector {
         Ok(())
     }
 
-    /// The vector, when nothing more comes.
-    fn whole(self) -> Result<Self, &'static str> {
+    /// Checks a complete vector.
+    fn validate(self) -> Result<Self, &'static str> {
         match self.expect {
-            // The last digests are the next message.
+            // The last digests form the next message.
             Expect::MonteCarlo(width)
                 if width == 0 || self.input.is_empty() || self.input.len() != self.output.len() =>
             {
-                Err("this row of digests cannot be")
+                Err("invalid Monte Carlo test")
             }
             _ => Ok(self),
         }
@@ -163,7 +160,7 @@ fn unhex(digits: &str) -> Result<Vec<u8>, &'static str> {
     let value = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8).ok_or("not hexadecimal");
     let byte = |pair: &[u8]| match *pair {
         [high, low] => Ok(value(high)? << 4 | value(low)?),
-        _ => Err("half a byte"),
+        _ => Err("an odd number of hexadecimal digits"),
     };
     digits.as_bytes().chunks(2).map(byte).collect()
 }
@@ -173,7 +170,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> Result<Vec<Vector>, Problem> {
-        parse(&"x".into(), text, &|_| true, &mut Room { vectors: 3, bytes: 100 })
+        parse(&"x".into(), text, &|_| true, &mut Limits { vectors: 3, bytes: 100 })
     }
 
     #[test]
@@ -185,23 +182,23 @@ mod tests {
         assert_eq!((&digest.input[..], &digest.output[..], digest.expect), (&[0, 255][..], &[0xab][..], Expect::Match));
         assert_eq!((aead.algorithm, aead.expect), (Algorithm::Aes128Gcm, Expect::Refused));
         let sha1 = |algorithm| algorithm == Algorithm::Sha1;
-        assert_eq!(parse(&"x".into(), text, &sha1, &mut Room::endless()).unwrap().len(), 1);
+        assert_eq!(parse(&"x".into(), text, &sha1, &mut Limits::unlimited()).unwrap().len(), 1);
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_line() {
+    fn errors_name_the_line() {
         for (line, text, what) in [
-            (1, "input = 00\n", "there is no section yet"),
-            (1, "[sha1\n", "a title has no end"),
-            (1, "[sha0]\n", "the program does not know this algorithm"),
-            (1, "[]\n", "the program does not know this algorithm"),
+            (1, "input = 00\n", "a line before the first section"),
+            (1, "[sha1\n", "a title without ']'"),
+            (1, "[sha0]\n", "unknown algorithm"),
+            (1, "[]\n", "unknown algorithm"),
             (1, "[ed25519 sha256 sha1]\n", "a title has more than two names"),
             (3, "[sha1]\ninput = 00\n[md5]\n", "a section begins inside of a block"),
-            (2, "[sha1]\ninput\n", "a line is no 'key = value'"),
-            (2, "[sha1]\ninput = 0\n", "half a byte"),
+            (2, "[sha1]\ninput\n", "a line is not 'key = value'"),
+            (2, "[sha1]\ninput = 0\n", "an odd number of hexadecimal digits"),
             (2, "[sha1]\ninput = 0x\n", "not hexadecimal"),
             (2, "[sha1]\ninput = é\n", "not hexadecimal"),
-            (2, "[sha1]\nptn = -1\n", "no number of bytes"),
+            (2, "[sha1]\nptn = -1\n", "not a number of bytes"),
             (2, "[sha1]\nptn = 101\n", "more bytes than a file may have"),
             (
                 3,
@@ -210,12 +207,12 @@ mod tests {
             ),
             (9, "[sha1]\nkey=\n\nkey=\n\nkey=\n\nkey=\n\n", "more vectors than a file may have"),
             (2, "[sha1]\nmonte =\n", "the value is not one byte"),
-            (2, "[sha1]\nunknowable = 03\n", "no reason has this number"),
-            (2, "[sha1]\nprehash = ff\n", "no function has this number"),
+            (2, "[sha1]\nunknowable = 03\n", "unknown number of a reason"),
+            (2, "[sha1]\nprehash = ff\n", "unknown number of a hash function"),
             (2, "[sha1]\nid = 0102030405\n", "an unknown key"),
             (2, "[sha1]\nsalt = 00\n", "an unknown key"),
-            (5, "[sha1]\ninput = 00\noutput = 0000\nmonte = 03\n\n", "this row of digests cannot be"),
-            (5, "[sha1]\ninput = 00\noutput = 00\nmonte = 00\n", "this row of digests cannot be"),
+            (5, "[sha1]\ninput = 00\noutput = 0000\nmonte = 03\n\n", "invalid Monte Carlo test"),
+            (5, "[sha1]\ninput = 00\noutput = 00\nmonte = 00\n", "invalid Monte Carlo test"),
         ] {
             assert_eq!(all(text).map(|vectors| vectors.len()), Err(Problem { line, what }), "{text}");
         }

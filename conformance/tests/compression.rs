@@ -1,4 +1,4 @@
-//! Compression on every way in: queues with data in vectors and in segments, batches, and a card whose results are wrong.
+//! Compression through queues, with data in vectors and in segments, through batches, and on a card with wrong results.
 
 mod queued;
 
@@ -47,7 +47,7 @@ fn texts() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_queue_gives_back_results_of_the_length_that_they_have() {
+fn queued_results_have_their_real_length() {
     for algorithm in FORMATS {
         let session = software(algorithm);
         let most = |text: &Vec<u8>| AlgorithmInfo::compressed_max(text.len());
@@ -58,7 +58,7 @@ fn a_queue_gives_back_results_of_the_length_that_they_have() {
                 assert_eq!(completion.result, Ok(Outcome::Done), "{algorithm}");
                 assert_eq!(decompressed(&session, completion.submission.data(), text.len()), text, "{algorithm}");
             }
-            // And back, from where the first request left its result.
+            // Decompresses each result from the buffer of its first request.
             let back = completions.into_iter().map(|completion| {
                 let (_, output) = completion.submission.into_buffers();
                 Submission::decompress(output.unwrap(), 20_000)
@@ -75,7 +75,7 @@ fn a_queue_gives_back_results_of_the_length_that_they_have() {
 }
 
 #[test]
-fn what_ends_without_a_result_has_none() {
+fn failed_requests_have_no_result() {
     for algorithm in FORMATS {
         let session = software(algorithm);
         let good = compressed(&session, &gantry_core::sample_text(5000));
@@ -96,7 +96,7 @@ fn what_ends_without_a_result_has_none() {
     }
 }
 
-/// Many buffers by one call, some of which cannot end well.
+/// Compresses buffers of many lengths with one call.
 #[test]
 fn a_batch_has_results_of_many_lengths() {
     for algorithm in FORMATS {
@@ -118,9 +118,9 @@ fn a_batch_has_results_of_many_lengths() {
     }
 }
 
-/// What a card compresses wrongly, or to something else, is found where results are verified, and made right.
+/// Verification finds a card's damaged result and replaces it with the right one.
 #[test]
-fn a_wrong_result_is_found_before_anybody_sees_it() {
+fn verification_replaces_a_wrong_result() {
     for algorithm in [Algorithm::Deflate, Algorithm::Gzip] {
         for (fault, compresses) in [(Injected::Wrong, true), (Injected::Wrong, false), (Injected::Error, true)] {
             let (clock, faults) = (Arc::new(VirtualClock::default()), Faults::default());

@@ -1,5 +1,5 @@
-//! Every device of this repository against the suite, one line each: its test, its name, its driver, and the name of its
-//! declaration under `declared/`. The software device is the reference of all of them.
+//! Runs the suite on every device that needs no hardware. Each line has a test, a device, its driver, and the name of its
+//! declaration under `declared/`. The software device is the reference.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn lanes(limit: LevelName) -> LanesDriver {
     LanesDriver::new(Level::detect_at_most(Some(limit)))
 }
 
-/// That of the level which is really in use: a CPU may have less.
+/// Returns the declaration of the level in use, which is below `limit` on a CPU without its instructions.
 fn declaration_of_lanes(limit: LevelName) -> String {
     format!("lanes-{}-{}", std::env::consts::ARCH, Level::detect_at_most(Some(limit)).name())
 }
@@ -42,5 +42,5 @@ fn conforms(driver: &dyn Driver, device: &str, declaration: &str) {
     let drivers = [&reference as &dyn Driver, driver].into_iter().skip(usize::from(driver.name() == reference.name()));
     let gantry = drivers.fold(Gantry::builder(), GantryBuilder::driver).build();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(declaration).with_extension("txt");
-    gantry_conformance::assert_conforms(&gantry, device, &Options::beside("software"), file);
+    gantry_conformance::assert_conforms(&gantry, device, &Options::with_reference("software"), file);
 }

@@ -1,6 +1,7 @@
-//! The software devices of DPDK against the suite, as rings without hardware. One process runs DPDK for all of them.
+//! Runs the suite on the software devices of DPDK, which have rings but need no hardware. One process runs DPDK for all of them.
 //!
-//! They need DPDK and the shim, which a build has not: `scripts/dpdk && cargo test -p gantry-conformance --test dpdk -- --ignored`.
+//! The tests need DPDK and the shim, which cargo does not build:
+//! `scripts/dpdk && cargo test -p gantry-conformance --test dpdk -- --ignored`.
 
 use std::path::Path;
 
@@ -34,12 +35,12 @@ fn conforms(vdev: &str) {
     let shim = shim.filter_map(Result::ok).map(|entry| entry.path());
     let shim = shim.filter(|path| path.to_string_lossy().contains("libgantry_dpdk.so.")).max();
     let shim = shim.expect("scripts/dpdk has built the shim");
-    // Releases of DPDK differ in what their devices have, and in nothing that the suite finds.
+    // Each release of DPDK has its own declaration, because the capabilities of its devices differ.
     let release = shim.extension().and_then(|number| number.to_str()).expect("the number of the release").to_owned();
     let driver = DpdkDriver::new(gantry_driver_dpdk::Options {
         devices: vec![format!("{vdev},max_nb_queue_pairs=16")],
         shim: Some(shim),
-        // All of the threads of the suite at once, and what waits to be used again.
+        // One queue pair for each thread of the suite, and some that wait to be reused.
         queues: Some(16),
         memory: 256,
         ..gantry_driver_dpdk::Options::default()
@@ -49,5 +50,5 @@ fn conforms(vdev: &str) {
         println!("{} {:?} {:?}", device.name(), device.state(), device.details().map(|info| &info.description));
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("declared/dpdk{release}-{vdev}.txt"));
-    gantry_conformance::assert_conforms(&gantry, &format!("dpdk:{vdev}"), &Options::beside("software"), file);
+    gantry_conformance::assert_conforms(&gantry, &format!("dpdk:{vdev}"), &Options::with_reference("software"), file);
 }

@@ -1,17 +1,17 @@
-//! The suite can fail: each of its checks notices a device that is wrong in just the way that the check looks for.
+//! Tests the suite itself: each check must find the mistake that it is for.
 //!
-//! The devices here are the software device with one mistake. But for the first, they all pass the known-answer tests
-//! of core, as a device with such a mistake would.
+//! The devices are the software device with one mistake each. Most mistakes pass core's known-answer tests, as they would in
+//! a real device.
 
 mod wrong;
 
 use gantry_conformance::{Check, Options, Random, Report};
 use gantry_core::{Algorithm, Gantry};
 use gantry_driver_software::SoftwareDriver;
-use wrong::{Mistake, Wrong};
+use wrong::{Mistake, WrongDriver};
 
 fn report(mistake: Mistake, algorithm: Algorithm, reference: Option<&str>) -> Report {
-    let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&Wrong(mistake)).build();
+    let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&WrongDriver(mistake)).build();
     let options = Options {
         algorithms: vec![algorithm],
         reference: reference.map(str::to_owned),
@@ -21,8 +21,8 @@ fn report(mistake: Mistake, algorithm: Algorithm, reference: Option<&str>) -> Re
     gantry_conformance::run(&gantry, "wrong", &options, &mut |_| ()).unwrap()
 }
 
-/// The check finds the mistake, and says so in these words.
-fn finds(check: Check, mistake: Mistake, algorithm: Algorithm, words: &str) {
+/// Asserts that the check finds the mistake and reports it in these words.
+fn assert_found(check: Check, mistake: Mistake, algorithm: Algorithm, words: &str) {
     let report = report(mistake, algorithm, Some("software"));
     assert!(!report.passed());
     let row = report.rows.iter().find(|row| row.check == check).unwrap();
@@ -46,58 +46,58 @@ fn the_device_without_a_mistake_passes() {
 #[test]
 fn start() {
     for algorithm in [Algorithm::Sha256, Algorithm::EcdsaP256] {
-        finds(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
+        assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
     }
 }
 
 #[test]
 fn vectors() {
     use Algorithm::*;
-    finds(Check::Vectors, Mistake::WrongWhenLong, Sha512, "is wrong from byte 0");
-    finds(Check::Vectors, Mistake::WrongWhenLong, HmacSha3_256, "is wrong from byte 0");
-    finds(Check::Vectors, Mistake::WrongWhenSeparate, Aes256Xts, "is wrong from byte 0");
-    finds(Check::Vectors, Mistake::WrongWhenUnaligned, Aes128Ctr, "is wrong from byte 0");
-    finds(Check::Vectors, Mistake::TakesAnyTag, Aes256Gcm, "it was accepted");
-    finds(Check::Vectors, Mistake::Fails, Sha256, "out of order");
-    finds(Check::Vectors, Mistake::RefusesLong, ChaCha20Poly1305, "it was refused");
-    finds(Check::Vectors, Mistake::WrongWhenLong, Ed25519, "is wrong from byte 0");
-    finds(Check::Vectors, Mistake::WrongWhenUnaligned, X25519, "is wrong from byte 0");
-    finds(Check::Vectors, Mistake::WrongWhenLong, EcdsaP256, "it was refused");
-    finds(Check::Vectors, Mistake::WrongWhenUnaligned, EcdhP256, "is wrong from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenLong, Sha512, "differs from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenLong, HmacSha3_256, "differs from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenSeparate, Aes256Xts, "differs from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenUnaligned, Aes128Ctr, "differs from byte 0");
+    assert_found(Check::Vectors, Mistake::TakesAnyTag, Aes256Gcm, "it was accepted");
+    assert_found(Check::Vectors, Mistake::Fails, Sha256, "out of order");
+    assert_found(Check::Vectors, Mistake::RefusesLong, ChaCha20Poly1305, "it was refused");
+    assert_found(Check::Vectors, Mistake::WrongWhenLong, Ed25519, "differs from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenUnaligned, X25519, "differs from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenLong, EcdsaP256, "it was refused");
+    assert_found(Check::Vectors, Mistake::WrongWhenUnaligned, EcdhP256, "differs from byte 0");
 }
 
 #[test]
 fn memory() {
     for check in [Check::Vectors, Check::Batches, Check::Random] {
-        finds(check, Mistake::WritesBehind, Algorithm::Aes128Cbc, "outside the buffers");
-        finds(check, Mistake::WritesInput, Algorithm::Aes128Cbc, "an input was changed");
+        assert_found(check, Mistake::WritesBehind, Algorithm::Aes128Cbc, "outside the buffers");
+        assert_found(check, Mistake::WritesInput, Algorithm::Aes128Cbc, "an input was changed");
     }
 }
 
 #[test]
 fn batches() {
     use Algorithm::*;
-    finds(Check::Batches, Mistake::ForgetsARequest, Md5, "is wrong from byte 0");
-    finds(Check::Batches, Mistake::LosesARequest, Sha1, "lost a request");
-    finds(Check::Batches, Mistake::WrongWhenEmptyInBatch, HmacSha256, ", 0 bytes,");
-    finds(Check::Batches, Mistake::WrongWhenUnaligned, Aes128CtrHmacSha256, "is wrong from byte 0");
+    assert_found(Check::Batches, Mistake::ForgetsARequest, Md5, "differs from byte 0");
+    assert_found(Check::Batches, Mistake::LosesARequest, Sha1, "lost a request");
+    assert_found(Check::Batches, Mistake::WrongWhenEmptyInBatch, HmacSha256, ", 0 bytes,");
+    assert_found(Check::Batches, Mistake::WrongWhenUnaligned, Aes128CtrHmacSha256, "differs from byte 0");
 }
 
 #[test]
 fn tags() {
     use Algorithm::*;
     for algorithm in [Aes128Gcm, Aes256Ccm, XChaCha20Poly1305, Aes256CbcHmacSha512] {
-        finds(Check::Tags, Mistake::TakesAnyTag, algorithm, "it was accepted");
-        finds(Check::Tags, Mistake::LeaksPlaintext, algorithm, "the output was filled");
+        assert_found(Check::Tags, Mistake::TakesAnyTag, algorithm, "it was accepted");
+        assert_found(Check::Tags, Mistake::LeaksPlaintext, algorithm, "the output was filled");
     }
     for algorithm in [Aes192Gcm, Aes128CtrHmacSha256] {
-        finds(Check::Start, Mistake::ComparesHalfATag, algorithm, "a bad tag was taken");
+        assert_found(Check::Start, Mistake::ComparesHalfATag, algorithm, "a bad tag was accepted");
     }
     for algorithm in [Aes128Gcm, Ed25519, EspAes128Gcm] {
-        finds(Check::Start, Mistake::TakesAnyTagInBatches, algorithm, "a bad tag was taken");
+        assert_found(Check::Start, Mistake::TakesAnyTagInBatches, algorithm, "a bad tag was accepted");
     }
     for algorithm in [Ed25519, EcdsaP256] {
-        finds(Check::Start, Mistake::TakesAnyTag, algorithm, "a bad tag was taken");
+        assert_found(Check::Start, Mistake::TakesAnyTag, algorithm, "a bad tag was accepted");
     }
 }
 
@@ -105,52 +105,52 @@ fn tags() {
 fn compression() {
     use Algorithm::*;
     for algorithm in [Deflate, Gzip, Zstd] {
-        finds(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
-        finds(Check::Vectors, Mistake::SaysLonger, algorithm, "compress: it was refused");
-        finds(Check::Tags, Mistake::Overflows, algorithm, "outside the buffers");
+        assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
+        assert_found(Check::Vectors, Mistake::SaysLonger, algorithm, "compress: it was refused");
+        assert_found(Check::Tags, Mistake::Overflows, algorithm, "outside the buffers");
     }
-    finds(Check::Start, Mistake::TakesTruncated, Zstd, "were taken for whole ones");
-    finds(Check::Start, Mistake::HasRoom, Gzip, "more was decompressed than there is room for");
+    assert_found(Check::Start, Mistake::TakesTruncated, Zstd, "truncated data was accepted");
+    assert_found(Check::Start, Mistake::HasRoom, Gzip, "more was decompressed than the buffer holds");
 }
 
 #[test]
 fn encipherment() {
     use Algorithm::*;
     for algorithm in [Rsa2048Raw, Rsaes2048Pkcs1] {
-        finds(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
+        assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
     }
-    finds(Check::Start, Mistake::SaysLonger, Rsaes2048Pkcs1, "a wrong result");
+    assert_found(Check::Start, Mistake::SaysLonger, Rsaes2048Pkcs1, "a wrong result");
 }
 
 #[test]
 fn packets() {
     use Algorithm::*;
     for algorithm in [EspAes128Gcm, EspAes256CbcHmacSha1] {
-        finds(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
-        finds(Check::Start, Mistake::TakesAnyTag, algorithm, "a bad tag was taken");
-        finds(Check::Tags, Mistake::LeaksPlaintext, algorithm, "there is plaintext");
+        assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
+        assert_found(Check::Start, Mistake::TakesAnyTag, algorithm, "a bad tag was accepted");
+        assert_found(Check::Tags, Mistake::LeaksPlaintext, algorithm, "the packet has plaintext");
     }
-    finds(Check::Vectors, Mistake::WrongWhenLong, EspAes128Gcm, "is wrong from byte 0");
-    finds(Check::Vectors, Mistake::WrongWhenLong, EspAes256CbcHmacSha1, "it was refused");
-    finds(Check::Batches, Mistake::ForgetsARequest, EspAes192Gcm, "is wrong from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenLong, EspAes128Gcm, "differs from byte 0");
+    assert_found(Check::Vectors, Mistake::WrongWhenLong, EspAes256CbcHmacSha1, "it was refused");
+    assert_found(Check::Batches, Mistake::ForgetsARequest, EspAes192Gcm, "differs from byte 0");
 }
 
 #[test]
 fn streams() {
     use Algorithm::*;
     for algorithm in [Sha256, HmacSha384, Aes128Cmac] {
-        finds(Check::Streams, Mistake::StreamLosesBytes, algorithm, "in pieces of 2:");
-        finds(Check::Streams, Mistake::CopyBeginsAnew, algorithm, "cut at");
-        finds(Check::Streams, Mistake::StreamNeverEnds, algorithm, "cut at");
+        assert_found(Check::Streams, Mistake::StreamLosesBytes, algorithm, "in pieces of 2:");
+        assert_found(Check::Streams, Mistake::CopyBeginsAnew, algorithm, "cut at");
+        assert_found(Check::Streams, Mistake::StreamNeverEnds, algorithm, "cut at");
     }
-    finds(Check::Streams, Mistake::ChainBreaks, Aes128Cbc, "in pieces of 48:");
-    finds(Check::Streams, Mistake::ChainBreaks, Aes192Ctr, "in pieces of 48:");
-    finds(Check::Streams, Mistake::CopyBeginsAnew, Aes256Cfb, "cut at");
+    assert_found(Check::Streams, Mistake::ChainBreaks, Aes128Cbc, "in pieces of 48:");
+    assert_found(Check::Streams, Mistake::ChainBreaks, Aes192Ctr, "in pieces of 48:");
+    assert_found(Check::Streams, Mistake::CopyBeginsAnew, Aes256Cfb, "cut at");
 }
 
 #[test]
 fn threads() {
-    finds(Check::Threads, Mistake::NotForThreads, Algorithm::Sha256, "threads");
+    assert_found(Check::Threads, Mistake::NotForThreads, Algorithm::Sha256, "threads");
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn random_requests_against_the_reference() {
     let alone = report(Mistake::WrongWhenHuge, Algorithm::Sha256, None);
     let random = alone.rows.iter().find(|row| row.check == Check::Random).unwrap();
     assert!(random.mismatches.is_empty(), "without a reference nothing tells: {random:?}");
-    finds(Check::Random, Mistake::WrongWhenHuge, Algorithm::Sha256, "is wrong from byte 0");
-    finds(Check::Batches, Mistake::WrongWhenHuge, Algorithm::Aes128Gcm, "is wrong from byte 0");
+    assert_found(Check::Random, Mistake::WrongWhenHuge, Algorithm::Sha256, "differs from byte 0");
+    assert_found(Check::Batches, Mistake::WrongWhenHuge, Algorithm::Aes128Gcm, "differs from byte 0");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_seed_repeats_a_mismatch() {
     let random = whole.rows.iter().find(|row| row.check == Check::Random).unwrap();
     let mismatch = random.mismatches.last().unwrap();
 
-    let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&Wrong(Mistake::WrongWhenLong)).build();
+    let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&WrongDriver(Mistake::WrongWhenLong)).build();
     let options = Options {
         algorithms: vec![Algorithm::Sha256],
         reference: Some("software".to_owned()),
@@ -198,7 +198,7 @@ fn a_device_that_serves_nothing_does_not_pass() {
 }
 
 #[test]
-fn a_run_says_where_it_stands() {
+fn a_run_reports_its_progress() {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
     let options = Options { algorithms: vec![Algorithm::Md5, Algorithm::Poly1305], ..Options::default() };
     let mut steps = Vec::new();

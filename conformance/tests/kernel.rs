@@ -1,8 +1,8 @@
-//! The kernel's devices against the suite, in guests. What they serve is the same on both architectures. Of an engine it is the
-//! same in all kernels, and of the kernel's own code it is declared for each series.
+//! Runs the suite on the kernel's devices, in guests. Both architectures share the declarations. An engine has one declaration for
+//! all kernels; the kernel's own code has one for each series.
 //!
-//! To declare anew: `GANTRY_DECLARE=1 LAB_WRITE=$PWD/conformance/declared cargo test -p gantry-conformance --test kernel --
-//! --ignored`, with `LAB_KERNEL` for another kernel.
+//! To write the declarations again: `GANTRY_DECLARE=1 LAB_WRITE=$PWD/conformance/declared cargo test -p gantry-conformance
+//! --test kernel -- --ignored`, with `LAB_KERNEL` for another kernel.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use gantry_core::{Algorithm, Gantry};
 use gantry_driver_afalg::AfalgDriver;
 use gantry_driver_software::SoftwareDriver;
 
-/// The module that has AES in the CPU's instructions, and what keeps the kernel from loading it when somebody asks for AES.
+/// The module that implements AES with the CPU's instructions, and the kernel parameter that prevents its loading.
 #[cfg(target_arch = "aarch64")]
 const AES: (&str, &str) = ("aes_ce_blk", "module_blacklist=aes_ce_blk");
 #[cfg(not(target_arch = "aarch64"))]
@@ -29,7 +29,7 @@ gantry_lab::in_guest! {
     }
 
     ["--append", AES.1, "--timeout", "900"]
-    /// What has no AES in it is the same as with it.
+    /// Tests algorithms with AES only: the module does not affect the others.
     fn afalg_cpu_without_aes() {
         conforms("afalg:cpu", &format!("cpu-{}", gantry_lab::series()), |algorithm| algorithm.info().kernel.contains("aes"));
     }

@@ -1,8 +1,8 @@
-//! A simulated machine room: 1,000 queues of all classes and weights over 50 devices of mixed kinds that fail, stall, lie low,
-//! vanish and come back, for a virtual hour. It is an hour of light load, some 55 requests a second, with a rush of all
-//! queues at once every twenty minutes; at full load the devices would do billions.
+//! A simulated machine room, for a virtual hour. It has 1,000 queues of all classes and weights, and 50 devices of mixed kinds
+//! that fail, stall, are late or full, disappear and return. The load is light, some 55 requests a second. Every twenty minutes
+//! all queues submit at once.
 //!
-//! The same seed has the same hour to the last nanosecond. `GANTRY_SEED` chooses another one.
+//! A run is deterministic to the nanosecond. `GANTRY_SEED` chooses another seed.
 
 mod world;
 
@@ -16,15 +16,15 @@ use gantry_core::{
 };
 use gantry_driver_model::{Faults, Injected, ModelDriver, PROFILES, Profile};
 use gantry_driver_software::SoftwareDriver;
-use world::{Anywhere, Chance, Patient, software};
+use world::{RandomPolicy, Rng, WatchdogClock, software};
 
 const QUEUES: usize = 1000;
 const DEVICES: usize = 50;
 const SECOND: u64 = 1_000_000_000;
-/// A request waits for no longer than that, whatever goes wrong: a few deadlines, one after the other.
+/// The longest permitted wait of a request, in ns: a few deadlines, one after the other.
 const LONGEST: u64 = 60 * SECOND;
 
-/// An algorithm with messages and what they become.
+/// An algorithm with messages and their results.
 struct Work {
     session: Session,
     operation: fn(&[u8]) -> Submission,
@@ -35,7 +35,7 @@ const IV: [u8; 16] = [9; 16];
 
 fn works(gantry: &Gantry) -> Vec<Work> {
     let alone = Gantry::builder().driver(&SoftwareDriver).build();
-    let chance = Chance::new(1);
+    let rng = Rng::new(1);
     let algorithms = [
         (Algorithm::Md5, 0),
         (Algorithm::Sha1, 0),
@@ -45,13 +45,13 @@ fn works(gantry: &Gantry) -> Vec<Work> {
         (Algorithm::DesEde3Cbc, 24),
     ];
     let work = |(algorithm, key): (Algorithm, usize)| {
-        let params = SessionParams::new(algorithm, &chance.bytes(key));
+        let params = SessionParams::new(algorithm, &rng.bytes(key));
         let session = alone.session(params.clone()).unwrap();
         let known = [16, 64, 256, 1024, 4096, 8192].map(|bytes| {
-            let message = chance.bytes(bytes);
+            let message = rng.bytes(bytes);
             let mut result = message.clone();
             if key == 0 {
-                result = vec![0; session.params().tag_length()];
+                result = vec![0; session.params().tag_len()];
                 session.digest(&message, &mut result).unwrap();
             } else {
                 session.encrypt(&IV[..session.params().algorithm().info().block.min(16)], &mut result).unwrap();
@@ -72,52 +72,52 @@ fn works(gantry: &Gantry) -> Vec<Work> {
 struct Guest {
     queue: Queue,
     class: Priority,
-    /// When each was submitted, and what it is: the work, and which message.
+    /// The requests in flight, by user value: ticket, time of submission in ns, index of the work, and index of its message.
     waiting: BTreeMap<u64, (Ticket, u64, usize, usize)>,
 }
 
-struct Room {
-    clock: Arc<Patient>,
+struct MachineRoom {
+    clock: Arc<WatchdogClock>,
     gantry: Gantry,
     works: Vec<Work>,
     faults: Vec<Faults>,
     guests: Vec<Guest>,
     /// Guests with something in flight.
     active: BTreeSet<usize>,
-    chance: Chance,
+    rng: Rng,
     users: u64,
     done: u64,
-    /// By class: the longest wait of all, and of the rushes the sum of the waits and their number.
+    /// The longest wait by class, in ns. `rush` has the sum of the waits during rushes, and their number.
     longest: [u64; 3],
     rush: [(u64, u64); 3],
     rushing: bool,
-    /// FNV-1a of everything that happened.
+    /// FNV-1a hash of all completions.
     trace: u64,
 }
 
-impl Room {
+impl MachineRoom {
     fn new(seed: u64) -> Self {
-        let (clock, chance) = (Arc::<Patient>::default(), Chance::new(seed));
+        let (clock, rng) = (Arc::<WatchdogClock>::default(), Rng::new(seed));
         let faults: Vec<Faults> = (1..DEVICES).map(|_| Faults::default()).collect();
-        let mut builder = Gantry::builder().clock(clock.clone()).policy(Anywhere(Chance::new(seed + 1)));
+        let mut builder = Gantry::builder().clock(clock.clone()).policy(RandomPolicy(Rng::new(seed + 1)));
         for (index, faults) in faults.iter().enumerate() {
-            // Modelled software would take the only thread's time, and then nobody waits for rings.
+            // Cards only: modelled software would use the time of the only thread, and no request would wait for a ring.
             let cards = PROFILES.iter().filter(|profile| !profile.direct);
             let profile = cards.cycle().nth(index).expect("without end");
             let name = format!("{}-{index}", profile.name).into();
-            let profile = Profile { name, seed: chance.next(), ..profile.clone() };
+            let profile = Profile { name, seed: rng.next(), ..profile.clone() };
             let time = clock.time.clone().into();
             builder = builder.driver(&ModelDriver::with_faults(profile, software(), time, faults.clone()).unwrap());
         }
         let gantry = builder.driver(&SoftwareDriver).build();
         assert_eq!(gantry.devices().len(), DEVICES);
         let guest = |_| {
-            let class = Priority::ALL[chance.below(3)];
+            let class = Priority::ALL[rng.below(3)];
             let options = QueueOptions {
                 class,
-                weight: 1 << chance.below(5),
-                depth: 4 + chance.below(28),
-                coalesce: Duration::from_micros([0, 20, 500][chance.below(3)]),
+                weight: 1 << rng.below(5),
+                depth: 4 + rng.below(28),
+                coalesce: Duration::from_micros([0, 20, 500][rng.below(3)]),
                 ..QueueOptions::default()
             };
             Guest { queue: gantry.queue(options).unwrap(), class, waiting: BTreeMap::new() }
@@ -131,7 +131,7 @@ impl Room {
             faults,
             guests,
             active: BTreeSet::new(),
-            chance,
+            rng,
             users: 0,
             done: 0,
             longest: [0; 3],
@@ -143,27 +143,27 @@ impl Room {
 
     fn submit(&mut self, guest: usize, requests: usize) {
         for _ in 0..requests {
-            let work = self.chance.below(self.works.len());
-            let message = self.chance.below(self.works[work].known.len());
+            let work = self.rng.below(self.works.len());
+            let message = self.rng.below(self.works[work].known.len());
             let Work { session, operation, known } = &self.works[work];
             let submission = operation(&known[message].0).user(self.users);
             let now = self.clock.now();
-            let here = &mut self.guests[guest];
-            if let Ok(ticket) = here.queue.submit(session, submission) {
-                here.waiting.insert(self.users, (ticket, now, work, message));
+            let target = &mut self.guests[guest];
+            if let Ok(ticket) = target.queue.submit(session, submission) {
+                target.waiting.insert(self.users, (ticket, now, work, message));
             }
             self.users += 1;
         }
         self.active.insert(guest);
     }
 
-    fn trouble(&mut self) {
-        let device = self.chance.below(self.faults.len());
+    fn inject_fault(&mut self) {
+        let device = self.rng.below(self.faults.len());
         let what = [Injected::Error, Injected::Stall, Injected::Late, Injected::Full];
-        match self.chance.below(6) {
+        match self.rng.below(6) {
             4 => self.faults[device].set_gone(true),
             5 => self.faults.iter().for_each(|faults| faults.set_gone(false)),
-            kind => self.faults[device].inject(what[kind], 1 + self.chance.below(3)),
+            kind => self.faults[device].inject(what[kind], 1 + self.rng.below(3)),
         }
     }
 
@@ -185,12 +185,12 @@ impl Room {
         let Completion { ticket, user, result, route, submission } = completion;
         let now = self.clock.now();
         let Guest { class, waiting, .. } = &mut self.guests[guest];
-        let (given, since, work, message) = waiting.remove(user).expect("one completion for each");
-        assert_eq!((given, result), (*ticket, &Ok(Outcome::Done)));
+        let (submitted, since, work, message) = waiting.remove(user).expect("one completion for each");
+        assert_eq!((submitted, result), (*ticket, &Ok(Outcome::Done)));
         let Work { session, known, .. } = &self.works[work];
-        let right = &known[message].1;
+        let expected = &known[message].1;
         let digest = session.params().algorithm().kind() == gantry_core::Kind::Digest;
-        assert!(if digest { submission.tag() } else { submission.data() } == right, "right bytes");
+        assert!(if digest { submission.tag() } else { submission.data() } == expected, "right bytes");
         let (class, waited) = (*class as usize, now - since);
         assert!(waited < LONGEST, "{class}: {waited} ns");
         self.longest[class] = self.longest[class].max(waited);
@@ -222,20 +222,20 @@ impl Room {
                     self.rushing = true;
                     (0..QUEUES).for_each(|guest| self.submit(guest, 5));
                 } else {
-                    let (guest, requests) = (self.chance.below(QUEUES), 1 + self.chance.below(10));
+                    let (guest, requests) = (self.rng.below(QUEUES), 1 + self.rng.below(10));
                     self.submit(guest, requests);
                 }
-                if self.chance.below(50) == 0 {
-                    self.trouble();
+                if self.rng.below(50) == 0 {
+                    self.inject_fault();
                 }
-                arrival = self.clock.now() + self.chance.next() % (SECOND / 5);
+                arrival = self.clock.now() + self.rng.next() % (SECOND / 5);
             }
             self.poll();
         }
         self.end();
     }
 
-    /// Nothing is lost, and the devices come back.
+    /// Checks that no request is lost, and that all devices return.
     fn end(&mut self) {
         self.faults.iter().for_each(|faults| faults.set_gone(false));
         while !self.active.is_empty() {
@@ -254,7 +254,7 @@ impl Room {
                 self.poll();
             }
         }
-        panic!("a device does not come back");
+        panic!("a device did not become ready again");
     }
 }
 
@@ -263,20 +263,20 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn a_machine_room_keeps_its_promises_for_an_hour() {
-    let mut room = Room::new(seed());
+fn every_request_completes_in_time_for_an_hour() {
+    let mut room = MachineRoom::new(seed());
     room.run(3600);
     let mean = |(sum, number): (u64, u64)| sum / number.max(1);
     let [real_time, normal, bulk] = room.rush.map(mean);
     println!("{} requests; longest waits {:?} ns; in a rush {real_time}, {normal}, {bulk} ns", room.done, room.longest);
     assert!(room.done > 150_000, "{}", room.done);
-    assert!(real_time <= normal && normal <= bulk, "who is more urgent waits less: {real_time}, {normal}, {bulk}");
+    assert!(real_time <= normal && normal <= bulk, "urgent requests must wait less: {real_time}, {normal}, {bulk}");
 }
 
 #[test]
-fn the_same_seed_has_the_same_hour() {
+fn the_same_seed_repeats_the_run() {
     let trace = |seed| {
-        let mut room = Room::new(seed);
+        let mut room = MachineRoom::new(seed);
         room.run(120);
         (room.trace, room.done)
     };

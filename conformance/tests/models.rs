@@ -1,4 +1,4 @@
-//! Every modelled device against the suite: all of them in virtual time, which takes none, and two in real time.
+//! Runs the suite on every modelled device in virtual time, and on two of them in real time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use gantry_core::{Clock, Gantry, RealClock, VirtualClock};
 use gantry_driver_model::{ModelDriver, PROFILES, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
 
-/// The machine's time at a hundredth of its speed: no card is late because the machine stands still for a moment.
+/// The machine's time at a hundredth of its speed, so that no card is late because the machine stalls for a moment.
 #[derive(Debug, Default)]
-struct Unhurried(RealClock);
+struct SlowClock(RealClock);
 
-impl Clock for Unhurried {
+impl Clock for SlowClock {
     fn now(&self) -> u64 {
         self.0.now() / 100
     }
@@ -34,7 +34,7 @@ fn conforms(profile: &Profile, time: Time, clock: Arc<dyn Clock>) {
     gantry_conformance::assert_conforms(
         &gantry,
         &format!("model:{}", profile.name),
-        &Options::beside("software"),
+        &Options::with_reference("software"),
         file,
     );
 }
@@ -57,6 +57,6 @@ fn every_model_in_virtual_time() {
 #[test]
 fn a_card_and_software_in_real_time() {
     for name in ["faulty", "cortex-a9-cpu"] {
-        conforms(Profile::named(name).unwrap(), Time::real(), Arc::new(Unhurried::default()));
+        conforms(Profile::named(name).unwrap(), Time::real(), Arc::new(SlowClock::default()));
     }
 }

@@ -1,7 +1,7 @@
-//! Random schedules of everything that can happen to queues, in virtual time, over devices that go wrong in every way: whatever
-//! happens, every promise of a queue holds.
+//! Random schedules of all operations on queues, in virtual time, over devices with all kinds of faults. Every guarantee of a
+//! queue must hold.
 //!
-//! A schedule that breaks one is cut down to the steps that matter, and printed with its seed.
+//! A schedule that violates one is reduced to the necessary steps, and printed with its seed.
 //!
 //!     GANTRY_SEED=17 cargo test -p gantry-conformance --test schedules        one schedule again
 //!     GANTRY_SCHEDULES=100000 cargo test --release -p gantry-conformance --test schedules
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gantry_core::{
-    Algorithm, Clock, Completion, DeviceState, Direction, Gantry, Outcome, Priority, Queue, QueueOptions, Session,
-    SessionParams, Submission, Ticket, Why,
+    Algorithm, Clock, Completion, DeviceState, Direction, Gantry, Outcome, Priority, Queue, QueueOptions, RejectReason,
+    Session, SessionParams, Submission, Ticket,
 };
 use gantry_driver_model::{Faults, Injected, ModelDriver, Profile};
 use gantry_driver_software::SoftwareDriver;
-use world::{Anywhere, Chance, Patient, software};
+use world::{RandomPolicy, Rng, WatchdogClock, software};
 
-/// One thing that happens. Numbers are taken modulo what there is, so that a schedule stays one when steps are left out.
+/// One event. It refers to queues, sessions and devices by index, so a schedule remains valid if steps are left out.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Submit { queue: usize, session: usize, bytes: usize, seed: u64 },
@@ -36,30 +36,30 @@ enum Step {
 }
 
 fn schedule(seed: u64) -> Vec<Step> {
-    let chance = Chance::new(seed);
-    let steps = 20 + chance.below(200);
+    let rng = Rng::new(seed);
+    let steps = 20 + rng.below(200);
     let faults = [Injected::Error, Injected::Stall, Injected::Late, Injected::Full, Injected::Wrong];
     let step = |_| {
-        let (queue, device) = (chance.below(4), chance.below(3));
-        match chance.below(100) {
+        let (queue, device) = (rng.below(4), rng.below(3));
+        match rng.below(100) {
             0..55 => {
-                let bytes = [16, 64, 256, 1024, 4096][chance.below(5)];
-                Step::Submit { queue, session: chance.below(8), bytes, seed: chance.next() }
+                let bytes = [16, 64, 256, 1024, 4096][rng.below(5)];
+                Step::Submit { queue, session: rng.below(8), bytes, seed: rng.next() }
             }
             55..70 => Step::Complete(queue),
             70..76 => Step::Wait(queue),
             76..80 => Step::Flush(queue),
-            80..85 => Step::Cancel(queue, chance.below(8)),
+            80..85 => Step::Cancel(queue, rng.below(8)),
             85..87 => Step::Drop(queue),
-            87..93 => Step::Inject(device, faults[chance.below(5)], 1 + chance.below(3)),
-            93..95 => Step::Gone(device, chance.below(2) == 0),
-            _ => Step::Pass([1_000, 50_000, 1_000_000, 400_000_000][chance.below(4)]),
+            87..93 => Step::Inject(device, faults[rng.below(5)], 1 + rng.below(3)),
+            93..95 => Step::Gone(device, rng.below(2) == 0),
+            _ => Step::Pass([1_000, 50_000, 1_000_000, 400_000_000][rng.below(4)]),
         }
     };
     (0..steps).map(step).collect()
 }
 
-/// What must come of a submission.
+/// The expected result of a submission.
 struct Expected {
     session: usize,
     bytes: usize,
@@ -68,39 +68,39 @@ struct Expected {
     tag: Vec<u8>,
 }
 
-struct Tested {
+struct TestedQueue {
     queue: Queue,
     depth: usize,
-    most: usize,
+    max_bytes: usize,
     expected: BTreeMap<u64, (Ticket, Expected)>,
-    /// Of the sessions that keep order, by session: users as they were submitted.
+    /// The user values in the order of submission, by session; only for sessions that keep order.
     order: BTreeMap<usize, VecDeque<u64>>,
 }
 
-impl Tested {
-    fn new(gantry: &Gantry, chance: &Chance) -> Self {
+impl TestedQueue {
+    fn new(gantry: &Gantry, rng: &Rng) -> Self {
         let options = QueueOptions {
-            depth: 1 + chance.below(12),
-            bytes: [100, 5_000, 1 << 20][chance.below(3)],
-            class: Priority::ALL[chance.below(3)],
-            weight: 1 + chance.below(4) as u32,
-            coalesce: Duration::from_nanos([0, 20_000, 1_000_000][chance.below(3)]),
+            depth: 1 + rng.below(12),
+            bytes: [100, 5_000, 1 << 20][rng.below(3)],
+            class: Priority::ALL[rng.below(3)],
+            weight: 1 + rng.below(4) as u32,
+            coalesce: Duration::from_nanos([0, 20_000, 1_000_000][rng.below(3)]),
             ..QueueOptions::default()
         };
-        let (depth, most) = (options.depth, options.bytes);
+        let (depth, max_bytes) = (options.depth, options.bytes);
         let queue = gantry.queue(options).unwrap();
-        Self { queue, depth, most, expected: BTreeMap::new(), order: BTreeMap::new() }
+        Self { queue, depth, max_bytes, expected: BTreeMap::new(), order: BTreeMap::new() }
     }
 
     fn bytes(&self) -> usize {
         self.expected.values().map(|(_, expected)| expected.bytes).sum()
     }
 
-    /// Everything that a completion promises.
+    /// Checks every guarantee of a completion.
     fn check(&mut self, completion: &Completion, liar: usize) {
         let Completion { ticket, user, result, route, submission } = completion;
-        let (given, expected) = self.expected.remove(user).expect("one completion for each, and for nothing else");
-        assert_eq!(given, *ticket);
+        let (submitted, expected) = self.expected.remove(user).expect("one completion for each, and for nothing else");
+        assert_eq!(submitted, *ticket);
         if let Some(order) = self.order.get_mut(&expected.session) {
             assert_eq!(order.pop_front(), Some(*user), "in order");
         }
@@ -116,26 +116,26 @@ impl Tested {
 }
 
 struct World {
-    clock: Arc<Patient>,
+    clock: Arc<WatchdogClock>,
     gantry: Gantry,
     sessions: Vec<(Session, bool)>,
-    /// The same sessions on software alone.
-    right: Vec<Session>,
+    /// One session for each pair in `sessions`, on a framework with the software device only.
+    reference: Vec<Session>,
     faults: Vec<Faults>,
-    queues: Vec<Tested>,
-    chance: Chance,
+    queues: Vec<TestedQueue>,
+    rng: Rng,
     users: u64,
 }
 
-/// The device that may give wrong answers.
+/// The index of the device that may give wrong results.
 const LIAR: usize = 2;
 
 impl World {
     fn new(seed: u64) -> Self {
-        let clock: Arc<Patient> = Arc::default();
+        let clock: Arc<WatchdogClock> = Arc::default();
         let faulty = Profile::named("faulty").unwrap();
         let faults: Vec<Faults> = (0..3).map(|_| Faults::default()).collect();
-        let mut builder = Gantry::builder().clock(clock.clone()).policy(Anywhere(Chance::new(seed)));
+        let mut builder = Gantry::builder().clock(clock.clone()).policy(RandomPolicy(Rng::new(seed)));
         for (index, faults) in faults.iter().enumerate() {
             let profile = Profile {
                 name: ["wide", "narrow", "liar"][index].into(),
@@ -153,19 +153,19 @@ impl World {
         let params = [
             SessionParams::new(Algorithm::Sha256, &[]),
             SessionParams::new(Algorithm::HmacSha256, &[7; 32]),
-            SessionParams::new(Algorithm::Aes128Cbc, &[3; 16]).direction(Direction::Encrypt),
+            SessionParams::new(Algorithm::Aes128Cbc, &[3; 16]).with_direction(Direction::Encrypt),
             SessionParams::new(Algorithm::Aes128Gcm, &[5; 16]),
         ];
-        let (mut sessions, mut right) = (Vec::new(), Vec::new());
+        let (mut sessions, mut reference) = (Vec::new(), Vec::new());
         for params in params {
             gantry.devices().iter().for_each(|device| device.admit(params.algorithm()).unwrap());
-            right.push(alone.session(params.clone()).unwrap());
+            reference.push(alone.session(params.clone()).unwrap());
             sessions.push((gantry.session(params.clone()).unwrap(), false));
-            sessions.push((gantry.session(params.in_order()).unwrap(), true));
+            sessions.push((gantry.session(params.ordered()).unwrap(), true));
         }
-        let chance = Chance::new(seed ^ 0x51ed_270b);
-        let queues = (0..4).map(|_| Tested::new(&gantry, &chance)).collect();
-        Self { clock, gantry, sessions, right, faults, queues, chance, users: 0 }
+        let rng = Rng::new(seed ^ 0x51ed_270b);
+        let queues = (0..4).map(|_| TestedQueue::new(&gantry, &rng)).collect();
+        Self { clock, gantry, sessions, reference, faults, queues, rng, users: 0 }
     }
 
     fn step(&mut self, step: Step) {
@@ -190,7 +190,7 @@ impl World {
                     assert!(tested.queue.cancel(ticket).is_none(), "once");
                 }
             }
-            Step::Drop(queue) => self.queues[queue] = Tested::new(&self.gantry, &self.chance),
+            Step::Drop(queue) => self.queues[queue] = TestedQueue::new(&self.gantry, &self.rng),
             Step::Inject(device, what, times) => {
                 if what != Injected::Wrong || device == LIAR {
                     self.faults[device].inject(what, times);
@@ -205,25 +205,25 @@ impl World {
     }
 
     fn submit(&mut self, queue: usize, session: usize, bytes: usize, seed: u64) {
-        let chance = Chance::new(seed);
-        let (right, (session_of, in_order)) = (&self.right[session / 2], &self.sessions[session]);
-        let (data, iv) = (chance.bytes(bytes), chance.bytes(16));
+        let rng = Rng::new(seed);
+        let (reference, (session_of, in_order)) = (&self.reference[session / 2], &self.sessions[session]);
+        let (data, iv) = (rng.bytes(bytes), rng.bytes(16));
         let mut expected = Expected { session, bytes, outcome: Outcome::Done, data: data.clone(), tag: Vec::new() };
         let submission = match session / 2 {
             0 => {
                 expected.tag = vec![0; 32];
-                right.digest(&data, &mut expected.tag).unwrap();
+                reference.digest(&data, &mut expected.tag).unwrap();
                 Submission::digest(data)
             }
             1 => {
                 expected.tag = vec![0; 32];
-                right.mac(&data, &mut expected.tag).unwrap();
+                reference.mac(&data, &mut expected.tag).unwrap();
                 Submission::mac(data)
             }
             2 => {
-                right.encrypt(&iv, &mut expected.data).unwrap();
+                reference.encrypt(&iv, &mut expected.data).unwrap();
                 let submission = Submission::encrypt(&iv, data);
-                if chance.below(2) == 0 {
+                if rng.below(2) == 0 {
                     submission
                 } else {
                     expected.bytes += bytes;
@@ -233,8 +233,8 @@ impl World {
             _ => {
                 let mut sealed = data.clone();
                 let mut tag = [0; 16];
-                right.seal(&iv[..12], &[], &mut sealed, &mut tag).unwrap();
-                match chance.below(3) {
+                reference.seal(&iv[..12], &[], &mut sealed, &mut tag).unwrap();
+                match rng.below(3) {
                     0 => {
                         (expected.data, expected.tag) = (sealed, tag.to_vec());
                         Submission::seal(&iv[..12], Vec::new(), data, 16)
@@ -254,7 +254,7 @@ impl World {
         };
         let tested = &mut self.queues[queue];
         let full = tested.expected.len() == tested.depth
-            || (tested.bytes() + expected.bytes > tested.most && !tested.expected.is_empty());
+            || (tested.bytes() + expected.bytes > tested.max_bytes && !tested.expected.is_empty());
         match tested.queue.submit(session_of, submission.user(self.users)) {
             Ok(ticket) => {
                 assert!(!full, "bounds are kept");
@@ -264,7 +264,7 @@ impl World {
                 tested.expected.insert(self.users, (ticket, expected));
             }
             Err(rejected) => {
-                assert_eq!(rejected.why, Why::Full);
+                assert_eq!(rejected.why, RejectReason::Full);
                 assert!(full, "there was room");
             }
         }
@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    /// All goes well again: nothing is lost, and the devices come back.
+    /// Ends the faults, and checks that no request is lost and that all devices return.
     fn end(&mut self) {
         for faults in &self.faults {
             faults.set_gone(false);
@@ -295,7 +295,7 @@ impl World {
             }
             assert!(self.queues[queue].expected.is_empty(), "nothing is lost");
         }
-        // What was injected and has not happened yet happens to known-answer tests.
+        // Known-answer tests use up the injected faults that are left.
         for _ in 0..100 {
             self.clock.progress();
             if self.gantry.devices().iter().all(|device| device.state() == DeviceState::Ready) {
@@ -305,7 +305,7 @@ impl World {
             self.submit(0, 0, 16, 1);
             self.complete(0, true);
         }
-        panic!("a device does not come back");
+        panic!("a device did not become ready again");
     }
 }
 
@@ -323,7 +323,7 @@ fn run(seed: u64, steps: &[Step]) -> Result<(), String> {
     })
 }
 
-/// Leaves out what is not needed for the failure: halves, quarters, and so on down to single steps.
+/// Removes steps that the failure does not need: halves, then quarters, down to single steps.
 fn shrink(seed: u64, mut steps: Vec<Step>) -> Vec<Step> {
     std::panic::set_hook(Box::new(|_| ()));
     let mut length = steps.len() / 2;
@@ -349,7 +349,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[test]
-fn every_promise_holds_under_every_schedule() {
+fn every_guarantee_holds_under_random_schedules() {
     let schedules = number("GANTRY_SCHEDULES").unwrap_or(300);
     let seeds = number("GANTRY_SEED").map_or(0..schedules, |seed| seed..seed + 1);
     for seed in seeds {

@@ -1,4 +1,4 @@
-//! Requests whose data lie in segments of regions end as those whose data lie in one buffer, on devices that take one buffer only.
+//! Requests with data in segments of regions have the results of requests with one buffer, on devices that take one buffer only.
 
 mod queued;
 
@@ -16,11 +16,11 @@ use gantry_driver_lanes::{LanesDriver, Level};
 use gantry_driver_software::SoftwareDriver;
 use queued::{bytes_of, run, scattered};
 
-/// As many as fill lanes, and one more.
+/// Enough requests to fill the lanes, and one more.
 const REQUESTS: usize = 17;
 const AAD: &[u8] = b"header";
 
-/// Every algorithm with data of many lengths that a device serves, with a session of the only device of its framework.
+/// Opens a session for every algorithm with data of many lengths, on a framework with a single device.
 fn sessions() -> Vec<(Gantry, Session)> {
     let drivers: [&dyn Driver; 2] = [&SoftwareDriver, &LanesDriver::new(Level::detect_at_most(None))];
     let mut sessions = Vec::new();
@@ -37,8 +37,8 @@ fn sessions() -> Vec<(Gantry, Session)> {
             }
             let bytes = |length: usize| (0..length.min(100)).map(|i| 7 ^ i as u8).collect::<Vec<u8>>();
             let direction = if kind == Kind::Cipher { Direction::Encrypt } else { Direction::Both };
-            let params = SessionParams::new(algorithm, &bytes(info.key.max)).direction(direction);
-            let params = if info.mac_key.max > 0 { params.mac_key(&bytes(info.mac_key.max)) } else { params };
+            let params = SessionParams::new(algorithm, &bytes(info.key.max)).with_direction(direction);
+            let params = if info.mac_key.max > 0 { params.with_mac_key(&bytes(info.mac_key.max)) } else { params };
             sessions.push((gantry.clone(), gantry.session(params).unwrap()));
         }
     }
@@ -62,13 +62,13 @@ fn request(session: &Session, operation: Operation, data: impl Into<Data>, tag: 
         Operation::Digest => Submission::digest(data),
         Operation::Mac => Submission::mac_with_iv(&iv, data),
         Operation::Encrypt => Submission::encrypt(&iv, data),
-        Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, session.params().tag_length()),
+        Operation::Seal => Submission::seal(&iv, AAD.to_vec(), data, session.params().tag_len()),
         _ => Submission::open(&iv, AAD.to_vec(), data, tag),
     }
 }
 
 #[test]
-fn data_in_segments_end_as_contiguous_data_do() {
+fn segmented_data_give_the_results_of_contiguous_data() {
     for (gantry, session) in sessions() {
         let algorithm = session.params().algorithm();
         let what = format!("{} {algorithm}", gantry.devices()[0].name());
@@ -108,16 +108,16 @@ fn data_in_segments_end_as_contiguous_data_do() {
     }
 }
 
-/// A peer that changes ciphertext while it is opened may spoil it, and never gets another plaintext through.
+/// A peer that changes ciphertext during `open` can make it fail, but cannot get another plaintext accepted.
 #[test]
-fn what_is_authenticated_is_what_is_decrypted() {
+fn open_decrypts_the_bytes_that_it_authenticated() {
     const LENGTH: usize = 64;
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
     let session = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &[7; 16])).unwrap();
     let (plain, mut sealed, mut tag) = ([5; LENGTH], [5; LENGTH], [0; 16]);
     session.seal(&[1; 12], &[], &mut sealed, &mut tag).unwrap();
     let owner: Arc<Vec<AtomicU8>> = Arc::new((0..LENGTH).map(|_| AtomicU8::new(0)).collect());
-    // SAFETY: the bytes are the owner's, and nobody uses them but through the region.
+    // SAFETY: the region keeps `owner` alive, and its bytes are accessed through the region only.
     let region = unsafe { Region::foreign(NonNull::from(owner.as_slice()).cast(), LENGTH, owner) };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -146,11 +146,11 @@ fn what_is_authenticated_is_what_is_decrypted() {
     });
 }
 
-/// Packets in a queue are those of direct requests, wherever they lie.
+/// Packets in segments, in one buffer and of direct requests are equal.
 #[test]
-fn packets_in_segments_are_packets() {
+fn segmented_packets_equal_contiguous_packets() {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
-    let params = SessionParams::new(Algorithm::EspAes128Gcm, &[3; 20]).esp(Esp { spi: 4096, extended: true });
+    let params = SessionParams::new(Algorithm::EspAes128Gcm, &[3; 20]).with_esp(Esp { spi: 4096, extended: true });
     let session = gantry.session(params).unwrap();
     let info = Algorithm::EspAes128Gcm.info();
     let number = |at: usize| (7 << 32) + 1 + at as u64;

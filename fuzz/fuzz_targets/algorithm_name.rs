@@ -1,4 +1,4 @@
-//! Names of algorithms come from command lines, files and sockets: any text has an answer.
+//! Algorithm names come from command lines, files and sockets: any text has an answer.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ fuzz_target!(|name: &str| match Algorithm::matching(name) {
         assert!(!found.is_empty());
         for algorithm in found {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
-            // What is found by a name is found by it in capitals, too.
+            // An algorithm that is found by a name is also found by its capitals.
             assert!(Algorithm::matching(&name.to_ascii_uppercase()).unwrap().contains(&algorithm));
         }
     }

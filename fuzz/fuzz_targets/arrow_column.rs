@@ -1,6 +1,6 @@
-//! Arrays behind Arrow's C data interface with any offsets, views, sizes and lengths: every value is an error, or lies in the buffers.
+//! Arrays from Arrow's C data interface with any offsets, views, sizes and lengths: every value is an error, or lies in the buffers.
 //!
-//! The interface tells no lengths of buffers, so that buffers have what the lengths of the array need: that much every producer answers for.
+//! The interface has no lengths of buffers. So the buffers here are as long as the array's lengths require, which every producer guarantees.
 
 #![no_main]
 
@@ -20,18 +20,18 @@ struct Input<'a> {
     offset: u8,
     null_count: i8,
     nested: bool,
-    /// Buffers that there are; others are null.
+    /// The buffers that are present; others are null.
     there: u8,
     validity: &'a [u8],
     /// Offsets, views or values.
     values: &'a [u8],
     /// Data behind offsets, or of each buffer of views.
     data: Vec<&'a [u8]>,
-    /// One of the numbers of the array is another.
+    /// A number of the array to change, and its new value.
     odd: Option<(u8, i64)>,
 }
 
-/// Bytes of exactly this length, so that AddressSanitizer sees what is read behind them.
+/// Returns a buffer of exactly this length, so that AddressSanitizer detects reads beyond it.
 fn padded(bytes: &[u8], len: usize) -> Box<[u8]> {
     bytes.iter().copied().chain(std::iter::repeat(0)).take(len).collect()
 }
@@ -39,9 +39,9 @@ fn padded(bytes: &[u8], len: usize) -> Box<[u8]> {
 #[global_allocator]
 static MEMORY: Counting = Counting;
 
-/// The structure's memory belongs to the target.
+/// Marks the structure as released; the target frees its memory.
 unsafe extern "C" fn release(array: *mut ArrowArray) {
-    // SAFETY: a structure that was given to `Column::new`.
+    // SAFETY: a structure that was passed to `Column::new`.
     unsafe { (*array).release = None };
 }
 
@@ -54,7 +54,7 @@ fuzz_target!(|input: Input<'_>| {
         3 => (Layout::Views, 16, 0),
         _ => (Layout::Fixed(3), 3, 0),
     };
-    // A child begins where its structure does, too.
+    // A child starts where its structure says, too.
     let end = if input.nested { 2 * offset + length } else { offset + length };
     let validity = padded(input.validity, end.div_ceil(8));
     let values = padded(input.values, (end + extra) * width);
@@ -75,7 +75,7 @@ fuzz_target!(|input: Input<'_>| {
             } else {
                 i64::from_ne_bytes(last.try_into().expect("8 bytes"))
             };
-            // The last offset is the producer's word for the length of the data.
+            // The last offset is the producer's statement of the data's length.
             let Ok(len @ 0..0x10000) = usize::try_from(last.max(0)) else { return };
             buffers.push(padded(input.data.first().copied().unwrap_or_default(), len));
         }
@@ -115,7 +115,7 @@ fuzz_target!(|input: Input<'_>| {
             ..ArrowArray::released()
         };
     }
-    // SAFETY: buffers have what the lengths and the last offset need, and outlive the column.
+    // SAFETY: the buffers are as long as the lengths and the last offset require, and outlive the column.
     let column = unsafe {
         let given = ArrowArray::take(if input.nested { &raw mut outer } else { &raw mut own });
         within(1 << 10, || Column::new(given, layout, input.nested))

@@ -1,5 +1,5 @@
-//! Calls of the C interface in any order, with handles of any type, lengths that fit and others, and buffers that overlap: no call
-//! touches memory that it was not given, and one that is refused writes nothing.
+//! Calls of the C interface in any order, with handles of any type, valid and invalid lengths, and overlapping buffers. No call
+//! touches memory outside its arguments, and a refused call writes nothing.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 use arbitrary::Arbitrary;
-use gantry_c::abi::{Column, Completion, Message, Params, Piece, Request, operation, result};
+use gantry_c::abi::{Column, Completion, Message, Params, Request, operation, result};
 use gantry_c::*;
 use libfuzzer_sys::fuzz_target;
 
@@ -26,20 +26,20 @@ enum Call {
     SessionClose(u8),
     Run {
         session: u8,
-        requests: Vec<Asked>,
+        requests: Vec<RequestInput>,
         size: i8,
     },
     DigestMany {
         session: u8,
-        messages: Vec<(Piecewise, Piecewise)>,
+        messages: Vec<(BufferInput, BufferInput)>,
         out: Option<u8>,
     },
     Column {
         session: u8,
         count: u8,
-        values: Piecewise,
-        offsets: Piecewise,
-        validity: Piecewise,
+        values: BufferInput,
+        offsets: BufferInput,
+        validity: BufferInput,
         bits: u8,
         out: Option<u16>,
     },
@@ -51,42 +51,42 @@ enum Call {
     StreamCopy(u8),
     Update {
         stream: u8,
-        data: Piecewise,
+        data: BufferInput,
     },
-    UpdateMany(Vec<(u8, Piecewise)>),
+    UpdateMany(Vec<(u8, BufferInput)>),
     Final {
         stream: u8,
-        out: Piecewise,
+        out: BufferInput,
     },
     QueueOpen(u8),
     QueueClose,
     Submit {
         session: u8,
-        request: Asked,
+        request: RequestInput,
     },
     Complete {
         room: u8,
         wait: bool,
     },
     Arm,
-    TagsEqual(Piecewise, Piecewise, u8),
+    TagsEqual(BufferInput, BufferInput, u8),
 }
 
 /// A buffer within the arena; `None` is NULL.
-type Piecewise = Option<(u16, u8)>;
+type BufferInput = Option<(u16, u8)>;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
-struct Asked {
+struct RequestInput {
     operation: u8,
-    input: Piecewise,
-    /// In its place.
+    input: BufferInput,
+    /// The output replaces the input.
     in_place: bool,
-    out: Piecewise,
-    /// It is one that the session takes, mostly: an operation forwards, or back.
+    out: BufferInput,
+    /// Mostly valid for its session: the forward or the inverse operation.
     fits: Option<bool>,
-    iv: Piecewise,
-    aad: Piecewise,
-    tag: Piecewise,
+    iv: BufferInput,
+    aad: BufferInput,
+    tag: BufferInput,
 }
 
 const NAMES: [&str; 9] = [
@@ -102,29 +102,29 @@ const NAMES: [&str; 9] = [
 ];
 const ARENA: usize = 4096;
 
-/// Where the buffers of a case lie. Offsets of columns need an alignment.
+/// Memory for the buffers of a case. Offsets of columns need its alignment.
 #[repr(align(8))]
 struct Arena([u8; ARENA]);
 
-/// What a case has opened.
+/// The open handles of a case.
 struct Open {
     arena: Box<Arena>,
     sessions: Vec<*mut SessionHandle>,
     streams: Vec<*mut StreamHandle>,
     queue: *mut QueueHandle,
-    /// Buffers of the requests in the queue: they stay until the completion.
-    lent: HashMap<u64, Box<Arena>>,
+    /// Buffers of the requests in the queue, kept until the completion.
+    borrowed: HashMap<u64, Box<Arena>>,
     next: u64,
 }
 
 fuzz_target!(|calls: Vec<Call>| {
     let mut open = Open {
-        // Zeros at the end: offsets of columns.
+        // Ends with zeros, for offsets of columns.
         arena: Box::new(Arena(std::array::from_fn(|at| (at * 31 % 251 * usize::from(at < 3840)) as u8))),
         sessions: Vec::new(),
         streams: Vec::new(),
         queue: null_mut(),
-        lent: HashMap::new(),
+        borrowed: HashMap::new(),
         next: 0,
     };
     for call in calls.into_iter().take(60) {
@@ -133,7 +133,6 @@ fuzz_target!(|calls: Vec<Call>| {
     open.close();
 });
 
-/// One framework for all cases.
 fn gantry() -> *mut GantryHandle {
     static GANTRY: OnceLock<usize> = OnceLock::new();
     let open = || {
@@ -150,7 +149,7 @@ fn gantry() -> *mut GantryHandle {
 static NOTHING: [u64; 64] = [0; 64];
 
 impl Open {
-    /// One of the open handles, or NULL, or something else.
+    /// Returns an open handle, NULL, or a pointer to other memory.
     fn pick<T>(all: &[*mut T], which: u8) -> *mut T {
         match which {
             255 => null_mut(),
@@ -161,34 +160,40 @@ impl Open {
         }
     }
 
-    /// Where a piece lies in an arena, and how long it is.
-    fn place(piece: Piecewise) -> Option<(usize, usize)> {
+    /// Returns the place of a buffer in an arena, and its length.
+    fn place(piece: BufferInput) -> Option<(usize, usize)> {
         let (offset, len) = piece?;
         let offset = usize::from(offset) % ARENA;
         Some((offset, usize::from(len).min(ARENA - offset)))
     }
 
-    fn piece(arena: *mut Arena, piece: Piecewise) -> (*mut c_void, usize) {
+    fn piece(arena: *mut Arena, piece: BufferInput) -> (*mut c_void, usize) {
         match Self::place(piece) {
             None => (null_mut(), 0),
             Some((offset, len)) => (arena.cast::<u8>().wrapping_add(offset).cast(), len),
         }
     }
 
-    /// A request that its session takes: in a batch the one with this number, whose results lie where those of no other one lie.
-    fn fitting(arena: *mut Arena, session: *mut SessionHandle, forward: bool, number: usize, asked: &Asked) -> Request {
+    /// Makes a request valid for its session. The number in the batch places its outputs apart from those of others.
+    fn fitting(
+        arena: *mut Arena,
+        session: *mut SessionHandle,
+        forward: bool,
+        number: usize,
+        requested: &RequestInput,
+    ) -> Request {
         let at = |offset: usize| arena.cast::<u8>().wrapping_add(offset).cast::<c_void>();
-        // SAFETY: a handle that is open, or none.
+        // SAFETY: an open handle, or none.
         let own = unsafe { gantry_session_tag_len(session) };
-        let (operation, iv_len) = match (own, asked.operation % 4) {
+        let (operation, iv_len) = match (own, requested.operation % 4) {
             (0, _) => (if forward { operation::ENCRYPT } else { operation::DECRYPT }, 16),
             (_, 0) => (operation::DIGEST, 0),
             (_, 1) => (operation::MAC, if forward { 12 } else { 0 }),
-            (_, 2) => (operation::SEAL, if asked.in_place { 12 } else { 16 }),
+            (_, 2) => (operation::SEAL, if requested.in_place { 12 } else { 16 }),
             _ => (operation::OPEN, if forward { 12 } else { 16 }),
         };
         let is_hash = operation <= operation::MAC;
-        let (input, len) = Self::place(asked.input).unwrap_or_default();
+        let (input, len) = Self::place(requested.input).unwrap_or_default();
         let len = len.min(64) / 16 * 16;
         let (out, tag) = (at(1024 + 64 * number), at(2560 + 64 * number));
         let (iv, aad) =
@@ -201,7 +206,7 @@ impl Open {
             iv_len,
             aad: if own == 0 { null() } else { aad.0 },
             aad_len: if own == 0 { 0 } else { aad.1 },
-            r#in: if asked.in_place && !is_hash { out } else { at(input % 900) },
+            r#in: if requested.in_place && !is_hash { out } else { at(input % 900) },
             in_len: len,
             out,
             out_len: if is_hash { own.min(64) } else { len },
@@ -210,17 +215,21 @@ impl Open {
         }
     }
 
-    /// A request whose buffers lie in an arena.
-    fn request(arena: *mut Arena, session: *mut SessionHandle, number: usize, asked: &Asked) -> Request {
-        if let Some(forward) = asked.fits {
-            return Self::fitting(arena, session, forward, number, asked);
+    fn request(arena: *mut Arena, session: *mut SessionHandle, number: usize, requested: &RequestInput) -> Request {
+        if let Some(forward) = requested.fits {
+            return Self::fitting(arena, session, forward, number, requested);
         }
         let piece = |which| Self::piece(arena, which);
-        let (input, out, iv, aad, tag) =
-            (piece(asked.input), piece(asked.out), piece(asked.iv), piece(asked.aad), piece(asked.tag));
+        let (input, out, iv, aad, tag) = (
+            piece(requested.input),
+            piece(requested.out),
+            piece(requested.iv),
+            piece(requested.aad),
+            piece(requested.tag),
+        );
         let mut request = Request {
             size: size_of::<Request>(),
-            operation: u32::from(asked.operation % 7),
+            operation: u32::from(requested.operation % 7),
             result: -1000,
             iv: iv.0,
             iv_len: iv.1,
@@ -233,30 +242,30 @@ impl Open {
             tag: tag.0,
             tag_len: tag.1,
         };
-        if asked.in_place {
+        if requested.in_place {
             (request.out, request.out_len) = input;
         }
         request
     }
 
-    /// Runs a call that may write to these places of the arena if it is not refused.
+    /// Runs a call, which may write to these places of the arena unless it is refused.
     fn watched(&mut self, places: &[(*mut c_void, usize)], call: impl FnOnce() -> i32) -> i32 {
         let before = self.arena.0;
-        let said = call();
+        let code = call();
         let arena = (&raw const *self.arena) as usize;
         let mut may = [false; ARENA];
-        // Devices that fail may have written.
-        if said == 0 || said == Code::Device as i32 || said == Code::Unserved as i32 {
+        // A device that fails may have written.
+        if code == 0 || code == Code::Device as i32 || code == Code::Unserved as i32 {
             for (at, len) in places.iter().filter(|(at, len)| !at.is_null() && *len > 0) {
                 let from = *at as usize - arena;
                 may[from..from + len].fill(true);
             }
         }
         for (at, (old, new)) in before.iter().zip(&self.arena.0).enumerate() {
-            assert!(old == new || may[at], "{said}: the byte at {at} was written");
+            assert!(old == new || may[at], "{code}: the byte at {at} was written");
         }
-        assert!((Code::Internal as i32 + 1..=0).contains(&said), "{said}");
-        said
+        assert!((Code::Internal as i32 + 1..=0).contains(&code), "{code}");
+        code
     }
 
     fn call(&mut self, call: Call) {
@@ -269,23 +278,23 @@ impl Open {
                     size: size_of::<Params>().wrapping_add_signed(size.min(0).into()),
                     algorithm: name.as_ptr(),
                     key: bytes.as_ptr().cast(),
-                    // Mostly one that fits.
+                    // Mostly a valid length.
                     key_len: [0, 16, 32, usize::from(key)][usize::from(key) % 4],
                     mac_key: bytes.as_ptr().cast(),
                     mac_key_len: usize::from(mac_key) * usize::from(mac_key > 200),
                     tag_len: usize::from(tag) * usize::from(tag > 200),
                     direction: u32::from(direction % 4),
-                    reserved: 0,
+                    flags: 0,
                 };
                 let mut session = null_mut();
-                // SAFETY: a struct that names memory of this function, and a place for a handle.
-                let said = unsafe { gantry_session_open(gantry(), &raw const params, &raw mut session) };
-                assert_eq!(said == 0, !session.is_null());
-                self.sessions.extend((said == 0).then_some(session));
+                // SAFETY: a struct that points to memory of this function, and a place for a handle.
+                let code = unsafe { gantry_session_open(gantry(), &raw const params, &raw mut session) };
+                assert_eq!(code == 0, !session.is_null());
+                self.sessions.extend((code == 0).then_some(session));
             }
             Call::SessionClose(which) if !self.sessions.is_empty() => {
                 let session = self.sessions.swap_remove(usize::from(which) % self.sessions.len());
-                // SAFETY: it is open, and forgotten.
+                // SAFETY: it is open, and not used again.
                 unsafe { gantry_session_close(session) };
             }
             Call::Run { session, requests, size } => {
@@ -294,7 +303,7 @@ impl Open {
                     .iter()
                     .take(20)
                     .enumerate()
-                    .map(|(at, asked)| Self::request(arena, session, at, asked))
+                    .map(|(at, requested)| Self::request(arena, session, at, requested))
                     .collect();
                 if let Some(last) = list.last_mut() {
                     last.size = last.size.wrapping_add_signed(size.min(0).into());
@@ -305,16 +314,16 @@ impl Open {
                 });
                 let places: Vec<_> = places.collect();
                 let at = list.as_mut_ptr();
-                // SAFETY: requests over memory of the arena, which nobody else uses.
-                let said = self.watched(&places, || unsafe { gantry_run(session, at, places.len() / 2) });
+                // SAFETY: requests over memory of the arena, without other users.
+                let code = self.watched(&places, || unsafe { gantry_run(session, at, places.len() / 2) });
                 for request in &list {
                     let known = [result::DONE, result::BAD_TAG, result::BAD_LENGTH];
-                    assert!(said != 0 || known.contains(&request.result), "{}", request.result);
+                    assert!(code != 0 || known.contains(&request.result), "{}", request.result);
                 }
             }
             Call::DigestMany { session, messages, out } => {
                 let session = Self::pick(&self.sessions, session);
-                // SAFETY: a handle that is open, or none.
+                // SAFETY: an open handle, or none.
                 let own = unsafe { gantry_session_tag_len(session) };
                 let out = out.map_or(own, usize::from);
                 let mut list = Vec::new();
@@ -352,30 +361,30 @@ impl Open {
                     offset_bits: bits,
                     reserved: 0,
                 };
-                // SAFETY: a handle that is open, or none.
+                // SAFETY: an open handle, or none.
                 let own = unsafe { gantry_session_tag_len(session) } * count;
                 let mut room = vec![0x5a; out.map_or(own, usize::from)];
                 let (to, len) = (room.as_mut_ptr().cast(), room.len());
-                // SAFETY: as above; the output is a buffer of its own.
+                // SAFETY: as above; the output is a separate buffer.
                 self.watched(&[], || unsafe { gantry_digest_column(session, &raw const column, to, len) });
             }
             Call::StreamOpen { session, side_by_side } => {
                 let mut stream = null_mut();
                 let session = Self::pick(&self.sessions, session);
-                // SAFETY: a handle that is open, or none, and a place for one.
-                let said = unsafe { gantry_stream_open(session, side_by_side.into(), &raw mut stream) };
-                self.streams.extend((said == 0).then_some(stream));
+                // SAFETY: an open handle, or none, and a place for one.
+                let code = unsafe { gantry_stream_open(session, side_by_side.into(), &raw mut stream) };
+                self.streams.extend((code == 0).then_some(stream));
             }
             Call::StreamClose(which) if !self.streams.is_empty() => {
                 let stream = self.streams.swap_remove(usize::from(which) % self.streams.len());
-                // SAFETY: it is open, and forgotten.
+                // SAFETY: it is open, and not used again.
                 unsafe { gantry_stream_close(stream) };
             }
             Call::StreamCopy(which) => {
                 let mut copy = null_mut();
-                // SAFETY: a handle that is open, or none, and a place for one.
-                let said = unsafe { gantry_stream_copy(Self::pick(&self.streams, which), &raw mut copy) };
-                self.streams.extend((said == 0).then_some(copy));
+                // SAFETY: an open handle, or none, and a place for one.
+                let code = unsafe { gantry_stream_copy(Self::pick(&self.streams, which), &raw mut copy) };
+                self.streams.extend((code == 0).then_some(copy));
             }
             Call::Update { stream, data } => {
                 let (stream, (data, len)) = (Self::pick(&self.streams, stream), Self::piece(arena, data));
@@ -398,47 +407,47 @@ impl Open {
             }
             Call::QueueOpen(depth) if self.queue.is_null() => {
                 let mut queue = null_mut();
-                // SAFETY: a handle that is open, and a place for one.
-                let said = unsafe { gantry_queue_open(gantry(), (depth % 9).into(), &raw mut queue) };
-                assert_eq!(said == 0, depth % 9 > 0);
+                // SAFETY: an open handle, and a place for one.
+                let code = unsafe { gantry_queue_open(gantry(), (depth % 9).into(), &raw mut queue) };
+                assert_eq!(code == 0, depth % 9 > 0);
                 self.queue = queue;
             }
             Call::QueueClose => self.close_queue(),
             Call::Submit { session, request } => {
                 let session = Self::pick(&self.sessions, session);
-                let mut lent = Box::new(Arena(self.arena.0));
-                let request = Self::request(&raw mut *lent, session, 0, &request);
-                // SAFETY: buffers that stay until the completion, and that nobody else uses.
-                let said = unsafe { gantry_queue_submit(self.queue, session, &raw const request, self.next) };
-                if said == 0 {
-                    self.lent.insert(self.next, lent);
+                let mut borrowed = Box::new(Arena(self.arena.0));
+                let request = Self::request(&raw mut *borrowed, session, 0, &request);
+                // SAFETY: buffers that are kept until the completion, without other users.
+                let code = unsafe { gantry_queue_submit(self.queue, session, &raw const request, self.next) };
+                if code == 0 {
+                    self.borrowed.insert(self.next, borrowed);
                     self.next += 1;
                 }
             }
             Call::Complete { room, wait } => {
                 let mut done = vec![Completion::default(); room.into()];
                 let take = if wait { gantry_queue_wait } else { gantry_queue_complete };
-                // SAFETY: a queue that is open, or none, and room for so many.
-                let said = unsafe { take(self.queue, done.as_mut_ptr(), done.len()) };
-                for completion in done.iter().take(said.max(0) as usize) {
-                    assert!(self.lent.remove(&completion.user).is_some(), "a completion without a request");
+                // SAFETY: an open queue, or none, and room for this number of completions.
+                let code = unsafe { take(self.queue, done.as_mut_ptr(), done.len()) };
+                for completion in done.iter().take(code.max(0) as usize) {
+                    assert!(self.borrowed.remove(&completion.user).is_some(), "a completion without a request");
                 }
-                assert!(!wait || room == 0 || self.queue.is_null() || said > 0 || self.lent.is_empty());
+                assert!(!wait || room == 0 || self.queue.is_null() || code > 0 || self.borrowed.is_empty());
             }
             Call::Arm => {
                 let mut timeout = 0;
-                // SAFETY: a queue that is open, or none, and a place for a number.
+                // SAFETY: an open queue, or none, and a place for a number.
                 unsafe { gantry_queue_arm(self.queue, &raw mut timeout) };
             }
             Call::TagsEqual(one, other, len) => {
                 let ((one, one_len), (other, other_len)) = (Self::piece(arena, one), Self::piece(arena, other));
                 let len = usize::from(len).min(one_len).min(other_len);
                 // SAFETY: memory of the arena.
-                let (said, same) = unsafe {
+                let (code, same) = unsafe {
                     let bytes = |at: *mut c_void| std::slice::from_raw_parts(at.cast::<u8>(), len);
                     (gantry_tags_equal(one, other, len), len == 0 || bytes(one) == bytes(other))
                 };
-                assert_eq!(said == 1, same);
+                assert_eq!(code == 1, same);
             }
             Call::SessionClose(_) | Call::StreamClose(_) | Call::QueueOpen(_) => {
                 // SAFETY: NULL.
@@ -452,16 +461,16 @@ impl Open {
     }
 
     fn close_queue(&mut self) {
-        // SAFETY: it is open, or NULL, and forgotten; its buffers go after it.
+        // SAFETY: it is open or NULL, and not used again; its buffers are freed afterwards.
         unsafe { gantry_queue_close(self.queue) };
         self.queue = null_mut();
-        self.lent.clear();
+        self.borrowed.clear();
     }
 
     fn close(mut self) {
         self.close_queue();
         for stream in self.streams {
-            // SAFETY: it is open, and forgotten.
+            // SAFETY: it is open, and not used again.
             unsafe { gantry_stream_close(stream) };
         }
         for session in self.sessions {

@@ -1,4 +1,4 @@
-//! Checksum files come from anybody: any bytes have an answer, and what a sum program writes is read back.
+//! Checksum files come from untrusted sources: any bytes have an answer, and lines written by a sum program are read back.
 
 #![no_main]
 
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
 
-    // The data as a file's name. No file's name holds a NUL, or is empty.
+    // The data as a file's name. A name is not empty and has no NUL.
     let name: Vec<u8> = data.iter().copied().filter(|&byte| byte != 0).collect();
     if name.is_empty() {
         return;
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A name as coreutils writes it into a line.
+/// Escapes a name as coreutils does.
 fn escape(name: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(name.len());
     for &byte in name {

@@ -1,8 +1,13 @@
-//! Checksum files of any program come from anybody: any bytes have an answer, which takes no more memory than some times a line; every digest is as
-//! long as its function says, and names in a bag stay below it.
+//! Checksum files of any program come from untrusted sources: any bytes have an answer, which takes at most a multiple of a line's memory. Every
+//! digest is as long as its function requires, and names in a bag stay below it.
 
 #![no_main]
 
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/sum/bag_names.rs"]
+mod bag_names;
+#[path = "../../cli/src/sum/bsd.rs"]
+mod bsd;
 #[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../cli/src/sum/checkfile.rs"]
 mod checkfile;
@@ -22,6 +27,7 @@ mod object;
 #[path = "../../cli/src/sum/recognise.rs"]
 mod recognise;
 
+use bag_names::Escapes;
 use gantry_lab::memory::{Counting, within};
 use libfuzzer_sys::fuzz_target;
 use names::Id;
@@ -30,13 +36,13 @@ use recognise::{Recognised, Recogniser};
 #[global_allocator]
 static MEMORY: Counting = Counting;
 
-// The first byte: in a bag or not, and which functions count. Then the name of the file, up to a line end, and its lines.
+// Input: the first byte selects a bag or not, and the functions; then the name of the file, up to a line end, and its lines.
 fuzz_target!(|data: &[u8]| {
     let Some((&first, data)) = data.split_first() else { return };
     let (in_bag, only) = (first & 1 == 1, first >> 1);
     let only: Vec<Id> = Id::all().filter(|id| Some(*id) == Id::all().nth(only.into())).collect();
     let mut lines = data.split_inclusive(|&byte| byte == b'\n');
-    let mut recogniser = Recogniser::new(lines.next().unwrap_or_default(), in_bag, &only);
+    let mut recogniser = Recogniser::new(lines.next().unwrap_or_default(), in_bag.then_some(Escapes::All), &only);
     for line in lines {
         let most = 8 * line.len() + (64 << 10);
         let Recognised::Entry(entry) = within(most, || recogniser.read(line)) else { continue };

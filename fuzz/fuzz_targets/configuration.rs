@@ -1,4 +1,4 @@
-//! A configuration file is anybody's text: it is taken, within some times its bytes, or the error names a line that it has.
+//! A configuration file is untrusted text: it is accepted, with at most a multiple of its memory, or the error names an existing line.
 
 #![no_main]
 
@@ -11,15 +11,15 @@ use gantry_runtime::{Config, Error, Origin};
 use libfuzzer_sys::fuzz_target;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// The file, which is in memory only. Files of this machine and of its user are read before it, and no variable.
+/// The file, in memory only. Files of this machine and its user are still read before it, but no variables.
 static FILE: LazyLock<String> = LazyLock::new(|| {
     let file = memfd_create("gantry.toml", MFdFlags::empty()).unwrap();
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // It stays open as long as the process.
+    // Stays open as long as the process.
     std::mem::forget(file);
     let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     for name in variables.iter().filter(|name| name.to_string_lossy().starts_with("GANTRY_")) {
-        // SAFETY: libFuzzer calls the target from one thread, and there is no other that looks at variables.
+        // SAFETY: libFuzzer calls the target from one thread, and no other thread uses variables.
         unsafe { std::env::remove_var(name) };
     }
     // SAFETY: as above.
@@ -32,7 +32,7 @@ static MEMORY: Counting = Counting;
 
 fuzz_target!(|text: &str| {
     fs::write(&*FILE, text).unwrap();
-    // The parser's own: a value of two bytes takes two hundred while the table grows.
+    // The parser's own limit: a value of two bytes takes two hundred while the table grows.
     match within(256 * text.len() + (256 << 10), Config::from_env) {
         Ok(config) => assert!(!config.show().is_empty()),
         Err(Error::Setting { origin: Origin::File { line, .. }, problem }) => {

@@ -1,4 +1,4 @@
-//! What /dev/cuse hands over holds what a program made up: any bytes are a message or none, and what an ioctl brings lies in them.
+//! Messages from /dev/cuse hold data of programs: any bytes are a message or none, and the data of an ioctl lie within the message.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What somebody says was compressed: it ends well, or not, within the buffer for the result, and all formats
-//! lead back to a result.
+//! Untrusted compressed data: decompression succeeds or fails within the buffer for the result, and all formats lead
+//! back to a result.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -11,13 +11,13 @@ use libfuzzer_sys::fuzz_target;
 static SESSIONS: LazyLock<[Session; 4]> = LazyLock::new(|| {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
     [Algorithm::Deflate, Algorithm::Zlib, Algorithm::Gzip, Algorithm::Zstd]
-        .map(|algorithm| gantry.session(SessionParams::new(algorithm, &[]).level(1)).unwrap())
+        .map(|algorithm| gantry.session(SessionParams::new(algorithm, &[]).with_level(1)).unwrap())
 });
 
-/// Behind the room for a result.
+/// Guard bytes after the room for a result.
 const GUARD: [u8; 16] = [0xA5; 16];
 
-/// The result in a buffer of so many bytes, behind which nothing changes.
+/// Decompresses into a buffer of `room` bytes, and checks that nothing after it changes.
 fn decompress(session: &Session, input: &[u8], room: usize) -> Result<Vec<u8>, Outcome> {
     let mut buffer = vec![0; room];
     buffer.extend_from_slice(&GUARD);
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
     let session = &SESSIONS[usize::from(which & 3)];
     let Ok(plain) = decompress(session, data, 1 << 16) else { return };
 
-    // Just enough room is enough, and one byte less is not.
+    // The exact size is enough, and one byte less is not.
     assert_eq!(decompress(session, data, plain.len()).as_ref(), Ok(&plain));
     if !plain.is_empty() {
         assert_eq!(decompress(session, data, plain.len() - 1), Err(Outcome::NoRoom));

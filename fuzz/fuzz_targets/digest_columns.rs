@@ -1,4 +1,4 @@
-//! Columns with any offsets and bitmaps are refused with the number of a value, or hashed as each value is alone.
+//! Columns with any offsets and bitmaps are refused with the index of a value, or hashed like each value alone.
 
 #![no_main]
 
@@ -9,12 +9,12 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
     algorithm: u8,
-    /// An algorithm of HMAC's key is that of the digest.
+    /// HMAC's key uses the algorithm of the digest.
     key: Option<&'a [u8]>,
     wide: bool,
-    /// What is between offsets: small numbers make columns that are good.
+    /// Differences of offsets: small numbers make valid columns.
     steps: Vec<i8>,
-    /// One of them is another.
+    /// An offset to change, and its new value.
     odd: Option<(u8, i64)>,
     validity: Option<(&'a [u8], u8)>,
     values: &'a [u8],
@@ -24,7 +24,7 @@ fuzz_target!(|input: Input<'_>| {
     let algorithm = Algorithm::ALL[usize::from(input.algorithm) % Algorithm::ALL.len()];
     let mut offsets: Vec<i64> = vec![0];
     for &step in input.steps.iter().take(300) {
-        // Mostly forwards.
+        // Mostly increasing.
         offsets.push(
             offsets[offsets.len() - 1] + i64::from(if step > -120 { step.unsigned_abs() as i8 / 4 } else { step }),
         );
@@ -44,7 +44,7 @@ fuzz_target!(|input: Input<'_>| {
     let data = input.values.len() as i64;
     let good = seen[0] >= 0 && seen.windows(2).all(|pair| pair[0] <= pair[1]) && seen.iter().all(|&end| end <= data);
     let count = seen.len() - 1;
-    // Of no values none is missing.
+    // Without values, none is missing.
     let covered = validity.is_none_or(|validity| count == 0 || validity.bits.len() * 8 >= validity.offset + count);
     let column = match column {
         Ok(column) => column,

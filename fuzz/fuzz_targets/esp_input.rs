@@ -1,17 +1,17 @@
-//! Datagrams from anybody, and from peers who have keys, at the receiving thread of `gantry esp`: the stack gets what was sealed and a policy
-//! lets in, and nothing else, and each packet is counted once.
+//! Datagrams from strangers, and from peers with keys, at the receiving thread of `gantry esp`. The stack gets exactly the packets that were
+//! sealed and that a policy admits, and each packet is counted once.
 //!
-//! The thread, the table of SAs and the packets are those of the data path. The socket and the TUN device are this file's.
+//! The thread, the table of SAs and the packets are the data path's own. The socket and the TUN device are in this file.
 
 #![no_main]
 #![allow(dead_code, unused_imports, reason = "the data path uses all of it")]
 
 #[path = "../../frontends/esp/src/counters.rs"]
 mod counters;
-#[path = "../../frontends/esp/src/inward.rs"]
-mod inward;
-#[path = "../../frontends/esp/src/own.rs"]
-mod own;
+#[path = "../../frontends/esp/src/inbound.rs"]
+mod inbound;
+#[path = "../../frontends/esp/src/local_addresses.rs"]
+mod local_addresses;
 #[path = "../../frontends/esp/src/packet/mod.rs"]
 mod packet;
 #[path = "../../frontends/esp/src/shared.rs"]
@@ -33,7 +33,7 @@ use gantry_core::Gantry;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{self, Association, Integrity, Outbound, Suite};
-use inward::{Inward, Pass};
+use inbound::{InboundPath, Pass};
 use libfuzzer_sys::fuzz_target;
 use packet::ip::{Header, TCP};
 use packet::offload::Offload;
@@ -48,7 +48,7 @@ const KEY: [u8; 36] = [7; 36];
 const INTEGRITY_KEY: [u8; 32] = [9; 32];
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
-/// The first bytes of the addresses of packets that may come in: from there to here.
+/// The first bytes of source and destination of packets that may come in.
 const THERE: [u8; 2] = [10, 2];
 const INSIDE: [u8; 2] = [10, 1];
 
@@ -69,7 +69,7 @@ fuzz_target!(|input: &[u8]| {
                 sealed.push(content);
                 (packet, usize::MAX)
             }
-            // Pieces of one length, as the kernel puts them together.
+            // Pieces of equal length, as the kernel coalesces them.
             None if kind & 1 == 0 => (content.to_vec(), usize::from(class) + 1),
             None => ([&(SPI + u32::from(kind % 8)).to_be_bytes(), content].concat(), usize::MAX),
         };
@@ -87,41 +87,41 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(sum, count, "{counters:?}");
     let mut received = 0;
     for (offload, mut packet) in stack {
-        let split = Split::new(&mut packet, &offload).expect("what the stack gets is a packet");
+        let split = Split::new(&mut packet, &offload).expect("the stack gets packets only");
         received += split.segments() as u64;
         for at in 0..split.segments() {
             let mut part = vec![0; split.bytes(at)];
             split.write(at, &mut part);
-            assert!(sealed.iter().any(|content| is_of(&part, content)), "nobody sealed this: {part:x?}");
+            assert!(sealed.iter().any(|content| is_part_of(&part, content)), "the packet was not sealed: {part:x?}");
             assert_eq!((&part[12..14], &part[16..18]), (&THERE[..], &INSIDE[..]), "no policy is for it");
         }
     }
     assert_eq!(shared.counters.received_packets.get(), received);
 });
 
-/// What a packet has in common with the one that was sealed: all but what marks of congestion, and groups, change of its headers.
-fn is_of(part: &[u8], content: &[u8]) -> bool {
+/// Returns true if a packet equals the sealed one, except for header fields that congestion marks and coalescing change.
+fn is_part_of(part: &[u8], content: &[u8]) -> bool {
     let (Some(own), Some(header)) = (Header::read(part), Header::read(content)) else { return false };
     let skipped = if own.flow.protocol == TCP && own.total - own.length >= 18 { 18 } else { 0 };
     own.flow == header.flow
         && content.get(header.length + skipped..header.total) == Some(&part[own.length + skipped..own.total])
 }
 
-/// Has the receiving thread take datagrams: what it has counted, and what it gave to the stack.
+/// Lets the receiving thread take datagrams. Returns its counters, and the packets for the stack.
 fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, Vec<u8>)>) {
     let shared = Arc::new(Shared::new().unwrap());
     let tun = Arc::new(tun::Queue::default());
     let waker = shared.waker().unwrap();
     let inside = IpAddr::from([INSIDE[0], INSIDE[1], 0, 0]);
-    shared.set_own(own::Own::new(std::iter::once((inside, 16))));
+    shared.set_local_addresses(local_addresses::LocalAddresses::new(std::iter::once((inside, 16))));
     shared.publish(associations().view(&policies()));
     let sockets = vec![Arc::new(Socket::new(datagrams))];
-    Inward { tun: tun.clone(), sockets, shared: shared.clone(), waker }.pass(&mut Pass::new()).unwrap();
+    InboundPath { tun: tun.clone(), sockets, shared: shared.clone(), waker }.pass(&mut Pass::new()).unwrap();
     let stack = std::mem::take(&mut *tun.0.lock().unwrap());
     (shared, stack)
 }
 
-/// The ends of peers, by their SPIs from [`SPI`] on.
+/// Returns the peers' ends, by their SPIs from [`SPI`] on.
 fn ends() -> Vec<Outbound> {
     let suites = [
         (Suite::AesGcm { icv: 16 }, 20, 0),
@@ -137,9 +137,9 @@ fn ends() -> Vec<Outbound> {
     suites.into_iter().enumerate().map(end).collect()
 }
 
-/// The same here, as a daemon installs them.
+/// Returns the ends here, as a daemon installs them.
 fn associations() -> Associations {
-    let mut associations = Associations::new(GANTRY.clone()).unwrap();
+    let mut associations = Associations::new(GANTRY.clone(), 4500).unwrap();
     let key = |bytes: &[u8]| Key::new(bytes);
     let aead = NamedAead { name: "rfc4106(gcm(aes))".to_owned(), key: key(&KEY[..20]), icv_bits: 128 };
     let cipher = |name: &str, bytes| Some(NamedCipher { name: name.to_owned(), key: key(&KEY[..bytes]) });
@@ -183,23 +183,23 @@ fn policies() -> Policies {
     policies
 }
 
-/// What a peer sends who has the keys: any content.
+/// Seals any content, as a peer with keys may do.
 fn seal(end: &Outbound, content: &[u8], class: u8) -> Vec<u8> {
     let mut buffer = [&[0; 64][..], content, &[0; 64]].concat();
     let mut packet = Packet::new(&mut buffer, 64..64 + content.len());
-    // IPv4 mostly, sometimes whatever: 59 is a packet that is none.
+    // Mostly IPv4, sometimes other protocols: 59 marks a dummy packet.
     packet.next_header = if class & 0xFC == 0xFC { content.first().copied().unwrap_or(59) } else { 4 };
     end.seal(&mut packet).expect("any content is sealed");
     packet.data().to_vec()
 }
 
-/// Routes, of which the thread keeps this alone.
+/// Routes, of which the thread only keeps this.
 mod route {
     #[derive(Clone, Copy, Debug, Default)]
     pub(crate) struct Guards;
 }
 
-/// A TUN device that keeps what it is given.
+/// A TUN device that keeps its packets.
 mod tun {
     use std::io;
     use std::sync::Mutex;
@@ -236,8 +236,9 @@ mod udp {
     pub(crate) const LARGEST: usize = 65_535;
     pub(crate) const RECEIVES: usize = 8;
     pub(crate) struct Socket {
-        /// One that is always ready.
+        /// A descriptor that is always ready.
         ready: EventFd,
+        pub(crate) port: u16,
         datagrams: Mutex<Vec<(Received, Vec<u8>)>>,
     }
 
@@ -250,13 +251,13 @@ mod udp {
     }
 
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Way {
+    pub(crate) struct Endpoints {
         pub(crate) from: IpAddr,
         pub(crate) to: SocketAddr,
     }
 
     pub(crate) enum Report {
-        Narrow { peer: IpAddr, mtu: usize },
+        PathMtu { peer: IpAddr, mtu: usize },
         Other,
     }
 
@@ -269,11 +270,16 @@ mod udp {
         pub(crate) fn new() -> Self {
             Self::default()
         }
+
+        #[allow(clippy::unused_self, reason = "as the data path's own")]
+        pub(crate) fn destination(&self, _: usize) -> Option<IpAddr> {
+            Some(super::HERE)
+        }
     }
 
     impl Socket {
         pub(crate) fn new(datagrams: Vec<(Received, Vec<u8>)>) -> Self {
-            Self { ready: EventFd::from_value(1).unwrap(), datagrams: datagrams.into() }
+            Self { ready: EventFd::from_value(1).unwrap(), port: 4500, datagrams: datagrams.into() }
         }
 
         pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
@@ -295,6 +301,12 @@ mod udp {
         fn as_fd(&self) -> BorrowedFd<'_> {
             self.ready.as_fd()
         }
+    }
+
+    /// The daemon takes every message.
+    #[allow(clippy::unnecessary_wraps, reason = "as the data path's own")]
+    pub(crate) fn pass_on(_: &[u8], _: SocketAddr, _: SocketAddr) -> io::Result<()> {
+        Ok(())
     }
 
     pub(crate) fn path_mtu(_: SocketAddr) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Packets of ESP from anybody: none that was not sealed is opened, and what is sealed comes back as it was, whatever it is.
+//! ESP packets from strangers: packets that were not sealed are not opened, and sealed packets of any content come back unchanged.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ static ENDS: LazyLock<Vec<(Outbound, Inbound)>> = LazyLock::new(|| {
         for mode in [Mode::Tunnel, Mode::Transport, Mode::Payload] {
             for extended in [false, true] {
                 let made = || {
-                    // Written in the book, as it were: who fuzzes does not guess integrity check values.
+                    // Constant keys are fine: the fuzzer does not know them.
                     let made =
                         Association::new(0x6162_6364, suite, &[7; 36][..key], &[9; 64][..integrity_key]).mode(mode);
                     if extended { made.extended_numbers() } else { made }
@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
 
     let mut wire = data.to_vec();
     let mut packet = Packet::new(&mut wire, 0..data.len());
-    assert!(back.open(&mut packet).is_err(), "nobody sealed this");
+    assert!(back.open(&mut packet).is_err(), "an unauthentic packet opened");
     assert!(packet.data().is_empty() || packet.data() == data);
 
     let mut buffer = [&[0; 64][..], data, &[0; 64]].concat();
@@ -49,10 +49,10 @@ fuzz_target!(|input: &[u8]| {
     match out.seal(&mut packet) {
         Ok(()) => {
             let result = back.open(&mut packet);
-            // In a tunnel the header within says how long the packet is, and 59 is a packet that is none.
+            // In tunnel mode the inner header determines the length of the packet; 59 marks a dummy packet.
             if result.is_ok() {
                 let mut came = packet.data().to_vec();
-                // Around ESP the header of IPv4 gets a checksum that is right, whatever it had.
+                // Around ESP, the IPv4 header gets a valid checksum.
                 let is_around = usize::from(which) % ENDS.len() / 2 % 3 == 1;
                 if is_around && data[0] >> 4 == 4 {
                     came[10..12].copy_from_slice(&data[10..12]);

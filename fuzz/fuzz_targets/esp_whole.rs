@@ -1,5 +1,5 @@
-//! Whole packets of ESP by the software device, beside their parts: of any content under a right tag, be its padding a lie, both say the
-//! same; and what one of them makes the other opens.
+//! Whole ESP packets by the software device, compared with separate steps. For any content under a valid tag, even with wrong padding, both
+//! have the same result, and each opens packets of the other.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 use gantry_core::{Algorithm, Error, Esp, Gantry, Outcome, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::esp::{Association, Mode, Suite};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::{Packet, PacketError};
 use libfuzzer_sys::fuzz_target;
 
 const SPI: u32 = 0x6162_6364;
 const KEY: [u8; 20] = [7; 20];
-/// Header and IV.
+/// Bytes of header and IV.
 const START: usize = 16;
 
 static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
@@ -20,14 +20,14 @@ static AEAD: LazyLock<Session> =
     LazyLock::new(|| GANTRY.session(SessionParams::new(Algorithm::Aes128Gcm, &KEY[..16])).unwrap());
 static WHOLE: LazyLock<Session> = LazyLock::new(|| {
     let params = SessionParams::new(Algorithm::EspAes128Gcm, &KEY);
-    GANTRY.session(params.esp(Esp { spi: SPI, extended: false })).unwrap()
+    GANTRY.session(params.with_esp(Esp { spi: SPI, extended: false })).unwrap()
 });
 
 fn association() -> Association {
     Association::new(SPI, Suite::AesGcm { icv: 16 }, &KEY, &[]).mode(Mode::Payload)
 }
 
-/// What a peer may send that has the keys: any content, sealed under a number.
+/// Seals any content under a number, as a peer with the keys may do.
 fn sealed(content: &[u8], number: u32) -> Vec<u8> {
     let mut packet = [&SPI.to_be_bytes()[..], &number.to_be_bytes(), &u64::from(number).to_be_bytes()].concat();
     let (iv, aad) = ([&KEY[16..], &packet[8..16]].concat(), packet[..8].to_vec());
@@ -52,16 +52,16 @@ fuzz_target!(|input: &[u8]| {
         (Ok((length, next)), Ok(())) => {
             assert_eq!((&whole[START..START + length], next), (theirs.data(), theirs.next_header));
         }
-        // To hide how many packets there are is the association's matter.
-        (Ok((_, 59)), Err(Refused::Dummy)) => {}
-        (Err(Error::Refused(Outcome::Malformed)), Err(Refused::Malformed(_))) => {
+        // Dummy packets are handled by the association, not by the device.
+        (Ok((_, 59)), Err(PacketError::Dummy)) => {}
+        (Err(Error::Refused(Outcome::Malformed)), Err(PacketError::Malformed(_))) => {
             let hidden = whole == packet || whole[START..whole.len() - 16].iter().all(|byte| *byte == 0);
             assert!(hidden, "nothing of it is seen");
         }
         (one, other) => panic!("{one:?}, {other:?}"),
     }
 
-    // And to one.
+    // To a peer.
     let info = WHOLE.params().algorithm().info();
     let mut made = vec![0xEE; info.packet_length(content.len(), 16)];
     made[START..START + content.len()].copy_from_slice(content);

@@ -1,5 +1,5 @@
-//! Packets of IP with any content, as the stack and the tunnel of `gantry esp` have them: what is read of a header lies in the packet,
-//! segments that are put together split into themselves again, fragments are the packet when they are put together, and notices are packets.
+//! IP packets with any content, as `gantry esp` gets them from stack and tunnel. Header fields lie within the packet, coalesced segments split
+//! into the same segments, fragments reassemble to the packet, and notices are packets.
 
 #![no_main]
 
@@ -21,11 +21,11 @@ fuzz_target!(|input: &[u8]| {
     let most = usize::from(u16::from_be_bytes([high, low]));
     let Some(header) = Header::read(packet) else { return };
     let packet = &packet[..header.total];
-    reads_itself(packet, &header, class);
-    for why in [Notice::TooLong(most), Notice::Prohibited] {
-        tells(packet, &header, why);
+    check_header(packet, &header, class);
+    for notice in [Notice::TooLong(most), Notice::Prohibited] {
+        check_notice(packet, &header, notice);
     }
-    if !header.is_v6() && !header.keeps_whole {
+    if !header.is_v6() && !header.dont_fragment {
         fragments(packet, &header, most);
     }
     if let Some(offload) = Offload::read(before) {
@@ -33,39 +33,39 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-fn reads_itself(packet: &[u8], header: &Header, class: u8) {
+fn check_header(packet: &[u8], header: &Header, class: u8) {
     assert!((ip::V4..=header.total).contains(&header.length));
-    assert_eq!(Header::read(packet), Some(*header), "bytes behind a packet do not count");
+    assert_eq!(Header::read(packet), Some(*header), "bytes after a packet are ignored");
     assert_eq!(Header::read(&packet[..header.total - 1]), None, "it is cut off");
     let mut other = packet.to_vec();
     ip::write_class(&mut other, class);
     assert_eq!(Header::read(&other), Some(Header { class, ..*header }));
 }
 
-fn tells(packet: &[u8], header: &Header, why: Notice) {
-    let Some(told) = notice(packet, header, why) else { return };
-    let of_it = Header::read(&told).expect("a packet");
-    assert_eq!((of_it.total, of_it.is_v6()), (told.len(), header.is_v6()));
-    assert_eq!((of_it.flow.source, of_it.flow.destination), (header.flow.destination, header.flow.source));
-    assert!(told.len() <= if header.is_v6() { 1280 } else { 576 });
-    let layer = &told[of_it.length..];
+fn check_notice(packet: &[u8], header: &Header, kind: Notice) {
+    let Some(message) = notice(packet, header, kind) else { return };
+    let reply = Header::read(&message).expect("a packet");
+    assert_eq!((reply.total, reply.is_v6()), (message.len(), header.is_v6()));
+    assert_eq!((reply.flow.source, reply.flow.destination), (header.flow.destination, header.flow.source));
+    assert!(message.len() <= if header.is_v6() { 1280 } else { 576 });
+    let layer = &message[reply.length..];
     if header.is_v6() {
-        let pseudo = [&told[8..40], &(layer.len() as u32).to_be_bytes(), &[0, 0, 0, ICMPV6]].concat();
+        let pseudo = [&message[8..40], &(layer.len() as u32).to_be_bytes(), &[0, 0, 0, ICMPV6]].concat();
         assert_eq!(sum(&[&pseudo, layer]), 0xFFFF);
     } else {
-        assert_eq!((sum(&[&told[..ip::V4]]), sum(&[layer]), of_it.flow.protocol), (0xFFFF, 0xFFFF, ICMP));
+        assert_eq!((sum(&[&message[..ip::V4]]), sum(&[layer]), reply.flow.protocol), (0xFFFF, 0xFFFF, ICMP));
     }
-    assert_eq!(notice(&told, &of_it, Notice::Prohibited), None, "nobody is told of an error");
+    assert_eq!(notice(&message, &reply, Notice::Prohibited), None, "errors are not answered with errors");
 }
 
 fn fragments(packet: &[u8], header: &Header, most: usize) {
-    /// The flag that more follow, and the offset in units of eight bytes.
+    /// The flag for more fragments, and the mask of the offset in units of eight bytes.
     const MORE: u16 = 0x2000;
     const OFFSET: u16 = 0x1FFF;
     let field = |packet: &[u8]| u16::from_be_bytes([packet[6], packet[7]]);
     let Some(fragments) = Fragments::new(packet, header.length, most) else { return };
     let first = usize::from(field(packet) & OFFSET) * 8;
-    // One that would end behind the longest packet is nobody's.
+    // A fragment beyond the maximum length of a packet is dropped.
     if first + packet.len() - header.length > 65_535 {
         return;
     }
@@ -73,15 +73,15 @@ fn fragments(packet: &[u8], header: &Header, most: usize) {
     for at in 0..fragments.count() {
         let mut part = vec![0; fragments.bytes(at)];
         fragments.write(at, &mut part);
-        let of_it = Header::read(&part).expect("a packet");
-        assert!(part.len() <= most && of_it.total == part.len());
-        assert_eq!(sum(&[&part[..of_it.length]]), 0xFFFF);
-        assert_eq!((of_it.flow.source, of_it.flow.destination), (header.flow.source, header.flow.destination));
+        let reply = Header::read(&part).expect("a packet");
+        assert!(part.len() <= most && reply.total == part.len());
+        assert_eq!(sum(&[&part[..reply.length]]), 0xFFFF);
+        assert_eq!((reply.flow.source, reply.flow.destination), (header.flow.source, header.flow.destination));
         assert_eq!((&part[4..6], &part[8..10]), (&packet[4..6], &packet[8..10]));
         assert_eq!(usize::from(field(&part) & OFFSET) * 8, first + payload.len());
         let more = at + 1 < fragments.count() || field(packet) & MORE != 0;
         assert_eq!(field(&part) & MORE != 0, more);
-        payload.extend_from_slice(&part[of_it.length..]);
+        payload.extend_from_slice(&part[reply.length..]);
     }
     assert!(fragments.count() == 0 && header.length == header.total || payload == packet[header.length..]);
 }
@@ -90,7 +90,7 @@ fn segments(packet: &[u8], offload: &Offload) {
     let mut complete = packet.to_vec();
     let Some(split) = Split::new(&mut complete, offload) else { return };
     let parts = parts(&split);
-    // The stack has its checksums behind the ports; one elsewhere makes another packet of it, or none.
+    // The stack's checksums follow the ports; a checksum elsewhere makes another packet of it, or none.
     if offload.checksum.is_some_and(|(start, offset)| start + offset < split.header().length + 4) {
         return;
     }
@@ -99,7 +99,7 @@ fn segments(packet: &[u8], offload: &Offload) {
     for (part, header) in parts.iter().zip(&headers) {
         assert_eq!((header.total, header.flow), (part.len(), split.header().flow));
     }
-    // With the packet itself between, which belongs to none of them, or to one.
+    // With the packet itself in between, which belongs to one of them or to none.
     let own = Header::read(packet);
     let mut burst: Vec<(Vec<u8>, Header)> = parts.into_iter().zip(headers).collect();
     burst.insert(burst.len() / 2, (packet.to_vec(), own.expect("it was read before")));
@@ -138,7 +138,7 @@ fn parts(split: &Split<'_>) -> Vec<Vec<u8>> {
     (0..split.segments()).map(write).collect()
 }
 
-/// A segment without what it may lose in a group: its identification, and which of two ways a checksum of zero was written in.
+/// Returns a segment without the fields that coalescing may change: its identification, and the encoding of a zero checksum.
 fn plain(part: &[u8]) -> Vec<u8> {
     let (mut plain, header) = (part.to_vec(), Header::read(part).expect("a packet"));
     assert_eq!(header.flow.protocol, TCP);
@@ -150,7 +150,7 @@ fn plain(part: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The sum of 16-bit words of RFC 1071. All but the last piece have an even length.
+/// Returns the sum of 16-bit words of RFC 1071. All pieces except the last have an even length.
 fn sum(pieces: &[&[u8]]) -> u16 {
     let words = pieces.iter().flat_map(|piece| piece.chunks(2));
     let sum = words.fold(0_u64, |sum, word| sum + (u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0))));

@@ -1,4 +1,4 @@
-//! /proc/crypto and /proc/modules are other programs' text, of any kernel: there is an answer to every question about it.
+//! Parses arbitrary text as /proc/crypto and /proc/modules. No query of the catalogue panics, and its answers agree with each other.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Batches and streams of any lengths, split anywhere: the lanes of every CPU level compute what the reference does.
+//! Batches and streams of any lengths and splits: the lanes of every CPU level compute the results of the reference.
 
 #![no_main]
 
@@ -24,18 +24,18 @@ struct Input {
 #[derive(Arbitrary, Debug)]
 struct Message {
     bytes: u16,
-    /// Where it is cut, as distances from one cut to the next.
+    /// The splits, as distances from one to the next.
     cuts: Vec<u16>,
 }
 
-/// More are no other case, only slower.
+/// More messages are only slower, and add no case.
 const MOST_MESSAGES: usize = 80;
 
-/// One for each level; on a CPU that lacks one, that is the next lower again.
+/// Frameworks by CPU level; if the CPU lacks a level, the next lower one is used again.
 static LANES: LazyLock<[Gantry; LevelName::ALL.len()]> =
-    LazyLock::new(|| LevelName::ALL.map(|level| alone(&LanesDriver::new(Level::detect_at_most(Some(level))))));
-static SOFTWARE: LazyLock<Gantry> = LazyLock::new(|| alone(&SoftwareDriver));
-fn alone(driver: &dyn Driver) -> Gantry {
+    LazyLock::new(|| LevelName::ALL.map(|level| single_device(&LanesDriver::new(Level::detect_at_most(Some(level))))));
+static SOFTWARE: LazyLock<Gantry> = LazyLock::new(|| single_device(&SoftwareDriver));
+fn single_device(driver: &dyn Driver) -> Gantry {
     Gantry::builder().driver(driver).build()
 }
 
@@ -43,7 +43,7 @@ fuzz_target!(|input: Input| {
     let mut input = input;
     input.messages.truncate(MOST_MESSAGES);
     let gantry = &LANES[usize::from(input.level) % LANES.len()];
-    // What the reference lacks (AES-128-XTS) cannot be compared.
+    // Algorithms that the reference lacks (AES-128-XTS) cannot be compared.
     let comparable = |capability: &&Capability| SOFTWARE.devices()[0].capability(capability.algorithm).is_some();
     let offered: Vec<&Capability> = gantry.devices()[0].capabilities().iter().filter(comparable).collect();
     if offered.is_empty() {
@@ -54,7 +54,9 @@ fuzz_target!(|input: Input| {
     let info = algorithm.info();
     let mut random = Random(input.seed);
     let key = random.bytes(length(info.key, input.key));
-    let params = SessionParams::new(algorithm, &key).mac_key(&random.bytes(length(info.mac_key, input.key)));
+    let params = SessionParams::new(algorithm, &key)
+        .with_mac_key(&random.bytes(length(info.mac_key, input.key)))
+        .with_any_nonce();
     let lanes = gantry.session(params.clone()).unwrap();
     let software = SOFTWARE.session(params).unwrap();
 
@@ -79,9 +81,9 @@ fuzz_target!(|input: Input| {
         Kind::Aead => {
             let mut sealed = Vec::new();
             for (data, message) in data.iter().zip(&input.messages) {
-                // Nonces of GCM that have not 12 bytes are hashed first.
+                // GCM hashes nonces of other lengths than 12 bytes.
                 let twelve = input.key < 128 && info.iv.allows(12);
-                let nonce = random.bytes(if twelve { 12 } else { length(info.iv, input.key) });
+                let nonce = random.bytes(if twelve { 12 } else { length(software.params().iv_lengths(), input.key) });
                 let aad = random.bytes(usize::from(message.bytes % 190));
                 let (mut cipher, mut tag) = (data.clone(), vec![0; info.tag.max]);
                 software.seal(&nonce, &aad, &mut cipher, &mut tag).unwrap();
@@ -114,7 +116,7 @@ fn tags(session: &Session, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     tags
 }
 
-/// All streams side by side: in each round the next piece of every one that has any left.
+/// Feeds all streams side by side: each round has the next chunk of every stream that has any left.
 fn streamed(session: &Session, data: &[Vec<u8>], messages: &[Message]) -> Vec<Vec<u8>> {
     let mut streams: Vec<_> = data.iter().map(|_| session.stream(data.len()).unwrap()).collect();
     let mut pieces: Vec<_> = data.iter().zip(messages).map(|(data, message)| split(data, &message.cuts)).collect();
@@ -135,7 +137,7 @@ fn streamed(session: &Session, data: &[Vec<u8>], messages: &[Message]) -> Vec<Ve
 }
 
 fn split<'a>(mut data: &'a [u8], cuts: &'a [u16]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    // The last piece is what the cuts leave over.
+    // The last chunk has the rest.
     let cuts = cuts.iter().map(|&cut| usize::from(cut)).chain([usize::MAX]);
     cuts.map(move |cut| {
         let piece;
@@ -144,7 +146,7 @@ fn split<'a>(mut data: &'a [u8], cuts: &'a [u16]) -> impl Iterator<Item = &'a [u
     })
 }
 
-/// A message of an AEAD, as the reference seals it.
+/// An AEAD message, as sealed by the reference.
 struct Sealed {
     nonce: Vec<u8>,
     aad: Vec<u8>,
@@ -152,7 +154,6 @@ struct Sealed {
     tag: Vec<u8>,
 }
 
-/// A message sealed and opened in pieces.
 fn in_pieces(session: &Session, (nonce, aad): (&[u8], &[u8]), message: (&[u8], &[u8], &[u8]), cuts: &[u16]) {
     let (data, cipher, tag) = message;
     for operation in [Operation::Seal, Operation::Open] {
@@ -176,7 +177,7 @@ fn in_pieces(session: &Session, (nonce, aad): (&[u8], &[u8]), message: (&[u8], &
     }
 }
 
-/// All messages at a time, sealed and then opened, every third one with a wrong bit in its tag.
+/// Seals and then opens all messages as batches, every third one with a wrong bit in its tag.
 fn sealed_in_batches(session: &Session, data: &[Vec<u8>], sealed: &[Sealed], wrong: usize) {
     let mut output = data.to_vec();
     let mut tags: Vec<Vec<u8>> = sealed.iter().map(|message| vec![0; message.tag.len()]).collect();
@@ -208,7 +209,7 @@ fn sealed_in_batches(session: &Session, data: &[Vec<u8>], sealed: &[Sealed], wro
     }
 }
 
-/// Every second message in place.
+/// Processes every second message in place.
 fn ciphered(session: &Session, operation: Operation, ivs: &[Vec<u8>], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut outputs: Vec<Vec<u8>> =
         data.iter().enumerate().map(|(i, data)| if i % 2 == 0 { data.clone() } else { vec![0; data.len()] }).collect();
@@ -228,14 +229,14 @@ fn ciphered(session: &Session, operation: Operation, ivs: &[Vec<u8>], data: &[Ve
     outputs
 }
 
-/// One of the allowed lengths, none of them very long.
+/// Chooses one of the allowed lengths, limited to moderate ones.
 fn length(lengths: Lengths, choice: u8) -> usize {
     let most = lengths.max.min(200);
     let choices = (most - lengths.min) / lengths.step + 1;
     lengths.min + usize::from(choice) % choices * lengths.step
 }
 
-/// Marsaglia's xorshift: data that no kernel can get right by accident, from few bytes of input.
+/// Marsaglia's xorshift: pseudorandom data from a few bytes of input.
 struct Random(u64);
 
 impl Random {

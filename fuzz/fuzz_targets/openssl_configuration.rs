@@ -1,4 +1,4 @@
-//! Any program may have written an `openssl.cnf`: it is read within a limit of memory, and there are words about whatever is wrong with it.
+//! An `openssl.cnf` is untrusted text: it is read within a limit of memory, and every mistake has an error message.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../cli/src/openssl/conf.rs"]
 mod conf;
 
-/// As much of the program's as `conf.rs` asks for.
+/// The parts of the program that `conf.rs` uses.
 mod output {
     use std::fmt::Display;
 
@@ -22,7 +22,7 @@ mod output {
     }
 }
 
-fn openssl_says(_: &[&str]) -> Option<String> {
+fn openssl_output(_: &[&str]) -> Option<String> {
     None
 }
 
@@ -30,10 +30,10 @@ fn openssl_says(_: &[&str]) -> Option<String> {
 static MEMORY: Counting = Counting;
 
 fuzz_target!(|text: &str| {
-    // Files of this machine are no part of the input.
+    // Files of this machine are not part of the input.
     if text.contains(".include") {
         return;
     }
-    let conf = within(64 << 20, || conf::Conf::of(text, "x.cnf".as_ref()));
-    within(64 << 20, || assert!(conf.complaints().iter().all(|complaint| !complaint.is_empty())));
+    let conf = within(64 << 20, || conf::Conf::parse(text, "x.cnf".as_ref()));
+    within(64 << 20, || assert!(conf.problems().iter().all(|problem| !problem.is_empty())));
 });

@@ -1,5 +1,5 @@
-//! Any bytes as a public key and a signature are refused or verified, whatever their lengths; and a signature of ours with a byte changed or
-//! cut off is not valid.
+//! Any bytes as a public key and a signature of any length are refused or verified. Our own signature with a byte changed or
+//! cut off is invalid.
 
 #![no_main]
 
@@ -15,10 +15,10 @@ struct Input<'a> {
     message: &'a [u8],
     context: &'a [u8],
     signature: &'a [u8],
-    /// A byte of a good signature is another one.
+    /// A byte of a valid signature to change.
     place: u16,
     flipped: u8,
-    /// So many bytes are cut off.
+    /// The number of bytes to cut off.
     cut: u8,
 }
 
@@ -35,7 +35,7 @@ fuzz_target!(|input: Input<'_>| {
     key.resize(set.public_key_bytes(), 0);
     let key = PublicKey::from_bytes(set, &key).expect("its length is right");
     assert!(key.verify(input.message, input.context, input.signature).is_err());
-    // As long as it should be, so that its parts are looked at.
+    // A valid length, so that its parts are checked.
     let mut signature = input.signature.to_vec();
     signature.resize(set.signature_bytes(), input.flipped);
     assert!(key.verify(input.message, input.context, &signature).is_err());

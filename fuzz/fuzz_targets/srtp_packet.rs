@@ -1,4 +1,4 @@
-//! Packets of RTP and RTCP from anybody, one behind the other: none that was not sealed is opened, and what is sealed comes back as it was.
+//! RTP and RTCP packets from strangers, in sequence: packets that were not sealed are not opened, and sealed packets come back unchanged.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 use gantry_core::Gantry;
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::srtp::{Context, Suite};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::{Packet, PacketError};
 use libfuzzer_sys::fuzz_target;
 
 static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
 
-/// The kinds of suites, with the lengths of their keys and salts. Tags of 32 bits are left out: one in so many can be guessed.
+/// Suites, with the lengths of their keys and salts. Tags of 32 bits are excluded, because the fuzzer might guess one.
 const SUITES: [(Suite, usize, usize); 2] = [(Suite::AesCm128HmacSha1_80, 16, 14), (Suite::AeadAes256Gcm, 32, 12)];
 
 fuzz_target!(|input: &[u8]| {
@@ -22,10 +22,10 @@ fuzz_target!(|input: &[u8]| {
         let made = Context::new(suite, &[7; 32][..key], &[9; 14][..salt]).mki(mki).streams(4);
         if which & 4 == 0 { made } else { made.unencrypted_control() }
     };
-    // Each input has its own, so that it finds the same whenever it runs.
+    // New contexts for each input, so that results are reproducible.
     let (out, back) = (made().outbound(&GANTRY).unwrap(), made().inbound(&GANTRY).unwrap());
 
-    // A byte of length, whose highest bit says whether a packet is of RTCP, and the packet.
+    // A length byte, whose top bit marks RTCP, and the packet.
     while let Some((&length, behind)) = rest.split_first() {
         let is_control = length & 0x80 != 0;
         let (data, next) = behind.split_at(usize::from(length & 0x7F).min(behind.len()));
@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
 
         let mut wire = data.to_vec();
         let mut packet = Packet::new(&mut wire, 0..data.len());
-        assert!(open(&mut packet).is_err(), "nobody sealed this");
+        assert!(open(&mut packet).is_err(), "an unauthentic packet opened");
         assert!(packet.data().is_empty() || packet.data() == data);
 
         let mut buffer = [data, &[0; 32]].concat();
@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| {
                 open(&mut packet).unwrap();
                 assert_eq!(packet.data(), data);
                 let length = again.len();
-                assert_eq!(open(&mut Packet::new(&mut again, 0..length)), Err(Refused::Replayed));
+                assert_eq!(open(&mut Packet::new(&mut again, 0..length)), Err(PacketError::Replayed));
             }
             Err(_) => assert_eq!(packet.data(), data),
         }

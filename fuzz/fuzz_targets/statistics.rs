@@ -1,4 +1,5 @@
-//! Any process may leave a file of statistics: it is read or refused, within some times its bytes, adds up with others, and comes out as it went in.
+//! A file of statistics is untrusted: it is accepted or refused, with at most a multiple of its memory. An accepted one can be added to
+//! others, and is written as it was read.
 
 #![no_main]
 

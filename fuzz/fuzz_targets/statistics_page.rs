@@ -1,4 +1,4 @@
-//! Any process may have something that looks like a page of statistics: it is read, as far as it makes sense, within some times its bytes, and can be
+//! A page of statistics is untrusted: its valid parts are read, with at most a multiple of its memory, and can be
 //! shown.
 
 #![no_main]

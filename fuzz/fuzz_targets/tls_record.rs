@@ -1,5 +1,5 @@
-//! Records of TLS from anybody, and from a peer who has the keys and lies under the encryption: none that was not sealed is opened,
-//! none is opened with another content, and what is sealed comes back as it was.
+//! TLS records from strangers, and from a peer with the keys that sends any plaintext. Records that were not sealed are not opened,
+//! no record yields another content, and sealed records come back unchanged.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use gantry_core::{Algorithm, Gantry, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::tls::content_type::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HEARTBEAT};
-use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Order, Suite};
-use gantry_protocols::{Packet, Refused};
+use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, MacOrder, Suite};
+use gantry_protocols::{Packet, PacketError};
 use libfuzzer_sys::fuzz_target;
 
 const KEY: [u8; 32] = [7; 32];
@@ -19,10 +19,10 @@ const MOST: usize = 1 << 14;
 static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
 
 fn session(algorithm: Algorithm, key: &[u8], mac_key: &[u8]) -> Session {
-    GANTRY.session(SessionParams::new(algorithm, key).mac_key(mac_key)).unwrap()
+    GANTRY.session(SessionParams::new(algorithm, key).with_mac_key(mac_key)).unwrap()
 }
 
-/// GCM, encrypt-then-MAC, CBC, and its MAC.
+/// The keys of GCM, encrypt-then-MAC, CBC, and CBC's MAC.
 static SESSIONS: LazyLock<[Session; 4]> = LazyLock::new(|| {
     [
         session(Algorithm::Aes256Gcm, &KEY, &[]),
@@ -35,8 +35,8 @@ static SESSIONS: LazyLock<[Session; 4]> = LazyLock::new(|| {
 const SUITES: [(Suite, usize, usize); 4] = [
     (Suite::Tls13(Aead::AesGcm), 12, 0),
     (Suite::Tls12(Aead::AesGcm), 4, 0),
-    (Suite::Tls12Cbc(Hmac::Sha1, Order::EncryptThenMac), 0, 20),
-    (Suite::Tls12Cbc(Hmac::Sha1, Order::MacThenEncrypt), 0, 20),
+    (Suite::Tls12Cbc(Hmac::Sha1, MacOrder::EncryptThenMac), 0, 20),
+    (Suite::Tls12Cbc(Hmac::Sha1, MacOrder::MacThenEncrypt), 0, 20),
 ];
 
 fn epoch(which: usize) -> Epoch {
@@ -44,8 +44,8 @@ fn epoch(which: usize) -> Epoch {
     Epoch::new(suite, &KEY, &IV[..iv]).mac_key(&MAC_KEY[..mac_key])
 }
 
-/// What becomes of a record that comes first, and its type.
-fn open(which: usize, wire: &mut [u8]) -> Result<(Vec<u8>, u8), Refused> {
+/// Opens a record as the first of an epoch, and returns its content and type.
+fn open(which: usize, wire: &mut [u8]) -> Result<(Vec<u8>, u8), PacketError> {
     let length = wire.len();
     let mut packet = Packet::new(wire, 0..length);
     epoch(which).inbound(&GANTRY).unwrap().open(&mut packet)?;
@@ -57,7 +57,7 @@ fn allowed(content_type: u8, length: usize, is_13: bool) -> bool {
     (lowest..=HEARTBEAT).contains(&content_type) && length <= MOST && (length > 0 || content_type == APPLICATION_DATA)
 }
 
-/// The content of what lies under the encryption, with padding, by the letter of the documents.
+/// Returns the content of a plaintext with padding, by the letter of the RFCs.
 fn content(which: usize, data: &[u8], content_type: u8) -> Option<(Vec<u8>, u8)> {
     let (length, content_type) = match which {
         0 => {
@@ -74,7 +74,7 @@ fn content(which: usize, data: &[u8], content_type: u8) -> Option<(Vec<u8>, u8)>
     allowed(content_type, length, which == 0).then(|| (data[..length].to_vec(), content_type))
 }
 
-/// A record by whoever has the keys, with `data` under the encryption, and of MAC-then-encrypt the right MAC behind `message` of them.
+/// Makes a record as a peer with the keys: `data` is the plaintext; with MAC-then-encrypt, the first `message` bytes get a valid MAC.
 fn authentic(which: usize, data: &[u8], content_type: u8, message: usize) -> Vec<u8> {
     let [gcm, then_mac, cbc, mac] = &*SESSIONS;
     let outer = if which == 0 { APPLICATION_DATA } else { content_type };
@@ -104,7 +104,7 @@ fuzz_target!(|input: &[u8]| {
         assert!((5..=5 + MOST + 2048).contains(&header.length));
     }
     let mut wire = data.to_vec();
-    assert!(open(which, &mut wire).is_err(), "nobody sealed this");
+    assert!(open(which, &mut wire).is_err(), "an unauthentic record opened");
 
     let out = epoch(which).outbound(&GANTRY).unwrap();
     let (head, tail) = out.room();
@@ -119,7 +119,7 @@ fuzz_target!(|input: &[u8]| {
         Err(_) => assert_eq!(wire, data),
     }
 
-    // Whole blocks, of which a MAC within is a part.
+    // Whole blocks, including the MAC of MAC-then-encrypt.
     let within = if which == 3 { 20 } else { 0 };
     let blocks = (data.len() + within) / 16 * 16;
     let data = if which < 2 { data } else { &data[..blocks.saturating_sub(within)] };

@@ -1,5 +1,5 @@
-//! Torrents come from anybody: any bytes have an answer, which takes no more memory than some times the bytes. Paths lead nowhere but below the folder,
-//! and there are as many digests as pieces.
+//! Torrents come from untrusted sources: any bytes have an answer, which takes at most a multiple of their memory. Paths stay below the folder,
+//! and the number of digests equals that of pieces.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ use std::path::{Component, Path};
 
 use gantry_lab::memory::{Counting, within};
 use libfuzzer_sys::fuzz_target;
-use metainfo::{DIGEST, Metainfo, PIECE_DIGEST};
+use metainfo::{DIGEST, Kind, Metainfo, PIECE_DIGEST};
 
 #[global_allocator]
 static MEMORY: Counting = Counting;
@@ -23,7 +23,9 @@ fuzz_target!(|data: &[u8]| {
     let Ok(torrent) = within(4 * data.len() + (64 << 10), || Metainfo::read(data)) else { return };
     let below = |path: &Path| path.components().all(|component| matches!(component, Component::Normal(_)));
     if let Some(v1) = &torrent.v1 {
-        assert!(v1.parts().all(|part| part.names.is_none_or(|names| below(&v1.path(names)))));
+        assert!(v1.parts().all(|part| below(&metainfo::path(part.names))));
+        let links = v1.parts().filter_map(|part| if let Kind::Link(target) = part.kind { Some(target) } else { None });
+        assert!(links.map(metainfo::path).all(|target| below(&target)));
         assert_eq!(v1.parts().count(), v1.count);
         let length: u64 = v1.parts().map(|part| part.length).sum();
         assert_eq!(v1.digests.len() as u64, length.div_ceil(torrent.piece) * PIECE_DIGEST as u64);
@@ -33,7 +35,9 @@ fuzz_target!(|data: &[u8]| {
             assert!(below(path));
             assert_eq!(tree.root.is_some(), tree.length > 0);
             let pieces = tree.length.div_ceil(torrent.piece);
-            assert_eq!(tree.layer.len() as u64, if pieces > 1 { pieces * DIGEST as u64 } else { 0 });
+            let layer = tree.layer.len() as u64;
+            assert!(layer == 0 || pieces > 1 && layer == pieces * DIGEST as u64);
+            assert!(tree.link.is_none_or(|target| below(&metainfo::path(target))));
             Ok::<_, String>(())
         })
     });

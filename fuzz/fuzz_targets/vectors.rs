@@ -1,4 +1,4 @@
-//! A file of vectors may come from anybody: as it is, and packed, it is read or refused, with words that a terminal can show.
+//! A file of vectors is untrusted: raw and packed, it is accepted or refused, with a message that is safe for a terminal.
 
 #![no_main]
 
@@ -8,8 +8,8 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 
 fuzz_target!(|data: &[u8]| {
     for read in [Vectors::unpack(data), Vectors::unpack(&compress_to_vec_zlib(data, 0))] {
-        if let Err(why) = read {
-            assert!(why.to_string().bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{why}");
+        if let Err(error) = read {
+            assert!(error.to_string().bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{error}");
         }
     }
 });

@@ -1,7 +1,10 @@
-//! Superblocks of dm-verity come from anybody: any bytes are refused, or say what fits together, and are written as they were read.
+//! Superblocks of dm-verity are untrusted: any bytes are refused, or are consistent and written as they were read.
 
 #![no_main]
 
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../cli/src/dm_verity.rs"]
+mod dm_verity;
 #[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../cli/src/verity/superblock.rs"]
 mod superblock;
@@ -19,7 +22,7 @@ static MEMORY: Counting = Counting;
 
 fuzz_target!(|data: (&[u8], u32, bool)| {
     let (bytes, begin, has_superblock) = data;
-    // What is not said is zeros, and the beginning is mostly right.
+    // Padded with zeros, with a mostly valid beginning.
     let mut block = [0; SUPERBLOCK];
     block[..8].copy_from_slice(b"verity\0\0");
     block[8] = 1;
@@ -34,7 +37,7 @@ fuzz_target!(|data: (&[u8], u32, bool)| {
     let layout = within(4 << 10, || Layout::new(&read, u64::from(begin), has_superblock));
     let Some(layout) = layout else { return };
     assert!(layout.per_block * layout.stride <= read.hash_block);
-    // The highest level has one block and lies first; each has room for the digests of the one below.
+    // The highest level has one block and comes first. Each level has room for the digests of the one below.
     let mut blocks = read.data_blocks;
     for level in &layout.levels {
         let of_level = (level.end - level.start) / read.hash_block as u64;
@@ -44,5 +47,6 @@ fuzz_target!(|data: (&[u8], u32, bool)| {
     assert!(blocks <= 1);
     assert!(layout.levels.windows(2).all(|pair| pair[0].start == pair[1].end));
     let mut filled = vec![0xa5; read.hash_block];
-    layout.fill(&mut filled, read.algorithm, &vec![7; layout.per_block * read.algorithm.digest_size()]);
+    let size = read.function.digest_size();
+    layout.fill(&mut filled, size, &vec![7; layout.per_block * size]);
 });

@@ -1,5 +1,5 @@
-//! Session messages of vhost-user front ends, and requests of guests: any bytes are one or none, and what is read is written so that it
-//! is read again as it was.
+//! Session messages of vhost-user front ends, and requests of guests: any bytes are one or none, and a parsed message survives writing
+//! and parsing.
 
 #![no_main]
 
@@ -9,8 +9,8 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(create) = Create::parse(bytes) {
-        let written = create.encode().expect("it has a layout that it came in");
-        let again = Create::parse(&written).expect("a message has been written");
+        let written = create.encode().expect("a parsed message has a layout");
+        let again = Create::parse(&written).expect("the written message can be parsed");
         assert_eq!((again.layout, again.session), (create.layout, create.session));
         assert_eq!((again.key, again.auth_key), (create.key, create.auth_key));
     }
@@ -18,12 +18,12 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(config.encode(), bytes[..Config::LENGTH]);
     }
     let Some((mask, bytes)) = bytes.split_first() else { return };
-    let features = Features::of(u64::from(*mask));
+    let features = Features::from_bits(u64::from(*mask));
     if let Ok(header) = control::Header::parse(bytes)
         && let Ok(request) = control::Request::parse(&header, &bytes[control::HEADER..])
     {
         let written = request.encode(header.opcode >> 8, features);
-        let header = control::Header::parse(&written).expect("a request has been written");
+        let header = control::Header::parse(&written).expect("the written request can be parsed");
         assert_eq!(control::Request::parse(&header, &written[control::HEADER..]), Ok(request));
     }
     if let Ok(header) = data::Header::parse(bytes)

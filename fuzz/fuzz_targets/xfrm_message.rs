@@ -1,4 +1,4 @@
-//! Datagrams from programs: any bytes are messages or none, and what is read is written so that it is read again as it was.
+//! Netlink datagrams from programs: any bytes are messages or none, and a parsed message survives writing and parsing.
 
 #![no_main]
 
@@ -12,11 +12,11 @@ fuzz_target!(|data: &[u8]| {
         let mut datagram = Datagram::new();
         if let Ok(message) = Message::parse(&frame) {
             datagram.push(&message, header.flags, header.sequence, header.port, Keys::Shown);
-            let again = frames(datagram.as_bytes()).next().expect("a message has been written");
+            let again = frames(datagram.as_bytes()).next().expect("the written message can be parsed");
             assert_eq!((again.header, Message::parse(&again)), (header, Ok(message)));
         } else if let Ok(message) = Private::parse(&frame) {
             datagram.push_private(&message);
-            let again = frames(datagram.as_bytes()).next().expect("a message has been written");
+            let again = frames(datagram.as_bytes()).next().expect("the written message can be parsed");
             assert_eq!(Private::parse(&again), Ok(message));
         }
         datagram.clear();

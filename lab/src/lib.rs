@@ -1,9 +1,9 @@
-//! Tests that run in a guest, under a stock Debian kernel: what `lab/guest` does for programs, for tests.
+//! Tests that run in a guest with a stock Debian kernel, through `lab/guest`.
 //!
 //! ```no_run
 //! gantry_lab::in_guest! {
 //!     ["--device", "virtio-crypto", "--modules", "aesni_intel"]
-//!     /// The first string of the kernel's list of algorithms.
+//!     /// The first entry of the kernel's list of algorithms.
 //!     fn the_kernel_lists_its_algorithms() {
 //!         assert!(std::fs::read_to_string("/proc/crypto").unwrap().starts_with("name"));
 //!     }
@@ -16,29 +16,36 @@
 //! }
 //! ```
 //!
-//! Tests behind one list of options share a guest, because a boot costs more than most tests: one after the other, in the order
-//! of their names. A guest that is to hang is a test alone, with
+//! Tests behind one list of options share a guest, because a boot costs more than most tests. They run one after the other, in the
+//! order of their names. A test whose guest is meant to hang has a guest of its own, and
 //! `#[should_panic(expected = "a task hangs in the guest's kernel")]`.
 //!
-//! On the machine itself such a test starts the guest, unless one that shares it has, and in it this very program with these
-//! tests. It is ignored unless asked for, because a guest takes seconds and needs QEMU: `cargo test -- --ignored`, or `make lab`.
+//! On the machine itself, such a test starts the guest, unless a test that shares it has done so. The guest runs this very program
+//! with these tests. They are ignored by default, because a guest takes seconds and needs QEMU: `cargo test -- --ignored`, or
+//! `make lab`.
 
 #![deny(unsafe_code)]
 
-/// The memory that work takes.
+/// The memory that work allocates.
 pub mod memory;
+/// Copies of programs.
+mod program;
 /// Keys in the memory of a process.
 pub mod secrets;
-/// Tests that end early.
+/// Skipped tests.
 mod skip;
+/// Events in other threads and processes.
+mod wait;
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+pub use program::copy_program;
 pub use skip::skip;
+pub use wait::wait_until;
 
-/// Makes functions into tests that run in guests. The options of `lab/guest run` stand in brackets before those that share a
+/// Makes functions into tests that run in guests. The options of `lab/guest run` are in brackets, followed by the tests that share a
 /// guest.
 #[macro_export]
 macro_rules! in_guest {
@@ -59,17 +66,17 @@ macro_rules! in_guest {
     };
 }
 
-/// What came of a guest, once it has ended.
+/// The output of a guest, once it has ended.
 type Guest = Arc<OnceLock<Output>>;
 
-/// The guests of this program, named as the first of their tests.
+/// The guests of this program, by the first of their tests.
 static GUESTS: Mutex<BTreeMap<&str, Guest>> = Mutex::new(BTreeMap::new());
 
-/// The body of a test that [`in_guest!`] made: in a guest `body`, and elsewhere the guest that it shares with the tests `shared`,
-/// and what became of `test` there.
+/// The body of a test that [`in_guest!`] made. In a guest it runs `body`. Elsewhere it starts the guest that the tests in `shared` have
+/// in common, if none has done so, and reports the result of `test` there.
 ///
 /// # Panics
-/// With the guest's output before it, when the test failed there or the guest hung.
+/// If the test failed in the guest or the guest hung; the guest's output is printed before.
 pub fn run(options: &[&str], shared: &[&'static str], test: &'static str, body: fn()) {
     let (begins, passed) = (format!("lab: {test} begins"), format!("lab: {test} passed"));
     if is_guest() {
@@ -81,18 +88,18 @@ pub fn run(options: &[&str], shared: &[&'static str], test: &'static str, body: 
     let guest = GUESTS.lock().unwrap_or_else(PoisonError::into_inner).entry(shared[0]).or_default().clone();
     let output = guest.get_or_init(|| start(options, shared));
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // What came of the others, they say themselves.
-    let ours = text.split_once(&begins).map_or(&*text, |(_, rest)| rest);
-    print!("{}", ours.split("\nlab: ").next().unwrap_or(ours));
+    // The other tests print their own output.
+    let own_output = text.split_once(&begins).map_or(&*text, |(_, rest)| rest);
+    print!("{}", own_output.split("\nlab: ").next().unwrap_or(own_output));
     eprint!("{errors}");
-    // What became of the guest itself, for tests that expect its end by `#[should_panic]`.
+    // The end of the guest itself, for tests that expect it with `#[should_panic]`.
     let ends: Vec<&str> = errors.lines().filter(|line| line.starts_with("guest: ")).collect();
     assert!(text.lines().any(|line| line == passed), "in the guest: {}; {}", output.status, ends.join("; "));
 }
 
-/// Runs tests of this very program in a guest, named with their module path, and gives back what came of it.
+/// Runs tests of this program in a guest, named with their module path, and returns the output.
 fn start(options: &[&str], tests: &[&str]) -> Output {
-    // libtest leaves out the crate.
+    // libtest's names lack the crate.
     let tests = tests.iter().map(|test| test.split_once("::").map_or(*test, |(_, path)| path));
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest"))
         .args(["run", "--arch", std::env::consts::ARCH])
@@ -106,19 +113,19 @@ fn start(options: &[&str], tests: &[&str]) -> Output {
         .expect("lab/guest starts")
 }
 
-/// How many calls a test in a guest draws by chance, and from which seed: 100,000, or LAB_CALLS. Each kernel has a seed of its own,
-/// so that each draws other calls.
+/// Returns the number of random calls for a test in a guest, and the seed: 100,000 calls, or LAB_CALLS. Each kernel has its own seed,
+/// and so other calls.
 pub fn random_calls() -> (usize, u64) {
     let calls = std::env::var("LAB_CALLS").map_or(100_000, |calls| calls.parse().expect("LAB_CALLS is a number"));
     let kernel = std::env::var("LAB_GUEST").unwrap_or_default();
-    // FNV-1a; never zero, which some generators do not leave.
+    // FNV-1a; never zero, because some generators would stay there.
     let hash = kernel
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     (calls, hash | 1)
 }
 
-/// The series of the guest's kernel: `6.1`, where it is 6.1.0-56-amd64.
+/// Returns the series of the guest's kernel: `6.1` for 6.1.0-56-amd64.
 ///
 /// # Panics
 /// Outside a guest.
@@ -127,7 +134,7 @@ pub fn series() -> String {
     kernel.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-/// Whether this program runs in a guest of `lab/guest`.
+/// Returns true if this program runs in a guest of `lab/guest`.
 pub fn is_guest() -> bool {
     std::env::var_os("LAB_GUEST").is_some()
 }

@@ -1,4 +1,4 @@
-//! The memory that work takes: for tests that a reader takes no more of it than some times its input.
+//! The memory that work allocates, for tests that a reader takes no more of it than a multiple of its input.
 //!
 //! ```
 //! #[global_allocator]
@@ -14,18 +14,18 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread has now, and the most that it had: other tests run beside it.
+    /// Bytes that this thread has allocated now, and the maximum. Per thread, because other tests run in parallel.
     static NOW: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, which counts for each thread.
+/// The system's allocator, with counters per thread.
 #[derive(Debug)]
 pub struct Counting;
 
-// SAFETY: the system's allocator, and numbers in thread-locals without a destructor, which allocate nothing themselves. What grows is
-// allocated anew and copied, as the trait does it.
+// SAFETY: the system's allocator, and numbers in thread-locals without a destructor, which allocate nothing. Growing memory is allocated
+// anew and copied, by the trait's default.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         NOW.set(NOW.get() + layout.size().cast_signed());
@@ -42,16 +42,16 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What work took.
+/// The memory that work took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The most bytes at a time, beyond those that the thread had before.
+    /// The maximum of bytes at a time, beyond the thread's allocations before.
     pub bytes: usize,
-    /// How often there was an allocation.
+    /// The number of allocations.
     pub allocations: usize,
 }
 
-/// Does work on this thread, and tells what it took. Zeros where [`Counting`] is not the program's allocator.
+/// Does work on this thread, and returns the memory it took: zeros if [`Counting`] is not the program's allocator.
 pub fn taken<T>(work: impl FnOnce() -> T) -> (T, Taken) {
     let (before, allocations) = (NOW.get(), ALLOCATIONS.get());
     MOST.set(before);
@@ -60,17 +60,17 @@ pub fn taken<T>(work: impl FnOnce() -> T) -> (T, Taken) {
     (result, Taken { bytes, allocations: ALLOCATIONS.get() - allocations })
 }
 
-/// Does work that may take so many bytes, and no more.
+/// Does work that may take at most `most` bytes.
 ///
 /// # Panics
-/// It takes more.
+/// If it takes more.
 pub fn within<T>(most: usize, work: impl FnOnce() -> T) -> T {
     let (result, taken) = taken(work);
-    assert!(taken.bytes <= most, "{} bytes; {most} are the most", taken.bytes);
+    assert!(taken.bytes <= most, "{} bytes; at most {most} are allowed", taken.bytes);
     result
 }
 
-/// Many parts, one behind the other: what a bomb is made of.
+/// Concatenates `count` parts, to make oversized inputs.
 pub fn many(count: usize, part: impl Fn(usize) -> String) -> String {
     (0..count).fold(String::new(), |all, number| all + &part(number))
 }

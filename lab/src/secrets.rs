@@ -1,11 +1,11 @@
-//! Keys in the memory of a process: for tests that none is left there.
+//! Searches the memory of a process for keys, for tests that none is left there.
 
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// A key that is a constant of no program, and always the same.
+/// Returns a key that no program contains as a constant; it is always the same.
 #[must_use]
 pub fn key(bytes: usize) -> Vec<u8> {
     let mut state = black_box(0x9e37_79b9_u32);
@@ -16,22 +16,22 @@ pub fn key(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| next()).collect()
 }
 
-/// How often a secret lies in the memory that another process may write. The memory that guests share with their server (memfd) is theirs.
+/// Counts copies of a secret in the writable memory of another process. Memory that guests share with their server (memfd) is excluded.
 ///
 /// # Errors
-/// The process has ended, or another user's is not shown.
+/// If the process has ended, or belongs to another user.
 pub fn copies(process: u32, secret: &[u8]) -> io::Result<usize> {
     let memory = File::open(format!("/proc/{process}/mem"))?;
     let mut found = 0;
     for line in fs::read_to_string(format!("/proc/{process}/maps"))?.lines() {
-        let Some((range, about)) = line.split_once(' ') else { continue };
+        let Some((range, attributes)) = line.split_once(' ') else { continue };
         let ends = range.split_once('-').map(|(begin, end)| [begin, end].map(|end| u64::from_str_radix(end, 16)));
         let Some([Ok(begin), Ok(end)]) = ends else { continue };
-        if !about.starts_with("rw") || about.contains("/memfd:") {
+        if !attributes.starts_with("rw") || attributes.contains("/memfd:") {
             continue;
         }
         let mut bytes = vec![0; (end - begin) as usize];
-        // It may have been unmapped meanwhile, or be a device's.
+        // The memory may have been unmapped meanwhile, or belong to a device.
         if memory.read_exact_at(&mut bytes, begin).is_ok() {
             found += bytes.windows(secret.len()).filter(|part| part[0] == secret[0] && *part == secret).count();
         }

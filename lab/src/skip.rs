@@ -1,7 +1,7 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Programs, modules and libraries that tests may lack: `scripts/setup` installs them.
+/// Programs, modules and libraries that tests may lack. `scripts/setup` installs them.
 const PROGRAMS: &[&str] = &[
     "/usr/sbin/sshd",
     "apparmor_parser",
@@ -10,6 +10,7 @@ const PROGRAMS: &[&str] = &[
     "cc",
     "charon",
     "curl",
+    "fsverity",
     "haproxy",
     "hashdeep",
     "initdb",
@@ -31,9 +32,11 @@ const PROGRAMS: &[&str] = &[
     "psql",
     "python3",
     "python3-libtorrent",
+    "rhash",
     "scp",
     "setcap",
     "setpriv",
+    "shasum",
     "softhsm2-util",
     "strace",
     "stunnel",
@@ -45,20 +48,22 @@ const PROGRAMS: &[&str] = &[
     "tstclnt",
     "unshare",
     "valgrind",
+    "veritysetup",
     "wget",
     "zstd",
 ];
 
-/// What else tests may lack.
+/// Other things that tests may lack.
 const OTHERS: &[&str] = &[
-    // Those of Debian 12: others answer differently.
+    // Debian 12's: other versions answer differently.
     "coreutils 9.1",
     // Not in Debian.
+    "awscrt (pip install awscrt)",
     "bagit (pip install bagit)",
     "moto (pip install 'moto[server]' awscli)",
     // A feature of the crate under test: --features model, or --all-features.
     "modelled devices",
-    // Where there is one, it would be served, or asked.
+    // An existing device would be served or used instead.
     "machine without /dev/crypto",
     "machine without /dev/cuse",
     // `unshare -r`.
@@ -66,33 +71,37 @@ const OTHERS: &[&str] = &[
     "networks of one's own with tunnels",
     // Mounted without nosuid and noexec.
     "file system that gives programs rights",
+    // Also POSIX ACLs and the attributes of root.
+    "file system with all kinds of attributes",
     // `unshare -rp`.
     "PID namespaces",
     "fresh Debian",
     "haproxy with ssl-mode-async",
     "kernel that shapes traffic (sch_tbf)",
+    // Later ones have post-quantum groups of their own.
+    "OpenSSL before 3.5",
     "root",
-    // `scripts/debian-source`: the archive has it no more, or there is no network.
+    // `scripts/debian-source`: the archive no longer has it, or there is no network.
     "source of mktorrent",
     // `scripts/git-source`: there is no network.
     "source of cryptodev-linux",
 ];
 
-/// Says that a test ends here, because something is not there that it needs, and counts that: a line on stderr, which `cargo test` shows
-/// of tests that pass, too, and one in the file that `GANTRY_SKIPPED` names, which `scripts/test` adds up.
+/// Reports that a test ends here, because it lacks something, and counts that. Writes a line to stderr, which `cargo test` also shows for
+/// passing tests, and one to the file that `GANTRY_SKIPPED` names, for the total of `scripts/test`.
 ///
 /// # Panics
-/// When nobody has declared that this may be missing.
+/// If `missing` is not declared in this file.
 pub fn skip(missing: &str) {
     let is_program = PROGRAMS.contains(&missing);
-    assert!(is_program || OTHERS.contains(&missing), "no test may be skipped for want of {missing}");
+    assert!(is_program || OTHERS.contains(&missing), "{missing} is not declared as a reason to skip a test");
     let remedy = if is_program { " (scripts/setup installs it)" } else { "" };
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let line = format!("SKIPPED {test}: no {missing}{remedy}\n");
-    // `eprint!` would be kept to itself by a test that passes.
+    // `eprint!` would be captured in a test that passes.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(list) = std::env::var_os("GANTRY_SKIPPED") {
-        // In one piece: several programs write here.
+        // Written in one call: several programs append here.
         let file = OpenOptions::new().append(true).create(true).open(list);
         file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the list of skipped tests can be written");
     }
@@ -103,8 +112,8 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "no test may be skipped for want of time")]
-    fn what_may_be_missing_is_declared() {
+    #[should_panic(expected = "time is not declared as a reason to skip a test")]
+    fn an_undeclared_reason_to_skip_panics() {
         skip("time");
     }
 }

@@ -1,8 +1,8 @@
-//! What `lab/guest` promises to those who run programs with it.
+//! The behaviour of `lab/guest`, which runs programs in guests.
 
 use std::process::{Command, Output};
 
-use gantry_lab::in_guest;
+use gantry_lab::{in_guest, wait_until};
 
 fn guest(options: &[&str], script: &str) -> Output {
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest"))
@@ -46,7 +46,7 @@ fn a_guest_that_hangs_is_ended_with_its_last_kernel_messages() {
 
 /// On a machine that has no kernel yet, many guests begin at once.
 #[test]
-fn what_two_guests_lack_is_fetched_once() {
+fn two_guests_fetch_a_missing_package_once() {
     let folder = std::env::temp_dir().join(format!("gantry-lab-fetch-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("tree/DEBIAN")).unwrap();
     std::fs::write(folder.join("tree/file"), "x").unwrap();
@@ -93,8 +93,6 @@ in_guest! {
         assert!(has());
         assert!(std::fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto_aes_cbc"));
         assert!(Command::new("guest-monitor").args(["device_del", "crypto0"]).status().unwrap().success());
-        while has() {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        wait_until("it is gone", || !has());
     }
 }

@@ -1,4 +1,4 @@
-//! Two boards whose engine and CPU are both of use: alone, by a fixed threshold, and under the policies that learn.
+//! Two boards whose engine and CPU are both useful: each alone, by a fixed threshold, and under the learned policies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ struct Board {
     algorithm: Algorithm,
     engine: &'static str,
     cpu: &'static str,
-    /// From where on the fixed threshold uses the engine. Of the Cortex-A9's report; the Kirkwood's has none.
+    /// Bytes from which the fixed threshold uses the engine: from the Cortex-A9's report; the Kirkwood's has none.
     threshold: usize,
     points: &'static [Point],
 }
 
-/// What was published for one size, in operations per second.
+/// Published throughput for one size, in operations per second.
 struct Point {
     bytes: usize,
     software: f64,
@@ -34,7 +34,7 @@ const fn point(bytes: usize, software: f64, engine: f64) -> Point {
     Point { bytes, software, engine }
 }
 
-/// The same of a table in kilobytes per second.
+/// Converts a row of a table in kilobytes per second.
 const fn kilobytes(bytes: usize, software: f64, engine: f64) -> Point {
     let of = 1000.0 / bytes as f64;
     point(bytes, software * of, engine * of)
@@ -72,16 +72,16 @@ const BOARDS: [Board; 2] = [
     },
 ];
 
-/// Of the better device, with one request at a time.
+/// Least share of the better device's rate, with one request at a time.
 const ALONE: f64 = 0.97;
-/// Of the sum of both, with [`IN_HAND`] requests.
+/// Least share of the sum of both rates, with [`IN_HAND`] requests in flight.
 const TOGETHER: f64 = 0.95;
 const IN_HAND: usize = 8;
-/// From this size on.
+/// Smallest size for which [`TOGETHER`] is promised.
 const TOGETHER_FROM: usize = 1024;
-/// Of the CPU time that the engine can save.
+/// Least share of the CPU time that the engine can save.
 const SAVED: f64 = 0.90;
-/// How far the models may be from what was published. (The published points are not on a line, which is what a model is.)
+/// Largest deviation of the models from published rates: published points are not exactly on a line, but the models are.
 const MODEL: f64 = 0.15;
 
 pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
@@ -115,7 +115,7 @@ pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
         text += &board.power(rows)?;
     }
     text += "OF BETTER: of the better of software and engine alone, one request at a time. OF SUM: of software alone\n\
-             and engine alone together. OFFLOAD SAVES: of the CPU time that the engine can save, what the policy offload saves.\n";
+             and engine alone together. OFFLOAD SAVES: share of the CPU time that the engine can save, under the policy offload.\n";
     Ok(text)
 }
 
@@ -132,19 +132,19 @@ impl Board {
         let offload = self.run(Learned::Offload, bytes, 1)?;
 
         let case = |what: &str| format!("{bytes} bytes, {what}");
-        let mut push = |what: &str, unit, published: Option<f64>, found, least: Option<f64>, most: Option<f64>| {
-            rows.push(Row::new(self.name, case(what), unit, published, found).within(least, most));
+        let mut push = |what: &str, unit, published: Option<f64>, found, min: Option<f64>, max: Option<f64>| {
+            rows.push(Row::new(self.name, case(what), unit, published, found).within(min, max));
         };
         for (what, published, found) in [("software", point.software, &software), ("engine", point.engine, &alone)] {
-            let (least, most) = (published * (1.0 - MODEL), published * (1.0 + MODEL));
-            push(what, "1/s", Some(published), found.rate, Some(least), Some(most));
+            let (min, max) = (published * (1.0 - MODEL), published * (1.0 + MODEL));
+            push(what, "1/s", Some(published), found.rate, Some(min), Some(max));
         }
         push("size threshold", "1/s", None, threshold.rate, None, None);
         let better = software.rate.max(alone.rate);
-        push("latency, 1 in hand", "1/s", None, latency.rate, Some(ALONE * better), None);
+        push("latency, 1 in flight", "1/s", None, latency.rate, Some(ALONE * better), None);
         let sum = software.rate + alone.rate;
         let promised = (bytes >= TOGETHER_FROM).then_some(TOGETHER * sum);
-        push("latency, 8 in hand", "1/s", None, together.rate, promised, None);
+        push("latency, 8 in flight", "1/s", None, together.rate, promised, None);
         let can = software.cpu_ns - alone.cpu_ns;
         let saves = (can > 0.0).then(|| (software.cpu_ns - offload.cpu_ns) / can);
         if let Some(saves) = saves {
@@ -169,7 +169,7 @@ impl Board {
         ])
     }
 
-    /// What the board draws, where that is known, with the CPU at work and with the engine.
+    /// Returns the board's power, if known, with the CPU and with the engine at work.
     fn power(&self, rows: &mut Vec<Row>) -> Result<String> {
         let Some(power) = Profile::named(self.cpu).and_then(|profile| profile.power) else { return Ok(String::new()) };
         let bytes = self.points[self.points.len() - 1].bytes;
@@ -193,9 +193,9 @@ impl Board {
         Ok(format!("Power of the board with {bytes} bytes: {}.\n\n", said.join("; ")))
     }
 
-    /// One thread that always has `in_hand` requests of so many bytes in flight.
-    fn run(&self, policy: impl Policy + 'static, bytes: usize, in_hand: usize) -> Result<Found> {
-        /// Virtual nanoseconds in which a policy may learn, and in which it is measured.
+    /// Simulates one thread that always has `in_flight` requests of `bytes` bytes in flight.
+    fn run(&self, policy: impl Policy + 'static, bytes: usize, in_flight: usize) -> Result<Measurement> {
+        /// Virtual nanoseconds for learning, and for measuring.
         const LEARN: u64 = 100_000_000;
         const MEASURE: u64 = 100_000_000;
         let clock = Arc::new(VirtualClock::default());
@@ -205,10 +205,10 @@ impl Board {
         let key = vec![3; self.algorithm.info().key.max];
         let session = gantry.session(SessionParams::new(self.algorithm, &key))?;
         let iv = vec![7; self.algorithm.info().iv.max];
-        gantry.calibrate(self.algorithm, Operation::Encrypt, false); // as gantry tune does
-        let options = QueueOptions { depth: in_hand, coalesce: Duration::ZERO, ..QueueOptions::default() };
+        gantry.calibrate(self.algorithm, Operation::Encrypt, false); // like gantry tune
+        let options = QueueOptions { depth: in_flight, coalesce: Duration::ZERO, ..QueueOptions::default() };
         let mut queue = gantry.queue(options)?;
-        let mut buffers = vec![vec![0x5a; bytes]; in_hand];
+        let mut buffers = vec![vec![0x5a; bytes]; in_flight];
         let (mut done, mut failed) = (0_u64, 0_u64);
         let mut until = |end: u64| -> Result<(u64, u64, u64)> {
             while clock.now() < end {
@@ -230,11 +230,11 @@ impl Board {
             return Err(format!("{}: {failed} requests failed", self.name).into());
         }
         let requests = (end.2 - start.2) as f64;
-        Ok(Found { rate: requests * 1e9 / (end.0 - start.0) as f64, cpu_ns: (end.1 - start.1) as f64 / requests })
+        Ok(Measurement { rate: requests * 1e9 / (end.0 - start.0) as f64, cpu_ns: (end.1 - start.1) as f64 / requests })
     }
 }
 
-struct Found {
+struct Measurement {
     /// Requests per second.
     rate: f64,
     /// CPU time of a request.

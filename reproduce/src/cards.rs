@@ -10,39 +10,39 @@ use crate::paper::{BYTES, GAIN, SLOWER_HOST, STAGES, Series, THROUGHPUT};
 use crate::report::{Result, Row, deviates, deviation, model};
 use crate::table::Table;
 
-/// How far a throughput of ours may be from the paper's.
+/// Largest relative deviation of a throughput from the paper's.
 const THROUGHPUT_WITHIN: f64 = 0.20;
-/// How far a gain may be, in points of a percent.
+/// Largest deviation of a gain, in percentage points.
 const GAIN_WITHIN: f64 = 10.0;
-/// How far a stage of a request may be.
+/// Largest relative deviation of a stage of a request.
 const STAGE_WITHIN: f64 = 0.05;
 
 /// A computer of the paper.
 struct Host {
-    /// Cost of a `cryptotest` request around the card and its driver: the system call, its copies, a process that sleeps and wakes.
+    /// Cost of a `cryptotest` request outside the card and its driver: system call, copies, and a process that sleeps and wakes.
     request_ns: u64,
     /// Cost of each byte beyond that.
     ps_per_byte: u64,
 }
 
-/// A Pentium 4 of 1.8 GHz: 172.4 us for 3DES with 8192 bytes on the BCM5822 in Table 5, less the 158.6 us that dispatch, card, done and callback take
-/// in Table 1.
+/// A Pentium 4 of 1.8 GHz. Table 5 has 172.4 us for 3DES with 8192 bytes on the BCM5822. Table 1 has 158.6 us for dispatch, card, done and callback. The
+/// difference is left for the host.
 const PENTIUM_4: Host = Host { request_ns: 13_800, ps_per_byte: 0 };
-/// A Pentium II of 300 MHz, fitted to Table 8: the distance to Tables 5 and 6 is the same for all cards.
+/// A Pentium II of 300 MHz, fitted to Table 8: its difference to Tables 5 and 6 is the same for all cards.
 const PENTIUM_II: Host = Host { request_ns: 45_000, ps_per_byte: 13_750 };
 
 struct System {
     name: &'static str,
-    /// A thread passes the request to the driver, and another one passes the result back.
+    /// Switches of threads per request: one passes the request to the driver, another one passes the result back.
     switches: u64,
 }
 
 /// One switch of threads, fitted to the difference of Tables 5 and 6.
 const SWITCH_NS: u64 = 10_550;
-/// After the switches the request's data are no longer in the cache. 3.7 ns a byte are two misses (user's and kernel's copy) of
-/// 118 ns for each line of 64 bytes.
+/// After the switches, the request's data is no longer in the cache. The cost of 3.7 ns a byte is two misses of 118 ns for each line of 64 bytes: one
+/// for the user's copy, one for the kernel's.
 const COLD_PS_PER_BYTE: u64 = 3_700;
-/// More than this was not in the cache before: 8 KiB of a Pentium 4 hold the two copies of input and output.
+/// Longer data was not in the cache before either: 8 KiB of a Pentium 4 hold the two copies of input and output.
 const CACHED_BYTES: usize = 2048;
 
 const FREEBSD: System = System { name: "FreeBSD", switches: 0 };
@@ -104,13 +104,12 @@ fn throughput(rows: &mut Vec<Row>, title: &str, names: [&str; 2], host: &Host, a
     }
     Ok(format!(
         "{title}: megabits per second of cryptotest, one request at a time.\n\
-         The worst cell is {worst:.1} % from the paper; {:.0} % were promised.\n\n{}\n",
+         The worst cell is {worst:.1} % from the paper; the limit is {:.0} %.\n\n{}\n",
         100.0 * THROUGHPUT_WITHIN,
         table.render(),
     ))
 }
 
-/// Table 7.
 fn gain(rows: &mut Vec<Row>) -> Result<String> {
     let mut table = Table::new(&["DEVICE", "BYTES", "GAIN 2003", "OURS", ""], 1);
     let mut worst = 0_f64;
@@ -132,7 +131,7 @@ fn gain(rows: &mut Vec<Row>) -> Result<String> {
     }
     Ok(format!(
         "Table 7: the gain of direct dispatch over two threads, 3DES.\n\
-         The worst cell is {worst:.1} points from the paper; {GAIN_WITHIN:.0} were promised.\n\n{}\n",
+         The worst cell is {worst:.1} points from the paper; the limit is {GAIN_WITHIN:.0}.\n\n{}\n",
         table.render(),
     ))
 }
@@ -156,7 +155,7 @@ fn megabits(host: &Host, system: &System, device: &str, algorithm: Algorithm, by
     Ok(bytes as f64 * 8000.0 / ns)
 }
 
-/// A session in a framework that has this card only.
+/// Opens a session in a framework with only this card.
 fn card(device: &str, algorithm: Algorithm, clock: &Arc<VirtualClock>) -> Result<Session> {
     let driver = model(Profile::named(device).expect("the cards of the paper are built in"), clock)?;
     let gantry = Gantry::builder().driver(&driver).clock(clock.clone()).build();

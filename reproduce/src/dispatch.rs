@@ -1,4 +1,4 @@
-//! Tables 2, 3 and 4 on this machine: from the caller to the device and back, by a call and through a thread.
+//! Tables 2, 3 and 4 on this machine: the way from the caller to the device and back, by a call and through a thread.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use crate::paper::{DISPATCH_DIRECT, DISPATCH_THREAD, RETURN_IMMEDIATE, RETURN_TH
 use crate::report::{Result, Row, deviates};
 use crate::table::Table;
 
-/// What a direct dispatch and an immediate return may take together.
+/// Most nanoseconds of a direct dispatch and an immediate return together.
 const TOGETHER_NS: f64 = 60.0;
-/// How many times a thread must cost more than either.
+/// Least ratio of the cost of a thread to that of a call.
 const TIMES: f64 = 10.0;
 
 const ROUNDS: usize = 15;
-/// In each round, so that one bad moment of the machine is one bad round.
+/// Requests per round, so that a disturbance of the machine affects one round only.
 const REQUESTS: usize = 400;
 
 /// Measures and compares.
@@ -32,7 +32,7 @@ pub(crate) fn measure(rows: &mut Vec<Row>) -> Result<String> {
 
     let mut found = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
-        // In turn, so that all of them see the same machine.
+        // In turn, so that all of them see the same state of the machine.
         let [dispatch, back] = direct(&session, &watch)?;
         let [dispatch_thread, back_thread] = through_threads(&session, &watch)?;
         let together = calls(&null)?;
@@ -55,12 +55,12 @@ pub(crate) fn measure(rows: &mut Vec<Row>) -> Result<String> {
     }
     Ok(format!(
         "Tables 2, 3 and 4: from the caller to the device and back, on this machine. Medians of {ROUNDS} rounds.\n\
-         At most {TOGETHER_NS:.0} ns by a call, and {TIMES:.0} times as much through a thread, were promised.\n\n{}",
+         Limits: at most {TOGETHER_NS:.0} ns by a call, and at least {TIMES:.0} times as much through a thread.\n\n{}",
         table.render(),
     ))
 }
 
-/// Nanoseconds of a whole call to the null device, without a look at the clock inside.
+/// Returns the nanoseconds of a whole call to the null device, without reading the clock inside.
 fn calls(session: &Session) -> Result<f64> {
     let mut data = [0; 16];
     let start = Instant::now();
@@ -70,7 +70,7 @@ fn calls(session: &Session) -> Result<f64> {
     Ok(start.elapsed().as_nanos() as f64 / REQUESTS as f64)
 }
 
-/// Nanoseconds from the caller to the device and back, by a call, less what a look at the clock takes.
+/// Returns the nanoseconds from the caller to the device and back by a call, less the cost of reading the clock.
 fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     let mut look = Vec::with_capacity(REQUESTS);
     let mut there = Vec::with_capacity(REQUESTS);
@@ -89,7 +89,7 @@ fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     Ok([there, back].map(|ns| (median(ns) - look).max(0.0)))
 }
 
-/// The same with a thread that takes the request from the caller to the device, and the result back.
+/// Measures the same as [`direct`], but a thread passes the request to the device and the result back.
 fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     const IDLE: u64 = 0;
     const SUBMITTED: u64 = 1;
@@ -115,7 +115,7 @@ fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
             }
         });
         for _ in 0..REQUESTS / 4 {
-            // The worker sleeps by now: a thread that waits for work does.
+            // Lets the worker fall asleep, as threads that wait for work do.
             thread::sleep(std::time::Duration::from_micros(20));
             let before = watch.now();
             state.store(SUBMITTED, Ordering::Release);
@@ -151,7 +151,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Notes when a request reaches the device, and when it leaves.
+/// Records when a request enters and leaves the device.
 struct Watch {
     epoch: Instant,
     entered: AtomicU64,
@@ -164,7 +164,7 @@ impl Watch {
     }
 }
 
-/// The NULL cipher with a watch in its hand.
+/// A driver of the NULL cipher that records times.
 struct Stopwatch(Arc<Watch>);
 
 impl Driver for Stopwatch {

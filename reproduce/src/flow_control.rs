@@ -1,4 +1,4 @@
-//! 28 threads on one card: the paper's test of what happens when a ring is full.
+//! 28 threads on one card: the paper's test of full rings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,14 @@ const THREADS: usize = 28;
 const CARD: &str = "hifn7951";
 const BYTES: usize = 1024;
 const REQUESTS: u64 = 5_000;
-/// What a thread does between two requests, in nanoseconds, on the one CPU that all of them share: see
-/// [`cards`](crate::cards).
+/// CPU time between two requests of a thread, in nanoseconds. All threads share one CPU: see [`cards`](crate::cards).
 const BETWEEN_NS: u64 = 13_800;
 
-/// The paper: requests that had to be restarted because the rings were full.
+/// The paper's share of requests that had to be restarted because the rings were full, in percent.
 const RESTARTED: f64 = 51.0;
 
 pub(crate) fn run(found: &mut Vec<Row>) -> Result<String> {
-    let Found { full, lost, wrong, rate } = simulate()?;
+    let SimulationResult { full, lost, wrong, rate } = simulate()?;
     let profile = Profile::named(CARD).expect("the cards of the paper are built in");
     let des = profile.rates.iter().find(|rate| rate.algorithm == Algorithm::DesEde3Cbc).expect("it has 3DES");
     let peak = 1e9 / (des.setup_ns as f64 + BYTES as f64 * 8000.0 / des.megabits as f64);
@@ -54,8 +53,8 @@ pub(crate) fn run(found: &mut Vec<Row>) -> Result<String> {
     Ok(text)
 }
 
-struct Found {
-    /// In percent of all requests.
+struct SimulationResult {
+    /// Percent of all requests.
     full: f64,
     lost: f64,
     wrong: f64,
@@ -63,8 +62,8 @@ struct Found {
     rate: f64,
 }
 
-/// All threads in one, in turn: in virtual time, whoever runs next is part of the model.
-fn simulate() -> Result<Found> {
+/// Simulates all threads in one, in turn: in virtual time, the order of execution is part of the model.
+fn simulate() -> Result<SimulationResult> {
     let clock = Arc::new(VirtualClock::default());
     let profile = Profile::named(CARD).expect("the cards of the paper are built in");
     let driver = model(profile, &clock)?;
@@ -104,7 +103,7 @@ fn simulate() -> Result<Found> {
         }
     }
     let seconds = (clock.now() - start) as f64 / 1e9;
-    Ok(Found {
+    Ok(SimulationResult {
         full: 100.0 * full as f64 / submitted as f64,
         lost: (REQUESTS - done) as f64,
         wrong: (done - right) as f64,

@@ -5,7 +5,7 @@
 //! | `paper.rs` | figures of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003) |
 //! | `cards.rs`, `dispatch.rs` | its Tables 1 and 5 to 8 by models; 2 to 4 on this machine |
 //! | `flow_control.rs`, `table9.rs` | its 28 threads on one card; its tunnel of IPsec between network namespaces |
-//! | `boards.rs`, `sec.rs` | two boards and a security engine that others measured |
+//! | `boards.rs`, `sec.rs` | two boards and a security engine, from published measurements |
 //! | `report.rs`, `table.rs` | rows with their bounds, and text |
 
 #![allow(clippy::cast_precision_loss, reason = "measured, not counted")]
@@ -27,21 +27,21 @@ use clap::{Parser, ValueEnum};
 
 use report::{Report, Result};
 
-/// Print published figures beside those of Gantry
+/// Print published figures next to those of Gantry
 ///
 /// The machines of the publications are modelled and run in simulated time, with the same result on every machine. The costs of Gantry itself are
-/// measured on this one. Exit status 1: a figure is out of its bounds, or a program is missing.
+/// measured on this machine. The exit status is 1 if a figure is out of its bounds or a program is missing.
 #[derive(Parser)]
 #[command(
     version,
     after_help = "\
 Examples:
-  gantry-reproduce                      everything; a minute
+  gantry-reproduce                      everything, in about a minute
   gantry-reproduce cards --simulated    Tables 1 and 5 to 8 of 2003
-  sudo gantry-reproduce table9          a tunnel of IPsec, by software, lanes and a card"
+  sudo gantry-reproduce table9          an IPsec tunnel by software, lanes and a card"
 )]
 struct Args {
-    /// The works; all of them unless some are named
+    /// The works to reproduce [default: all]
     #[arg(value_enum)]
     works: Vec<Work>,
     /// Leave out measurements in real time
@@ -54,13 +54,13 @@ struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Work {
-    /// Three cards and two ways of dispatch: "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003)
+    /// Three cards and two kinds of dispatch: "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003)
     Cards,
     /// 28 threads on one of these cards
     FlowControl,
-    /// Throughput of a tunnel of IPsec between network namespaces: raw, by software, lanes and a card. Needs root and iperf3
+    /// Throughput of an IPsec tunnel between network namespaces: raw, by software, lanes and a card. Needs root and iperf3
     Table9,
-    /// Two boards with a crypto engine beside a CPU that is as fast: Marvell Kirkwood and Cortex-A9
+    /// Two boards with a crypto engine beside a CPU of similar speed: Marvell Kirkwood and Cortex-A9
     Boards,
     /// Partitions of one engine, the SEC of a Freescale P4080, each a guest over vhost-user
     Sec,
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every figure is within its bounds.
+/// Runs the works. Returns true if every figure is within its bounds.
 fn run(args: &Args) -> Result<bool> {
     let works = if args.works.is_empty() { Work::value_variants() } else { &args.works };
     let mut report = Report::default();
@@ -91,7 +91,7 @@ fn run(args: &Args) -> Result<bool> {
             Work::Table9 => match table9::missing(args.simulated) {
                 None => table9::run(rows)?,
                 Some(missing) if args.works.is_empty() => {
-                    report::say(format_args!("Table 9 is left out: it needs {missing}"));
+                    report::say(format_args!("Table 9 is left out, because it needs {missing}"));
                     continue;
                 }
                 Some(missing) => return Err(format!("Table 9 needs {missing}").into()),

@@ -1,4 +1,4 @@
-//! What the paper says: "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003).
+//! Figures of the paper "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003).
 
 use gantry_core::Algorithm::{self, DesEde3Cbc, Md5, Sha1};
 
@@ -9,7 +9,7 @@ pub(crate) const BYTES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048,
 pub(crate) struct Series {
     pub(crate) device: &'static str,
     pub(crate) algorithm: Algorithm,
-    /// Table 5: FreeBSD 4.8, on a Pentium 4 of 1.8 GHz as all of these.
+    /// Table 5: FreeBSD 4.8, on a Pentium 4 of 1.8 GHz like all others.
     pub(crate) freebsd: [f64; 11],
     /// Table 6: OpenBSD 3.3.
     pub(crate) openbsd: [f64; 11],
@@ -85,18 +85,18 @@ pub(crate) const SLOWER_HOST: [Series; 3] = [
     },
 ];
 
-/// Table 1: nanoseconds of one request on average, 3DES with 8192 bytes on the BCM5822. The model does not tell "done" (2295) from "callback" (341).
+/// Table 1: mean nanoseconds of one request, 3DES with 8192 bytes on the BCM5822. The model does not separate "done" (2295) from "callback" (341).
 pub(crate) const STAGES: [(&str, f64); 3] =
     [("dispatch", 115.0), ("invoke", 155_883.0), ("done and callback", 2_636.0)];
 
-/// Table 7: how much faster FreeBSD is than OpenBSD, in percent, with 3DES.
+/// Table 7: gain of FreeBSD over OpenBSD in percent, with 3DES.
 pub(crate) const GAIN: [(&str, [f64; 11]); 3] = [
     ("hifn7951", [58.0, 52.0, 65.0, 60.0, 42.0, 32.0, 23.0, 16.0, 8.0, 6.0, 2.0]),
     ("hifn7811", [58.0, 62.0, 65.0, 68.0, 53.0, 49.0, 40.0, 23.0, 13.0, 9.0, 4.0]),
     ("bcm5822", [100.0, 93.0, 91.0, 91.0, 82.0, 74.0, 75.0, 72.0, 41.0, 22.0, 14.0]),
 ];
 
-/// Tables 2, 3 and 4: nanoseconds from the caller to the driver, and from the driver back, on average.
+/// Tables 2, 3 and 4: mean nanoseconds from the caller to the driver, and from the driver back.
 pub(crate) const DISPATCH_THREAD: f64 = 1519.0;
 pub(crate) const DISPATCH_DIRECT: f64 = 108.0;
 pub(crate) const RETURN_THREAD: f64 = 3102.0;

@@ -1,4 +1,4 @@
-//! Figures, with what was found for them, and the bounds that were promised.
+//! Published figures with Gantry's, and their promised bounds.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -15,27 +15,27 @@ pub(crate) fn model(profile: &Profile, clock: &Arc<VirtualClock>) -> Result<Mode
     Ok(ModelDriver::new(profile.clone(), gantry_runtime::reference(), clock.clone().into())?)
 }
 
-/// In percent of the published figure.
+/// Returns the deviation in percent of the published figure.
 pub(crate) fn deviation(published: f64, found: f64) -> f64 {
     100.0 * (found / published - 1.0)
 }
 
-/// The same for people.
+/// Formats the deviation.
 pub(crate) fn deviates(published: f64, found: f64) -> String {
     format!("{:+.1}%", deviation(published, found))
 }
 
-/// A message on stderr.
+/// Prints a message on stderr.
 pub(crate) fn say(message: impl Display) {
     eprintln!("gantry-reproduce: {message}");
 }
 
-/// A figure with what was found for it.
+/// A published figure and Gantry's.
 #[derive(Serialize)]
 pub(crate) struct Row {
-    /// A table of a paper, or another place.
+    /// The table of the paper, or another source.
     table: String,
-    /// What was run, in words.
+    /// The case, in words.
     case: String,
     unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,6 @@ impl Row {
     }
 }
 
-/// The whole result.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
@@ -75,12 +74,12 @@ impl Report {
         Ok(serde_json::to_string_pretty(&serde_json::json!({ "ok": ok, "rows": self.rows }))?)
     }
 
-    /// Names the figures that are out of their bounds; whether there are none.
+    /// Prints the figures that are out of their bounds. Returns true if there are none.
     pub(crate) fn conclude(&self) -> bool {
         for row in self.rows.iter().filter(|row| !row.ok) {
             let Row { table, case, unit, found, at_least, at_most, .. } = row;
             let bound = |word, bound: &Option<f64>| {
-                bound.map_or_else(String::new, |bound| format!("; at {word} {bound:.1} was promised"))
+                bound.map_or_else(String::new, |bound| format!("; the limit is at {word} {bound:.1}"))
             };
             say(format_args!(
                 "{table}, {case}: {found:.1} {unit}{}{}",

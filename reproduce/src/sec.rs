@@ -1,7 +1,7 @@
-//! Partitions on one engine: the curves of the report on the SEC of Freescale's P4080, by the model `freescale-sec`.
+//! Partitions of one engine: the report's curves for the SEC of Freescale's P4080, on the model `freescale-sec`.
 //!
-//! Each partition is a guest with a vhost-user connection of its own. A thread of a guest's program waits for its request and then makes
-//! the next one, so threads are requests in flight.
+//! Each partition is a guest with its own vhost-user connection. A thread of a guest's program waits for its request before it makes the next
+//! one, so threads equal requests in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use gantry_core::{
 };
 use gantry_runtime::model::{ModelDriver, Profile, Time};
 use gantry_vhost_user::{Counters, Limits, Server, Socket};
-use gantry_vhost_user_front::load::{self, Done, Load};
+use gantry_vhost_user_front::load::{self, Load, RunResult};
 use gantry_vhost_user_front::parameters::Layout;
 use tempfile::TempDir;
 
@@ -26,9 +26,9 @@ const SMALL: usize = 64;
 const LARGE: usize = 65_536;
 const PARTITIONS: usize = 4;
 
-/// Partitions, and threads of each.
+/// Partitions, and threads per partition.
 type Case = (usize, usize);
-/// One partition by its threads; then partitions of one thread, and of four.
+/// One partition with several threads; then several partitions with one thread, and with four.
 const CASES: [Case; 11] =
     [(1, 1), (1, 2), (1, 4), (1, 8), (1, 16), (2, 1), (3, 1), (4, 1), (2, 4), (3, 4), (PARTITIONS, 4)];
 
@@ -52,7 +52,7 @@ impl Curve {
     }
 }
 
-/// What the report says of the curves: throughput of a case, by that of another one or by the engine's bandwidth.
+/// A statement of the report about the curves: throughput of a case relative to another case or to the engine's bandwidth.
 struct Shape {
     what: &'static str,
     bytes: usize,
@@ -84,21 +84,21 @@ const fn shape(
 pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
     let profile = Profile::named(ENGINE).expect("the engine is built in");
     let bandwidth = profile.cap_megabits.map_or(f64::NAN, |megabits| megabits as f64);
-    let mut ways = vec![(SIMULATED, curves(simulated)?)];
+    let mut methods = vec![(SIMULATED, curves(simulated)?)];
     if !simulated_only {
         let guests = Guests::new(profile)?;
         let measured = |bytes, case| guests.rate(bytes, case);
-        ways.push(("vhost-user", curves(measured)?));
+        methods.push(("vhost-user", curves(measured)?));
     }
     let titles = [
         format!(
             "AES-128-CBC by the model {ENGINE}, in Mb/s: partitions x threads of each, simulated, on a host with one CPU.\n\n"
         ),
-        "\nThe same in real time, each partition a guest over vhost-user.\n\n".to_owned(),
+        "\nIn real time, each partition a guest over vhost-user.\n\n".to_owned(),
     ];
     let mut text = String::new();
-    for (way, curves) in &ways {
-        text += &titles[usize::from(*way != SIMULATED)];
+    for (method, curves) in &methods {
+        text += &titles[usize::from(*method != SIMULATED)];
         let names = CASES.map(|(partitions, threads)| format!("{partitions}x{threads}"));
         let header: Vec<&str> = ["BYTES"].into_iter().chain(names.iter().map(String::as_str)).collect();
         let mut table = Table::new(&header, 0);
@@ -107,13 +107,14 @@ pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
             table.row(std::iter::once(curve.bytes.to_string()).chain(cells));
             rows.extend(CASES.iter().zip(curve.rates).map(|((partitions, threads), rate)| {
                 let case = format!("{} bytes, {partitions}x{threads}", curve.bytes);
-                Row::new(way, case, "Mb/s", None, rate)
+                Row::new(method, case, "Mb/s", None, rate)
             }));
         }
         text += &table.render();
     }
     text += "\n";
-    let header = ["SHAPE", "PROMISED"].into_iter().chain(ways.iter().map(|(way, _)| *way)).map(str::to_uppercase);
+    let header =
+        ["SHAPE", "PROMISED"].into_iter().chain(methods.iter().map(|(method, _)| *method)).map(str::to_uppercase);
     let header: Vec<String> = header.collect();
     let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>(), 2);
     for shape in &SHAPES {
@@ -122,12 +123,12 @@ pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
             None => format!("at least {:.2}", shape.at_least),
         };
         let mut cells = vec![shape.what.to_owned(), promised];
-        for (way, curves) in &ways {
+        for (method, curves) in &methods {
             let found = shape.of(curves, bandwidth);
             cells.push(format!("{found:.2}"));
-            let row = Row::new(way, shape.what.to_owned(), "times", None, found);
-            // What is measured depends on the machine, and on what else it does.
-            let is_promised = *way == SIMULATED;
+            let row = Row::new(method, shape.what.to_owned(), "times", None, found);
+            // Measured values depend on the machine and its load.
+            let is_promised = *method == SIMULATED;
             rows.push(if is_promised { row.within(Some(shape.at_least), shape.at_most) } else { row });
         }
         table.row(cells);
@@ -151,9 +152,9 @@ fn megabits(bytes: usize, requests: u64, seconds: f64) -> f64 {
     requests as f64 * bytes as f64 * 8.0 / seconds / 1e6
 }
 
-/// A queue for each partition, all of them in one thread: in virtual time, whoever runs next is part of the model.
+/// Simulates a queue for each partition, all in one thread: in virtual time, the order of execution is part of the model.
 fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64> {
-    /// Virtual nanoseconds until the engine is as busy as it gets, and those that count.
+    /// Virtual nanoseconds until the engine is saturated, and those that are measured.
     const WARM: u64 = 5_000_000;
     const MEASURE: u64 = 50_000_000;
     let clock = Arc::new(VirtualClock::default());
@@ -220,12 +221,11 @@ impl Guests {
         self.folder.path().join(format!("partition{partition}.sock"))
     }
 
-    /// The best of some rounds: a machine that is busy slows a model in real time down, and nothing speeds it up. A round in which
-    /// requests were refused does not count: where the machine does other things for 20 ms, the engine has missed a deadline, and is
-    /// out until it has passed its known answers again.
+    /// Returns the best of several rounds: other load slows down a model in real time, and nothing speeds it up. Discards rounds with refused requests:
+    /// if the machine stalls for 20 ms, the engine misses a deadline and is quarantined until it passes its known-answer tests.
     fn rate(&self, bytes: usize, (partitions, threads): Case) -> Result<f64> {
         const ROUND: Duration = Duration::from_millis(100);
-        /// The first one warms up.
+        /// The first round warms up.
         const ROUNDS: usize = 4;
         const MOST: usize = 40;
         say(format_args!("{bytes} bytes, partitions x threads: {partitions}x{threads}"));
@@ -234,9 +234,9 @@ impl Guests {
         let mut guests = guests.collect::<Result<Vec<Load>, _>>()?;
         let mut rates = Vec::with_capacity(ROUNDS);
         for _ in 0..MOST {
-            let done = load::together(&mut guests.iter_mut().collect::<Vec<_>>(), ROUND)?;
+            let done = load::run_all(&mut guests.iter_mut().collect::<Vec<_>>(), ROUND)?;
             if done.iter().all(|done| done.refused == 0) {
-                let of = |done: &Done| megabits(bytes, done.requests, done.time.as_secs_f64());
+                let of = |done: &RunResult| megabits(bytes, done.requests, done.time.as_secs_f64());
                 rates.push(done.iter().map(of).sum::<f64>());
             }
             if rates.len() == ROUNDS {

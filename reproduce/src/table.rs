@@ -1,4 +1,4 @@
-/// A table of text. The first `left` columns are words, and the others numbers.
+/// A text table. The first `left` columns are words, the others numbers.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     left: usize,

@@ -1,7 +1,7 @@
-//! Table 9 of the paper: a tunnel of IPsec between two hosts, without cryptography, with the CPU's and with a card's.
+//! Table 9 of the paper: an IPsec tunnel between two hosts, without cryptography, with the CPU's and with a card's.
 //!
-//! The hosts are two network namespaces of this machine, the sender is iperf3, and `gantry esp serve` runs on both sides. Only a wire
-//! without a tunnel has no ESP: it is the column "raw" of the paper.
+//! The hosts are two network namespaces of this machine, the sender is iperf3, and `gantry esp serve` runs on both sides. The column "raw" of the paper
+//! is a wire without a tunnel and without ESP.
 
 use std::fs;
 use std::io::Read;
@@ -18,32 +18,32 @@ use crate::report::{Result, Row, say};
 
 use crate::table::Table;
 
-/// Bytes that the sender writes at once.
+/// Bytes per write of the sender.
 const SIZES: [usize; 3] = [1024, 4096, 16384];
-/// How long it sends.
+/// Seconds of sending.
 const SECONDS: u32 = 3;
-/// How long a data path may take to start.
+/// Longest time for a data path to start.
 const START: Duration = Duration::from_secs(20);
 
-/// What does the work of ESP: a column.
-struct Way {
+/// A column: the device that computes ESP.
+struct Variant {
     name: &'static str,
-    /// Settings of the data path; `None`: there is no tunnel.
+    /// Settings of the data path; `None` if there is no tunnel.
     settings: Option<&'static [&'static str]>,
 }
 
 /// A model in real time.
 const CARD: &str = "devices=model:freescale-sec=on";
 
-const WAYS: [Way; 5] = [
-    Way { name: "raw", settings: None },
-    Way { name: "software", settings: Some(&["policy=pin:software"]) },
-    Way { name: "lanes", settings: Some(&["policy=pin:lanes"]) },
-    Way { name: "learned", settings: Some(&[]) },
-    Way { name: "card", settings: Some(&[CARD, "policy=pin:model:freescale-sec"]) },
+const VARIANTS: [Variant; 5] = [
+    Variant { name: "raw", settings: None },
+    Variant { name: "software", settings: Some(&["policy=pin:software"]) },
+    Variant { name: "lanes", settings: Some(&["policy=pin:lanes"]) },
+    Variant { name: "learned", settings: Some(&[]) },
+    Variant { name: "card", settings: Some(&[CARD, "policy=pin:model:freescale-sec"]) },
 ];
 
-/// The sides: the name of the namespace ends so, and addresses on the wire and behind the tunnel.
+/// The sides: the suffix of the namespace's name, and addresses on the wire and behind the tunnel.
 const NEAR: Side = Side { name: "near", wire: "10.91.0.1", inner: "10.91.1.1" };
 const FAR: Side = Side { name: "far", wire: "10.91.0.2", inner: "10.91.2.1" };
 
@@ -53,7 +53,7 @@ struct Side {
     inner: &'static str,
 }
 
-/// AES-128-CBC with HMAC-SHA1, which took the place of the paper's 3DES with HMAC-SHA1. The keys protect nothing.
+/// AES-128-CBC with HMAC-SHA1, in place of the paper's 3DES with HMAC-SHA1. The keys are not secret.
 const ALGORITHMS: [&str; 9] = [
     "enc",
     "cbc(aes)",
@@ -66,7 +66,7 @@ const ALGORITHMS: [&str; 9] = [
     "espinudp",
 ];
 
-/// The first thing that this machine lacks.
+/// Returns the first requirement that this machine does not meet.
 pub(crate) fn missing(simulated_only: bool) -> Option<&'static str> {
     if simulated_only {
         return Some("real time");
@@ -87,7 +87,7 @@ pub(crate) fn missing(simulated_only: bool) -> Option<&'static str> {
     None
 }
 
-/// The command of the same build.
+/// Returns the path of the command of the same build.
 fn gantry() -> PathBuf {
     std::env::current_exe().unwrap_or_default().with_file_name("gantry")
 }
@@ -95,10 +95,10 @@ fn gantry() -> PathBuf {
 pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
     let network = Network::new()?;
     let mut table = Table::new(&["ESP BY", "BYTES", "Mb/s", "CPU s/GB SENDER", "CPU s/GB RECEIVER"], 1);
-    for way in &WAYS {
-        let tunnel = way.settings.map(|settings| Tunnel::new(&network, settings)).transpose()?;
+    for variant in &VARIANTS {
+        let tunnel = variant.settings.map(|settings| Tunnel::new(&network, settings)).transpose()?;
         for bytes in SIZES {
-            say(format_args!("{} bytes, {}: {SECONDS} s", bytes, way.name));
+            say(format_args!("{} bytes, {}: {SECONDS} s", bytes, variant.name));
             let before = tunnel.as_ref().map(Tunnel::cpu);
             let (megabits, gigabytes) = network.send(bytes, tunnel.is_some())?;
             let cpu = before
@@ -106,8 +106,8 @@ pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
                 .map(|(before, after)| [0, 1].map(|side| (after[side] - before[side]) / gigabytes));
             let cells = cpu.map_or_else(|| [String::new(), String::new()], |cpu| cpu.map(|cpu| format!("{cpu:.2}")));
             let [sender, receiver] = cells;
-            table.row([way.name.to_owned(), bytes.to_string(), format!("{megabits:.0}"), sender, receiver]);
-            rows.push(Row::new("Table 9", format!("{bytes} bytes, {}", way.name), "Mb/s", None, megabits));
+            table.row([variant.name.to_owned(), bytes.to_string(), format!("{megabits:.0}"), sender, receiver]);
+            rows.push(Row::new("Table 9", format!("{bytes} bytes, {}", variant.name), "Mb/s", None, megabits));
         }
     }
     Ok(format!(
@@ -118,7 +118,7 @@ pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
     ))
 }
 
-/// Two namespaces and a wire. They are gone when it is dropped.
+/// Two namespaces and a wire, removed on drop.
 struct Network {
     names: [String; 2],
     folder: TempDir,
@@ -142,14 +142,14 @@ impl Network {
         Ok(network)
     }
 
-    /// A command on one side.
+    /// Prepares a command on one side.
     fn on(&self, side: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[side], program]).stdin(Stdio::null());
         command
     }
 
-    /// Megabits per second, and gigabytes in all, of iperf3 from the near side to the far one.
+    /// Runs iperf3 from the near side to the far one. Returns megabits per second, and gigabytes in total.
     fn send(&self, bytes: usize, through_tunnel: bool) -> Result<(f64, f64)> {
         let address = |side: &Side| if through_tunnel { side.inner } else { side.wire };
         let mut server = self.on(1, "iperf3");
@@ -162,7 +162,7 @@ impl Network {
             client.args(["--time", &SECONDS.to_string(), "--length", &bytes.to_string()]);
             let said = client.output()?;
             let value: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
-            // The server may not listen yet.
+            // The server may not be listening yet.
             if value["error"].is_null() || begin.elapsed() > START {
                 break value;
             }
@@ -185,7 +185,7 @@ impl Drop for Network {
     }
 }
 
-/// A data path on either side.
+/// A data path on each side.
 struct Tunnel {
     sides: Vec<Running>,
 }
@@ -196,7 +196,7 @@ impl Tunnel {
         let mut tunnel = Self { sides: Vec::new() };
         for at in 0..2 {
             let folder = folder(network, at);
-            // The sockets of the way before are no sign of this one.
+            // The previous data path's sockets would look like those of this one.
             let _ = fs::remove_dir_all(&folder);
             let mut serve = network.on(at, &program);
             serve
@@ -241,19 +241,19 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Seconds of the CPU that each side has taken.
+    /// Returns the CPU seconds of each side.
     fn cpu(&self) -> [f64; 2] {
         let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;
         [0, 1].map(|side: usize| {
             let stat = fs::read_to_string(format!("/proc/{}/stat", self.sides[side].0.id())).unwrap_or_default();
-            // Behind the name, which may have blanks, utime and stime are the 12th and 13th field (proc(5)).
+            // utime and stime are the 12th and 13th field after the name, which may contain blanks (proc(5)).
             let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
             fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / ticks
         })
     }
 }
 
-/// A process that ends when this is dropped.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {

@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The report of a simulation in which everything is as promised.
+/// Returns the rows of a simulation whose figures are all within their bounds.
 fn report(work: &str) -> Vec<Value> {
     let output = run(&[work, "--simulated", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -41,7 +41,7 @@ fn a_simulation_is_the_same_at_every_run() {
 }
 
 #[test]
-fn a_full_ring_costs_nobody_a_request() {
+fn a_full_ring_loses_no_request() {
     let rows = report("flow-control");
     let found = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap()["found"].clone();
     assert!(found("requests that found the ring full").as_f64() >= Some(40.0));
@@ -50,14 +50,14 @@ fn a_full_ring_costs_nobody_a_request() {
 }
 
 #[test]
-fn engine_and_cpu_of_a_board_are_both_of_use() {
+fn engine_and_cpu_of_a_board_are_both_useful() {
     let rows = report("boards");
     let promised = |what: &str| {
         let of = |row: &&Value| row["case"].as_str().unwrap().ends_with(what) && row["at_least"].is_number();
         rows.iter().filter(of).count()
     };
-    // Each size; those of 1 KiB and more; those at which the engine can save CPU time.
-    let counts = ["latency, 1 in hand", "latency, 8 in hand", "CPU time that offload saves"].map(promised);
+    // Each size; sizes from 1 KiB; sizes at which the engine can save CPU time.
+    let counts = ["latency, 1 in flight", "latency, 8 in flight", "CPU time that offload saves"].map(promised);
     assert_eq!(counts, [11, 5, 9]);
 }
 
@@ -71,7 +71,7 @@ fn small_frames_grow_with_partitions_and_large_ones_fill_the_engine() {
     assert!(
         rate(64, "1x1") < rate(64, "2x1") && rate(64, "2x1") < rate(64, "3x1") && rate(64, "3x1") < rate(64, "4x1")
     );
-    assert!(rate(64, "4x4") < 1000.0, "requests are what bounds small frames");
+    assert!(rate(64, "4x4") < 1000.0, "small frames are bounded by the rate of requests");
     for full in ["1x4", "1x16", "3x4", "4x4"] {
         assert!((3500.0..=3601.0).contains(&rate(65_536, full)), "{full}");
     }
@@ -79,7 +79,7 @@ fn small_frames_grow_with_partitions_and_large_ones_fill_the_engine() {
     assert_eq!((shapes.count(), rows.len()), (5, 60));
 }
 
-/// What is found depends on the machine, and on what else it does; that all of it is found does not.
+/// Measured rates depend on the machine, so only their presence is checked.
 #[test]
 fn partitions_of_an_engine_are_guests_over_vhost_user() {
     let output = run(&["sec", "--json"]);
@@ -92,7 +92,7 @@ fn partitions_of_an_engine_are_guests_over_vhost_user() {
 }
 
 #[test]
-fn whatever_was_published_has_its_deviation() {
+fn every_published_figure_has_its_deviation() {
     for work in ["cards", "boards", "flow-control"] {
         let rows = report(work);
         let published = |row: &&Value| row["published"].as_f64().is_some_and(|published| published != 0.0);
@@ -106,10 +106,10 @@ fn whatever_was_published_has_its_deviation() {
 }
 
 #[test]
-fn the_tables_show_what_was_published_beside_what_was_found() {
+fn the_tables_show_published_figures_next_to_ours() {
     let output = run(&["cards", "--simulated"]);
     let table = text(&output.stdout);
     assert!(table.contains("hifn7951  des-ede3-cbc      8           1.9    1.9   +0.7%           1.2    1.2   -2.3%"));
-    assert!(table.contains("The worst cell is 19.7 % from the paper; 20 % were promised."), "{table}");
+    assert!(table.contains("The worst cell is 19.7 % from the paper; the limit is 20 %."), "{table}");
     assert!(!table.contains("Tables 2, 3 and 4"), "that takes real time");
 }

@@ -1,16 +1,16 @@
-//! What dispatch itself costs: requests to the null device, whose own work is nothing.
+//! The cost of dispatch: requests to the null device, which does nothing.
 //!
 //! ```text
 //! gantry-bench-dispatch time           nanoseconds per request, as JSON
-//! gantry-bench-dispatch statistics     nanoseconds per request with statistics and without, in turn, as JSON
-//! gantry-bench-dispatch scaling        requests per second on all CPUs over those on one, as JSON
+//! gantry-bench-dispatch statistics     nanoseconds per request with and without statistics, alternating, as JSON
+//! gantry-bench-dispatch scaling        requests per second on all CPUs relative to one, as JSON
 //! gantry-bench-dispatch check FILE     instructions per request, compared with a recorded file
 //! gantry-bench-dispatch record FILE    writes that file
-//! gantry-bench-dispatch loop WAY N     N requests and nothing else: what valgrind runs
+//! gantry-bench-dispatch loop WAY N     N requests and nothing else, to be run in valgrind
 //! ```
 //!
-//! Instructions are counted by `valgrind --tool=callgrind` over the whole program, for two numbers of requests; the
-//! difference is the requests' own. Counts do not depend on what else the machine does, but they do on the compiler.
+//! `valgrind --tool=callgrind` counts the instructions of the whole program, for two numbers of requests. The difference is due to the
+//! requests. Counts depend on the compiler, but not on other load.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, reason = "counts and times of a short run")]
@@ -34,13 +34,13 @@ use nix::time::{ClockId, clock_gettime};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Bytes of each request. The null device looks at none of them.
+/// Bytes of each request. The null device does not touch them.
 const BYTES: usize = 64;
 /// Requests in a batch.
 const BATCH: usize = 32;
 /// Bytes of a request to a real device.
 const KIB: usize = 1024;
-/// Real devices that are asked what statistics cost them, and how many requests at a time (a power of two): the shortest requests that there are.
+/// Real devices for the cost of statistics, with the batch size (a power of two): the shortest requests there are.
 const REAL: [(&str, Algorithm, usize); 5] = [
     ("software", Algorithm::Aes128Gcm, 1),
     ("software", Algorithm::Sha256, 1),
@@ -48,22 +48,22 @@ const REAL: [(&str, Algorithm, usize); 5] = [
     ("lanes", Algorithm::Sha256, 16),
     ("lanes", Algorithm::Aes128Cbc, 16),
 ];
-/// How far a count may lie from the recorded one.
+/// The allowed relative difference from the recorded count.
 const TOLERANCE: f64 = 0.03;
 
-/// A way to hand over requests.
-struct Way {
+/// A way to submit requests.
+struct DispatchMode {
     name: &'static str,
-    /// Nanoseconds below which a request should stay, where that was promised.
+    /// The promised maximum of nanoseconds per request, if any.
     goal_ns: Option<u32>,
     /// Runs this many requests, a multiple of [`BATCH`].
     run: fn(&Session, usize),
 }
 
-const WAYS: [Way; 3] = [
-    Way { name: "direct", goal_ns: Some(50), run: direct },
-    Way { name: "batch-32", goal_ns: Some(15), run: batch },
-    Way { name: "queue-32", goal_ns: None, run: queue },
+const MODES: [DispatchMode; 3] = [
+    DispatchMode { name: "direct", goal_ns: Some(50), run: direct },
+    DispatchMode { name: "batch-32", goal_ns: Some(15), run: batch },
+    DispatchMode { name: "queue-32", goal_ns: None, run: queue },
 ];
 
 fn direct(session: &Session, requests: usize) {
@@ -81,17 +81,21 @@ fn batch(session: &Session, requests: usize) {
     }
 }
 
-/// Submissions that come back are submitted again.
+/// Completed submissions are submitted again.
 fn queue(session: &Session, requests: usize) {
     let mut queue = session.gantry().queue(QueueOptions::default()).expect("the defaults are right");
     let mut free: Vec<_> = (0..BATCH).map(|_| Submission::encrypt(&[], vec![0; BYTES])).collect();
     for _ in 0..requests / BATCH {
         while let Some(submission) = free.pop() {
-            queue.submit(session, black_box(submission)).expect("there is room for as many");
+            queue.submit(session, black_box(submission)).expect("the queue has room for a batch");
         }
         while free.len() < BATCH {
             queue.wait(|completion| {
-                completion.result.expect("the null device takes everything").ok().expect("it does nothing wrong");
+                completion
+                    .result
+                    .expect("the null device takes everything")
+                    .ok()
+                    .expect("the null device returns no bad outcomes");
                 free.push(completion.submission);
             });
         }
@@ -107,7 +111,7 @@ fn main() -> ExitCode {
         ["scaling"] => scaling(),
         ["check", file] => check(file),
         ["record", file] => record(file),
-        ["loop", way, requests] => run_loop(way, requests),
+        ["loop", mode, requests] => run_loop(mode, requests),
         _ => Err("usage: gantry-bench-dispatch time | statistics | scaling | check FILE | record FILE".into()),
     };
     match done {
@@ -124,29 +128,29 @@ fn session(counting: bool) -> Result<Session> {
     Ok(gantry.session(SessionParams::new(Algorithm::Null, &[]))?)
 }
 
-/// Short runs: one that was interrupted is then no part of the median.
+/// Runs are short, so that an interrupted one does not affect the median.
 const RUNS: usize = 1001;
 const REQUESTS: u32 = 32 * BATCH as u32;
 
-/// Nanoseconds per request in one short run.
-fn run(way: &Way, session: &Session) -> f64 {
+/// Returns nanoseconds per request in one short run.
+fn run(mode: &DispatchMode, session: &Session) -> f64 {
     let start = Instant::now();
-    (way.run)(session, REQUESTS as usize);
+    (mode.run)(session, REQUESTS as usize);
     start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
 }
 
 fn time() -> Result<()> {
     let session = session(true)?;
     let mut rows = Vec::new();
-    for way in &WAYS {
-        let mut runs: Vec<f64> = (0..RUNS).map(|_| run(way, &session)).collect();
+    for mode in &MODES {
+        let mut runs: Vec<f64> = (0..RUNS).map(|_| run(mode, &session)).collect();
         runs.sort_by(f64::total_cmp);
         rows.push(format!(
             r#"{{"dispatch":"{}","ns":{:.2},"p99_ns":{:.2},"goal_ns":{}}}"#,
-            way.name,
+            mode.name,
             runs[RUNS / 2],
             runs[RUNS * 99 / 100],
-            way.goal_ns.map_or_else(|| "null".to_owned(), |goal| goal.to_string())
+            mode.goal_ns.map_or_else(|| "null".to_owned(), |goal| goal.to_string())
         ));
     }
     for tasks in [100, 1000, 10_000] {
@@ -157,7 +161,7 @@ fn time() -> Result<()> {
     Ok(())
 }
 
-/// What statistics cost: of pairs of runs, one with and one without and each first in its turn, the median of the difference.
+/// Measures the cost of statistics: the median difference in pairs of runs, with and without, which take turns at going first.
 fn statistics() -> Result<()> {
     let mut rows = Vec::new();
     let mut row = |name: &str, work: &mut dyn FnMut(bool) -> f64| {
@@ -180,8 +184,8 @@ fn statistics() -> Result<()> {
         ));
     };
     let (with, without) = (session(true)?, session(false)?);
-    for way in &WAYS {
-        row(&format!("null, {}", way.name), &mut |counting| run(way, if counting { &with } else { &without }));
+    for mode in &MODES {
+        row(&format!("null, {}", mode.name), &mut |counting| run(mode, if counting { &with } else { &without }));
     }
     for (device, algorithm, batch) in REAL {
         let open = |counting| -> Result<Session> {
@@ -198,7 +202,7 @@ fn statistics() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds per request of a kibibyte on a real device, in one short run.
+/// Returns nanoseconds per request of 1 KiB on a real device, in one short run.
 fn real(session: &Session, batch: usize) -> f64 {
     const REQUESTS: u32 = 256;
     let rounds = REQUESTS as usize / batch;
@@ -232,18 +236,18 @@ fn real(session: &Session, batch: usize) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
 }
 
-/// How much more all CPUs do together than one. Were a cache line written per request that threads share, one session would
-/// scale worse than sessions that have nothing in common, each of a framework of its own. By the CPU time of the threads, so that it
-/// does not matter what else the machine does.
+/// Measures the throughput of all CPUs relative to one. If requests wrote a cache line that threads share, one session would scale worse
+/// than separate sessions, each with its own framework. Uses the CPU time of the threads, so that other load does not
+/// matter.
 fn scaling() -> Result<()> {
     const ROUNDS: usize = 51;
-    /// Of each thread in a round: some milliseconds, so that starting threads is no part of it.
+    /// Requests per thread and round: some milliseconds, so that the start of threads does not matter.
     const REQUESTS: usize = 1 << 18;
     let cpus = std::thread::available_parallelism()?.get();
     let one = session(true)?;
     let own = (0..cpus).map(|_| session(true)).collect::<Result<Vec<_>>>()?;
     let mut rows = Vec::new();
-    for way in &WAYS {
+    for mode in &MODES {
         let rate = |sessions: &[&Session]| {
             let begin = Barrier::new(sessions.len());
             let seconds = std::thread::scope(|scope| {
@@ -252,7 +256,7 @@ fn scaling() -> Result<()> {
                         scope.spawn(|| {
                             begin.wait();
                             let start = cpu_seconds();
-                            (way.run)(session, REQUESTS);
+                            (mode.run)(session, REQUESTS);
                             cpu_seconds() - start
                         })
                     })
@@ -273,7 +277,7 @@ fn scaling() -> Result<()> {
         };
         rows.push(format!(
             r#"{{"dispatch":"{}","cpus":{cpus},"one_session":{:.3},"frameworks_apart":{:.3}}}"#,
-            way.name,
+            mode.name,
             median(shared),
             median(apart)
         ));
@@ -282,15 +286,14 @@ fn scaling() -> Result<()> {
     Ok(())
 }
 
-/// CPU time of the calling thread.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it");
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
-fn run_loop(way: &str, requests: &str) -> Result<()> {
-    let way = WAYS.iter().find(|known| known.name == way).ok_or("no such way")?;
-    (way.run)(&session(true)?, requests.parse()?);
+fn run_loop(mode: &str, requests: &str) -> Result<()> {
+    let mode = MODES.iter().find(|known| known.name == mode).ok_or("unknown dispatch mode")?;
+    (mode.run)(&session(true)?, requests.parse()?);
     Ok(())
 }
 
@@ -302,13 +305,13 @@ fn check(file: &str) -> Result<()> {
         return Ok(());
     }
     let mut wrong = false;
-    for way in &WAYS {
-        let was: f64 = recorded(way.name).ok_or_else(|| format!("{file}: no count for {}", way.name))?.parse()?;
-        let is = count(way)?;
+    for mode in &MODES {
+        let was: f64 = recorded(mode.name).ok_or_else(|| format!("{file}: no count for {}", mode.name))?.parse()?;
+        let is = count(mode)?;
         let change = is / was - 1.0;
         println!(
             "counts: {:9} {is:8.1} instructions a request, recorded {was:.1} ({:+.1} %)",
-            way.name,
+            mode.name,
             change * 100.0
         );
         wrong |= change.abs() > TOLERANCE;
@@ -316,11 +319,11 @@ fn check(file: &str) -> Result<()> {
     if wrong {
         let (then, now) = (recorded("rustc").unwrap_or("an unknown compiler"), rustc()?);
         if then != now {
-            println!("counts: NOT JUDGED, they are of {then}, and this is {now}");
+            println!("counts: NOT COMPARED: recorded with {then}, and this is {now}");
             return Ok(());
         }
         return Err(format!(
-            "a count lies more than {:.0} % from the recorded one. Counts depend on the compiler: recorded with \
+            "a count differs by more than {:.0} % from the recorded one. Counts depend on the compiler: recorded with \
              {then}, this is {now}. If the change is meant, record them anew with `scripts/counts record` and say \
              why in the commit",
             TOLERANCE * 100.0
@@ -333,26 +336,26 @@ fn check(file: &str) -> Result<()> {
 fn record(file: &str) -> Result<()> {
     let mut text = String::from("# Instructions per request, dispatched to the null device: see `make counts`.\n");
     writeln!(text, "arch {}\nrustc {}", env::consts::ARCH, rustc()?)?;
-    for way in &WAYS {
-        writeln!(text, "{} {:.1}", way.name, count(way)?)?;
+    for mode in &MODES {
+        writeln!(text, "{} {:.1}", mode.name, count(mode)?)?;
     }
     print!("{text}");
     Ok(fs::write(file, text)?)
 }
 
-/// Instructions per request.
-fn count(way: &Way) -> Result<f64> {
+/// Returns instructions per request.
+fn count(mode: &DispatchMode) -> Result<f64> {
     const FEW: usize = 32 * BATCH;
     const MORE: u32 = 64 * BATCH as u32;
-    Ok((instructions(way, FEW + MORE as usize)? - instructions(way, FEW)?) / f64::from(MORE))
+    Ok((instructions(mode, FEW + MORE as usize)? - instructions(mode, FEW)?) / f64::from(MORE))
 }
 
-/// Instructions of this program from start to end, with that many requests in it.
-fn instructions(way: &Way, requests: usize) -> Result<f64> {
+/// Returns the instructions of this program, with `requests` requests.
+fn instructions(mode: &DispatchMode, requests: usize) -> Result<f64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(env::current_exe()?)
-        .args(["loop", way.name, &requests.to_string()])
+        .args(["loop", mode.name, &requests.to_string()])
         .env_clear()
         .env("PATH", env::var_os("PATH").unwrap_or_default())
         .output()

@@ -1,4 +1,4 @@
-//! What a request costs as a future, by how many tasks have one at a time.
+//! Measures the cost of a request that is a future, for a given number of tasks in flight.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use gantry_core::{QueueOptions, Running, Session, Submission};
+use gantry_core::{QueueOptions, RequestFuture, Session, Submission};
 
 use crate::{BYTES, Result};
 
-/// The least that an executor can be: tasks that are ready, in the order in which they were woken.
+/// The run queue of a minimal executor: indices of woken tasks, oldest first.
 type Ready = Arc<Mutex<VecDeque<usize>>>;
 
 struct Task {
@@ -25,11 +25,11 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ready.lock().expect("nobody panics with it").push_back(self.index);
+        self.ready.lock().expect("no thread panics with the lock").push_back(self.index);
     }
 }
 
-/// Nanoseconds a task, the median of some runs: so many tasks make one request each, all at a time.
+/// Runs `tasks` tasks at the same time, each with one request. Returns nanoseconds per task, the median of `RUNS` runs.
 pub(crate) fn nanoseconds(session: &Session, tasks: usize) -> Result<f64> {
     const RUNS: usize = 51;
     let queue = session.gantry().task_queue(QueueOptions { depth: tasks, ..QueueOptions::default() })?;
@@ -40,7 +40,7 @@ pub(crate) fn nanoseconds(session: &Session, tasks: usize) -> Result<f64> {
     for _ in 0..RUNS {
         let submissions: Vec<_> = (0..tasks).map(|_| Submission::encrypt(&[], vec![0; BYTES])).collect();
         let start = Instant::now();
-        let mut running: Vec<Option<Running>> =
+        let mut running: Vec<Option<RequestFuture>> =
             submissions.into_iter().map(|submission| Some(queue.run(session, submission))).collect();
         let mut next = (0..tasks).collect::<VecDeque<_>>();
         while !next.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn nanoseconds(session: &Session, tasks: usize) -> Result<f64> {
                     running[index] = None;
                 }
             }
-            std::mem::swap(&mut next, &mut *ready.lock().expect("nobody panics with it"));
+            std::mem::swap(&mut next, &mut *ready.lock().expect("no thread panics with the lock"));
         }
         runs.push(start.elapsed().as_secs_f64() * 1e9 / tasks as f64);
     }

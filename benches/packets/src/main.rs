@@ -1,9 +1,9 @@
-//! What a packet of ESP costs, sealed and opened in bursts of 32 that belong to 32 associations.
+//! The cost of an ESP packet, sealed and opened in bursts of 32 that belong to 32 associations.
 //!
 //!     gantry-bench-packets gcm|cbc BYTES...
 //!
-//! A row for each size of an IPv4 packet in transport mode: bytes, nanoseconds to seal a packet and to open it. Each is the best of many
-//! rounds, as that of `ipsec.c` is, which is the same with DPDK's library: `benches/packets/run` compares the two.
+//! Prints a row for each size of an IPv4 packet in transport mode: bytes, nanoseconds to seal a packet and to open it. Each is the best
+//! of many rounds. `ipsec.c` does the same with DPDK's library, and `benches/packets/run` compares the two.
 
 use std::env;
 use std::error::Error;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect::<Result<_, _>>()?;
     for bytes in &arguments[1..] {
         let bytes: usize = bytes.parse()?;
-        // Routes are learned before anything counts.
+        // Learns routes before the measurement.
         measure(&ends, bytes, Duration::from_millis(500))?;
         let (mut sealing, mut opening) = (f64::MAX, f64::MAX);
         for _ in 0..ROUNDS {
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Nanoseconds to seal a packet and to open it, on average over some time.
+/// Returns nanoseconds to seal a packet and to open it, averaged over at least `at_least`.
 fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Result<(f64, f64), Box<dyn Error>> {
     let mut header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     header[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
@@ -67,8 +67,8 @@ fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Re
         let mut burst: Vec<_> = ends.iter().map(|(_, back)| back).zip(&mut packets).collect();
         esp::open(&mut burst);
         let opened = Instant::now();
-        if let Some(why) = packets.iter().find_map(|packet| packet.verdict().err()) {
-            return Err(why.clone().into());
+        if let Some(reason) = packets.iter().find_map(|packet| packet.verdict().err()) {
+            return Err(reason.clone().into());
         }
         (sealing, opening, bursts) = (sealing + (sealed - begin), opening + (opened - sealed), bursts + 1);
     }

@@ -1,13 +1,12 @@
 use gantry_core::driver::{Buffers, Operands};
 use gantry_core::{Algorithm, Kind, Operation, Outcome, Request, Session};
 
-/// Buffers that a thread uses in turn: larger than a first-level cache, smaller than a second-level one.
+/// Bytes of the buffers that a thread cycles through: more than a first-level cache, less than a second-level one.
 const WORKING_SET: usize = 256 << 10;
 const MOST_REQUESTS: usize = 1024;
-/// As long as in TLS 1.2.
+/// Associated data as long as in TLS 1.2.
 const AAD: [u8; 13] = [7; 13];
 
-/// Memory of one request.
 struct Slot {
     iv: Vec<u8>,
     data: Vec<u8>,
@@ -24,14 +23,14 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// None for algorithms of other kinds.
+    /// Returns `None` for algorithms of other kinds.
     pub(crate) fn new(algorithm: Algorithm, bytes: usize, batch: usize) -> Option<Self> {
         let info = algorithm.info();
         if !matches!(info.kind, Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead) {
             return None;
         }
         let iv = if info.iv.allows(12) { 12 } else { info.iv.max };
-        let result = gantry_core::sample_params(algorithm).tag_length();
+        let result = gantry_core::sample_params(algorithm).tag_len();
         let most = (MOST_REQUESTS / batch).max(1);
         let requests = batch * (WORKING_SET / (batch * bytes.max(1))).clamp(1, most);
         let slot = |index: usize| Slot {
@@ -42,7 +41,7 @@ impl Load {
         Some(Self { kind: info.kind, batch, slots: (0..requests).map(slot).collect(), next: 0 })
     }
 
-    /// Runs batches, each by one call; a batch of one by a direct call.
+    /// Runs batches, each with one call, or a direct call for a batch of one.
     #[inline(never)]
     pub(crate) fn repeat(&mut self, session: &Session, times: usize) -> Result<(), gantry_core::Error> {
         for _ in 0..times {

@@ -1,8 +1,8 @@
 //! Throughput of a policy, divided by that of the best single device, which is known only afterwards.
 //!
-//! Each point is measured on every device alone and under the policy, in turns of a fraction of a millisecond. A turn in which the kernel took the CPU
-//! away is taken again. The ratio is the median of all turns; a point that seems to lose is measured three times as long. The result of one run may be
-//! chance: `--runs 5` takes the median of each point's ratios, with the best device of the run in the middle.
+//! Each point is measured on every device alone and under the policy, in turns of a fraction of a millisecond. A turn in which the kernel
+//! took the CPU away is repeated. The ratio is the median of all turns; a point that seems to lose is measured three times as long.
+//! A single run may be chance: `--runs 5` takes the median of each point's ratios, with the best device of the middle run.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "measured, not counted")]
@@ -25,13 +25,13 @@ use load::Load;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// One turn of a way to work: shorter than the time for which a busy machine leaves a thread its CPU.
+/// Duration of one turn: shorter than the time slices on a busy machine.
 const TURN: Duration = Duration::from_micros(400);
-/// Most times that an interrupted turn is taken again.
+/// Maximum repetitions of an interrupted turn.
 const AGAIN: usize = 10;
 /// A point with a lower ratio is measured longer.
 const DOUBTFUL: f64 = 0.985;
-/// How many times longer.
+/// The additional time, relative to the first measurement.
 const LONGER: usize = 2;
 
 /// Compare a policy with the best single device, point by point; JSON on stdout
@@ -43,15 +43,15 @@ struct Options {
     algorithms: Vec<Algorithm>,
     #[arg(long, value_delimiter = ',', default_values_t = [16, 64, 256, 1024, 4096, 16384, 65536])]
     bytes: Vec<usize>,
-    /// Requests in hand
+    /// Batch size: requests in flight
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32, 64])]
     batch: Vec<usize>,
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// Time for each way to work at a point
+    /// Seconds for each device and for the policy, at each point
     #[arg(long, default_value_t = 0.04)]
     seconds: f64,
-    /// Repeat everything, and judge each point by the median
+    /// Repeat everything, and take the median of each point
     #[arg(long, default_value_t = 1)]
     runs: usize,
     /// A setting of the configuration, as KEY=VALUE
@@ -67,7 +67,6 @@ struct Regret {
     rows: Vec<Row>,
 }
 
-/// One point of the grid.
 #[derive(Serialize)]
 struct Row {
     algorithm: &'static str,
@@ -75,7 +74,7 @@ struct Row {
     batch: usize,
     threads: usize,
     best_device: String,
-    /// Throughput of the policy / of the best device.
+    /// Throughput of the policy / throughput of the best device.
     ratio: f64,
 }
 
@@ -90,13 +89,13 @@ fn main() -> Result<()> {
     let points = points(&options);
     let mut verdicts: Vec<Vec<Verdict>> = points.iter().map(|_| Vec::with_capacity(options.runs)).collect();
     for _ in 0..options.runs.max(1) {
-        let mut ways: Option<(Algorithm, Vec<Way>)> = None;
+        let mut modes: Option<(Algorithm, Vec<DispatchMode>)> = None;
         for (point, verdicts) in points.iter().zip(&mut verdicts) {
-            if ways.as_ref().is_none_or(|(known, _)| *known != point.algorithm) {
-                ways = Some((point.algorithm, Way::all(&gantry, point.algorithm)?));
+            if modes.as_ref().is_none_or(|(known, _)| *known != point.algorithm) {
+                modes = Some((point.algorithm, DispatchMode::all(&gantry, point.algorithm)?));
             }
-            let Some((_, ways)) = &ways else { continue };
-            verdicts.push(point.measure(ways, options.seconds)?);
+            let Some((_, modes)) = &modes else { continue };
+            verdicts.push(point.measure(modes, options.seconds)?);
         }
     }
     let rows: Vec<Row> = points.iter().zip(verdicts).map(|(point, verdicts)| point.row(typical(verdicts))).collect();
@@ -107,14 +106,14 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The best device of a point, and what the policy reaches of it.
+/// The best device of a point, and the ratio that the policy reaches.
 #[derive(Clone, Debug, PartialEq)]
 struct Verdict {
     ratio: f64,
     best_device: String,
 }
 
-/// The run in the middle: its device, and its ratio, or that between the two in the middle.
+/// Returns the median ratio, and the best device of the middle run.
 fn typical(mut verdicts: Vec<Verdict>) -> Verdict {
     let ratio = median(verdicts.iter().map(|verdict| verdict.ratio).collect());
     verdicts.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
@@ -122,7 +121,7 @@ fn typical(mut verdicts: Vec<Verdict>) -> Verdict {
     Verdict { ratio, best_device }
 }
 
-/// Where policy and devices are compared.
+/// A point at which policy and devices are compared.
 struct Point {
     algorithm: Algorithm,
     bytes: usize,
@@ -142,37 +141,37 @@ fn points(options: &Options) -> Vec<Point> {
     points
 }
 
-/// A way to work: a device alone, or what the policy chooses.
-struct Way {
-    /// The device's name; `None` is the policy.
+/// A way to run requests: on one device, or as the policy chooses.
+struct DispatchMode {
+    /// The device's name; `None` for the policy.
     device: Option<String>,
-    /// Equal ones, taken in turn: one and the same device was a few hundredths faster with one than with the other.
+    /// Equal sessions, used in turn: speeds of equal sessions on one device differ by some per cent.
     sessions: Vec<Session>,
 }
 
 /// Sessions of each way.
 const SESSIONS: usize = 4;
 
-impl Way {
-    /// The devices that serve it, then the policy.
+impl DispatchMode {
+    /// Returns the devices that serve the algorithm, then the policy.
     fn all(gantry: &Gantry, algorithm: Algorithm) -> Result<Vec<Self>> {
         let operation: Operation = algorithm.kind().operations()[0];
         gantry.calibrate(algorithm, operation, false);
-        let mut ways = Vec::new();
+        let mut modes = Vec::new();
         for device in gantry.devices() {
             let offers = |device: &gantry_core::RegisteredDevice| {
                 device.capability(algorithm).is_some_and(|capability| capability.operations.contains(&operation))
             };
             if device.state() == DeviceState::Ready && offers(device) && device.admit(algorithm).is_ok() {
                 let alone = gantry.with_policy(Pin { device: device.name().to_owned() });
-                ways.push(Way::new(Some(device.name().to_owned()), &alone, algorithm)?);
+                modes.push(DispatchMode::new(Some(device.name().to_owned()), &alone, algorithm)?);
             }
         }
-        if ways.is_empty() {
+        if modes.is_empty() {
             return Err(format!("no device serves {algorithm} {operation}").into());
         }
-        ways.push(Way::new(None, gantry, algorithm)?);
-        Ok(ways)
+        modes.push(DispatchMode::new(None, gantry, algorithm)?);
+        Ok(modes)
     }
 
     fn new(device: Option<String>, gantry: &Gantry, algorithm: Algorithm) -> Result<Self> {
@@ -188,41 +187,41 @@ impl Point {
         Row { algorithm: algorithm.name(), bytes, batch, threads, best_device, ratio: rounded(ratio) }
     }
 
-    fn measure(&self, ways: &[Way], seconds: f64) -> Result<Verdict> {
+    fn measure(&self, modes: &[DispatchMode], seconds: f64) -> Result<Verdict> {
         let rounds = ((seconds / TURN.as_secs_f64()).ceil() as usize).max(3);
-        let mut found = self.rounds(ways, rounds)?;
+        let mut found = self.rounds(modes, rounds)?;
         let mut verdict = judge(&found);
         if verdict.1 < DOUBTFUL {
-            let longer = self.rounds(ways, rounds * LONGER)?;
+            let longer = self.rounds(modes, rounds * LONGER)?;
             for (times, more) in found.iter_mut().zip(longer) {
                 times.extend(more);
             }
             verdict = judge(&found);
         }
         let (best, ratio) = verdict;
-        Ok(Verdict { ratio, best_device: ways[best].device.clone().unwrap_or_default() })
+        Ok(Verdict { ratio, best_device: modes[best].device.clone().unwrap_or_default() })
     }
 
-    /// For each way, its time for a request in each round, in nanoseconds.
-    fn rounds(&self, ways: &[Way], rounds: usize) -> Result<Vec<Vec<f64>>> {
+    /// Returns, for each way, the nanoseconds per request in each round.
+    fn rounds(&self, modes: &[DispatchMode], rounds: usize) -> Result<Vec<Vec<f64>>> {
         let barrier = Barrier::new(self.threads);
-        let worker = || self.work(ways, rounds, &barrier);
+        let worker = || self.work(modes, rounds, &barrier);
         let workers: Vec<Result<Vec<Vec<f64>>>> = thread::scope(|scope| {
             let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().map(|worker| worker.join().map_err(|_| "a thread panicked")?).collect()
         });
         let workers = workers.into_iter().collect::<Result<Vec<_>>>()?;
-        // Of threads side by side, the rates add up.
-        let rate = |way: usize, round: usize| workers.iter().map(|times| times[way][round].recip()).sum::<f64>();
-        Ok((0..ways.len()).map(|way| (0..rounds).map(|round| rate(way, round).recip()).collect()).collect())
+        // The rates of parallel threads add up.
+        let rate = |mode: usize, round: usize| workers.iter().map(|times| times[mode][round].recip()).sum::<f64>();
+        Ok((0..modes.len()).map(|mode| (0..rounds).map(|round| rate(mode, round).recip()).collect()).collect())
     }
 
-    /// The same by one of the threads.
-    fn work(&self, ways: &[Way], rounds: usize, barrier: &Barrier) -> Result<Vec<Vec<f64>>> {
+    /// Runs the rounds on one of the threads.
+    fn work(&self, modes: &[DispatchMode], rounds: usize, barrier: &Barrier) -> Result<Vec<Vec<f64>>> {
         let Self { algorithm, bytes, batch, .. } = *self;
         let Some(mut load) = Load::new(algorithm, bytes, batch) else {
-            // Every thread comes to the barrier as often as the others.
-            (0..rounds * ways.len()).for_each(|_| _ = barrier.wait());
+            // Every thread must reach the barrier equally often.
+            (0..rounds * modes.len()).for_each(|_| _ = barrier.wait());
             return Err(format!("{algorithm} is neither a digest, a MAC, a cipher nor an AEAD").into());
         };
         let mut trouble = None;
@@ -233,13 +232,13 @@ impl Point {
             }
             start.elapsed()
         };
-        // Opens sessions, touches memory, and finds out how many calls are a turn.
-        let turns: Vec<usize> = (ways.iter())
-            .map(|way| {
+        // Opens sessions, touches memory, and determines the number of calls in a turn.
+        let turns: Vec<usize> = (modes.iter())
+            .map(|mode| {
                 let mut times = 1;
-                way.sessions.iter().for_each(|session| _ = repeat(session, 1, &mut trouble));
+                mode.sessions.iter().for_each(|session| _ = repeat(session, 1, &mut trouble));
                 loop {
-                    let took = repeat(&way.sessions[0], times, &mut trouble);
+                    let took = repeat(&mode.sessions[0], times, &mut trouble);
                     if took >= TURN / 2 {
                         break (times as f64 * TURN.as_secs_f64() / took.as_secs_f64()).ceil() as usize;
                     }
@@ -247,43 +246,43 @@ impl Point {
                 }
             })
             .collect();
-        let mut found = vec![vec![0.0; rounds]; ways.len()];
+        let mut found = vec![vec![0.0; rounds]; modes.len()];
         #[allow(clippy::needless_range_loop, reason = "rounds are the inner index")]
         for round in 0..rounds {
-            // Each way comes first, last and after each other one.
-            for place in 0..ways.len() {
-                let forward = (round / 2 + place) % ways.len();
-                let way = if round % 2 == 0 { forward } else { ways.len() - 1 - forward };
+            // Rotates the order, so that each way is first, last and after each other one.
+            for place in 0..modes.len() {
+                let forward = (round / 2 + place) % modes.len();
+                let mode = if round % 2 == 0 { forward } else { modes.len() - 1 - forward };
                 barrier.wait();
                 let mut took = Duration::MAX;
                 for _ in 0..AGAIN {
                     let before = interruptions();
-                    took = took.min(repeat(&ways[way].sessions[round / 2 % SESSIONS], turns[way], &mut trouble));
+                    took = took.min(repeat(&modes[mode].sessions[round / 2 % SESSIONS], turns[mode], &mut trouble));
                     if interruptions() == before {
                         break;
                     }
                 }
-                found[way][round] = took.as_secs_f64() * 1e9 / (turns[way] * batch) as f64;
+                found[mode][round] = took.as_secs_f64() * 1e9 / (turns[mode] * batch) as f64;
             }
         }
         trouble.map_or(Ok(found), |error| Err(error.into()))
     }
 }
 
-/// The best of the devices, and what the policy, which comes last, reaches of it: the median over all rounds.
+/// Returns the best device, and the ratio that the policy (the last row) reaches: the median over all rounds.
 fn judge(found: &[Vec<f64>]) -> (usize, f64) {
     let (policy, devices) = (found.len() - 1, 0..found.len() - 1);
-    let typical = |way: usize| median(found[way].clone());
+    let typical = |mode: usize| median(found[mode].clone());
     let best = devices.min_by(|a, b| typical(*a).total_cmp(&typical(*b))).unwrap_or(0);
     (best, median(found[best].iter().zip(&found[policy]).map(|(best, policy)| best / policy).collect()))
 }
 
-/// How often the kernel has taken the CPU away from this thread.
+/// Returns how often the kernel has taken the CPU away from this thread.
 fn interruptions() -> i64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches())
 }
 
-/// With four digits.
+/// Rounds to four digits.
 fn rounded(ratio: f64) -> f64 {
     (ratio * 1e4).round() / 1e4
 }
@@ -300,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_policy_is_compared_with_the_best_device_round_by_round() {
-        // The machine was half as fast in the second round, and stopped for a moment in the third.
+        // The machine was half as fast in the second round, and stalled in the third.
         let slow = vec![40.0, 80.0, 40.0, 40.0, 40.0];
         let fast = vec![10.0, 20.0, 10.0, 10.0, 10.0];
         let policy = vec![12.5, 25.0, 900.0, 12.5, 12.5];
@@ -308,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_runs_the_one_in_the_middle_counts() {
+    fn reports_the_median_of_several_runs() {
         let verdict = |ratio, device: &str| Verdict { ratio, best_device: device.to_owned() };
         let runs = vec![verdict(1.01, "lanes"), verdict(0.4, "software"), verdict(0.98, "null")];
         assert_eq!(typical(runs), verdict(0.98, "null"));

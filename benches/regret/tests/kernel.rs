@@ -1,4 +1,4 @@
-//! Routes under a real kernel, in guests whose clock counts instructions: it does not depend on how busy this machine is.
+//! Routes under a real kernel, in guests whose clock counts instructions, independent of the load of this machine.
 
 use std::process::Command;
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 gantry_lab::in_guest! {
     ["--count", "--cpu", "max,aes=off", "--device", "virtio-crypto", "--timeout", "900"]
-    /// The engine is slower on small requests and faster on large ones, and routes know where that changes.
+    /// The engine is slower for small requests and faster for large ones, and routes know the boundary.
     fn an_engine_is_chosen_where_it_wins() {
         let rows = regret();
         assert_eq!((best(&rows[0]), best(&rows[rows.len() - 1])), ("software", "afalg:virtio_crypto"));
     }
 
     ["--count", "--device", "virtio-crypto", "--timeout", "900"]
-    /// A CPU with instructions for AES leaves nothing for an engine to win.
+    /// On a CPU with AES instructions, an engine cannot win.
     fn an_engine_that_never_wins_costs_nothing() {
         assert!(regret().iter().all(|row| !best(row).starts_with("afalg")));
     }
 }
 
-/// Points from 16 bytes to 64 KiB. At none of them the policy is more than 3 % slower than the best device.
+/// Measures points from 16 bytes to 64 KiB. At no point is the policy more than 3 % slower than the best device.
 fn regret() -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_gantry-bench-regret"))
         .args(["aes-128-cbc", "--batch", "1", "--threads", "1", "--seconds", "0.01", "--set", "devices=afalg=on"])

@@ -1,4 +1,4 @@
-//! The `gantry` command, as a program that tests give other rights.
+//! The `gantry` command, as a program to which tests give more rights.
 
 use std::process::ExitCode;
 

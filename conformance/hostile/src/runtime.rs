@@ -1,4 +1,4 @@
-//! A Rust program: opens Gantry as files and variables say, hashes, and measures the devices for one algorithm.
+//! A Rust program that opens Gantry with the configuration from files and variables, hashes, and calibrates one algorithm.
 
 use gantry_core::{Algorithm, Operation, SessionParams};
 use gantry_runtime::{Config, Error, Origin};

@@ -1,5 +1,5 @@
-//! Programs that root gave other rights than their caller has: nothing of the caller's is read, and nothing is written where it says. The same
-//! programs without these rights do both, so that no test passes because nothing happens.
+//! Programs with more rights than their caller ignore the caller's files and variables, and write nothing to its paths.
+//! Each test also runs the program without these rights, and then expects the opposite: no test passes because nothing happens.
 
 mod lab;
 
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::{CALLER, Home, Lab, Rights, Said};
+use lab::{CALLER, Home, Lab, ProgramOutput, Rights};
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, listen, socket};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_hostile-command");
@@ -19,7 +19,7 @@ const RUNTIME: &str = env!("CARGO_BIN_EXE_hostile-runtime");
 struct Program {
     path: PathBuf,
     arguments: Vec<String>,
-    /// A file that it has open as its descriptor 3.
+    /// The file that the program inherits as descriptor 3.
     key: PathBuf,
 }
 
@@ -29,31 +29,37 @@ impl Program {
         Self { path: path.into(), arguments, key: lab.write("key", [7; 16]) }
     }
 
-    /// Runs it for the caller.
-    fn run(&self, lab: &Lab, rights: Rights, variables: &[(&str, String)]) -> Said {
+    /// Runs the program as the caller.
+    fn run(&self, lab: &Lab, rights: Rights, variables: &[(&str, String)]) -> ProgramOutput {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, &**value)).collect();
         let before = format!("exec 3<'{}'", self.key.display());
-        lab::run_after(&before, CALLER, &lab.with(&self.path, rights), &arguments, &variables)
+        lab::run_after(&before, CALLER, &lab.copy_with_rights(&self.path, rights), &arguments, &variables)
     }
 
-    /// Runs it with each of the rights, in a new home each time: `is_read` tells from the home, and from what was printed, whether the
-    /// variables counted.
+    /// Runs the program with each of the rights, in a new home each time. `has_effect` checks the home and the output for an effect of
+    /// the variables.
     fn with_each<const N: usize>(
         &self,
         lab: &Lab,
         variables: impl Fn(&Home) -> [(&'static str, String); N],
-        is_read: impl Fn(&Home, &Said) -> bool,
+        has_effect: impl Fn(&Home, &ProgramOutput) -> bool,
     ) {
         for rights in Rights::ALL {
             let home = lab.home();
-            let said = self.run(lab, rights, &variables(&home));
-            assert_eq!(is_read(&home, &said), rights == Rights::Plain, "{} {rights:?}: {said}", self.path.display());
+            let output = self.run(lab, rights, &variables(&home));
+            assert_eq!(
+                has_effect(&home, &output),
+                rights == Rights::Plain,
+                "{} {rights:?}: {output}",
+                self.path.display()
+            );
         }
     }
 }
 
-/// Every way in: the provider with a setting, and the command with words that open the framework.
+/// Returns a program for each front end. `setting` goes to the provider, and `words` are arguments with which the command opens the
+/// framework.
 fn programs(lab: &Lab, setting: &str, words: &[&str]) -> [Program; 4] {
     let (provider, configuration) = lab.provider(setting);
     [
@@ -79,14 +85,14 @@ fn no_configuration_of_the_caller_loads_code() {
 
 #[test]
 #[ignore = "as root"]
-fn no_cache_is_kept_where_the_caller_says() {
+fn no_cache_is_written_where_the_caller_says() {
     let Some(lab) = Lab::new("cache") else { return };
     for program in programs(&lab, "", &["tune", "md5"]) {
         let cache = |home: &Home| [("XDG_CACHE_HOME", home.text("cache"))];
-        program.with_each(&lab, cache, |home, _| !home.left_in("cache").is_empty());
+        program.with_each(&lab, cache, |home, _| !home.paths_below("cache").is_empty());
     }
     let program = Program::new(&lab, RUNTIME, &[]);
-    program.with_each(&lab, |home| [("HOME", home.text("tmp"))], |home, _| !home.left_in("tmp").is_empty());
+    program.with_each(&lab, |home| [("HOME", home.text("tmp"))], |home, _| !home.paths_below("tmp").is_empty());
 }
 
 #[test]
@@ -95,18 +101,18 @@ fn no_statistics_are_written_or_handed_over_where_the_caller_says() {
     let Some(lab) = Lab::new("stats") else { return };
     let iv = "--iv=00000000000000000000000000000000";
     let words = ["crypt", "-e", "aes-128-cbc", "--key-fd=3", iv, "-i", "/proc/version"];
-    // Where OpenSSL is the fastest there is nothing to count.
+    // Pinned, because the provider counts nothing where OpenSSL is faster.
     for program in programs(&lab, "POLICY = pin:lanes", &words) {
         let stats = |home: &Home| [("GANTRY_STATS", home.text("stats"))];
-        program.with_each(&lab, stats, |home, _| !home.left_in("stats").is_empty());
+        program.with_each(&lab, stats, |home, _| !home.paths_below("stats").is_empty());
         for rights in Rights::ALL {
             let home = lab.home();
             let socket = UnixDatagram::bind(home.path("socket")).unwrap();
             home.open_to_all("socket");
             socket.set_nonblocking(true).unwrap();
-            let said = program.run(&lab, rights, &[("GANTRY_WATCH", home.text("socket"))]);
-            let is_told = socket.recv(&mut [0; 8192]).is_ok();
-            assert_eq!(is_told, rights == Rights::Plain, "{} {rights:?}: {said}", program.path.display());
+            let output = program.run(&lab, rights, &[("GANTRY_WATCH", home.text("socket"))]);
+            let has_received = socket.recv(&mut [0; 8192]).is_ok();
+            assert_eq!(has_received, rights == Rights::Plain, "{} {rights:?}: {output}", program.path.display());
         }
     }
 }
@@ -117,12 +123,12 @@ fn no_variable_changes_anything() {
     let Some(lab) = Lab::new("variables") else { return };
     let program = Program::new(&lab, RUNTIME, &[]);
     let policy = |value: &'static str| move |_: &Home| [("GANTRY_POLICY", value.to_owned())];
-    program.with_each(&lab, policy("pin:software"), |_, said| said.has("GANTRY_POLICY"));
-    program.with_each(&lab, policy("nonsense"), |_, said| said.has("error: "));
+    program.with_each(&lab, policy("pin:software"), |_, output| output.has("GANTRY_POLICY"));
+    program.with_each(&lab, policy("nonsense"), |_, output| output.has("error: "));
 
     let (provider, configuration) = lab.provider("");
     let provider = Program::new(&lab, provider, &[configuration.to_str().unwrap()]);
-    provider.with_each(&lab, |_| [("GANTRY_DISABLE", "1".to_owned())], |_, said| said.has("default"));
+    provider.with_each(&lab, |_| [("GANTRY_DISABLE", "1".to_owned())], |_, output| output.has("default"));
     let measured = |home: &Home| {
         let only = ("GANTRY_OPENSSL_MEASURE", "aes-128-gcm".to_owned());
         [("GANTRY_OPENSSL_MEASURED", home.text("tmp/measured")), only]
@@ -132,7 +138,7 @@ fn no_variable_changes_anything() {
 
 #[test]
 #[ignore = "as root"]
-fn no_socket_is_led_to_a_server_of_the_caller() {
+fn no_socket_is_redirected_to_a_server_of_the_caller() {
     let Some(lab) = Lab::new("xfrm") else { return };
     let program = Program::new(&lab, lab.xfrm(), &[]);
     for rights in Rights::ALL {
@@ -141,9 +147,9 @@ fn no_socket_is_led_to_a_server_of_the_caller() {
         bind(server.as_raw_fd(), &UnixAddr::new(&home.path("server")).unwrap()).unwrap();
         listen(&server, Backlog::new(1).unwrap()).unwrap();
         home.open_to_all("server");
-        let said = program.run(&lab, rights, &[("GANTRY_XFRM", home.text("server"))]);
-        let is_led = accept4(server.as_raw_fd(), SockFlag::empty()).is_ok();
-        assert_eq!(is_led, rights == Rights::Plain, "{rights:?}: {said}");
+        let output = program.run(&lab, rights, &[("GANTRY_XFRM", home.text("server"))]);
+        let has_connected = accept4(server.as_raw_fd(), SockFlag::empty()).is_ok();
+        assert_eq!(has_connected, rights == Rights::Plain, "{rights:?}: {output}");
     }
 }
 
@@ -151,8 +157,8 @@ fn no_socket_is_led_to_a_server_of_the_caller() {
 #[ignore = "as root"]
 fn the_command_runs_no_program() {
     let Some(lab) = Lab::new("command") else { return };
-    // `gantry esp exec` has its library beside it.
-    fs::copy(lab::beside("libgantry_xfrm.so"), lab.path("bin/libgantry_xfrm.so")).unwrap();
+    // `gantry esp exec` expects its library in its own folder.
+    fs::copy(lab::built_library("libgantry_xfrm.so"), lab.path("bin/libgantry_xfrm.so")).unwrap();
     for words in [
         &["stat", "--", "openssl"][..],
         &["advise", "--", "openssl"],
@@ -165,26 +171,29 @@ fn the_command_runs_no_program() {
             home.write("tmp/openssl", &format!("#!/bin/sh\n: >'{}'\n", home.text("tmp/ran")));
             home.open_to_all("tmp/openssl");
             let path = format!("{}:/usr/bin:/bin", home.text("tmp"));
-            let said = program.run(&lab, rights, &[("PATH", path)]);
-            assert_eq!(home.path("tmp/ran").exists(), rights == Rights::Plain, "{words:?} {rights:?}: {said}");
+            let output = program.run(&lab, rights, &[("PATH", path)]);
+            assert_eq!(home.path("tmp/ran").exists(), rights == Rights::Plain, "{words:?} {rights:?}: {output}");
         }
     }
 }
 
 #[test]
 #[ignore = "as root"]
-fn the_file_of_the_machine_counts_for_every_program() {
+fn the_system_configuration_applies_to_every_program() {
     let Some(lab) = Lab::new("machine") else { return };
-    // An /etc that has one, for the program alone.
+    // A copy of /etc with the file, which only the program sees.
     let etc = lab.path("etc");
-    lab::done(Command::new("cp").arg("-a").arg("/etc").arg(&etc));
+    lab::run_checked(Command::new("cp").arg("-a").arg("/etc").arg(&etc));
     fs::create_dir_all(etc.join("gantry")).unwrap();
     fs::write(etc.join("gantry/gantry.toml"), "policy = \"pin:software\"\n").unwrap();
     for rights in Rights::ALL {
         let script = "mount --bind \"$1\" /etc; exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$2\"";
         let mut inside = Command::new("unshare");
-        inside.args(["--mount", "sh", "-ec", script, "sh"]).arg(&etc).arg(lab.with(Path::new(RUNTIME), rights));
-        let said = Said::of(inside.output().unwrap());
-        assert!(said.has("pin:software (/etc/gantry/gantry.toml:1)"), "{rights:?}: {said}");
+        inside
+            .args(["--mount", "sh", "-ec", script, "sh"])
+            .arg(&etc)
+            .arg(lab.copy_with_rights(Path::new(RUNTIME), rights));
+        let output = ProgramOutput::new(inside.output().unwrap());
+        assert!(output.has("pin:software (/etc/gantry/gantry.toml:1)"), "{rights:?}: {output}");
     }
 }

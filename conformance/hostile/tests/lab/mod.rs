@@ -1,4 +1,4 @@
-//! Programs with other rights than their caller's, and a caller that has prepared everything it can.
+//! Runs programs with more rights than their caller, after the caller has prepared files and variables.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -12,17 +12,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 
-/// The caller: nobody.
+/// The UID of the caller, the user `nobody`.
 pub(crate) const CALLER: u32 = 65534;
 
 /// The rights of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Its caller's.
+    /// The program has the rights of its caller.
     Plain,
     /// The file belongs to root, and has mode 4755.
     SetUser,
-    /// The file belongs to root, and has a group of root's and mode 2755.
+    /// The file belongs to root and root's group, and has mode 2755.
     SetGroup,
     /// The file has a capability.
     Capability,
@@ -32,14 +32,14 @@ impl Rights {
     pub(crate) const ALL: [Rights; 4] = [Rights::Plain, Rights::SetUser, Rights::SetGroup, Rights::Capability];
 }
 
-/// A folder of root's, with the libraries and programs, on a file system on which programs may have other rights.
+/// Root's folder with the libraries and programs, on a file system that honours set-user-ID bits and capabilities.
 pub(crate) struct Lab {
     folder: PathBuf,
     homes: AtomicU32,
 }
 
 impl Lab {
-    /// `None`, said and counted, where something is missing.
+    /// Returns `None`, and reports a skipped test, if something is missing.
     pub(crate) fn new(name: &str) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             gantry_lab::skip("root");
@@ -76,23 +76,23 @@ impl Lab {
         path
     }
 
-    /// A home of the caller's.
+    /// Creates a home that belongs to the caller.
     pub(crate) fn home(&self) -> Home {
         let number = self.homes.fetch_add(1, Ordering::Relaxed);
         Home::new(self.path(&format!("home-{number}")), CALLER)
     }
 
-    /// A home of root's.
+    /// Creates a home that belongs to root.
     pub(crate) fn home_of_root(&self) -> Home {
         let number = self.homes.fetch_add(1, Ordering::Relaxed);
         Home::new(self.path(&format!("home-{number}")), 0)
     }
 
-    /// The program, with these rights.
-    pub(crate) fn with(&self, program: &Path, rights: Rights) -> PathBuf {
+    /// Copies a program and gives the copy these rights.
+    pub(crate) fn copy_with_rights(&self, program: &Path, rights: Rights) -> PathBuf {
         let name = program.file_name().unwrap().to_str().unwrap();
         let copy = self.path(&format!("bin/{name}.{rights:?}"));
-        fs::copy(program, &copy).unwrap();
+        gantry_lab::copy_program(program, &copy);
         let mode = match rights {
             Rights::SetUser => 0o4755,
             Rights::SetGroup => 0o2755,
@@ -100,26 +100,26 @@ impl Lab {
         };
         fs::set_permissions(&copy, Permissions::from_mode(mode)).unwrap();
         if rights == Rights::Capability {
-            done(Command::new("setcap").arg("cap_net_bind_service+ep").arg(&copy));
+            run_checked(Command::new("setcap").arg("cap_net_bind_service+ep").arg(&copy));
         }
         copy
     }
 
-    /// A program of C, linked with some of the libraries.
+    /// Compiles a C program; `more` adds the libraries.
     fn compile(&self, name: &str, more: impl FnOnce(&mut Command)) -> PathBuf {
         let program = self.path(name);
         let mut compile = Command::new("cc");
         compile.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
         more(compile.arg(source(name)));
-        done(&mut compile);
+        run_checked(&mut compile);
         program
     }
 
-    /// A program over `libgantry.so.0`.
+    /// Compiles the program that uses `libgantry.so.0`.
     pub(crate) fn c(&self) -> PathBuf {
         let prefix = self.path("prefix");
         let mut build = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/c-library"));
-        done(build.arg("--archive").arg(beside("libgantry_c.a")).arg(&prefix));
+        run_checked(build.arg("--archive").arg(built_library("libgantry_c.a")).arg(&prefix));
         let libraries = prefix.join("lib");
         self.compile("open", |compile| {
             compile.arg("-I").arg(prefix.join("include")).arg("-L").arg(&libraries).arg("-lgantry");
@@ -127,10 +127,10 @@ impl Lab {
         })
     }
 
-    /// A program over libcrypto, and the configuration by which that loads the provider.
+    /// Compiles the program that uses libcrypto, and writes the configuration with which libcrypto loads the provider.
     pub(crate) fn provider(&self, setting: &str) -> (PathBuf, PathBuf) {
         let module = self.path("gantry.so");
-        fs::copy(beside("libgantry_openssl.so"), &module).unwrap();
+        fs::copy(built_library("libgantry_openssl.so"), &module).unwrap();
         let configuration = format!(
             "openssl_conf = init\n[init]\nproviders = providers\nalg_section = algorithms\n\
              [providers]\ndefault = default_provider\ngantry = gantry_provider\n[default_provider]\nactivate = 1\n\
@@ -144,10 +144,10 @@ impl Lab {
         (program, self.write("openssl.cnf", configuration))
     }
 
-    /// A program that is linked with the library for XFRM.
+    /// Compiles the program that is linked with the library for XFRM.
     pub(crate) fn xfrm(&self) -> PathBuf {
         let library = self.path("libgantry_xfrm.so");
-        fs::copy(beside("libgantry_xfrm.so"), &library).unwrap();
+        fs::copy(built_library("libgantry_xfrm.so"), &library).unwrap();
         self.compile("xfrm", |compile| {
             compile.arg("-Wl,--no-as-needed").arg(library);
         })
@@ -160,30 +160,30 @@ impl Drop for Lab {
     }
 }
 
-/// Runs a program for a user, who set these variables and a mask that closes no file.
-pub(crate) fn run(user: u32, program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Said {
+/// Runs a program as a user, with these variables and umask 0.
+pub(crate) fn run(user: u32, program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> ProgramOutput {
     run_after("", user, program, arguments, variables)
 }
 
-/// The same, after commands of a shell, in the same process.
+/// Runs shell commands, then [`run`]s the program in the same process.
 pub(crate) fn run_after(
     before: &str,
     user: u32,
     program: &Path,
     arguments: &[&str],
     variables: &[(&str, &str)],
-) -> Said {
+) -> ProgramOutput {
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("umask 0\n{before}\nexec \"$0\" \"$@\"")).arg(program).args(arguments);
     command.env_clear().env("PATH", "/usr/bin:/bin").envs(variables.iter().copied()).current_dir("/");
-    Said::of(command.uid(user).gid(user).output().unwrap())
+    ProgramOutput::new(command.uid(user).gid(user).output().unwrap())
 }
 
-/// What a program had to say.
-pub(crate) struct Said(String);
+/// The output of a program, followed by its exit status.
+pub(crate) struct ProgramOutput(String);
 
-impl Said {
-    pub(crate) fn of(Output { status, stdout, stderr }: Output) -> Self {
+impl ProgramOutput {
+    pub(crate) fn new(Output { status, stdout, stderr }: Output) -> Self {
         let [out, err] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Self(format!("{out}{err}{status}"))
     }
@@ -193,7 +193,7 @@ impl Said {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for ProgramOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -211,9 +211,9 @@ impl Home {
         for part in ["", ".config", ".config/gantry", "cache", "stats", "tmp"] {
             let path = home.path(part);
             DirBuilder::new().mode(0o755).create(&path).unwrap();
-            home.own(&path);
+            home.give_to_owner(&path);
         }
-        done(
+        run_checked(
             Command::new("cc")
                 .args(["-shared", "-fPIC", "-o"])
                 .arg(home.path("shim.so"))
@@ -221,7 +221,7 @@ impl Home {
                 .arg(format!("-DMARKER=\"{}\"", home.path("loaded").display())),
         );
         fs::set_permissions(home.path("shim.so"), Permissions::from_mode(0o644)).unwrap();
-        home.own(&home.path("shim.so"));
+        home.give_to_owner(&home.path("shim.so"));
         home.configure(&home.path("shim.so"));
         home
     }
@@ -234,11 +234,11 @@ impl Home {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    fn own(&self, path: &Path) {
+    fn give_to_owner(&self, path: &Path) {
         chown(path, Some(self.owner), Some(self.owner)).unwrap();
     }
 
-    /// Names this shim in the configuration.
+    /// Writes a configuration that names this shim.
     pub(crate) fn configure(&self, shim: &Path) {
         let text = format!("[devices]\ndpdk = [\"crypto_openssl\"]\n[dpdk]\nshim = \"{}\"\n", shim.display());
         self.write(".config/gantry/gantry.toml", &text);
@@ -248,21 +248,21 @@ impl Home {
         let path = self.path(name);
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        self.own(&path);
+        self.give_to_owner(&path);
     }
 
-    /// Lets everybody write to a file, and run it.
+    /// Lets all users write to a file and run it.
     pub(crate) fn open_to_all(&self, name: &str) {
         fs::set_permissions(self.path(name), Permissions::from_mode(0o777)).unwrap();
     }
 
-    /// Whether the shim was loaded.
+    /// Tells if the shim was loaded.
     pub(crate) fn is_loaded(&self) -> bool {
         self.path("loaded").exists()
     }
 
-    /// What lies in one of the folders, and below.
-    pub(crate) fn left_in(&self, folder: &str) -> Vec<PathBuf> {
+    /// Returns all paths below a folder.
+    pub(crate) fn paths_below(&self, folder: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut todo = vec![self.path(folder)];
         while let Some(folder) = todo.pop() {
@@ -277,8 +277,8 @@ impl Home {
     }
 }
 
-/// A library that cargo has built beside the tests.
-pub(crate) fn beside(name: &str) -> PathBuf {
+/// Returns the path of a library that cargo built into the folder of the tests.
+pub(crate) fn built_library(name: &str) -> PathBuf {
     std::env::current_exe().unwrap().with_file_name(name)
 }
 
@@ -296,7 +296,7 @@ fn gives_rights(path: &str) -> bool {
     statvfs(path).is_ok_and(|system| !system.flags().intersects(refused))
 }
 
-pub(crate) fn done(command: &mut Command) {
+pub(crate) fn run_checked(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,4 +1,4 @@
-/* Opens Gantry as files and variables say, and hashes until costs of devices are known. */
+/* Opens Gantry with the configuration from files and variables, and hashes until the costs of devices are known. */
 
 #include <gantry.h>
 #include <stdio.h>

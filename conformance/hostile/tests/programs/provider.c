@@ -1,4 +1,4 @@
-/* Hashes and encrypts with the provider of a configuration, until costs of devices are known:
+/* Hashes and encrypts with the provider of a configuration, until the costs of devices are known:
  *
  *     provider CONFIGURATION
  */
@@ -32,7 +32,7 @@ int main(int count, char **words)
             !EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, sizeof tag, tag))
             return 1;
     }
-    /* As `openssl list -providers` asks. */
+    /* The query of `openssl list -providers`. */
     char *name = NULL;
     OSSL_PARAM asked[] = {OSSL_PARAM_utf8_ptr(OSSL_PROV_PARAM_NAME, &name, 0), OSSL_PARAM_END};
     if (!OSSL_PROVIDER_get_params(EVP_CIPHER_get0_provider(cipher), asked))

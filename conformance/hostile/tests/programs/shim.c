@@ -1,4 +1,4 @@
-/* A library that says that it was loaded: the file MARKER is there then. */
+/* A library that creates the file MARKER when it is loaded. */
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* A program that is linked with the library for XFRM, as root could preload it, opens a socket. */
+/* Opens an XFRM socket. The program is linked with the library for XFRM, as if root had preloaded it. */
 
 #include <linux/netlink.h>
 #include <sys/socket.h>

@@ -1,0 +1,32 @@
+use std::time::{Duration, Instant};
+
+/// Time after which an event is taken for lost: long enough for a busy machine, because only failing tests wait for its end.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Waits until something has happened in another thread, process or guest. Looks every 5 ms.
+///
+/// # Panics
+/// If it has not happened after two minutes.
+#[track_caller]
+pub fn wait_until(what: &str, mut has_happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !has_happened() {
+        assert!(start.elapsed() < PATIENCE, "timed out waiting until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_until_it_has_happened() {
+        let mut looks = 0;
+        wait_until("the third look", || {
+            looks += 1;
+            looks == 3
+        });
+        assert_eq!(looks, 3);
+    }
+}
