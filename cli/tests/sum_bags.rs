@@ -206,5 +206,11 @@ fn a_folder_that_cannot_become_a_bag_is_unchanged() {
     lab.write("bag/x%0ay", "");
     refused("bag bag", "would decode the %0A or %0D");
     fs::remove_file(lab.path("bag/x%0ay")).unwrap();
-    assert_eq!(fs::read_dir(lab.path("bag")).unwrap().count(), 1);
+    // A run that ended before its last step.
+    fs::create_dir(lab.path("bag/.data-7")).unwrap();
+    lab.write("bag/bagit.txt", "");
+    refused("bag bag", "bag/.data-7: holds files that an interrupted run moved");
+    fs::remove_dir(lab.path("bag/.data-7")).unwrap();
+    refused("bag bag", "bag: a bag already");
+    assert_eq!(fs::read_dir(lab.path("bag")).unwrap().count(), 2);
 }

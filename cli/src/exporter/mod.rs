@@ -4,11 +4,7 @@ mod esp;
 mod http;
 mod metrics;
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +12,7 @@ use std::time::{Duration, Instant};
 use gantry_runtime::stats::{Watch, sees_all};
 
 use crate::args::Exporter;
+use crate::io::replace;
 use crate::output::{Failure, print_message};
 use esp::DataPath;
 use metrics::{Format, Labels};
@@ -62,11 +59,11 @@ pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
                 && written.is_none_or(|at: Instant| at.elapsed() >= Duration::from_secs(args.every))
             {
                 written = Some(Instant::now());
-                let text = text(&readings, Format::Text, labels);
-                let write_atomically = |text: String| {
-                    write_atomically(folder, &text).map_err(|error| Failure::at(folder.join(FILE).display(), &error))
-                };
-                let done = text.and_then(write_atomically);
+                let file = folder.join(FILE);
+                let done = text(&readings, Format::Text, labels).and_then(|text| {
+                    // The collector runs as another user.
+                    replace(&file, 0o644, text.as_bytes()).map_err(|error| Failure::at(file.display(), &error))
+                });
                 if args.once {
                     return done;
                 }
@@ -99,17 +96,4 @@ fn text(readings: &Mutex<Readings>, format: Format, labels: Labels) -> Result<St
     let mut path = String::new();
     readings.path.render(&mut path, format);
     Ok(metrics::render(&readings.watch.totals(), processes, &path, format, labels))
-}
-
-/// Writes the file atomically: the collector must not read half of it.
-fn write_atomically(folder: &Path, text: &str) -> io::Result<()> {
-    let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
-    // Removes the file of an earlier process with this PID. `create_new` does not follow a link that another user puts there.
-    let _ = fs::remove_file(&beside);
-    let write = || {
-        // The collector runs as another user.
-        OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside)?.write_all(text.as_bytes())?;
-        fs::rename(&beside, folder.join(FILE))
-    };
-    write().inspect_err(|_| drop(fs::remove_file(&beside)))
 }

@@ -4,6 +4,7 @@ mod read;
 mod scratch;
 pub(crate) mod sys;
 mod target;
+mod whole_file;
 
 use std::fs::File;
 use std::io;
@@ -13,6 +14,7 @@ use crate::failure::Failure;
 
 pub(crate) use read::{read_full, read_up_to};
 pub(crate) use target::Target;
+pub(crate) use whole_file::{PUBLIC, replace, write_new};
 
 /// A source of data, with its name for messages.
 pub(crate) struct Input {

@@ -3,8 +3,8 @@
 //! The bag has version 0.97, which every program verifies: some do not decode the `%25` of version 1.0.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,6 +22,7 @@ use super::walk::{WalkEntry, walk};
 use super::{Run, progress};
 use crate::hashing::digest_of;
 use crate::hex::hex;
+use crate::io::{PUBLIC, write_new};
 use crate::machine;
 
 /// The functions of manifests that other programs know (RFC 8493, section 2.4), as functions of tag manifests.
@@ -46,11 +47,11 @@ pub(super) fn run(run: &Run<'_>, ids: &[Id], opener: &mut Opener, console: &mut 
     if !folder.is_dir() {
         return Err(format!("{}: not a folder", folder.display()));
     }
-    if folder.join("bagit.txt").exists() {
-        return Err(format!("{}: a bag already", folder.display()));
-    }
     if let Some(aside) = interrupted(folder) {
         return Err(format!("{}: holds files that an interrupted run moved; move them back first", aside.display()));
+    }
+    if folder.join("bagit.txt").exists() {
+        return Err(format!("{}: a bag already", folder.display()));
     }
     let names = names(run)?;
     let (files, bytes) = hash(run, &names, &opener.functions(ids)?, opener.threads, console)?;
@@ -59,11 +60,15 @@ pub(super) fn run(run: &Run<'_>, ids: &[Id], opener: &mut Opener, console: &mut 
     let moved = Moved::all(folder).map_err(at)?;
     for (written, (name, text)) in tags.iter().enumerate() {
         let path = folder.join(name);
-        if let Err(error) = write(&path, text) {
-            tags[..written].iter().for_each(|(name, _)| drop(fs::remove_file(folder.join(name))));
-            moved.back();
+        if let Err(error) = write_new(&path, PUBLIC, text) {
+            moved.undo(&tags[..written]);
             return Err(format!("{}: {}", path.display(), reason(&error)));
         }
+    }
+    // Last, because the name of the folder tells the next run that this one was interrupted.
+    if let Err(error) = fs::rename(&moved.aside, folder.join("data")) {
+        moved.undo(&tags);
+        return Err(at(error));
     }
     Ok(0)
 }
@@ -200,18 +205,7 @@ fn escape(name: &OsStr, text: &mut Vec<u8>) {
     }
 }
 
-/// Writes a new file. After an error there is none.
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
-    let written = file.write_all(text);
-    if written.is_err() {
-        // The first error is reported, not one of the cleanup.
-        let _ = fs::remove_file(path);
-    }
-    written
-}
-
-/// The beginning of the name of the folder that takes the content, before that is called `data`. The number of the process follows.
+/// The beginning of the name of the folder that takes the content until the bag is complete. The number of the process follows.
 const ASIDE: &str = ".data-";
 
 /// Returns the folder of a run that ended while it moved the content.
@@ -222,46 +216,37 @@ fn interrupted(folder: &Path) -> Option<PathBuf> {
     entries.flatten().find(|entry| is_aside(&entry.file_name())).map(|entry| entry.path())
 }
 
-/// The content of a folder, moved to its folder `data`.
-struct Moved {
-    folder: PathBuf,
-    data: PathBuf,
+/// The content of a folder, moved to a folder in it.
+struct Moved<'a> {
+    folder: &'a Path,
+    aside: PathBuf,
     names: Vec<OsString>,
 }
 
-impl Moved {
-    fn all(folder: &Path) -> io::Result<Self> {
+impl<'a> Moved<'a> {
+    fn all(folder: &'a Path) -> io::Result<Self> {
         let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
-        // The content may have its own `data`.
-        let data = folder.join(format!("{ASIDE}{}", std::process::id()));
-        fs::create_dir(&data)?;
-        let mut moved = Self { folder: folder.to_owned(), data, names: Vec::with_capacity(names.len()) };
+        let aside = folder.join(format!("{ASIDE}{}", std::process::id()));
+        fs::create_dir(&aside)?;
+        let mut moved = Self { folder, aside, names: Vec::with_capacity(names.len()) };
         for name in names {
-            if let Err(error) = fs::rename(folder.join(&name), moved.data.join(&name)) {
-                moved.back();
+            if let Err(error) = fs::rename(folder.join(&name), moved.aside.join(&name)) {
+                moved.undo(&[]);
                 return Err(error);
             }
             moved.names.push(name);
         }
-        let data = folder.join("data");
-        match fs::rename(&moved.data, &data) {
-            Ok(()) => Ok(Self { data, ..moved }),
-            Err(error) => {
-                moved.back();
-                Err(error)
-            }
-        }
+        Ok(moved)
     }
 
-    /// Moves everything back. Failures leave the files in the folder that holds them.
-    fn back(mut self) {
-        let aside = self.folder.join(format!("{ASIDE}{}", std::process::id()));
-        if self.data != aside && fs::rename(&self.data, &aside).is_ok() {
-            self.data = aside;
+    /// Removes the written tag files, and moves everything back. Failures leave the files in the folder that holds them.
+    fn undo(self, written: &[(String, Vec<u8>)]) {
+        for (name, _) in written {
+            let _ = fs::remove_file(self.folder.join(name));
         }
         for name in &self.names {
-            let _ = fs::rename(self.data.join(name), self.folder.join(name));
+            let _ = fs::rename(self.aside.join(name), self.folder.join(name));
         }
-        let _ = fs::remove_dir(&self.data);
+        let _ = fs::remove_dir(&self.aside);
     }
 }

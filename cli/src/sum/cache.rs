@@ -10,9 +10,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,7 @@ use super::object::Object;
 use super::record;
 use crate::hashing::digest_of;
 use crate::hex::{from_hex, hex};
+use crate::io::replace;
 
 /// Resolution of file times in nanoseconds: FAT counts in two seconds, and no file system is coarser.
 const RACY: i128 = 2_000_000_000;
@@ -178,28 +178,10 @@ impl Cache {
         }
         let sum = hex(&digest_of(Algorithm::Sha256, &[&bytes]));
         bytes.extend(format!("{{\"sha256\":\"{sum}\"}}\n").into_bytes());
-        replace(&self.path, &bytes)?;
+        replace(&self.path, 0o600, &bytes)?;
         self.changed = false;
         Ok(())
     }
-}
-
-/// Writes a file beside `path`, and renames it to `path`.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(name);
-    let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    })();
-    if written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::AlreadyExists) {
-        // The first error is reported, not one of the cleanup.
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

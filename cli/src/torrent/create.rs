@@ -1,7 +1,6 @@
 //! `gantry torrent create`: writes the keys that libtorrent writes, so that equal files have equal info hashes.
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use gantry_digest::Algorithm;
@@ -16,6 +15,7 @@ use crate::hashing::digest_of;
 use crate::hashing::pieces::digests;
 use crate::hashing::source::Source;
 use crate::hex::hex;
+use crate::io::{PUBLIC, write_new};
 use crate::output::{Failure, Output};
 
 pub(super) fn run(args: &TorrentCreate, threads: usize, output: &mut Output) -> Result<(), Failure> {
@@ -50,7 +50,10 @@ pub(super) fn run(args: &TorrentCreate, threads: usize, output: &mut Output) -> 
     let encoded = info.encode();
     torrent.extend(dictionary([("info", info)]));
     torrent.extend(trackers(&args.announce));
-    write(&to, &Entry::Dictionary(torrent).encode())?;
+    write_new(&to, PUBLIC, &Entry::Dictionary(torrent).encode()).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => exists(&to),
+        _ => Failure::at(to.display(), &error),
+    })?;
     for (is_there, version, algorithm) in [(has_v1, "v1", Algorithm::Sha1), (has_v2, "v2", Algorithm::Sha256)] {
         if is_there {
             output.write(&format!("{version}  {}\n", hex(&digest_of(algorithm, &[&encoded]))))?;
@@ -61,15 +64,6 @@ pub(super) fn run(args: &TorrentCreate, threads: usize, output: &mut Output) -> 
 
 fn exists(path: &Path) -> Failure {
     Failure::Failed(format!("{}: it exists already", path.display()))
-}
-
-/// Writes a new file; after an error there is none. A file that appeared meanwhile stays.
-fn write(to: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let whole = |mut file: File| file.write_all(bytes).inspect_err(|_| drop(fs::remove_file(to)));
-    File::create_new(to).and_then(whole).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => exists(to),
-        _ => Failure::at(to.display(), &error),
-    })
 }
 
 /// Returns the length of all files. Refuses those that no torrent of this version can describe.
