@@ -25,7 +25,9 @@ pub(super) struct Engines {
 impl Provider {
     /// Returns true if this serves TLS groups.
     pub(crate) fn serves_groups(&self) -> bool {
-        cfg!(feature = "software") && self.settings.groups && self.version < NATIVE_SINCE
+        let is_allowed = !self.settings.runtime.requires_validated()
+            || self.software().is_some_and(|device| device.info().validated);
+        cfg!(feature = "software") && self.settings.groups && self.version < NATIVE_SINCE && is_allowed
     }
 
     /// Returns the host's operations on a curve.
