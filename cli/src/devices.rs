@@ -30,6 +30,8 @@ struct DeviceRow<'a> {
     reason: Option<String>,
     description: Option<&'a str>,
     version: Option<&'a str>,
+    /// True if it says that it is a FIPS 140 validated module.
+    validated: bool,
     /// The most lanes of any algorithm.
     lanes: usize,
     algorithms: Vec<CapabilityRow>,
@@ -69,6 +71,7 @@ fn device_row(device: &RegisteredDevice, admit: bool) -> DeviceRow<'_> {
         reason,
         description: device.details().map(|info| info.description.as_str()),
         version: device.details().map(|info| info.version.as_str()),
+        validated: device.is_validated(),
         lanes: lanes(device),
         algorithms: device.capabilities().iter().map(|capability| capability_row(device, capability, admit)).collect(),
     }
@@ -129,6 +132,9 @@ fn detail(device: &RegisteredDevice) -> String {
     if let Some(info) = device.details() {
         facts.push(("description", info.description.clone()));
         facts.push(("version", info.version.clone()));
+        if info.validated {
+            facts.push(("validated", "says that it is a FIPS 140 validated module".to_owned()));
+        }
     }
     let room = terminal::width().map_or(usize::MAX, |width| width.saturating_sub(13));
     let mut lines = Vec::new();

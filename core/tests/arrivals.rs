@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use devices::{Action, Script, Scripted, request, session};
-use gantry_core::driver::{Class, Driver, Found};
+use gantry_core::driver::{Class, DeviceInfo, Driver, Found};
 use gantry_core::route::Failover;
 use gantry_core::{DeviceState, Gantry, Outcome, QueueOptions, RegisteredDevice, Request, Session, VirtualClock};
 
@@ -20,7 +20,7 @@ fn gantry(devices: &[&Scripted]) -> Gantry {
     devices.iter().fold(builder, |builder, device| builder.driver(*device)).build()
 }
 
-fn none_excluded(_: &str) -> Option<String> {
+fn none_excluded(_: &DeviceInfo) -> Option<String> {
     None
 }
 
@@ -127,7 +127,7 @@ fn discover_skips_excluded_devices() {
     let engine = Scripted::new(Script::new("engine"));
     let gantry = gantry(&[&Scripted::new(Script::new("software"))]);
     assert!(gantry.discover(&Missing, none_excluded).is_empty());
-    assert!(gantry.discover(&engine, |name| Some(format!("{name} is off"))).is_empty());
+    assert!(gantry.discover(&engine, |info| Some(format!("{} is off", info.name))).is_empty());
     assert_eq!((gantry.devices().len(), runs_on(&session(&gantry))), (1, "software"));
 }
 

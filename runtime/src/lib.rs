@@ -74,8 +74,8 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gantry_core::Gantry;
 use gantry_core::driver::Driver;
+use gantry_core::{DeviceState, Gantry, RegisteredDevice};
 
 /// Tests measure the memory that readers allocate.
 #[cfg(test)]
@@ -131,12 +131,13 @@ fn message(error: &io::Error) -> String {
 /// Discovers the devices of this machine, excludes those that are turned off, and applies the policy.
 ///
 /// # Errors
-/// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is turned off.
+/// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is turned off. Also if it
+/// requires a validated device and there is none.
 pub fn open(config: Config) -> Result<Gantry, Error> {
     open_with(config, &[])
 }
 
-/// Like [`open`], with devices of the caller after those of the machine.
+/// Like [`open`], with devices of the caller after those of the machine. They are the caller's own code, so they need not be validated.
 ///
 /// In a build without the feature `software`, one of them must have the class [`Software`](gantry_core::driver::Class::Software) and serve
 /// every algorithm that the program uses. It verifies the results of other devices, requests end up there when all others fail, and the
@@ -153,13 +154,20 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Erro
     if let Some(publish) = stats::publisher(&config) {
         builder = builder.publish(stats::INTERVAL, publish);
     }
-    for driver in drivers::all(&config)?.iter().map(|driver| &**driver).chain(own.iter().copied()) {
-        builder = builder.driver_with(driver, |device| config.excluded(device));
+    for driver in &drivers::all(&config)? {
+        builder = builder.driver_with(&**driver, |device| config.excluded_device(device));
+    }
+    for driver in own {
+        builder = builder.driver_with(*driver, |device| config.excluded(&device.name));
     }
     if let Some(cache) = CostCache::for_user() {
         builder = builder.cost_store(Arc::new(cache));
     }
     let gantry = builder.build();
+    if config.requires_validated() && !gantry.devices().iter().any(RegisteredDevice::is_validated) {
+        let problem = "no device of this machine says that it is a FIPS 140 validated module".to_owned();
+        return Err(Error::Setting { origin: config.require_validated.origin, problem });
+    }
     for (name, setting) in &config.devices {
         // Defaults name the drivers of this build, which may find no device.
         if setting.origin != Origin::Default && !config::devices::is_of_another_build(name) {
@@ -170,7 +178,11 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Erro
     for name in config.policy.value.devices() {
         let origin = &config.policy.origin;
         check_device_exists(&gantry, &config, name, origin)?;
-        if let Some(reason) = config.excluded(name) {
+        let unvalidated = || match gantry.device(name)?.state() {
+            DeviceState::Excluded(reason) if config.requires_validated() => Some(reason),
+            _ => None,
+        };
+        if let Some(reason) = config.excluded(name).or_else(unvalidated) {
             let problem = format!("the policy names the device '{name}', which is {reason}");
             return Err(Error::Setting { origin: origin.clone(), problem });
         }
@@ -190,7 +202,7 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Erro
 /// [`Error::Setting`], as [`open`].
 pub fn rescan(gantry: &Gantry, config: &Config) -> Result<Vec<String>, Error> {
     let drivers = drivers::all(config)?;
-    Ok(drivers.iter().flat_map(|driver| gantry.discover(&**driver, |device| config.excluded(device))).collect())
+    Ok(drivers.iter().flat_map(|driver| gantry.discover(&**driver, |device| config.excluded_device(device))).collect())
 }
 
 fn check_device_exists(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> Result<(), Error> {

@@ -180,7 +180,7 @@ rows! {
 
     Deflate = compression("deflate", &["raw-deflate"], "deflate", 9, 6).from("RFC 1951");
     Zlib = compression("zlib", &[], "zlib-deflate", 9, 6).from("RFC 1950");
-    // One member or several, one after another, as in files.
+    // One member or several, one after another, as in files; zeros may follow.
     Gzip = compression("gzip", &["gz"], "", 9, 6).from("RFC 1952");
     // One frame or several, one after another, as in files.
     Zstd = compression("zstd", &["zst", "zstandard"], "zstd", 19, 3).from("RFC 8878");

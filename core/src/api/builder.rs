@@ -7,7 +7,7 @@ use crate::algorithm::{Result, SessionParams};
 use crate::clock::{Clock, RealClock};
 use crate::devices::{Calibrations, Common, RegisteredDevice};
 use crate::dispatch::{Devices, Gantry};
-use crate::driver::{Driver, Found};
+use crate::driver::{DeviceInfo, Driver, Found};
 use crate::route::{CostStore, Learned, Policy};
 use crate::stats::{MOST_DEVICES, Memory, Publisher, Snapshot, Stats};
 
@@ -53,16 +53,16 @@ impl GantryBuilder {
         self.driver_with(driver, |_| None)
     }
 
-    /// Adds the devices that the driver discovers. `exclude` gets each device's name; if it returns a reason, the device is not used.
+    /// Adds the devices that the driver discovers. `exclude` gets each device's description; if it returns a reason, the device is not used.
     #[must_use]
-    pub fn driver_with(mut self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn driver_with(mut self, driver: &dyn Driver, exclude: impl Fn(&DeviceInfo) -> Option<String>) -> Self {
         for found in driver.discover() {
             let device = match found {
                 Found::Device(device) => {
                     let (name, class) = (device.info().name.clone(), device.info().class);
                     let full = (self.devices.len() >= MOST_DEVICES)
                         .then(|| format!("a framework has {MOST_DEVICES} devices at most"));
-                    match exclude(&name).or(full) {
+                    match exclude(device.info()).or(full) {
                         Some(reason) => RegisteredDevice::excluded(name, class, reason),
                         None => RegisteredDevice::new(device),
                     }

@@ -199,6 +199,13 @@ impl AeadStream {
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
     }
 
+    /// Adds associated data after data, in messages of ChaCha20-Poly1305 as some releases of OpenSSL have them: all bytes are authenticated in
+    /// their order. RFC 8439 has none. [`Outcome::Malformed`]: the algorithm or the device has no such messages; this one is unchanged.
+    pub fn aad_after_data(&mut self, aad: &[u8]) -> Result<()> {
+        self.remaining()?;
+        self.step(0, |state| state.aad_after_data(aad))?.ok()
+    }
+
     fn check_chunk(&self, data: &Buffers<'_>) -> Result<()> {
         if data.output_len() == data.len() {
             return Ok(());

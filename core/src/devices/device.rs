@@ -199,6 +199,11 @@ impl RegisteredDevice {
         self.active().map(|active| &*active.info)
     }
 
+    /// Returns true if the device is in use and says that it is a FIPS 140 validated module ([`DeviceInfo::validated`]).
+    pub fn is_validated(&self) -> bool {
+        self.details().is_some_and(|info| info.validated)
+    }
+
     /// Returns the number of requests in the device or waiting for it; 0 if the device works in the calling thread.
     pub fn in_flight(&self) -> u64 {
         self.active().map_or(0, |active| active.health.load.held())

@@ -9,7 +9,7 @@ use crate::devices::{
     CalibrationContext, Calibrations, Candidates, Common, Learner, RegisteredDevice, Registry, cost_records,
     import_record,
 };
-use crate::driver::{Driver, Found};
+use crate::driver::{DeviceInfo, Driver, Found};
 use crate::request::List;
 use crate::route::{
     Ask, Calibrator, Candidate, CostRecord, Costs, Ledgers, Measurement, Policy, Question, Route, learn,
@@ -54,7 +54,7 @@ impl Gantry {
     /// A framework has at most 64 devices, including retired ones.
     ///
     /// A removed device needs no call: it fails, its requests run on other devices, and it stays in quarantine.
-    pub fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    pub fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&DeviceInfo) -> Option<String>) -> Vec<String> {
         self.inner.devices.discover(driver, exclude)
     }
 
@@ -305,7 +305,7 @@ impl Devices {
     }
 
     /// Adds the devices that a driver finds now and that are not in use. Returns their names.
-    pub(crate) fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    pub(crate) fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&DeviceInfo) -> Option<String>) -> Vec<String> {
         let mut added = Vec::new();
         let mut growing = self.registry.grow();
         for found in driver.discover() {
@@ -313,7 +313,7 @@ impl Devices {
             let info = device.info();
             let (name, class) = (info.name.clone(), info.class);
             let before = self.list().iter().rev().find(|device| device.name() == name);
-            if before.is_some_and(RegisteredDevice::is_ready) || exclude(&name).is_some() {
+            if before.is_some_and(RegisteredDevice::is_ready) || exclude(info).is_some() {
                 continue;
             }
             let Some(place) = growing.next() else { break };

@@ -58,6 +58,9 @@ pub struct DeviceInfo {
     pub description: String,
     /// The version of the code or hardware behind the device. Measurements of another version are discarded.
     pub version: String,
+    /// The engine itself says that it is a FIPS 140 validated module, in its approved mode. Its certificate tells which algorithms are
+    /// approved.
+    pub validated: bool,
     /// One entry for each supported algorithm.
     pub capabilities: Vec<Capability>,
     /// The limits of the device.
@@ -72,6 +75,7 @@ impl DeviceInfo {
             class,
             description: String::new(),
             version: String::new(),
+            validated: false,
             capabilities: Vec::new(),
             limits: DeviceLimits::default(),
         }

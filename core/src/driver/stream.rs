@@ -39,6 +39,13 @@ pub trait AeadStream: Send + Any {
     /// Takes the next piece, of any length.
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault>;
 
+    /// Takes associated data after data. Some releases of OpenSSL have such messages of ChaCha20-Poly1305, and authenticate all bytes in
+    /// their order; RFC 8439 has none. [`Outcome::Malformed`] leaves the message as it is.
+    fn aad_after_data(&mut self, aad: &[u8]) -> Result<Outcome, Fault> {
+        let _ = aad;
+        Ok(Outcome::Malformed)
+    }
+
     /// Ends a sealed message, and writes its whole tag.
     fn seal(&mut self, tag: &mut [u8]) -> Result<(), Fault>;
 

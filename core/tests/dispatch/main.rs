@@ -331,7 +331,7 @@ fn an_excluded_device_is_listed_with_its_reason_and_not_used() {
     let device = Scripted::new(Script::new("device"));
     let other = Scripted::new(Script::new("other"));
     let gantry = (Gantry::builder())
-        .driver_with(&device, |name| (name == "device").then(|| "turned off".to_owned()))
+        .driver_with(&device, |info| (info.name == "device").then(|| "turned off".to_owned()))
         .driver(&other)
         .build();
     assert_eq!(gantry.devices()[0].state(), DeviceState::Excluded("turned off".into()));

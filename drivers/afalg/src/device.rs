@@ -190,7 +190,9 @@ impl AfalgDevice {
         });
         let capabilities = offers.iter().map(Offer::capability).collect();
         let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-        let info = DeviceInfo { description, version, capabilities, ..DeviceInfo::new(name, class) };
+        // A kernel in FIPS mode offers approved algorithms only, and stops if its tests fail (crypto/fips.c).
+        let validated = fs::read_to_string("/proc/sys/crypto/fips_enabled").is_ok_and(|mode| mode.trim() == "1");
+        let info = DeviceInfo { description, version, validated, capabilities, ..DeviceInfo::new(name, class) };
         Self { info, offers }
     }
 }

@@ -174,7 +174,8 @@ impl DeviceSession for StreamingSession {
             lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher(), ptr::null_mut(), key, ptr::null(), enc) == 1
         };
         if good {
-            Ok(Box::new(EvpCipherStream { context, tag_len, iv_len: 0 }))
+            let is_chacha = self.params.algorithm() == A::ChaCha20Poly1305;
+            Ok(Box::new(EvpCipherStream { context, tag_len, iv_len: 0, is_chacha }))
         } else {
             Err(refused("EVP_CipherInit_ex of an AEAD"))
         }
@@ -186,6 +187,7 @@ struct EvpCipherStream {
     tag_len: usize,
     /// The length of nonces that the context is set to, or 0.
     iv_len: c_int,
+    is_chacha: bool,
 }
 
 /// Most bytes in one call, because AWS-LC counts them in an `int`. A multiple of every block length.
@@ -235,6 +237,15 @@ impl AeadStream for EvpCipherStream {
         unsafe { self.feed(data.output, data.input, data.len) }
     }
 
+    /// AWS-LC authenticates it as OpenSSL does.
+    fn aad_after_data(&mut self, aad: &[u8]) -> Result<Outcome, Fault> {
+        if !self.is_chacha {
+            return Ok(Outcome::Malformed);
+        }
+        // SAFETY: associated data is a slice.
+        unsafe { self.feed(ptr::null_mut(), aad.as_ptr(), aad.len()) }.map(|()| Outcome::Done)
+    }
+
     fn seal(&mut self, tag: &mut [u8]) -> Result<(), Fault> {
         if tag.len() != self.tag_len {
             return Err(Fault::failed("the tag has a wrong length"));
@@ -266,7 +277,8 @@ impl AeadStream for EvpCipherStream {
 
     fn duplicate(&self) -> Box<dyn AeadStream> {
         let context = self.context.duplicate().unwrap_or_else(|| out_of_memory());
-        Box::new(EvpCipherStream { context, tag_len: self.tag_len, iv_len: self.iv_len })
+        let Self { tag_len, iv_len, is_chacha, .. } = *self;
+        Box::new(EvpCipherStream { context, tag_len, iv_len, is_chacha })
     }
 }
 

@@ -7,6 +7,7 @@ use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 use libdeflate_sys as ld;
 
 use crate::free_list::FreeList;
+use crate::gzip;
 use crate::owned::Owned;
 use crate::session::{SessionResult, failed, wrong_kind};
 
@@ -81,7 +82,7 @@ impl Deflate {
         Ok((length > 0).then_some(length))
     }
 
-    /// Decompresses all of the input, one stream or several members. Returns the outcome and the length of the result.
+    /// Decompresses all of the input, one stream or several members with zeros behind them. Returns the outcome and the length of the result.
     fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(Outcome, usize), Fault> {
         // SAFETY: the context is new.
         let make = || unsafe { Owned::new(ld::libdeflate_alloc_decompressor(), ld::libdeflate_free_decompressor) };
@@ -89,6 +90,9 @@ impl Deflate {
             let (mut read, mut written) = (0, 0);
             loop {
                 let (from, to) = (&input[read..], &mut output[written..]);
+                if self.format.has_members && !gzip::has_sound_header(from) {
+                    return (Outcome::Malformed, 0);
+                }
                 let (mut used, mut made) = (0, 0);
                 // SAFETY: access to the context is exclusive, both buffers have their lengths, and there is room for two numbers.
                 let result = unsafe {
@@ -107,7 +111,8 @@ impl Deflate {
                     ld::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => return (Outcome::NoRoom, 0),
                     _ => return (Outcome::Malformed, 0),
                 }
-                if read == input.len() {
+                let rest = &input[read..];
+                if rest.is_empty() || (self.format.has_members && gzip::is_padding(rest)) {
                     return (Outcome::Done, written);
                 }
                 if !self.format.has_members {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aws_lc_sys::AWSLC_VERSION_NUMBER_STRING;
 use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Refusal, Unsupported};
-use gantry_core::{Algorithm as A, SessionParams};
+use gantry_core::{Algorithm as A, Kind, SessionParams};
 use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 
@@ -182,6 +182,12 @@ const OFFERS: &[Offer] = &[
     row(A::Zstd, zstd::open),
 ];
 
+/// Returns false for algorithms that other libraries compute, which are no part of a validated AWS-LC.
+fn is_of_aws_lc(algorithm: A) -> bool {
+    let is_kangaroo = matches!(algorithm, A::TurboShake128 | A::TurboShake256 | A::Kt128);
+    !is_kangaroo && !algorithm.is_slh_dsa() && algorithm.kind() != Kind::Compression
+}
+
 pub(crate) struct SoftwareDevice {
     info: DeviceInfo,
 }
@@ -189,7 +195,10 @@ pub(crate) struct SoftwareDevice {
 impl SoftwareDevice {
     pub(crate) fn new() -> Self {
         let version = AWSLC_VERSION_NUMBER_STRING.strip_suffix(b"\0").unwrap_or(AWSLC_VERSION_NUMBER_STRING);
-        let capabilities = OFFERS.iter().map(|offer| Capability {
+        // SAFETY: returns a constant of the build.
+        let validated = unsafe { aws_lc_sys::FIPS_mode() } == 1;
+        let offers = OFFERS.iter().filter(|offer| !validated || is_of_aws_lc(offer.algorithm));
+        let capabilities = offers.map(|offer| Capability {
             streaming: offer.streaming,
             deterministic: offer.deterministic,
             max_bytes: offer.max_bytes,
@@ -198,6 +207,7 @@ impl SoftwareDevice {
         let info = DeviceInfo {
             description: "AWS-LC, one request at a time".into(),
             version: String::from_utf8_lossy(version).into_owned(),
+            validated,
             capabilities: capabilities.collect(),
             ..DeviceInfo::new("software", Class::Software)
         };

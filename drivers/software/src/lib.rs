@@ -29,6 +29,8 @@ mod digest;
 mod eta;
 /// Contexts kept for the next request.
 mod free_list;
+/// gzip's headers, and zeros behind its last member.
+mod gzip;
 /// Key encapsulation: ML-KEM.
 mod kem;
 /// Authentication codes: HMAC, CMAC, GMAC, Poly1305.

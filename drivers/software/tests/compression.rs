@@ -65,6 +65,90 @@ fn gzip_and_zstd_are_compatible_in_both_directions() {
     }
 }
 
+/// Returns true if a program accepts `input`, and then its output.
+fn accepts(command: &[&str], input: &[u8]) -> Option<Vec<u8>> {
+    let mut child = Command::new(command[0])
+        .args(&command[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A program that refuses the beginning closes its input.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    output.status.success().then_some(output.stdout)
+}
+
+/// Zeros fill the last block of a tape or disk. gzip warns of other bytes, and ends with 2.
+#[test]
+fn bytes_behind_a_member_are_judged_as_by_gzip() {
+    let session = session(Algorithm::Gzip, 6);
+    let member = compress(&session, b"a member");
+    let zeros = |count| vec![0; count];
+    for (what, tail, good) in [
+        ("nothing", zeros(0), true),
+        ("a zero", zeros(1), true),
+        ("zeros", zeros(512), true),
+        ("a member", member.clone(), true),
+        ("a member and zeros", [&member[..], &zeros(7)].concat(), true),
+        ("zeros and a member", [&zeros(7)[..], &member].concat(), false),
+        ("zeros and a byte", [&zeros(7)[..], &[1]].concat(), false),
+        ("a byte", vec![1], false),
+        ("half a member", member[..member.len() / 2].to_vec(), false),
+    ] {
+        let input = [&member[..], &tail].concat();
+        let mut output = vec![0; 100];
+        let ours = session.decompress(&input, &mut output).map(|length| output[..length].to_vec());
+        let gzip = accepts(&["gzip", "-dc"], &input);
+        assert_eq!(gzip.is_some(), good, "gzip, {what}");
+        assert_eq!(ours, gzip.ok_or(Error::Refused(Outcome::Malformed)), "{what}");
+    }
+    assert_eq!(session.decompress(&zeros(20), &mut [0; 100]), Err(Error::Refused(Outcome::Malformed)));
+}
+
+/// CRC-32 (RFC 1952, 8).
+fn crc(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0xEDB8_8320 * (crc & 1));
+    !bytes.iter().fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+}
+
+#[test]
+fn a_wrong_checksum_of_a_header_is_refused_as_by_gzip_and_zlib() {
+    let session = session(Algorithm::Gzip, 6);
+    let member = compress(&session, b"a member");
+    let body = &member[10..];
+    let zlib =
+        ["python3", "-c", "import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read(), 31))"];
+    let has_python = Command::new("python3").arg("--version").output().is_ok();
+    if !has_python {
+        gantry_lab::skip("python3");
+    }
+    // Extra bytes, a name and a comment, with the checksum's flag; the last header ends within a field.
+    for (flags, fields) in
+        [(2, &b""[..]), (6, b"\x03\x00abc"), (10, b"name\0"), (30, b"\x01\x00xname\0comment\0"), (18, b"comment")]
+    {
+        let header = [&member[..3], &[flags], &member[4..10], fields].concat();
+        let right = (crc(&header) as u16).to_le_bytes();
+        for checksum in [right, [right[0] ^ 1, right[1]], [right[0], right[1] ^ 0x80]] {
+            let input = [&header[..], &checksum, body].concat();
+            // As the second member too.
+            for input in [input.clone(), [&member[..], &input].concat()] {
+                let mut output = vec![0; 100];
+                let ours = session.decompress(&input, &mut output).map(|length| output[..length].to_vec());
+                let good = checksum == right && fields != b"comment";
+                assert_eq!(ours.is_ok(), good, "flags {flags}, {checksum:x?}, {right:x?}");
+                assert_eq!(accepts(&["gzip", "-dc"], &input), ours.clone().ok(), "gzip, flags {flags}, {checksum:x?}");
+                if has_python && input.len() < 2 * member.len() {
+                    assert_eq!(accepts(&zlib, &input), ours.ok(), "zlib, flags {flags}, {checksum:x?}");
+                }
+            }
+        }
+    }
+}
+
 /// A megabyte of zeros compresses to about a thousand bytes. Decompression fills at most the buffer.
 #[test]
 fn a_decompression_bomb_stays_in_its_buffer() {

@@ -93,6 +93,11 @@ macro_rules! numbers {
 }
 
 numbers! {
+    /// The library of errors of OpenSSL's own providers (err.h), and some of its reasons (proverr.h).
+    ERR_LIB_PROV = 57;
+    PROV_R_CIPHER_OPERATION_FAILED = 102;
+    PROV_R_INVALID_TAG = 110;
+
     OSSL_PARAM_INTEGER = 1;
     OSSL_PARAM_UNSIGNED_INTEGER = 2;
     OSSL_PARAM_REAL = 3;

@@ -87,7 +87,7 @@ impl SoftDrivers {
 ///
 /// OpenSSL answers a provider's queries for keys that it names and does not list the others. To find misspelt keys, read the
 /// file.
-pub const KEYS: [(&str, &str); 9] = [
+pub const KEYS: [(&str, &str); 10] = [
     ("CIPHERS", "ALL, NONE or names separated by commas"),
     ("SIGNATURES", "ALL, NONE or names separated by commas"),
     ("KEY_EXCHANGE", "ALL, NONE or names separated by commas"),
@@ -95,6 +95,7 @@ pub const KEYS: [(&str, &str); 9] = [
     ("USE_SOFTDRIVERS", "0 (hardware only), 1 (any device) or 2 (hardware and kernel)"),
     ("DEVICES", "NAME=on or NAME=off, separated by commas"),
     ("POLICY", "the name of a policy, as in gantry.toml"),
+    ("REQUIRE", "none or validated"),
     ("STATS", "auto, off, on or the absolute path of a folder"),
     ("FORCE_FAIL", "yes or no"),
 ];
@@ -212,6 +213,7 @@ impl Settings {
                 self.runtime.set("policy", value, "POLICY").map_err(|error| error.to_string())?;
                 self.policy_named = true;
             }
+            ("REQUIRE", value) => self.runtime.set("require", value, "REQUIRE").map_err(|error| error.to_string())?,
             ("STATS", value) => self.runtime.set("stats", value, "STATS").map_err(|error| error.to_string())?,
             ("FORCE_FAIL", "yes") => self.force_fail = true,
             ("FORCE_FAIL", "no") => self.force_fail = false,
@@ -361,6 +363,7 @@ mod tests {
             ("DEVICES", "lanes"),
             ("DEVICES", "software=off"),
             ("POLICY", "fastest"),
+            ("REQUIRE", "fips"),
             ("STATS", "here"),
             ("FORCE_FAIL", "maybe"),
         ] {

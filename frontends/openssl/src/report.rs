@@ -24,7 +24,8 @@ struct Report {
 impl Report {
     fn device(&mut self, device: &RegisteredDevice) {
         let about = device.details().map_or("", |details| &details.description);
-        let _ = writeln!(self.text, "device\t{}\t{about}", device.name());
+        let validated = if device.is_validated() { ", a FIPS 140 validated module" } else { "" };
+        let _ = writeln!(self.text, "device\t{}\t{about}{validated}", device.name());
     }
 
     /// `key` is the configuration key whose list may name the algorithm.

@@ -2,6 +2,7 @@
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +61,10 @@ static int answers(int group, const unsigned char *share, unsigned char *answer,
     MUST(EVP_PKEY_encapsulate(context, NULL, &length, NULL, &secret_length) == 1);
     MUST(length == groups[group].server && secret_length == groups[group].secret);
     secret_length--;
-    MUST(EVP_PKEY_encapsulate(context, answer, &length, secret, &secret_length) != 1);
+    MUST(EVP_PKEY_encapsulate(context, answer, &length, secret, &secret_length) != 1 && ERR_get_error() != 0);
     secret_length = groups[group].secret;
     int done = EVP_PKEY_encapsulate(context, answer, &length, secret, &secret_length) == 1;
+    MUST(done || ERR_peek_error() != 0);
     ERR_clear_error();
     EVP_PKEY_CTX_free(context);
     EVP_PKEY_free(peer);
@@ -74,9 +76,33 @@ static int agrees(EVP_PKEY *pair, const unsigned char *answer, size_t length, un
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, pair, NULL);
     MUST(EVP_PKEY_decapsulate_init(context, NULL) == 1);
     int done = EVP_PKEY_decapsulate(context, secret, &room, answer, length) == 1;
+    /* OpenSSL itself refuses an empty answer, without a reason. */
+    MUST(done || length == 0 || ERR_peek_error() != 0);
     ERR_clear_error();
     EVP_PKEY_CTX_free(context);
     return done;
+}
+
+/* Each refused call leaves a reason. */
+static void reasons(int group, EVP_PKEY *pair)
+{
+    unsigned char bytes[4] = {0};
+    size_t length;
+    int number = 5;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, groups[group].keys, NULL);
+    EVP_PKEY *imported = NULL;
+    ERR_clear_error();
+    MUST(EVP_PKEY_keygen_init(context) == 1 && EVP_PKEY_CTX_set_group_name(context, "P-256") != 1 && ERR_get_error() != 0);
+    ERR_clear_error();
+    MUST(EVP_PKEY_get_octet_string_param(pair, "pub", bytes, sizeof bytes, &length) != 1 && ERR_get_error() != 0);
+    ERR_clear_error();
+    MUST(EVP_PKEY_set_int_param(pair, "encoded-pub-key", number) != 1 && ERR_get_error() != 0);
+    ERR_clear_error();
+    OSSL_PARAM params[] = {OSSL_PARAM_construct_octet_string("priv", bytes, sizeof bytes), OSSL_PARAM_construct_end()};
+    MUST(EVP_PKEY_fromdata_init(context) == 1);
+    MUST(EVP_PKEY_fromdata(context, &imported, EVP_PKEY_KEYPAIR, params) != 1 && ERR_get_error() != 0);
+    ERR_clear_error();
+    EVP_PKEY_CTX_free(context);
 }
 
 static void one(int group)
@@ -87,6 +113,7 @@ static void one(int group)
     MUST(EVP_PKEY_get1_encoded_public_key(pair, &share) == client);
     MUST(answers(group, share, answer, theirs));
     MUST(agrees(pair, answer, server, ours, secret) && !memcmp(theirs, ours, secret));
+    reasons(group, pair);
     /* Lengths. */
     MUST(!agrees(pair, answer, server - 1, other, secret) && !agrees(pair, answer, 0, other, secret));
     MUST(!agrees(pair, answer, server, other, secret - 1));

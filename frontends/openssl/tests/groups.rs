@@ -95,6 +95,25 @@ fn keys_agree_and_damaged_shares_are_refused() {
     }
 }
 
+/// A program offers only groups that it can use: builds of OpenSSL leave curves out.
+#[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
+fn groups_whose_curve_the_host_lacks_are_not_reported() {
+    let lab = Lab::new("groups-curveless");
+    let program = lab.compile_with("tests/curveless.c", &["-lcrypto".into(), "-ldl".into()]);
+    for (lacking, absent) in [
+        (None, &[][..]),
+        (Some("EC"), &["SecP256r1MLKEM768", "SecP384r1MLKEM1024"]),
+        (Some("P-384"), &["SecP384r1MLKEM1024"]),
+        (Some("X25519"), &["X25519MLKEM768"]),
+    ] {
+        let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+        let printed = text(&command.arg(lab.path("gantry.so")).args(lacking).output().unwrap());
+        let expected: Vec<&str> = GROUPS.into_iter().filter(|group| !absent.contains(group)).collect();
+        assert_eq!(printed.lines().collect::<Vec<_>>(), expected, "{lacking:?}");
+    }
+}
+
 #[test]
 fn tls_agrees_in_each_group_and_counts_it() {
     if !is_old() {

@@ -194,6 +194,31 @@ fn the_default_provider_keeps_algorithms_that_cannot_gain() {
     }
 }
 
+/// Neither lanes nor the software device are validated, and OpenSSL's default provider is the program's own choice.
+#[test]
+fn openssl_serves_everything_unless_a_validated_device_is_there() {
+    let lab = Lab::new("validated");
+    lab.write("plain", noise(100_000));
+    lab.watch();
+    let work = "openssl enc -aes-128-ctr -pbkdf2 -iter 3000 -pass pass:x -nosalt -in plain | openssl dgst -sha256";
+    let expected = text(&lab.sh(work, Path::new("/dev/null")));
+    let devices = |section: &str| {
+        let output = lab.sh(work, &lab.configuration(&everything(section)));
+        assert_eq!(text(&output), expected, "{section}");
+        let pages = lab.take_statistics().pages;
+        let rows = pages.iter().flat_map(|page| page.read().unwrap().rows);
+        rows.filter(|row| row.device.as_deref() != Some("host")).map(|row| row.requests).sum::<u64>()
+    };
+    assert_ne!(devices("POLICY = latency"), 0, "the key and the data");
+    assert_eq!(devices("REQUIRE = validated"), 0);
+    let groups = "openssl list -kem-algorithms | grep -c gantry || true";
+    let with = |section: &str| text(&lab.sh(groups, &lab.configuration(section))).trim().parse::<u32>().unwrap();
+    let version = text(&lab.sh("openssl version", Path::new("/dev/null")));
+    let is_old = ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| version.contains(&format!("OpenSSL {old}")));
+    assert_eq!(with("") > 0, is_old && cfg!(feature = "software"), "{version}");
+    assert_eq!(with("REQUIRE = validated"), 0);
+}
+
 #[test]
 fn gantry_disable_turns_the_provider_off() {
     let lab = Lab::new("off");

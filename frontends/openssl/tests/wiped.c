@@ -141,6 +141,69 @@ static void slh_dsa(const char *name, unsigned char *key)
 }
 #endif
 
+// Finds the seed d ‖ z of ML-KEM from which an encapsulation key was made, whose last 32 bytes are the first half of G(d ‖ k) (FIPS 203, 5.1).
+static int find_seed(const unsigned char *rho, unsigned char rank, unsigned char *turned)
+{
+    static struct places list[4096];
+    unsigned char hash[64];
+    EVP_MD *sha3 = EVP_MD_fetch(NULL, "SHA3-512", "provider=default");
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    int count = pages(list, 4096), is_found = 0;
+    for (int i = 0; i < count; i++)
+        for (const char *at = list[i].from; !is_found && at + 64 <= list[i].to; at += 8) {
+            // Most memory is zero.
+            if (memcmp(at, "\0\0\0\0\0\0\0", 8) == 0)
+                continue;
+            must(EVP_DigestInit_ex2(ctx, sha3, NULL) && EVP_DigestUpdate(ctx, at, 32) && EVP_DigestUpdate(ctx, &rank, 1)
+                    && EVP_DigestFinal_ex(ctx, hash, NULL), "G");
+            is_found = memcmp(hash, rho, 32) == 0;
+            for (int j = 0; is_found && j < 64; j++)
+                turned[j] = (unsigned char)~at[j];
+        }
+    must(EVP_DigestInit_ex2(ctx, sha3, NULL) && EVP_DigestUpdate(ctx, data, 200), "G");
+    EVP_MD_CTX_free(ctx);
+    EVP_MD_free(sha3);
+    return is_found;
+}
+
+// Agrees on a secret in a TLS group, with a key whose seed is found in memory while it lives. Returns 0 if there is no such group.
+static int group(const char *name, size_t ml_kem, size_t place, unsigned char rank)
+{
+    static unsigned char turned[64], answer[2000], secret[100], turned_secret[100];
+    unsigned char *share = NULL;
+    size_t length = sizeof answer, secret_length = sizeof secret, room = sizeof secret;
+    EVP_PKEY *pair = NULL, *peer = NULL;
+    EVP_PKEY_CTX *make = EVP_PKEY_CTX_new_from_name(NULL, name, "provider=gantry");
+    ERR_clear_error();
+    if (make == NULL || EVP_PKEY_keygen_init(make) != 1) {
+        EVP_PKEY_CTX_free(make);
+        return 0;
+    }
+    must(EVP_PKEY_keygen(make, &pair), name);
+    EVP_PKEY_CTX_free(make);
+    size_t bytes = EVP_PKEY_get1_encoded_public_key(pair, &share);
+    make = EVP_PKEY_CTX_new_from_name(NULL, name, "provider=gantry");
+    must(EVP_PKEY_paramgen_init(make) && EVP_PKEY_paramgen(make, &peer) && EVP_PKEY_set1_encoded_public_key(peer, share, bytes), name);
+    EVP_PKEY_CTX *answers = EVP_PKEY_CTX_new_from_pkey(NULL, peer, NULL), *agrees = EVP_PKEY_CTX_new_from_pkey(NULL, pair, NULL);
+    must(EVP_PKEY_encapsulate_init(answers, NULL) && EVP_PKEY_encapsulate(answers, answer, &length, secret, &secret_length), name);
+    for (size_t i = 0; i < secret_length; i++)
+        turned_secret[i] = (unsigned char)~secret[i];
+    OPENSSL_cleanse(secret, sizeof secret);
+    must(EVP_PKEY_decapsulate_init(agrees, NULL) && EVP_PKEY_decapsulate(agrees, secret, &room, answer, length), name);
+    must(found(turned_secret, secret_length, 1) >= 1 && find_seed(share + place + ml_kem - 32, rank, turned), "the seed");
+    OPENSSL_cleanse(secret, sizeof secret);
+    EVP_PKEY_CTX_free(answers);
+    EVP_PKEY_CTX_free(agrees);
+    EVP_PKEY_CTX_free(make);
+    EVP_PKEY_free(pair);
+    EVP_PKEY_free(peer);
+    OPENSSL_free(share);
+    int left = found(turned, 16, 1) + found(turned + 48, 16, 1) + found(turned_secret, 16, 1)
+        + found(turned_secret + secret_length - 16, 16, 1);
+    printf("%s %d\n", name, left);
+    return 1;
+}
+
 static const struct {
     const char *name;
     void (*use)(const char *, unsigned char *);
@@ -168,5 +231,9 @@ int main(int count, char **words)
         const unsigned char *last = turned + ALGORITHMS[i].length - 16;
         printf("%s %d\n", ALGORITHMS[i].name, found(turned, 16, 1) + found(last, 16, 1));
     }
+    // Releases before 3.5 have these only with gantry.
+    group("X25519MLKEM768", 1184, 0, 3);
+    group("SecP384r1MLKEM1024", 1568, 97, 4);
+    group("ML-KEM-512", 800, 0, 2);
     return 0;
 }

@@ -68,6 +68,28 @@ pub static KEYS: &[Key] = &[
         show: |config| vec![Shown::new("policy".into(), config.policy.value.to_string(), &config.policy.origin)],
     },
     Key {
+        name: "require",
+        accepts: "none or validated",
+        default: "none",
+        doc: "With validated, only devices that say that they are FIPS 140 validated modules get requests: software \
+              with an AWS-LC that was built as one, and afalg with a kernel in FIPS mode. Lanes never do. Without such \
+              a device, Gantry does not open. Hashes of gantry sum and of libraries without sessions are not affected.",
+        example: "require = \"validated\"",
+        read: |config, entry| {
+            let value = match entry.value {
+                "none" => false,
+                "validated" => true,
+                _ => return Err(entry.invalid_value("none or validated", &["none", "validated"])),
+            };
+            config.require_validated = entry.setting(value)?;
+            Ok(())
+        },
+        show: |config| {
+            let value = if config.require_validated.value { "validated" } else { "none" };
+            vec![Shown::new("require".into(), value.to_owned(), &config.require_validated.origin)]
+        },
+    },
+    Key {
         name: "cpu",
         accepts: "auto, avx512, vaes, avx2 or base",
         default: "auto",

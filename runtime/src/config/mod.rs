@@ -13,6 +13,7 @@ use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
+use gantry_core::driver::DeviceInfo;
 use gantry_core::route::Learned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -31,6 +32,8 @@ use crate::{Error, bounded, rights};
 pub struct Config {
     pub(crate) devices: BTreeMap<String, Setting<bool>>,
     pub(crate) policy: Setting<PolicyChoice>,
+    /// Only devices that say that they are FIPS 140 validated modules may be used.
+    pub(crate) require_validated: Setting<bool>,
     pub(crate) cpu: Setting<&'static str>,
     pub(crate) threads: Setting<Option<NonZero<usize>>>,
     pub(crate) verify: Setting<Option<NonZero<u32>>>,
@@ -86,6 +89,7 @@ impl Default for Config {
         Self {
             devices: DEVICES.iter().map(device).collect(),
             policy: by_default(PolicyChoice::Learned(Learned::Latency)),
+            require_validated: by_default(false),
             cpu: by_default("auto"),
             threads: by_default(None),
             verify: by_default(None),
@@ -193,6 +197,18 @@ impl Config {
             }
             _ => Some(format!("off by default; devices.{device} = \"on\" turns it on")),
         }
+    }
+
+    /// Returns the reason why a device of the machine is not used, if it is not.
+    pub(crate) fn excluded_device(&self, info: &DeviceInfo) -> Option<String> {
+        let refuses = self.require_validated.value && !info.validated;
+        let reason = || format!("not a FIPS 140 validated module, which {} requires", self.require_validated.origin);
+        self.excluded(&info.name).or_else(|| refuses.then(reason))
+    }
+
+    /// Returns true if only devices that say that they are FIPS 140 validated modules may be used.
+    pub fn requires_validated(&self) -> bool {
+        self.require_validated.value
     }
 
     /// Sets one key. `distrust` is the reason why another user may have written the file, if one may.
@@ -325,6 +341,9 @@ fn for_each_value<'i>(
 mod tests {
     use std::fs;
 
+    use gantry_core::RegisteredDevice;
+    use gantry_core::driver::Class;
+
     use super::*;
 
     fn of(texts: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
@@ -376,7 +395,7 @@ mod tests {
             ("\npolcy = \"pin:lanes\"", "0.toml:2: unknown key 'polcy'; did you mean policy?"),
             (
                 "\n\n[colour]\nx = 1",
-                "0.toml:4: unknown key 'colour.x'; there are devices, policy, cpu, threads, verify, stats, dpdk, models, faults",
+                "0.toml:4: unknown key 'colour.x'; there are devices, policy, require, cpu, threads, verify, stats, dpdk, models, faults",
             ),
             (
                 "cpu = \"avx521\"",
@@ -482,5 +501,28 @@ mod tests {
         assert!(of(&[&long], &[]).is_ok());
         let message = of(&[&format!("{long}#")], &[]).unwrap_err();
         assert_eq!(message, "0.toml: larger than 256 KiB");
+    }
+
+    #[test]
+    fn a_required_validation_excludes_all_other_devices() {
+        let mut config = Config::default();
+        config.set("require", "validated", "REQUIRE").unwrap();
+        let reason =
+            |validated| config.excluded_device(&DeviceInfo { validated, ..DeviceInfo::new("lanes", Class::Simd) });
+        assert_eq!(reason(true), None);
+        assert_eq!(reason(false).as_deref(), Some("not a FIPS 140 validated module, which REQUIRE requires"));
+        match crate::open(config) {
+            Err(error) => {
+                let refusal = "REQUIRE: no device of this machine says that it is a FIPS 140 validated module";
+                assert_eq!(error.to_string(), refusal);
+            }
+            // A machine of its own kind.
+            Ok(gantry) => {
+                let mut used = gantry.devices().iter().filter(|device| device.details().is_some());
+                assert!(used.all(RegisteredDevice::is_validated));
+            }
+        }
+        let error = Config::default().set("require", "fips", "REQUIRE").unwrap_err().to_string();
+        assert_eq!(error, "REQUIRE: require cannot be 'fips': it is none or validated");
     }
 }

@@ -19,7 +19,9 @@ fn headers() -> Vec<(&'static str, PathBuf)> {
 }
 
 fn text(folder: &Path) -> String {
-    ["core.h", "core_dispatch.h"].map(|name| fs::read_to_string(folder.join(name)).unwrap()).concat()
+    // The source of a release has a template of err.h.
+    let err = if folder.join("err.h").exists() { "err.h" } else { "err.h.in" };
+    ["core.h", "core_dispatch.h", "proverr.h", err].map(|name| fs::read_to_string(folder.join(name)).unwrap()).concat()
 }
 
 #[test]

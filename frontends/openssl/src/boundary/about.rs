@@ -42,9 +42,13 @@ pub(super) unsafe extern "C" fn capabilities(
         if !name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP") {
             return 1;
         }
-        // SAFETY: the call.
-        if this.serves_groups() && !GROUPS.iter().all(|group| unsafe { report_own_group(group, callback, data) } == 1) {
-            return 0;
+        // Without the default provider, which may still be loaded, there are no keys.
+        if this.serves_groups() && this.default.query().is_some() {
+            let mut groups = GROUPS.iter().filter(|group| this.has_curve_of(group));
+            // SAFETY: the call.
+            if !groups.all(|group| unsafe { report_own_group(group, callback, data) } == 1) {
+                return 0;
+            }
         }
         let Some(get_capabilities) = this.default.capabilities() else { return 1 };
         let mut query = GroupQuery { this, callback, data };

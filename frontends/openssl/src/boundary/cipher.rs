@@ -145,7 +145,7 @@ pub(super) unsafe fn init(
             this.state.message.init_accepted(wrapped, encrypt, slice(key, key_len), slice(iv, iv_len));
             if has_params {
                 // SAFETY: the call.
-                this.state.message.params_accepted(&this.host, unsafe { ParamValues::new(params) });
+                this.state.message.params_accepted(&this.host, unsafe { ParamValues::new(params) }, 0);
             }
             this.state.update_shortcuts(wrapped);
         } else {
@@ -295,10 +295,14 @@ pub(super) unsafe extern "C" fn finish(
         {
             (*this).count_forwarded();
             let result = finish((*this).host.context(), output, written, room);
-            if let State::Aead(aead) = &mut (*this).state.message {
-                // No device can serve a later call of this message.
-                aead.host_ended(result == 1);
-                (*this).state.device_sizes = Gate::passing(SizeSet::NONE);
+            match &mut (*this).state.message {
+                State::Aead(aead) => {
+                    // No device can serve a later call of this message.
+                    aead.host_ended(result == 1);
+                    (*this).state.device_sizes = Gate::passing(SizeSet::NONE);
+                }
+                State::Chain(chain) => chain.host_ended(),
+                State::Xts(_) => {}
             }
             return result;
         }
@@ -311,7 +315,7 @@ pub(super) unsafe extern "C" fn finish(
             return io.fail();
         }
         this.count_forwarded();
-        let result = this.state.message.finish(&this.host, &mut io);
+        let result = this.state.message.finish(wrapped, &this.host, &mut io);
         this.state.update_shortcuts(wrapped);
         result
     })
@@ -331,18 +335,17 @@ pub(super) unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mu
         }
         // Queried at the end of every sealed message.
         if let State::Aead(aead) = message {
-            if *host_is_current && query.is_only(c"tag") {
-                return host.get_params(params);
-            }
-            if aead.computed_tag().is_some_and(|tag| query.answer_octets(c"tag", tag)) {
-                return 1;
+            match aead.computed_tag() {
+                Some(tag) if query.answer_octets(c"tag", tag) => return 1,
+                None if *host_is_current && query.is_only(c"tag") => return host.get_params(params),
+                _ => {}
             }
         }
     }
     guard(0, || {
         // SAFETY: the call.
         let ((this, _, wrapped), query) = unsafe { (CipherCtx::parts(context), ParamQuery::new(params)) };
-        let result = this.state.message.query_params(&this.host, query);
+        let result = this.state.message.query_params(wrapped, &this.host, query);
         this.state.update_shortcuts(wrapped);
         result
     })
@@ -352,7 +355,7 @@ pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *co
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call; the host, with the call's arguments. Nothing here can panic.
     unsafe {
-        let CipherCtx { host, state: CipherState { message, pipes, .. }, .. } = &mut *this;
+        let CipherCtx { host, state: CipherState { message, pipes, fed, .. }, .. } = &mut *this;
         if let State::Aead(aead) = message
             && let Some(tag) = ParamValues::new(params).only_octets(c"tag")
         {
@@ -368,7 +371,7 @@ pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *co
             if let State::Chain(chain) = message
                 && result == 1
             {
-                chain.padding_accepted(ParamValues::new(params));
+                chain.padding_accepted(ParamValues::new(params), *fed);
             }
             return result;
         }
@@ -380,12 +383,12 @@ pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *co
         // SAFETY: the call.
         let result = unsafe { this.host.set_params(params) };
         if result == 1 && !params.is_null() {
-            this.state.message.params_accepted(&this.host, values);
+            this.state.message.params_accepted(&this.host, values, this.state.fed);
             this.state.update_shortcuts(wrapped);
-            let repeat = |host: &Host, message: &mut ChainState| {
+            let repeat = |host: &Host, message: &mut ChainState, fed: usize| {
                 // SAFETY: the call.
                 let (result, values) = unsafe { (host.set_params(params), ParamValues::new(params)) };
-                message.params_accepted(values);
+                message.params_accepted(values, fed);
                 result == 1
             };
             if !this.state.pipes.repeat(repeat) {

@@ -9,7 +9,7 @@ use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, Dispatch, Param};
 use crate::groups::{GROUPS, Group};
 use crate::host::{ParamQuery, ParamValues, guard, params};
-use crate::modes::group::GroupKey;
+use crate::modes::group::{GroupKey, Refusal};
 use crate::provider::Provider;
 
 /// The core's `keydata`: an `Arc`, shared with contexts.
@@ -60,14 +60,17 @@ impl GroupKeyData {
         }
     }
 
+    /// Puts the reason on the stack why a call is refused, and returns 0.
+    fn refuse(&self, reason: Refusal) -> c_int {
+        self.provider().refuse(self.key.group, reason);
+        0
+    }
+
     /// Sets the share of a peer; returns 0 and puts the reason on the stack if it is invalid.
     fn set_peer(&self, share: &[u8]) -> c_int {
         match self.key.set_peer(self.provider(), share) {
             Ok(()) => 1,
-            Err(reason) => {
-                self.provider().refuse(self.key.group, reason);
-                0
-            }
+            Err(reason) => self.refuse(reason),
         }
     }
 }
@@ -118,7 +121,12 @@ unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) 
         let is_ours = |name: &[u8]| {
             [this.group.name, this.group.keys].iter().any(|ours| ours.to_bytes().eq_ignore_ascii_case(name))
         };
-        c_int::from(!values.has(c"group") || values.text(c"group").is_some_and(is_ours))
+        if !values.has(c"group") || values.text(c"group").is_some_and(is_ours) {
+            return 1;
+        }
+        // SAFETY: ours: the provider outlives its contexts.
+        unsafe { &*this.provider }.refuse(this.group, "keys of this type have another group");
+        0
     })
 }
 
@@ -156,7 +164,8 @@ unsafe extern "C" fn get_params(keydata: *mut c_void, params: *mut Param) -> c_i
     guard(0, || {
         // SAFETY: the call.
         let (this, mut query) = unsafe { (GroupKeyData::borrow(keydata), ParamQuery::new(params)) };
-        let Some(GroupKeyData { key, .. }) = this else { return 0 };
+        let Some(this) = this else { return 0 };
+        let key = &this.key;
         let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
         let mut good = query.put_number(c"bits", key.group.bits())
             && query.put_number(c"security-bits", key.group.security_bits)
@@ -164,7 +173,7 @@ unsafe extern "C" fn get_params(keydata: *mut c_void, params: *mut Param) -> c_i
         for name in [c"encoded-pub-key", c"pub"] {
             good &= key.public().is_none_or(|public| query.put_octets(name, public));
         }
-        c_int::from(good)
+        if good { 1 } else { this.refuse("a parameter has another type, or no room for its value") }
     })
 }
 
@@ -176,7 +185,9 @@ unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const Param) -> c
         if !values.has(c"encoded-pub-key") {
             return 1;
         }
-        values.octets(c"encoded-pub-key").map_or(0, |share| this.set_peer(share))
+        values
+            .octets(c"encoded-pub-key")
+            .map_or_else(|| this.refuse("the share is no string"), |share| this.set_peer(share))
     })
 }
 
@@ -186,7 +197,8 @@ unsafe extern "C" fn import(keydata: *mut c_void, _: c_int, params: *const Param
         let (this, values) = unsafe { (GroupKeyData::borrow(keydata), ParamValues::new(params)) };
         // Private keys stay where they were made.
         let share = values.octets(c"pub").filter(|_| !values.has(c"priv"));
-        this.zip(share).map_or(0, |(this, share)| this.set_peer(share))
+        let Some(this) = this else { return 0 };
+        share.map_or_else(|| this.refuse("only public keys are imported"), |share| this.set_peer(share))
     })
 }
 

@@ -106,9 +106,21 @@ impl Core {
     /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash programs with
     /// two libcryptos, one of them inside a module of OpenSSL's: that one forgets its reasons only after its own teardown.
     pub(crate) fn raise(&self, reason: c_int, sentence: &str) {
+        if let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) {
+            self.set_error(reason, Some(&format));
+        }
+    }
+
+    /// Puts an error of OpenSSL's own providers on the stack: one of the reasons `PROV_R_*`.
+    pub(crate) fn raise_as_host(&self, reason: c_int) {
+        // `ERR_PACK` of err.h.
+        self.set_error(abi::ERR_LIB_PROV << 23 | reason, None);
+    }
+
+    /// `format` has no conversions.
+    fn set_error(&self, reason: c_int, format: Option<&CStr>) {
         let (Some(new), Some(vset)) = (self.new_error, self.vset_error) else { return };
-        // The format has no conversions, so the arguments are never read.
-        let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) else { return };
+        // Never read, because the format has no conversions.
         let mut no_arguments = [0_u64; 4];
         // SAFETY: our handle and strings. A `va_list` is a pointer, or is passed as one, on all platforms that Rust and
         // OpenSSL share, and is at most four words long.
@@ -117,7 +129,8 @@ impl Core {
             if let Some(debug) = self.set_error_debug {
                 debug(self.handle, c"gantry".as_ptr(), 0, c"gantry".as_ptr());
             }
-            vset(self.handle, reason.cast_unsigned(), format.as_ptr(), no_arguments.as_mut_ptr().cast());
+            let format = format.map_or(ptr::null(), CStr::as_ptr);
+            vset(self.handle, reason.cast_unsigned(), format, no_arguments.as_mut_ptr().cast());
         }
     }
 

@@ -38,6 +38,16 @@ impl CurveFns {
 }
 
 impl HostPair {
+    /// Returns true if the host has the curve, and not only keys of that type: builds leave some curves out.
+    pub(crate) fn has(&self, curve: Curve) -> bool {
+        let table = [Param::text(c"group", curve.group()), params::end()];
+        let parameters = |provider_ctx| {
+            HostKey::import(provider_ctx, self.key_functions(), abi::OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS, &table)
+        };
+        // X25519 is a type of its own.
+        curve == Curve::X25519 || self.provider_ctx().and_then(parameters).is_some()
+    }
+
     /// Generates a key pair.
     pub(crate) fn generate(&self, curve: Curve) -> Option<HostKey> {
         let functions = self.key_functions();

@@ -249,18 +249,14 @@ impl ParamQuery<'_> {
         unsafe { is_only(self.first, key) }
     }
 
-    /// Answers `key` with as many bytes of `value` as requested, and the others through `others`, one by one.
-    /// Returns 1 if all were answered.
+    /// Answers `key` with as many bytes of `value` as requested. The other parameters, and a request for no bytes or too many, go to `others`,
+    /// one by one. Returns 1 if all were answered.
     pub(crate) fn answer(&mut self, key: &CStr, value: &[u8], mut others: impl FnMut(ParamQuery<'_>) -> i32) -> i32 {
         let mut at = self.first;
         // SAFETY: as `new` requires: entries before the terminator are valid, and their data has room for `data_size` bytes.
         unsafe {
             while !at.is_null() && !(*at).key.is_null() {
-                if same((*at).key, key) {
-                    if !fill(&mut *at, value) {
-                        return 0;
-                    }
-                } else {
+                if !same((*at).key, key) || !fill(&mut *at, value) {
                     let alone = Param { key: (*at).key, return_size: (*at).return_size, ..copy(&*at) };
                     let mut pair = [alone, end()];
                     if others(ParamQuery::new(pair.as_mut_ptr())) != 1 {
@@ -338,6 +334,8 @@ pub(crate) const fn end() -> Param {
     Param { key: ptr::null(), data_type: 0, data: ptr::null_mut(), data_size: 0, return_size: 0 }
 }
 
+/// Writes as many bytes of `value` as requested. Returns false for another type, for none and for too many.
+///
 /// # Safety
 ///
 /// The parameter's data has room for `data_size` bytes.
@@ -345,7 +343,7 @@ unsafe fn fill(param: &mut Param, value: &[u8]) -> bool {
     if param.data_type.cast_signed() != abi::OSSL_PARAM_OCTET_STRING || param.data.is_null() {
         return false;
     }
-    let Some(value) = value.get(..param.data_size) else { return false };
+    let Some(value) = value.get(..param.data_size).filter(|value| !value.is_empty()) else { return false };
     // SAFETY: as the caller promises.
     unsafe { ptr::copy_nonoverlapping(value.as_ptr(), param.data.cast(), value.len()) };
     param.return_size = value.len();

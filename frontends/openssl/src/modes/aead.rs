@@ -4,12 +4,14 @@
 //! first byte of data. The route is decided at the first chunk of data, whose length is the only hint of the message's size.
 //! Associated data is buffered here until then. A TLS 1.2 record is one chunk with everything in it.
 
+mod end;
 mod params;
 mod record;
 
 use gantry_core::route::{SizeSet, Worth};
 use gantry_core::{AeadStream, Operation, SessionParams};
 
+use crate::abi;
 use crate::framework::{Engine, Side};
 use crate::host::{CipherCall, Host, Io, with_stack};
 use crate::modes::key::Key;
@@ -42,10 +44,10 @@ enum Phase {
 }
 
 #[derive(Clone)]
-#[allow(clippy::struct_excessive_bools, reason = "four facts, each by itself")]
+#[allow(clippy::struct_excessive_bools, reason = "five facts, each by itself")]
 pub(crate) struct AeadState {
     aead: Aead,
-    /// A nonce may be reused for any number of consecutive messages.
+    /// ChaCha20-Poly1305: a nonce may be reused for any number of consecutive messages.
     reusable: bool,
     phase: Phase,
     seal: bool,
@@ -60,6 +62,8 @@ pub(crate) struct AeadState {
     /// The computed tag when sealing, the expected tag when opening.
     tag: [u8; TAG],
     tag_len: usize,
+    /// A device computed the tag of the last sealed message.
+    has_computed: bool,
     /// Header of the next TLS 1.2 record.
     header: Option<[u8; HEADER]>,
     /// ChaCha20-Poly1305: the fixed part of record nonces.
@@ -81,7 +85,7 @@ impl AeadState {
     pub(crate) fn new(aead: Aead, wrapped: &Wrapped) -> Self {
         Self {
             aead,
-            // OpenSSL 4.0 refuses to reuse a nonce; earlier releases allow it.
+            // OpenSSL 4.0 refuses to reuse a nonce, except through the one-shot call; earlier releases allow it.
             reusable: aead == Aead::ChaCha && wrapped.version() < (4, 0),
             phase: Phase::default(),
             seal: false,
@@ -93,6 +97,7 @@ impl AeadState {
             host_served_last: false,
             tag: [0; TAG],
             tag_len: 0,
+            has_computed: false,
             header: None,
             fixed: None,
             has_fixed: false,
@@ -110,6 +115,10 @@ impl AeadState {
             self.close();
         }
         if let Some(key) = key {
+            if self.aead == Aead::ChaCha {
+                // The host forgets the header.
+                self.header = None;
+            }
             self.key.set(key);
             self.engine.new_key();
             self.seal = seal;
@@ -133,7 +142,6 @@ impl AeadState {
             }
             // A key alone. GCM: a message that has begun continues under the new key; a used nonce stays used.
             None if self.aead == Aead::ChaCha && key.is_some() => match self.phase {
-                Phase::Ended if !self.reusable => {}
                 // The nonce of a message refused midway is known to the host only.
                 Phase::Host | Phase::Broken => self.phase = Phase::Host,
                 _ => self.begin(),
@@ -209,7 +217,7 @@ impl AeadState {
             Phase::Begun => self.host_has_aad,
             Phase::Device | Phase::Ended | Phase::Broken => false,
         };
-        has_all && self.header.is_none()
+        has_all && self.header.is_none() && !self.is_used_up(CipherCall::Update)
     }
 
     /// Returns the call sizes that must be examined here; calls of other sizes can go straight to the host.
@@ -227,12 +235,13 @@ impl AeadState {
     pub(crate) fn host_ended(&mut self, has_ended: bool) {
         self.phase = Phase::Host;
         self.has_ended |= has_ended;
+        self.has_computed &= !has_ended;
     }
 
-    /// Returns the tag of a message that a device has sealed.
+    /// Returns the tag of the last sealed message, if it is from a device. The host also keeps it for as long.
     #[inline(always)]
     pub(crate) fn computed_tag(&self) -> Option<&[u8; TAG]> {
-        (self.seal && self.phase == Phase::Ended).then_some(&self.tag)
+        (self.seal && self.has_computed && self.phase != Phase::Broken).then_some(&self.tag)
     }
 
     /// Sets the tag to open with, unless a later call replaces it.
@@ -249,9 +258,14 @@ impl AeadState {
         Some(self.iv_len).filter(|length| self.aead == Aead::Gcm || *length == NONCE)
     }
 
-    /// Starts another message under the same nonce if that is allowed; the host has seen nothing of it.
+    /// Returns true if the host refuses a call because its nonce is used up.
+    fn is_used_up(&self, call: CipherCall) -> bool {
+        self.aead == Aead::ChaCha && !self.reusable && self.has_ended && call == CipherCall::Update
+    }
+
+    /// Starts another message of ChaCha20-Poly1305 under the same nonce; the host has seen nothing of it.
     fn restart_message(&mut self) {
-        if self.reusable && self.phase == Phase::Ended {
+        if self.aead == Aead::ChaCha && self.phase == Phase::Ended {
             self.begin();
         }
     }
@@ -259,7 +273,7 @@ impl AeadState {
     /// Handles the frequent cases without asking a device: buffers associated data, sends a small chunk's message to the host.
     #[inline(always)]
     pub(crate) fn try_quickly(&mut self, host: &Host, io: &mut Io<'_>) -> Option<i32> {
-        if self.phase != Phase::Begun || self.header.is_some() || io.is_empty() {
+        if self.phase != Phase::Begun || self.header.is_some() || io.is_empty() || self.is_used_up(CipherCall::Update) {
             return None;
         }
         if !io.has_output() {
@@ -269,9 +283,14 @@ impl AeadState {
         (!self.device_sizes.has(io.len())).then(|| self.move_to_host(host, CipherCall::Update, io))
     }
 
-    /// Buffers associated data, and forwards it if the host has the message so far. Returns `None` if the buffer is full.
+    /// Buffers associated data, and forwards it if the host has the message so far. Returns `None` for the host: there is no key, or the
+    /// buffer is full.
     #[inline(always)]
     fn buffer_aad(&mut self, host: &Host, call: CipherCall, io: &mut Io<'_>) -> Option<i32> {
+        if self.key.is_empty() {
+            // The host refuses it.
+            return None;
+        }
         let place = self.aad_buffer.get_mut(self.aad_len..self.aad_len.wrapping_add(io.len()))?;
         copy(place, io.input());
         self.aad_len += io.len();
@@ -295,6 +314,9 @@ impl AeadState {
         io: &mut Io<'_>,
         fed: usize,
     ) -> i32 {
+        if self.is_used_up(call) {
+            return self.refuse(wrapped, call, io);
+        }
         if let Some(header) = self.header.take() {
             return self.record(wrapped, host, call, io, header);
         }
@@ -304,9 +326,14 @@ impl AeadState {
         }
         if call == CipherCall::Cipher && !io.has_input() {
             return match self.phase {
-                Phase::Host => host.forward(call, io),
-                Phase::Begun => self.move_to_host(host, call, io),
-                Phase::Device | Phase::Ended | Phase::Broken => self.finish_on_device(io),
+                Phase::Device if self.is_lenient(wrapped) => io.succeed(0),
+                Phase::Host | Phase::Begun => {
+                    let is_at_host = self.phase == Phase::Host;
+                    let result = if is_at_host { host.forward(call, io) } else { self.move_to_host(host, call, io) };
+                    self.has_computed &= result != 1 || self.is_lenient(wrapped);
+                    result
+                }
+                Phase::Device | Phase::Ended | Phase::Broken => self.finish_on_device(wrapped, host, io),
             };
         }
         match self.phase {
@@ -316,10 +343,16 @@ impl AeadState {
                 }
                 host.forward(call, io)
             }
-            // A reused nonce, or associated data after data: the host refuses these too.
-            Phase::Ended | Phase::Broken => io.fail(),
-            Phase::Device if !io.has_output() => io.fail(),
             Phase::Begun | Phase::Device if io.is_empty() => io.succeed(0),
+            Phase::Ended | Phase::Broken if io.is_empty() && self.aead == Aead::Gcm => io.succeed(0),
+            Phase::Device if !io.has_output() && self.is_lenient(wrapped) => {
+                let (stream, aad) = (self.stream.as_mut(), io.input());
+                let taken = stream.and_then(|stream| with_stack(|| stream.aad_after_data(aad).is_ok()));
+                if taken == Some(true) { io.succeed(io.len()) } else { self.fail(wrapped, io) }
+            }
+            // A reused nonce, or associated data after data: the host refuses these too.
+            Phase::Ended | Phase::Broken => self.refuse(wrapped, call, io),
+            Phase::Device if !io.has_output() => self.refuse(wrapped, call, io),
             Phase::Begun if !io.has_output() => {
                 self.buffer_aad(host, call, io).unwrap_or_else(|| self.move_to_host(host, call, io))
             }
@@ -329,7 +362,7 @@ impl AeadState {
                 let fed = self.stream.as_mut().zip(io.buffers());
                 let fed = fed.is_some_and(|(stream, data)| with_stack(|| stream.update(data).is_ok()).unwrap_or(false));
                 wrapped.count(self.operation(), Side::Device, bytes);
-                if fed { io.succeed(bytes) } else { self.fail(io) }
+                if fed { io.succeed(bytes) } else { self.fail(wrapped, io) }
             }
         }
     }
@@ -368,7 +401,7 @@ impl AeadState {
                 self.stream = None;
                 self.engine.give_up();
                 if in_place {
-                    return self.fail(io);
+                    return self.fail(wrapped, io);
                 }
             }
         }
@@ -391,40 +424,24 @@ impl AeadState {
         self.host_has_aad || aad.is_empty() || host.update_aad(aad) == 1
     }
 
-    /// Marks the message as broken: a device failed midway, and no result can be returned.
-    fn fail(&mut self, io: &mut Io<'_>) -> i32 {
-        self.phase = Phase::Broken;
+    /// Returns true for ChaCha20-Poly1305 of a host whose messages take associated data after data, and do not end with `EVP_Cipher`.
+    fn is_lenient(&self, wrapped: &Wrapped) -> bool {
+        self.aead == Aead::ChaCha && wrapped.takes_aad_after_data()
+    }
+
+    /// Refuses a call as the host does: GCM with a reason for `EVP_CipherUpdate`, ChaCha20-Poly1305 without one.
+    fn refuse(&self, wrapped: &Wrapped, call: CipherCall, io: &mut Io<'_>) -> i32 {
+        if self.aead == Aead::Gcm && call == CipherCall::Update {
+            wrapped.raise(abi::PROV_R_CIPHER_OPERATION_FAILED);
+        }
         io.fail()
     }
 
-    pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
-        self.restart_message();
-        let result = match self.phase {
-            Phase::Host => host.finish(io),
-            Phase::Begun => {
-                if self.flush_aad(host) {
-                    host.finish(io)
-                } else {
-                    io.fail()
-                }
-            }
-            Phase::Device | Phase::Ended | Phase::Broken => self.finish_on_device(io),
-        };
-        self.has_ended |= result == 1;
-        result
-    }
-
-    /// Ends a message that a device serves.
-    fn finish_on_device(&mut self, io: &mut Io<'_>) -> i32 {
-        let Some(stream) = self.stream.as_mut().filter(|_| self.phase == Phase::Device) else { return io.fail() };
-        self.phase = Phase::Ended;
-        let result = if self.seal {
-            self.tag_len = TAG;
-            with_stack(|| stream.seal(&mut self.tag).is_ok())
-        } else {
-            with_stack(|| stream.open(&self.tag[..self.tag_len]).is_ok())
-        };
-        if result == Some(true) { io.succeed(0) } else { io.fail() }
+    /// Marks the message as broken: a device failed midway, and no result can be returned.
+    fn fail(&mut self, wrapped: &Wrapped, io: &mut Io<'_>) -> i32 {
+        self.phase = Phase::Broken;
+        wrapped.raise(abi::PROV_R_CIPHER_OPERATION_FAILED);
+        io.fail()
     }
 }
 

@@ -6,6 +6,7 @@
 use gantry_core::Request;
 use gantry_core::route::SizeSet;
 
+use crate::abi;
 use crate::framework::{DeviceResult, Side};
 use crate::host::{CipherCall, Host, Io, ParamQuery, ParamValues};
 use crate::modes::keyed::KeyedCipher;
@@ -31,7 +32,7 @@ impl WholeBlocks {
 }
 
 #[derive(Clone)]
-#[allow(clippy::struct_excessive_bools, reason = "four facts, each by itself")]
+#[allow(clippy::struct_excessive_bools, reason = "six facts, each by itself")]
 pub(crate) struct ChainState {
     mode: Chain,
     keyed: KeyedCipher,
@@ -46,7 +47,11 @@ pub(crate) struct ChainState {
     nonce_moved: bool,
     /// The host was given a position within a block; holds until the next initialisation.
     mid_block: bool,
+    /// No message has ended since the initialisation, so the next one starts with the nonce.
+    is_fresh: bool,
     padding: bool,
+    /// The host may hold a block of the message back, even if the padding was turned off since.
+    may_hold_back: bool,
     /// Version of the TLS records, each with its own padding; 0 if the data is not TLS records.
     tls_version: usize,
 }
@@ -62,7 +67,9 @@ impl ChainState {
             host_is_behind: false,
             nonce_moved: false,
             mid_block: false,
+            is_fresh: true,
             padding: true,
+            may_hold_back: true,
             tls_version: 0,
         }
     }
@@ -100,7 +107,7 @@ impl ChainState {
 
     pub(crate) fn init_accepted(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) {
         self.keyed.init_accepted(wrapped, encrypt, key);
-        self.mid_block = false;
+        (self.mid_block, self.is_fresh, self.may_hold_back) = (false, true, self.padding);
         if let Some(iv) = iv
             && let Some(place) = self.iv.get_mut(..iv.len())
             && self.mode != Chain::Ecb
@@ -128,7 +135,10 @@ impl ChainState {
         };
         match self.keyed.run_on_device(wrapped, &mut io.first(blocks.len), blocks.iv()) {
             DeviceResult::Done => self.complete(host, call, io, &blocks),
-            DeviceResult::Failed => io.fail(),
+            DeviceResult::Failed => {
+                wrapped.raise(abi::PROV_R_CIPHER_OPERATION_FAILED);
+                io.fail()
+            }
             DeviceResult::Host if self.catch_up(host) == 1 => host.forward(call, io),
             DeviceResult::Host => 0,
         }
@@ -151,7 +161,9 @@ impl ChainState {
         let holds_back = call == CipherCall::Update && self.padding && !self.keyed.encrypt && blocks;
         let unit = if self.mode == Chain::ChaCha { CHACHA_BLOCK } else { block };
         let whole = if block == 0 { 0 } else { io.len() - io.len() % unit };
-        let stays = holds_back || self.mid_block || (blocks && self.keyed.direction_changed());
+        // A block that the host holds back precedes this data.
+        let has_held = self.may_hold_back && !self.keyed.encrypt && blocks && fed != 0 && !self.host_is_behind;
+        let stays = holds_back || has_held || self.mid_block || (blocks && self.keyed.direction_changed());
         if stays || whole == 0 || !fed.is_multiple_of(unit) || !io.has_output() || !io.has_input() {
             return None;
         }
@@ -163,7 +175,7 @@ impl ChainState {
             if whole / unit > (u32::MAX - low) as usize {
                 return None;
             }
-        } else if self.mode == Chain::Cbc && fed == 0 {
+        } else if self.mode == Chain::Cbc && fed == 0 && self.is_fresh {
             // A message starts with its nonce, however the host was initialised.
             self.chain = self.iv;
         } else if !self.host_is_behind && self.mode != Chain::Ecb {
@@ -219,19 +231,26 @@ impl ChainState {
         self.host_is_behind = true;
     }
 
+    /// Records that the host was asked to end the message.
+    pub(crate) fn host_ended(&mut self) {
+        self.is_fresh = false;
+    }
+
     pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
+        self.host_ended();
         if self.catch_up(host) == 1 { host.finish(io) } else { 0 }
     }
 
-    /// Records the padding parameter and ignores all others.
-    pub(crate) fn padding_accepted(&mut self, values: ParamValues<'_>) {
+    /// Records the padding parameter after `fed` bytes of a message, and ignores all others.
+    pub(crate) fn padding_accepted(&mut self, values: ParamValues<'_>, fed: usize) {
         if let Some(padding) = values.number(c"padding") {
             self.padding = padding != 0;
+            self.may_hold_back = self.padding || (self.may_hold_back && fed != 0);
         }
     }
 
-    pub(crate) fn params_accepted(&mut self, values: ParamValues<'_>) {
-        self.padding_accepted(values);
+    pub(crate) fn params_accepted(&mut self, values: ParamValues<'_>, fed: usize) {
+        self.padding_accepted(values, fed);
         if let Some(version) = values.number(c"tls-version") {
             self.tls_version = version;
         }

@@ -2,6 +2,7 @@
 
 use gantry_core::route::SizeSet;
 
+use crate::abi;
 use crate::framework::DeviceResult;
 use crate::host::{CipherCall, Host, Io, ParamQuery, ParamValues};
 use crate::modes::aead::AeadState;
@@ -146,28 +147,28 @@ impl State {
         }
     }
 
-    pub(crate) fn finish(&mut self, host: &Host, io: &mut Io<'_>) -> i32 {
+    pub(crate) fn finish(&mut self, wrapped: &Wrapped, host: &Host, io: &mut Io<'_>) -> i32 {
         match self {
-            State::Aead(aead) => aead.finish(host, io),
+            State::Aead(aead) => aead.finish(wrapped, host, io),
             State::Chain(chain) => chain.finish(host, io),
             // A data unit has no final step.
             State::Xts(_) => host.finish(io),
         }
     }
 
-    /// Records parameters that the host has accepted.
-    pub(crate) fn params_accepted(&mut self, host: &Host, values: ParamValues<'_>) {
+    /// Records parameters that the host has accepted after `fed` bytes of a message.
+    pub(crate) fn params_accepted(&mut self, host: &Host, values: ParamValues<'_>, fed: usize) {
         match self {
             State::Aead(aead) => aead.params_accepted(host, values),
-            State::Chain(chain) => chain.params_accepted(values),
+            State::Chain(chain) => chain.params_accepted(values, fed),
             State::Xts(_) => {}
         }
     }
 
     /// Answers a parameter query, through the host where the host knows the answer.
-    pub(crate) fn query_params(&mut self, host: &Host, query: ParamQuery<'_>) -> i32 {
+    pub(crate) fn query_params(&mut self, wrapped: &Wrapped, host: &Host, query: ParamQuery<'_>) -> i32 {
         match self {
-            State::Aead(aead) => aead.query_params(host, query),
+            State::Aead(aead) => aead.query_params(wrapped, host, query),
             State::Chain(chain) => chain.query_params(host, query),
             State::Xts(_) => host.query_params(query),
         }
@@ -200,7 +201,10 @@ impl Xts {
         let tweak = self.tweak.filter(|_| io.has_output() && io.has_input() && !self.keyed.direction_changed());
         match tweak.map_or(DeviceResult::Host, |tweak| self.keyed.run_on_device(wrapped, io, &tweak)) {
             DeviceResult::Done => io.succeed(io.len()),
-            DeviceResult::Failed => io.fail(),
+            DeviceResult::Failed => {
+                wrapped.raise(abi::PROV_R_CIPHER_OPERATION_FAILED);
+                io.fail()
+            }
             DeviceResult::Host => host.forward(call, io),
         }
     }

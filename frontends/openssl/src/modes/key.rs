@@ -48,6 +48,10 @@ impl Key {
         true
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Returns true if these are its bytes, in a time that does not depend on them. Returns false for an empty key and for lengths that
     /// are no multiple of a word; no cipher has such keys.
     pub(crate) fn equals(&self, key: &[u8]) -> bool {

@@ -81,9 +81,9 @@ impl Pipes {
         good
     }
 
-    /// Calls `repeat` for each message, to repeat parameters that the host accepted for their context.
-    pub(crate) fn repeat(&mut self, repeat: impl Fn(&Host, &mut ChainState) -> bool) -> bool {
-        self.0.iter_mut().all(|pipe| repeat(&pipe.host, &mut pipe.message))
+    /// Calls `repeat` for each message with the bytes that it has, to repeat parameters that the host accepted for their context.
+    pub(crate) fn repeat(&mut self, repeat: impl Fn(&Host, &mut ChainState, usize) -> bool) -> bool {
+        self.0.iter_mut().all(|pipe| repeat(&pipe.host, &mut pipe.message, pipe.fed))
     }
 
     /// Processes the next data of each message. `parent` belongs to their context, and has the session.

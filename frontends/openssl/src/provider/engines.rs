@@ -18,12 +18,16 @@ pub(super) struct Engines {
     x25519: OnceLock<Option<CurveFns>>,
     /// P-256 and P-384 have the same functions.
     weierstrass: OnceLock<Option<CurveFns>>,
+    /// True for a curve that the host has, by index of [`Curve`].
+    curves: [OnceLock<bool>; 3],
 }
 
 impl Provider {
     /// Returns true if this serves TLS groups.
     pub(crate) fn serves_groups(&self) -> bool {
-        cfg!(feature = "software") && self.settings.groups && self.version < NATIVE_SINCE
+        let is_allowed = !self.settings.runtime.requires_validated()
+            || self.software().is_some_and(|device| device.info().validated);
+        cfg!(feature = "software") && self.settings.groups && self.version < NATIVE_SINCE && is_allowed
     }
 
     /// Returns the host's operations on a curve.
@@ -31,6 +35,14 @@ impl Provider {
         let Engines { x25519, weierstrass, .. } = &self.engines;
         let place = if curve == Curve::X25519 { x25519 } else { weierstrass };
         place.get_or_init(|| CurveFns::new(&self.default, curve)).as_ref()?.pair(&self.default)
+    }
+
+    /// Returns true if the host has the curve that a group needs.
+    pub(crate) fn has_curve_of(&self, group: &Group) -> bool {
+        group.curve.is_none_or(|curve| {
+            let ask = || self.curve(curve).is_some_and(|host| host.has(curve));
+            *self.engines.curves[curve as usize].get_or_init(|| self.default.without_errors(ask))
+        })
     }
 
     /// Returns the device with ML-KEM; `None` in builds without it.

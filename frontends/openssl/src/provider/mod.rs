@@ -207,7 +207,6 @@ impl Provider {
         let only_counted = self.settings.counts_all && !self.settings.serves_regularly(row, self.version);
         let is_watched = self.settings.force_fail && !only_counted;
         let initial_sizes = if only_counted { SizeSet::NONE } else { self.settings.initial_sizes() };
-        let dispatch = OnceLock::new();
         Box::new(Wrapped {
             provider: self,
             row,
@@ -215,7 +214,8 @@ impl Provider {
             place,
             counter,
             functions,
-            dispatch,
+            dispatch: OnceLock::new(),
+            takes_aad_after_data: OnceLock::new(),
             is_watched,
             only_counted,
             initial_sizes,

@@ -1,6 +1,6 @@
 //! Algorithms of the default provider, each behind our own entries.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -29,6 +29,8 @@ pub(crate) struct Wrapped {
     pub(crate) functions: Functions,
     /// Empty until the core asks for it.
     pub(crate) dispatch: OnceLock<Vec<Dispatch>>,
+    /// Empty until a message has associated data after data.
+    pub(super) takes_aad_after_data: OnceLock<bool>,
     /// Every call is examined.
     pub(super) is_watched: bool,
     /// It is served only to be counted: the configuration leaves it to the host.
@@ -64,6 +66,20 @@ impl Wrapped {
     /// Returns the host's cipher, for the host as a device.
     pub(super) fn host_algorithm(&self) -> Option<HostAlgorithm> {
         HostAlgorithm::new(&self.provider().default, &self.functions)
+    }
+
+    /// Returns true if the host's cipher takes associated data after data. Releases up to 4.0 differ, by their fixes too, so the host is asked.
+    pub(crate) fn takes_aad_after_data(&self) -> bool {
+        let ask = |host: HostAlgorithm| {
+            let taken = || {
+                let mut context = host.context()?;
+                let is_begun =
+                    context.init(true, Some(&[0; 32]), Some(&[0; 12])) && context.update((&mut [0][..]).into());
+                Some(is_begun && context.update_aad(&[0]))
+            };
+            host.without_errors(taken).unwrap_or(false)
+        };
+        *self.takes_aad_after_data.get_or_init(|| self.host_algorithm().is_some_and(ask))
     }
 
     /// Returns the host's operation with its key type, for the host as a device.
@@ -118,6 +134,11 @@ impl Wrapped {
             provider.core.raise(abi::ERR_R_OPERATION_FAIL, &sentence);
         }
         is_forced
+    }
+
+    /// Puts one of the reasons `PROV_R_*` on the stack, as the host would.
+    pub(crate) fn raise(&self, reason: c_int) {
+        self.provider().core.raise_as_host(reason);
     }
 
     pub(crate) fn count(&self, operation: Operation, side: Side, bytes: usize) {

@@ -1,7 +1,9 @@
 //! Parameters of a context: tags, TLS records, and nonces that the host assembles.
 
 use super::{AeadState, NONCE, Phase};
+use crate::abi;
 use crate::host::{Host, ParamQuery, ParamValues};
+use crate::provider::Wrapped;
 use crate::table::Aead;
 
 impl AeadState {
@@ -20,6 +22,10 @@ impl AeadState {
         if let Some(fixed) = values.octets(c"tlsivfixed") {
             self.fixed = fixed.try_into().ok();
             self.has_fixed = true;
+            if self.aead == Aead::ChaCha {
+                // It replaces the nonce of a record whose header the host has.
+                self.header = None;
+            }
         }
         if let Some(length) = values.number(c"ivlen") {
             self.iv_len = length;
@@ -44,7 +50,7 @@ impl AeadState {
     }
 
     /// Answers a parameter query, through the host where the host knows the answer.
-    pub(crate) fn query_params(&mut self, host: &Host, mut query: ParamQuery<'_>) -> i32 {
+    pub(crate) fn query_params(&mut self, wrapped: &Wrapped, host: &Host, mut query: ParamQuery<'_>) -> i32 {
         // SSH: the host increments the nonce; the message uses the previous value.
         if query.has(c"tlsivgen") {
             let iv = host.octets(c"iv");
@@ -56,12 +62,14 @@ impl AeadState {
             }
             return result;
         }
-        if matches!(self.phase, Phase::Ended | Phase::Broken) && query.has(c"tag") {
-            if !self.seal || self.phase == Phase::Broken {
-                return 0;
-            }
-            return query.answer(c"tag", &self.tag, |others| host.query_params(others));
+        if self.seal && self.phase == Phase::Broken && query.has(c"tag") {
+            wrapped.raise(abi::PROV_R_INVALID_TAG);
+            return 0;
         }
-        host.query_params(query)
+        match self.computed_tag() {
+            Some(tag) => query.answer(c"tag", tag, |others| host.query_params(others)),
+            // The host has no tag of an unfinished message, and none when opening: it refuses, and says why.
+            None => host.query_params(query),
+        }
     }
 }

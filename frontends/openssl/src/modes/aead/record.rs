@@ -22,8 +22,11 @@ impl AeadState {
         mut header: [u8; HEADER],
     ) -> i32 {
         if self.has_ended && self.aead == Aead::ChaCha && !self.reusable {
-            // OpenSSL 4.0 refuses data here, except through the one-shot call.
-            return if call == CipherCall::Update { io.fail() } else { host.forward(call, io) };
+            return host.forward(call, io);
+        }
+        if self.aead == Aead::Gcm {
+            // The nonce is used up, also if the record is refused.
+            self.phase = Phase::Host;
         }
         let operation = self.operation();
         let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
@@ -41,7 +44,7 @@ impl AeadState {
             && let Some(session) = self.engine.session_for_use()
         {
             header[HEADER - 2..].copy_from_slice(&(bytes as u16).to_be_bytes());
-            let Some(mut data) = io.buffers() else { return io.fail() };
+            let Some(mut data) = io.buffers() else { return self.refuse(wrapped, call, io) };
             let (front, rest) = data.output().split_at_mut(explicit);
             let (text, tag) = rest.split_at_mut(bytes);
             front.copy_from_slice(&nonce[NONCE - explicit..]);
@@ -55,10 +58,9 @@ impl AeadState {
             wrapped.count(operation, Side::Device, bytes);
             if self.aead == Aead::Gcm {
                 host.end_record();
-                self.phase = Phase::Host;
             }
             let written = if self.seal { explicit + bytes + TAG } else { bytes };
-            return if result.is_ok() { io.succeed(written) } else { io.fail() };
+            return if result.is_ok() { io.succeed(written) } else { self.refuse(wrapped, call, io) };
         }
         let result = host.forward(call, io);
         wrapped.count(operation, Side::Host, bytes);
