@@ -7,6 +7,7 @@
 pub mod dispatch;
 pub mod engine;
 pub mod hash;
+pub mod job;
 pub mod kernel;
 pub mod prefixed;
 pub mod sponge;

@@ -33,6 +33,7 @@
 //! |---|---|
 //! | `prefixed.rs` | messages hashed repeatedly after one prefix, for gantry-slh-dsa |
 //! | `hash.rs`, `sponge.rs`, `tree.rs` | messages and padding: SHA and MD5, SHA-3 to BLAKE2b, KT128 |
+//! | `job.rs` | a request to one of them |
 //! | `engine.rs` | keeps lanes filled, with messages of any lengths |
 //! | `dispatch.rs`, `dispatch/` | the kernels, compiled for each CPU level, and the choice at run time |
 //! | `kernel.rs`, `kernel/` | the arithmetic of kernels: compression functions, each written once |

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::family::{Family, Work, plain};
 use crate::internal::dispatch::node::Kernels;
 use crate::level::Level;
-use crate::messages::Messages;
+use crate::messages::Blocks;
 
 /// A digest of 32 bytes: a leaf or an inner node of a tree.
 pub type Node = [u8; 32];
@@ -161,19 +161,8 @@ impl Work for Pairs<'_> {
     type Output = ();
 
     fn with<F: Family>(self, start: &F::Start) {
-        F::run_whole(self.level, start, None, &PairMessages(self.bytes), self.output);
-    }
-}
-
-struct PairMessages<'a>(&'a [u8]);
-
-impl Messages for PairMessages<'_> {
-    fn count(&self) -> usize {
-        self.0.len() / 64
-    }
-
-    fn message(&self, index: usize) -> Option<&[u8]> {
-        Some(&self.0[64 * index..][..64])
+        let pairs = Blocks { data: self.bytes, block: 2 * size_of::<Node>() };
+        F::run_whole(self.level, start, None, &pairs, self.output);
     }
 }
 
