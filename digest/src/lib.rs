@@ -13,6 +13,7 @@
 //! | many messages that arrive in pieces | [`update_many`], [`finish_many`] over [`Hasher`]s |
 //! | passwords, to derive keys from | [`pbkdf2`]; many at a time: [`pbkdf2_advance`] over [`Pbkdf2`]s |
 //! | a secret, to derive keys from | [`hkdf`], [`hkdf_extract`], [`hkdf_expand`] |
+//! | objects of Git, refused if they belong to a known kind of collision | [`Sha1Checked`] |
 //! | one message | [`Hasher`], or RustCrypto's [`Digest`] of [`Sha256`] and its siblings: [`rustcrypto`] |
 //!
 //! Kernels are compiled for SSE2, AVX2, AVX-512 and the SHA instructions on x86-64, for NEON and the SHA instructions on aarch64,
@@ -22,7 +23,7 @@
 //! | file | content |
 //! |---|---|
 //! | `algorithm.rs`, `error.rs`, `messages.rs` | the hash functions; the caller's mistakes; the messages of one call |
-//! | `many.rs`, `column.rs`, `blocks.rs`, `nodes.rs`, `hasher.rs`, `hmac.rs`, `pbkdf2.rs`, `hkdf.rs`, `rustcrypto.rs`, `rustcrypto_0_10.rs` | the calls above |
+//! | `many.rs`, `column.rs`, `blocks.rs`, `nodes.rs`, `hasher.rs`, `hmac.rs`, `pbkdf2.rs`, `hkdf.rs`, `sha1_checked.rs`, `rustcrypto.rs`, `rustcrypto_0_10.rs` | the calls above |
 //! | `family.rs` | one type for all hash functions |
 //! | `chain.rs` | one loop of PBKDF2, of which `hash.rs` and `sponge.rs` run many |
 //! | `level.rs` | the CPU level, and the latencies by which some kernels are chosen |
@@ -67,6 +68,7 @@ mod random;
 pub mod rustcrypto;
 #[cfg(feature = "digest-0_10")]
 pub mod rustcrypto_0_10;
+mod sha1_checked;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -89,3 +91,4 @@ pub use rustcrypto::{
     Blake2b256, Blake2b512, Keccak256, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384,
     Sha512, Sha512_256,
 };
+pub use sha1_checked::{Collision, Sha1Checked};

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use gantry_digest::{Algorithm, NodeHash, digest_many, hash_pairs, limit};
+use gantry_digest::{Algorithm, NodeHash, Sha1Checked, digest_many, hash_pairs, limit};
 use nix::time::{ClockId, clock_gettime};
 use sha2::Digest;
 
@@ -57,6 +57,7 @@ fn main() {
     digests(&filter);
     nodes(&filter);
     keccak(&filter);
+    sha1_checked(&filter);
 }
 
 /// Keccak-256 as in Ethereum, against a loop over the crate `sha3`.
@@ -79,6 +80,27 @@ fn keccak(filter: &Filter) {
                         output.copy_from_slice(&sha3::Keccak256::digest(black_box(message)));
                     }
                 },
+            );
+        }
+    }
+}
+
+/// SHA-1 with collision detection, against a loop over the crate `sha1-checked`.
+fn sha1_checked(filter: &Filter) {
+    for length in [64, 300, 4096] {
+        // Every block must be another: the time depends on the number of suspicious ones.
+        let data: Vec<u8> = (0..COUNT * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect();
+        let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
+        for batch in [1, 4, 8, 1024] {
+            let mut ours = vec![Ok([0; 20]); COUNT];
+            filter.row(
+                &format!("checked sha1 of {length} bytes, batches of {batch}; sha1-checked"),
+                || {
+                    for (messages, results) in messages.chunks(batch).zip(ours.chunks_mut(batch)) {
+                        Sha1Checked::digest_many(black_box(messages), results).expect("results for all");
+                    }
+                },
+                || messages.iter().for_each(|message| _ = black_box(sha1_checked::Sha1::try_digest(message))),
             );
         }
     }

@@ -9,6 +9,7 @@ pub mod keccak;
 pub mod md5;
 pub(crate) mod node;
 pub mod sha1;
+pub(crate) mod sha1_checked;
 pub mod sha2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha512_prescheduled;
