@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 pub mod after_prefix;
+pub(crate) mod blake3;
 mod compiled;
 pub(crate) mod node;
 pub mod sponge;

@@ -4,6 +4,7 @@ pub mod absorb;
 #[cfg(target_arch = "x86_64")]
 pub mod after_prefix;
 pub mod blake2b;
+pub(crate) mod blake3;
 pub mod iterate;
 pub mod keccak;
 pub mod md5;
