@@ -2,9 +2,10 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Family, Piece, Work, check_output, plain};
+use crate::family::{Family, Work, check_output, plain};
+use crate::internal::job::Job;
 use crate::level::Level;
-use crate::messages::Messages;
+use crate::messages::Blocks;
 
 /// The salt digested with each block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub fn tree_level(
         return Err(Error::BlockSize);
     }
     check_output(algorithm, data.len().div_ceil(block), output)?;
-    plain(algorithm).with(Blocks { algorithm, salt, block, data, output });
+    plain(algorithm).with(TreeLevel { algorithm, salt, block, data, output });
     Ok(())
 }
 
@@ -55,7 +56,7 @@ const BATCH: usize = 64;
 /// Zeros that pad a short block, up to 256 at a time.
 const ZEROS: [u8; 256] = [0; 256];
 
-struct Blocks<'a> {
+struct TreeLevel<'a> {
     algorithm: Algorithm,
     salt: Salt<'a>,
     block: usize,
@@ -63,11 +64,11 @@ struct Blocks<'a> {
     output: &'a mut [u8],
 }
 
-impl Work for Blocks<'_> {
+impl Work for TreeLevel<'_> {
     type Output = ();
 
     fn with<F: Family>(self, start: &F::Start) {
-        let Blocks { algorithm, salt, block, data, output } = self;
+        let TreeLevel { algorithm, salt, block, data, output } = self;
         let size = algorithm.digest_size();
         let level = Level::in_use();
         let (before, after) = match salt {
@@ -78,7 +79,7 @@ impl Work for Blocks<'_> {
         let (output, output_of_last) = output.split_at_mut(data.len() / block * size);
         let mut begin = F::stream(start);
         let one = |stream: &mut F::Stream, input: &[u8], output| {
-            F::run_one(level, Piece { start, stream: Some(stream), input, output });
+            F::run_one(level, Job { start, stream: Some(stream), input, output });
         };
         if !before.is_empty() {
             one(&mut begin, before, None);
@@ -96,33 +97,17 @@ impl Work for Blocks<'_> {
         }
         if after.is_empty() {
             let prefix = if before.is_empty() { None } else { Some(&begin) };
-            return F::run_whole(level, start, prefix, &WholeBlocks { data, block }, output);
+            return F::run_whole(level, start, prefix, &Blocks { data, block }, output);
         }
         let mut streams = [const { None::<F::Stream> }; BATCH];
         for (blocks, outputs) in data.chunks(BATCH * block).zip(output.chunks_mut(BATCH * size)) {
             let streams = &mut streams[..blocks.len() / block];
             streams.fill(Some(begin.clone()));
             let blocks = streams.iter_mut().map(Option::as_mut).zip(blocks.chunks_exact(block));
-            F::run(level, false, &mut blocks.map(|(stream, input)| Piece { start, stream, input, output: None }));
+            F::run(level, false, &mut blocks.map(|(stream, input)| Job { start, stream, input, output: None }));
             let ends = streams.iter_mut().map(Option::as_mut).zip(outputs.chunks_exact_mut(size).map(Some));
-            F::run(level, false, &mut ends.map(|(stream, output)| Piece { start, stream, input: after, output }));
+            F::run(level, false, &mut ends.map(|(stream, output)| Job { start, stream, input: after, output }));
         }
-    }
-}
-
-/// The whole blocks, as messages.
-struct WholeBlocks<'a> {
-    data: &'a [u8],
-    block: usize,
-}
-
-impl Messages for WholeBlocks<'_> {
-    fn count(&self) -> usize {
-        self.data.len() / self.block
-    }
-
-    fn message(&self, index: usize) -> Option<&[u8]> {
-        Some(&self.data[index * self.block..][..self.block])
     }
 }
 

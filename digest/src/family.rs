@@ -6,6 +6,7 @@ use crate::chain::Chain;
 use crate::error::Error;
 use crate::internal::dispatch::Hash;
 use crate::internal::dispatch::sponge::Function;
+use crate::internal::job::Job;
 use crate::internal::kernel::blake2b::Blake2b;
 use crate::internal::kernel::keccak::{self, Keccak};
 use crate::internal::kernel::md5::{self, Md5};
@@ -15,13 +16,8 @@ use crate::internal::{hash, sponge};
 use crate::level::Level;
 use crate::messages::Messages;
 
-/// A piece of a message: the next one of `stream`, or the whole message if there is no stream. With an `output` the message ends.
-pub(crate) struct Piece<'a, F: Family> {
-    pub(crate) start: &'a F::Start,
-    pub(crate) stream: Option<&'a mut F::Stream>,
-    pub(crate) input: &'a [u8],
-    pub(crate) output: Option<&'a mut [u8]>,
-}
+/// A request to a hash function.
+pub(crate) type Piece<'a, F> = Job<'a, <F as Family>::Start, <F as Family>::Stream>;
 
 /// The common interface of the hash functions in `hash` and `sponge`.
 pub(crate) trait Family: Sized + 'static {
@@ -63,9 +59,6 @@ pub(crate) trait Family: Sized + 'static {
     fn start_of(start: &Start) -> Option<&Self::Start>;
 
     /// Returns the stream if it belongs to this function.
-    fn stream_in(stream: &Stream) -> Option<&Self::Stream>;
-
-    /// Returns the stream, mutable, if it belongs to this function.
     fn stream_of(stream: &mut Stream) -> Option<&mut Self::Stream>;
 }
 
@@ -115,99 +108,75 @@ macro_rules! functions {
     };
     (@ hash $variant:ident, $function:ty) => {
         impl Family for $function {
-            type Start = hash::Start<$function>;
-            type Stream = hash::Stream<$function>;
-
             fn hmac(level: Level, plain: &Self::Start, key: &[u8]) -> Self::Start {
-                hash::Start::hmac(<$function as Hash>::kernels(level), plain.initial(), plain.size(), key)
+                hash::Start::hmac(<$function>::kernels(level), plain.initial(), plain.size(), key)
             }
 
             fn run(level: Level, _keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>) {
-                hash::run(<$function as Hash>::kernels(level), pieces.map(hash_job));
-            }
-
-            fn run_whole(
-                level: Level,
-                start: &Self::Start,
-                prefix: Option<&Self::Stream>,
-                messages: &dyn Messages,
-                output: &mut [u8],
-            ) {
-                hash::run_whole(level, start, prefix, messages, output);
-            }
-
-            fn iterate(level: Level, chains: &mut [Chain<'_, Self::Start>], steps: u64) {
-                hash::iterate(level, chains, steps);
-            }
-
-            fn run_one(level: Level, piece: Piece<'_, Self>) {
-                hash::run_one(<$function as Hash>::kernels(level), hash_job(piece));
+                hash::run(<$function>::kernels(level), pieces);
             }
 
             fn append(level: impl FnOnce() -> Level, _: &Self::Start, stream: &mut Self::Stream, input: &[u8]) {
-                stream.append(|| <$function as Hash>::kernels(level()), input);
+                stream.append(|| <$function>::kernels(level()), input);
             }
 
             fn digest(level: Level, start: &Self::Start, stream: &mut Self::Stream, output: &mut [u8]) {
-                stream.digest(<$function as Hash>::kernels(level), start, output);
+                stream.digest(<$function>::kernels(level), start, output);
             }
 
-            functions!(@ hash, $variant);
+            functions!(@ hash, $variant, $function);
         }
     };
     (@ sponge $variant:ident, $function:ty) => {
         impl Family for $function {
-            type Start = sponge::Start<$function>;
-            type Stream = sponge::Stream<$function>;
-
             fn hmac(level: Level, plain: &Self::Start, key: &[u8]) -> Self::Start {
-                sponge::Start::hmac_over(<$function as Function>::kernels(level), plain, key)
+                sponge::Start::hmac_over(<$function>::kernels(level), plain, key)
             }
 
             fn run(level: Level, keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>) {
-                sponge::run(<$function as Function>::kernels(level), keyed, pieces.map(sponge_job));
-            }
-
-            fn run_whole(
-                level: Level,
-                start: &Self::Start,
-                prefix: Option<&Self::Stream>,
-                messages: &dyn Messages,
-                output: &mut [u8],
-            ) {
-                sponge::run_whole(<$function as Function>::kernels(level), start, prefix, messages, output);
-            }
-
-            fn iterate(level: Level, chains: &mut [Chain<'_, Self::Start>], steps: u64) {
-                sponge::iterate(<$function as Function>::kernels(level), chains, steps);
-            }
-
-            fn run_one(level: Level, piece: Piece<'_, Self>) {
-                sponge::run_one(<$function as Function>::kernels(level), sponge_job(piece));
+                sponge::run(<$function>::kernels(level), keyed, pieces);
             }
 
             fn append(level: impl FnOnce() -> Level, start: &Self::Start, stream: &mut Self::Stream, input: &[u8]) {
-                Self::run_one(level(), Piece { start, stream: Some(stream), input, output: None });
+                Self::run_one(level(), Job { start, stream: Some(stream), input, output: None });
             }
 
             fn digest(level: Level, start: &Self::Start, stream: &mut Self::Stream, output: &mut [u8]) {
-                Self::run_one(level, Piece { start, stream: Some(stream), input: &[], output: Some(output) });
+                Self::run_one(level, Job { start, stream: Some(stream), input: &[], output: Some(output) });
             }
 
-            functions!(@ sponge, $variant);
+            functions!(@ sponge, $variant, $function);
         }
     };
-    (@ $module:ident, $variant:ident) => {
+    // Common to both modules.
+    (@ $module:ident, $variant:ident, $function:ty) => {
+        type Start = $module::Start<$function>;
+        type Stream = $module::Stream<$function>;
+
         fn stream(start: &Self::Start) -> Self::Stream {
             $module::Stream::new(start)
         }
 
-        fn start_of(start: &Start) -> Option<&Self::Start> {
-            if let Start::$variant(start) = start { Some(start) } else { None }
+        fn run_whole(
+            level: Level,
+            start: &Self::Start,
+            prefix: Option<&Self::Stream>,
+            messages: &dyn Messages,
+            output: &mut [u8],
+        ) {
+            $module::run_whole(level, start, prefix, messages, output);
         }
 
-        fn stream_in(stream: &Stream) -> Option<&Self::Stream> {
-            if let Stream::$variant(stream) = stream { Some(stream) } else { None }
+        fn iterate(level: Level, chains: &mut [Chain<'_, Self::Start>], steps: u64) {
+            $module::iterate(level, chains, steps);
+        }
+
+        fn run_one(level: Level, piece: Piece<'_, Self>) {
+            $module::run_one(<$function>::kernels(level), piece);
+        }
+
+        fn start_of(start: &Start) -> Option<&Self::Start> {
+            if let Start::$variant(start) = start { Some(start) } else { None }
         }
 
         fn stream_of(stream: &mut Stream) -> Option<&mut Self::Stream> {
@@ -261,20 +230,4 @@ pub(crate) fn plain(algorithm: Algorithm) -> &'static Start {
 pub(crate) fn check_output(algorithm: Algorithm, messages: usize, output: &[u8]) -> Result<(), Error> {
     let needed = messages.checked_mul(algorithm.digest_size()).ok_or(Error::TooMany)?;
     if output.len() == needed { Ok(()) } else { Err(Error::OutputLength { needed, found: output.len() }) }
-}
-
-#[inline(always)]
-fn hash_job<H: Hash + Family<Start = hash::Start<H>, Stream = hash::Stream<H>>>(
-    piece: Piece<'_, H>,
-) -> hash::Job<'_, H> {
-    let Piece { start, stream, input, output } = piece;
-    hash::Job { start, stream, input, output }
-}
-
-#[inline(always)]
-fn sponge_job<F: Function + Family<Start = sponge::Start<F>, Stream = sponge::Stream<F>>>(
-    piece: Piece<'_, F>,
-) -> sponge::Job<'_, F> {
-    let Piece { start, stream, input, output } = piece;
-    sponge::Job { start, stream, input, output }
 }

@@ -4,8 +4,9 @@ use core::fmt;
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Family, Piece, Start, Stream, Work, check_output, plain};
+use crate::family::{Family, Start, Stream, Work, check_output, plain};
 use crate::hmac::HmacKey;
+use crate::internal::job::Job;
 use crate::level::Level;
 
 /// A message that arrives in pieces: a digest, or with a key ([`HmacKey::hasher`]) an HMAC.
@@ -139,7 +140,7 @@ impl Work for SinglePiece<'_> {
         let SinglePiece { stream, input, output } = self;
         let stream = F::stream_of(stream);
         debug_assert!(stream.is_some(), "the stream must be of the hasher's function");
-        F::run_one(Level::in_use(), Piece { start, stream, input, output });
+        F::run_one(Level::in_use(), Job { start, stream, input, output });
     }
 }
 
@@ -157,7 +158,7 @@ where
     fn with<F: Family>(self, _: &F::Start) {
         let mut pieces = self.pieces.filter_map(|(hasher, input, output)| {
             let (start, stream) = (F::start_of(hasher.start)?, F::stream_of(&mut hasher.stream)?);
-            Some(Piece { start, stream: Some(stream), input, output })
+            Some(Job { start, stream: Some(stream), input, output })
         });
         F::run(Level::in_use(), self.keyed, &mut pieces);
     }

@@ -4,9 +4,11 @@
 //! Not part of the interface: any release may change or remove these items. So the crates of Gantry require exactly one version of this crate,
 //! which `scripts/crates` checks.
 
+pub(crate) mod blake3;
 pub mod dispatch;
 pub mod engine;
 pub mod hash;
+pub mod job;
 pub mod kernel;
 pub mod prefixed;
 pub mod sponge;

@@ -13,6 +13,8 @@
 //! | many messages that arrive in pieces | [`update_many`], [`finish_many`] over [`Hasher`]s |
 //! | passwords, to derive keys from | [`pbkdf2`]; many at a time: [`pbkdf2_advance`] over [`Pbkdf2`]s |
 //! | a secret, to derive keys from | [`hkdf`], [`hkdf_extract`], [`hkdf_expand`] |
+//! | objects of Git, refused if they belong to a known kind of collision | [`Sha1Checked`] |
+//! | BLAKE3: plain, keyed, derived keys | [`Blake3`] |
 //! | one message | [`Hasher`], or RustCrypto's [`Digest`] of [`Sha256`] and its siblings: [`rustcrypto`] |
 //!
 //! Kernels are compiled for SSE2, AVX2, AVX-512 and the SHA instructions on x86-64, for NEON and the SHA instructions on aarch64,
@@ -22,7 +24,7 @@
 //! | file | content |
 //! |---|---|
 //! | `algorithm.rs`, `error.rs`, `messages.rs` | the hash functions; the caller's mistakes; the messages of one call |
-//! | `many.rs`, `column.rs`, `blocks.rs`, `nodes.rs`, `hasher.rs`, `hmac.rs`, `pbkdf2.rs`, `hkdf.rs`, `rustcrypto.rs`, `rustcrypto_0_10.rs` | the calls above |
+//! | `many.rs`, `column.rs`, `blocks.rs`, `nodes.rs`, `hasher.rs`, `hmac.rs`, `pbkdf2.rs`, `hkdf.rs`, `sha1_checked.rs`, `blake3.rs`, `rustcrypto.rs`, `rustcrypto_0_10.rs` | the calls above |
 //! | `family.rs` | one type for all hash functions |
 //! | `chain.rs` | one loop of PBKDF2, of which `hash.rs` and `sponge.rs` run many |
 //! | `level.rs` | the CPU level, and the latencies by which some kernels are chosen |
@@ -32,7 +34,8 @@
 //! | file | content |
 //! |---|---|
 //! | `prefixed.rs` | messages hashed repeatedly after one prefix, for gantry-slh-dsa |
-//! | `hash.rs`, `sponge.rs`, `tree.rs` | messages and padding: SHA and MD5, SHA-3 to BLAKE2b, KT128 |
+//! | `hash.rs`, `sponge.rs`, `tree.rs`, `blake3.rs` | messages and padding: SHA and MD5, SHA-3 to BLAKE2b, KT128, BLAKE3 |
+//! | `job.rs` | a request to one of them |
 //! | `engine.rs` | keeps lanes filled, with messages of any lengths |
 //! | `dispatch.rs`, `dispatch/` | the kernels, compiled for each CPU level, and the choice at run time |
 //! | `kernel.rs`, `kernel/` | the arithmetic of kernels: compression functions, each written once |
@@ -48,6 +51,7 @@ extern crate alloc;
 mod readme {}
 
 mod algorithm;
+mod blake3;
 mod blocks;
 mod chain;
 mod column;
@@ -66,6 +70,7 @@ mod random;
 pub mod rustcrypto;
 #[cfg(feature = "digest-0_10")]
 pub mod rustcrypto_0_10;
+mod sha1_checked;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -74,6 +79,7 @@ pub mod internal;
 
 pub use ::digest::{self, Digest};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use blake3::Blake3;
 pub use blocks::{Salt, tree_level};
 pub use column::{Column, Offsets, Validity, digest_column, hmac_column};
 pub use error::Error;
@@ -88,3 +94,4 @@ pub use rustcrypto::{
     Blake2b256, Blake2b512, Keccak256, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384,
     Sha512, Sha512_256,
 };
+pub use sha1_checked::{Collision, Sha1Checked};

@@ -2,9 +2,10 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Family, Piece, Start, Stream, Work, check_output, plain};
+use crate::family::{Family, Start, Stream, Work, check_output, plain};
 use crate::hasher::Hasher;
 use crate::hmac::{HmacKey, with_stack_wiped};
+use crate::internal::job::Job;
 use crate::level::Level;
 use crate::messages::{Messages, Slices};
 
@@ -113,12 +114,15 @@ impl Work for WholeMessages<'_> {
         let WholeMessages { level, size, starts, messages, output } = self;
         match starts {
             Starts::One(_) => F::run_whole(level, first, None, messages, output),
-            Starts::After(_, prefix) => F::run_whole(level, first, F::stream_in(prefix), messages, output),
+            Starts::After(_, prefix) => {
+                let mut prefix = prefix.clone();
+                F::run_whole(level, first, F::stream_of(&mut prefix).as_deref(), messages, output);
+            }
             Starts::Each(keys) => {
                 let outputs = output.chunks_exact_mut(size);
                 let mut pieces = keys.iter().zip(outputs).enumerate().filter_map(|(index, (key, output))| {
                     let (start, input) = (F::start_of(key.start())?, messages.message(index)?);
-                    Some(Piece { start, stream: None, input, output: Some(output) })
+                    Some(Job { start, stream: None, input, output: Some(output) })
                 });
                 F::run(level, true, &mut pieces);
             }

@@ -19,3 +19,19 @@ impl<T: AsRef<[u8]>> Messages for Slices<'_, T> {
         Some(self.0[index].as_ref())
     }
 }
+
+/// The whole blocks of a buffer.
+pub(crate) struct Blocks<'a> {
+    pub(crate) data: &'a [u8],
+    pub(crate) block: usize,
+}
+
+impl Messages for Blocks<'_> {
+    fn count(&self) -> usize {
+        self.data.len() / self.block
+    }
+
+    fn message(&self, index: usize) -> Option<&[u8]> {
+        Some(&self.data[index * self.block..][..self.block])
+    }
+}

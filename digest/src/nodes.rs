@@ -3,9 +3,10 @@
 use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::{Family, Work, plain};
+use crate::internal::blake3::PLAIN;
 use crate::internal::dispatch::node::Kernels;
 use crate::level::Level;
-use crate::messages::Messages;
+use crate::messages::Blocks;
 
 /// A digest of 32 bytes: a leaf or an inner node of a tree.
 pub type Node = [u8; 32];
@@ -26,6 +27,8 @@ pub enum NodeHash {
     Sha3_256,
     /// BLAKE2b with 32 bytes.
     Blake2b256,
+    /// BLAKE3. This is the digest of a pair as a message, not a node inside of BLAKE3.
+    Blake3,
 }
 
 /// Writes the parents of `children`: parent `i` is the digest of children `2i` and `2i + 1`.
@@ -46,17 +49,7 @@ pub fn hash_pairs(function: NodeHash, children: &[Node], parents: &mut [Node]) -
         let (needed, found) = (size_of_val(children) / 2, size_of_val(parents));
         return Err(Error::OutputLength { needed, found });
     }
-    let (level, pairs) = (Level::in_use(), children.as_flattened());
-    match function.kernel() {
-        Kernel::Sha256 { twice } => {
-            let (from, to) = (pairs.as_ptr(), parents.as_mut_ptr().cast());
-            // SAFETY: there are twice as many children as parents, and the slices do not overlap.
-            unsafe { Kernels::new(level).run(from, to, parents.len(), twice) };
-        }
-        Kernel::Messages(algorithm) => {
-            plain(algorithm).with(Pairs { level, bytes: pairs, output: parents.as_flattened_mut() });
-        }
-    }
+    function.kernel().digest(Level::in_use(), children.as_flattened(), parents.as_flattened_mut());
     Ok(())
 }
 
@@ -66,24 +59,19 @@ pub fn hash_pairs_in_place(function: NodeHash, nodes: &mut [Node]) -> Result<&mu
         return Err(Error::OddNodes { nodes: nodes.len() });
     }
     let (level, parents) = (Level::in_use(), nodes.len() / 2);
-    match function.kernel() {
-        Kernel::Sha256 { twice } => {
-            let nodes = nodes.as_mut_ptr().cast::<u8>();
-            // SAFETY: there are twice as many nodes as parents, at the same address.
-            unsafe { Kernels::new(level).run(nodes, nodes, parents, twice) };
-        }
-        Kernel::Messages(algorithm) => {
-            let mut done = 0;
-            while done < parents {
-                let count = BATCH.min(parents - done);
-                let mut copy = [[0; 32]; 2 * BATCH];
-                let copy = &mut copy[..2 * count];
-                copy.copy_from_slice(&nodes[2 * done..][..2 * count]);
-                let output = nodes[done..done + count].as_flattened_mut();
-                plain(algorithm).with(Pairs { level, bytes: copy.as_flattened(), output });
-                done += count;
-            }
-        }
+    let kernel = function.kernel();
+    if let Kernel::Sha256 { twice } = kernel {
+        let at = nodes.as_mut_ptr().cast::<u8>();
+        // SAFETY: there are twice as many nodes as parents, at the same address.
+        unsafe { Kernels::new(level).run(at, at, parents, twice) };
+        return Ok(&mut nodes[..parents]);
+    }
+    for first in (0..parents).step_by(BATCH) {
+        let count = BATCH.min(parents - first);
+        let mut copy = [[0; 32]; 2 * BATCH];
+        let copy = &mut copy[..2 * count];
+        copy.copy_from_slice(&nodes[2 * first..][..2 * count]);
+        kernel.digest(level, copy.as_flattened(), nodes[first..first + count].as_flattened_mut());
     }
     Ok(&mut nodes[..parents])
 }
@@ -134,9 +122,28 @@ const BATCH: usize = 32;
 /// How a function digests pairs.
 enum Kernel {
     /// Kernels for pairs.
-    Sha256 { twice: bool },
-    /// Each pair is a message of 64 bytes.
+    Sha256 {
+        twice: bool,
+    },
+    /// Each pair is a message.
     Messages(Algorithm),
+    Blake3,
+}
+
+impl Kernel {
+    /// Digests pairs that lie one after the other.
+    fn digest(&self, level: Level, pairs: &[u8], output: &mut [u8]) {
+        debug_assert_eq!(pairs.len(), 2 * output.len());
+        match *self {
+            Kernel::Sha256 { twice } => {
+                let count = output.len() / size_of::<Node>();
+                // SAFETY: there are twice as many bytes of pairs, and the slices do not overlap.
+                unsafe { Kernels::new(level).run(pairs.as_ptr(), output.as_mut_ptr(), count, twice) };
+            }
+            Kernel::Messages(algorithm) => plain(algorithm).with(Pairs { level, bytes: pairs, output }),
+            Kernel::Blake3 => PLAIN.digest_pairs(level, pairs, output),
+        }
+    }
 }
 
 impl NodeHash {
@@ -147,6 +154,7 @@ impl NodeHash {
             NodeHash::Keccak256 => Kernel::Messages(Algorithm::Keccak256),
             NodeHash::Sha3_256 => Kernel::Messages(Algorithm::Sha3_256),
             NodeHash::Blake2b256 => Kernel::Messages(Algorithm::Blake2b256),
+            NodeHash::Blake3 => Kernel::Blake3,
         }
     }
 }
@@ -161,19 +169,8 @@ impl Work for Pairs<'_> {
     type Output = ();
 
     fn with<F: Family>(self, start: &F::Start) {
-        F::run_whole(self.level, start, None, &PairMessages(self.bytes), self.output);
-    }
-}
-
-struct PairMessages<'a>(&'a [u8]);
-
-impl Messages for PairMessages<'_> {
-    fn count(&self) -> usize {
-        self.0.len() / 64
-    }
-
-    fn message(&self, index: usize) -> Option<&[u8]> {
-        Some(&self.0[64 * index..][..64])
+        let pairs = Blocks { data: self.bytes, block: 2 * size_of::<Node>() };
+        F::run_whole(self.level, start, None, &pairs, self.output);
     }
 }
 

@@ -61,7 +61,7 @@ fn bytes(count: usize, factor: usize) -> Vec<u8> {
     (0..count).map(|i| (i * factor) as u8).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
@@ -359,4 +359,21 @@ fn hmacs_of_many_messages_leave_nothing_of_their_keys_on_the_stack() {
             assert!(!internal::stack::holds(&stack, &secrets), "{algorithm}, a key of {length} bytes");
         }
     }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
+fn keyed_blake3_leaves_nothing_of_its_key_on_the_stack() {
+    let random = Random::new(0x626c_616b);
+    let key: [u8; 32] = random.bytes(32).try_into().unwrap();
+    let messages: Vec<Vec<u8>> =
+        (0..30).map(|i| random.bytes(if i == 7 { 100_000 } else { random.length() })).collect();
+    let mut digests = [[0; 32]; 30];
+    let mut derived = [[0; 32]];
+    let stack = internal::stack::stack_after(|| {
+        Blake3::keyed(&key).digest_many(&messages, &mut digests).unwrap();
+        Blake3::derive_key("a context").digest_many(&[&key], &mut derived).unwrap();
+    });
+    assert!(!internal::stack::holds(&stack, &[key.to_vec(), derived[0].to_vec()]));
 }

@@ -7,7 +7,7 @@
 mod memcheck;
 
 use gantry_digest::{
-    Algorithm, Column, Hasher, HmacKey, LevelName, NodeHash, Offsets, Salt, digest_column, digest_many,
+    Algorithm, Blake3, Column, Hasher, HmacKey, LevelName, NodeHash, Offsets, Salt, digest_column, digest_many,
     digest_many_after, finish_many, hash_pairs, hmac_each, hmac_many, limit, tree_level, update_many,
 };
 use memcheck::{decisions, is_secret, public, secret, self_test};
@@ -77,7 +77,7 @@ fn digests_and_hmacs_do_not_branch_on_secrets() {
                 finish_many(&mut hashers.iter_mut().collect::<Vec<_>>(), output).unwrap();
             });
         }
-        for function in [NodeHash::Sha256, NodeHash::Sha256d, NodeHash::Keccak256] {
+        for function in [NodeHash::Sha256, NodeHash::Sha256d, NodeHash::Keccak256, NodeHash::Blake3] {
             let mut nodes = vec![[0; 32]; 2 * 21];
             secret(nodes.as_flattened_mut());
             let mut parents = vec![[0; 32]; 21];
@@ -85,5 +85,10 @@ fn digests_and_hmacs_do_not_branch_on_secrets() {
             assert_eq!(found, 0, "{level} {function:?}");
             assert!(is_secret(parents.as_flattened()), "{level} {function:?}");
         }
+        let key: [u8; 32] = secret_bytes(32).try_into().expect("32 bytes");
+        let mut digests = [[0; 32]; 70];
+        let found = decisions(|| Blake3::keyed(&key).digest_many(&messages, &mut digests).unwrap());
+        assert_eq!(found, 0, "{level} BLAKE3");
+        assert!(is_secret(digests.as_flattened()), "{level} BLAKE3");
     }
 }

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use gantry_digest::{Algorithm, NodeHash, digest_many, hash_pairs, limit};
+use gantry_digest::{Algorithm, Blake3, NodeHash, Sha1Checked, digest_many, hash_pairs, limit};
 use nix::time::{ClockId, clock_gettime};
 use sha2::Digest;
 
@@ -57,6 +57,8 @@ fn main() {
     digests(&filter);
     nodes(&filter);
     keccak(&filter);
+    sha1_checked(&filter);
+    blake3(&filter);
 }
 
 /// Keccak-256 as in Ethereum, against a loop over the crate `sha3`.
@@ -82,6 +84,54 @@ fn keccak(filter: &Filter) {
             );
         }
     }
+}
+
+/// SHA-1 with collision detection, against a loop over the crate `sha1-checked`.
+fn sha1_checked(filter: &Filter) {
+    for length in [64, 300, 4096] {
+        // Every block must be another: the time depends on the number of suspicious ones.
+        let data: Vec<u8> = (0..COUNT * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect();
+        let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
+        for batch in [1, 4, 8, 1024] {
+            let mut ours = vec![Ok([0; 20]); COUNT];
+            filter.row(
+                &format!("checked sha1 of {length} bytes, batches of {batch}; sha1-checked"),
+                || {
+                    for (messages, results) in messages.chunks(batch).zip(ours.chunks_mut(batch)) {
+                        Sha1Checked::digest_many(black_box(messages), results).expect("results for all");
+                    }
+                },
+                || messages.iter().for_each(|message| _ = black_box(sha1_checked::Sha1::try_digest(message))),
+            );
+        }
+    }
+}
+
+/// BLAKE3, against a loop over the crate `blake3`.
+fn blake3(filter: &Filter) {
+    for length in [64, 256, 1024, 16384] {
+        let data: Vec<u8> = (0..COUNT * length).map(|i| (i % 251) as u8).collect();
+        let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
+        for batch in [1, 4, 8, 1024] {
+            let mut ours = vec![[0; 32]; COUNT];
+            filter.row(
+                &format!("blake3 of {length} bytes, batches of {batch}; blake3"),
+                || {
+                    for (messages, digests) in messages.chunks(batch).zip(ours.chunks_mut(batch)) {
+                        Blake3::new().digest_many(black_box(messages), digests).expect("digests for all");
+                    }
+                },
+                || messages.iter().for_each(|message| _ = black_box(::blake3::hash(message))),
+            );
+        }
+    }
+    let children: Vec<[u8; 32]> = (0..2 * COUNT).map(|i| [i as u8; 32]).collect();
+    let mut parents = vec![[0; 32]; COUNT];
+    filter.row(
+        &format!("nodes of blake3, {COUNT} at once; blake3"),
+        || hash_pairs(NodeHash::Blake3, black_box(&children), &mut parents).expect("pairs"),
+        || children.chunks_exact(2).for_each(|pair| _ = black_box(::blake3::hash(pair.as_flattened()))),
+    );
 }
 
 /// One message at a time through RustCrypto's trait.

@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 pub mod after_prefix;
+pub(crate) mod blake3;
 mod compiled;
 pub(crate) mod node;
 pub mod sponge;
@@ -11,6 +12,7 @@ use crate::internal::kernel::md5::Md5;
 #[cfg(target_arch = "x86_64")]
 use crate::internal::kernel::sha_ni::{iterate_sha1, iterate_sha256};
 use crate::internal::kernel::sha1::Sha1;
+use crate::internal::kernel::sha1_checked::Sha1Checked;
 use crate::internal::kernel::sha2::{Sha256, Sha512};
 use crate::internal::kernel::{Compress, Compression, Segment};
 use crate::level::{Level, LevelName};
@@ -97,6 +99,13 @@ impl Hash for Sha1 {
     #[inline(never)]
     fn kernels(level: Level) -> Kernels<Self> {
         compiled::sha1_best(level)
+    }
+}
+
+impl Hash for Sha1Checked {
+    #[inline(never)]
+    fn kernels(level: Level) -> Kernels<Self> {
+        compiled::sha1_checked_best(level)
     }
 }
 

@@ -12,6 +12,7 @@ use zeroize::Zeroize;
 
 use crate::internal::dispatch::{Hash, Kernels};
 use crate::internal::engine::{self, END, Run};
+use crate::internal::job;
 use crate::internal::kernel::{Block, HASH_LANES, MAX_BLOCK, Outer, Segment};
 pub(crate) use iterate::iterate;
 use lanes::{Chains, HashLanes};
@@ -224,14 +225,8 @@ impl<H: Hash> Drop for Blocks<H> {
     }
 }
 
-/// One request: `input` is the next piece of `stream`, or the whole message if there is no stream. With an `output` the message
-/// ends: its digest is written there, cut to the length of `output`, and the stream restarts.
-pub struct Job<'a, H: Hash> {
-    pub start: &'a Start<H>,
-    pub stream: Option<&'a mut Stream<H>>,
-    pub input: &'a [u8],
-    pub output: Option<&'a mut [u8]>,
-}
+/// One request to a hash function.
+pub type Job<'a, H> = job::Job<'a, Start<H>, Stream<H>>;
 
 /// Runs jobs side by side.
 pub fn run<'a, H: Hash>(kernels: Kernels<H>, jobs: impl Iterator<Item = Job<'a, H>>) {

@@ -4,11 +4,13 @@ pub mod absorb;
 #[cfg(target_arch = "x86_64")]
 pub mod after_prefix;
 pub mod blake2b;
+pub(crate) mod blake3;
 pub mod iterate;
 pub mod keccak;
 pub mod md5;
 pub(crate) mod node;
 pub mod sha1;
+pub(crate) mod sha1_checked;
 pub mod sha2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha512_prescheduled;

@@ -12,9 +12,11 @@ use crate::algorithm::Algorithm;
 use crate::chain::Chain;
 use crate::internal::dispatch::sponge::{Function, Kernels};
 use crate::internal::engine::{self, Lanes};
+use crate::internal::job;
 use crate::internal::kernel::absorb::{SPONGE_LANES, States, WORDS};
 use crate::internal::kernel::keccak;
 use crate::internal::wipe::{in_own_frame, overwrite};
+use crate::level::Level;
 use crate::messages::Messages;
 
 /// Bytes of the longest block (SHAKE128).
@@ -157,14 +159,8 @@ impl<F> Drop for Stream<F> {
     }
 }
 
-/// One request: `input` is the next piece of `stream`, or the whole message if there is no stream. With an `output` the message
-/// ends: its digest is written there, cut to the length of `output`, and the stream restarts.
-pub struct Job<'a, F> {
-    pub start: &'a Start<F>,
-    pub stream: Option<&'a mut Stream<F>>,
-    pub input: &'a [u8],
-    pub output: Option<&'a mut [u8]>,
-}
+/// One request to a function of this family.
+pub type Job<'a, F> = job::Job<'a, Start<F>, Stream<F>>;
 
 /// Runs jobs side by side. With `keyed`, wipes the stack afterwards: Keccak can be inverted from any full state.
 pub fn run<'a, F: Function>(kernels: Kernels, keyed: bool, jobs: impl Iterator<Item = Job<'a, F>>) {
@@ -191,12 +187,13 @@ pub fn run_one<F: Function>(kernels: Kernels, job: Job<'_, F>) {
 
 /// Runs whole messages side by side, each after the bytes in `prefix`, if there is one. Writes their digests, one after the other.
 pub(crate) fn run_whole<F: Function>(
-    kernels: Kernels,
+    level: Level,
     start: &Start<F>,
     prefix: Option<&Stream<F>>,
     messages: &dyn Messages,
     output: &mut [u8],
 ) {
+    let kernels = F::kernels(level);
     let mut streams = [const { None }; SPONGE_LANES];
     let mut first = 0;
     // With a prefix, each message of a round has a copy of its state.
@@ -222,7 +219,8 @@ pub(crate) fn run_whole<F: Function>(
 }
 
 /// Advances chains of HMACs by `steps` steps, side by side. Leaves copies of keys and digests on the stack.
-pub(crate) fn iterate<F: Function>(kernels: Kernels, chains: &mut [Chain<'_, Start<F>>], steps: u64) {
+pub(crate) fn iterate<F: Function>(level: Level, chains: &mut [Chain<'_, Start<F>>], steps: u64) {
+    let kernels = F::kernels(level);
     for chains in chains.chunks_mut(SPONGE_LANES) {
         let mut before = [[0; Algorithm::MAX_DIGEST]; SPONGE_LANES];
         for _ in 0..steps {

@@ -88,6 +88,15 @@ pub trait Vector: Copy {
     /// `to` is writable for `LANES` words (no alignment needed).
     unsafe fn store(self, to: *mut Self::Word);
 
+    /// Returns the word of a lane.
+    #[inline(always)]
+    fn lane(&self, lane: usize) -> Self::Word {
+        const { assert!(size_of::<Self>() == Self::LANES * size_of::<Self::Word>()) };
+        assert!(lane < Self::LANES);
+        // SAFETY: a register in memory is the words of its lanes, and the lane is one of them.
+        unsafe { (&raw const *self).cast::<Self::Word>().add(lane).read() }
+    }
+
     /// Reads one block of sixteen words from each lane's message and transposes: word `i` of the result holds the `i`th word of
     /// every lane's block.
     ///

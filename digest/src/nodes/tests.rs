@@ -3,8 +3,14 @@ use crate::Hasher;
 use crate::random::Random;
 use crate::tests::on_every_level;
 
-const FUNCTIONS: [NodeHash; 5] =
-    [NodeHash::Sha256, NodeHash::Sha256d, NodeHash::Keccak256, NodeHash::Sha3_256, NodeHash::Blake2b256];
+const FUNCTIONS: [NodeHash; 6] = [
+    NodeHash::Sha256,
+    NodeHash::Sha256d,
+    NodeHash::Keccak256,
+    NodeHash::Sha3_256,
+    NodeHash::Blake2b256,
+    NodeHash::Blake3,
+];
 
 fn node(hex: &str) -> Node {
     core::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
@@ -22,6 +28,7 @@ fn parent(function: NodeHash, pair: &[u8]) -> Node {
         Kernel::Sha256 { twice: false } => one(Algorithm::Sha256, pair),
         Kernel::Sha256 { twice: true } => one(Algorithm::Sha256, &one(Algorithm::Sha256, pair)),
         Kernel::Messages(algorithm) => one(algorithm, pair),
+        Kernel::Blake3 => ::blake3::hash(pair).into(),
     }
 }
 

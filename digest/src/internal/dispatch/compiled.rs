@@ -1,10 +1,14 @@
 //! The kernels, compiled for each CPU level, and the choice of the fastest for each hash function.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod checked;
+
 use super::Kernels;
 use crate::internal::kernel::md5::Md5;
 #[cfg(target_arch = "aarch64")]
 use crate::internal::kernel::sha_arm;
 use crate::internal::kernel::sha1::Sha1;
+use crate::internal::kernel::sha1_checked::Sha1Checked;
 use crate::internal::kernel::sha2::{Sha256, Sha512};
 use crate::internal::kernel::{Compress, Compression, Outer, Segment, run};
 #[cfg(target_arch = "x86_64")]
@@ -47,6 +51,7 @@ macro_rules! compiled {
 
             compiled!(@ md5, $features, Md5, $v32);
             compiled!(@ sha1, $features, Sha1, $v32);
+            compiled!(@ sha1_checked, $features, Sha1Checked, $v32);
             compiled!(@ sha256, $features, Sha256, $v32);
             compiled!(@ sha512, $features, Sha512, $v64);
         }
@@ -150,6 +155,7 @@ macro_rules! select {
 // SHA-512  6.2 (1.3)
 select!(md5, Md5, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
 select!(sha1, Sha1, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
+select!(sha1_checked, Sha1Checked, avx512 16 from 5, avx2 8 from 4, base 4 from 3);
 select!(sha256, Sha256, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
 select!(sha512, Sha512, avx512 8 from 2, avx2 4 from 2, base 2 from 2);
 
@@ -269,6 +275,11 @@ select_arm!(sha256_best, sha256, Sha256, sha);
 #[cfg(target_arch = "aarch64")]
 select_arm!(sha512_best, sha512, Sha512, sha512);
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use checked::sha1_checked_best;
+
 /// Other architectures have one kernel for each hash function.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) use {md5 as md5_best, sha1 as sha1_best, sha256 as sha256_best, sha512 as sha512_best};
+pub(super) use {
+    md5 as md5_best, sha1 as sha1_best, sha1_checked as sha1_checked_best, sha256 as sha256_best, sha512 as sha512_best,
+};

@@ -26,6 +26,22 @@ unsafe fn swap_bytes(x: __m256i, word: usize) -> __m256i {
     }
 }
 
+/// Rotates each word `W` left by `N` bits, which are whole bytes.
+#[inline(always)]
+unsafe fn rotate_bytes<W, const N: u32>(x: __m256i) -> __m256i {
+    let order = const {
+        let (word, bytes) = (size_of::<W>(), N as usize / 8);
+        let (mut order, mut i) = ([0u8; 16], 0);
+        while i < order.len() {
+            order[i] = (i / word * word + (i + word - bytes) % word) as u8;
+            i += 1;
+        }
+        order
+    };
+    // SAFETY: the caller promises AVX2, and the array has the bytes of the register.
+    unsafe { _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_loadu_si128(order.as_ptr().cast()))) }
+}
+
 /// Loads 16 bytes of each of two lanes into one register.
 ///
 /// # Safety
@@ -51,7 +67,15 @@ impl Vector for Ymm32 {
         _mm256_or_si256,
         _mm256_xor_si256
     );
-    before_avx512!(u32, _mm256_set1_epi32, _mm256_sll_epi32, _mm256_srl_epi32, _mm256_or_si256, _mm256_xor_si256);
+    before_avx512!(
+        u32,
+        _mm256_set1_epi32,
+        _mm256_sll_epi32,
+        _mm256_srl_epi32,
+        _mm256_or_si256,
+        _mm256_xor_si256,
+        rotate_bytes
+    );
 
     /// 4 x 4 transposes within the 128-bit halves: lane `4s + j` is in half `s` of row `j`.
     #[inline(always)]
@@ -95,7 +119,15 @@ impl Vector for Ymm64 {
         _mm256_or_si256,
         _mm256_xor_si256
     );
-    before_avx512!(u64, _mm256_set1_epi64x, _mm256_sll_epi64, _mm256_srl_epi64, _mm256_or_si256, _mm256_xor_si256);
+    before_avx512!(
+        u64,
+        _mm256_set1_epi64x,
+        _mm256_sll_epi64,
+        _mm256_srl_epi64,
+        _mm256_or_si256,
+        _mm256_xor_si256,
+        rotate_bytes
+    );
 
     /// 2 x 2 transposes within the 128-bit halves: lane `2s + j` is in half `s` of row `j`.
     #[inline(always)]

@@ -52,9 +52,10 @@ macro_rules! common {
     };
 }
 
-/// The remaining operations before AVX-512, which adds rotations and three-operand logic.
+/// The remaining operations before AVX-512, which adds rotations and three-operand logic. With `$rotate_bytes`, a shuffle rotates by whole
+/// bytes.
 macro_rules! before_avx512 {
-    ($word:ty, $set1:ident, $shl:ident, $shr:ident, $or:ident, $xor:ident) => {
+    ($word:ty, $set1:ident, $shl:ident, $shr:ident, $or:ident, $xor:ident $(, $rotate_bytes:ident)?) => {
         #[inline(always)]
         fn not(self) -> Self {
             // SAFETY: as for `add`.
@@ -63,6 +64,12 @@ macro_rules! before_avx512 {
 
         #[inline(always)]
         fn rotate_left<const N: u32>(self) -> Self {
+            $(
+                if N.is_multiple_of(8) {
+                    // SAFETY: as for `add`.
+                    return Self(unsafe { $rotate_bytes::<$word, N>(self.0) });
+                }
+            )?
             // SAFETY: as for `add`. The counts are constant, so these compile to shifts with immediates.
             Self(unsafe {
                 let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));

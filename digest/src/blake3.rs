@@ -1,0 +1,89 @@
+//! BLAKE3 of whole messages.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use crate::error::Error;
+use crate::hmac::with_stack_wiped;
+use crate::internal::blake3::{DIGEST, PLAIN, Start};
+use crate::level::Level;
+use crate::messages::Slices;
+
+/// BLAKE3 (<https://github.com/BLAKE3-team/BLAKE3-specs>) with 32 bytes, in one of its three modes. A key is zeroized on drop, and leaves no
+/// copy on the stack.
+///
+/// Messages of up to 1,024 bytes, a chunk, lie in lanes. Each longer message fills the lanes with its own chunks.
+///
+/// ```
+/// use gantry_digest::Blake3;
+///
+/// let mut digests = [[0; 32]; 2];
+/// Blake3::new().digest_many(&["", "abc"], &mut digests)?;
+/// assert_eq!(digests[0][..4], [0xaf, 0x13, 0x49, 0xb9]);
+/// assert_eq!(Blake3::new().digest(b"abc"), digests[1]);
+/// assert_ne!(Blake3::keyed(&[7; 32]).digest(b"abc"), digests[1]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+pub struct Blake3(
+    /// The key. In a box: a moved value would leave copies on the stack.
+    Option<Box<Start>>,
+);
+
+impl Blake3 {
+    /// Plain digests.
+    pub const fn new() -> Self {
+        Blake3(None)
+    }
+
+    /// Digests under a key: a MAC, or a pseudorandom function.
+    pub fn keyed(key: &[u8; 32]) -> Self {
+        with_stack_wiped(|| Blake3(Some(Box::new(Start::keyed(key)))))
+    }
+
+    /// Derives keys: a digest is a key, and the message is its key material. `context` is a constant of the application, such as
+    /// "example.com 2026-11-28 session tokens".
+    pub fn derive_key(context: &str) -> Self {
+        with_stack_wiped(|| Blake3(Some(Box::new(Start::derive_key(Level::in_use(), context.as_bytes())))))
+    }
+
+    /// Returns the digest of one message. A copy may remain on the stack, so derive keys with [`digest_many`](Self::digest_many).
+    pub fn digest(&self, message: &[u8]) -> [u8; DIGEST] {
+        let mut digests = [[0; DIGEST]];
+        self.run(&[message], &mut digests);
+        digests[0]
+    }
+
+    /// Writes the digest of each message. `digests` must have their number.
+    pub fn digest_many(&self, messages: &[impl AsRef<[u8]>], digests: &mut [[u8; DIGEST]]) -> Result<(), Error> {
+        if messages.len() != digests.len() {
+            let [needed, found] = [messages.len(), digests.len()].map(|count| count.saturating_mul(DIGEST));
+            return Err(Error::OutputLength { needed, found });
+        }
+        self.run(messages, digests);
+        Ok(())
+    }
+
+    fn run(&self, messages: &[impl AsRef<[u8]>], digests: &mut [[u8; DIGEST]]) {
+        let run = |start: &Start, digests| start.digest_many(Level::in_use(), &Slices(messages), digests);
+        match &self.0 {
+            Some(start) => with_stack_wiped(|| run(start, digests)),
+            None => run(&PLAIN, digests),
+        }
+    }
+}
+
+impl Default for Blake3 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Blake3 {
+    /// Omits the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blake3").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

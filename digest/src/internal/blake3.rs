@@ -1,0 +1,372 @@
+//! BLAKE3 on lanes (O'Connor, Aumasson, Neves, Wilcox-O'Hearn, "BLAKE3", 2020): whole messages.
+//!
+//! A message of one chunk has a lane. The chunks of a longer one lie in lanes side by side, and so do the nodes of its tree.
+
+use core::array;
+
+use zeroize::Zeroize;
+
+use crate::internal::dispatch::blake3::Kernels;
+use crate::internal::engine::{self, Lanes};
+use crate::internal::kernel::HASH_LANES;
+use crate::internal::kernel::blake3::{BLOCK, INITIAL, Inputs, Row};
+use crate::level::Level;
+use crate::messages::Messages;
+
+/// Bytes of a digest, and of a chaining value.
+pub(crate) const DIGEST: usize = 32;
+
+/// Bytes of a chunk.
+const CHUNK: usize = 1024;
+
+/// Chunks of a subtree that are hashed side by side, a power of two.
+const CHUNKS: usize = 64;
+
+// Flags (table 3).
+const CHUNK_START: u32 = 1 << 0;
+const CHUNK_END: u32 = 1 << 1;
+const PARENT: u32 = 1 << 2;
+const ROOT: u32 = 1 << 3;
+const KEYED_HASH: u32 = 1 << 4;
+const DERIVE_KEY_CONTEXT: u32 = 1 << 5;
+const DERIVE_KEY_MATERIAL: u32 = 1 << 6;
+
+/// The start of every message: the key and the mode's flags. The key is zeroized on drop.
+pub(crate) struct Start {
+    key: [u32; 8],
+    mode: u32,
+}
+
+/// The start of plain digests.
+pub(crate) static PLAIN: Start = Start { key: INITIAL, mode: 0 };
+
+/// The flags of an input's blocks.
+#[derive(Clone, Copy)]
+struct Flags {
+    every: u32,
+    first: u32,
+    last: u32,
+}
+
+impl Start {
+    pub(crate) fn keyed(key: &[u8; 32]) -> Self {
+        Start { key: words(key), mode: KEYED_HASH }
+    }
+
+    /// Derives keys of one context. Leaves a copy of the context's key on the stack.
+    pub(crate) fn derive_key(level: Level, context: &[u8]) -> Self {
+        let plain = Start { key: INITIAL, mode: DERIVE_KEY_CONTEXT };
+        let context = plain.subtree(Kernels::new(level), context, 0, ROOT);
+        Start { key: words(&context), mode: DERIVE_KEY_MATERIAL }
+    }
+
+    fn chunk(&self) -> Flags {
+        Flags { every: self.mode, first: CHUNK_START, last: CHUNK_END }
+    }
+
+    fn parent(&self) -> Flags {
+        Flags { every: self.mode | PARENT, first: 0, last: 0 }
+    }
+
+    /// Digests whole messages, one digest after the other. The digest of a missing message is zeros.
+    pub(crate) fn digest_many(&self, level: Level, messages: &dyn Messages, output: &mut [[u8; DIGEST]]) {
+        let kernels = Kernels::new(level);
+        if let [output] = output {
+            *output = messages.message(0).map_or([0; _], |message| self.subtree(kernels, message, 0, ROOT));
+            return;
+        }
+        let flags = self.chunk().with_last(ROOT);
+        self.run(
+            kernels,
+            &mut output.iter_mut().enumerate().filter_map(|(index, output)| {
+                match messages.message(index) {
+                    Some(input) if input.len() <= CHUNK => return Some(Job { input, counter: 0, flags, output }),
+                    Some(input) => *output = self.subtree(kernels, input, 0, ROOT),
+                    None => *output = [0; DIGEST],
+                }
+                None
+            }),
+        );
+    }
+
+    /// Digests pairs of digests, each of which is a message.
+    pub(crate) fn digest_pairs(&self, level: Level, pairs: &[u8], output: &mut [u8]) {
+        self.run_pairs(Kernels::new(level), pairs, self.chunk().with_last(ROOT), output.as_chunks_mut().0);
+    }
+
+    /// Returns the chaining value of the chunks in `message`, of which `counter` is the first, or with [`ROOT`] the digest.
+    fn subtree(&self, kernels: Kernels, message: &[u8], counter: u64, root: u32) -> [u8; DIGEST] {
+        if message.len() <= CHUNKS * CHUNK {
+            return self.small_subtree(kernels, message, counter, root);
+        }
+        // The left subtree has the largest power of two of chunks that leaves a byte for the right one.
+        let chunks = 1 << ((message.len() - 1) / CHUNK).ilog2();
+        let (left, right) = message.split_at(chunks * CHUNK);
+        let right = self.subtree(kernels, right, counter + chunks as u64, 0);
+        let pair = [self.subtree(kernels, left, counter, 0), right];
+        self.one(kernels, pair.as_flattened(), 0, self.parent().with_last(root))
+    }
+
+    /// [`subtree`](Self::subtree) of at most [`CHUNKS`] chunks.
+    #[inline(never)]
+    fn small_subtree(&self, kernels: Kernels, message: &[u8], counter: u64, root: u32) -> [u8; DIGEST] {
+        if message.len() <= CHUNK {
+            return self.one(kernels, message, counter, self.chunk().with_last(root));
+        }
+        let mut nodes = [[0; DIGEST]; CHUNKS];
+        let chunks = (counter..).zip(message.chunks(CHUNK)).zip(&mut nodes);
+        self.run(
+            kernels,
+            &mut chunks.map(|((counter, input), output)| Job { input, counter, flags: self.chunk(), output }),
+        );
+        let mut parents = [[0; DIGEST]; CHUNKS / 2];
+        let mut count = message.len().div_ceil(CHUNK);
+        while count > 2 {
+            let pairs = count / 2;
+            let children = nodes[..2 * pairs].as_flattened();
+            self.run_pairs(kernels, children, self.parent(), &mut parents[..pairs]);
+            // A last node without a sibling moves up.
+            nodes[pairs] = nodes[count - 1];
+            nodes[..pairs].copy_from_slice(&parents[..pairs]);
+            count = count.div_ceil(2);
+        }
+        self.one(kernels, nodes[..2].as_flattened(), 0, self.parent().with_last(root))
+    }
+
+    /// Digests one input.
+    fn one(&self, kernels: Kernels, input: &[u8], counter: u64, flags: Flags) -> [u8; DIGEST] {
+        let (body, last) = split(input);
+        let mut tail = [0; BLOCK];
+        tail[..last.len()].copy_from_slice(last);
+        let mut state = Inputs::default();
+        state.begin(0, self, counter, flags);
+        let (body_at, tail_at) = (body.as_ptr(), tail.as_ptr());
+        // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, and both places have their blocks.
+        unsafe {
+            if !body.is_empty() {
+                (kernels.single)(&mut state, &raw const body_at, body.len() / BLOCK);
+            }
+            state.end(0, last.len(), flags);
+            (kernels.single)(&mut state, &raw const tail_at, 1);
+        }
+        let mut output = [0; DIGEST];
+        state.write(0, &mut output);
+        output
+    }
+
+    /// Digests inputs of any lengths. The iterator is `dyn` because the engine would be compiled for each type.
+    fn run(&self, kernels: Kernels, jobs: &mut dyn Iterator<Item = Job<'_>>) {
+        engine::run::<HASH_LANES, _>(&mut InputLanes::new(kernels, self), jobs);
+    }
+
+    /// Digests inputs of one block that lie one after the other.
+    fn run_pairs(&self, kernels: Kernels, pairs: &[u8], flags: Flags, output: &mut [[u8; DIGEST]]) {
+        let begin = Inputs {
+            chains: self.key.map(|word| [word; _]),
+            flags: [flags.every | flags.first | flags.last; _],
+            lengths: [BLOCK as u32; _],
+            ..Inputs::default()
+        };
+        let (mut pairs, mut output) = (pairs.as_chunks::<BLOCK>().0, output);
+        debug_assert_eq!(pairs.len(), output.len());
+        while !pairs.is_empty() {
+            let alone = pairs.len() < kernels.break_even;
+            let (lanes, kernel) = if alone { (1, kernels.single) } else { (kernels.lanes, kernels.side_by_side) };
+            let (group, others) = pairs.split_at(lanes.min(pairs.len()));
+            let (digests, other_digests) = core::mem::take(&mut output).split_at_mut(group.len());
+            let mut state = begin;
+            // Lanes beyond the last pair repeat the first.
+            let at: [_; HASH_LANES] = array::from_fn(|lane| group.get(lane).unwrap_or(&group[0]).as_ptr());
+            // SAFETY: the CPU has the instructions because `kernels` exists. Each pointer is to a block.
+            unsafe { kernel(&mut state, at.as_ptr(), 1) };
+            digests.iter_mut().enumerate().for_each(|(lane, digest)| state.write(lane, digest));
+            (pairs, output) = (others, other_digests);
+        }
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
+}
+
+impl Flags {
+    fn with_last(self, last: u32) -> Self {
+        Flags { last: self.last | last, ..self }
+    }
+}
+
+impl Inputs {
+    /// Begins an input in a lane.
+    fn begin(&mut self, lane: usize, start: &Start, counter: u64, flags: Flags) {
+        self.chains.iter_mut().zip(start.key).for_each(|(row, word)| row[lane] = word);
+        self.counters[0][lane] = counter as u32;
+        self.counters[1][lane] = (counter >> 32) as u32;
+        self.lengths[lane] = BLOCK as u32;
+        self.flags[lane] = flags.every;
+        self.next_flags[lane] = flags.first;
+    }
+
+    /// The rows, those that the kernel changes first.
+    fn rows(&mut self) -> impl Iterator<Item = &mut Row> {
+        let Inputs { chains, next_flags, counters, lengths, flags } = self;
+        chains.iter_mut().chain([next_flags]).chain(counters).chain([lengths, flags])
+    }
+
+    /// Copies a lane to a lane of other inputs.
+    fn copy(&mut self, lane: usize, to: &mut Inputs, other: usize) {
+        self.rows().zip(to.rows()).for_each(|(row, to)| to[other] = row[lane]);
+    }
+
+    /// Prepares the last block of a lane, which has `bytes` bytes.
+    fn end(&mut self, lane: usize, bytes: usize, flags: Flags) {
+        self.lengths[lane] = bytes as u32;
+        self.flags[lane] |= flags.last;
+    }
+
+    /// Writes the chaining value of a lane.
+    fn write(&self, lane: usize, output: &mut [u8; DIGEST]) {
+        for (bytes, row) in output.as_chunks_mut().0.iter_mut().zip(&self.chains) {
+            *bytes = row[lane].to_le_bytes();
+        }
+    }
+}
+
+/// Splits an input into whole blocks and the last block, which may be shorter, and empty only if the input is.
+fn split(input: &[u8]) -> (&[u8], &[u8]) {
+    input.split_at(input.len().saturating_sub(1) / BLOCK * BLOCK)
+}
+
+fn words(bytes: &[u8; DIGEST]) -> [u32; 8] {
+    array::from_fn(|i| u32::from_le_bytes(bytes.as_chunks().0[i]))
+}
+
+/// An input of at most a chunk, and the place of its chaining value.
+struct Job<'a> {
+    input: &'a [u8],
+    counter: u64,
+    flags: Flags,
+    output: &'a mut [u8; DIGEST],
+}
+
+/// The input of a lane.
+struct Lane<'a> {
+    /// The bytes of the last block, until it is in `tails`.
+    last: Option<&'a [u8]>,
+    flags: Flags,
+    output: &'a mut [u8; DIGEST],
+}
+
+/// The next block of a lane.
+#[derive(Clone, Copy)]
+enum At {
+    Body(*const u8),
+    /// The last block of this lane.
+    Tail(usize),
+}
+
+/// Lanes of inputs of any lengths.
+struct InputLanes<'a, 's> {
+    kernels: Kernels,
+    start: &'s Start,
+    state: Inputs,
+    at: [At; HASH_LANES],
+    lanes: [Option<Lane<'a>>; HASH_LANES],
+    /// The last block of each input, padded with zeros.
+    tails: [[u8; BLOCK]; HASH_LANES],
+}
+
+impl<'s> InputLanes<'_, 's> {
+    fn new(kernels: Kernels, start: &'s Start) -> Self {
+        InputLanes {
+            kernels,
+            start,
+            state: Inputs::default(),
+            at: [At::Tail(0); HASH_LANES],
+            lanes: [const { None }; HASH_LANES],
+            tails: [[0; BLOCK]; HASH_LANES],
+        }
+    }
+
+    fn address(&self, lane: usize) -> *const u8 {
+        match self.at[lane] {
+            At::Body(at) => at,
+            At::Tail(lane) => self.tails[lane].as_ptr(),
+        }
+    }
+
+    /// Moves a lane on by whole blocks. A tail is one block, so [`next`](Lanes::next) follows.
+    fn skip(&mut self, lane: usize, blocks: usize) {
+        if let At::Body(at) = &mut self.at[lane] {
+            *at = at.wrapping_add(blocks * BLOCK);
+        }
+    }
+}
+
+impl<'a> Lanes for InputLanes<'a, '_> {
+    type Job = Job<'a>;
+
+    fn lanes(&self) -> usize {
+        self.kernels.lanes
+    }
+
+    fn break_even(&self) -> usize {
+        self.kernels.break_even
+    }
+
+    fn few(&self) -> usize {
+        1
+    }
+
+    fn start(&mut self, lane: usize, job: Job<'a>) -> usize {
+        let Job { input, counter, flags, output } = job;
+        let (body, last) = split(input);
+        self.state.begin(lane, self.start, counter, flags);
+        self.at[lane] = At::Body(body.as_ptr());
+        self.lanes[lane] = Some(Lane { last: Some(last), flags, output });
+        if body.is_empty() { self.next(lane) } else { body.len() / BLOCK }
+    }
+
+    fn next(&mut self, lane: usize) -> usize {
+        let Some(input) = &mut self.lanes[lane] else { return 0 };
+        let Some(last) = input.last.take() else {
+            self.state.write(lane, input.output);
+            self.lanes[lane] = None;
+            return 0;
+        };
+        let (bytes, zeros) = self.tails[lane].split_at_mut(last.len());
+        bytes.copy_from_slice(last);
+        zeros.fill(0);
+        self.state.end(lane, last.len(), input.flags);
+        self.at[lane] = At::Tail(lane);
+        1
+    }
+
+    fn shadow(&mut self, idle: usize, busy: usize) {
+        self.at[idle] = self.at[busy];
+    }
+
+    fn advance(&mut self, blocks: usize, _: bool) {
+        let at: [_; HASH_LANES] = array::from_fn(|lane| self.address(lane));
+        // SAFETY: the CPU has the instructions because `kernels` exists. The pointer of a busy lane is to its input or its tail, and the engine never
+        // advances beyond the blocks that `start` or `next` returned. The pointer of an idle lane is that of a busy one.
+        unsafe { (self.kernels.side_by_side)(&mut self.state, at.as_ptr(), blocks) };
+        (0..self.kernels.lanes).for_each(|lane| self.skip(lane, blocks));
+    }
+
+    fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
+        for &lane in lanes {
+            let mut state = Inputs::default();
+            self.state.copy(lane, &mut state, 0);
+            let at = self.address(lane);
+            // SAFETY: as for `advance`, with one lane.
+            unsafe { (self.kernels.single)(&mut state, &raw const at, blocks) };
+            state.copy(0, &mut self.state, lane);
+            self.skip(lane, blocks);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The disturbance vectors of attacks (Manuel, "Classification and generation of disturbance vectors for collision attacks against SHA-1",
+//! 2011), and the compression of a block's counterpart.
+
+use core::array;
+use core::ops::Range;
+
+use crate::internal::kernel::sha1::{K, STEPS};
+
+/// Words of a digest, and of the state between two steps.
+pub(super) const DIGEST: usize = 5;
+
+/// The lowest and the highest K of a disturbance vector, its place among the steps.
+pub(super) const FIRST_K: usize = 43;
+const LAST_K: usize = 56;
+
+/// A step before which the states of a block and its counterpart are equal.
+fn middle(k: usize) -> usize {
+    if k < 50 { 58 } else { 65 }
+}
+
+/// Disturbance vectors of one type and bit, with several K.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    /// The differences with [`LAST_K`] and bit 0.
+    differences: &'static Differences,
+    bit: u32,
+    /// The K of the vectors: bit `K - FIRST_K`.
+    pub(super) places: u32,
+}
+
+/// The 32 disturbance vectors of the most probable attacks, as in sha1collisiondetection.
+pub(super) const GROUPS: [Group; 4] = [
+    Group { differences: &TYPE_1, bit: 0, places: places(43, 52) },
+    Group { differences: &TYPE_1, bit: 2, places: places(46, 51) },
+    Group { differences: &TYPE_2, bit: 0, places: places(45, 56) },
+    Group { differences: &TYPE_2, bit: 2, places: places(46, 46) | places(49, 51) },
+];
+
+/// The bits of the K from `first` to `last`.
+pub(super) const fn places(first: usize, last: usize) -> u32 {
+    ((1 << (last - first + 1)) - 1) << (first - FIRST_K)
+}
+
+/// XOR differences between the words of a block and its counterpart, from step `K - LAST_K` on.
+type Differences = [u32; STEPS + LAST_K - FIRST_K];
+
+/// Type I: one disturbance in step K + 15, and none in the fifteen steps before.
+static TYPE_1: Differences = differences(&[(15, 0)]);
+/// Type II: disturbances in the steps K + 1, K + 3 and K + 15, and none in the other steps from K to K + 15.
+static TYPE_2: Differences = differences(&[(1, 31), (3, 31), (15, 0)]);
+
+/// Returns the differences with [`LAST_K`]. Takes the disturbances in the sixteen steps from K on, each with its bit.
+const fn differences(disturbances: &[(usize, u32)]) -> Differences {
+    /// A disturbance is corrected by differences in this number of steps after it.
+    const CORRECTIONS: usize = 5;
+    let mut vector = [0u32; CORRECTIONS + STEPS + LAST_K - FIRST_K];
+    let first = CORRECTIONS + LAST_K;
+    let mut i = 0;
+    while i < disturbances.len() {
+        let (step, bit) = disturbances[i];
+        vector[first + step] = 1 << bit;
+        i += 1;
+    }
+    // Sixteen steps determine all others, as those of a message do (FIPS 180-4, 6.1.2).
+    let mut t = first + 16;
+    while t < vector.len() {
+        vector[t] = (vector[t - 3] ^ vector[t - 8] ^ vector[t - 14] ^ vector[t - 16]).rotate_left(1);
+        t += 1;
+    }
+    t = first;
+    while t > 0 {
+        t -= 1;
+        vector[t] = vector[t + 16].rotate_right(1) ^ vector[t + 13] ^ vector[t + 8] ^ vector[t + 2];
+    }
+    let mut differences = [0; _];
+    t = CORRECTIONS;
+    while t < vector.len() {
+        let late = vector[t - 3] ^ vector[t - 4] ^ vector[t - 5];
+        differences[t - CORRECTIONS] = vector[t] ^ vector[t - 1].rotate_left(5) ^ vector[t - 2] ^ late.rotate_left(30);
+        t += 1;
+    }
+    differences
+}
+
+impl Group {
+    /// The differences of all steps with `k`.
+    fn differences(&self, k: usize) -> [u32; STEPS] {
+        let from = &self.differences[LAST_K - k..];
+        array::from_fn(|t| from[t].rotate_left(self.bit))
+    }
+}
+
+/// The K of a group in a set: bit `K - FIRST_K`.
+fn each_k(mut places: u32) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let place = places.trailing_zeros();
+        places &= places.checked_sub(1)?;
+        Some(FIRST_K + place as usize)
+    })
+}
+
+/// A block that may belong to a collision.
+pub(super) struct Suspect {
+    /// The chaining values before and after it.
+    pub(super) before: [u32; DIGEST],
+    pub(super) end: [u32; DIGEST],
+    /// The message words of all steps.
+    pub(super) words: [u32; STEPS],
+    /// The disturbance vectors that may be those of the counterpart: for each group, bit `K - FIRST_K`.
+    pub(super) candidates: [u32; GROUPS.len()],
+}
+
+impl Default for Suspect {
+    fn default() -> Self {
+        Suspect { before: [0; _], end: [0; _], words: [0; _], candidates: [0; _] }
+    }
+}
+
+impl Suspect {
+    /// Returns true if a counterpart ends with the same chaining value.
+    #[inline(never)]
+    pub(super) fn collides(&self) -> bool {
+        let mut groups = GROUPS.iter().zip(self.candidates);
+        groups.any(|(group, candidates)| each_k(candidates).any(|k| self.counterpart_end(group, k) == self.end))
+    }
+
+    /// The chaining value after the counterpart. From the state in the middle, its steps are undone and done.
+    fn counterpart_end(&self, group: &Group, k: usize) -> [u32; DIGEST] {
+        let middle = middle(k);
+        let last = array::from_fn(|i| self.end[i].wrapping_sub(self.before[i]));
+        let state = backward(last, &self.words, middle..STEPS);
+        let mut words = group.differences(k);
+        words.iter_mut().zip(&self.words).for_each(|(word, own)| *word ^= own);
+        let (before, last) = (backward(state, &words, 0..middle), forward(state, &words, middle..STEPS));
+        array::from_fn(|i| before[i].wrapping_add(last[i]))
+    }
+}
+
+/// Does the given steps.
+fn forward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST] {
+    // A loop for each function, without branches between the steps.
+    macro_rules! round {
+        ($round:literal) => {
+            for word in in_round(words, &steps, $round) {
+                state = step::<$round>(state, *word);
+            }
+        };
+    }
+    round!(0);
+    round!(1);
+    round!(2);
+    round!(3);
+    state
+}
+
+/// Undoes the given steps.
+fn backward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST] {
+    macro_rules! round {
+        ($round:literal) => {
+            for word in in_round(words, &steps, $round).iter().rev() {
+                state = undo::<$round>(state, *word);
+            }
+        };
+    }
+    round!(3);
+    round!(2);
+    round!(1);
+    round!(0);
+    state
+}
+
+/// The words of those steps that lie in a round of twenty steps.
+fn in_round<'w>(words: &'w [u32; STEPS], steps: &Range<usize>, round: usize) -> &'w [u32] {
+    words.get(steps.start.max(20 * round)..steps.end.min(20 * round + 20)).unwrap_or_default()
+}
+
+/// A step (FIPS 180-4, 6.1.2).
+fn step<const ROUND: usize>([a, b, c, d, e]: [u32; DIGEST], word: u32) -> [u32; DIGEST] {
+    let sum = e.wrapping_add(word).wrapping_add(mixed::<ROUND>(b, c, d));
+    [sum.wrapping_add(a.rotate_left(5)), a, b.rotate_left(30), c, d]
+}
+
+/// The state before a step. Takes the state after it.
+fn undo<const ROUND: usize>([new, a, turned, c, d]: [u32; DIGEST], word: u32) -> [u32; DIGEST] {
+    let b = turned.rotate_right(30);
+    let sum = word.wrapping_add(mixed::<ROUND>(b, c, d)).wrapping_add(a.rotate_left(5));
+    [a, b, c, d, new.wrapping_sub(sum)]
+}
+
+/// The function of three words in a round of twenty steps (FIPS 180-4, 4.1.1), with the round's constant added.
+fn mixed<const ROUND: usize>(b: u32, c: u32, d: u32) -> u32 {
+    let function = match ROUND {
+        0 => (c ^ d) & b ^ d,
+        2 => (b ^ c) & (b ^ d) ^ b,
+        _ => b ^ c ^ d,
+    };
+    function.wrapping_add(K[ROUND])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Algorithm, digest_many};
+
+    /// The digest of the array `sha1_dvs` in `ubc_check.c` of sha1collisiondetection: the words of all steps, by type, bit and K.
+    #[test]
+    fn differences_are_those_of_sha1collisiondetection() {
+        let mut table = Vec::new();
+        for group in GROUPS {
+            table.extend(each_k(group.places).flat_map(|k| group.differences(k)).flat_map(u32::to_be_bytes));
+        }
+        let mut digest = [0; 32];
+        digest_many(Algorithm::Sha256, &[&table], &mut digest).unwrap();
+        assert_eq!(table.len(), 32 * STEPS * 4);
+        assert_eq!(digest[..8], [0xb2, 0x91, 0x85, 0x5c, 0x6f, 0xcf, 0x01, 0x86]);
+    }
+}

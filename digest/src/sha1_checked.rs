@@ -1,0 +1,122 @@
+//! SHA-1 that refuses the messages of collision attacks.
+
+use core::fmt;
+
+use crate::error::Error;
+use crate::internal::dispatch::Hash;
+use crate::internal::hash::{Start, Stream, run_whole};
+use crate::internal::kernel::sha1_checked::{self, Sha1Checked as Function};
+use crate::level::Level;
+use crate::messages::Slices;
+
+/// Bytes of a digest.
+const DIGEST: usize = 20;
+/// Bytes that the kernels write: the digest, and a word that is not zero after a block of a collision.
+const OUTPUT: usize = DIGEST + size_of::<u32>();
+
+static START: Start<Function> = Start::digest(sha1_checked::INITIAL, OUTPUT);
+
+/// Messages hashed at a time.
+const BATCH: usize = 256;
+
+/// SHA-1 with the collision detection of Stevens and Shumow, as in Git. A message is refused if one of its blocks belongs to a collision of
+/// a known kind; the digest of another message is that of SHA-1.
+///
+/// For public data only: the time of the check depends on the data.
+///
+/// ```
+/// use gantry_digest::Sha1Checked;
+///
+/// assert_eq!(Sha1Checked::digest(b"abc")?[..4], [0xa9, 0x99, 0x3e, 0x36]);
+///
+/// let mut digests = [Ok([0; 20]); 2];
+/// Sha1Checked::digest_many(&["blob 0\0", "tree 0\0"], &mut digests).expect("a result for each message");
+/// assert_eq!(digests[0]?[..4], [0xe6, 0x9d, 0xe2, 0x9b]);
+/// # Ok::<(), gantry_digest::Collision>(())
+/// ```
+#[derive(Clone)]
+pub struct Sha1Checked(Stream<Function>);
+
+/// A message was refused: a block of it belongs to a collision of SHA-1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collision;
+
+impl Sha1Checked {
+    /// Starts a message that arrives in pieces.
+    pub fn new() -> Self {
+        Sha1Checked(Stream::new(&START))
+    }
+
+    /// Appends the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.append(|| Function::kernels(Level::in_use()), piece);
+    }
+
+    /// Ends the message, returns its digest and starts another message.
+    pub fn finish(&mut self) -> Result<[u8; DIGEST], Collision> {
+        let mut output = [0; OUTPUT];
+        self.0.digest(Function::kernels(Level::in_use()), &START, &mut output);
+        *self = Self::new();
+        checked(&output)
+    }
+
+    /// Returns the digest of one message.
+    pub fn digest(message: &[u8]) -> Result<[u8; DIGEST], Collision> {
+        let mut output = [0; OUTPUT];
+        run_whole(Level::in_use(), &START, None, &Slices(&[message]), &mut output);
+        checked(&output)
+    }
+
+    /// Hashes the messages side by side, and writes a result for each. `results` must have their number.
+    pub fn digest_many(
+        messages: &[impl AsRef<[u8]>],
+        results: &mut [Result<[u8; DIGEST], Collision>],
+    ) -> Result<(), Error> {
+        if messages.len() != results.len() {
+            let [needed, found] = [messages.len(), results.len()].map(|count| count.saturating_mul(DIGEST));
+            return Err(Error::OutputLength { needed, found });
+        }
+        let level = Level::in_use();
+        let mut outputs = [[0; OUTPUT]; BATCH];
+        for (messages, results) in messages.chunks(BATCH).zip(results.chunks_mut(BATCH)) {
+            let outputs = &mut outputs[..messages.len()];
+            run_whole(level, &START, None, &Slices(messages), outputs.as_flattened_mut());
+            for (result, output) in results.iter_mut().zip(outputs) {
+                *result = checked(output);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Sha1Checked {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Sha1Checked {
+    /// Omits the state.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sha1Checked").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Collision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the message belongs to a collision of SHA-1")
+    }
+}
+
+impl core::error::Error for Collision {}
+
+/// Splits the kernels' output.
+fn checked(output: &[u8; OUTPUT]) -> Result<[u8; DIGEST], Collision> {
+    match *output {
+        [digest @ .., 0, 0, 0, 0] => Ok(digest),
+        _ => Err(Collision),
+    }
+}
+
+#[cfg(test)]
+mod tests;
