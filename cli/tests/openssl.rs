@@ -46,6 +46,18 @@ fn a_configuration_is_added_used_by_curl_and_removed() {
     assert_eq!(fs::read_to_string(conf).unwrap(), theirs);
 }
 
+/// Without lists, the provider would serve little.
+#[test]
+fn a_configuration_that_could_not_be_measured_says_so() {
+    let installed = Installed::new("unmeasured");
+    fs::remove_file(installed.module()).unwrap();
+    fs::write(installed.module(), "no module").unwrap();
+    let file = installed.write("openssl.cnf", "");
+    let message = installed.says(Path::new("/dev/null"), &["openssl", "config", "--file", file.to_str().unwrap()]);
+    assert!(message.contains("no algorithm was measured: openssl did not load gantry; without lists, "), "{message}");
+    assert!(fs::read_to_string(&file).unwrap().contains("\n# Not measured: openssl did not load gantry\n"));
+}
+
 /// Debian's configuration is a link: its target is changed, and the link stays.
 #[test]
 fn a_configuration_that_is_a_link_stays_one() {

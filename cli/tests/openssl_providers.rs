@@ -365,5 +365,26 @@ fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {
             Release { run: Some(folder.join("run")), who, fips: format!("module = {}\n{lines}", fips.display()) };
         each_algorithm_keeps_its_provider(&installed, &release);
         nothing_of_gantry_is_validated(&installed, &release);
+        measured_algorithms_are_served(&installed, &release, series);
     }
+}
+
+/// Later releases serve little without lists, so `config` must measure them, and not the release of this machine.
+fn measured_algorithms_are_served(installed: &Installed, release: &Release, series: &str) {
+    let file = installed.write("measured.cnf", "");
+    let folder = release.run.as_ref().unwrap().parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let arguments = ["openssl", "config", "--file", file.to_str().unwrap()];
+    let output = installed.command(Path::new("/dev/null"), &arguments).env("PATH", &path).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let new = fs::read_to_string(&file).unwrap();
+    assert!(new.contains(&format!("# Measured with openssl {series}: ")), "{new}");
+    // Faster than the code of every release, even in a debug build.
+    assert!(new.contains("\nSIGNATURES = ED25519\n"), "{new}");
+    assert!(release.who(&file).iter().any(|line| line == "\tSIGNATURE ED25519\tgantry"));
+    let message = installed.command(&file, &["advise"]).env("PATH", &path).output().unwrap();
+    let message = text(&message.stdout);
+    let line = message.lines().find(|line| line.starts_with("Signatures") && line.contains("SLH-DSA"));
+    assert!(line.is_some_and(|line| line.contains("OpenSSL") && line.contains("not measured")), "{message}");
+    assert!(message.lines().count() <= 30, "{message}");
 }

@@ -124,3 +124,13 @@ fn heavily_disturbed_costs_are_not_stored() {
         }
     }
 }
+
+#[test]
+fn a_closed_store_is_not_touched() {
+    let (clock, store) = (Arc::new(VirtualClock::default()), Arc::new(Memory::default()));
+    let builder = Gantry::builder().clock(clock.clone()).cost_store(store.clone());
+    let gantry = devices(&clock, Kind::Calm).iter().fold(builder, |builder, device| builder.driver(device)).build();
+    gantry.close_cost_store();
+    gantry.calibrate(Algorithm::Null, timed::ENCRYPT, false);
+    assert_eq!((store.saves.load(Ordering::Relaxed), gantry.costs().is_empty()), (0, false));
+}

@@ -84,7 +84,7 @@ static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
 
 pub use cache::CostCache;
 use clock::MachineClock;
-pub use config::devices::DEVICES;
+pub use config::devices::devices;
 pub use config::keys::{KEYS, Key, Shown, sample};
 pub use config::stats::StatsChoice;
 pub use config::{Config, File, Origin, Setting, files};
@@ -208,7 +208,7 @@ pub fn rescan(gantry: &Gantry, config: &Config) -> Result<Vec<String>, Error> {
 fn check_device_exists(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> Result<(), Error> {
     let models = config::names_of_models(config);
     // The name of a driver in this build stands for all its devices, which differ between machines.
-    let is_driver = DEVICES.iter().any(|(driver, _)| *driver == name);
+    let is_driver = devices().any(|(driver, _)| driver == name);
     if gantry.device(name).is_some() || is_driver || models.iter().any(|model| model == name) {
         return Ok(());
     }
@@ -251,8 +251,8 @@ mod tests {
         let state = |gantry: &Gantry, name| gantry.device(name).unwrap().state();
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).collect();
-        let listed: Vec<&str> = DEVICES.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, listed, "drivers::all and DEVICES name the same devices, in the same order");
+        let listed: Vec<&str> = devices().map(|(name, _)| name).collect();
+        assert_eq!(names, listed, "drivers::all and devices() name the same devices, in the same order");
         assert_eq!(names[0], config::devices::LAST_RESORT);
         assert!(matches!(state(&gantry, "afalg"), DeviceState::Excluded(why) if why.contains("off by default")));
         assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));

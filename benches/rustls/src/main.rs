@@ -118,43 +118,41 @@ fn configs(
 fn connect((client, server): &Configs) -> (ClientConnection, ServerConnection) {
     let mut client = ClientConnection::new(client.clone(), "localhost".try_into().unwrap()).unwrap();
     let mut server = ServerConnection::new(server.clone()).unwrap();
+    let mut wire = Vec::new();
     while client.is_handshaking() || server.is_handshaking() {
-        deliver(&mut client, &mut server);
-        deliver(&mut server, &mut client);
+        deliver(&mut client, &mut server, &mut wire, &mut []);
+        deliver(&mut server, &mut client, &mut wire, &mut []);
     }
     (client, server)
 }
 
-fn deliver<A: SideData, B: SideData>(from: &mut ConnectionCommon<A>, to: &mut ConnectionCommon<B>) {
-    let mut bytes = Vec::new();
+/// Sends a transfer through memory. Returns the bytes that arrived.
+fn transfer(from: &mut ServerConnection, to: &mut ClientConnection) -> usize {
+    let (chunk, mut wire, mut content) = (vec![7; CHUNK], Vec::new(), vec![0; CHUNK]);
+    let send = |_| {
+        from.writer().write_all(&chunk).unwrap();
+        deliver(from, to, &mut wire, &mut content)
+    };
+    (0..TRANSFER / CHUNK).map(send).sum()
+}
+
+/// Moves the records of one end through `wire` to the other, which decrypts them into `content`. Returns the bytes of content.
+fn deliver<A: SideData, B: SideData>(
+    from: &mut ConnectionCommon<A>,
+    to: &mut ConnectionCommon<B>,
+    wire: &mut Vec<u8>,
+    content: &mut [u8],
+) -> usize {
+    wire.clear();
     while from.wants_write() {
-        from.write_tls(&mut bytes).unwrap();
+        from.write_tls(wire).unwrap();
     }
-    let mut bytes = &bytes[..];
+    let (mut bytes, mut arrived) = (&wire[..], 0);
     while !bytes.is_empty() {
         to.read_tls(&mut bytes).unwrap();
         to.process_new_packets().unwrap();
-    }
-}
-
-/// Sends a transfer through memory. Returns the bytes that arrived.
-fn transfer(from: &mut ServerConnection, to: &mut ClientConnection) -> usize {
-    let chunk = vec![7; CHUNK];
-    let (mut wire, mut content) = (Vec::new(), vec![0; CHUNK]);
-    let mut arrived = 0;
-    for _ in 0..TRANSFER / CHUNK {
-        from.writer().write_all(&chunk).unwrap();
-        wire.clear();
-        while from.wants_write() {
-            from.write_tls(&mut wire).unwrap();
-        }
-        let mut bytes = &wire[..];
-        while !bytes.is_empty() {
-            to.read_tls(&mut bytes).unwrap();
-            to.process_new_packets().unwrap();
-            while let Ok(read @ 1..) = to.reader().read(&mut content) {
-                arrived += read;
-            }
+        while let Ok(read @ 1..) = to.reader().read(content) {
+            arrived += read;
         }
     }
     arrived

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::reasons;
-use super::uses::Assessment;
+use super::uses::{Assessment, list};
 use crate::openssl::measured::{Cell, HOST, Row};
 use crate::units::{bytes, duration, share};
 
@@ -154,23 +154,24 @@ impl Program {
         cost
     }
 
-    /// The verdict about the program, in sentences.
-    pub(super) fn verdict(&self, machine: &Machine) -> Vec<String> {
+    /// Sums the requests up, in sentences.
+    pub(super) fn sentences(&self, machine: &Machine) -> Vec<String> {
         let (requests, all) = self.all();
         let mut algorithms: BTreeMap<&str, u64> = BTreeMap::new();
         for counts in &self.operations {
             *algorithms.entry(&counts.algorithm).or_default() += counts.bytes();
         }
-        let mut algorithms: Vec<(&str, u64)> = algorithms.into_iter().collect();
-        algorithms.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let mut said = Vec::new();
-        if let Some((first, max)) = algorithms.first() {
-            let share = share(*max, all);
+        if let Some((first, max)) = algorithms.into_iter().max_by_key(|(_, bytes)| *bytes) {
+            let share = share(max, all);
             let name = label(first, Some(machine));
             let requests = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
             said.push(format!("{}: {requests} with {}; {share} of them are {name}.", self.name(), bytes(all)));
         }
-        said.extend(algorithms.iter().map(|(name, _)| self.describe(name, machine)));
+        let agreements = self.agreements();
+        if !agreements.is_empty() {
+            said.push(format!("TLS agreed on keys with {}.", list(&agreements)));
+        }
         let cost = self.cost(machine);
         if cost.openssl_s > 0.0 {
             let mut sentence = format!(
@@ -189,46 +190,31 @@ impl Program {
         said
     }
 
-    /// The verdict about one algorithm.
-    fn describe(&self, algorithm: &str, machine: &Machine) -> String {
-        let rows = rows_of(machine, algorithm);
-        let these = || self.operations.iter().filter(|counts| counts.algorithm == algorithm);
-        let (host, devices) =
-            these().fold((0, 0), |sums, counts| (sums.0 + counts.host.requests, sums.1 + counts.devices.requests));
-        let name = label(algorithm, Some(machine));
-        let gains: Vec<String> = these()
-            .filter_map(|counts| format_gain(&rows, counts).map(|gain| format!("{} {gain}", counts.operation)))
-            .collect();
-        let gains = gains.join(", ");
-        let mut where_to: Vec<String> = these().flat_map(|counts| counts.by_device.keys().cloned()).collect();
-        where_to.sort_unstable();
-        where_to.dedup();
-        let assessment = rows.iter().map(|row| Assessment::of(row)).min();
-        match (devices, assessment) {
-            (1.., _) => {
-                let left = if host > 0 { format!(", and {host} stayed with OpenSSL") } else { String::new() };
-                let measured = if gains.is_empty() { String::new() } else { format!("; measured: {gains}") };
-                let requests = if devices == 1 { "1 request" } else { &format!("{devices} requests") };
-                format!("{name}: {requests} went to {}{left}{measured}.", where_to.join(" and "))
-            }
-            (_, Some(Assessment::WouldGain)) => {
-                format!(
-                    "{name}: all of it stayed with OpenSSL, because the configuration does not name it; a device is faster: {gains}."
-                )
-            }
-            (_, Some(Assessment::MayGain)) => format!(
-                "{name}: all of it stayed with OpenSSL. A device is faster with the requests alone ({gains}), but not with the keys and contexts that a program makes for them."
-            ),
-            (_, None | Some(Assessment::Untried)) => {
-                let reason = "no device is faster with one request at a time";
-                format!("{name}: all of it stayed with OpenSSL: {reason}.")
-            }
-            (_, Some(Assessment::InDoubt)) => format!(
-                "{name}: all of it stayed with OpenSSL. A device was faster here ({gains}), but the policy names another one, or earlier measurements say otherwise."
-            ),
-            _ => format!("{name}: all of it stayed with OpenSSL; gain of the fastest device here: {gains}."),
-        }
+    /// Returns the groups of TLS of gantry's own, with the number of handshakes. OpenSSL's groups are not counted.
+    fn agreements(&self) -> Vec<String> {
+        let side = |operation: &str| match operation {
+            "encapsulate" => Some("server"),
+            "decapsulate" => Some("client"),
+            _ => None,
+        };
+        let each = self.operations.iter().filter_map(|counts| {
+            Some(format!("{} ({} as {})", counts.algorithm, counts.requests(), side(&counts.operation)?))
+        });
+        each.collect()
     }
+}
+
+/// Returns the gain with requests of the program's mean size, and a remark.
+pub(super) fn comparison(machine: &Machine, counts: &OperationCounts) -> (String, String) {
+    let rows = rows_of(machine, &counts.algorithm);
+    let gain = format_gain(&rows, counts).unwrap_or_else(|| "-".to_owned());
+    let remark = if counts.devices.requests > 0 {
+        let devices: Vec<String> = counts.by_device.keys().cloned().collect();
+        list(&devices)
+    } else {
+        rows.iter().map(|row| Assessment::of(row)).min().map_or(String::new(), |standing| standing.remark().to_owned())
+    };
+    (gain, remark)
 }
 
 impl OperationCounts {

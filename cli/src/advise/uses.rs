@@ -6,8 +6,8 @@ use crate::openssl::measured::{Cell, HOST, Row, WORTH};
 const USES: [(&str, &str, &str); 7] = [
     ("TLS records", "CIPHERS", "GCM"),
     ("TLS records", "CIPHERS", "Poly1305"),
-    ("Disk encryption", "CIPHERS", "XTS"),
-    ("Files and older protocols", "CIPHERS", ""),
+    ("Disks", "CIPHERS", "XTS"),
+    ("Files", "CIPHERS", ""),
     ("Signatures", "SIGNATURES", ""),
     ("Key exchange", "KEY_EXCHANGE", ""),
     ("Passwords", "KDFS", ""),
@@ -44,6 +44,16 @@ impl Assessment {
         }
     }
 
+    /// Says how to gain, or why there is no gain.
+    pub(super) fn remark(self) -> &'static str {
+        match self {
+            Self::WouldGain => "add it to openssl.cnf",
+            Self::MayGain => "try it: keys and contexts were not measured",
+            Self::InDoubt => "the policy or earlier measurements differ",
+            Self::OnDevice | Self::Stays | Self::Untried => "",
+        }
+    }
+
     pub(super) fn code(self) -> &'static str {
         match self {
             Self::OnDevice => "led",
@@ -61,56 +71,61 @@ pub(super) fn use_of(row: &Row) -> &'static str {
     USES.iter().find(fits).map_or("", |(name, ..)| name)
 }
 
-/// Returns a sentence for each purpose and standing.
-pub(super) fn verdict(rows: &[Row]) -> Vec<String> {
+/// A line of the summary: algorithms of one purpose and assessment that differ in key size, parameter set or hash function.
+#[derive(Debug, PartialEq)]
+pub(super) struct Line {
+    pub(super) purpose: &'static str,
+    pub(super) algorithm: String,
+    pub(super) served_by: String,
+    pub(super) gain: String,
+    pub(super) remark: &'static str,
+}
+
+/// Returns the lines by purpose and assessment.
+pub(super) fn summary(rows: &[Row]) -> Vec<Line> {
     let mut uses: Vec<&str> = USES.iter().map(|(name, ..)| *name).collect();
     uses.dedup();
-    let mut parts = Vec::new();
-    for name in uses {
-        let mut by_assessment: BTreeMap<Assessment, Vec<&Row>> = BTreeMap::new();
-        for row in rows.iter().filter(|row| use_of(row) == name) {
-            by_assessment.entry(Assessment::of(row)).or_default().push(row);
+    let mut lines = Vec::new();
+    for purpose in uses {
+        let mut groups: BTreeMap<Assessment, Vec<(&str, Vec<&Row>)>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| use_of(row) == purpose) {
+            let families = groups.entry(Assessment::of(row)).or_default();
+            match families.iter_mut().find(|(name, _)| *name == family(&row.name)) {
+                Some((_, members)) => members.push(row),
+                None => families.push((family(&row.name), vec![row])),
+            }
         }
-        parts.extend(
-            by_assessment.into_iter().map(|(assessment, rows)| format!("{name}: {}", sentence(assessment, &rows))),
-        );
+        let each = groups
+            .into_iter()
+            .flat_map(|(assessment, families)| families.into_iter().map(move |one| (assessment, one)));
+        lines.extend(each.map(|(assessment, (name, members))| Line {
+            purpose,
+            algorithm: title(name, &members, rows),
+            served_by: if assessment == Assessment::OnDevice { devices(&members) } else { "OpenSSL".to_owned() },
+            gain: gain(assessment, &members),
+            remark: assessment.remark(),
+        }));
     }
-    parts
+    lines
 }
 
-fn sentence(assessment: Assessment, rows: &[&Row]) -> String {
-    let families = families(rows);
-    let each = |about: &dyn Fn(&[&Row]) -> String| {
-        list(&families.iter().map(|(name, rows)| format!("{name} ({})", about(rows))).collect::<Vec<_>>())
+/// Names the members of a family: all, one, or some.
+fn title(name: &str, members: &[&Row], rows: &[Row]) -> String {
+    let all = rows.iter().filter(|row| family(&row.name) == name).count();
+    match members {
+        [one] => one.name.clone(),
+        _ if members.len() == all => name.to_owned(),
+        _ => format!("{name} ({} of {all})", members.len()),
+    }
+}
+
+fn gain(assessment: Assessment, rows: &[&Row]) -> String {
+    let text = match assessment {
+        Assessment::OnDevice => gains(rows, &Cell::is_on_device),
+        Assessment::WouldGain | Assessment::MayGain => gains(rows, &Cell::is_worth_it),
+        _ => best(rows).map_or_else(String::new, |gain| format!("{gain:.2}x")),
     };
-    let gaining = |these: &dyn Fn(&Cell) -> bool| each(&|rows| gains(rows, these));
-    let at_best = || each(&gain);
-    let names = || list(&families.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
-    let (verb, stay) = if families.len() == 1 { ("goes", "stays") } else { ("go", "stay") };
-    match assessment {
-        Assessment::OnDevice => format!("{} {verb} to {}.", gaining(&Cell::is_on_device), devices(rows)),
-        Assessment::WouldGain => format!(
-            "{} would gain, and the configuration does not name {}.",
-            gaining(&Cell::is_worth_it),
-            if families.len() == 1 { "it" } else { "them" }
-        ),
-        Assessment::MayGain => format!(
-            "{} may gain: only the requests were measured, not the keys and contexts that a program makes for them.",
-            gaining(&Cell::is_worth_it)
-        ),
-        Assessment::InDoubt => format!(
-            "{} {stay} with OpenSSL: a device was faster here, but the policy names another one, or earlier measurements say otherwise.",
-            at_best()
-        ),
-        Assessment::Stays => {
-            format!("{} {stay} with OpenSSL; in brackets: the gain of the fastest device here.", at_best())
-        }
-        Assessment::Untried => format!("{} {stay} with OpenSSL: no device here could be measured.", names()),
-    }
-}
-
-fn gain(rows: &[&Row]) -> String {
-    best(rows).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x"))
+    if text.is_empty() { "not measured".to_owned() } else { text }
 }
 
 /// Returns the best gain with the longest requests, for which the overhead of a device, which is not measured, is smallest.
@@ -123,27 +138,19 @@ fn best(rows: &[&Row]) -> Option<f64> {
 
 /// Formats the gains in these cells, by operation.
 fn gains(rows: &[&Row], selects: &dyn Fn(&Cell) -> bool) -> String {
-    let mut parts: Vec<String> = Vec::new();
     let operations = rows.first().map(|row| row.operations()).unwrap_or_default();
-    for operation in operations {
-        let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.of(operation)).filter(|cell| selects(cell)).collect();
-        let found: Vec<f64> = cells.iter().filter_map(|cell| cell.gain()).collect();
+    let of = |operation: &str| {
+        let cells = rows.iter().flat_map(|row| row.of(operation)).filter(|cell| selects(cell));
+        let found: Vec<f64> = cells.filter_map(Cell::gain).collect();
         let min = found.iter().copied().fold(f64::INFINITY, f64::min);
         let max = found.iter().copied().fold(0.0, f64::max);
-        let all = rows.iter().flat_map(|row| row.of(operation)).count() == cells.len();
-        let mut sizes: Vec<u64> = cells.iter().map(|cell| cell.bytes).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let sizes: Vec<String> = sizes.into_iter().map(size).collect();
-        let at = if all { String::new() } else { format!(" at {}", list(&sizes)) };
         match found.len() {
-            0 if cells.is_empty() => {}
-            0 => parts.push(operation.to_owned()),
-            _ if max - min < 0.05 => parts.push(format!("{operation} {max:.1}x{at}")),
-            _ => parts.push(format!("{operation} {min:.1}x to {max:.1}x{at}")),
+            0 => None,
+            _ if max - min < 0.05 => Some(format!("{operation} {max:.1}x")),
+            _ => Some(format!("{operation} {min:.1}x to {max:.1}x")),
         }
-    }
-    parts.join(", ")
+    };
+    operations.into_iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
 /// Names the devices that serve requests.
@@ -155,31 +162,15 @@ fn devices(rows: &[&Row]) -> String {
     list(&names)
 }
 
-/// Groups rows that differ only in key size under one name.
-fn families<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
-    let mut families: Vec<(String, Vec<&Row>)> = Vec::new();
-    for &row in rows {
-        let name = family(&row.name);
-        match families.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, rows)) => rows.push(row),
-            None => families.push((name, vec![row])),
-        }
+/// Returns the name without the size of a key, the parameter set or the hash function.
+fn family(name: &str) -> &str {
+    let families = ["SLH-DSA", "PBKDF2"];
+    if let Some(family) = families.iter().find(|family| name.starts_with(**family)) {
+        return family;
     }
-    for (name, rows) in &mut families {
-        if let [row] = rows[..] {
-            name.clone_from(&row.name);
-        }
-    }
-    families
-}
-
-fn family(name: &str) -> String {
-    let sizes = ["-128-", "-192-", "-256-"];
-    if name.starts_with("AES") {
-        sizes.iter().fold(name.to_owned(), |name, size| name.replace(size, "-"))
-    } else {
-        name.to_owned()
-    }
+    let modes = ["AES-GCM", "AES-XTS", "AES-ECB", "AES-CBC", "AES-CTR"];
+    let is_of = |family: &&&str| name.starts_with("AES-") && name.ends_with(&family[3..]);
+    modes.iter().find(is_of).copied().unwrap_or(name)
 }
 
 /// Formats a request size.
@@ -202,34 +193,65 @@ mod tests {
     use crate::openssl::measured::tests::row;
 
     #[test]
-    fn each_use_gets_its_sentences() {
+    fn each_family_has_one_line_for_each_assessment() {
+        let slh_dsa = |name: &str, device: &str| row("SIGNATURES", name, false, &[("sign", 64, device, 0.0)]);
         let mut rows = vec![
             row("CIPHERS", "AES-128-GCM", true, &[("seal", 64, "host", 0.5), ("open", 64, "host", 0.7)]),
             row("CIPHERS", "AES-256-GCM", true, &[("seal", 64, "host", 0.98), ("open", 64, "host", 0.7)]),
             row("CIPHERS", "ChaCha20-Poly1305", true, &[("seal", 64, "host", 0.6)]),
+            row("CIPHERS", "AES-128-CTR", true, &[("encrypt", 64, "lanes", 1.2), ("encrypt", 1024, "lanes", 1.9)]),
+            row("CIPHERS", "AES-192-CTR", true, &[("encrypt", 64, "host", 1.0), ("encrypt", 1024, "lanes", 1.6)]),
+            row("CIPHERS", "AES-256-CTR", true, &[("encrypt", 64, "host", 1.0)]),
             row("SIGNATURES", "ED25519", true, &[("sign", 64, "software", 4.6), ("verify", 64, "software", 1.5)]),
             row("SIGNATURES", "ONE-MORE", false, &[("sign", 64, "software", 2.3), ("verify", 64, "host", 0.9)]),
+            slh_dsa("SLH-DSA-SHA2-128s", "software"),
+            slh_dsa("SLH-DSA-SHAKE-128f", "software"),
             row("KEY_EXCHANGE", "X25519", true, &[("derive", 64, "software", 1.3)]),
-            row("KDFS", "HKDF", false, &[("derive", 64, "host", 0.0)]),
+            row("KDFS", "PBKDF2-SHA256", false, &[("derive", 32, "host", 0.96)]),
         ];
-        rows[3].served = true;
-        rows.push(row("KDFS", "PBKDF2", false, &[("derive", 32, "host", 0.96)]));
+        let served = ["ED25519", "SLH-DSA-SHA2-128s", "SLH-DSA-SHAKE-128f"];
+        rows.iter_mut().filter(|row| served.contains(&&*row.name)).for_each(|row| row.served = true);
+        let lines = summary(&rows);
+        let texts: Vec<[&str; 5]> = lines
+            .iter()
+            .map(|line| [line.purpose, &line.algorithm, &line.served_by, &line.gain, line.remark])
+            .collect();
+        let [add, try_it] = [Assessment::WouldGain, Assessment::MayGain].map(Assessment::remark);
         assert_eq!(
-            verdict(&rows),
+            texts,
             [
-                "TLS records: AES-GCM (0.98x) and ChaCha20-Poly1305 (0.60x) stay with OpenSSL; in brackets: the gain of the fastest device here.",
-                "Signatures: ED25519 (sign 4.6x, verify 1.5x) goes to software.",
-                "Signatures: ONE-MORE (sign 2.3x) may gain: only the requests were measured, not the keys and contexts that a program makes for them.",
-                "Key exchange: X25519 (derive 1.3x) would gain, and the configuration does not name it.",
-                "Passwords: PBKDF2 (0.96x) stays with OpenSSL; in brackets: the gain of the fastest device here.",
-                "Passwords: HKDF stays with OpenSSL: no device here could be measured.",
+                ["TLS records", "AES-GCM", "OpenSSL", "0.98x", ""],
+                ["TLS records", "ChaCha20-Poly1305", "OpenSSL", "0.60x", ""],
+                ["Files", "AES-CTR (2 of 3)", "OpenSSL", "encrypt 1.2x to 1.9x", add],
+                ["Files", "AES-256-CTR", "OpenSSL", "1.00x", ""],
+                ["Signatures", "ED25519", "software", "sign 4.6x, verify 1.5x", ""],
+                ["Signatures", "SLH-DSA", "software", "not measured", ""],
+                ["Signatures", "ONE-MORE", "OpenSSL", "sign 2.3x", try_it],
+                ["Key exchange", "X25519", "OpenSSL", "derive 1.3x", add],
+                ["Passwords", "PBKDF2-SHA256", "OpenSSL", "0.96x", ""],
             ]
         );
     }
 
+    /// A served algorithm without a measurement may not count as one that no device could serve.
+    #[test]
+    fn unmeasured_algorithms_are_served_or_untried() {
+        let mut slh_dsa = row("SIGNATURES", "SLH-DSA-SHA2-128s", false, &[("sign", 64, "software", 0.0)]);
+        assert_eq!(Assessment::of(&slh_dsa), Assessment::Untried);
+        slh_dsa.served = true;
+        assert_eq!(Assessment::of(&slh_dsa), Assessment::OnDevice);
+    }
+
     #[test]
     fn families_have_one_name() {
-        for (name, expected) in [("AES-128-GCM", "AES-GCM"), ("ChaCha20-Poly1305", "ChaCha20-Poly1305")] {
+        for (name, expected) in [
+            ("AES-128-GCM", "AES-GCM"),
+            ("AES-256-XTS", "AES-XTS"),
+            ("ChaCha20-Poly1305", "ChaCha20-Poly1305"),
+            ("DES-EDE3-CBC", "DES-EDE3-CBC"),
+            ("SLH-DSA-SHAKE-256f", "SLH-DSA"),
+            ("PBKDF2-SHA512", "PBKDF2"),
+        ] {
             assert_eq!(family(name), expected);
         }
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::machine::Machine;
-use super::program::{Program, Subject, label};
+use super::program::{self, Program, Subject, label};
 use super::uses::{self, Assessment, list, size};
 use crate::args::Advise;
 use crate::openssl::measured::Cell;
@@ -20,7 +20,7 @@ pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Pr
     }
     if let Some(machine) = machine {
         text += &machine_text(machine, program);
-        if args.table {
+        if args.verbose {
             text += "\n";
             text += &table(machine);
         }
@@ -46,16 +46,17 @@ fn program_text(program: &Program, machine: Option<&Machine>) -> String {
     } else if program.operations.is_empty() {
         let _ = writeln!(text, "{} loaded gantry, but made no OpenSSL requests.", named(&program.loaded));
     } else {
-        let columns = ["ALGORITHM", "OPERATION", "HOST", "BYTES", "DEVICES", "BYTES"];
-        let mut table = Table::new(&columns, &[2, 3, 4, 5]);
+        let columns = ["ALGORITHM", "OPERATION", "HOST", "BYTES", "DEVICES", "BYTES", "GAIN", "REMARK"];
+        let mut table = Table::new(&columns, &[2, 3, 4, 5, 6]);
         for counts in &program.operations {
             let numbers = [counts.host.requests, counts.host.bytes, counts.devices.requests, counts.devices.bytes];
-            let numbers = numbers.map(|number| number.to_string());
-            table.row([label(&counts.algorithm, machine), counts.operation.clone()].into_iter().chain(numbers));
+            let (gain, remark) = machine.map(|machine| program::comparison(machine, counts)).unwrap_or_default();
+            let names = [label(&counts.algorithm, machine), counts.operation.clone()];
+            table.row(names.into_iter().chain(numbers.map(|number| number.to_string())).chain([gain, remark]));
         }
         let _ = writeln!(text, "OpenSSL requests of {}:\n{}", named(&program.loaded), table.render());
-        let verdict = machine.map(|machine| program.verdict(machine)).unwrap_or_default();
-        text.extend(verdict.iter().map(|sentence| wrapped(sentence)));
+        let sentences = machine.map(|machine| program.sentences(machine)).unwrap_or_default();
+        text.extend(sentences.iter().map(|sentence| wrapped(sentence)));
     }
     if let Subject::Process { .. } = program.subject {
         text += "In a running process, gantry sees only requests that the configuration serves; gantry advise -- PROGRAM sees all.\n";
@@ -96,7 +97,12 @@ fn machine_text(machine: &Machine, program: Option<&Program>) -> String {
             }
         }
         text += "A gain is the CPU time of OpenSSL divided by that of the device: 2x is twice as fast.\n\n";
-        text.extend(uses::verdict(&machine.measured.rows).iter().map(|sentence| wrapped(sentence)));
+        let mut table = Table::new(&["USE", "ALGORITHM", "SERVED BY", "GAIN", "REMARK"], &[]).spare(&[0]);
+        for line in uses::summary(&machine.measured.rows) {
+            let uses::Line { purpose, algorithm, served_by, gain, remark } = line;
+            table.row([purpose.to_owned(), algorithm, served_by, gain, remark.to_owned()]);
+        }
+        text += &table.render();
     }
     let lines = machine.lines();
     if !lines.is_empty() {
@@ -199,11 +205,6 @@ fn value(machine: Option<&Machine>, program: Option<&Program>) -> Result<Value, 
         }
         all["algorithms"] = rows.into();
     }
-    all["verdict"] = match (machine, program) {
-        (Some(machine), Some(program)) => plain(&program.verdict(machine))?,
-        (Some(machine), None) => plain(&uses::verdict(&machine.measured.rows))?,
-        _ => json!([]),
-    };
     if let Some(program) = program {
         all["program"] = json!({
             "subject": plain(&program.subject)?,
@@ -223,7 +224,64 @@ fn plain(value: &impl Serialize) -> Result<Value, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped;
+    use super::*;
+    use crate::openssl::measured::tests::row;
+    use crate::openssl::measured::{Measured, Row};
+
+    /// The algorithms of the provider: ciphers of each key size, signatures, and PBKDF2 with each hash function.
+    fn every_row() -> Vec<Row> {
+        let sizes = |mode: &str, gains: [f64; 3]| {
+            [128, 192, 256].map(|bits| {
+                let cells = [("encrypt", 64, gains[0]), ("encrypt", 1024, gains[1]), ("decrypt", 64, gains[2])];
+                let cells = cells.map(|(operation, bytes, gain)| {
+                    (operation, bytes, if gain > 1.0 { "lanes" } else { "host" }, gain)
+                });
+                row("CIPHERS", &format!("AES-{bits}-{mode}"), mode != "CBC", &cells)
+            })
+        };
+        let mut rows: Vec<Row> = [
+            sizes("GCM", [1.2, 1.9, 1.5]),
+            sizes("XTS", [0.9, 1.3, 1.4]),
+            sizes("ECB", [0.9, 0.9, 0.9]),
+            sizes("CBC", [1.3, 1.4, 0.9]),
+            sizes("CTR", [1.3, 1.4, 1.5]),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        for (key, name) in [
+            ("CIPHERS", "DES-EDE3-CBC"),
+            ("CIPHERS", "ChaCha20"),
+            ("CIPHERS", "ChaCha20-Poly1305"),
+            ("SIGNATURES", "ED25519"),
+            ("KEY_EXCHANGE", "X25519"),
+            ("KDFS", "PBKDF2-SHA1"),
+            ("KDFS", "PBKDF2-SHA256"),
+            ("KDFS", "PBKDF2-SHA512"),
+        ] {
+            rows.push(row(key, name, true, &[("derive", 64, "software", 1.6)]));
+        }
+        for name in ["SHA2-128s", "SHA2-128f", "SHAKE-256s", "SHAKE-256f"] {
+            let served = row("SIGNATURES", &format!("SLH-DSA-{name}"), false, &[("sign", 64, "software", 0.0)]);
+            rows.push(Row { served: true, ..served });
+        }
+        rows
+    }
+
+    #[test]
+    fn the_report_about_a_machine_is_short() {
+        let measured = Measured { release: "openssl 3.5".to_owned(), devices: Vec::new(), rows: every_row() };
+        let machine = Machine { measured, configuration: None, notes: Vec::new() };
+        let text = machine_text(&machine, None);
+        assert!(text.lines().count() <= 30, "{text}");
+        for line in [
+            "AES-GCM            OpenSSL",
+            "SLH-DSA            software   not measured",
+            "  SIGNATURES = ED25519,SLH-DSA-SHA2-128s,",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
 
     #[test]
     fn sentences_fit_a_terminal() {

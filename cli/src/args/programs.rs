@@ -12,12 +12,12 @@ use super::positive;
 /// Show how much faster OpenSSL programs run with gantry on this machine
 ///
 /// Measures this machine for a few seconds: the OpenSSL algorithms that the installed configuration serves, the device for each, and
-/// its speedup over the program's own libcrypto. The report ends with a verdict, and with lines for openssl.cnf that would increase
-/// the gain. All times are CPU times, which other programs change little. The report marks times that they did change.
+/// its speedup over the program's own libcrypto. The report ends with lines for openssl.cnf that would increase the gain. All times
+/// are CPU times, which other programs change little. The report marks times that they did change.
 ///
 /// With PROGRAM, runs it unchanged under the installed configuration, and then reports on standard error. The report lists the
 /// OpenSSL calls of the program and its children, the devices that served them, and the gain. It also counts the calls that the
-/// configuration leaves to OpenSSL. If the program did not load gantry, the report says why.
+/// configuration leaves to OpenSSL, and names the TLS groups of gantry that the program agreed on. If the program did not load gantry, the report says why.
 ///
 /// With --pid, observes a running process for --seconds. It sees only the calls that the configuration serves. Root may observe
 /// processes of all users, other users only their own.
@@ -31,7 +31,7 @@ Examples:
   gantry advise -- curl -o /dev/null https://localhost/
                                              one program
   sudo gantry advise --pid $(pgrep -o nginx) nginx and its workers
-  gantry advise --table                      every algorithm, operation and size
+  gantry advise --verbose                    every algorithm, operation and size
   gantry advise --json | jq .lines           for scripts")]
 pub(crate) struct Advise {
     /// Observe this running process
@@ -44,8 +44,8 @@ pub(crate) struct Advise {
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
     /// Show every algorithm, operation and size that was measured
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) table: bool,
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) verbose: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, CommandFactory, ValueHint};
 use gantry_core::{Algorithm, Kind};
-use gantry_runtime::{DEVICES, KEYS, PolicyChoice};
+use gantry_runtime::{KEYS, PolicyChoice};
 
 use super::Cli;
 use super::sum::help::{AUDIT, AUDIT_EXAMPLES, BAG, BAG_EXAMPLES};
@@ -82,7 +82,7 @@ fn with_values(command: &str, argument: Arg) -> Arg {
         let more = if kinds == [Kind::Digest] { MORE_NAMES } else { [].as_slice() };
         Algorithm::ALL.iter().filter(fits).map(|algorithm| algorithm.name()).chain(more.iter().copied()).collect()
     };
-    let devices = || DEVICES.iter().map(|(name, _)| *name);
+    let devices = || gantry_runtime::devices().map(|(name, _)| name);
     let values: Vec<&'static str> = match argument.get_id().as_str() {
         "algorithm" | "algorithms" => algorithms(),
         // The --device of `esp serve` is a network device.

@@ -50,16 +50,21 @@ fn says_fips(switch: &Path) -> Option<String> {
     })
 }
 
-/// Returns the lines of the provider's section for the algorithms that gain on this machine. Empty if measuring fails: then the provider uses its
-/// table of OpenSSL's releases.
+/// The comment in place of the lists if measuring fails. The provider then uses its table of OpenSSL's releases.
+const UNMEASURED: &str = "# Not measured: ";
+
+/// Returns the lines of the provider's section for the algorithms that gain on this machine.
 fn measured(module: &Path) -> Result<String, Failure> {
     let folder = Folder::new()?;
     let conf = folder.path().join("openssl.cnf");
     fs::write(&conf, alone(module, "")?).map_err(|error| Failure::at(conf.display(), &error))?;
-    match query_module(&conf, &folder, Some(&gantry_openssl::measured_names().join(","))) {
-        Ok(Ok(answer)) => Ok(lines(&answer.release, &answer.rows)),
-        _ => Ok(String::new()),
-    }
+    let why = match query_module(&conf, &folder, Some(&gantry_openssl::measured_names().join(","))) {
+        Ok(Ok(answer)) => return Ok(lines(&answer.release, &answer.rows)),
+        Ok(Err(why)) if why.is_empty() => "openssl did not load gantry".to_owned(),
+        Ok(Err(why)) => why.join("; "),
+        Err(failure) => failure.to_string(),
+    };
+    Ok(format!("{UNMEASURED}{}\n", why.replace('\n', "; ")))
 }
 
 /// Keys whose algorithms are measured.
@@ -153,6 +158,12 @@ pub(crate) fn run(
         for problem in conf.problems() {
             let _ = writeln!(message, "{problem}");
         }
+        if let Some(why) = new.lines().find_map(|line| line.strip_prefix(UNMEASURED)) {
+            let _ = writeln!(
+                message,
+                "no algorithm was measured: {why}; without lists, gantry serves little from OpenSSL 3.5 on"
+            );
+        }
         if is_native {
             message += "X25519MLKEM768 needs no line: the installed OpenSSL prefers it, unless a list of groups \
                         leaves it out\n";
@@ -164,8 +175,8 @@ pub(crate) fn run(
     output.write(&message)
 }
 
-/// Adds gantry to the text of the file at `path`. Keeps the keys and the TLS groups of an earlier run; without keys, calls `measured`. The error
-/// names the line in the way.
+/// Adds gantry to the text of the file at `path`. Keeps the keys and the TLS groups of an earlier run; without lists of algorithms, calls
+/// `measured`. The error names the line in the way.
 fn with(
     text: &str,
     path: &Path,
@@ -181,7 +192,8 @@ fn with(
     let text = theirs.as_deref().unwrap_or(text);
     let plan =
         Plan::of(&Conf::parse(text, path), path, post_quantum).map_err(|reason| Failure::Failed(reason + hint))?;
-    let keys = if keys.is_empty() { measured()? } else { keys };
+    let has_lists = earlier.section("gantry_provider").any(|line| MEASURED_KEYS.contains(&&*line.key));
+    let keys = if has_lists { keys } else { keys + &measured()? };
     let keys = if keys.is_empty() { "# CIPHERS = ALL, POLICY, DEVICES, ...: see the book\n" } else { &keys };
     Ok(plan.apply(text, &format!("module = {}\nactivate = 1\n{keys}", module.display())))
 }
@@ -229,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn present_keys_are_kept_and_not_measured_again() {
+    fn present_keys_are_kept_and_lists_are_not_measured_again() {
         let measured = || Ok("# Measured\nCIPHERS = AES-128-GCM\n".to_owned());
         let put_into = |old: &str, measured: &dyn Fn() -> Result<String, Failure>| {
             with(old, Path::new(HERE), Path::new("/x/gantry.so"), false, measured)
@@ -239,9 +251,16 @@ mod tests {
         assert!(
             new.contains("[gantry_provider]\nmodule = /x/gantry.so\nactivate = 1\n# Measured\nCIPHERS = AES-128-GCM\n")
         );
-        let again = put_into(&new, &|| unreachable!("there are keys")).unwrap();
-        assert!(
-            Conf::parse(&again, Path::new(HERE)).section("gantry_provider").any(|line| line.value == "AES-128-GCM")
+        let values = |text: &str| {
+            let conf = Conf::parse(text, Path::new(HERE));
+            conf.section("gantry_provider").map(|line| line.value.clone()).collect::<Vec<_>>()
+        };
+        let again = put_into(&new, &|| unreachable!("there are lists")).unwrap();
+        assert_eq!(values(&again), ["/x/gantry.so", "1", "AES-128-GCM"]);
+        let without_lists = new.replace("CIPHERS = AES-128-GCM\n", "POLICY = latency\n");
+        assert_eq!(
+            values(&put_into(&without_lists, &measured).unwrap()),
+            ["/x/gantry.so", "1", "latency", "AES-128-GCM"]
         );
     }
 

@@ -12,8 +12,7 @@
 
 #![allow(clippy::cast_precision_loss, reason = "times fit into 24 bits, or need no more precision")]
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::admission::Urgency;
@@ -34,6 +33,7 @@ const SLICE_SPACING: u64 = 4;
 /// Calibrations of all frameworks over the same devices.
 pub(crate) struct Calibrations {
     store: Option<Arc<dyn CostStore>>,
+    is_closed: AtomicBool,
     /// Number of devices, from the first on, whose costs have been loaded from the store.
     loaded: Mutex<usize>,
     warnings: Mutex<Vec<String>>,
@@ -67,11 +67,21 @@ impl Calibrations {
     pub(crate) fn new(store: Option<Arc<dyn CostStore>>) -> Self {
         Self {
             store,
+            is_closed: AtomicBool::new(false),
             loaded: Mutex::new(0),
             warnings: Mutex::default(),
             spent: AtomicU64::new(0),
             current: Mutex::default(),
         }
+    }
+
+    /// Neither loads nor stores costs any more.
+    pub(crate) fn close_store(&self) {
+        self.is_closed.store(true, Relaxed);
+    }
+
+    fn store(&self) -> Option<&dyn CostStore> {
+        self.store.as_deref().filter(|_| !self.is_closed.load(Relaxed))
     }
 
     /// Returns the problems with the store.
@@ -85,7 +95,7 @@ impl Calibrations {
 
     /// Loads costs from the store, once for each device. Returns `true` if it did so now.
     pub(crate) fn load(&self, devices: &[RegisteredDevice]) -> bool {
-        let Some(store) = &self.store else { return false };
+        let Some(store) = self.store() else { return false };
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let new = devices.get(*loaded..).unwrap_or_default();
         if new.is_empty() {
@@ -170,7 +180,7 @@ impl Calibrations {
         let costs = context.devices.iter().filter(direct).filter_map(|device| device.costs(algorithm, operation));
         costs.for_each(Costs::reset_drift);
         context.ledgers.ledger(algorithm, operation).forget();
-        if let (Some(store), false) = (&self.store, records.is_empty())
+        if let (Some(store), false) = (self.store(), records.is_empty())
             && let Err(warning) = store.save(&records)
         {
             self.warn(warning);

@@ -80,6 +80,11 @@ impl Gantry {
         self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
 
+    /// Neither loads nor stores costs any more. For programs that open no file after their start, because a filter of system calls would end them.
+    pub fn close_cost_store(&self) {
+        self.inner.devices.calibrations.close_store();
+    }
+
     /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays first for
     /// loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a time. Returns
     /// `true` if costs are known and no measurement is running.

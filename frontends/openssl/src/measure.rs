@@ -27,7 +27,7 @@ pub(crate) struct Cell {
     pub(crate) best: Option<(String, Measurement)>,
 }
 
-/// Returns a cell for each operation and size: the device that serves it, and how much faster the devices are.
+/// Returns a cell for each operation and size: the device that serves it, and how much faster the devices are. SLH-DSA is not measured.
 pub(crate) fn cells(framework: &Framework, algorithm: Algorithm, sizes: &[usize]) -> Vec<Cell> {
     let operations = algorithm.kind().operations();
     let each = operations.iter().flat_map(|operation| sizes.iter().map(move |bytes| (*operation, *bytes)));
@@ -36,7 +36,7 @@ pub(crate) fn cells(framework: &Framework, algorithm: Algorithm, sizes: &[usize]
 
 fn cell(caller_device: &CallerDevice, algorithm: Algorithm, operation: Operation, bytes: usize) -> Option<Cell> {
     let session = caller_device.gantry().session(keys(algorithm)).ok()?;
-    let measured = caller_device.rivals(algorithm).filter_map(|device| {
+    let measured = caller_device.rivals(algorithm).filter(|_| !algorithm.is_slh_dsa()).filter_map(|device| {
         Some((device.name().to_owned(), measure(caller_device.gantry(), device, algorithm, operation, bytes)?))
     });
     let best = measured.max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
@@ -57,6 +57,12 @@ fn decide(
         let name = |place: usize| caller_device.gantry().devices()[place].name().to_owned();
         let route = session.route(operation, bytes, 1).map(|route| (name(route.device), route.reason.code()));
         return route.unwrap_or((driver::NAME.to_owned(), "only-choice"));
+    }
+    if algorithm.is_slh_dsa() {
+        // A signature may take a second. Any other device is faster.
+        let other = caller_device.rivals(algorithm).next();
+        return other
+            .map_or((driver::NAME.to_owned(), "only-choice"), |other| (other.name().to_owned(), "not-measured"));
     }
     let Some((name, best)) = best else { return (driver::NAME.to_owned(), "only-choice") };
     #[allow(clippy::cast_possible_truncation, reason = "times of milliseconds")]

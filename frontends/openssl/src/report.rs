@@ -75,8 +75,7 @@ pub(crate) fn measurement_report(provider: &Provider, only: Option<&str>) -> Str
         };
         let mut add = |name: &str, algorithm: Option<Algorithm>| {
             report.row(config::KEYS[key].0, name, row, algorithm, served);
-            let requested =
-                algorithm.filter(|requested| !requested.is_slh_dsa() && is_requested(name, requested.name()));
+            let requested = algorithm.filter(|requested| is_requested(name, requested.name()));
             let Some((framework, algorithm)) = provider.framework().zip(requested) else { return };
             for cell in &measure::cells(framework, algorithm, sizes) {
                 report.cell(cell);

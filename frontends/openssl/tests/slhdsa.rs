@@ -83,6 +83,29 @@ fn a_device_serves_slow_requests_and_all_that_a_policy_pins_to_it() {
     }
 }
 
+/// `gantry advise` reads it: signatures take too long to measure.
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn a_report_names_the_device_without_a_measurement() {
+    let lab = Lab::new("slhdsa-report");
+    let file = lab.path("measured");
+    for (section, serves) in [
+        ("", "software\tnot-measured"),
+        ("USE_SOFTDRIVERS = 0", "host\tonly-choice"),
+        ("SIGNATURES = ALL\nPOLICY = pin:host", "host\tpinned"),
+    ] {
+        let _ = fs::remove_file(&file);
+        let mut list = lab.command(command("3.5").to_str().unwrap(), &lab.configuration(section));
+        list.args(["list", "-providers"]).env("GANTRY_OPENSSL_MEASURED", &file);
+        let output = list.env("GANTRY_OPENSSL_MEASURE", "SLH-DSA-SHA2-128s").output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        let report = fs::read_to_string(&file).unwrap();
+        for operation in ["sign", "verify"] {
+            assert!(report.contains(&format!("cell\t{operation}\t64\t{serves}\n")), "{section}: {report}");
+        }
+    }
+}
+
 /// NIST's vectors (ACVP), from OpenSSL's own test.
 #[test]
 #[ignore = "long: make test-clients"]

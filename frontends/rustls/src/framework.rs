@@ -1,9 +1,9 @@
-//! The framework of the process, opened by the first record that may need it, and again in each child of a fork.
+//! The framework of the process, opened by [`default_provider`](crate::default_provider).
 
 use std::sync::RwLock;
 
 use gantry_core::driver::Class;
-use gantry_core::{CallerDevice, Process};
+use gantry_core::{Algorithm, CallerDevice, Operation, Process};
 use gantry_runtime::sandbox::is_filtered;
 use gantry_runtime::{Config, Error, Origin};
 
@@ -21,18 +21,25 @@ static LAST: RwLock<Option<&Framework>> = RwLock::new(None);
 const OWN: &str = "software";
 
 impl Framework {
-    /// Returns the framework of this process. Opens it if no other thread does so; until then aws-lc-rs serves.
-    pub(crate) fn current() -> Option<&'static Self> {
+    /// Opens the framework of this process, unless it is open or failed to open, or another thread is opening it.
+    pub(crate) fn open() {
+        if Self::current().is_some() {
+            return;
+        }
         // Never waits: in a child of a fork, the lock may belong to a thread of the parent.
-        let of_this_process = |last: &&Framework| last.is_current();
-        if let Some(framework) = LAST.try_read().ok()?.filter(of_this_process) {
-            return Some(framework);
+        let Ok(mut last) = LAST.try_write() else { return };
+        if !last.is_some_and(Self::is_current) {
+            *last = Some(Self::leak(open()));
         }
-        let mut last = LAST.try_write().ok()?;
-        if !last.as_ref().is_some_and(of_this_process) {
-            *last = Some(Box::leak(Box::new(Self { process: Process::current(), caller: open() })));
-        }
-        *last
+    }
+
+    /// Returns the framework of this process, if it is open.
+    pub(crate) fn current() -> Option<&'static Self> {
+        LAST.try_read().ok()?.filter(|last| last.is_current())
+    }
+
+    pub(crate) fn leak(caller: Option<CallerDevice>) -> &'static Self {
+        Box::leak(Box::new(Self { process: Process::current(), caller }))
     }
 
     /// Returns `true` in the process that opened the framework.
@@ -57,13 +64,30 @@ fn open() -> Option<CallerDevice> {
     });
     match opened {
         Ok((gantry, is_policy_named)) => {
-            Some(CallerDevice::new(gantry, OWN, is_policy_named, |device| device.class() == Class::Simd))
+            let caller = CallerDevice::new(gantry, OWN, is_policy_named, |device| device.class() == Class::Simd);
+            learn_costs(&caller);
+            Some(caller)
         }
         Err(error) => {
             gantry_runtime::stats::report_problem(&format!("aws-lc-rs serves all TLS records: {error}"));
             None
         }
     }
+}
+
+/// Reads the kept costs of AES-GCM, or measures and keeps them. Records then open no file, which a later filter may forbid.
+fn learn_costs(caller: &CallerDevice) {
+    let algorithms = [Algorithm::Aes128Gcm, Algorithm::Aes256Gcm];
+    for algorithm in algorithms.into_iter().filter(|algorithm| caller.rivals(*algorithm).next().is_some()) {
+        for operation in [Operation::Seal, Operation::Open] {
+            if caller.follows_policy() {
+                caller.gantry().calibrate(algorithm, operation, false);
+            } else {
+                caller.calibrate(algorithm, operation);
+            }
+        }
+    }
+    caller.gantry().close_cost_store();
 }
 
 #[cfg(not(test))]

@@ -4,15 +4,20 @@ use std::time::Instant;
 
 use gantry_core::route::SizeSet;
 use gantry_core::{Algorithm, CallerDevice, Direction, Operation, Session, SessionParams};
-use rustls::crypto::cipher::AeadKey;
+use rustls::Error;
+use rustls::crypto::cipher::{AeadKey, PrefixedPayload};
 
 use crate::framework::Framework;
+
+/// Bytes of the tag of AES-GCM.
+pub(crate) const TAG: usize = 16;
 
 /// A key. aws-lc-rs serves it until there is a session, and never again: its AES-GCM refuses nonces that skip the first record.
 pub(crate) struct Lanes {
     /// Contains the key, which is zeroized on drop.
     params: SessionParams,
     operation: Operation,
+    /// `None` if aws-lc-rs serves this key for good.
     framework: Option<&'static Framework>,
     /// Nanoseconds lost so far by staying with aws-lc-rs.
     lost: u32,
@@ -23,7 +28,7 @@ impl Lanes {
     pub(crate) fn new(algorithm: Algorithm, operation: Operation, key: &AeadKey) -> Self {
         let direction = if operation == Operation::Seal { Direction::Encrypt } else { Direction::Decrypt };
         let params = SessionParams::new(algorithm, key.as_ref()).with_direction(direction);
-        Self { params, operation, framework: None, lost: 0, session: None }
+        Self { params, operation, framework: Framework::current(), lost: 0, session: None }
     }
 
     /// Returns the session if lanes serve this key. `bytes` is the length of the next record.
@@ -36,8 +41,8 @@ impl Lanes {
     }
 
     fn session_if_faster(&mut self, bytes: usize) -> Option<Session> {
-        self.framework = self.framework.filter(|framework| framework.is_current()).or_else(Framework::current);
-        let caller = self.framework?.caller()?;
+        // In a child of a fork, it is the parent's.
+        let caller = self.framework.filter(|framework| framework.is_current())?.caller()?;
         let algorithm = self.params.algorithm();
         let saved = caller.saved_ns(algorithm, self.operation, bytes, || self.open(caller, bytes));
         self.lost = self.lost.saturating_add(saved);
@@ -48,6 +53,9 @@ impl Lanes {
         let begun = Instant::now();
         let session = self.open(caller, bytes);
         worth.opened_in(u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX));
+        if session.is_none() {
+            self.framework = None;
+        }
         session
     }
 
@@ -59,11 +67,99 @@ impl Lanes {
     }
 }
 
+/// Encrypts a record from byte `start` on, and appends its tag.
+pub(crate) fn seal(
+    session: &Session,
+    nonce: &[u8],
+    aad: &[u8],
+    record: &mut PrefixedPayload,
+    start: usize,
+) -> Result<(), Error> {
+    let mut tag = [0; TAG];
+    session.seal(nonce, aad, &mut record.as_mut()[start..], &mut tag).map_err(|_| Error::EncryptError)?;
+    record.extend_from_slice(&tag);
+    Ok(())
+}
+
+/// Verifies and decrypts a record that ends with its tag. Returns the bytes before the tag.
+pub(crate) fn open(session: &Session, nonce: &[u8], aad: &[u8], record: &mut [u8]) -> Result<usize, Error> {
+    let length = record.len().checked_sub(TAG).ok_or(Error::DecryptError)?;
+    let (data, tag) = record.split_at_mut(length);
+    session.open(nonce, aad, data, tag).map_err(|_| Error::DecryptError)?;
+    Ok(length)
+}
+
 impl Drop for Lanes {
     /// In a child of a fork, leaks the parent's session: dropping it could wait for threads that do not exist here.
     fn drop(&mut self) {
         if !self.framework.is_some_and(Framework::is_current) {
             std::mem::forget(self.session.take());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+    use gantry_core::driver::{Device, DeviceInfo, DeviceSession, Driver, Found, Refusal};
+    use gantry_core::route::Pin;
+    use gantry_core::{Gantry, Unsupported};
+
+    use super::*;
+
+    /// The software device, which refuses sessions on request.
+    #[derive(Clone)]
+    struct Scripted {
+        software: Arc<dyn Device>,
+        refuses: Arc<AtomicBool>,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Driver for Scripted {
+        fn name(&self) -> &'static str {
+            "scripted"
+        }
+
+        fn discover(&self) -> Vec<Found> {
+            vec![Found::Device(Arc::new(self.clone()))]
+        }
+    }
+
+    impl Device for Scripted {
+        fn info(&self) -> &DeviceInfo {
+            self.software.info()
+        }
+
+        fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
+            self.asked.fetch_add(1, Relaxed);
+            if self.refuses.load(Relaxed) {
+                return Err(Unsupported::because("scripted").into());
+            }
+            self.software.open(params)
+        }
+    }
+
+    #[test]
+    fn a_key_whose_session_was_refused_stays_with_aws_lc_rs() {
+        let software = gantry_runtime::software().unwrap();
+        let device = Scripted { software, refuses: Arc::default(), asked: Arc::default() };
+        let policy = Pin { device: device.info().name.clone() };
+        let gantry = Gantry::builder().driver(&device).policy(policy).build();
+        let framework = Framework::leak(Some(CallerDevice::new(gantry, "none", true, |_| true)));
+        let key = || {
+            let mut key = Lanes::new(Algorithm::Aes256Gcm, Operation::Seal, &AeadKey::from([7; 32]));
+            key.framework = Some(framework);
+            key
+        };
+        let asked = || device.asked.load(Relaxed);
+        let mut other = key();
+        assert!(other.session(4096).is_some());
+        let (before, mut key) = (asked(), key());
+        device.refuses.store(true, Relaxed);
+        assert!((0..10).all(|_| key.session(4096).is_none()));
+        assert_eq!(asked(), before + 1);
+        assert!(other.session(4096).is_some());
     }
 }

@@ -11,9 +11,10 @@
 //! that lanes are faster than AWS-LC. Everything else is [`rustls::crypto::aws_lc_rs`]'s: ChaCha20-Poly1305, key exchange (X25519MLKEM768
 //! first), signatures, verification, HKDF, random numbers, and the keys of QUIC. [`CryptoProvider::fips`] is `false`.
 //!
-//! **Start.** The provider opens no file and starts no thread. The framework is opened by the first record of at least 256 bytes, with the
-//! operator's configuration. If that fails, or system calls are filtered (seccomp), aws-lc-rs serves all records. This record reads
-//! `/proc/self/status` to find out, which a filter must permit.
+//! **Start.** [`default_provider`] opens the framework with the operator's configuration, and reads the kept costs of AES-GCM, or measures and
+//! keeps them. Records then open no file and start no thread. So a program may filter its system calls (seccomp) from then on, if it permits
+//! those of memory and threads, and `clock_gettime`. If opening fails, or calls are filtered before, aws-lc-rs serves all records. To find
+//! out, the call reads `/proc/self/status`.
 //!
 //! **A key** starts with aws-lc-rs. It moves to a session of Gantry once the time lost by staying equals the time to open a session, so short
 //! connections and handshakes open none. It never moves back. Both make the same records, with the nonces of RFC 8446 (5.3) and RFC 5288 (3).
@@ -39,15 +40,15 @@ mod tests;
 
 use std::sync::LazyLock;
 
+use framework::Framework;
 use gantry_core::Algorithm;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{CipherSuite, SupportedCipherSuite};
 
-/// Bytes of the tag of AES-GCM.
-const TAG: usize = 16;
-
-/// Returns the provider: that of aws-lc-rs, with lanes for AES-GCM.
+/// Returns the provider: that of aws-lc-rs, with lanes for AES-GCM. The first call in a process opens the framework. In a child of a fork, records
+/// of new connections stay with aws-lc-rs until the child calls this.
 pub fn default_provider() -> CryptoProvider {
+    Framework::open();
     CryptoProvider { cipher_suites: SUITES.clone(), ..aws_lc_rs::default_provider() }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use gantry_core::Algorithm;
 use gantry_core::stats::Numbers;
+use gantry_lab::wait_until;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{
@@ -18,6 +19,13 @@ use rustls::{
 };
 
 use crate::framework::Framework;
+
+/// Returns the provider once the framework is open, which another test may be opening.
+fn gantry() -> CryptoProvider {
+    let provider = crate::default_provider();
+    wait_until("the framework is open", || Framework::current().is_some());
+    provider
+}
 
 /// Returns the provider with one suite.
 fn with_suite(provider: CryptoProvider, suite: CipherSuite) -> CryptoProvider {
@@ -136,5 +144,5 @@ fn served_by_lanes() -> Option<u64> {
 
 /// Both providers, with a name for messages.
 fn providers() -> [(&'static str, CryptoProvider); 2] {
-    [("gantry", crate::default_provider()), ("aws-lc-rs", aws_lc_rs::default_provider())]
+    [("gantry", gantry()), ("aws-lc-rs", aws_lc_rs::default_provider())]
 }

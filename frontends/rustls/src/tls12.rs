@@ -8,8 +8,7 @@ use rustls::crypto::cipher::{
 };
 use rustls::{CipherSuiteCommon, ConnectionTrafficSecrets, Error, Tls12CipherSuite};
 
-use crate::TAG;
-use crate::lanes::Lanes;
+use crate::lanes::{self, Lanes, TAG};
 
 /// Bytes of the nonce's part that both ends derive, and of the part that each record has before its data.
 const IMPLICIT: usize = 4;
@@ -78,10 +77,7 @@ impl MessageEncrypter for Encrypter {
         let mut record = PrefixedPayload::with_capacity(length);
         record.extend_from_slice(&nonce[IMPLICIT..]);
         record.extend_from_chunks(payload);
-        let (aad, mut tag) = (make_tls12_aad(number, typ, version, content), [0; TAG]);
-        let data = &mut record.as_mut()[EXPLICIT..];
-        session.seal(&nonce, &aad, data, &mut tag).map_err(|_| Error::EncryptError)?;
-        record.extend_from_slice(&tag);
+        lanes::seal(session, &nonce, &make_tls12_aad(number, typ, version, content), &mut record, EXPLICIT)?;
         Ok(OutboundOpaqueMessage::new(typ, version, record))
     }
 
@@ -105,13 +101,12 @@ impl MessageDecrypter for Decrypter {
         let InboundOpaqueMessage { typ, version, ref mut payload } = message;
         let Some(session) = self.lanes.session(payload.len()) else { return self.own.decrypt(message, number) };
         let content = payload.len().checked_sub(EXPLICIT + TAG).ok_or(Error::DecryptError)?;
-        let (explicit, rest) = payload.split_at_mut(EXPLICIT);
-        let (data, tag) = rest.split_at_mut(content);
+        let (explicit, sealed) = payload.split_at_mut(EXPLICIT);
         let mut nonce = [0; NONCE_LEN];
         nonce[..IMPLICIT].copy_from_slice(&self.implicit);
         nonce[IMPLICIT..].copy_from_slice(explicit);
         let aad = make_tls12_aad(number, typ, version, content);
-        session.open(&nonce, &aad, data, tag).map_err(|_| Error::DecryptError)?;
+        lanes::open(session, &nonce, &aad, sealed)?;
         if content > MAX_CONTENT {
             return Err(Error::PeerSentOversizedRecord);
         }

@@ -8,8 +8,7 @@ use rustls::crypto::cipher::{
 };
 use rustls::{CipherSuiteCommon, ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion, Tls13CipherSuite};
 
-use crate::TAG;
-use crate::lanes::Lanes;
+use crate::lanes::{self, Lanes};
 
 /// Returns aws-lc-rs' suite with lanes for its records. QUIC's packets are too short to gain.
 pub(crate) fn suite(own: &'static Tls13CipherSuite, algorithm: Algorithm) -> &'static Tls13CipherSuite {
@@ -59,9 +58,7 @@ impl MessageEncrypter for Encrypter {
         let mut payload = PrefixedPayload::with_capacity(length);
         payload.extend_from_chunks(&message.payload);
         payload.extend_from_slice(&message.typ.to_array());
-        let (nonce, aad, mut tag) = (Nonce::new(&self.iv, number).0, make_tls13_aad(length), [0; TAG]);
-        session.seal(&nonce, &aad, payload.as_mut(), &mut tag).map_err(|_| Error::EncryptError)?;
-        payload.extend_from_slice(&tag);
+        lanes::seal(session, &Nonce::new(&self.iv, number).0, &make_tls13_aad(length), &mut payload, 0)?;
         Ok(OutboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, payload))
     }
 
@@ -84,10 +81,8 @@ impl MessageDecrypter for Decrypter {
     ) -> Result<InboundPlainMessage<'a>, Error> {
         let length = message.payload.len();
         let Some(session) = self.lanes.session(length) else { return self.own.decrypt(message, number) };
-        let content = length.checked_sub(TAG).ok_or(Error::DecryptError)?;
-        let (data, tag) = message.payload.split_at_mut(content);
         let (nonce, aad) = (Nonce::new(&self.iv, number).0, make_tls13_aad(length));
-        session.open(&nonce, &aad, data, tag).map_err(|_| Error::DecryptError)?;
+        let content = lanes::open(session, &nonce, &aad, &mut message.payload)?;
         message.payload.truncate(content);
         message.into_tls13_unpadded_message()
     }

@@ -3,33 +3,38 @@
 /// The device that serves if no other does. In a build without it, a device of the caller takes its place.
 pub(crate) const LAST_RESORT: &str = "software";
 
-/// The devices that the drivers of this build find on every machine, and whether they are used by default.
-pub const DEVICES: &[(&str, bool)] = &[
-    #[cfg(feature = "software")]
-    (LAST_RESORT, true),
-    #[cfg(feature = "lanes")]
-    ("lanes", true),
+/// The driver with settings of its own.
+pub(crate) const DPDK: &str = "dpdk";
+
+/// A driver, and the name of its device. If it may find several, the name stands for all of them, such as `afalg:cpu`.
+struct Row {
+    name: &'static str,
+    is_built: bool,
+    is_on: bool,
+}
+
+/// All drivers, whether this build has them, and whether they are used by default.
+const DRIVERS: [Row; 6] = [
+    Row { name: LAST_RESORT, is_built: cfg!(feature = "software"), is_on: true },
+    Row { name: "lanes", is_built: cfg!(feature = "lanes"), is_on: true },
     // Does not encrypt, so it must be turned on explicitly.
-    #[cfg(feature = "null")]
-    ("null", false),
-    // Deprecated by Linux and seldom faster, so it must be turned on explicitly. The name stands for all devices of the driver, such as
-    // `afalg:cpu`.
-    #[cfg(feature = "afalg")]
-    ("afalg", false),
+    Row { name: "null", is_built: cfg!(feature = "null"), is_on: false },
+    // Deprecated by Linux and seldom faster, so it must be turned on explicitly.
+    Row { name: "afalg", is_built: cfg!(feature = "afalg"), is_on: false },
     // Another interface to the same kernel code, which few machines have: `devcrypto:cpu` and `devcrypto:engine`.
-    #[cfg(feature = "devcrypto")]
-    ("devcrypto", false),
+    Row { name: "devcrypto", is_built: cfg!(feature = "devcrypto"), is_on: false },
     // Starts DPDK in this process, irreversibly. The name stands for the devices in its list.
-    #[cfg(feature = "dpdk")]
-    (super::dpdk::NAME, false),
+    Row { name: DPDK, is_built: cfg!(feature = "dpdk"), is_on: false },
 ];
 
-/// The drivers of complete builds, without the last resort.
-const DRIVERS: [&str; 5] = ["lanes", "null", "afalg", "devcrypto", "dpdk"];
+/// Returns the devices that the drivers of this build find on every machine, and whether they are used by default.
+pub fn devices() -> impl Iterator<Item = (&'static str, bool)> {
+    DRIVERS.iter().filter(|row| row.is_built).map(|row| (row.name, row.is_on))
+}
 
 /// Returns `true` for a device whose driver this build lacks. One file configures all programs of a machine, so its lines about such a device are
-/// ignored.
+/// ignored. [`LAST_RESORT`] is none: another device takes its place.
 pub(crate) fn is_of_another_build(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
-    DRIVERS.contains(&driver) && DEVICES.iter().all(|(name, _)| *name != driver)
+    driver != LAST_RESORT && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)
 }

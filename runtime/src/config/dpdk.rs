@@ -8,9 +8,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::Setting;
 
-/// The driver's name among the devices.
-pub(crate) const NAME: &str = "dpdk";
-
 /// The configuration of DPDK.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use super::devices::LAST_RESORT;
+use super::devices::{DPDK, LAST_RESORT};
 use super::stats::StatsChoice;
 use super::{Config, Origin, Setting};
 use crate::policy::PolicyChoice;
@@ -40,7 +40,7 @@ pub static KEYS: &[Key] = &[
         show: |config| {
             let row = |(name, setting): (&String, &Setting<bool>)| {
                 #[cfg(feature = "dpdk")]
-                if name == super::dpdk::NAME {
+                if name == DPDK {
                     return Shown::new(format!("devices.{name}"), config.dpdk.devices(), &setting.origin);
                 }
                 Shown::new(format!("devices.{name}"), on_off(setting.value).to_owned(), &setting.origin)
@@ -297,7 +297,7 @@ pub(crate) fn read(
     let (name, member) = path.split_once('.').map_or((path, None), |(name, member)| (name, Some(member)));
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
         // The settings of a driver that this build lacks.
-        if name == "dpdk" {
+        if name == DPDK {
             return Ok(());
         }
         let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
@@ -354,19 +354,10 @@ fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
         }
         return Ok(());
     };
-    // A list for other builds.
-    #[cfg(not(feature = "dpdk"))]
-    if name == "dpdk" {
-        return Ok(());
-    }
-    #[cfg(feature = "dpdk")]
-    if name == super::dpdk::NAME {
-        config.dpdk.set_devices(entry.value)?;
-        if !config.dpdk.options.devices.is_empty() {
-            entry.check_trusted()?;
-        }
-        let on = !config.dpdk.options.devices.is_empty();
-        config.devices.insert(name.to_owned(), Setting { value: on, origin: entry.origin.clone() });
+    if name == DPDK {
+        // A list, which builds without the driver ignore.
+        #[cfg(feature = "dpdk")]
+        read_dpdk_devices(config, entry)?;
         return Ok(());
     }
     let value = match entry.value {
@@ -378,6 +369,18 @@ fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
         _ => return Err(entry.invalid_value("on or off", &["on", "off"])),
     };
     config.devices.insert(name.to_owned(), Setting { value, origin: entry.origin.clone() });
+    Ok(())
+}
+
+/// Reads `devices.dpdk`, a list.
+#[cfg(feature = "dpdk")]
+fn read_dpdk_devices(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
+    config.dpdk.set_devices(entry.value)?;
+    let is_on = !config.dpdk.options.devices.is_empty();
+    if is_on {
+        entry.check_trusted()?;
+    }
+    config.devices.insert(DPDK.to_owned(), Setting { value: is_on, origin: entry.origin.clone() });
     Ok(())
 }
 

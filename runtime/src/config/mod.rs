@@ -18,7 +18,7 @@ use gantry_core::route::Learned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use self::devices::DEVICES;
+use self::devices::devices;
 use self::keys::{KEYS, Shown};
 use self::stats::StatsChoice;
 use crate::policy::PolicyChoice;
@@ -85,9 +85,9 @@ impl fmt::Display for Origin {
 
 impl Default for Config {
     fn default() -> Self {
-        let device = |(name, value): &(&str, bool)| ((*name).to_owned(), by_default(*value));
+        let device = |(name, value): (&str, bool)| (name.to_owned(), by_default(value));
         Self {
-            devices: DEVICES.iter().map(device).collect(),
+            devices: devices().map(device).collect(),
             policy: by_default(PolicyChoice::Learned(Learned::Latency)),
             require_validated: by_default(false),
             cpu: by_default("auto"),
@@ -192,7 +192,7 @@ impl Config {
             Some(Setting { origin, .. }) if *origin != Origin::Default => Some(format!("turned off by {origin}")),
             None if !names_of_models(self).iter().any(|model| model == device) => None,
             #[cfg(feature = "dpdk")]
-            _ if device == dpdk::NAME => {
+            _ if device == devices::DPDK => {
                 Some("off by default; devices.dpdk = [\"crypto_openssl\"] turns such a device on".to_owned())
             }
             _ => Some(format!("off by default; devices.{device} = \"on\" turns it on")),

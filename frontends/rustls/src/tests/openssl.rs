@@ -77,7 +77,7 @@ fn every_suite_with_a_server_of_openssl() {
     if is_missing() {
         return;
     }
-    for suite in crate::default_provider().cipher_suites {
+    for suite in gantry().cipher_suites {
         println!("{suite:?}");
         let identity = Identity::for_suite(suite.suite());
         let folder = Folder::new("server", &identity);
@@ -90,7 +90,7 @@ fn every_suite_with_a_server_of_openssl() {
             stream = TcpStream::connect(("127.0.0.1", port)).ok();
             stream.is_some()
         });
-        let config = identity.client(with_suite(crate::default_provider(), suite.suite()), &[suite.version()]);
+        let config = identity.client(with_suite(gantry(), suite.suite()), &[suite.version()]);
         let connection = ClientConnection::new(Arc::new(config), server_name()).unwrap();
         let mut stream = StreamOwned::new(connection, stream.unwrap());
         stream.write_all(b"GET /answer HTTP/1.0\r\n\r\n").unwrap();
@@ -106,7 +106,7 @@ fn every_suite_with_a_client_of_openssl() {
     if is_missing() {
         return;
     }
-    for suite in crate::default_provider().cipher_suites {
+    for suite in gantry().cipher_suites {
         println!("{suite:?}");
         let identity = Identity::for_suite(suite.suite());
         let folder = Folder::new("client", &identity);
@@ -114,7 +114,7 @@ fn every_suite_with_a_client_of_openssl() {
         let port = listener.local_addr().unwrap().port();
         let arguments = format!("s_client -quiet -connect 127.0.0.1:{port} -CAfile cert.pem -verify_return_error");
         let mut client = openssl(&folder.0, &arguments, &suite);
-        let config = identity.server(with_suite(crate::default_provider(), suite.suite()), &[suite.version()]);
+        let config = identity.server(with_suite(gantry(), suite.suite()), &[suite.version()]);
         let mut connection = ServerConnection::new(Arc::new(config)).unwrap();
         let mut socket = listener.accept().unwrap().0;
         let mut stream = Stream::new(&mut connection, &mut socket);

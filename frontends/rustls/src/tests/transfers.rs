@@ -11,7 +11,7 @@ const LENGTHS: [usize; 9] = [0, 1, 255, 256, 4096, 16_383, 16_384, 16_385, 1 << 
 
 #[test]
 fn every_suite_transfers_between_every_two_providers() {
-    for suite in crate::default_provider().cipher_suites {
+    for suite in gantry().cipher_suites {
         let identity = Identity::for_suite(suite.suite());
         for (client_name, client) in providers() {
             for (server_name, server) in providers() {
@@ -28,9 +28,6 @@ fn every_suite_transfers_between_every_two_providers() {
 
 #[test]
 fn lanes_serve_every_suite_with_gcm() {
-    let gantry = crate::default_provider;
-    // Another test may open it meanwhile.
-    gantry_lab::wait_until("the framework is open", || Framework::current().is_some());
     for suite in gantry().cipher_suites.iter().filter(|suite| crate::gcm(suite.suite()).is_some()) {
         let Pair { mut client, mut server } = Identity::for_suite(suite.suite()).connect(gantry(), gantry(), suite);
         let mut ends = || {
@@ -48,9 +45,9 @@ fn lanes_serve_every_suite_with_gcm() {
 #[test]
 fn new_keys_continue_the_connection() {
     for (_, peer) in providers() {
-        for suite in crate::default_provider().cipher_suites.iter().filter(|suite| suite.version() == &TLS13) {
+        for suite in gantry().cipher_suites.iter().filter(|suite| suite.version() == &TLS13) {
             let identity = Identity::for_suite(suite.suite());
-            let Pair { mut client, mut server } = identity.connect(crate::default_provider(), peer.clone(), suite);
+            let Pair { mut client, mut server } = identity.connect(gantry(), peer.clone(), suite);
             for round in 0..5 {
                 send(&mut client, &mut server, &content(40_000 * round));
                 send(&mut server, &mut client, &content(40_000 * round));
@@ -64,13 +61,13 @@ fn new_keys_continue_the_connection() {
 
 #[test]
 fn a_changed_record_is_refused() {
-    for suite in crate::default_provider().cipher_suites {
+    for suite in gantry().cipher_suites {
         let identity = Identity::for_suite(suite.suite());
         // Short records stay with aws-lc-rs, long ones go to the lanes.
         for length in [10, 16_000] {
             // The explicit nonce or the first block, the middle, the last byte of the tag.
             for choice in 0..3 {
-                let (client, server) = (crate::default_provider(), crate::default_provider());
+                let (client, server) = (gantry(), gantry());
                 let mut pair = identity.connect(client, server, &suite);
                 pair.client.writer().write_all(&content(length)).unwrap();
                 let mut record = take(&mut pair.client);
@@ -84,9 +81,9 @@ fn a_changed_record_is_refused() {
 
 #[test]
 fn records_out_of_order_are_refused() {
-    for suite in crate::default_provider().cipher_suites {
+    for suite in gantry().cipher_suites {
         let identity = Identity::for_suite(suite.suite());
-        let mut pair = identity.connect(crate::default_provider(), crate::default_provider(), &suite);
+        let mut pair = identity.connect(gantry(), gantry(), &suite);
         send(&mut pair.client, &mut pair.server, &content(16_000));
         pair.client.writer().write_all(&content(16_000)).unwrap();
         let record = take(&mut pair.client);
@@ -97,7 +94,7 @@ fn records_out_of_order_are_refused() {
 
 #[test]
 fn everything_but_records_is_that_of_aws_lc_rs() {
-    let (ours, own) = (crate::default_provider(), aws_lc_rs::default_provider());
+    let (ours, own) = (gantry(), aws_lc_rs::default_provider());
     let suites =
         |provider: &CryptoProvider| provider.cipher_suites.iter().map(SupportedCipherSuite::suite).collect::<Vec<_>>();
     let groups = |provider: &CryptoProvider| provider.kx_groups.iter().map(|group| group.name()).collect::<Vec<_>>();
@@ -109,6 +106,6 @@ fn everything_but_records_is_that_of_aws_lc_rs() {
         own.signature_verification_algorithms.supported_schemes()
     );
     assert!(!ours.fips());
-    let leaked = || crate::default_provider().cipher_suites[0].tls13().map(std::ptr::from_ref);
+    let leaked = || gantry().cipher_suites[0].tls13().map(std::ptr::from_ref);
     assert_eq!(leaked(), leaked(), "suites are made once");
 }
