@@ -19,7 +19,9 @@
 //! | `openssl/` | `conf.rs` parses an `openssl.cnf`, `setup.rs` changes one, `measured.rs` queries the module |
 
 #![deny(unsafe_code)]
+#![cfg_attr(not(feature = "programs"), allow(dead_code, reason = "commands that are left out use them"))]
 
+#[cfg(feature = "programs")]
 mod advise;
 mod algorithms;
 /// The command line, as data.
@@ -27,10 +29,13 @@ mod args;
 mod check;
 mod config;
 mod crypt;
+#[cfg(feature = "programs")]
 mod devcrypto;
 mod devices;
 mod dm_verity;
+#[cfg(feature = "programs")]
 mod esp;
+#[cfg(feature = "programs")]
 mod exporter;
 mod failure;
 mod hashing;
@@ -42,21 +47,27 @@ mod kernel;
 mod machine;
 /// `gantry manual` and `gantry completions`.
 mod manual;
+#[cfg(feature = "programs")]
 mod openssl;
 /// Output and failure of a command.
 mod output;
 mod plot;
 mod program;
 mod route;
+#[cfg(feature = "programs")]
 mod serve;
 mod speed;
+#[cfg(feature = "programs")]
 mod stat;
 /// Reports of `gantry esp`.
+#[cfg(feature = "programs")]
 mod status;
 mod sum;
 mod table;
+#[cfg(feature = "programs")]
 mod temporary;
 mod terminal;
+#[cfg(feature = "programs")]
 mod top;
 mod torrent;
 mod tune;
@@ -69,7 +80,11 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::process::ExitCode;
 
+#[cfg(feature = "programs")]
+use args::Programs;
 use args::{Command, Settings};
+#[cfg(feature = "programs")]
+use output::Failure;
 use output::Output;
 
 /// Counts the memory that parsers take, for tests.
@@ -110,14 +125,8 @@ pub fn main() -> ExitCode {
         Command::Crypt(args) => crypt::run(&args, &settings),
         Command::Verity(args) => verity::run(&args, &settings, &mut output),
         Command::Torrent(args) => torrent::run(&args, &settings, &mut output),
-        Command::Esp(args) => esp::run(&args, &settings, &mut output),
-        Command::Devcrypto(args) => devcrypto::run(&args, &settings),
-        Command::Serve(args) => serve::run(&args, &settings),
-        Command::Advise(args) => advise::run(&args, &mut output),
-        Command::Openssl(args) => openssl::run(&args, &mut output),
-        Command::Stat(args) => stat::run(&args, &settings, &mut output),
-        Command::Exporter(args) => exporter::run(&args),
-        Command::Top(args) => top::run(&args, &mut output),
+        #[cfg(feature = "programs")]
+        Command::Programs(command) => programs(&command, &settings, &mut output),
         Command::Config(args) => config::run(&args, &settings, &mut output),
         Command::Completions(args) => manual::completions(args.shell, &mut output),
         Command::Manual(args) => manual::write(&args, &mut output),
@@ -125,6 +134,20 @@ pub fn main() -> ExitCode {
     match result.and_then(|()| output.finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(feature = "programs")]
+fn programs(command: &Programs, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+    match command {
+        Programs::Esp(args) => esp::run(args, settings, output),
+        Programs::Devcrypto(args) => devcrypto::run(args, settings),
+        Programs::Serve(args) => serve::run(args, settings),
+        Programs::Advise(args) => advise::run(args, output),
+        Programs::Openssl(args) => openssl::run(args, output),
+        Programs::Stat(args) => stat::run(args, settings, output),
+        Programs::Exporter(args) => exporter::run(args),
+        Programs::Top(args) => top::run(args, output),
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stdout};
 use std::sync::OnceLock;
 
 use gantry_runtime::rights;
+use rustix::termios::tcgetwinsize;
 
 /// Returns the width of the terminal in columns. Without a terminal, returns the value of the variable `COLUMNS` (environ(7)), or `None` if it is not
 /// set.
@@ -11,7 +12,7 @@ pub(crate) fn width() -> Option<usize> {
     if !stdout().is_terminal() {
         return rights::variable("COLUMNS")?.to_str()?.parse().ok().filter(|columns| *columns > 0);
     }
-    let (columns, _) = ratatui::crossterm::terminal::size().unwrap_or_default();
+    let columns = tcgetwinsize(stdout()).map_or(0, |size| size.ws_col);
     Some(if columns == 0 { 80 } else { columns.into() })
 }
 

@@ -1,8 +1,11 @@
 //! The command line as data, from which help, manual pages and completions are generated.
 
+mod crypt;
+#[cfg(feature = "programs")]
 mod guests;
 mod measure;
 mod names;
+#[cfg(feature = "programs")]
 mod programs;
 mod shape;
 pub(crate) mod sum;
@@ -17,9 +20,12 @@ use gantry_core::Gantry;
 use gantry_runtime::Config;
 
 use crate::output::Failure;
+pub(crate) use crypt::Crypt;
+#[cfg(feature = "programs")]
 pub(crate) use guests::{Guest, ServeAll};
 pub(crate) use measure::*;
 pub(crate) use names::algorithms;
+#[cfg(feature = "programs")]
 pub(crate) use programs::*;
 pub(crate) use shape::{completed, documented};
 pub(crate) use verity::*;
@@ -68,6 +74,21 @@ pub(crate) enum Command {
     Crypt(Crypt),
     Verity(Verity),
     Torrent(Torrent),
+    #[cfg(feature = "programs")]
+    #[command(flatten)]
+    Programs(Programs),
+    Config(ConfigArgs),
+    /// Print completions for a shell
+    Completions(Completions),
+    /// Write manual pages and completions, for installers
+    #[command(hide = true)]
+    Manual(Manual),
+}
+
+/// The commands that serve, set up and observe other programs.
+#[cfg(feature = "programs")]
+#[derive(Subcommand)]
+pub(crate) enum Programs {
     Esp(Esp),
     /// Serve /dev/crypto from user space
     Devcrypto(Devcrypto),
@@ -77,12 +98,6 @@ pub(crate) enum Command {
     Stat(Stat),
     Exporter(Exporter),
     Top(Top),
-    Config(ConfigArgs),
-    /// Print completions for a shell
-    Completions(Completions),
-    /// Write manual pages and completions, for installers
-    #[command(hide = true)]
-    Manual(Manual),
 }
 
 /// Options that override the configuration.

@@ -1,11 +1,10 @@
-//! Commands about other programs, or in place of one: `advise`, `openssl`, `stat`, `top`, `esp`, `devcrypto` and `crypt`.
+//! Commands that serve, set up and observe other programs: `esp`, `devcrypto`, `serve`, `advise`, `openssl`, `stat`, `exporter` and
+//! `top`. The feature `programs` adds them.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::TypedValueParser;
-use clap::error::ErrorKind;
-use clap::{Arg, Args, Command, Error, Subcommand};
+use clap::{Args, Subcommand};
 
 use super::positive;
 
@@ -191,26 +190,6 @@ pub(crate) struct Top {
     pub(crate) json: bool,
 }
 
-/// The number of a file descriptor. Messages do not repeat a wrong value, because it may be a key: `--key 0011...` is taken as
-/// `--key-fd`.
-#[derive(Clone)]
-struct Descriptor;
-
-impl TypedValueParser for Descriptor {
-    type Value = i32;
-
-    fn parse_ref(&self, command: &Command, option: Option<&Arg>, value: &OsStr) -> Result<i32, Error> {
-        let number = value.to_str().and_then(|value| value.parse().ok()).filter(|number| *number >= 0);
-        number.ok_or_else(|| {
-            let option = option.and_then(Arg::get_long).unwrap_or_default();
-            let message = format!(
-                "--{option} takes the number of a descriptor, not a key: arguments are visible in the process list\n"
-            );
-            Error::raw(ErrorKind::InvalidValue, message).with_cmd(command)
-        })
-    }
-}
-
 /// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
 /// Packets that match a policy are read from a TUN device, encrypted in one batch over all associations, and sent in UDP. An IKE daemon
@@ -328,62 +307,6 @@ pub(crate) struct Serve {
     /// Maximum bytes of long requests in flight per user; a longer single request fails
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive)]
     pub(crate) bytes: usize,
-}
-
-/// Encrypt and decrypt files and pipes with raw keys
-///
-/// Reads standard input and writes standard output, unless --in and --out name files. The file of --out appears when it is complete,
-/// readable by its owner only, and replaces a file of that name.
-///
-/// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD holds the whole
-/// message in memory until its tag is verified: if the tag is wrong, nothing is written.
-///
-/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. gantry does not generate
-/// keys or IVs: use /dev/urandom. Never use an IV twice with one key.
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  head -c 32 /dev/urandom > key; iv=$(od -An -tx1 -N12 /dev/urandom | tr -d ' \\n')
-  gantry crypt -e aes-256-gcm --key-fd 3 --iv $iv -i mail -o mail.sealed 3<key
-  gantry crypt -d aes-256-gcm --key-fd 3 --iv $iv -i mail.sealed 3<key
-  tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv 000102030405060708090a0b0c0d0e0f 3<key > etc.tar.cbc")]
-#[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
-pub(crate) struct Crypt {
-    /// Encrypt; with an AEAD, seal
-    #[arg(short, long, required_unless_present = "decrypt", conflicts_with = "decrypt")]
-    pub(crate) encrypt: bool,
-    /// Decrypt; with an AEAD, open
-    #[arg(short, long)]
-    pub(crate) decrypt: bool,
-    /// Cipher or AEAD; if the name stands for several key sizes, the length of the key decides
-    pub(crate) algorithm: String,
-    /// File descriptor to read the key from
-    #[arg(long, value_name = "N", value_parser = Descriptor)]
-    pub(crate) key_fd: i32,
-    /// File descriptor to read the MAC key from, for encrypt-then-authenticate algorithms
-    #[arg(long, value_name = "N", value_parser = Descriptor)]
-    pub(crate) mac_key_fd: Option<i32>,
-    /// IV or nonce, in hexadecimal digits
-    #[arg(long, value_name = "HEX")]
-    pub(crate) iv: Option<String>,
-    /// Accept a nonce of 1 to 65,536 bytes with AES-GCM, which otherwise takes 12
-    #[arg(long)]
-    pub(crate) any_nonce: bool,
-    /// Additional authenticated data, in hexadecimal digits
-    #[arg(long, value_name = "HEX")]
-    pub(crate) aad: Option<String>,
-    /// Length of the tag, in bytes [default: the algorithm's longest]
-    #[arg(long, value_name = "N")]
-    pub(crate) tag_bytes: Option<usize>,
-    /// Do not add or remove padding; the data must be whole blocks
-    #[arg(long)]
-    pub(crate) no_padding: bool,
-    /// Read this file instead of standard input
-    #[arg(short, long = "in", value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
-    /// Write this file instead of standard output
-    #[arg(short, long = "out", value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 }
 
 /// Parses the seconds between two updates.
