@@ -9,6 +9,7 @@ const PROGRAMS: &[&str] = &[
     "c++",
     "cc",
     "charon",
+    "chromium",
     "curl",
     "fsverity",
     "haproxy",
@@ -76,6 +77,8 @@ const OTHERS: &[&str] = &[
     // `unshare -rp`.
     "PID namespaces",
     "fresh Debian",
+    // Debian 12's is older, and has no post-quantum groups.
+    "Go 1.25",
     "haproxy with ssl-mode-async",
     "kernel that shapes traffic (sch_tbf)",
     // Later ones have post-quantum groups of their own.

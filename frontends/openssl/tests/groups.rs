@@ -5,82 +5,13 @@ mod lab;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
-use lab::{Lab, Server, counters, port, text, tls, wait_for};
+use lab::groups::{End, ONLY, command, is_old, negotiated, new_lab, with_groups};
+use lab::{Lab, counters, text, tls};
 
 const GROUPS: [&str; 6] =
     ["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM768", "MLKEM1024"];
-
-/// Nothing but the groups is served.
-const ONLY: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
-
-/// Returns true if the installed release has no such groups; otherwise the test is skipped with a message.
-fn is_old() -> bool {
-    let version = Command::new("openssl").arg("version").output().unwrap();
-    let is_old =
-        ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| text(&version).contains(&format!("OpenSSL {old}")));
-    if !is_old || !cfg!(feature = "software") {
-        gantry_lab::skip("OpenSSL before 3.5");
-    }
-    is_old && cfg!(feature = "software")
-}
-
-/// Writes a configuration with a list of groups, as `gantry openssl config --post-quantum` does.
-fn with_groups(lab: &Lab, section: &str, groups: &str) -> PathBuf {
-    let section = format!(
-        "{section}\n[init]\nssl_conf = tls_list\n[tls_list]\nsystem_default = tls\n[tls]\nMinProtocol = TLSv1.2\nGroups = {groups}"
-    );
-    lab.configuration(&section)
-}
-
-/// One end of a connection: a program, its configuration and its arguments.
-struct End<'e> {
-    openssl: &'e Path,
-    configuration: &'e Path,
-    arguments: &'e str,
-}
-
-impl<'e> End<'e> {
-    fn new(openssl: &'e Path, configuration: &'e Path, arguments: &'e str) -> Self {
-        Self { openssl, configuration, arguments }
-    }
-
-    fn serve(&self, lab: &Lab) -> (Server, u16) {
-        let port = port();
-        let script = format!(
-            "exec {} s_server -accept 127.0.0.1:{port} -cert cert.pem -key key.pem -HTTP {} >server 2>&1",
-            self.openssl.display(),
-            self.arguments
-        );
-        let mut serve = lab.command("sh", self.configuration);
-        serve.args(["-c", &script]).stdin(Stdio::null());
-        let server = Server(serve.spawn().unwrap());
-        wait_for(port);
-        (server, port)
-    }
-
-    /// Fetches the file `answer`, and returns everything that the client says.
-    fn fetch(&self, lab: &Lab, port: u16) -> Result<String, String> {
-        let script = format!(
-            "printf 'GET /answer HTTP/1.0\\r\\n\\r\\n' | timeout 60 {} s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
-             -verify_return_error -ign_eof {} >got 2>&1; grep -aq 'the answer' got",
-            self.openssl.display(),
-            self.arguments
-        );
-        let output = lab.sh(&script, self.configuration);
-        let said = String::from_utf8_lossy(&fs::read(lab.path("got")).unwrap()).into_owned();
-        if output.status.success() { Ok(said) } else { Err(said) }
-    }
-}
-
-fn new_lab(name: &str) -> Lab {
-    let lab = Lab::new(name);
-    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
-    lab.write("answer", "the answer\n");
-    lab
-}
 
 #[test]
 fn keys_agree_and_damaged_shares_are_refused() {
@@ -221,14 +152,6 @@ fn damaged_shares_lead_to_alerts_and_the_server_lives() {
     end.fetch(&lab, port).unwrap();
 }
 
-/// Returns the `openssl` command of a release.
-fn command(series: &str) -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/openssl-command");
-    let fetched = Command::new(script).arg(series).output().unwrap();
-    assert!(fetched.status.success(), "{}", text(&fetched));
-    PathBuf::from(std::str::from_utf8(&fetched.stdout).unwrap().trim())
-}
-
 fn check_with(series: &str) {
     if !is_old() {
         return;
@@ -237,12 +160,6 @@ fn check_with(series: &str) {
     let (theirs, none) = (command(series), Path::new("/dev/null"));
     let old = Path::new("openssl");
     let ours = with_groups(&lab, ONLY, "X25519MLKEM768:X25519:P-256:SecP256r1MLKEM768");
-    // The client reports the groups of key encapsulation, and the temporary keys of others.
-    let negotiated = |said: &str, group: &str| {
-        [format!("Negotiated TLS1.3 group: {group}"), format!("Temp Key: {group}")]
-            .iter()
-            .any(|line| said.contains(line))
-    };
     // Each group, in both directions.
     for group in GROUPS {
         let arguments = format!("-groups {group}");

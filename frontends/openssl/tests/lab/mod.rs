@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub(crate) mod groups;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;

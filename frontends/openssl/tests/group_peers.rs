@@ -1,0 +1,281 @@
+//! Post-quantum TLS groups in programs of Debian, with other TLS libraries at the other end: `make test-clients`.
+
+mod lab;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lab::groups::{End, ONLY, command, is_old, negotiated, new_lab, with_groups};
+use lab::{Lab, Server, counters, installed, port, text, wait_for};
+
+/// The list that `gantry openssl config --post-quantum` writes to an `openssl.cnf` without one.
+const GROUPS: &str = "X25519MLKEM768:X25519:P-256:X448:P-521:P-384";
+
+/// The number of X25519MLKEM768, by which programs that do not know the name report the group.
+const NUMBER: &str = "0x11ec";
+
+/// Starts nginx, which answers with the negotiated group, or with its `answer`.
+fn nginx(lab: &Lab, configuration: &Path) -> (Server, u16) {
+    let (port, folder) = (port(), lab.folder.display());
+    // As root, workers would switch to a user that cannot read the folder.
+    let user = if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" { "user root;" } else { "" };
+    let conf = lab.write(
+        "nginx.conf",
+        format!(
+            "{user} daemon off; worker_processes 2; pid {folder}/pid; error_log {folder}/errors;\nevents {{ }}\n\
+             http {{ access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;\n\
+             uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e; ssl_session_cache shared:tls:1m; ssl_early_data on;\n\
+             server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;\n\
+             ssl_protocols TLSv1.3; location / {{ default_type text/plain; return 200 $ssl_curve; }}\n\
+             location /answer {{ return 200 'the answer'; }} }} }}\n"
+        ),
+    );
+    let mut nginx = lab.command("nginx", configuration);
+    nginx.arg("-e").arg(lab.path("errors")).arg("-c").arg(&conf).stdout(Stdio::null()).stderr(Stdio::null());
+    let server = Server(nginx.spawn().unwrap());
+    wait_for(port);
+    (server, port)
+}
+
+/// Connects clients of OpenSSL 3.5 and 4.0 to a server with the list: their default, classical shares, a HelloRetryRequest, a resumed
+/// session, and early data.
+fn check_server(lab: &Lab, port: u16) {
+    lab.write("early", "GET /answer HTTP/1.0\r\n\r\n");
+    for series in ["3.5", "4.0"] {
+        let theirs = command(series);
+        let fetch = |arguments: &str| {
+            let fetched = End::new(&theirs, Path::new("/dev/null"), arguments).fetch(lab, port);
+            fetched.unwrap_or_else(|said| panic!("{series}, {arguments}: {said}"))
+        };
+        for (arguments, group) in [
+            ("", "X25519MLKEM768"),
+            ("-groups X25519MLKEM768", "X25519MLKEM768"),
+            ("-groups X25519", "X25519"),
+            ("-groups P-256", "ECDH, prime256v1"),
+        ] {
+            let said = fetch(arguments);
+            assert!(negotiated(&said, group), "{series}, {arguments}: {said}");
+        }
+        let said = fetch("-groups ffdhe2048:X25519MLKEM768 -msg");
+        assert_eq!(said.matches("ClientHello").count(), 2, "{series}: {said}");
+        fetch("-sess_out session");
+        let said = fetch("-sess_in session");
+        assert!(said.contains("Reused, TLSv1.3") && negotiated(&said, "X25519MLKEM768"), "{series}: {said}");
+        fetch("-sess_out session");
+        let said = fetch("-sess_in session -early_data early");
+        assert!(said.contains("Early data was accepted") && negotiated(&said, "X25519MLKEM768"), "{series}: {said}");
+    }
+}
+
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn nginx_agrees_with_clients_of_newer_releases() {
+    if !is_old() || !installed("nginx") || !installed("curl") {
+        return;
+    }
+    let lab = new_lab("groups-nginx");
+    let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY, GROUPS));
+    check_server(&lab, port);
+    // Handshakes on all workers, which are replaced meanwhile. `run` gives curl the libraries of the release.
+    let many = format!(
+        "kill -HUP $(cat pid); seq 200 | xargs -P 8 -I{{}} {} $(command -v curl) -sS --cacert cert.pem --curves X25519MLKEM768 \
+         --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/ | sed 's/{NUMBER}/&\\n/g' | sort | uniq -c",
+        command("3.5").with_file_name("run").display()
+    );
+    let output = lab.sh(&many, Path::new("/dev/null"));
+    assert_eq!(text(&output).split_whitespace().collect::<Vec<_>>(), ["200", NUMBER]);
+}
+
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn haproxy_agrees_with_clients_of_newer_releases() {
+    if !is_old() || !installed("haproxy") {
+        return;
+    }
+    let lab = new_lab("groups-haproxy");
+    assert!(lab.sh("cat cert.pem key.pem >both.pem", Path::new("/dev/null")).status.success());
+    let port = port();
+    let conf = lab.write(
+        "haproxy.conf",
+        format!(
+            "global\n nbthread 4\ndefaults\n mode http\n timeout client 60s\nfrontend tls\n bind 127.0.0.1:{port} ssl crt {} allow-0rtt\n \
+             http-request return status 200 content-type text/plain string 'the answer'\n",
+            lab.path("both.pem").display()
+        ),
+    );
+    let ours = with_groups(&lab, ONLY, GROUPS);
+    let _server = lab.serve(lab.command("haproxy", &ours).arg("-db").arg("-f").arg(conf), port);
+    check_server(&lab, port);
+}
+
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn curl_agrees_with_servers_of_newer_releases() {
+    if !is_old() || !installed("curl") {
+        return;
+    }
+    let lab = new_lab("groups-curl");
+    let ours = with_groups(&lab, ONLY, GROUPS);
+    for series in ["3.5", "4.0"] {
+        let theirs = command(series);
+        // The last two do not take the share of the client: HelloRetryRequest.
+        for groups in ["X25519MLKEM768", "X25519MLKEM768:X25519", "X25519", "P-256"] {
+            let arguments = format!("-groups {groups}");
+            let (_server, port) = End::new(&theirs, Path::new("/dev/null"), &arguments).serve(&lab);
+            let fetch = format!(
+                "curl -sS --http0.9 --max-time 60 --cacert cert.pem --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/answer | cmp - answer"
+            );
+            let output = lab.sh(&fetch, &ours);
+            assert!(output.status.success(), "{series}, {groups}: {}", text(&output));
+        }
+    }
+}
+
+/// Builds the program of Go's own TLS; `None` if Go is missing or has no such group.
+fn go(lab: &Lab) -> Option<PathBuf> {
+    let version = Command::new("go").arg("version").output().map_or(String::new(), |output| text(&output));
+    // go version go1.26.8 linux/amd64
+    let minor = version.split_once("go1.").and_then(|(_, rest)| rest.split(['.', ' ']).next()?.parse::<u32>().ok());
+    if minor.is_none_or(|minor| minor < 25) {
+        gantry_lab::skip("Go 1.25");
+        return None;
+    }
+    let program = lab.path("peer");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.go");
+    let built = Command::new("go").env("GOTOOLCHAIN", "local").args(["build", "-o"]).arg(&program).arg(source).output();
+    let built = built.unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    Some(program)
+}
+
+#[test]
+#[ignore = "needs Go: make test-clients"]
+fn nginx_and_curl_agree_with_go() {
+    if !is_old() || !installed("nginx") || !installed("curl") {
+        return;
+    }
+    let lab = new_lab("groups-go");
+    let Some(go) = go(&lab) else { return };
+    let ours = with_groups(&lab, ONLY, GROUPS);
+    let (_server, nginx) = nginx(&lab, &ours);
+    for (groups, group) in [("", "X25519MLKEM768"), ("4588", "X25519MLKEM768"), ("29", "X25519"), ("23", "CurveP256")] {
+        let mut fetch = Command::new(&go);
+        fetch.current_dir(&lab.folder).arg("fetch").arg(nginx.to_string()).args(groups.split_whitespace());
+        assert_eq!(text(&fetch.output().unwrap()), format!("{group}\nthe answer"), "{groups}");
+    }
+    for groups in ["", "4588", "29", "23"] {
+        let port = port();
+        let mut serve = Command::new(&go);
+        serve.current_dir(&lab.folder).arg("serve").arg(port.to_string()).args(groups.split_whitespace());
+        let _server = lab.serve(&mut serve, port);
+        let fetch = format!(
+            "curl -sS --max-time 60 --cacert cert.pem --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/"
+        );
+        let group = match groups {
+            "29" => "X25519",
+            "23" => "CurveP256",
+            _ => "X25519MLKEM768",
+        };
+        assert_eq!(text(&lab.sh(&fetch, &ours)), group, "{groups}: {}", lab.log());
+    }
+}
+
+/// Returns the command of an example of gantry-rustls.
+fn rustls(lab: &Lab, example: &str) -> Command {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rustls/Cargo.toml");
+    let cargo = |subcommand: &str| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([subcommand, "--quiet", "--locked", "--manifest-path"]).arg(&manifest).args(["--example", example]);
+        cargo
+    };
+    let built = cargo("build").output().unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    let mut run = cargo("run");
+    run.current_dir(&lab.folder).arg("--");
+    run
+}
+
+#[test]
+#[ignore = "builds gantry-rustls: make test-clients"]
+fn nginx_and_curl_agree_with_rustls() {
+    if !is_old() || !installed("nginx") || !installed("curl") {
+        return;
+    }
+    let lab = new_lab("groups-rustls");
+    let ours = with_groups(&lab, ONLY, GROUPS);
+    {
+        let (_server, port) = nginx(&lab, &ours);
+        let fetched = rustls(&lab, "client").args(["cert.pem", "localhost", &port.to_string()]).output().unwrap();
+        let printed = text(&fetched);
+        assert!(printed.contains(&format!("\r\n\r\n{NUMBER}")) && printed.contains("X25519MLKEM768"), "{printed}");
+    }
+    let port = port();
+    let _server = lab.serve(rustls(&lab, "server").args(["cert.pem", "key.pem", "answer", &port.to_string()]), port);
+    lab.watch();
+    let fetch = format!(
+        "curl -sS --max-time 60 --cacert cert.pem --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/ | cmp - answer"
+    );
+    let output = lab.sh(&fetch, &ours);
+    assert!(output.status.success(), "{}{}", text(&output), lab.log());
+    assert_eq!(counters(&lab)["X25519MLKEM768"][2], 1);
+}
+
+#[test]
+#[ignore = "needs Chromium: make test-clients"]
+fn chromium_opens_a_page() {
+    if !is_old() || !installed("nginx") || !installed("chromium") {
+        return;
+    }
+    let lab = new_lab("groups-chromium");
+    let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY, GROUPS));
+    // It finds no other host.
+    let browse = format!(
+        "timeout 120 chromium --headless --no-sandbox --disable-gpu --no-proxy-server --ignore-certificate-errors \
+         --disable-background-networking --host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE localhost' \
+         --user-data-dir=$PWD/profile --log-net-log=$PWD/net.json --dump-dom https://localhost:{port}/ 2>errors.chromium"
+    );
+    let page = text(&lab.sh(&browse, Path::new("/dev/null")));
+    let said = fs::read_to_string(lab.path("errors.chromium")).unwrap_or_default();
+    assert!(page.contains(NUMBER), "{page}{said}");
+    // The same in its own log.
+    let log = fs::read_to_string(lab.path("net.json")).unwrap();
+    assert!(log.contains("\"key_exchange_group\":4588,"), "{log}");
+}
+
+/// Python connects, so the groups of both ends are ours.
+#[test]
+#[ignore = "long: make test-clients"]
+fn memory_stays_flat_over_twenty_thousand_handshakes() {
+    if !is_old() || !installed("nginx") || !installed("python3") {
+        return;
+    }
+    let lab = new_lab("groups-memory");
+    let ours = with_groups(&lab, ONLY, GROUPS);
+    let (server, port) = nginx(&lab, &ours);
+    // Prints the memory of nginx's workers and its own, each after the first handshakes and at the end.
+    let script = format!(
+        "import pathlib, re, socket, ssl\n\
+         context = ssl.create_default_context(cafile='cert.pem')\n\
+         def memory(process):\n\
+         \x20   return int(re.search(r'RssAnon:\\s+(\\d+) kB', pathlib.Path(f'/proc/{{process}}/status').read_text())[1])\n\
+         def connect():\n\
+         \x20   with context.wrap_socket(socket.create_connection(('127.0.0.1', {port}), 60), server_hostname='localhost') as tls:\n\
+         \x20       tls.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')\n\
+         \x20       return b''.join(iter(lambda: tls.recv(4096), b'')).split(b'\\r\\n\\r\\n')[1].decode()\n\
+         workers = pathlib.Path('/proc/{0}/task/{0}/children').read_text().split()\n\
+         for count in 4000, 20000:\n\
+         \x20   groups = {{connect() for _ in range(count)}}\n\
+         \x20   print(*groups, count, sum(map(memory, workers)), memory('self'))\n",
+        server.0.id()
+    );
+    let printed = text(&lab.command("python3", &ours).args(["-c", &script]).output().unwrap());
+    let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.split(' ').collect()).collect();
+    let [before, after] = &rows[..] else { panic!("{printed}") };
+    assert_eq!((&before[..2], &after[..2]), (&[NUMBER, "4000"][..], &[NUMBER, "20000"][..]), "{printed}");
+    for (before, after) in before[2..].iter().zip(&after[2..]) {
+        let grown = after.parse::<i64>().unwrap() - before.parse::<i64>().unwrap();
+        // A key of a client, which has 2 KiB, would take 40 MiB.
+        assert!(grown < 1024, "{grown} KiB: {printed}");
+    }
+}

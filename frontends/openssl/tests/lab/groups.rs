@@ -1,0 +1,89 @@
+//! Servers and clients with TLS groups, and releases of OpenSSL that have groups of their own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Lab, Server, port, text, wait_for};
+
+/// Nothing but the groups is served.
+pub(crate) const ONLY: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
+
+/// Returns true if the installed release has no such groups; otherwise the test is skipped with a message.
+pub(crate) fn is_old() -> bool {
+    let version = Command::new("openssl").arg("version").output().unwrap();
+    let is_old =
+        ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| text(&version).contains(&format!("OpenSSL {old}")));
+    if !is_old || !cfg!(feature = "software") {
+        gantry_lab::skip("OpenSSL before 3.5");
+    }
+    is_old && cfg!(feature = "software")
+}
+
+/// Writes a configuration with a list of groups, as `gantry openssl config --post-quantum` does.
+pub(crate) fn with_groups(lab: &Lab, section: &str, groups: &str) -> PathBuf {
+    let section = format!(
+        "{section}\n[init]\nssl_conf = tls_list\n[tls_list]\nsystem_default = tls\n[tls]\nMinProtocol = TLSv1.2\nGroups = {groups}"
+    );
+    lab.configuration(&section)
+}
+
+/// One end of a connection: a program, its configuration and its arguments.
+pub(crate) struct End<'e> {
+    pub(crate) openssl: &'e Path,
+    pub(crate) configuration: &'e Path,
+    pub(crate) arguments: &'e str,
+}
+
+impl<'e> End<'e> {
+    pub(crate) fn new(openssl: &'e Path, configuration: &'e Path, arguments: &'e str) -> Self {
+        Self { openssl, configuration, arguments }
+    }
+
+    pub(crate) fn serve(&self, lab: &Lab) -> (Server, u16) {
+        let port = port();
+        let script = format!(
+            "exec {} s_server -accept 127.0.0.1:{port} -cert cert.pem -key key.pem -HTTP {} >server 2>&1",
+            self.openssl.display(),
+            self.arguments
+        );
+        let mut serve = lab.command("sh", self.configuration);
+        serve.args(["-c", &script]).stdin(Stdio::null());
+        let server = Server(serve.spawn().unwrap());
+        wait_for(port);
+        (server, port)
+    }
+
+    /// Fetches the file `answer`, and returns everything that the client says.
+    pub(crate) fn fetch(&self, lab: &Lab, port: u16) -> Result<String, String> {
+        let script = format!(
+            "printf 'GET /answer HTTP/1.0\\r\\n\\r\\n' | timeout 60 {} s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
+             -verify_return_error -ign_eof {} >got 2>&1; grep -aq 'the answer' got",
+            self.openssl.display(),
+            self.arguments
+        );
+        let output = lab.sh(&script, self.configuration);
+        let said = String::from_utf8_lossy(&fs::read(lab.path("got")).unwrap()).into_owned();
+        if output.status.success() { Ok(said) } else { Err(said) }
+    }
+}
+
+pub(crate) fn new_lab(name: &str) -> Lab {
+    let lab = Lab::new(name);
+    lab.certificate("ec -pkeyopt ec_paramgen_curve:prime256v1");
+    lab.write("answer", "the answer\n");
+    lab
+}
+
+/// Returns true if a client of a release with such groups reports `group`: those of key encapsulation by name, others by their temporary key.
+pub(crate) fn negotiated(said: &str, group: &str) -> bool {
+    [format!("Negotiated TLS1.3 group: {group}"), format!("Temp Key: {group}")].iter().any(|line| said.contains(line))
+}
+
+/// Returns the `openssl` command of a release.
+pub(crate) fn command(series: &str) -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/openssl-command");
+    let fetched = Command::new(script).arg(series).output().unwrap();
+    assert!(fetched.status.success(), "{}", text(&fetched));
+    PathBuf::from(std::str::from_utf8(&fetched.stdout).unwrap().trim())
+}
