@@ -238,7 +238,7 @@ fn chromium_opens_a_page() {
     let page = text(&lab.sh(&browse, Path::new("/dev/null")));
     let said = fs::read_to_string(lab.path("errors.chromium")).unwrap_or_default();
     assert!(page.contains(NUMBER), "{page}{said}");
-    // The same in its own log.
+    // The browser also logs the group.
     let log = fs::read_to_string(lab.path("net.json")).unwrap();
     assert!(log.contains("\"key_exchange_group\":4588,"), "{log}");
 }
