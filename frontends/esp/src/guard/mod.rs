@@ -1,13 +1,13 @@
 //! Guards: stop packets that leave past the tunnel in spite of rules and routes.
 //!
 //! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) uses none of the routes into the tunnel, and
-//! needs no privilege for that. Two independent guards stop its packets. One is a table of the firewall. The other works at the route
-//! lookup: policies of the kernel's own IPsec in IPv4, a route that applies to every device in IPv6 ([`Routes`](crate::route::Routes)). All
-//! stay when the process ends, also when it is killed.
+//! needs no privilege for that. A table of the firewall stops its packets; it also steers packets into the tunnel. A second guard stops packets to
+//! protected networks at the route lookup: policies of the kernel's own IPsec in IPv4, a route that applies to every device in IPv6
+//! ([`Routes`](crate::route::Routes)). All stay when the process ends, also when it is killed.
 //!
 //! | file | content |
 //! |---|---|
-//! | `firewall.rs` | the table of nf_tables |
+//! | `firewall/` | the table of nf_tables |
 //! | `policies.rs` | policies of the kernel |
 
 mod firewall;
@@ -16,11 +16,19 @@ mod policies;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub(crate) use gantry_abi_xfrm::private::EXEMPT_MARK;
 use gantry_abi_xfrm::{Prefix, Selector};
 
 use crate::netlink::Socket;
 use firewall::Firewall;
+pub(crate) use firewall::SteeredPolicy;
 use policies::Policies;
+
+/// Marks of packets: on their way into the tunnel, arrived through it, and both. They begin like that of the data path and of IKE.
+pub(crate) const STEERED: u32 = EXEMPT_MARK + 1;
+pub(crate) const ARRIVED: u32 = EXEMPT_MARK + 2;
+pub(crate) const RETURNING: u32 = EXEMPT_MARK + 3;
+pub(crate) const MARKS: u32 = !3;
 
 /// Link-local networks, whose packets are not forwarded by routers.
 pub(crate) const LINK: [Prefix; 5] = [
@@ -103,8 +111,23 @@ impl Guard {
         pass: &[Selector],
     ) -> io::Result<()> {
         let protected = disjoint(protected.collect());
-        self.firewall.install(|guard| guard.install(&protected, pass))?;
+        self.firewall.install(|guard| guard.protect(&protected))?;
         self.policies.install(|guard| guard.install(&protected, pass))
+    }
+
+    /// Returns whether the firewall steers the packets of policies, as far as is known.
+    pub(crate) fn steers(&self) -> bool {
+        self.firewall.guard.is_ok()
+    }
+
+    /// Replaces a policy for outgoing packets by another one. `None` stands for no policy.
+    pub(crate) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
+        self.firewall.install(|guard| guard.steer(old, new))
+    }
+
+    /// Replaces all policies for outgoing packets.
+    pub(crate) fn steer_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) -> io::Result<()> {
+        self.firewall.install(|guard| guard.steer_all(policies))
     }
 
     /// Restores the guards that other programs have changed since the last call.

@@ -89,15 +89,17 @@ fn reloading_the_firewall_keeps_the_guard() {
     let nft = |arguments: &str| pair.a.run("nft", arguments);
     let restored = || wait_until("the table is there", || nft("list table inet gantry_esp").status.success());
     restored();
+    let drops = || {
+        let text = nft("list table inet gantry_esp").stdout;
+        String::from_utf8(text).unwrap().matches("drop").count()
+    };
+    let before = drops();
+    assert!(before >= 4, "a policy and a network of each family");
     for change in ["flush ruleset", "delete chain inet gantry_esp leaving", "flush chain inet gantry_esp leaving"] {
         assert!(nft("add table ip others").status.success());
         // Linux 6.9 and later refuse this; on earlier kernels it succeeds, and the table is restored.
         let _ = nft(change);
-        let has_rules = || {
-            let text = nft("list table inet gantry_esp").stdout;
-            String::from_utf8(text).unwrap().matches("drop").count() == 2
-        };
-        wait_until("the rules are back", has_rules);
+        wait_until("the rules are back", || drops() == before);
         let wire = Wire::new(&pair);
         try_everything(&pair.a, &pair.b);
         wire.count_sealed();
@@ -116,9 +118,10 @@ fn reloading_the_firewall_keeps_the_guard() {
 
 /// Returns the lines in which `ip` shows a data path's rules, routes and policies.
 fn shown(host: &Host) -> Vec<String> {
-    let commands =
-        ["rule", "-6 rule", "route show table 4500", "-6 route show table 4500", "-6 nexthop", "xfrm policy list"];
-    let texts = commands.map(|command| host.namespace.ip(command));
+    let tables = [4500, 4501, 4502].map(|table| ["", "-6 "].map(|family| format!("{family}route show table {table}")));
+    let others = ["rule", "-6 rule", "-6 nexthop", "xfrm policy list"].map(str::to_owned);
+    let commands = tables.into_iter().flatten().chain(others);
+    let texts: Vec<String> = commands.map(|command| host.namespace.ip(&command)).collect();
     let lines = texts.iter().flat_map(|text| text.lines());
     // Policies are listed in the order of their restoration.
     let mut lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
@@ -131,7 +134,7 @@ fn shown(host: &Host) -> Vec<String> {
 fn removals_by_other_programs_are_restored() {
     let pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     assert_eq!(pair.a.status()["guards"], serde_json::json!({ "nf_tables": true, "policies": true, "routes": true }));
-    pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.99.0.0/16 dir out priority 1");
+    pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.12.99.0/24 dir out priority 1");
     let before = shown(&pair.a);
     let wire = Wire::new(&pair);
     for change in [
@@ -139,10 +142,13 @@ fn removals_by_other_programs_are_restored() {
         "xfrm policy deleteall",
         "rule flush",
         "-6 rule flush",
-        "rule delete priority 198",
+        "rule delete priority 196",
+        "rule delete priority 197",
         "rule delete priority 199",
         "-6 rule delete priority 200",
         "route flush table 4500",
+        "route flush table 4501",
+        "-6 route flush table 4502",
         "-6 route delete fd12::/64 dev gantry0 table 4500",
         "route delete unreachable 10.12.0.0/16 table 4500",
         "nexthop flush",
