@@ -223,6 +223,7 @@ impl State {
         let mut routes = lock(&self.routes);
         let done = routes.steer(old_steered.as_ref(), new_steered.as_ref());
         let done = done.and_then(|()| routes.replace_source(source(old), new_source));
+        shared.set_guards(routes.guards());
         let is_whole = routes.steers() && self.protect.is_empty();
         drop(routes);
         done.map_err(|error| refused(&error))?;
@@ -232,8 +233,8 @@ impl State {
     /// Leads the packets of removed policies where they would go without them.
     fn steer_without(&mut self, removed: &[Arc<InstalledPolicy>], shared: &Shared) -> Result<(), Refusal> {
         let mut routes = lock(&self.routes);
-        let left = self.policies.all().iter().filter_map(|policy| steering::steered(policy));
-        let mut done = routes.steer_all(left);
+        let left: Vec<_> = self.policies.all().iter().filter_map(|policy| steering::steered(policy)).collect();
+        let mut done = routes.steer_all(&left);
         for policy in removed {
             done = done.and(routes.replace_source(steering::single_source(policy), None));
         }

@@ -84,6 +84,8 @@ pub(crate) struct Routes {
     nexthop: io::Result<()>,
     /// Another program removed routes or rules, and they could not be restored yet.
     needs_restore: bool,
+    /// A device is new or has changed, or its filter was removed.
+    needs_filters: bool,
     guard: Guard,
 }
 
@@ -97,8 +99,8 @@ pub(crate) struct Changes {
 impl Changes {
     /// Opens the sockets. Call it before any routes are installed, so that no change is missed.
     pub(crate) fn listen() -> io::Result<Self> {
-        /// RTNLGRP_LINK, IPV4_ROUTE, IPV4_RULE, IPV6_ROUTE, IPV6_RULE.
-        const GROUPS: [c_int; 5] = [1, 7, 8, 11, 19];
+        /// RTNLGRP_LINK, TC, IPV4_ROUTE, IPV4_RULE, IPV6_ROUTE, IPV6_RULE.
+        const GROUPS: [c_int; 6] = [1, 4, 7, 8, 11, 19];
         const NEXTHOPS: c_int = 32;
         let routes = Socket::listen(libc::NETLINK_ROUTE, &GROUPS)?;
         // Kernels before 5.3 have no nexthops.
@@ -115,6 +117,7 @@ impl Changes {
 
 /// The guards in force against sockets that are bound to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a guard of its own")]
 pub(crate) struct Guards {
     /// The table of nf_tables.
     pub(crate) firewall: bool,
@@ -122,6 +125,8 @@ pub(crate) struct Guards {
     pub(crate) policies: bool,
     /// Routes that apply to every device, in IPv6.
     pub(crate) routes: bool,
+    /// Filters of the network devices.
+    pub(crate) filters: bool,
 }
 
 impl Guards {
@@ -162,6 +167,7 @@ impl Routes {
             has_v6,
             nexthop: Ok(()),
             needs_restore: false,
+            needs_filters: false,
             guard,
         };
         if has_v6 {
@@ -233,8 +239,19 @@ impl Routes {
     }
 
     /// Steers the packets of these policies alone.
-    pub(crate) fn steer_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) -> io::Result<()> {
+    pub(crate) fn steer_all(&mut self, policies: &[SteeredPolicy]) -> io::Result<()> {
         self.guard.steer_all(policies)
+    }
+
+    /// Returns whether a guard does not know all policies yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.guard.is_behind() || self.needs_filters
+    }
+
+    /// Brings that guard up to date.
+    pub(crate) fn catch_up(&mut self) -> io::Result<()> {
+        self.needs_filters = false;
+        self.guard.restore_filters()
     }
 
     /// Replaces the source for a destination by another one.
@@ -263,13 +280,17 @@ impl Routes {
     pub(crate) fn restore(&mut self, changes: &Changes) -> (bool, io::Result<()>) {
         // Guards come first, because there are many routes.
         let guard = self.guard.restore(&changes.guard);
-        let mut addresses = false;
+        let (mut addresses, mut filters) = (false, false);
         let is_changed = changes.routes.drain_any(|datagram| {
             netlink::messages(datagram).filter(|(_, port, _)| *port != self.port).fold(
                 false,
                 |is_ours, (kind, _, body)| {
                     let is_route_or_gone = kind == RTM_NEWROUTE || kind == RTM_DELROUTE;
                     addresses |= is_route_or_gone && is_local_route(body);
+                    filters |= match kind {
+                        RTM_NEWLINK => !is_device(body, self.interface),
+                        _ => kind == RTM_DELQDISC || kind == RTM_DELTFILTER,
+                    };
                     is_ours
                         || match kind {
                             RTM_NEWROUTE | RTM_DELROUTE => is_our_route(body),
@@ -281,6 +302,7 @@ impl Routes {
                 },
             )
         });
+        self.needs_filters |= filters;
         let mut routes = Ok(());
         if is_changed || self.needs_restore {
             routes = self.put_all();
@@ -290,13 +312,14 @@ impl Routes {
     }
 
     pub(crate) fn guards(&self) -> Guards {
-        let (firewall, policies) = self.guard.in_force();
-        Guards { firewall, policies, routes: self.nexthop.is_ok() && !self.needs_restore }
+        let [firewall, policies, filters] = self.guard.in_force();
+        let routes = self.nexthop.is_ok() && !self.needs_restore;
+        Guards { firewall, policies, routes, filters: filters && !self.needs_filters }
     }
 
     /// Returns one sentence for each guard that the kernel lacks.
     pub(crate) fn unguarded(&self) -> Vec<String> {
-        let (firewall, policies) = self.guard.missing();
+        let [firewall, policies, filters] = self.guard.missing();
         let describe = |what: &str, instead: &str, error: Option<&io::Error>| {
             error.map(|error| format!("the kernel has no {what} ({error}): {instead}"))
         };
@@ -310,6 +333,7 @@ impl Routes {
             describe("nf_tables", firewall_text, firewall),
             describe("policies of IPsec", &other("IPv4"), policies),
             describe("nexthops", &other("IPv6"), self.nexthop.as_ref().err()),
+            describe("filters of network devices", "the firewall alone stops packets of policies", filters),
         ]
         .into_iter()
         .flatten()
