@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use gantry_abi_xfrm::constants::flag;
 use gantry_abi_xfrm::{
-    Acquire, AsyncEvent, Counters, Datagram, Direction, Expire, Family, Frame, Keys, Mapping, Message, Policy,
+    Acquire, Action, AsyncEvent, Counters, Datagram, Direction, Expire, Family, Frame, Keys, Mapping, Message, Policy,
     PolicyExpire, Port, Prefix, Sa, SaId, SadInfo, Selector, SpdInfo, Verdict, Verdicts,
 };
 
@@ -217,12 +217,18 @@ impl State {
         new: Option<&InstalledPolicy>,
         shared: &Shared,
     ) -> Result<(), Refusal> {
-        let source = |policy: Option<&InstalledPolicy>| policy.and_then(steering::single_source);
-        let new_source = source(new).filter(|(_, source)| is_own(*source, || true, shared));
         let [old_steered, new_steered] = [old, new].map(|policy| policy.and_then(steering::steered));
         let mut routes = lock(&self.routes);
-        let done = routes.steer(old_steered.as_ref(), new_steered.as_ref());
-        let done = done.and_then(|()| routes.replace_source(source(old), new_source));
+        let mut done = routes.steer(old_steered.as_ref(), new_steered.as_ref());
+        if let Some(Policy { index, action, .. }) = new.or(old).map(|policy| &policy.policy) {
+            // A daemon blocks a policy's packets while it updates the policy. Their sockets keep route and source meanwhile.
+            let keeps = new.is_some() && *action == Action::Block && routes.has_policy_route(*index);
+            if !keeps {
+                let own = |network: &Prefix| own_address(network, shared);
+                let route = new.and_then(|policy| steering::policy_route(&policy.policy, own));
+                done = done.and(routes.replace_policy_route(*index, route));
+            }
+        }
         shared.set_guards(routes.guards());
         let is_whole = routes.steers() && self.protect.is_empty();
         drop(routes);
@@ -236,7 +242,7 @@ impl State {
         let left: Vec<_> = self.policies.all().iter().filter_map(|policy| steering::steered(policy)).collect();
         let mut done = routes.steer_all(&left);
         for policy in removed {
-            done = done.and(routes.replace_source(steering::single_source(policy), None));
+            done = done.and(routes.replace_policy_route(policy.policy.index, None));
         }
         drop(routes);
         done.map_err(|error| refused(&error))?;
@@ -358,6 +364,15 @@ fn refused(error: &std::io::Error) -> Refusal {
 /// just now.
 fn is_own(address: IpAddr, is_new: impl FnOnce() -> bool, shared: &Shared) -> bool {
     is_known(address, shared) || is_new() && addresses().contains(&address)
+}
+
+/// Returns an address of this host in a network; `None` in a network of all addresses.
+fn own_address(network: &Prefix, shared: &Shared) -> Option<IpAddr> {
+    if network.length == Family::of(network.address).bits() {
+        return Some(network.address).filter(|address| is_own(*address, || true, shared));
+    }
+    let is_one = |address: &IpAddr| !address.is_loopback() && network.contains(*address);
+    (network.length > 0).then(addresses)?.into_iter().find(is_one)
 }
 
 fn is_known(address: IpAddr, shared: &Shared) -> bool {

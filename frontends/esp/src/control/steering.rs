@@ -7,7 +7,7 @@ use gantry_abi_xfrm::{Action, Direction, Family, Policy, Prefix};
 use nix::ifaddrs::getifaddrs;
 
 use crate::guard::SteeredPolicy;
-use crate::route::{Source, Steering};
+use crate::route::{PolicyRoute, Steering};
 use crate::table::{InstalledPolicy, masked};
 
 /// Returns whether a policy's packets need an SA.
@@ -24,15 +24,20 @@ pub(crate) fn steered(policy: &InstalledPolicy) -> Option<SteeredPolicy> {
     (policy.direction == Direction::Out).then_some(SteeredPolicy { selector: policy.selector, order, passes })
 }
 
-/// Returns the destination and the source of a policy that protects all packets from one address.
-pub(crate) fn single_source(policy: &InstalledPolicy) -> Option<Source> {
-    let policy = &policy.policy;
+/// Returns the route that a policy gives to packets of this host; `own` finds an address of this host in a network. Policies that protect all
+/// packets from one address also give sockets that address.
+pub(crate) fn policy_route(policy: &Policy, own: impl Fn(&Prefix) -> Option<IpAddr>) -> Option<PolicyRoute> {
     let selector = &policy.selector;
+    let passes = policy.action == Action::Allow && !has_sa(policy);
+    if policy.direction != Direction::Out || passes {
+        return None;
+    }
     let is_one = selector.source.length == Family::of(selector.source.address).bits();
     let is_whole = selector.protocol == 0 && selector.source_port.mask | selector.destination_port.mask == 0;
-    let protects = policy.direction == Direction::Out && policy.action == Action::Allow && has_sa(policy);
     let Prefix { address, length } = masked(selector.destination);
-    (is_one && is_whole && protects).then_some(((address, length), selector.source.address))
+    let source = own(&selector.source);
+    let precedes = is_one && is_whole && policy.action == Action::Allow && source.is_some();
+    Some(PolicyRoute { destination: (address, length), source, precedes })
 }
 
 /// Computes the routes by destination. Those in `protect` lead into the tunnel, and without a firewall that `steers` those of policies with SAs,

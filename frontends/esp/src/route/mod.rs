@@ -1,12 +1,13 @@
 //! Routes and rules that lead packets into the tunnel, and keep them from bypassing it (rtnetlink(7)).
 //!
 //! The [`Guard`] marks the packets that policies are for, and a rule leads the mark into a table whose default route is the TUN device.
-//! Packets that have arrived through the tunnel have a mark, too, with which the reverse-path filter finds that device. Two further tables look
-//! at the destination:
+//! Packets that have arrived through the tunnel have a mark, too, with which the reverse-path filter finds that device. Three further tables
+//! look at the destination:
 //!
 //! * protected networks, and without nf_tables the destinations of all policies: everything to them takes the TUN device;
 //! * destinations of policies for one of this host's addresses: the route gives a socket without a source that address, and replaces a missing
-//!   route. It counts for sockets without a source, and behind all other tables.
+//!   route. It counts for sockets without a source, and behind all other tables;
+//! * destinations of further policies: the route replaces a missing one, behind all other tables.
 //!
 //! Each route into the TUN device has an unreachable one of lower priority beside it. When the device disappears, the second one remains,
 //! so that no packet leaves in clear; it also outlives the process. The rules precede charon's table 220. Packets with the mark of ESP and IKE
@@ -16,6 +17,7 @@
 //! blackhole, which applies to every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the packets.
 
 mod messages;
+mod policy_routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,12 +33,15 @@ use crate::local_addresses::LocalAddresses;
 use crate::netlink::{self, ACK, CREATE, EXCLUSIVE, Message, REPLACE, Socket};
 use crate::sys::set_option;
 use messages::*;
+pub(crate) use policy_routes::PolicyRoute;
+use policy_routes::PolicyRoutes;
 
-/// The tables: of networks that are protected by destination, of marked packets, and of sources.
+/// The tables: of networks that are protected by destination, of marked packets, of sources, and of destinations without another route.
 pub(crate) const TABLE: u32 = 4500;
 const STEERED_TABLE: u32 = 4501;
 const SOURCES_TABLE: u32 = 4502;
-const TABLES: [u32; 3] = [TABLE, STEERED_TABLE, SOURCES_TABLE];
+const FALLBACK_TABLE: u32 = 4503;
+const TABLES: [u32; 4] = [TABLE, STEERED_TABLE, SOURCES_TABLE, FALLBACK_TABLE];
 /// The priorities of the rules. The first ones look at marks, and [`PASS`] at policies that let packets pass.
 const BACK: u32 = 194;
 const SKIP: u32 = 195;
@@ -53,9 +58,6 @@ const LAST: u32 = 0xFFFF_FFF0;
 const FIRST: u32 = 16;
 /// The blackhole nexthop.
 const NEXTHOP: u32 = EXEMPT_MARK;
-
-/// A destination, and the address of this host from which a policy protects packets to it.
-pub(crate) type Source = ((IpAddr, u8), IpAddr);
 
 /// The packets that are led into the tunnel by their destination, and those that are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,8 +77,7 @@ pub(crate) struct Routes {
     interface: u32,
     device: String,
     installed: Steering,
-    /// Addresses of this host by destination.
-    sources: BTreeMap<(IpAddr, u8), Vec<IpAddr>>,
+    policy_routes: PolicyRoutes,
     /// Destinations with an unreachable route that an earlier data path left.
     leftover: BTreeSet<(IpAddr, u8)>,
     has_v6: bool,
@@ -162,7 +163,7 @@ impl Routes {
             interface: index,
             device: interface.to_owned(),
             installed: Steering::default(),
-            sources: BTreeMap::new(),
+            policy_routes: PolicyRoutes::default(),
             leftover: BTreeSet::new(),
             has_v6,
             nexthop: Ok(()),
@@ -254,25 +255,15 @@ impl Routes {
         self.guard.restore_filters()
     }
 
-    /// Replaces the source for a destination by another one.
-    pub(crate) fn replace_source(&mut self, old: Option<Source>, new: Option<Source>) -> io::Result<()> {
-        if old == new {
-            return Ok(());
-        }
-        if let Some((prefix, source)) = new {
-            self.sources.entry(prefix).or_default().push(source);
-            self.put_source(prefix)?;
-        }
-        let Some((prefix, source)) = old else { return Ok(()) };
-        let Some(known) = self.sources.get_mut(&prefix) else { return Ok(()) };
-        known.iter().position(|known| *known == source).map(|at| known.remove(at));
-        if !known.is_empty() {
-            return self.put_source(prefix);
-        }
-        self.sources.remove(&prefix);
-        let all =
-            [Route::tunnel(SOURCES_TABLE, prefix, None, self.interface), Route::unreachable(SOURCES_TABLE, prefix)];
-        all.iter().try_for_each(|route| self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH]))
+    /// Replaces the route of the policy with this index.
+    pub(crate) fn replace_policy_route(&mut self, policy: u32, new: Option<PolicyRoute>) -> io::Result<()> {
+        let changed = self.policy_routes.replace(policy, new);
+        changed.into_iter().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
+    }
+
+    /// Returns whether the policy with this index has a route.
+    pub(crate) fn has_policy_route(&self, policy: u32) -> bool {
+        self.policy_routes.has(policy)
     }
 
     /// Restores everything that other programs have changed since the last call. Returns whether this host's addresses may have changed,
@@ -360,7 +351,7 @@ impl Routes {
         self.installed.pass.iter().try_for_each(|selector| self.put_rule(&pass_rule(selector)))?;
         self.leftover.iter().try_for_each(|prefix| self.put_unreachable(TABLE, *prefix))?;
         self.installed.tunnel.iter().try_for_each(|(prefix, source)| self.put(*prefix, *source))?;
-        self.sources.keys().try_for_each(|prefix| self.put_source(*prefix))
+        self.policy_routes.places().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
     }
 
     fn put_nexthop(&self) -> io::Result<()> {
@@ -378,7 +369,7 @@ impl Routes {
         Ok(())
     }
 
-    fn rules(&self, family: u8) -> [Rule; 9] {
+    fn rules(&self, family: u8) -> [Rule; 10] {
         let look_up = |priority, table| Rule::look_up(family, priority, table);
         let skip = |mark| Rule::skip(family, SKIP).marked(mark);
         // In IPv6 a rule cannot look for packets without a source. There the firewall leads those of others past the route.
@@ -396,6 +387,7 @@ impl Routes {
             if family == FAMILIES[0] { sources.from(none) } else { sources },
             look_up(TUNNEL, TABLE).not_marked(EXEMPT_MARK),
             look_up(LAST_RESORT, SOURCES_TABLE).not_marked(EXEMPT_MARK),
+            look_up(LAST_RESORT, FALLBACK_TABLE).not_marked(EXEMPT_MARK),
         ]
     }
 
@@ -420,15 +412,18 @@ impl Routes {
         self.request(&Route::tunnel(table, prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
     }
 
-    /// Adds the route that gives packets to a destination their source.
-    fn put_source(&self, prefix: (IpAddr, u8)) -> io::Result<()> {
-        let source = self.sources.get(&prefix).and_then(|known| known.first().copied());
-        let routes =
-            [Route::unreachable(SOURCES_TABLE, prefix), Route::tunnel(SOURCES_TABLE, prefix, source, self.interface)];
+    /// Brings the route of policies to a destination up to date.
+    fn put_policy_route(&self, table: u32, prefix: (IpAddr, u8)) -> io::Result<()> {
+        let source = self.policy_routes.source((table, prefix));
+        let all = [Route::unreachable(table, prefix), Route::tunnel(table, prefix, source.flatten(), self.interface)];
+        if source.is_none() {
+            let delete = |route: &Route| self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH]);
+            return all.iter().rev().try_for_each(delete);
+        }
         // The address may have gone since the policy came.
         let put =
             |route: &Route| self.request_tolerating(&route.message(RTM_NEWROUTE, CREATE | REPLACE), &[libc::EINVAL]);
-        routes.iter().try_for_each(put)
+        all.iter().try_for_each(put)
     }
 
     fn put_unreachable(&self, table: u32, prefix: (IpAddr, u8)) -> io::Result<()> {

@@ -229,7 +229,8 @@ fn reloading_the_firewall_keeps_the_guard() {
 
 /// Returns the lines in which `ip` shows a data path's rules, routes and policies.
 fn shown(host: &Host) -> Vec<String> {
-    let tables = [4500, 4501, 4502].map(|table| ["", "-6 "].map(|family| format!("{family}route show table {table}")));
+    let tables =
+        [4500, 4501, 4502, 4503].map(|table| ["", "-6 "].map(|family| format!("{family}route show table {table}")));
     let others = ["rule", "-6 rule", "-6 nexthop", "xfrm policy list"].map(str::to_owned);
     let commands = tables.into_iter().flatten().chain(others);
     let texts: Vec<String> = commands.map(|command| host.namespace.ip(&command)).collect();
@@ -248,6 +249,7 @@ fn removals_by_other_programs_are_restored() {
     let all = serde_json::json!({ "nf_tables": true, "policies": true, "routes": true, "filters": true });
     assert_eq!(pair.a.status()["guards"], all);
     pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.12.99.0/24 dir out priority 1");
+    pair.a.xfrm("policy add src 10.11.0.0/16 dst 10.12.98.0/24 dir out action block");
     let before = shown(&pair.a);
     let wire = Wire::new(&pair);
     for change in [
@@ -262,6 +264,7 @@ fn removals_by_other_programs_are_restored() {
         "route flush table 4500",
         "route flush table 4501",
         "-6 route flush table 4502",
+        "route flush table 4503",
         "-6 route delete fd12::/64 dev gantry0 table 4500",
         "route delete unreachable 10.12.0.0/16 table 4500",
         "nexthop flush",

@@ -9,7 +9,7 @@
 //! | `suites.rs` | tests: suites, families, sizes |
 //! | `faults.rs`, `marks.rs` | tests: faults of the wire; DSCP and ECN |
 //! | `ike.rs` | tests: messages of IKE among ESP packets |
-//! | `steering.rs` | tests: policies with whole selectors |
+//! | `steering.rs`, `updates.rs` | tests: policies with whole selectors; changes under traffic |
 //! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; guards beside the routes |
 //! | `paths.rs` | tests: paths with a smaller MTU |
 //! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: ends of SAs; numbers; `ip xfrm` |
@@ -34,5 +34,6 @@ mod scale;
 mod steering;
 mod suites;
 mod traffic;
+mod updates;
 mod viewers;
 mod wire;

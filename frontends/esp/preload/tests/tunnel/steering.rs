@@ -11,15 +11,20 @@ use crate::plaintext::Wire;
 use crate::traffic::{MARKER, Udp, datagrams, payload, stream};
 
 /// Both SAs of a pair.
-fn sas(pair: &Pair) -> [Sa<'_>; 2] {
+pub(crate) fn sas(pair: &Pair) -> [Sa<'_>; 2] {
     let keys = Keys::gcm();
     [Sa::new(&pair.a, &pair.b, 0x1001, &keys), Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys())]
 }
 
 /// Adds SAs of both directions, and at both hosts the policies for packets between two networks. `there` and `back` follow the networks.
 fn protect(pair: &Pair, near: &str, far: &str, [there, back]: [&str; 2]) {
+    install(&sas(pair).each_ref());
+    policies_between(pair, near, far, [there, back]);
+}
+
+/// Adds the policies of [`protect`].
+pub(crate) fn policies_between(pair: &Pair, near: &str, far: &str, [there, back]: [&str; 2]) {
     let [out, arriving] = sas(pair);
-    install(&[&out, &arriving]);
     let (there, back) = (format!("src {near} dst {far} {there}"), format!("src {far} dst {near} {back}"));
     for (host, [sent, received], [out, arriving]) in
         [(&pair.a, [&there, &back], [&out, &arriving]), (&pair.b, [&back, &there], [&arriving, &out])]
