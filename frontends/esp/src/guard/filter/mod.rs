@@ -58,10 +58,22 @@ impl Filters {
 
     /// Replaces a policy. Filters that would stop packets of others change at once, further ones with [`restore`](Self::restore).
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
+        let is_same = old.zip(new).is_some_and(|(old, new)| self.are_alike(old, new));
         old.map(|old| self.policies.remove(&old.order));
         new.map(|new| self.policies.insert(new.order, *new));
+        if is_same && !self.is_new {
+            return Ok(());
+        }
         (self.is_new, self.is_behind) = (false, true);
         if old.is_some() || new.is_some_and(|new| new.passes) { self.restore() } else { Ok(()) }
+    }
+
+    /// Returns whether a policy and its update have the same effect on all packets.
+    fn are_alike(&self, old: &SteeredPolicy, new: &SteeredPolicy) -> bool {
+        let between = old.order.min(new.order)..=old.order.max(new.order);
+        old.selector == new.selector
+            && old.passes == new.passes
+            && self.policies.range(between).all(|(_, policy)| policy.passes == new.passes)
     }
 
     /// Replaces all policies.
