@@ -77,7 +77,8 @@ pub(crate) struct Routes {
     interface: u32,
     device: String,
     installed: Steering,
-    policy_routes: PolicyRoutes,
+    /// Routes of policies for packets of this host.
+    given: PolicyRoutes,
     /// Destinations with an unreachable route that an earlier data path left.
     leftover: BTreeSet<(IpAddr, u8)>,
     has_v6: bool,
@@ -163,7 +164,7 @@ impl Routes {
             interface: index,
             device: interface.to_owned(),
             installed: Steering::default(),
-            policy_routes: PolicyRoutes::default(),
+            given: PolicyRoutes::default(),
             leftover: BTreeSet::new(),
             has_v6,
             nexthop: Ok(()),
@@ -257,13 +258,13 @@ impl Routes {
 
     /// Replaces the route of the policy with this index.
     pub(crate) fn replace_policy_route(&mut self, policy: u32, new: Option<PolicyRoute>) -> io::Result<()> {
-        let changed = self.policy_routes.replace(policy, new);
+        let changed = self.given.replace(policy, new);
         changed.into_iter().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
     }
 
     /// Returns whether the policy with this index has a route.
     pub(crate) fn has_policy_route(&self, policy: u32) -> bool {
-        self.policy_routes.has(policy)
+        self.given.has(policy)
     }
 
     /// Restores everything that other programs have changed since the last call. Returns whether this host's addresses may have changed,
@@ -351,7 +352,7 @@ impl Routes {
         self.installed.pass.iter().try_for_each(|selector| self.put_rule(&pass_rule(selector)))?;
         self.leftover.iter().try_for_each(|prefix| self.put_unreachable(TABLE, *prefix))?;
         self.installed.tunnel.iter().try_for_each(|(prefix, source)| self.put(*prefix, *source))?;
-        self.policy_routes.places().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
+        self.given.places().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
     }
 
     fn put_nexthop(&self) -> io::Result<()> {
@@ -414,9 +415,10 @@ impl Routes {
 
     /// Brings the route of policies to a destination up to date.
     fn put_policy_route(&self, table: u32, prefix: (IpAddr, u8)) -> io::Result<()> {
-        let source = self.policy_routes.source((table, prefix));
-        let all = [Route::unreachable(table, prefix), Route::tunnel(table, prefix, source.flatten(), self.interface)];
-        if source.is_none() {
+        let route = self.given.route((table, prefix));
+        let source = route.and_then(|route| route.source);
+        let all = [Route::unreachable(table, prefix), Route::tunnel(table, prefix, source, self.interface)];
+        if route.is_none() {
             let delete = |route: &Route| self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH]);
             return all.iter().rev().try_for_each(delete);
         }

@@ -31,7 +31,7 @@ impl PolicyRoute {
 #[derive(Debug, Default)]
 pub(super) struct PolicyRoutes {
     by_policy: HashMap<u32, PolicyRoute>,
-    by_place: BTreeMap<Place, BTreeMap<u32, Option<IpAddr>>>,
+    by_place: BTreeMap<Place, BTreeMap<u32, PolicyRoute>>,
 }
 
 impl PolicyRoutes {
@@ -39,20 +39,20 @@ impl PolicyRoutes {
     pub(super) fn replace(&mut self, policy: u32, new: Option<PolicyRoute>) -> Vec<Place> {
         let old = self.by_policy.remove(&policy);
         let places = [new, old].map(|route| route.map(|route| route.place()));
-        let before = places.map(|place| place.and_then(|place| self.source(place)));
-        if let Some((old, sources)) = old.and_then(|old| Some((old.place(), self.by_place.get_mut(&old.place())?))) {
-            sources.remove(&policy);
-            if sources.is_empty() {
+        let before = places.map(|place| place.and_then(|place| self.route(place).copied()));
+        if let Some((old, routes)) = old.and_then(|old| Some((old.place(), self.by_place.get_mut(&old.place())?))) {
+            routes.remove(&policy);
+            if routes.is_empty() {
                 self.by_place.remove(&old);
             }
         }
         if let Some(new) = new {
             self.by_policy.insert(policy, new);
-            self.by_place.entry(new.place()).or_default().insert(policy, new.source);
+            self.by_place.entry(new.place()).or_default().insert(policy, new);
         }
         let changed = places.into_iter().zip(before).filter_map(|(place, before)| {
             let place = place?;
-            (self.source(place) != before).then_some(place)
+            (self.route(place).copied() != before).then_some(place)
         });
         let mut changed: Vec<Place> = changed.collect();
         changed.dedup();
@@ -64,9 +64,9 @@ impl PolicyRoutes {
         self.by_policy.contains_key(&policy)
     }
 
-    /// Returns the source of the route at a place; `None` if there is no route.
-    pub(super) fn source(&self, place: Place) -> Option<Option<IpAddr>> {
-        self.by_place.get(&place)?.first_key_value().map(|(_, source)| *source)
+    /// Returns the route at a place.
+    pub(super) fn route(&self, place: Place) -> Option<&PolicyRoute> {
+        self.by_place.get(&place)?.first_key_value().map(|(_, route)| route)
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = Place> {
@@ -91,11 +91,11 @@ mod tests {
         assert_eq!(routes.replace(16, Some(route(2, false))), [], "the first one counts");
         assert_eq!(routes.replace(8, Some(route(1, false))), []);
         assert_eq!(routes.replace(8, None), [place(FALLBACK_TABLE)], "another source");
-        assert_eq!(routes.source(place(FALLBACK_TABLE)), Some(route(2, false).source));
+        assert_eq!(routes.route(place(FALLBACK_TABLE)), Some(&route(2, false)));
         // Additions come first.
         assert_eq!(routes.replace(16, Some(route(2, true))), [place(SOURCES_TABLE), place(FALLBACK_TABLE)]);
         assert!(routes.has(16) && !routes.has(8));
         assert_eq!(routes.replace(16, None), [place(SOURCES_TABLE)]);
-        assert_eq!((routes.places().count(), routes.source(place(SOURCES_TABLE))), (0, None));
+        assert_eq!((routes.places().count(), routes.route(place(SOURCES_TABLE))), (0, None));
     }
 }

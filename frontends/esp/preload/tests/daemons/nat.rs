@@ -42,7 +42,9 @@ fn two_clients_keep_their_tunnels_when_their_nat_loses_its_state() {
         // Waits until packets pass. Earlier packets than those of the returned numbers are lost or have arrived.
         let pass = || {
             let numbers = next_numbers();
-            streams.iter().for_each(|stream| stream.await_packets(50));
+            for stream in &streams {
+                stream.await_packets(50);
+            }
             numbers
         };
         let mut begin = pass();
