@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
 
 use crate::packet::coalesce::{Group, coalesce, pushes};
+use crate::packet::datagrams::Datagrams;
 use crate::packet::ecn;
 use crate::packet::ip::{self, Flow, Header};
 use crate::shared::{Event, Shared, Snapshot};
@@ -54,12 +55,14 @@ pub(crate) struct Pass {
     receiver: Receiver,
     snapshot: Snapshot,
     burst_packets: Vec<ReceivedPacket>,
+    datagrams: Datagrams,
 }
 
 impl Pass {
     pub(crate) fn new() -> Self {
         let (buffer, receiver) = (vec![0; LARGEST * RECEIVES], Receiver::new());
-        Self { buffer, receiver, snapshot: Snapshot::default(), burst_packets: Vec::new() }
+        let (snapshot, datagrams) = (Snapshot::default(), Datagrams::default());
+        Self { buffer, receiver, snapshot, burst_packets: Vec::new(), datagrams }
     }
 }
 
@@ -91,7 +94,7 @@ impl InboundPath {
         let ready: Vec<(bool, bool)> =
             fds.iter().map(|fd| (has(fd, PollFlags::POLLIN), has(fd, PollFlags::POLLERR))).collect();
         let _ = self.waker.read();
-        let Pass { buffer, receiver, snapshot, burst_packets } = pass;
+        let Pass { buffer, receiver, snapshot, burst_packets, datagrams } = pass;
         self.shared.renew(snapshot);
         for (socket, (readable, reports)) in self.sockets.iter().zip(ready) {
             if reports {
@@ -104,7 +107,7 @@ impl InboundPath {
                     continue;
                 }
                 self.find(&snapshot.view, socket.port, buffer, receiver, burst_packets);
-                self.open(snapshot, buffer, burst_packets);
+                self.open(snapshot, buffer, burst_packets, datagrams);
                 self.deliver(buffer, burst_packets);
                 burst_packets.clear();
             }
@@ -173,7 +176,13 @@ impl InboundPath {
     }
 
     /// Opens the packets in the buffer, and removes those that are refused.
-    fn open(&self, snapshot: &Snapshot, buffer: &mut [u8], burst_packets: &mut Vec<ReceivedPacket>) {
+    fn open(
+        &self,
+        snapshot: &Snapshot,
+        buffer: &mut [u8],
+        burst_packets: &mut Vec<ReceivedPacket>,
+        datagrams: &mut Datagrams,
+    ) {
         if burst_packets.is_empty() {
             return;
         }
@@ -207,7 +216,8 @@ impl InboundPath {
         drop(packets);
         let (now, mut last) = (seconds(), None);
         for received in burst_packets {
-            received.header = self.admit(snapshot, &mut buffer[received.range.clone()], received, now, &mut last);
+            let packet = &mut buffer[received.range.clone()];
+            received.header = self.admit(snapshot, packet, received, now, datagrams, &mut last);
         }
     }
 
@@ -239,6 +249,7 @@ impl InboundPath {
         packet: &mut [u8],
         received: &ReceivedPacket,
         now: u64,
+        datagrams: &mut Datagrams,
         last: &mut Option<(Flow, u32, Option<&'a InstalledPolicy>)>,
     ) -> Option<Header> {
         let (sa, counters) = (&received.sa, &self.shared.counters);
@@ -253,6 +264,7 @@ impl InboundPath {
             counters.malformed.add(1);
             return None;
         };
+        datagrams.complete(&mut header, sa.id.spi, || now);
         let policy = match last {
             Some((flow, spi, policy)) if *flow == header.flow && *spi == sa.id.spi => *policy,
             _ => {

@@ -27,6 +27,11 @@ impl LocalAddresses {
         local
     }
 
+    /// Returns whether this host has the address.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
     /// Returns whether packets to `address` are for this host.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)

@@ -180,15 +180,20 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, u32, &
 }
 
 /// Returns the content of the attribute `kind`.
-pub(crate) fn attribute(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    while let Some(header) = attributes.first_chunk::<4>() {
+pub(crate) fn attribute(all: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(all).find(|(found, _)| *found == kind).map(|(_, content)| content)
+}
+
+/// Iterates over attributes: kind and content. Stops at one with a wrong length.
+pub(crate) fn attributes(mut all: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let header = all.first_chunk::<4>()?;
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        if u16::from_ne_bytes([header[2], header[3]]) & !NESTED == kind {
-            return attributes.get(4..length);
-        }
-        attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
-    }
-    None
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & !NESTED;
+        let content = all.get(4..length)?;
+        all = all.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, content))
+    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
 
+use crate::packet::datagrams::Datagrams;
 use crate::packet::ecn;
 use crate::packet::fragment::Fragments;
 use crate::packet::icmp::{self, Notice};
@@ -65,6 +66,7 @@ struct Pass {
     /// The rules of flows, valid until the view changes.
     flows: HashMap<Flow, Option<usize>>,
     last: Option<(Flow, Option<usize>)>,
+    datagrams: Datagrams,
     arena: Vec<u8>,
     /// Bytes of the arena in use.
     used: usize,
@@ -83,6 +85,7 @@ impl OutboundPath {
             snapshot: Snapshot::default(),
             flows: HashMap::new(),
             last: None,
+            datagrams: Datagrams::default(),
             arena: vec![0; ARENA],
             used: 0,
             staged: Vec::with_capacity(2 * PACKETS),
@@ -121,7 +124,8 @@ impl OutboundPath {
     fn stage_packet(&self, pass: &mut Pass, offload: &Offload, packet: &mut [u8]) {
         let counters = &self.shared.counters;
         let Some(split) = Split::new(packet, offload) else { return counters.unreadable.add(1) };
-        let header = *split.header();
+        let mut header = *split.header();
+        pass.datagrams.complete(&mut header, 0, seconds);
         let Some(rule) = pass.rule(&header.flow) else {
             counters.unprotected.add(1);
             return self.notify(pass, &split, Notice::Prohibited);

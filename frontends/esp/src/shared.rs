@@ -88,6 +88,10 @@ impl Shared {
         self.wake_threads();
     }
 
+    pub(crate) fn local_addresses(&self) -> Arc<LocalAddresses> {
+        lock(&self.local_addresses).clone()
+    }
+
     fn wake_threads(&self) {
         self.generation.fetch_add(1, Ordering::Release);
         for waker in &*lock(&self.threads) {
@@ -101,8 +105,7 @@ impl Shared {
         let generation = self.generation.load(Ordering::Acquire);
         let is_new = snapshot.generation != generation;
         if is_new {
-            *snapshot =
-                Snapshot { view: self.view(), local_addresses: lock(&self.local_addresses).clone(), generation };
+            *snapshot = Snapshot { view: self.view(), local_addresses: self.local_addresses(), generation };
             // The old view may have held the last references to SAs, and so to their keys.
             overwrite_stack();
         }

@@ -115,7 +115,12 @@ impl Status {
             "associations": { "in": view.incoming.len(), "out": view.outgoing.len() },
             "policies": view.outbound_rules.len() + view.inbound_policies.len(),
             "guarded": guards.are_complete(),
-            "guards": { "nf_tables": guards.firewall, "policies": guards.policies, "routes": guards.routes },
+            "guards": {
+                "nf_tables": guards.firewall,
+                "policies": guards.policies,
+                "routes": guards.routes,
+                "filters": guards.filters,
+            },
             "counters": counters,
             "devices": devices(&self.gantry.stats()),
         }))

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -11,6 +12,9 @@ use crate::shared::{Shared, lock};
 
 /// Milliseconds between two attempts to restore something.
 const RETRY: u16 = 500;
+/// Milliseconds without a further change, and most milliseconds with some, after which the filters of the devices learn of new policies.
+const QUIET: u16 = 20;
+const BUSY: u128 = 500;
 
 pub(crate) struct Watch {
     pub(crate) changes: Changes,
@@ -24,19 +28,34 @@ impl Watch {
     /// # Errors
     /// The thread cannot wait for the sockets.
     pub(crate) fn run(self) -> io::Result<()> {
-        let mut is_behind = false;
+        let (mut is_behind, mut since) = (false, None::<Instant>);
         loop {
             let mut fds: Vec<_> = self.changes.all().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-            match poll(&mut fds, if is_behind { PollTimeout::from(RETRY) } else { PollTimeout::NONE }) {
-                Ok(_) | Err(Errno::EINTR) => {}
+            let timeout = match since {
+                Some(_) => PollTimeout::from(QUIET),
+                None if is_behind => PollTimeout::from(RETRY),
+                None => PollTimeout::NONE,
+            };
+            let is_quiet = match poll(&mut fds, timeout) {
+                Ok(changed) => changed == 0,
+                Err(Errno::EINTR) => false,
                 Err(error) => return Err(error.into()),
-            }
+            };
             let mut routes = lock(&self.routes);
             let (addresses, mut done) = routes.restore(&self.changes);
             if addresses {
                 done = done.and(
                     routes.local_addresses().map(|local_addresses| self.shared.set_local_addresses(local_addresses)),
                 );
+            }
+            if routes.is_behind() {
+                let due = since.get_or_insert_with(Instant::now).elapsed().as_millis() > BUSY;
+                if is_quiet || due {
+                    done = done.and(routes.catch_up());
+                    since = None;
+                }
+            } else {
+                since = None;
             }
             self.shared.set_guards(routes.guards());
             is_behind = done.is_err();

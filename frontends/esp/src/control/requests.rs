@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use gantry_abi_xfrm::constants::flag;
 use gantry_abi_xfrm::{
-    Acquire, AsyncEvent, Counters, Datagram, Direction, Expire, Family, Frame, Keys, Mapping, Message, Policy,
+    Acquire, Action, AsyncEvent, Counters, Datagram, Direction, Expire, Family, Frame, Keys, Mapping, Message, Policy,
     PolicyExpire, Port, Prefix, Sa, SaId, SadInfo, Selector, SpdInfo, Verdict, Verdicts,
 };
 
@@ -119,7 +119,7 @@ impl State {
                 let is_outgoing = policy.policy.direction == Direction::Out;
                 self.publish_policies(is_outgoing, shared);
                 if is_outgoing {
-                    self.install_routes(shared)?;
+                    self.steer(Some(&policy), None, shared)?;
                 }
                 Ok(Vec::new())
             }
@@ -129,10 +129,10 @@ impl State {
             }
             Message::FlushPolicy { kind } => {
                 if kind == 0 {
-                    self.policies.clear();
+                    let removed = self.policies.clear();
                     events.push(Message::FlushPolicy { kind });
                     self.publish(shared);
-                    self.install_routes(shared)?;
+                    self.steer_without(&removed, shared)?;
                 }
                 Ok(Vec::new())
             }
@@ -171,9 +171,9 @@ impl State {
     }
 
     fn add_sa(&mut self, sa: Sa, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Response {
-        let ours = addresses();
-        let id = sa.id;
-        self.associations.add(sa, update, |address| ours.contains(&address))?;
+        let (id, source) = (sa.id, sa.source);
+        // An SA from one of this host's addresses is for outgoing packets, unless both ends are here.
+        self.associations.add(sa, update, |address| is_own(address, || !is_known(source, shared), shared))?;
         if let Some(entry) = self.associations.get(&id) {
             entry.update_path_mtu();
             let sa = entry.snapshot().into();
@@ -189,12 +189,13 @@ impl State {
         let is_outgoing = policy.direction == Direction::Out;
         let replaced = self.policies.find(&policy.selector, policy.direction).cloned();
         let place = self.policies.add(policy, update)?;
+        let added = self.policies.all()[place].clone();
         // The routes come first: no packet leaves in clear while the threads still use the old view.
-        if is_outgoing && let Err(refusal) = self.install_routes(shared) {
+        if is_outgoing && let Err(refusal) = self.steer(replaced.as_deref(), Some(&added), shared) {
             self.policies.revert(place, replaced);
             return Err(refusal);
         }
-        let policy = current(&self.policies.all()[place]).into();
+        let policy = current(&added).into();
         events.push(if update { Message::UpdPolicy(policy) } else { Message::NewPolicy(policy) });
         self.publish_policies(is_outgoing, shared);
         Ok(Vec::new())
@@ -209,15 +210,57 @@ impl State {
         }
     }
 
-    /// Installs the routes into the tunnel that the policies need.
-    pub(crate) fn install_routes(&mut self, shared: &Shared) -> Result<(), Refusal> {
-        let desired = steering::compute(self.policies.all(), &self.protect, &addresses());
+    /// Leads the packets of a new policy for outgoing packets into the tunnel or past it, and no longer those of an old one.
+    fn steer(
+        &mut self,
+        old: Option<&InstalledPolicy>,
+        new: Option<&InstalledPolicy>,
+        shared: &Shared,
+    ) -> Result<(), Refusal> {
+        let [old_steered, new_steered] = [old, new].map(|policy| policy.and_then(steering::steered));
         let mut routes = lock(&self.routes);
-        let installed = routes.install(desired);
+        let mut done = routes.steer(old_steered.as_ref(), new_steered.as_ref());
+        if let Some(Policy { index, action, .. }) = new.or(old).map(|policy| &policy.policy) {
+            // A daemon blocks a policy's packets while it updates the policy. Their sockets keep route and source meanwhile.
+            let keeps = new.is_some() && *action == Action::Block && routes.has_policy_route(*index);
+            if !keeps {
+                let own = |network: &Prefix| own_address(network, shared);
+                let route = new.and_then(|policy| steering::policy_route(&policy.policy, own));
+                done = done.and(routes.replace_policy_route(*index, route));
+            }
+        }
         shared.set_guards(routes.guards());
-        installed.map_err(|error| {
-            Refusal::new(error.raw_os_error().unwrap_or(libc::EIO), format!("cannot change the routes: {error}"))
-        })
+        let is_whole = routes.steers() && self.protect.is_empty();
+        drop(routes);
+        done.map_err(|error| refused(&error))?;
+        if is_whole { Ok(()) } else { self.install_routes(shared) }
+    }
+
+    /// Leads the packets of removed policies where they would go without them.
+    fn steer_without(&mut self, removed: &[Arc<InstalledPolicy>], shared: &Shared) -> Result<(), Refusal> {
+        let mut routes = lock(&self.routes);
+        let left: Vec<_> = self.policies.all().iter().filter_map(|policy| steering::steered(policy)).collect();
+        let mut done = routes.steer_all(&left);
+        for policy in removed {
+            done = done.and(routes.replace_policy_route(policy.policy.index, None));
+        }
+        drop(routes);
+        done.map_err(|error| refused(&error))?;
+        self.install_routes(shared)
+    }
+
+    /// Installs the routes by destination.
+    pub(crate) fn install_routes(&mut self, shared: &Shared) -> Result<(), Refusal> {
+        let mut routes = lock(&self.routes);
+        let desired = |steers| steering::compute(self.policies.all(), &self.protect, &addresses(), steers);
+        let steers = routes.steers();
+        let mut installed = routes.install(desired(steers));
+        // The first attempt shows whether the kernel has a firewall.
+        if steers && !routes.steers() {
+            installed = installed.and_then(|()| routes.install(desired(false)));
+        }
+        shared.set_guards(routes.guards());
+        installed.map_err(|error| refused(&error))
     }
 
     pub(crate) fn publish(&self, shared: &Shared) {
@@ -235,7 +278,7 @@ impl State {
         events.extend(aged.into_iter().map(|(sa, reached)| expire(sa, reached)));
         if !policies.is_empty() {
             // Expired policies protect nothing any more. A leftover route leads to nowhere.
-            let _ = self.install_routes(shared);
+            let _ = self.steer_without(&policies, shared);
         }
         events.extend(
             policies
@@ -311,6 +354,29 @@ const ANY: [u8; 2] = [0, 255];
 
 fn no_sa() -> Refusal {
     Refusal::new(libc::ESRCH, "there is no such SA")
+}
+
+fn refused(error: &std::io::Error) -> Refusal {
+    Refusal::new(error.raw_os_error().unwrap_or(libc::EIO), format!("cannot change the routes: {error}"))
+}
+
+/// Returns whether this host has an address. Reads the current addresses if `is_new` is true of an unknown one: the daemon may have added it
+/// just now.
+fn is_own(address: IpAddr, is_new: impl FnOnce() -> bool, shared: &Shared) -> bool {
+    is_known(address, shared) || is_new() && addresses().contains(&address)
+}
+
+/// Returns an address of this host in a network; `None` in a network of all addresses.
+fn own_address(network: &Prefix, shared: &Shared) -> Option<IpAddr> {
+    if network.length == Family::of(network.address).bits() {
+        return Some(network.address).filter(|address| is_own(*address, || true, shared));
+    }
+    let is_one = |address: &IpAddr| !address.is_loopback() && network.contains(*address);
+    (network.length > 0).then(addresses)?.into_iter().find(is_one)
+}
+
+fn is_known(address: IpAddr, shared: &Shared) -> bool {
+    shared.local_addresses().is_own(address)
 }
 
 fn no_policy() -> Refusal {

@@ -1,17 +1,53 @@
-//! The routes that policies need.
+//! The ways of the packets that policies are for.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gantry_abi_xfrm::{Action, Direction, Prefix};
+use gantry_abi_xfrm::{Action, Direction, Family, Policy, Prefix};
 use nix::ifaddrs::getifaddrs;
 
-use crate::route::Steering;
+use crate::guard::SteeredPolicy;
+use crate::route::{PolicyRoute, Steering};
 use crate::table::{InstalledPolicy, masked};
 
-/// Computes the routes. Destinations of policies with SAs lead into the tunnel, as do those in `protect`. Packets of policies without
-/// SAs pass unprotected.
-pub(crate) fn compute(policies: &[Arc<InstalledPolicy>], protect: &[Prefix], ours: &[IpAddr]) -> Steering {
+/// Returns whether a policy's packets need an SA.
+fn has_sa(policy: &Policy) -> bool {
+    policy.templates.iter().any(|template| !template.optional)
+}
+
+/// Returns the parts of a policy for outgoing packets that the firewall needs; `None` for other policies.
+pub(crate) fn steered(policy: &InstalledPolicy) -> Option<SteeredPolicy> {
+    let policy = &policy.policy;
+    let passes = policy.action == Action::Allow && !has_sa(policy);
+    // Indexes ascend in the order of arrival.
+    let order = (policy.priority, policy.index);
+    (policy.direction == Direction::Out).then_some(SteeredPolicy { selector: policy.selector, order, passes })
+}
+
+/// Returns the route that a policy gives to packets of this host; `own` finds an address of this host in a network. Policies that protect all
+/// packets from one address also give sockets that address.
+pub(crate) fn policy_route(policy: &Policy, own: impl Fn(&Prefix) -> Option<IpAddr>) -> Option<PolicyRoute> {
+    let selector = &policy.selector;
+    let passes = policy.action == Action::Allow && !has_sa(policy);
+    if policy.direction != Direction::Out || passes {
+        return None;
+    }
+    let is_one = selector.source.length == Family::of(selector.source.address).bits();
+    let is_whole = selector.protocol == 0 && selector.source_port.mask | selector.destination_port.mask == 0;
+    let Prefix { address, length } = masked(selector.destination);
+    let source = own(&selector.source);
+    let precedes = is_one && is_whole && policy.action == Action::Allow && source.is_some();
+    Some(PolicyRoute { destination: (address, length), source, precedes })
+}
+
+/// Computes the routes by destination. Those in `protect` lead into the tunnel, and without a firewall that `steers` those of policies with SAs,
+/// too. Packets of policies without SAs pass unprotected.
+pub(crate) fn compute(
+    policies: &[Arc<InstalledPolicy>],
+    protect: &[Prefix],
+    ours: &[IpAddr],
+    steers: bool,
+) -> Steering {
     let mut steering = Steering::default();
     for Prefix { address, length } in protect {
         steering.tunnel.insert((*address, *length), None);
@@ -21,12 +57,14 @@ pub(crate) fn compute(policies: &[Arc<InstalledPolicy>], protect: &[Prefix], our
     outbound.sort_by_key(|policy| policy.priority);
     for (at, policy) in outbound.iter().enumerate() {
         let selector = &policy.selector;
-        let has_sa = policy.templates.iter().any(|template| !template.optional);
-        if policy.action == Action::Allow && !has_sa {
+        let overlaps = |other: &Prefix, own: &Prefix| other.contains(own.address) || own.contains(other.address);
+        if policy.action == Action::Allow && !has_sa(policy) {
+            if steers && !protect.iter().any(|network| overlaps(network, &selector.destination)) {
+                continue;
+            }
             // A policy that follows one for some of the same packets would let those pass, too. Its packets are refused instead.
-            let overlaps = |other: &Prefix, own: &Prefix| other.contains(own.address) || own.contains(other.address);
             let is_after = outbound[..at].iter().any(|other| {
-                let blocks = other.action == Action::Block || other.templates.iter().any(|template| !template.optional);
+                let blocks = other.action == Action::Block || has_sa(other);
                 blocks
                     && overlaps(&other.selector.source, &selector.source)
                     && overlaps(&other.selector.destination, &selector.destination)
@@ -36,10 +74,14 @@ pub(crate) fn compute(policies: &[Arc<InstalledPolicy>], protect: &[Prefix], our
             }
             continue;
         }
-        let source = ours.iter().copied().find(|address| selector.source.contains(*address));
+        let source = || ours.iter().copied().find(|address| selector.source.contains(*address));
         let Prefix { address, length } = masked(selector.destination);
-        let entry = steering.tunnel.entry((address, length)).or_default();
-        *entry = entry.or(source);
+        if !steers {
+            steering.tunnel.entry((address, length)).or_default();
+        }
+        if let Some(entry) = steering.tunnel.get_mut(&(address, length)) {
+            *entry = entry.or_else(source);
+        }
     }
     steering
 }
@@ -106,7 +148,7 @@ mod tests {
     fn destinations_of_policies_lead_into_the_tunnel_with_an_address_of_the_source() {
         let ours = [[192, 168, 1, 5], [10, 1, 0, 7]].map(IpAddr::from);
         let steering =
-            compute(&[policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[network("10.9.0.0/16").unwrap()], &ours);
+            compute(&[policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[network("10.9.0.0/16").unwrap()], &ours, false);
         let tunnel: Vec<_> = steering.tunnel.into_iter().collect();
         let of = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
         assert_eq!(tunnel, [of([10, 2, 0, 0], Some([10, 1, 0, 7])), of([10, 9, 0, 0], None)]);
@@ -117,12 +159,12 @@ mod tests {
     fn a_pass_policy_applies_only_before_overlapping_protection() {
         let all = policy("0.0.0.0/0", "0.0.0.0/0", 10, true);
         let local = |priority| policy("192.168.1.0/24", "192.168.1.0/24", priority, false);
-        assert_eq!(compute(&[all.clone(), local(5)], &[], &[]).pass, [local(5).policy.selector]);
+        assert_eq!(compute(&[all.clone(), local(5)], &[], &[], false).pass, [local(5).policy.selector]);
         assert!(
-            compute(&[all.clone(), local(20)], &[], &[]).pass.is_empty(),
+            compute(&[all.clone(), local(20)], &[], &[], false).pass.is_empty(),
             "the policy before it covers its packets"
         );
-        assert_eq!(compute(&[local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[], &[]).pass.len(), 1);
+        assert_eq!(compute(&[local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[], &[], false).pass.len(), 1);
     }
 
     #[test]

@@ -1,26 +1,38 @@
 //! Guards: stop packets that leave past the tunnel in spite of rules and routes.
 //!
 //! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) uses none of the routes into the tunnel, and
-//! needs no privilege for that. Two independent guards stop its packets. One is a table of the firewall. The other works at the route
-//! lookup: policies of the kernel's own IPsec in IPv4, a route that applies to every device in IPv6 ([`Routes`](crate::route::Routes)). All
-//! stay when the process ends, also when it is killed.
+//! needs no privilege for that. A table of the firewall stops its packets; it also steers packets into the tunnel. Further guards hold without the
+//! firewall. Filters of the network devices stop packets of policies. Policies of the kernel's own IPsec stop IPv4 packets to protected networks,
+//! and a route that applies to every device those of IPv6 ([`Routes`](crate::route::Routes)). All stay when the process ends, also when it is
+//! killed.
 //!
 //! | file | content |
 //! |---|---|
-//! | `firewall.rs` | the table of nf_tables |
+//! | `firewall/` | the table of nf_tables |
 //! | `policies.rs` | policies of the kernel |
+//! | `filter/` | filters of the network devices |
 
+mod filter;
 mod firewall;
 mod policies;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub(crate) use gantry_abi_xfrm::private::EXEMPT_MARK;
 use gantry_abi_xfrm::{Prefix, Selector};
 
 use crate::netlink::Socket;
+use filter::Filters;
 use firewall::Firewall;
+pub(crate) use firewall::{Order, SteeredPolicy};
 use policies::Policies;
+
+/// Marks of packets: on their way into the tunnel, arrived through it, and both. They begin like that of the data path and of IKE.
+pub(crate) const STEERED: u32 = EXEMPT_MARK + 1;
+pub(crate) const ARRIVED: u32 = EXEMPT_MARK + 2;
+pub(crate) const RETURNING: u32 = EXEMPT_MARK + 3;
+pub(crate) const MARKS: u32 = !3;
 
 /// Link-local networks, whose packets are not forwarded by routers.
 pub(crate) const LINK: [Prefix; 5] = [
@@ -31,11 +43,12 @@ pub(crate) const LINK: [Prefix; 5] = [
     Prefix { address: IpAddr::V6(Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 0)), length: 16 },
 ];
 
-/// Both guards, as far as the kernel supports them.
+/// The guards, as far as the kernel supports them.
 #[derive(Debug)]
 pub(crate) struct Guard {
     firewall: GuardSlot<Firewall>,
     policies: GuardSlot<Policies>,
+    filters: GuardSlot<Filters>,
 }
 
 /// A guard, or the error of the kernel.
@@ -88,7 +101,11 @@ pub(crate) struct Changes {
 impl Guard {
     /// Prepares guards that let packets leave by this device. Changes nothing yet.
     pub(crate) fn new(device: &str, index: u32) -> Self {
-        Self { firewall: GuardSlot::new(Firewall::new(device)), policies: GuardSlot::new(Policies::new(index)) }
+        Self {
+            firewall: GuardSlot::new(Firewall::new(device)),
+            policies: GuardSlot::new(Policies::new(index)),
+            filters: GuardSlot::new(Filters::new(index)),
+        }
     }
 
     /// Opens the sockets for changes. Call it before [`install`](Self::install), so that no change is missed.
@@ -103,8 +120,35 @@ impl Guard {
         pass: &[Selector],
     ) -> io::Result<()> {
         let protected = disjoint(protected.collect());
-        self.firewall.install(|guard| guard.install(&protected, pass))?;
+        self.firewall.install(|guard| guard.protect(&protected))?;
         self.policies.install(|guard| guard.install(&protected, pass))
+    }
+
+    /// Returns whether the firewall steers the packets of policies, as far as is known.
+    pub(crate) fn steers(&self) -> bool {
+        self.firewall.guard.is_ok()
+    }
+
+    /// Replaces a policy for outgoing packets by another one. `None` stands for no policy.
+    pub(crate) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
+        self.firewall.install(|guard| guard.steer(old, new))?;
+        self.filters.install(|guard| guard.steer(old, new))
+    }
+
+    /// Replaces all policies for outgoing packets.
+    pub(crate) fn steer_all(&mut self, policies: &[SteeredPolicy]) -> io::Result<()> {
+        self.firewall.install(|guard| guard.steer_all(policies.iter().copied()))?;
+        self.filters.install(|guard| guard.steer_all(policies.iter().copied()))
+    }
+
+    /// Returns whether the filters of the devices do not know all policies yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.filters.guard.as_ref().is_ok_and(Filters::is_behind)
+    }
+
+    /// Installs the filters at all devices again.
+    pub(crate) fn restore_filters(&mut self) -> io::Result<()> {
+        self.filters.install(Filters::restore)
     }
 
     /// Restores the guards that other programs have changed since the last call.
@@ -116,14 +160,14 @@ impl Guard {
         firewall.and(policies)
     }
 
-    /// Returns whether the firewall's table is in force, and whether the policies are.
-    pub(crate) fn in_force(&self) -> (bool, bool) {
-        (self.firewall.in_force(), self.policies.in_force())
+    /// Returns whether the firewall's table is in force, the policies are, and the filters are.
+    pub(crate) fn in_force(&self) -> [bool; 3] {
+        [self.firewall.in_force(), self.policies.in_force(), self.filters.in_force() && !self.is_behind()]
     }
 
-    /// Returns the errors with which the kernel refused the firewall's table, and the policies.
-    pub(crate) fn missing(&self) -> (Option<&io::Error>, Option<&io::Error>) {
-        (self.firewall.guard.as_ref().err(), self.policies.guard.as_ref().err())
+    /// Returns the errors with which the kernel refused the firewall's table, the policies, and the filters.
+    pub(crate) fn missing(&self) -> [Option<&io::Error>; 3] {
+        [self.firewall.guard.as_ref().err(), self.policies.guard.as_ref().err(), self.filters.guard.as_ref().err()]
     }
 }
 
@@ -142,6 +186,7 @@ fn restore<G>(
 pub(crate) fn clear() -> io::Result<usize> {
     let tables = firewall::clear()?;
     policies::clear()?;
+    filter::clear()?;
     Ok(tables)
 }
 

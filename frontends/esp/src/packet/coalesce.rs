@@ -120,7 +120,7 @@ pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)
     let mut open: Vec<(usize, &[u8])> = Vec::new();
     for (at, packet) in burst.enumerate() {
         let Some((packet, header)) = packet else { continue };
-        if header.flow.protocol == TCP && !header.is_fragment {
+        if header.flow.protocol == TCP && header.fragment.is_none() {
             let place = open.iter().position(|(group, _)| groups[*group].header.flow == header.flow);
             if let Some(place) = place {
                 let (group, first) = open[place];

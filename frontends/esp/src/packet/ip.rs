@@ -9,10 +9,14 @@ pub(crate) const V4: usize = 20;
 /// Bytes of the fixed header of IPv6.
 pub(crate) const V6: usize = 40;
 /// Protocol numbers (IANA).
+pub(crate) const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
-pub(crate) const ICMP: u8 = 1;
+pub(crate) const DCCP: u8 = 33;
+pub(crate) const GRE: u8 = 47;
 pub(crate) const ICMPV6: u8 = 58;
+pub(crate) const SCTP: u8 = 132;
+pub(crate) const UDP_LITE: u8 = 136;
 
 /// The fields of a packet that selectors match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,8 +43,16 @@ pub(crate) struct Header {
     pub(crate) class: u8,
     /// The packet must not be fragmented: IPv6, or the DF flag of IPv4.
     pub(crate) dont_fragment: bool,
-    /// The packet is a fragment, perhaps the first.
-    pub(crate) is_fragment: bool,
+    pub(crate) fragment: Option<Fragment>,
+}
+
+/// The place of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    /// The number of its datagram, which is unique among those between its addresses.
+    pub(crate) datagram: u32,
+    /// It is not the first one, and has no header of the protocol.
+    pub(crate) is_later: bool,
 }
 
 impl Header {
@@ -81,7 +93,10 @@ impl Header {
             total,
             class: header[1],
             dont_fragment: fragment & 0x4000 != 0,
-            is_fragment: fragment & 0x3FFF != 0,
+            fragment: (fragment & 0x3FFF != 0).then(|| Fragment {
+                datagram: u16::from_be_bytes([header[4], header[5]]).into(),
+                is_later: offset != 0,
+            }),
         })
     }
 
@@ -95,13 +110,14 @@ impl Header {
         let total = V6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
         let packet = packet.get(..total)?;
         let address = |at: usize| packet[at..at + 16].first_chunk::<16>().map(|bytes| IpAddr::from(*bytes));
-        let (mut protocol, mut length, mut is_fragment, mut offset) = (header[6], V6, false, 0);
+        let (mut protocol, mut length, mut fragment, mut offset) = (header[6], V6, None, 0);
         while offset == 0 && matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | OPTIONS) {
             let &[next, words, high, low] = packet[length..].first_chunk()?;
             length += match protocol {
                 FRAGMENT => {
-                    is_fragment = true;
                     offset = u16::from_be_bytes([high, low]) & 0xFFF8;
+                    let datagram = packet[length..].get(4..8)?.first_chunk()?;
+                    fragment = Some(Fragment { datagram: u32::from_be_bytes(*datagram), is_later: offset != 0 });
                     8
                 }
                 AUTHENTICATION => (usize::from(words) + 2) * 4,
@@ -119,7 +135,7 @@ impl Header {
             total,
             class: (header[0] & 0xF) << 4 | header[1] >> 4,
             dont_fragment: true,
-            is_fragment,
+            fragment,
         })
     }
 }
@@ -127,10 +143,6 @@ impl Header {
 /// Returns the ports, or the values that selectors compare instead (Linux' `xfrm_flowi_sport`): type and code of an ICMP message, key
 /// of GRE.
 fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
-    const DCCP: u8 = 33;
-    const GRE: u8 = 47;
-    const SCTP: u8 = 132;
-    const UDP_LITE: u8 = 136;
     const CHECKSUM: u8 = 0x80;
     const KEY: u8 = 0x20;
     let halves = |[a, b, c, d]: [u8; 4]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -228,7 +240,7 @@ pub(crate) mod tests {
         let options = [UDP, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let header = Header::read(&v6(&[&hop[..], &options].concat(), 0, b"x")).unwrap();
         assert_eq!((header.flow.protocol, header.flow.source_port, header.length), (UDP, 53, 64));
-        assert!(header.dont_fragment && !header.is_fragment);
+        assert!(header.dont_fragment && header.fragment.is_none());
     }
 
     #[test]
@@ -236,12 +248,13 @@ pub(crate) mod tests {
         let first = [UDP, 0, 0, 1, 0, 0, 0, 7];
         let second = [UDP, 0, 0, 9, 0, 0, 0, 7];
         let read = |fragment| Header::read(&v6(fragment, 44, b"payload")).unwrap();
-        assert!(read(&first).is_fragment && read(&second).is_fragment);
+        let fragment = |is_later| Some(Fragment { datagram: 7, is_later });
+        assert_eq!((read(&first).fragment, read(&second).fragment), (fragment(false), fragment(true)));
         assert_eq!((read(&first).flow.source_port, read(&second).flow.source_port), (53, 0));
         let mut packet = v4([1; 4], [2; 4], (7, 8), b"data");
         packet[6..8].copy_from_slice(&[0x20, 3]);
         let header = Header::read(&packet).unwrap();
-        assert!(header.is_fragment && header.flow.source_port == 0);
+        assert_eq!((header.fragment.unwrap().is_later, header.flow.source_port), (true, 0));
     }
 
     #[test]

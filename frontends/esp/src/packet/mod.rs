@@ -6,12 +6,14 @@
 //! | `offload.rs` | the header that a TUN device puts before a packet |
 //! | `segment.rs`, `coalesce.rs` | one packet into many segments, and back |
 //! | `fragment.rs` | fragments of IPv4 |
+//! | `datagrams.rs` | the flows of fragments |
 //! | `ecn.rs` | traffic classes across the tunnel |
 //! | `icmp.rs` | notices to senders |
 //! | `checksum.rs` | the Internet checksum |
 
 mod checksum;
 pub(crate) mod coalesce;
+pub(crate) mod datagrams;
 pub(crate) mod ecn;
 pub(crate) mod fragment;
 pub(crate) mod icmp;

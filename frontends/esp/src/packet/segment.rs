@@ -41,7 +41,7 @@ impl<'f> Split<'f> {
                 _ => return None,
             };
         let least = header.length + if header.flow.protocol == TCP { 20 } else { 8 };
-        (least <= headers && headers < packet.len() && !header.is_fragment).then_some(Self {
+        (least <= headers && headers < packet.len() && header.fragment.is_none()).then_some(Self {
             packet,
             header,
             headers,

@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
-use gantry_abi_xfrm::private::EXEMPT_MARK;
 use gantry_abi_xfrm::{Family, Prefix, Selector};
 
-use super::{BEHIND, FIRST, LAST, NEXTHOP, PASS, TABLE, TUNNEL};
+use super::{BEHIND, FIRST, LAST, NEXTHOP, PASS, TABLE, TABLES};
 use crate::netlink::{ACK, Message, attribute};
 
 // linux/rtnetlink.h, linux/fib_rules.h, linux/nexthop.h
@@ -17,6 +16,8 @@ pub(super) const RTM_GETROUTE: u16 = 26;
 pub(super) const RTM_NEWRULE: u16 = 32;
 pub(super) const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
+pub(super) const RTM_DELQDISC: u16 = 37;
+pub(super) const RTM_DELTFILTER: u16 = 45;
 pub(super) const RTM_NEWNEXTHOP: u16 = 104;
 pub(super) const RTM_DELNEXTHOP: u16 = 105;
 const NHA_ID: u16 = 1;
@@ -32,6 +33,7 @@ const RTA_TABLE: u16 = 15;
 const RTA_NH_ID: u16 = 30;
 const FRA_DST: u16 = 1;
 const FRA_SRC: u16 = 2;
+const FRA_IIFNAME: u16 = 3;
 const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
@@ -57,6 +59,7 @@ pub(super) const FAMILIES: [u8; 2] = [V4, libc::AF_INET6 as u8];
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_IFALIAS: u16 = 20;
+const IFLA_AF_SPEC: u16 = 26;
 /// The alias of a data path's device, by which other data paths find it.
 const ALIAS: &[u8] = b"gantry esp";
 /// Bytes of `struct ifinfomsg`.
@@ -87,9 +90,9 @@ fn destination(route: &[u8]) -> Option<(IpAddr, u8)> {
     Some((address, route[1]))
 }
 
-/// Returns the destination of an unreachable route of our table.
+/// Returns the destination of an unreachable route of the table of protected networks.
 pub(super) fn unreachable_destination(route: &[u8]) -> Option<(IpAddr, u8)> {
-    destination(route).filter(|_| is_our_route(route) && route[7] == UNREACHABLE)
+    destination(route).filter(|_| number(route, RTA_TABLE) == Some(TABLE) && route[7] == UNREACHABLE)
 }
 
 /// Returns the destination of a route to this host: a local, broadcast or anycast address.
@@ -98,9 +101,9 @@ pub(super) fn local_destination(route: &[u8]) -> Option<(IpAddr, u8)> {
     destination(route).filter(|_| is_local_route(route) && LOCAL_BROADCAST_ANYCAST.contains(&route[7]))
 }
 
-/// Returns whether a route is in our table.
+/// Returns whether a route is in one of our tables.
 pub(super) fn is_our_route(body: &[u8]) -> bool {
-    number(body, RTA_TABLE) == Some(TABLE)
+    number(body, RTA_TABLE).is_some_and(|table| TABLES.contains(&table))
 }
 
 /// Returns whether a route is in the table of this host's own addresses.
@@ -108,15 +111,15 @@ pub(super) fn is_local_route(body: &[u8]) -> bool {
     number(body, RTA_TABLE) == Some(LOCAL)
 }
 
-/// Returns whether a rule in this range of priorities is ours: it leads to our table, or skips it.
-pub(super) fn is_our_rule(body: &[u8], priorities: std::ops::RangeInclusive<u32>) -> bool {
+/// Returns whether a rule of these priorities is ours: it leads to one of our tables, or skips them.
+pub(super) fn is_our_rule(body: &[u8], priorities: impl Fn(u32) -> bool) -> bool {
     let is_one = match body.get(7) {
-        Some(&TO_TABLE) => number(body, FRA_TABLE) == Some(TABLE),
+        Some(&TO_TABLE) => number(body, FRA_TABLE).is_some_and(|table| TABLES.contains(&table)),
         Some(&GOTO) => number(body, FRA_GOTO) == Some(BEHIND),
         Some(&action) => action == NOTHING,
         None => false,
     };
-    is_one && number(body, FRA_PRIORITY).is_some_and(|priority| priorities.contains(&priority))
+    is_one && number(body, FRA_PRIORITY).is_some_and(priorities)
 }
 
 /// Returns whether a nexthop is ours.
@@ -129,12 +132,17 @@ pub(super) fn is_device(body: &[u8], interface: u32) -> bool {
     body.get(4..8) == Some(&interface.to_ne_bytes())
 }
 
-/// Builds a request that brings the data path's device up (`struct ifinfomsg`).
+/// Builds a request that brings the data path's device up (`struct ifinfomsg`). The reverse-path filter for its packets looks at their marks
+/// (the sysctl `src_valid_mark`).
 pub(super) fn bring_up(interface: u32, mtu: u32) -> Vec<u8> {
+    const IFLA_INET_CONF: u16 = 1;
+    const SRC_VALID_MARK: u16 = 24;
     let flag = (libc::IFF_UP as u32).to_ne_bytes();
     let structure = [[0; 4], interface.to_ne_bytes(), flag, flag].concat();
+    let settings = Message::content().nested(IFLA_INET_CONF, &Message::content().number(SRC_VALID_MARK, 1));
+    let family = Message::content().nested(libc::AF_INET as u16, &settings);
     let message = Message::new(RTM_NEWLINK, ACK).structure(&structure).number(IFLA_MTU, mtu);
-    message.attribute(IFLA_IFALIAS, ALIAS).finish()
+    message.attribute(IFLA_IFALIAS, ALIAS).nested(IFLA_AF_SPEC, &family).finish()
 }
 
 /// Returns the name of a device that belongs to a data path.
@@ -148,7 +156,6 @@ pub(super) fn data_path_device(body: &[u8]) -> Option<String> {
 /// Builds a request that keeps the kernel from generating an IPv6 link-local address for a device, which it would
 /// announce to neighbours.
 pub(super) fn disable_generated_address(interface: u32) -> Vec<u8> {
-    const IFLA_AF_SPEC: u16 = 26;
     const ADDR_GEN_MODE: u16 = 8;
     const NONE: u8 = 1;
     let structure = [[0; 4], interface.to_ne_bytes(), [0; 4], [0; 4]].concat();
@@ -157,8 +164,9 @@ pub(super) fn disable_generated_address(interface: u32) -> Vec<u8> {
     Message::new(RTM_NEWLINK, ACK).structure(&structure).nested(IFLA_AF_SPEC, &family).finish()
 }
 
-/// A route of our table (`struct rtmsg`).
+/// A route of one of our tables (`struct rtmsg`).
 pub(super) struct Route {
+    table: u32,
     destination: (IpAddr, u8),
     kind: u8,
     metric: u32,
@@ -168,24 +176,30 @@ pub(super) struct Route {
 }
 
 impl Route {
-    pub(super) fn tunnel(destination: (IpAddr, u8), source: Option<IpAddr>, interface: u32) -> Self {
-        Self { destination, kind: UNICAST, metric: FIRST, interface: Some(interface), nexthop: None, source }
+    pub(super) fn tunnel(table: u32, destination: (IpAddr, u8), source: Option<IpAddr>, interface: u32) -> Self {
+        Self {
+            kind: UNICAST,
+            metric: FIRST,
+            interface: Some(interface),
+            source,
+            ..Self::unreachable(table, destination)
+        }
     }
 
-    pub(super) fn unreachable(destination: (IpAddr, u8)) -> Self {
-        Self { destination, kind: UNREACHABLE, metric: LAST, interface: None, nexthop: None, source: None }
+    pub(super) fn unreachable(table: u32, destination: (IpAddr, u8)) -> Self {
+        Self { table, destination, kind: UNREACHABLE, metric: LAST, interface: None, nexthop: None, source: None }
     }
 
     /// Builds an IPv6 blackhole route that applies to every device, because it uses our [nexthop].
-    pub(super) fn blackhole(destination: (IpAddr, u8)) -> Self {
-        Self { kind: BLACKHOLE, metric: LAST + 1, nexthop: Some(NEXTHOP), ..Self::unreachable(destination) }
+    pub(super) fn blackhole(table: u32, destination: (IpAddr, u8)) -> Self {
+        Self { kind: BLACKHOLE, metric: LAST + 1, nexthop: Some(NEXTHOP), ..Self::unreachable(table, destination) }
     }
 
     pub(super) fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
         let (address, length) = self.destination;
         let structure = [family(address), length, 0, 0, 0, STATIC, 0, self.kind, 0, 0, 0, 0];
         let message = Message::new(kind, ACK | flags).structure(&structure);
-        let message = message.number(RTA_TABLE, TABLE).number(RTA_PRIORITY, self.metric);
+        let message = message.number(RTA_TABLE, self.table).number(RTA_PRIORITY, self.metric);
         let message = if length > 0 { message.address(RTA_DST, address) } else { message };
         let message = self.nexthop.into_iter().fold(message, |message, id| message.number(RTA_NH_ID, id));
         let message = self.interface.into_iter().fold(message, |message, index| message.number(RTA_OIF, index));
@@ -205,6 +219,51 @@ pub(super) struct Rule {
 }
 
 impl Rule {
+    fn new(family: u8, priority: u32, action: u8) -> Self {
+        Self { family, action, flags: 0, priority, source: None, destination: None, more: Vec::new() }
+    }
+
+    /// Builds a rule that leads into a table.
+    pub(super) fn look_up(family: u8, priority: u32, table: u32) -> Self {
+        Self::new(family, priority, TO_TABLE).number(FRA_TABLE, table)
+    }
+
+    /// Builds a rule that leads past our tables.
+    pub(super) fn skip(family: u8, priority: u32) -> Self {
+        Self::new(family, priority, GOTO).number(FRA_GOTO, BEHIND)
+    }
+
+    /// Builds the rule that is the target of rules that skip our tables.
+    pub(super) fn target(family: u8) -> Self {
+        Self::new(family, BEHIND, NOTHING)
+    }
+
+    /// Matches packets with this mark.
+    pub(super) fn marked(self, mark: u32) -> Self {
+        self.number(FRA_FWMARK, mark).number(FRA_FWMASK, u32::MAX)
+    }
+
+    /// Matches packets with any other mark.
+    pub(super) fn not_marked(self, mark: u32) -> Self {
+        Self { flags: INVERT, ..self.marked(mark) }
+    }
+
+    /// Matches packets that arrive by a device; those of this host come from `lo`.
+    pub(super) fn arriving_by(mut self, name: &str) -> Self {
+        self.more.push((FRA_IIFNAME, [name.as_bytes(), &[0]].concat()));
+        self
+    }
+
+    /// Matches packets with a source.
+    pub(super) fn from(self, source: Prefix) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    fn number(mut self, kind: u16, number: u32) -> Self {
+        self.more.push((kind, number.to_ne_bytes().to_vec()));
+        self
+    }
+
     pub(super) fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
         let length = |prefix: &Option<Prefix>| prefix.map_or(0, |prefix| prefix.length);
         let structure = [self.family, length(&self.destination), length(&self.source), 0, 0, 0, 0, self.action];
@@ -220,31 +279,19 @@ impl Rule {
     }
 }
 
-pub(super) fn tunnel_rule(family: u8) -> Rule {
-    let number = |kind, number: u32| (kind, number.to_ne_bytes().to_vec());
-    let more = vec![number(FRA_TABLE, TABLE), number(FRA_FWMARK, EXEMPT_MARK), number(FRA_FWMASK, u32::MAX)];
-    Rule { family, action: TO_TABLE, flags: INVERT, priority: TUNNEL, source: None, destination: None, more }
-}
-
-/// Builds the rule that is the target of rules that skip the table.
-pub(super) fn skip_target_rule(family: u8) -> Rule {
-    Rule { family, action: NOTHING, flags: 0, priority: BEHIND, source: None, destination: None, more: Vec::new() }
-}
-
 pub(super) fn pass_rule(selector: &Selector) -> Rule {
-    let mut more = vec![(FRA_GOTO, BEHIND.to_ne_bytes().to_vec())];
+    let mut rule = Rule::skip(family(selector.source.address), PASS);
     if selector.protocol != 0 {
-        more.push((FRA_IP_PROTO, vec![selector.protocol]));
+        rule.more.push((FRA_IP_PROTO, vec![selector.protocol]));
     }
     for (kind, port) in [(FRA_SPORT_RANGE, selector.source_port), (FRA_DPORT_RANGE, selector.destination_port)] {
         if port.mask != 0 {
             // A mask of the upper bits is a range.
             let (first, last) = (port.value & port.mask, port.value | !port.mask);
-            more.push((kind, [first.to_ne_bytes(), last.to_ne_bytes()].concat()));
+            rule.more.push((kind, [first.to_ne_bytes(), last.to_ne_bytes()].concat()));
         }
     }
-    let (source, destination) = (Some(selector.source), Some(selector.destination));
-    Rule { family: family(selector.source.address), action: GOTO, flags: 0, priority: PASS, source, destination, more }
+    Rule { source: Some(selector.source), destination: Some(selector.destination), ..rule }
 }
 
 /// Builds a rule that leads packets to neighbours past the table, whose IPv6 routes would stop them on every device.

@@ -1,16 +1,23 @@
 //! Routes and rules that lead packets into the tunnel, and keep them from bypassing it (rtnetlink(7)).
 //!
-//! Each destination of a policy has two routes in a table of the data path's own: one into the TUN device, and an unreachable one of lower
-//! priority. When the device disappears, the second one remains, so that no packet leaves in clear; it also outlives the process. A rule
-//! leads all packets into the table, except those with the mark of ESP and IKE themselves. It precedes charon's table 220.
+//! The [`Guard`] marks the packets that policies are for, and a rule leads the mark into a table whose default route is the TUN device.
+//! Packets that have arrived through the tunnel have a mark, too, with which the reverse-path filter finds that device. Three further tables
+//! look at the destination:
 //!
-//! Routes depend on the destination alone: a socket without an address has no source yet when its route is looked up. A policy that lets
-//! packets pass unprotected becomes a rule of its own before the table, with its whole selector.
+//! * protected networks, and without nf_tables the destinations of all policies: everything to them takes the TUN device;
+//! * destinations of policies for one of this host's addresses: the route gives a socket without a source that address, and replaces a missing
+//!   route. It counts for sockets without a source, and behind all other tables;
+//! * destinations of further policies: the route replaces a missing one, behind all other tables.
 //!
-//! A socket that is bound to a device uses routes of that device only. In IPv6 a third route stops it: its nexthop is a blackhole, which
-//! applies to every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the packets.
+//! Each route into the TUN device has an unreachable one of lower priority beside it. When the device disappears, the second one remains,
+//! so that no packet leaves in clear; it also outlives the process. The rules precede charon's table 220. Packets with the mark of ESP and IKE
+//! skip them.
+//!
+//! A socket that is bound to a device uses routes of that device only. In IPv6 a third route to protected networks stops it: its nexthop is a
+//! blackhole, which applies to every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the packets.
 
 mod messages;
+mod policy_routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,29 +25,41 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use gantry_abi_xfrm::Selector;
-use gantry_abi_xfrm::private::EXEMPT_MARK;
+use gantry_abi_xfrm::{Prefix, Selector};
 use libc::c_int;
 
-use crate::guard::{self, Guard, LINK};
+use crate::guard::{self, ARRIVED, EXEMPT_MARK, Guard, LINK, RETURNING, STEERED, SteeredPolicy};
 use crate::local_addresses::LocalAddresses;
 use crate::netlink::{self, ACK, CREATE, EXCLUSIVE, Message, REPLACE, Socket};
 use crate::sys::set_option;
 use messages::*;
+pub(crate) use policy_routes::PolicyRoute;
+use policy_routes::PolicyRoutes;
 
-/// The table of routes, and the priorities of the rules: those of policies that let packets pass, that of the table, and the position
-/// behind it.
+/// The tables: of networks that are protected by destination, of marked packets, of sources, and of destinations without another route.
 pub(crate) const TABLE: u32 = 4500;
-const PASS: u32 = 198;
+const STEERED_TABLE: u32 = 4501;
+const SOURCES_TABLE: u32 = 4502;
+const FALLBACK_TABLE: u32 = 4503;
+const TABLES: [u32; 4] = [TABLE, STEERED_TABLE, SOURCES_TABLE, FALLBACK_TABLE];
+/// The priorities of the rules. The first ones look at marks, and [`PASS`] at policies that let packets pass.
+const BACK: u32 = 194;
+const SKIP: u32 = 195;
+const STEER: u32 = 196;
+const PASS: u32 = 197;
+const SOURCES: u32 = 198;
 const TUNNEL: u32 = 199;
+/// The position behind the tables.
 const BEHIND: u32 = 200;
+/// The priority behind those of the main and the default table.
+const LAST_RESORT: u32 = 32768;
 /// The metric of unreachable routes, behind all others.
 const LAST: u32 = 0xFFFF_FFF0;
 const FIRST: u32 = 16;
 /// The blackhole nexthop.
 const NEXTHOP: u32 = EXEMPT_MARK;
 
-/// The packets that are led into the tunnel, and those that are not.
+/// The packets that are led into the tunnel by their destination, and those that are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steering {
     /// Destinations, each with the source address for sockets that have none.
@@ -54,9 +73,12 @@ pub(crate) struct Steering {
 pub(crate) struct Routes {
     socket: Socket,
     port: u32,
-    /// Index of the TUN device.
+    /// Index and name of the TUN device.
     interface: u32,
+    device: String,
     installed: Steering,
+    /// Routes of policies for packets of this host.
+    given: PolicyRoutes,
     /// Destinations with an unreachable route that an earlier data path left.
     leftover: BTreeSet<(IpAddr, u8)>,
     has_v6: bool,
@@ -64,6 +86,8 @@ pub(crate) struct Routes {
     nexthop: io::Result<()>,
     /// Another program removed routes or rules, and they could not be restored yet.
     needs_restore: bool,
+    /// A device is new or has changed, or its filter was removed.
+    needs_filters: bool,
     guard: Guard,
 }
 
@@ -77,8 +101,8 @@ pub(crate) struct Changes {
 impl Changes {
     /// Opens the sockets. Call it before any routes are installed, so that no change is missed.
     pub(crate) fn listen() -> io::Result<Self> {
-        /// RTNLGRP_LINK, IPV4_ROUTE, IPV4_RULE, IPV6_ROUTE, IPV6_RULE.
-        const GROUPS: [c_int; 5] = [1, 7, 8, 11, 19];
+        /// RTNLGRP_LINK, TC, IPV4_ROUTE, IPV4_RULE, IPV6_ROUTE, IPV6_RULE.
+        const GROUPS: [c_int; 6] = [1, 4, 7, 8, 11, 19];
         const NEXTHOPS: c_int = 32;
         let routes = Socket::listen(libc::NETLINK_ROUTE, &GROUPS)?;
         // Kernels before 5.3 have no nexthops.
@@ -95,6 +119,7 @@ impl Changes {
 
 /// The guards in force against sockets that are bound to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a guard of its own")]
 pub(crate) struct Guards {
     /// The table of nf_tables.
     pub(crate) firewall: bool,
@@ -102,6 +127,8 @@ pub(crate) struct Guards {
     pub(crate) policies: bool,
     /// Routes that apply to every device, in IPv6.
     pub(crate) routes: bool,
+    /// Filters of the network devices.
+    pub(crate) filters: bool,
 }
 
 impl Guards {
@@ -135,11 +162,14 @@ impl Routes {
             socket,
             port,
             interface: index,
+            device: interface.to_owned(),
             installed: Steering::default(),
+            given: PolicyRoutes::default(),
             leftover: BTreeSet::new(),
             has_v6,
             nexthop: Ok(()),
             needs_restore: false,
+            needs_filters: false,
             guard,
         };
         if has_v6 {
@@ -150,10 +180,13 @@ impl Routes {
         routes.request(&bring_up(index, mtu))?;
         for family in routes.families() {
             // Future policies may protect packets that an earlier data path let pass.
-            delete_matching(&routes.socket, family, RULE, |body| is_our_rule(body, PASS..=PASS))?;
+            delete_matching(&routes.socket, family, RULE, |body| {
+                is_our_rule(body, |at| (PASS..=SOURCES).contains(&at))
+            })?;
             let all = routes.socket.dump(RTM_GETROUTE, &family_request(family))?;
             routes.leftover.extend(all.iter().filter_map(|route| unreachable_destination(route)));
         }
+        routes.put_steered()?;
         routes.put_rules()?;
         Ok(routes)
     }
@@ -184,8 +217,11 @@ impl Routes {
         }
         for prefix in obsolete {
             let source = self.installed.tunnel[&prefix];
-            let all =
-                [Route::tunnel(prefix, source, self.interface), Route::unreachable(prefix), Route::blackhole(prefix)];
+            let all = [
+                Route::tunnel(TABLE, prefix, source, self.interface),
+                Route::unreachable(TABLE, prefix),
+                Route::blackhole(TABLE, prefix),
+            ];
             for route in all.into_iter().take(if self.has_blackhole(prefix) { 3 } else { 2 }) {
                 self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH])?;
             }
@@ -194,22 +230,63 @@ impl Routes {
         Ok(())
     }
 
+    /// Returns whether packets are steered by whole selectors, not by the destination alone.
+    pub(crate) fn steers(&self) -> bool {
+        self.guard.steers()
+    }
+
+    /// Steers the packets of a new policy, and no longer those of an old one.
+    pub(crate) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
+        self.guard.steer(old, new)
+    }
+
+    /// Steers the packets of these policies alone.
+    pub(crate) fn steer_all(&mut self, policies: &[SteeredPolicy]) -> io::Result<()> {
+        self.guard.steer_all(policies)
+    }
+
+    /// Returns whether a guard does not know all policies yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.guard.is_behind() || self.needs_filters
+    }
+
+    /// Brings that guard up to date.
+    pub(crate) fn catch_up(&mut self) -> io::Result<()> {
+        self.needs_filters = false;
+        self.guard.restore_filters()
+    }
+
+    /// Replaces the route of the policy with this index.
+    pub(crate) fn replace_policy_route(&mut self, policy: u32, new: Option<PolicyRoute>) -> io::Result<()> {
+        let changed = self.given.replace(policy, new);
+        changed.into_iter().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
+    }
+
+    /// Returns whether the policy with this index has a route.
+    pub(crate) fn has_policy_route(&self, policy: u32) -> bool {
+        self.given.has(policy)
+    }
+
     /// Restores everything that other programs have changed since the last call. Returns whether this host's addresses may have changed,
     /// too.
     pub(crate) fn restore(&mut self, changes: &Changes) -> (bool, io::Result<()>) {
         // Guards come first, because there are many routes.
         let guard = self.guard.restore(&changes.guard);
-        let mut addresses = false;
+        let (mut addresses, mut filters) = (false, false);
         let is_changed = changes.routes.drain_any(|datagram| {
             netlink::messages(datagram).filter(|(_, port, _)| *port != self.port).fold(
                 false,
                 |is_ours, (kind, _, body)| {
                     let is_route_or_gone = kind == RTM_NEWROUTE || kind == RTM_DELROUTE;
                     addresses |= is_route_or_gone && is_local_route(body);
+                    filters |= match kind {
+                        RTM_NEWLINK => !is_device(body, self.interface),
+                        _ => kind == RTM_DELQDISC || kind == RTM_DELTFILTER,
+                    };
                     is_ours
                         || match kind {
                             RTM_NEWROUTE | RTM_DELROUTE => is_our_route(body),
-                            RTM_DELRULE => is_our_rule(body, PASS..=BEHIND),
+                            RTM_DELRULE => is_our_rule(body, is_our_priority),
                             RTM_DELNEXTHOP => is_our_nexthop(body),
                             RTM_NEWLINK => is_device(body, self.interface),
                             _ => false,
@@ -217,6 +294,7 @@ impl Routes {
                 },
             )
         });
+        self.needs_filters |= filters;
         let mut routes = Ok(());
         if is_changed || self.needs_restore {
             routes = self.put_all();
@@ -226,17 +304,19 @@ impl Routes {
     }
 
     pub(crate) fn guards(&self) -> Guards {
-        let (firewall, policies) = self.guard.in_force();
-        Guards { firewall, policies, routes: self.nexthop.is_ok() && !self.needs_restore }
+        let [firewall, policies, filters] = self.guard.in_force();
+        let routes = self.nexthop.is_ok() && !self.needs_restore;
+        Guards { firewall, policies, routes, filters: filters && !self.needs_filters }
     }
 
     /// Returns one sentence for each guard that the kernel lacks.
     pub(crate) fn unguarded(&self) -> Vec<String> {
-        let (firewall, policies) = self.guard.missing();
+        let [firewall, policies, filters] = self.guard.missing();
         let describe = |what: &str, instead: &str, error: Option<&io::Error>| {
             error.map(|error| format!("the kernel has no {what} ({error}): {instead}"))
         };
-        let firewall_text = "policies and routes alone stop sockets that are bound to a network device";
+        let firewall_text = "all packets to the destination of a policy enter the tunnel's device, \
+             and policies and routes alone stop sockets that are bound to another device";
         let other = |family: &str| match firewall {
             None => format!("in {family} the firewall alone stops sockets that are bound to a network device"),
             Some(_) => format!("in {family} a socket that is bound to a network device sends past the tunnel"),
@@ -245,6 +325,7 @@ impl Routes {
             describe("nf_tables", firewall_text, firewall),
             describe("policies of IPsec", &other("IPv4"), policies),
             describe("nexthops", &other("IPv6"), self.nexthop.as_ref().err()),
+            describe("filters of network devices", "the firewall alone stops packets of policies", filters),
         ]
         .into_iter()
         .flatten()
@@ -266,10 +347,12 @@ impl Routes {
         if self.has_v6 && self.nexthop.is_ok() {
             self.put_nexthop()?;
         }
+        self.put_steered()?;
         self.put_rules()?;
         self.installed.pass.iter().try_for_each(|selector| self.put_rule(&pass_rule(selector)))?;
-        self.leftover.iter().try_for_each(|prefix| self.put_unreachable(*prefix))?;
-        self.installed.tunnel.iter().try_for_each(|(prefix, source)| self.put(*prefix, *source))
+        self.leftover.iter().try_for_each(|prefix| self.put_unreachable(TABLE, *prefix))?;
+        self.installed.tunnel.iter().try_for_each(|(prefix, source)| self.put(*prefix, *source))?;
+        self.given.places().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
     }
 
     fn put_nexthop(&self) -> io::Result<()> {
@@ -278,29 +361,77 @@ impl Routes {
 
     fn put_rules(&self) -> io::Result<()> {
         for family in self.families() {
-            // The rule that leads into the table comes last, so that packets that skip the table are not stopped in between.
-            self.put_rule(&skip_target_rule(family))?;
+            // The rules that lead into the tables come last, so that packets that skip them are not stopped in between.
+            self.put_rule(&Rule::target(family))?;
             let link = LINK.iter().filter(|network| network.address.is_ipv6() && family != FAMILIES[0]);
             link.map(|network| link_rule(*network)).try_for_each(|rule| self.put_rule(&rule))?;
-            self.put_rule(&tunnel_rule(family))?;
+            self.rules(family).iter().try_for_each(|rule| self.put_rule(rule))?;
         }
         Ok(())
+    }
+
+    fn rules(&self, family: u8) -> [Rule; 10] {
+        let look_up = |priority, table| Rule::look_up(family, priority, table);
+        let skip = |mark| Rule::skip(family, SKIP).marked(mark);
+        // In IPv6 a rule cannot look for packets without a source. There the firewall leads those of others past the route.
+        let sources = look_up(SOURCES, SOURCES_TABLE).arriving_by("lo");
+        let none = Prefix { address: [0; 4].into(), length: 32 };
+        [
+            look_up(BACK, STEERED_TABLE).marked(RETURNING),
+            skip(EXEMPT_MARK),
+            // The reverse-path filter asks for the way to the source as if packets arrived by the device by which they leave. So these rules
+            // tell its questions from those about the destination.
+            skip(STEERED).arriving_by(&self.device),
+            skip(ARRIVED).arriving_by(&self.device),
+            look_up(STEER, STEERED_TABLE).marked(STEERED),
+            look_up(STEER, STEERED_TABLE).marked(ARRIVED),
+            if family == FAMILIES[0] { sources.from(none) } else { sources },
+            look_up(TUNNEL, TABLE).not_marked(EXEMPT_MARK),
+            look_up(LAST_RESORT, SOURCES_TABLE).not_marked(EXEMPT_MARK),
+            look_up(LAST_RESORT, FALLBACK_TABLE).not_marked(EXEMPT_MARK),
+        ]
     }
 
     fn put_rule(&self, rule: &Rule) -> io::Result<()> {
         self.request_tolerating(&rule.message(RTM_NEWRULE, CREATE | EXCLUSIVE), &[libc::EEXIST])
     }
 
-    /// Adds the routes to a destination. The unreachable routes come first, so that it is protected at once.
-    fn put(&self, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
-        self.put_unreachable(prefix)?;
-        self.request(&Route::tunnel(prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
+    /// Adds the default routes for marked packets.
+    fn put_steered(&self) -> io::Result<()> {
+        let all = [([0; 4].into(), 0), ([0; 16].into(), 0)];
+        all.into_iter().zip(self.families()).try_for_each(|(prefix, _)| self.put_in(STEERED_TABLE, prefix, None))
     }
 
-    fn put_unreachable(&self, prefix: (IpAddr, u8)) -> io::Result<()> {
-        self.request(&Route::unreachable(prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
+    /// Adds the routes to a destination that is protected.
+    fn put(&self, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
+        self.put_in(TABLE, prefix, source)
+    }
+
+    /// Adds the routes to a destination. The unreachable routes come first, so that it is protected at once.
+    fn put_in(&self, table: u32, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
+        self.put_unreachable(table, prefix)?;
+        self.request(&Route::tunnel(table, prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
+    }
+
+    /// Brings the route of policies to a destination up to date.
+    fn put_policy_route(&self, table: u32, prefix: (IpAddr, u8)) -> io::Result<()> {
+        let route = self.given.route((table, prefix));
+        let source = route.and_then(|route| route.source);
+        let all = [Route::unreachable(table, prefix), Route::tunnel(table, prefix, source, self.interface)];
+        if route.is_none() {
+            let delete = |route: &Route| self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH]);
+            return all.iter().rev().try_for_each(delete);
+        }
+        // The address may have gone since the policy came.
+        let put =
+            |route: &Route| self.request_tolerating(&route.message(RTM_NEWROUTE, CREATE | REPLACE), &[libc::EINVAL]);
+        all.iter().try_for_each(put)
+    }
+
+    fn put_unreachable(&self, table: u32, prefix: (IpAddr, u8)) -> io::Result<()> {
+        self.request(&Route::unreachable(table, prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
         if self.has_blackhole(prefix) {
-            self.request(&Route::blackhole(prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
+            self.request(&Route::blackhole(table, prefix).message(RTM_NEWROUTE, CREATE | REPLACE))?;
         }
         Ok(())
     }
@@ -313,6 +444,10 @@ impl Routes {
     fn request_tolerating(&self, message: &[u8], tolerated: &[i32]) -> io::Result<()> {
         self.socket.request(message, tolerated)
     }
+}
+
+fn is_our_priority(priority: u32) -> bool {
+    (BACK..=BEHIND).contains(&priority) || priority == LAST_RESORT
 }
 
 /// Returns the destinations of a family's routes to this host.
@@ -336,7 +471,7 @@ pub fn clear() -> io::Result<usize> {
     let none = [libc::ENOENT, libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
     socket.request(&nexthop(RTM_DELNEXTHOP, 0), &none)?;
     for family in FAMILIES {
-        count += delete_matching(&socket, family, RULE, |body| is_our_rule(body, PASS..=BEHIND))?;
+        count += delete_matching(&socket, family, RULE, |body| is_our_rule(body, is_our_priority))?;
         count += delete_matching(&socket, family, ROUTE, is_our_route)?;
     }
     Ok(count)

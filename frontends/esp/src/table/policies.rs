@@ -9,6 +9,7 @@ use gantry_abi_xfrm::{Action, Direction, Policy, PolicyRef, Selector, constants}
 use super::Refusal;
 use super::association::{Usage, seconds};
 use super::view::{InstalledPolicy, template};
+use crate::packet::ip::{DCCP, GRE, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 
 /// Most policies.
 const MOST: usize = 65_536;
@@ -115,9 +116,10 @@ impl Policies {
         expired
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.all.clear();
+    /// Removes and returns all policies.
+    pub(crate) fn clear(&mut self) -> Vec<Arc<InstalledPolicy>> {
         self.indexes.clear();
+        std::mem::take(&mut self.all)
     }
 
     pub(crate) fn all(&self) -> &[Arc<InstalledPolicy>] {
@@ -133,6 +135,11 @@ fn check(policy: &Policy) -> Result<(), Refusal> {
     }
     if policy.mark.is_some() || policy.interface_id != 0 || policy.offload.is_some() {
         return refuse("marks, XFRM interfaces and network cards are not supported");
+    }
+    let Selector { protocol, source_port, destination_port, .. } = policy.selector;
+    let has_ports = [TCP, UDP, UDP_LITE, SCTP, DCCP, ICMP, ICMPV6, GRE].contains(&protocol);
+    if source_port.mask | destination_port.mask != 0 && !has_ports {
+        return refuse("ports, types and keys are supported only with the protocol that has them");
     }
     let has_templates = policy.templates.iter().any(|template| !template.optional);
     if policy.selector.interface != 0 && (policy.action == Action::Block || has_templates) {

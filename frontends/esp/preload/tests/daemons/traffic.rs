@@ -21,6 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Stream {
     stop: Arc<AtomicBool>,
+    sent_count: Arc<AtomicU64>,
     received_count: Arc<AtomicU64>,
     /// Number of packets that can arrive, once the sender has stopped.
     expected: Arc<OnceLock<u64>>,
@@ -59,21 +60,27 @@ impl Tally {
 impl Stream {
     /// Sends from an address of one host to an address of another.
     pub(crate) fn start((from, source): (&Namespace, IpAddr), (to, destination): (&Namespace, IpAddr)) -> Self {
-        let (stop, received_count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, sent_count, received_count) =
+            (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default(), Arc::default());
         let receiver = to.enter(|| UdpSocket::bind((destination, 0))).unwrap();
         let sender = from.enter(|| UdpSocket::bind((source, 0))).unwrap();
         receiver.set_read_timeout(Some(CHECK_INTERVAL)).unwrap();
         let to = receiver.local_addr().unwrap();
         let sender = thread::spawn({
-            let stop = stop.clone();
-            move || send(&sender, to, &stop)
+            let (stop, sent_count) = (stop.clone(), sent_count.clone());
+            move || send(&sender, to, &stop, &sent_count)
         });
         let expected = Arc::new(OnceLock::new());
         let receiver = thread::spawn({
-            let (expected, received_count) = (expected.clone(), received_count.clone());
+            let (expected, received_count): (_, Arc<AtomicU64>) = (expected.clone(), Arc::clone(&received_count));
             move || receive(&receiver, &expected, &received_count)
         });
-        Self { stop, received_count, expected, sender, receiver }
+        Self { stop, sent_count, received_count, expected, sender, receiver }
+    }
+
+    /// Returns the number of the next packet.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.sent_count.load(Ordering::Relaxed)
     }
 
     /// Waits until `count` more packets have arrived.
@@ -124,7 +131,7 @@ pub(crate) fn transfer((from, source): (&Namespace, IpAddr), (to, destination): 
     assert!(received.join().unwrap().unwrap() == bytes, "the received bytes differ from those sent");
 }
 
-fn send(socket: &UdpSocket, to: SocketAddr, stop: &AtomicBool) -> (u64, BTreeSet<u64>) {
+fn send(socket: &UdpSocket, to: SocketAddr, stop: &AtomicBool, sent_count: &AtomicU64) -> (u64, BTreeSet<u64>) {
     let (mut number, mut refused) = (0_u64, BTreeSet::new());
     while !stop.load(Ordering::Relaxed) {
         // From 60 to 1,259 bytes.
@@ -134,6 +141,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, stop: &AtomicBool) -> (u64, BTreeSet
             refused.insert(number);
         }
         number += 1;
+        sent_count.store(number, Ordering::Relaxed);
         thread::sleep(INTERVAL);
     }
     (number, refused)

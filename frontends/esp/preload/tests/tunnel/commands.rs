@@ -82,11 +82,12 @@ fn policies_are_added_shown_changed_and_deleted() {
     pair.a.xfrm("policy add src 10.12.0.0/16 dst 10.11.0.0/16 dir fwd action block");
     let count = pair.a.xfrm("policy count");
     assert!(count.contains("IN  0") && count.contains("OUT 1") && count.contains("FWD 1"), "{count}");
-    assert!(pair.a.namespace.ip("route show table 4500").contains("10.12.0.0/16 dev gantry0"));
+    let firewall = || String::from_utf8(pair.a.run("nft", "list table inet gantry_esp").stdout).unwrap();
+    assert!(firewall().contains("10.11.0.0 . 10.12.0.0 . 443"), "{}", firewall());
     pair.a.xfrm(&format!("policy delete index {index} dir out"));
     assert!(pair.a.refused(&format!("policy get {selector} dir out")).contains("there is no such policy"));
     assert!(pair.a.refused(&format!("policy delete {selector} dir out")).contains("there is no such policy"));
-    assert_eq!(pair.a.namespace.ip("route show table 4500"), "");
+    assert!(!firewall().contains("10.11.0.0"), "{}", firewall());
     pair.a.xfrm("policy flush");
     assert_eq!(pair.a.xfrm("policy list"), "");
     assert_eq!(pair.a.status()["policies"], 0);

@@ -9,8 +9,9 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::host::{Host, Pair, Plan};
 use crate::keys::{V4, V6};
+use crate::namespace::Namespace;
 use crate::plaintext::{PROTECTED, Wire, try_everything};
-use crate::traffic::{MARKER, datagrams};
+use crate::traffic::{MARKER, datagrams, payload};
 use crate::viewers::as_nobody;
 
 /// Returns a socket that is bound to the device to the other host.
@@ -82,6 +83,116 @@ fn leftovers_of_a_data_path_protect_without_the_firewall() {
     assert_eq!(wire.count_sealed(), 0);
 }
 
+/// Waits until the filters of the devices know all policies.
+fn await_filters(host: &Host) {
+    wait_until("the filters know all policies", || host.status()["guards"]["filters"] == true);
+}
+
+/// Sends from the inner addresses, with and without a device.
+fn try_policies(host: &Host, to: &Host) {
+    for family in [V4, V6] {
+        let far = (to.inner[family], 9);
+        let plain = host.udp(host.inner[family], 0);
+        let bound = host.udp(host.inner[family], 0);
+        setsockopt(&*bound, sockopt::BindToDevice, &host.device.into()).unwrap();
+        for socket in [plain, bound] {
+            let _ = socket.send_to(MARKER, far);
+        }
+        host.ping(&format!("-W 0.05 -I {}", host.inner[family]), to.inner[family]);
+    }
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn packets_of_policies_are_stopped_without_the_firewall() {
+    let mut pair = Pair::with_tunnel(&Plan::default());
+    await_filters(&pair.a);
+    pair.a.kill();
+    assert!(pair.a.run("nft", "flush ruleset").status.success());
+    let wire = Wire::new(&pair);
+    try_policies(&pair.a, &pair.b);
+    assert_eq!(wire.count_sealed(), 0);
+    // Packets of others pass.
+    pair.a.pings(1, "", pair.b.outer[V4]);
+    pair.a.pings(1, "", pair.b.outer[V6]);
+    // The next data path knows no policies yet, and devices come meanwhile.
+    pair.a.serve(&Plan::default());
+    pair.a.namespace.join("vn", &Namespace::new(), "fn");
+    await_filters(&pair.a);
+    let wire = Wire::new(&pair);
+    try_policies(&pair.a, &pair.b);
+    assert_eq!(wire.count_sealed(), 0);
+    pair.a.kill();
+    assert!(pair.a.namespace.enter(gantry_esp::clear).is_ok());
+    let wire = Wire::new(&pair);
+    wait_until("packets pass as without a data path", || {
+        try_policies(&pair.a, &pair.b);
+        wire.has_plaintext()
+    });
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn filters_stop_no_packets_of_others() {
+    let pair = Pair::with_tunnel(&Plan::default());
+    for family in [V4, V6] {
+        let (any, bits) = (["0.0.0.0/0", "::/0"][family], [32, 128][family]);
+        let far = format!("{}/{bits}", pair.b.outer[family]);
+        pair.a.xfrm(&format!("policy add src {any} dst {any} dir out priority 50 action block"));
+        pair.a.xfrm(&format!("policy add src {any} dst {far} proto udp dport 7 dir out priority 5"));
+    }
+    await_filters(&pair.a);
+    for family in [V4, V6] {
+        let (near, far) = (pair.a.udp(pair.a.outer[family], 0), pair.b.udp(pair.b.outer[family], 7));
+        let mut buffer = [0; 4000];
+        // The fragments of a datagram, too, of which one alone has ports.
+        for bytes in [100, 3000] {
+            near.send_to(&payload(bytes), far.local_addr().unwrap()).unwrap();
+            assert_eq!(far.recv(&mut buffer).unwrap_or_else(|error| panic!("{bytes} bytes: {error}")), bytes);
+        }
+    }
+    // A bridge sends frames of another hardware address.
+    if !pair.a.run("ip", "link add bridge0 type bridge").status.success() {
+        return gantry_lab::skip("kernel with bridges");
+    }
+    let behind = Namespace::new();
+    pair.a.namespace.join("vq", &behind, "qp");
+    // Otherwise the firewall looks at the frames of bridges, too. Some kernels have no such variable.
+    let _ = pair.a.namespace.enter(|| std::fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"));
+    for change in ["link set va master bridge0", "link set vq master bridge0"] {
+        pair.a.namespace.ip(change);
+    }
+    pair.a.namespace.ip("link set bridge0 up");
+    await_filters(&pair.a);
+    behind.ip("address add 10.2.0.9/24 dev qp");
+    let far = pair.b.udp(pair.b.outer[V4], 9);
+    let socket = behind.enter(|| UdpSocket::bind("10.2.0.9:0")).unwrap();
+    let arrived = || {
+        socket.send_to(MARKER, far.local_addr().unwrap()).unwrap();
+        far.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+        far.recv(&mut [0; 64]).is_ok()
+    };
+    wait_until("frames of the bridge pass", arrived);
+}
+
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn filters_follow_policies_and_devices() {
+    let pair = Pair::with_tunnel(&Plan::default());
+    let filter =
+        |device: &str| String::from_utf8(pair.a.run("tc", &format!("filter show dev {device} egress")).stdout).unwrap();
+    await_filters(&pair.a);
+    assert!(filter("va").contains("bpf"), "{}", filter("va"));
+    let far = Namespace::new();
+    pair.a.namespace.join("vn", &far, "fn");
+    wait_until("the new device has a filter", || filter("vn").contains("bpf"));
+    assert!(pair.a.run("tc", "qdisc del dev va clsact").status.success());
+    wait_until("the filter is back", || filter("va").contains("bpf"));
+    assert!(!filter("gantry0").contains("bpf") && !filter("lo").contains("bpf"));
+    pair.a.xfrm("policy flush");
+    wait_until("without policies there is none", || !filter("va").contains("bpf"));
+}
+
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn reloading_the_firewall_keeps_the_guard() {
@@ -89,15 +200,17 @@ fn reloading_the_firewall_keeps_the_guard() {
     let nft = |arguments: &str| pair.a.run("nft", arguments);
     let restored = || wait_until("the table is there", || nft("list table inet gantry_esp").status.success());
     restored();
+    let drops = || {
+        let text = nft("list table inet gantry_esp").stdout;
+        String::from_utf8(text).unwrap().matches("drop").count()
+    };
+    let before = drops();
+    assert!(before >= 4, "a policy and a network of each family");
     for change in ["flush ruleset", "delete chain inet gantry_esp leaving", "flush chain inet gantry_esp leaving"] {
         assert!(nft("add table ip others").status.success());
         // Linux 6.9 and later refuse this; on earlier kernels it succeeds, and the table is restored.
         let _ = nft(change);
-        let has_rules = || {
-            let text = nft("list table inet gantry_esp").stdout;
-            String::from_utf8(text).unwrap().matches("drop").count() == 2
-        };
-        wait_until("the rules are back", has_rules);
+        wait_until("the rules are back", || drops() == before);
         let wire = Wire::new(&pair);
         try_everything(&pair.a, &pair.b);
         wire.count_sealed();
@@ -116,9 +229,11 @@ fn reloading_the_firewall_keeps_the_guard() {
 
 /// Returns the lines in which `ip` shows a data path's rules, routes and policies.
 fn shown(host: &Host) -> Vec<String> {
-    let commands =
-        ["rule", "-6 rule", "route show table 4500", "-6 route show table 4500", "-6 nexthop", "xfrm policy list"];
-    let texts = commands.map(|command| host.namespace.ip(command));
+    let tables =
+        [4500, 4501, 4502, 4503].map(|table| ["", "-6 "].map(|family| format!("{family}route show table {table}")));
+    let others = ["rule", "-6 rule", "-6 nexthop", "xfrm policy list"].map(str::to_owned);
+    let commands = tables.into_iter().flatten().chain(others);
+    let texts: Vec<String> = commands.map(|command| host.namespace.ip(&command)).collect();
     let lines = texts.iter().flat_map(|text| text.lines());
     // Policies are listed in the order of their restoration.
     let mut lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
@@ -130,8 +245,11 @@ fn shown(host: &Host) -> Vec<String> {
 #[ignore = "as root, in network namespaces"]
 fn removals_by_other_programs_are_restored() {
     let pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
-    assert_eq!(pair.a.status()["guards"], serde_json::json!({ "nf_tables": true, "policies": true, "routes": true }));
-    pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.99.0.0/16 dir out priority 1");
+    await_filters(&pair.a);
+    let all = serde_json::json!({ "nf_tables": true, "policies": true, "routes": true, "filters": true });
+    assert_eq!(pair.a.status()["guards"], all);
+    pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.12.99.0/24 dir out priority 1");
+    pair.a.xfrm("policy add src 10.11.0.0/16 dst 10.12.98.0/24 dir out action block");
     let before = shown(&pair.a);
     let wire = Wire::new(&pair);
     for change in [
@@ -139,10 +257,14 @@ fn removals_by_other_programs_are_restored() {
         "xfrm policy deleteall",
         "rule flush",
         "-6 rule flush",
-        "rule delete priority 198",
+        "rule delete priority 196",
+        "rule delete priority 197",
         "rule delete priority 199",
         "-6 rule delete priority 200",
         "route flush table 4500",
+        "route flush table 4501",
+        "-6 route flush table 4502",
+        "route flush table 4503",
         "-6 route delete fd12::/64 dev gantry0 table 4500",
         "route delete unreachable 10.12.0.0/16 table 4500",
         "nexthop flush",

@@ -9,6 +9,7 @@
 //! | `suites.rs` | tests: suites, families, sizes |
 //! | `faults.rs`, `marks.rs` | tests: faults of the wire; DSCP and ECN |
 //! | `ike.rs` | tests: messages of IKE among ESP packets |
+//! | `steering.rs`, `updates.rs` | tests: policies with whole selectors; changes under traffic |
 //! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; guards beside the routes |
 //! | `paths.rs` | tests: paths with a smaller MTU |
 //! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: ends of SAs; numbers; `ip xfrm` |
@@ -30,7 +31,9 @@ mod paths;
 mod peer;
 mod plaintext;
 mod scale;
+mod steering;
 mod suites;
 mod traffic;
+mod updates;
 mod viewers;
 mod wire;

@@ -33,8 +33,23 @@ impl Wire {
         near.max(far)
     }
 
+    /// Returns whether any frame was in clear.
+    pub(crate) fn has_clear_frames(self) -> bool {
+        self.0.map(|listener| wire::has_clear(&listener.finish())).contains(&true)
+    }
+
+    /// Returns whether a datagram to a port was in clear, at either end. The frames stay for the next call.
+    pub(crate) fn has_plaintext_to(&self, port: u16) -> bool {
+        // Behind the headers of Ethernet and IPv4, and the source port.
+        let is_one = |frame: &Vec<u8>| {
+            frame.get(14 + 20 + 2..14 + 20 + 4) == Some(&port.to_be_bytes())
+                && frame.windows(MARKER.len()).any(|part| part == MARKER)
+        };
+        self.0.iter().any(|listener| listener.peek().iter().any(is_one))
+    }
+
     /// Returns whether a frame was in clear, at either end.
-    fn has_plaintext(&self) -> bool {
+    pub(crate) fn has_plaintext(&self) -> bool {
         let clear = |frame: &Vec<u8>| frame.windows(MARKER.len()).any(|part| part == MARKER);
         self.0.iter().any(|listener| listener.take().iter().any(clear))
     }
@@ -98,7 +113,7 @@ fn protected_packets_do_not_leave_before_there_is_a_policy() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_policy_without_an_sa_lets_no_packet_leave() {
-    let pair = Pair::with_data_paths(&Plan::default());
+    let pair = Pair::with_data_paths(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
     let keys = Keys::gcm();
     let (there, back) = (Sa::new(&pair.a, &pair.b, 1, &keys), Sa::new(&pair.b, &pair.a, 2, &keys));
@@ -173,13 +188,13 @@ fn a_rekey_under_traffic_loses_no_packet() {
 #[ignore = "as root, in network namespaces"]
 fn a_killed_data_path_leaves_no_way_around_the_tunnel() {
     let keys = Keys::gcm();
-    let mut pair = Pair::with_tunnel(&Plan::default());
+    let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
     let flow = Flow::start(&pair.a, &pair.b, V4);
     wait_until("packets pass", || pair.b.counter("received_packets") > 20);
     pair.a.kill();
     try_everything(&pair.a, &pair.b);
-    pair.a.serve(&Plan::default());
+    pair.a.serve(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     try_everything(&pair.a, &pair.b);
     let (there, back) =
         (Sa::new(&pair.a, &pair.b, 0x4001, &keys), Sa::new(&pair.b, &pair.a, 0x4002, &keys.with_other_keys()));
@@ -219,7 +234,7 @@ fn leftovers_of_a_data_path_are_cleared_on_request() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn routes_of_other_programs_do_not_bypass_the_tunnel() {
-    let pair = Pair::with_data_paths(&Plan::default());
+    let pair = Pair::with_data_paths(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
     let keys = Keys::gcm();
     let (there, back) =
@@ -307,7 +322,7 @@ fn packets_pass_in_clear_when_their_policy_is_deleted() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_policy_without_template_lets_only_its_own_packets_pass() {
-    let mut pair = Pair::with_tunnel(&Plan::default());
+    let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let (near, far) = (pair.a.inner[V4], pair.b.inner[V4]);
     let selector = format!("src {near}/32 dst {far}/32 proto udp dport 5353");
     pair.a.xfrm(&format!("policy add {selector} dir out priority 0"));

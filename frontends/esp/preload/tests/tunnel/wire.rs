@@ -65,6 +65,11 @@ impl Listener {
         std::mem::take(&mut self.frames.lock().unwrap())
     }
 
+    /// Returns the frames seen so far, and keeps them.
+    pub(crate) fn peek(&self) -> Vec<Vec<u8>> {
+        self.frames.lock().unwrap().clone()
+    }
+
     /// Ends the capture. Returns the remaining frames.
     pub(crate) fn finish(mut self) -> Vec<Vec<u8>> {
         self.stop.store(true, Ordering::Relaxed);
@@ -94,6 +99,11 @@ pub(crate) fn count_sealed(frames: &[Vec<u8>]) -> usize {
         }
     }
     count
+}
+
+/// Returns whether any frame is in clear.
+pub(crate) fn has_clear(frames: &[Vec<u8>]) -> bool {
+    frames.iter().any(|frame| kind(frame) == Kind::Clear || frame.windows(MARKER.len()).any(|part| part == MARKER))
 }
 
 pub(crate) fn esp(frames: &[Vec<u8>]) -> Vec<Esp> {

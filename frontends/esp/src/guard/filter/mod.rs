@@ -1,0 +1,176 @@
+//! A filter at every network device (tc(8), BPF) that drops packets of policies which leave past the tunnel, without the firewall.
+//!
+//! It looks at each packet behind all other hooks, and stays when the process ends. Its program has a limited length: it holds for the first
+//! policies, in their order.
+
+mod program;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::{Order, SteeredPolicy};
+use crate::netlink::{ACK, CREATE, EXCLUSIVE, Message, REPLACE, Socket, attribute};
+
+// linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWQDISC: u16 = 36;
+const RTM_NEWTFILTER: u16 = 44;
+const RTM_DELTFILTER: u16 = 45;
+/// Bytes of `struct ifinfomsg`.
+const LINK: usize = 16;
+const ADDRESS: u16 = 1;
+const ETHERNET: u16 = 1;
+/// Both directions of a device, and the one out of it.
+const CLSACT: u32 = 0xFFFF_FFF1;
+const EGRESS: u32 = 0xFFFF_FFF3;
+const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
+/// Options of a filter of the kind `bpf`: the length of a program, the program, and flags: its result is the verdict.
+const LENGTH: u16 = 4;
+const STEPS: u16 = 5;
+const FLAGS: u16 = 8;
+const DIRECT: u32 = 1;
+/// The priority among the filters of a device, and the number of ours.
+const PRIORITY: u32 = 7;
+const HANDLE: u32 = 0x4745;
+
+/// The filters.
+#[derive(Debug)]
+pub(super) struct Filters {
+    socket: Socket,
+    /// The index of the TUN device.
+    tunnel: u32,
+    policies: BTreeMap<Order, SteeredPolicy>,
+    /// There has been no policy yet: filters of an earlier data path stay.
+    is_new: bool,
+    /// There are policies that the filters do not know.
+    is_behind: bool,
+}
+
+impl Filters {
+    /// Makes places for filters at all devices but this one.
+    pub(super) fn new(tunnel: u32) -> io::Result<Self> {
+        let socket = Socket::connect(libc::NETLINK_ROUTE)?;
+        let filters = Self { socket, tunnel, policies: BTreeMap::new(), is_new: true, is_behind: false };
+        filters.each(|device| filters.make_place(device))?;
+        Ok(filters)
+    }
+
+    /// Replaces a policy. Filters that would stop packets of others change at once, further ones with [`restore`](Self::restore).
+    pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
+        let is_same = old.zip(new).is_some_and(|(old, new)| self.are_alike(old, new));
+        old.map(|old| self.policies.remove(&old.order));
+        new.map(|new| self.policies.insert(new.order, *new));
+        if is_same && !self.is_new {
+            return Ok(());
+        }
+        (self.is_new, self.is_behind) = (false, true);
+        if old.is_some() || new.is_some_and(|new| new.passes) { self.restore() } else { Ok(()) }
+    }
+
+    /// Returns whether a policy and its update have the same effect on all packets.
+    fn are_alike(&self, old: &SteeredPolicy, new: &SteeredPolicy) -> bool {
+        let between = old.order.min(new.order)..=old.order.max(new.order);
+        old.selector == new.selector
+            && old.passes == new.passes
+            && self.policies.range(between).all(|(_, policy)| policy.passes == new.passes)
+    }
+
+    /// Replaces all policies.
+    pub(super) fn steer_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) -> io::Result<()> {
+        self.policies = policies.map(|policy| (policy.order, policy)).collect();
+        self.is_new = false;
+        self.restore()
+    }
+
+    /// Returns whether there are policies that the filters do not know.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    /// Installs the filters at all devices.
+    pub(super) fn restore(&mut self) -> io::Result<()> {
+        self.each(|device| self.put(device))?;
+        self.is_behind = false;
+        Ok(())
+    }
+
+    /// Does something with each device. A device may have gone, or have no place for filters: an error of all devices counts.
+    fn each(&self, work: impl Fn(&Device) -> io::Result<()>) -> io::Result<()> {
+        let links = self.socket.dump(RTM_GETLINK, &[0; LINK])?;
+        let devices = links.iter().filter_map(|link| Device::read(link)).filter(|device| device.index != self.tunnel);
+        let results: Vec<io::Result<()>> = devices.map(|device| work(&device)).collect();
+        if results.iter().any(Result::is_ok) { Ok(()) } else { results.into_iter().collect() }
+    }
+
+    /// Adds the queueing discipline to which filters belong. The device may lose a packet meanwhile, so this comes before the policies.
+    fn make_place(&self, device: &Device) -> io::Result<()> {
+        let qdisc = message(RTM_NEWQDISC, CREATE | EXCLUSIVE, device.index, 0xFFFF_0000, CLSACT, 0);
+        self.socket.request(&qdisc.attribute(KIND, b"clsact\0").finish(), &[libc::EEXIST])
+    }
+
+    fn put(&self, device: &Device) -> io::Result<()> {
+        self.make_place(device)?;
+        if self.is_new {
+            return Ok(());
+        }
+        if self.policies.is_empty() {
+            return delete(&self.socket, device.index);
+        }
+        let program = program::program(device.hardware, &self.policies);
+        let steps = program.iter().flat_map(|step| {
+            let [a, b] = step.code.to_ne_bytes();
+            let [c, d, e, f] = step.k.to_ne_bytes();
+            [a, b, step.jt, step.jf, c, d, e, f]
+        });
+        let options = Message::content().attribute(LENGTH, &(program.len() as u16).to_ne_bytes());
+        let options = options.attribute(STEPS, &steps.collect::<Vec<u8>>()).number(FLAGS, DIRECT);
+        let filter = filter_message(RTM_NEWTFILTER, CREATE | REPLACE, device.index).attribute(KIND, b"bpf\0");
+        self.socket.request(&filter.nested(OPTIONS, &options).finish(), &[])
+    }
+}
+
+/// A device that may send packets past the tunnel.
+struct Device {
+    index: u32,
+    /// Its address, if it is one of Ethernet.
+    hardware: Option<[u8; 6]>,
+}
+
+impl Device {
+    /// Reads an answer about a device; `None` for the loopback device.
+    fn read(link: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_ne_bytes(*link.get(at..)?.first_chunk()?));
+        let kind = u16::from_ne_bytes(*link.get(2..)?.first_chunk()?);
+        let hardware = attribute(link.get(LINK..)?, ADDRESS).and_then(|address| address.try_into().ok());
+        let is_loopback = word(8)? & libc::IFF_LOOPBACK as u32 != 0;
+        let index = word(4)?;
+        (!is_loopback).then_some(Self { index, hardware: hardware.filter(|_| kind == ETHERNET) })
+    }
+}
+
+/// Deletes all filters that a data path has left.
+pub(super) fn clear() -> io::Result<()> {
+    let socket = Socket::connect(libc::NETLINK_ROUTE)?;
+    let links = socket.dump(RTM_GETLINK, &[0; LINK])?;
+    let devices = links.iter().filter_map(|link| Device::read(link));
+    devices.map(|device| delete(&socket, device.index)).fold(Ok(()), io::Result::and)
+}
+
+/// Deletes the filter of a device, if it has one.
+fn delete(socket: &Socket, device: u32) -> io::Result<()> {
+    let none = [libc::ENOENT, libc::EINVAL, libc::EOPNOTSUPP];
+    socket.request(&filter_message(RTM_DELTFILTER, 0, device).attribute(KIND, b"bpf\0").finish(), &none)
+}
+
+/// Starts a message about our filter of a device.
+fn filter_message(kind: u16, flags: u16, device: u32) -> Message {
+    let all_protocols = u32::from((libc::ETH_P_ALL as u16).to_be());
+    message(kind, flags, device, HANDLE, EGRESS, PRIORITY << 16 | all_protocols)
+}
+
+/// Starts a message with `struct tcmsg`.
+fn message(kind: u16, flags: u16, device: u32, handle: u32, parent: u32, info: u32) -> Message {
+    let numbers = [0, device, handle, parent, info].map(u32::to_ne_bytes);
+    Message::new(kind, ACK | flags).structure(&numbers.concat())
+}

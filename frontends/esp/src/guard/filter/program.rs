@@ -1,0 +1,211 @@
+//! The program of the filter: classic BPF that drops the packets of policies.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use gantry_abi_xfrm::{Port, Prefix, Selector};
+
+use crate::guard::{EXEMPT_MARK, LINK, Order, SteeredPolicy};
+use crate::packet::ip::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
+
+/// Most instructions of a program (BPF_MAXINSNS).
+const MOST: usize = 4096;
+/// Verdicts of a filter (linux/pkt_cls.h): the next filter decides, and drop.
+const NEXT: u32 = u32::MAX;
+const DROP: u32 = 2;
+/// Codes of linux/bpf_common.h.
+const LOAD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF_AT: u16 = 0x48;
+const LOAD_BYTE_AT: u16 = 0x50;
+const LOAD_IPV4_LENGTH: u16 = 0xB1;
+const LOAD_INDEX: u16 = 0x01;
+const AND: u16 = 0x54;
+const JUMP: u16 = 0x05;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_ABOVE: u16 = 0x25;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
+const JUMP_IF_SET: u16 = 0x45;
+const RETURN: u16 = 0x06;
+/// Places of linux/filter.h: the network header, the link header, and data of the kernel.
+const NETWORK: u32 = 0xFFF0_0000;
+const LINK_LAYER: u32 = 0xFFE0_0000;
+const PROTOCOL: u32 = 0xFFFF_F000;
+const INTERFACE: u32 = PROTOCOL + 8;
+const MARK: u32 = PROTOCOL + 20;
+/// Types of Ethernet frames.
+const TYPES: [u32; 2] = [0x0800, 0x86DD];
+/// Extension headers of IPv6, behind which the program does not look for ports.
+const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
+
+/// Builds the program for a device with this hardware address, if it has one of Ethernet. It ends where the policies exceed its length.
+pub(super) fn program(hardware: Option<[u8; 6]>, policies: &BTreeMap<Order, SteeredPolicy>) -> Vec<libc::sock_filter> {
+    let mut all = Vec::new();
+    skip_unless(&mut all, LOAD, MARK, EXEMPT_MARK, false);
+    if let Some([a, b, c, d, e, f]) = hardware {
+        // Frames with another source are those of bridges and of other network namespaces.
+        skip_unless(&mut all, LOAD, LINK_LAYER + 6, u32::from_be_bytes([a, b, c, d]), true);
+        skip_unless(&mut all, LOAD_HALF, LINK_LAYER + 10, u16::from_be_bytes([e, f]).into(), true);
+    }
+    let families = [false, true].map(|is_v6| {
+        let mut section: Vec<_> =
+            LINK.iter().filter(|link| link.address.is_ipv6() == is_v6).flat_map(neighbour).collect();
+        if is_v6 {
+            section.extend(discovery());
+        }
+        for policy in policies.values().filter(|policy| policy.selector.destination.address.is_ipv6() == is_v6) {
+            let Some(steps) = steps(policy) else {
+                // A policy of a tunnel behind it could stop its packets.
+                if policy.passes {
+                    break;
+                }
+                continue;
+            };
+            if section.len() + steps.len() > MOST / 2 - 16 {
+                break;
+            }
+            section.extend(steps);
+        }
+        section.push(end(NEXT));
+        section
+    });
+    let [v4, v6] = families;
+    all.push(step(LOAD, 0, 0, PROTOCOL));
+    all.push(step(JUMP_IF_EQUAL, 2, 0, TYPES[0]));
+    all.push(step(JUMP_IF_EQUAL, 2, 0, TYPES[1]));
+    all.push(end(NEXT));
+    all.push(step(JUMP, 0, 0, 1));
+    all.push(step(JUMP, 0, 0, v4.len() as u32));
+    all.extend(v4);
+    all.extend(v6);
+    all
+}
+
+fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+fn end(verdict: u32) -> libc::sock_filter {
+    step(RETURN, 0, 0, verdict)
+}
+
+/// Ends the program if a value is, or is not (`is_needed`), the given one.
+fn skip_unless(all: &mut Vec<libc::sock_filter>, load: u16, from: u32, value: u32, is_needed: bool) {
+    let (jt, jf) = if is_needed { (1, 0) } else { (0, 1) };
+    all.extend([step(load, 0, 0, from), step(JUMP_IF_EQUAL, jt, jf, value), end(NEXT)]);
+}
+
+/// Lets packets to a network of neighbours pass.
+fn neighbour(network: &Prefix) -> Vec<libc::sock_filter> {
+    finish(address(network, true), NEXT)
+}
+
+/// Lets neighbour discovery pass.
+fn discovery() -> Vec<libc::sock_filter> {
+    let all = vec![
+        Check::load(LOAD_BYTE, NETWORK + 6, None, JUMP_IF_EQUAL, ICMPV6.into(), true),
+        Check::load(LOAD_BYTE, NETWORK + 40, None, JUMP_IF_AT_LEAST, 133, true),
+        Check::load(LOAD_BYTE, NETWORK + 40, None, JUMP_IF_ABOVE, 137, false),
+    ];
+    finish(all, NEXT)
+}
+
+/// A comparison of a part of the packet. A packet that fails it does not match.
+struct Check {
+    loads: Vec<libc::sock_filter>,
+    jump: u16,
+    value: u32,
+    /// The jump must be taken.
+    is_needed: bool,
+    /// A packet that fails the comparison counts as a match.
+    is_sufficient: bool,
+}
+
+impl Check {
+    fn load(load: u16, from: u32, mask: Option<u32>, jump: u16, value: u32, is_needed: bool) -> Self {
+        let mut loads = vec![step(load, 0, 0, from)];
+        loads.extend(mask.map(|mask| step(AND, 0, 0, mask)));
+        Self { loads, jump, value, is_needed, is_sufficient: false }
+    }
+}
+
+/// Joins comparisons: a packet that passes all gets the verdict, others continue behind.
+fn finish(checks: Vec<Check>, verdict: u32) -> Vec<libc::sock_filter> {
+    let total = checks.iter().map(|check| check.loads.len() + 1).sum::<usize>();
+    let mut all = Vec::with_capacity(total + 1);
+    for Check { loads, jump, value, is_needed, is_sufficient } in checks {
+        all.extend(loads);
+        // The verdict is behind all comparisons, and the next policy behind it.
+        let other = (total - all.len() - 1 + usize::from(!is_sufficient)) as u8;
+        let (jt, jf) = if is_needed { (0, other) } else { (other, 0) };
+        all.push(step(jump, jt, jf, value));
+    }
+    all.push(end(verdict));
+    all
+}
+
+/// Returns the steps for a policy; `None` if the program cannot tell its packets.
+fn steps(policy: &SteeredPolicy) -> Option<Vec<libc::sock_filter>> {
+    let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = policy.selector;
+    let mut checks = Vec::new();
+    if interface != 0 {
+        checks.push(Check::load(LOAD, INTERFACE, None, JUMP_IF_EQUAL, interface.cast_unsigned(), true));
+    }
+    checks.extend(address(&source, false));
+    checks.extend(address(&destination, true));
+    let is_v6 = destination.address.is_ipv6();
+    if protocol != 0 {
+        let at = NETWORK + if is_v6 { 6 } else { 9 };
+        if is_v6 && policy.passes {
+            // Behind other headers there may be any protocol.
+            for extension in EXTENSIONS {
+                let mut check = Check::load(LOAD_BYTE, at, None, JUMP_IF_EQUAL, extension.into(), false);
+                check.is_sufficient = true;
+                checks.push(check);
+            }
+        }
+        checks.push(Check::load(LOAD_BYTE, at, None, JUMP_IF_EQUAL, protocol.into(), true));
+    }
+    if source_port.mask | destination_port.mask != 0 {
+        let is_icmp = [ICMP, ICMPV6].contains(&protocol);
+        if !is_icmp && ![TCP, UDP, UDP_LITE, SCTP, DCCP].contains(&protocol) {
+            return None;
+        }
+        if !is_v6 {
+            // The ports of a later fragment are unknown.
+            let mut check = Check::load(LOAD_HALF, NETWORK + 6, None, JUMP_IF_SET, 0x1FFF, false);
+            check.is_sufficient = policy.passes;
+            checks.push(check);
+        }
+        for (at, Port { value, mask }) in (0..).zip([source_port, destination_port]).filter(|(_, port)| port.mask != 0)
+        {
+            let (load, at) = if is_icmp { (LOAD_BYTE_AT, at) } else { (LOAD_HALF_AT, 2 * at) };
+            let (mask, value) = (u32::from(mask), u32::from(value & mask));
+            let length = if is_v6 { step(LOAD_INDEX, 0, 0, 40) } else { step(LOAD_IPV4_LENGTH, 0, 0, NETWORK) };
+            let loads = vec![length, step(load, 0, 0, NETWORK + at), step(AND, 0, 0, mask)];
+            checks.push(Check { loads, jump: JUMP_IF_EQUAL, value, is_needed: true, is_sufficient: false });
+        }
+    }
+    Some(finish(checks, if policy.passes { NEXT } else { DROP }))
+}
+
+/// Compares source or destination with a network.
+fn address(network: &Prefix, is_destination: bool) -> Vec<Check> {
+    let (words, at): (Vec<u32>, u32) = match network.address {
+        IpAddr::V4(address) => (vec![address.to_bits()], if is_destination { 16 } else { 12 }),
+        IpAddr::V6(address) => {
+            let word = |at: u32| (address.to_bits() >> (96 - 32 * at)) as u32;
+            ((0..4).map(word).collect(), if is_destination { 24 } else { 8 })
+        }
+    };
+    let bits = (0..).step_by(32).map(|before| u32::from(network.length).saturating_sub(before).min(32));
+    let check = |((word, bits), at): ((u32, u32), u32)| {
+        let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+        (bits > 0).then(|| {
+            let mask_step = (bits < 32).then_some(mask);
+            Check::load(LOAD, NETWORK + at, mask_step, JUMP_IF_EQUAL, word & mask, true)
+        })
+    };
+    words.into_iter().zip(bits).zip((at..).step_by(4)).filter_map(check).collect()
+}

@@ -1,0 +1,139 @@
+//! The chains of the table: those that steer packets into the tunnel's device, and those that stop packets on their way around it.
+
+use super::Table;
+use super::rules::{
+    ACCEPT, AT_LEAST, AT_MOST, DELTABLE, DROP, EQUAL, IIFNAME, MARK, NEWSETELEM, NEWTABLE, OIFNAME, Rule, TABLE,
+    TABLE_NAME, TRANSPORT, base_chain, message, networks, new_interval_set, plain_chain,
+};
+use crate::guard::{ARRIVED, EXEMPT_MARK, LINK, MARKS, RETURNING, STEERED};
+use crate::netlink::CREATE;
+
+/// Sets of destinations that must take the tunnel, by family.
+pub(super) const PROTECTED: [&str; 2] = ["protected4", "protected6"];
+/// Attributes and flags of a table that only its owner's socket may change, and of one that survives the closing of that socket.
+const TABLE_FLAGS: u16 = 2;
+const OWNER: u32 = 2;
+const PERSIST: u32 = 4;
+
+// Hooks of linux/netfilter.h.
+const PREROUTING: u32 = 0;
+const INPUT: u32 = 1;
+const FORWARD: u32 = 2;
+const OUTPUT: u32 = 3;
+const POSTROUTING: u32 = 4;
+/// Priorities of linux/netfilter_ipv4.h, between which ours are: before all filters, before and behind the translation of addresses.
+const FIRST: i32 = -300;
+const BEHIND_DESTINATION_NAT: i32 = -90;
+const BEFORE_SOURCE_NAT: i32 = 0;
+const LAST: i32 = 300;
+
+impl Table {
+    /// Returns the messages that replace any table of this name.
+    pub(super) fn messages(&self, device: &str, is_owned: bool) -> Vec<Vec<u8>> {
+        let table = |kind, flags| message(kind, flags).text(TABLE_NAME, TABLE);
+        let new = table(NEWTABLE, CREATE);
+        let new = if is_owned { new.number_be(TABLE_FLAGS, OWNER | PERSIST) } else { new };
+        let mut all = vec![table(NEWTABLE, CREATE).finish(), table(DELTABLE, 0).finish(), new.finish()];
+        for (at, set) in PROTECTED.into_iter().enumerate() {
+            all.push(new_interval_set(set, at));
+            all.extend(networks(NEWSETELEM, set, self.protected.iter(), at));
+        }
+        all.extend(self.layers.set_messages(PROTECTED.len() as u32 + 1));
+        for (name, rules) in [(STEER, steer(device)), (PASS, pass(device))] {
+            all.push(plain_chain(name));
+            all.extend(rules.into_iter().map(|rule| rule.append_to(name)));
+        }
+        let base = [
+            ("output", "route", OUTPUT, LAST, self.output()),
+            ("arriving", "filter", PREROUTING, BEHIND_DESTINATION_NAT, self.arriving(device)),
+            ("received", "filter", INPUT, FIRST, vec![clear()]),
+            ("forwarded", "filter", FORWARD, FIRST, vec![clear()]),
+            ("leaving", "filter", POSTROUTING, BEFORE_SOURCE_NAT, self.leaving(device)),
+            ("translated", "filter", POSTROUTING, LAST, self.leaving(device)),
+        ];
+        for (name, kind, hook, priority, rules) in base {
+            all.push(base_chain(name, kind, hook, priority));
+            all.extend(rules.into_iter().map(|rule| rule.append_to(name)));
+        }
+        all
+    }
+
+    /// Steers packets of this host. They were routed without a mark, which also gave them their source.
+    fn output(&self) -> Vec<Rule> {
+        let mut all = vec![Rule::new().device(OIFNAME, "lo").verdict(ACCEPT), exempt(), clear()];
+        all.extend(link());
+        all.extend(self.steering(true));
+        // Packets that no policy is for are refused in the tunnel's device, or leave it.
+        all.extend(to_protected().map(|rule| rule.verdict(ACCEPT)));
+        all.push(Rule::new().go_to(PASS));
+        all
+    }
+
+    /// Steers packets that may have to be forwarded, before they are routed.
+    fn arriving(&self, device: &str) -> Vec<Rule> {
+        let mut all = vec![Rule::new().device(IIFNAME, "lo").verdict(ACCEPT), clear()];
+        // The reverse-path filter looks for the device of the source, with the mark of the packet.
+        all.push(Rule::new().family(0).device(IIFNAME, device).set_mark(ARRIVED));
+        all.push(Rule::new().not_unicast().verdict(ACCEPT));
+        all.extend(link());
+        all.extend(self.steering(false));
+        all
+    }
+
+    fn steering(&self, looks_at_interface: bool) -> Vec<Rule> {
+        self.layers.rules(looks_at_interface, |rule, passes| rule.go_to(if passes { PASS } else { STEER }))
+    }
+
+    /// Stops packets that leave by another device although they belong into the tunnel.
+    fn leaving(&self, device: &str) -> Vec<Rule> {
+        let mut all: Vec<Rule> = ["lo", device].map(|name| Rule::new().device(OIFNAME, name).verdict(ACCEPT)).into();
+        all.push(exempt());
+        all.extend(link());
+        let end = |rule: Rule, passes| if passes { rule.verdict(ACCEPT) } else { rule.count().verdict(DROP) };
+        all.extend(self.layers.rules(true, end));
+        all.extend(to_protected().map(|rule| rule.count().verdict(DROP)));
+        all
+    }
+}
+
+/// The chains for packets that belong into the tunnel, and for those that do not.
+const STEER: &str = "steer";
+const PASS: &str = "pass";
+
+fn steer(device: &str) -> Vec<Rule> {
+    let returning = Rule::new().device(IIFNAME, device).set_mark(RETURNING).verdict(ACCEPT);
+    vec![returning, Rule::new().set_mark(STEERED)]
+}
+
+/// Leads packets past the routes into the tunnel: those that such a route has given their source, and those to protected networks.
+fn pass(device: &str) -> Vec<Rule> {
+    let mut all = vec![Rule::new().device(OIFNAME, device).set_mark(EXEMPT_MARK)];
+    all.extend(to_protected().map(|rule| rule.set_mark(EXEMPT_MARK)));
+    all
+}
+
+/// Accepts packets of the data path and of IKE.
+fn exempt() -> Rule {
+    Rule::new().meta(MARK).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes()).verdict(ACCEPT)
+}
+
+/// Clears our marks, which rules of others may have copied from an earlier packet, or may not know.
+fn clear() -> Rule {
+    let ours = Rule::new().meta(MARK).mask(&MARKS.to_ne_bytes()).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes());
+    ours.set_mark(0)
+}
+
+/// Accepts packets to neighbours: link-local networks, and neighbour discovery (RFC 4861).
+fn link() -> Vec<Rule> {
+    let networks = LINK.iter().map(|network| {
+        let family = usize::from(network.address.is_ipv6());
+        Rule::new().family(family).destination(network).verdict(ACCEPT)
+    });
+    let discovery = Rule::new().family(1).protocol(libc::IPPROTO_ICMPV6 as u8).payload(TRANSPORT, 0, 1);
+    let discovery = discovery.compare(AT_LEAST, &[133]).compare(AT_MOST, &[137]).verdict(ACCEPT);
+    networks.chain([discovery]).collect()
+}
+
+fn to_protected() -> impl Iterator<Item = Rule> {
+    PROTECTED.into_iter().enumerate().map(|(family, set)| Rule::new().in_networks(family, set))
+}

@@ -1,0 +1,301 @@
+//! The policies as the firewall looks them up: layers in the order of the policies, each with those that have the same effect.
+//!
+//! Within a layer the order does not matter, so each layer is a few hash tables, one for each [`Shape`] of selectors. Most hosts have one
+//! layer or two: policies that let packets pass, and those of tunnels behind them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gantry_abi_xfrm::Selector;
+
+use super::rules::{self, DELSETELEM, NEWSETELEM, Rule};
+use super::shape::Shape;
+
+/// A policy for outgoing packets, as far as its packets' way depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SteeredPolicy {
+    pub(crate) selector: Selector,
+    /// Its place among all policies: the priority, and the order of arrival.
+    pub(crate) order: Order,
+    /// Its packets pass unprotected. Those of other policies enter the tunnel's device.
+    pub(crate) passes: bool,
+}
+
+pub(crate) type Order = (u32, u32);
+
+/// A change of the table of the firewall.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Elements of existing sets, as messages.
+    Elements(Vec<Vec<u8>>),
+    /// The rules change, too.
+    Whole,
+}
+
+/// The keys of a set, with the number of policies that have each.
+type Keys = HashMap<Vec<u8>, usize>;
+
+#[derive(Debug)]
+struct Layer {
+    passes: bool,
+    /// The first and the last policy.
+    first: Order,
+    last: Order,
+    sets: BTreeMap<Shape, Keys>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    policies: BTreeMap<Order, SteeredPolicy>,
+    ordered: Vec<Layer>,
+    /// Selectors of an earlier data path, whose packets may not pass until policies say more.
+    leftover: BTreeMap<Shape, Keys>,
+}
+
+impl Layers {
+    /// Adds a selector of an earlier data path.
+    pub(super) fn leave(&mut self, shape: Shape, key: Vec<u8>) {
+        self.leftover.entry(shape).or_default().insert(key, 1);
+    }
+
+    /// Replaces a policy by another one. `None` stands for no policy.
+    pub(super) fn replace(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> Change {
+        if old == new {
+            return Change::Elements(Vec::new());
+        }
+        // A policy of the same place is not a further element but another effect.
+        let is_same_place = old.zip(new).is_some_and(|(old, new)| old.order == new.order);
+        old.map(|old| self.policies.remove(&old.order));
+        new.map(|new| self.policies.insert(new.order, *new));
+        let mut messages = Vec::new();
+        // Additions come first: a key that both have stays.
+        let is_done = !is_same_place
+            && new.is_none_or(|new| self.add(new, &mut messages).is_some())
+            && old.is_none_or(|old| self.remove(old, &mut messages).is_some());
+        if is_done {
+            return Change::Elements(messages);
+        }
+        self.build();
+        Change::Whole
+    }
+
+    /// Replaces all policies.
+    pub(super) fn replace_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) {
+        self.policies = policies.map(|policy| (policy.order, policy)).collect();
+        self.build();
+    }
+
+    /// Adds a policy to the sets that exist. `None` if there is no set for it.
+    fn add(&mut self, policy: &SteeredPolicy, messages: &mut Vec<Vec<u8>>) -> Option<()> {
+        let at = self.place_of(policy)?;
+        for (shape, key) in entries(policy) {
+            let layer = &mut self.ordered[at];
+            let count = layer.sets.get_mut(&shape)?.entry(key.clone()).or_default();
+            *count += 1;
+            if *count == 1 {
+                messages.extend(rules::keys(NEWSETELEM, &set_name(at, policy.passes, &shape), [&key[..]].into_iter()));
+            }
+            if !policy.passes && self.leftover.get_mut(&shape).is_some_and(|keys| keys.remove(&key).is_some()) {
+                messages.extend(rules::keys(DELSETELEM, &leftover_name(&shape), [&key[..]].into_iter()));
+            }
+        }
+        let layer = &mut self.ordered[at];
+        (layer.first, layer.last) = (layer.first.min(policy.order), layer.last.max(policy.order));
+        Some(())
+    }
+
+    /// Removes a policy from its sets. `None` if it has none.
+    fn remove(&mut self, policy: &SteeredPolicy, messages: &mut Vec<Vec<u8>>) -> Option<()> {
+        let at = self.ordered.partition_point(|layer| layer.first <= policy.order).checked_sub(1)?;
+        for (shape, key) in entries(policy) {
+            let keys = self.ordered[at].sets.get_mut(&shape)?;
+            let count = keys.get_mut(&key)?;
+            *count -= 1;
+            if *count == 0 {
+                keys.remove(&key);
+                messages.extend(rules::keys(DELSETELEM, &set_name(at, policy.passes, &shape), [&key[..]].into_iter()));
+            }
+        }
+        Some(())
+    }
+
+    /// Returns the layer that a new policy may join without a change of the order.
+    fn place_of(&self, policy: &SteeredPolicy) -> Option<usize> {
+        let next = self.ordered.partition_point(|layer| layer.first <= policy.order);
+        let before = next.checked_sub(1).map(|at| (at, &self.ordered[at]));
+        match before {
+            Some((at, layer)) if layer.passes == policy.passes => return Some(at),
+            Some((_, layer)) if policy.order <= layer.last => return None,
+            _ => {}
+        }
+        self.ordered.get(next).filter(|layer| layer.passes == policy.passes).map(|_| next)
+    }
+
+    fn build(&mut self) {
+        self.ordered.clear();
+        for policy in self.policies.values() {
+            if self.ordered.last().is_none_or(|layer| layer.passes != policy.passes) {
+                let (passes, first) = (policy.passes, policy.order);
+                self.ordered.push(Layer { passes, first, last: first, sets: BTreeMap::new() });
+            }
+            let Some(layer) = self.ordered.last_mut() else { continue };
+            layer.last = policy.order;
+            for (shape, key) in entries(policy) {
+                if let Some(keys) = self.leftover.get_mut(&shape).filter(|_| !policy.passes) {
+                    keys.remove(&key);
+                }
+                *layer.sets.entry(shape).or_default().entry(key).or_default() += 1;
+            }
+        }
+        self.leftover.retain(|_, keys| !keys.is_empty());
+    }
+
+    /// Iterates over the sets in the order of the look-up: the name, whether its packets pass, the shape and the keys.
+    fn sets(&self) -> impl Iterator<Item = (String, bool, &Shape, &Keys)> {
+        let layers = self.ordered.iter().enumerate().flat_map(|(at, layer)| {
+            let Layer { passes, sets, .. } = layer;
+            sets.iter().map(move |(shape, keys)| (set_name(at, *passes, shape), *passes, shape, keys))
+        });
+        layers.chain(self.leftover.iter().map(|(shape, keys)| (leftover_name(shape), false, shape, keys)))
+    }
+
+    /// Returns the messages that create the sets. `id` is greater than that of other sets of the transaction.
+    pub(super) fn set_messages(&self, id: u32) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        for ((name, _, shape, keys), id) in self.sets().zip(id..) {
+            all.push(rules::new_set(&name, shape.kind(), shape.key_length(), id));
+            all.extend(rules::keys(NEWSETELEM, &name, keys.keys().map(Vec::as_slice)));
+        }
+        all
+    }
+
+    /// Returns the rules of a chain. `end` adds the effect of the policies whose packets pass (`true`), or of the others.
+    pub(super) fn rules(&self, looks_at_interface: bool, end: impl Fn(Rule, bool) -> Rule) -> Vec<Rule> {
+        let rules = self.sets().flat_map(|(name, passes, shape, _)| {
+            shape.rules(&name, looks_at_interface).into_iter().map(move |rule| (rule, passes))
+        });
+        rules.map(|(rule, passes)| end(rule, passes)).collect()
+    }
+}
+
+/// Returns the shapes and keys of a policy.
+fn entries(policy: &SteeredPolicy) -> impl Iterator<Item = (Shape, Vec<u8>)> {
+    let shape = Shape::of(&policy.selector);
+    // The flow of a later fragment is unknown here. The tunnel's device gets those of all ports, so that none leaves in clear.
+    let fragments = shape.of_fragments().filter(|_| !policy.passes);
+    let selector = policy.selector;
+    [Some(shape), fragments].into_iter().flatten().map(move |shape| (shape, shape.key(&selector)))
+}
+
+/// The names' first parts, by the effect of their policies.
+const PASS: &str = "pass";
+const PROTECT: &str = "protect";
+const LEFTOVER: &str = "leftover";
+
+fn set_name(layer: usize, passes: bool, shape: &Shape) -> String {
+    format!("{}_{layer}_{}", if passes { PASS } else { PROTECT }, shape.name())
+}
+
+fn leftover_name(shape: &Shape) -> String {
+    format!("{LEFTOVER}_{}", shape.name())
+}
+
+/// Returns the shape of a set whose packets do not pass.
+pub(super) fn protected_shape(set: &str) -> Option<Shape> {
+    match set.split_once('_')? {
+        (LEFTOVER, shape) => Shape::parse(shape),
+        (PROTECT, rest) => Shape::parse(rest.split_once('_')?.1),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::steering::network;
+    use gantry_abi_xfrm::{Family, Port};
+
+    fn policy(priority: u32, place: u32, to: &str, passes: bool) -> SteeredPolicy {
+        let selector = Selector { destination: network(to).unwrap(), ..Selector::any(Family::Ipv4) };
+        SteeredPolicy { selector, order: (priority, place), passes }
+    }
+
+    fn counts(layers: &Layers) -> Vec<(bool, usize)> {
+        let of = |layer: &Layer| (layer.passes, layer.sets.values().map(HashMap::len).sum());
+        layers.ordered.iter().map(of).collect()
+    }
+
+    fn elements(change: &Change) -> Option<usize> {
+        match change {
+            Change::Elements(messages) => Some(messages.len()),
+            Change::Whole => None,
+        }
+    }
+
+    #[test]
+    fn a_further_policy_is_one_element() {
+        let mut layers = Layers::default();
+        let policy = |place: u32| policy(9, place, &format!("10.2.{place}.0/24"), false);
+        assert_eq!(layers.replace(None, Some(&policy(0))), Change::Whole);
+        for place in 1..100 {
+            assert_eq!(elements(&layers.replace(None, Some(&policy(place)))), Some(1));
+        }
+        assert_eq!(counts(&layers), [(false, 100)]);
+        for place in 0..100 {
+            assert_eq!(elements(&layers.replace(Some(&policy(place)), None)), Some(1));
+        }
+        assert_eq!(counts(&layers), [(false, 0)]);
+    }
+
+    #[test]
+    fn layers_follow_the_priorities() {
+        let mut layers = Layers::default();
+        let tunnel = |priority, place| policy(priority, place, "10.0.0.0/8", false);
+        let pass = |priority, place| policy(priority, place, "10.2.0.0/16", true);
+        for policy in [tunnel(10, 1), tunnel(30, 2), pass(40, 3)] {
+            layers.replace(None, Some(&policy));
+        }
+        assert_eq!(counts(&layers), [(false, 1), (true, 1)], "two policies of one selector");
+        assert_eq!(layers.replace(None, Some(&pass(20, 4))), Change::Whole, "it divides a layer");
+        assert_eq!(counts(&layers), [(false, 1), (true, 1), (false, 1), (true, 1)]);
+        assert_eq!(elements(&layers.replace(Some(&tunnel(10, 1)), None)), Some(1));
+        // Policies of one priority keep their order.
+        layers.replace_all([pass(7, 2), tunnel(7, 1), tunnel(7, 3)].into_iter());
+        assert_eq!(counts(&layers), [(false, 1), (true, 1), (false, 1)]);
+    }
+
+    #[test]
+    fn an_update_without_another_effect_changes_nothing() {
+        let mut layers = Layers::default();
+        layers.replace(None, Some(&policy(10, 1, "10.2.0.0/16", false)));
+        let (old, new) = (policy(10, 1, "10.2.0.0/16", false), policy(5, 1, "10.2.0.0/16", false));
+        assert_eq!(elements(&layers.replace(Some(&old), Some(&new))), Some(0));
+        let passing = SteeredPolicy { passes: true, ..new };
+        assert_eq!(layers.replace(Some(&new), Some(&passing)), Change::Whole);
+        assert_eq!(counts(&layers), [(true, 1)]);
+    }
+
+    #[test]
+    fn later_fragments_belong_to_policies_with_ports() {
+        let mut layers = Layers::default();
+        let mut ports = policy(10, 1, "10.2.0.0/16", false);
+        (ports.selector.protocol, ports.selector.destination_port) = (17, Port { value: 5060, mask: 0xFFFF });
+        layers.replace(None, Some(&ports));
+        assert_eq!(counts(&layers), [(false, 2)]);
+        ports.passes = true;
+        layers.replace_all([ports].into_iter());
+        assert_eq!(counts(&layers), [(true, 1)]);
+    }
+
+    #[test]
+    fn leftovers_stay_until_a_policy_takes_their_place() {
+        let mut layers = Layers::default();
+        for to in ["10.2.0.0/16", "10.3.0.0/16"] {
+            let shape = Shape::of(&policy(0, 0, to, false).selector);
+            layers.leave(shape, shape.key(&policy(0, 0, to, false).selector));
+        }
+        layers.replace(None, Some(&policy(10, 1, "10.2.0.0/16", false)));
+        assert_eq!(layers.sets().count(), 2);
+        assert_eq!(elements(&layers.replace(None, Some(&policy(10, 2, "10.3.0.0/16", false)))), Some(2));
+        assert_eq!(protected_shape(&layers.sets().next().unwrap().0), Some(*layers.sets().next().unwrap().2));
+    }
+}

@@ -1,0 +1,208 @@
+//! The table `inet gantry_esp` of the firewall (nf_tables). It marks the packets of policies, so that a rule leads them into the tunnel, and
+//! checks each packet as it leaves.
+//!
+//! The table stays when the process ends. Since Linux 6.9 a table can have an owner that alone may change it: `nft flush ruleset`, by which
+//! Debian loads a firewall, skips such a table. On earlier kernels the table is restored after a change.
+//!
+//! | file | content |
+//! |---|---|
+//! | `chains.rs` | the chains and their rules |
+//! | `layers.rs`, `shape.rs` | policies as sets |
+//! | `rules.rs` | messages of nf_tables |
+
+mod chains;
+mod layers;
+mod rules;
+mod shape;
+
+use std::io;
+use std::net::IpAddr;
+
+use crate::netlink::{Message, Socket, attribute, attributes, messages};
+use crate::sys::set_option;
+use chains::PROTECTED;
+use layers::{Change, Layers, protected_shape};
+pub(crate) use layers::{Order, SteeredPolicy};
+use rules::{
+    DATA_VALUE, DELSETELEM, DELTABLE, ELEMENT_KEY, ELEMENTS, GENERIC, GETSET, GETSETELEM, NEWSETELEM, SET_NAME, TABLE,
+    TABLE_NAME, message, networks, transaction,
+};
+
+/// The table and its socket.
+#[derive(Debug)]
+pub(super) struct Firewall {
+    socket: Socket,
+    port: u32,
+    device: String,
+    /// The socket is to own the table.
+    is_owned: bool,
+    /// The table in force, or the one to be installed.
+    table: Table,
+    is_installed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Networks without common addresses.
+    protected: Vec<(IpAddr, u8)>,
+    layers: Layers,
+}
+
+impl Firewall {
+    /// Prepares a table that lets packets leave by this device, with the policies that an earlier data path left. Changes nothing yet.
+    pub(super) fn new(device: &str) -> io::Result<Self> {
+        let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
+        // Ten thousand networks take a megabyte. Without the privilege for a larger buffer a table of that size fails.
+        let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
+        let port = socket.port()?;
+        let mut table = Table::default();
+        // Without such a table there is an error.
+        let _ = read_leftovers(&mut table.layers);
+        Ok(Self { socket, port, device: device.to_owned(), is_owned: true, table, is_installed: false })
+    }
+
+    /// Drops packets to these destinations that bypass the tunnel, except packets of policies that let them pass.
+    pub(super) fn protect(&mut self, protected: &[(IpAddr, u8)]) -> io::Result<()> {
+        let old = std::mem::replace(&mut self.table.protected, protected.to_vec());
+        if self.is_installed && old == protected {
+            return Ok(());
+        }
+        let changes = protected_changes(&old, protected);
+        let done = self.apply(Change::Elements(changes));
+        if done.is_err() {
+            self.table.protected = old;
+        }
+        done
+    }
+
+    /// Replaces a policy for outgoing packets by another one. `None` stands for no policy.
+    pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
+        let change = self.table.layers.replace(old, new);
+        let done = self.apply(change);
+        if done.is_err() {
+            self.table.layers.replace(new, old);
+        }
+        done
+    }
+
+    /// Replaces all policies for outgoing packets.
+    pub(super) fn steer_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) -> io::Result<()> {
+        self.table.layers.replace_all(policies);
+        self.apply(Change::Whole)
+    }
+
+    /// Installs the table again.
+    pub(super) fn restore(&mut self) -> io::Result<()> {
+        if self.is_installed { self.replace() } else { Ok(()) }
+    }
+
+    fn apply(&mut self, change: Change) -> io::Result<()> {
+        match change {
+            Change::Elements(messages) if self.is_installed => {
+                if messages.is_empty() {
+                    return Ok(());
+                }
+                // Another program may have changed the table, which then is not the known one.
+                self.socket.request(&transaction(&messages), &[]).or_else(|_| self.replace())
+            }
+            _ => self.replace(),
+        }
+    }
+
+    fn replace(&mut self) -> io::Result<()> {
+        let messages = |is_owned| self.table.messages(&self.device, is_owned);
+        let request = |is_owned| self.socket.request(&transaction(&messages(is_owned)), &[]);
+        match request(self.is_owned) {
+            Err(error) if self.is_owned && error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                request(false)?;
+                self.is_owned = false;
+            }
+            done => done?,
+        }
+        self.is_installed = true;
+        Ok(())
+    }
+
+    /// Opens a socket that receives changes.
+    pub(super) fn changes() -> io::Result<Socket> {
+        /// The group for changes (NFNLGRP_NFTABLES).
+        const CHANGES: i32 = 7;
+        Socket::listen(libc::NETLINK_NETFILTER, &[CHANGES])
+    }
+
+    /// Returns whether a datagram reports a change of the table by another program.
+    pub(super) fn was_changed(&self, datagram: &[u8]) -> bool {
+        messages(datagram).any(|(_, port, body)| port != self.port && is_our_table(body))
+    }
+}
+
+/// Returns the messages that turn one list of protected networks into another. Both are sorted.
+fn protected_changes(old: &[(IpAddr, u8)], new: &[(IpAddr, u8)]) -> Vec<Vec<u8>> {
+    let missing = |from: &[(IpAddr, u8)], of: &[(IpAddr, u8)]| -> Vec<(IpAddr, u8)> {
+        of.iter().filter(|network| from.binary_search(network).is_err()).copied().collect()
+    };
+    let of = |kind, all: &[(IpAddr, u8)]| -> Vec<Vec<u8>> {
+        let sets = PROTECTED.into_iter().enumerate();
+        sets.flat_map(|(at, set)| networks(kind, set, all.iter(), at)).collect()
+    };
+    [of(DELSETELEM, &missing(new, old)), of(NEWSETELEM, &missing(old, new))].concat()
+}
+
+/// Reads the policies in the table of an earlier data path whose packets may not pass.
+fn read_leftovers(layers: &mut Layers) -> io::Result<()> {
+    let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
+    let request = |set: Option<&str>| {
+        let message = Message::content().structure(&GENERIC).text(TABLE_NAME, TABLE);
+        set.into_iter().fold(message, |message, set| message.text(SET_NAME, set)).0
+    };
+    for set in socket.dump(GETSET, &request(None))? {
+        let name = set.get(4..).and_then(|set| attribute(set, SET_NAME)).and_then(|name| name.strip_suffix(&[0]));
+        let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else { continue };
+        let Some(shape) = protected_shape(name) else { continue };
+        for part in socket.dump(GETSETELEM, &request(Some(name)))? {
+            let list = part.get(4..).and_then(|part| attribute(part, ELEMENTS)).unwrap_or_default();
+            for (_, element) in attributes(list) {
+                let key = attribute(element, ELEMENT_KEY).and_then(|key| attribute(key, DATA_VALUE));
+                if let Some(key) = key.filter(|key| key.len() == shape.key_length()) {
+                    layers.leave(shape, key.to_vec());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the table. Returns the number of deleted tables.
+///
+/// # Errors
+/// EPERM if a running data path owns it.
+pub(super) fn clear() -> io::Result<usize> {
+    let Ok(socket) = Socket::connect(libc::NETLINK_NETFILTER) else { return Ok(0) };
+    let request = message(DELTABLE, 0).text(TABLE_NAME, TABLE).finish();
+    match socket.request(&transaction(&[request]), &[]) {
+        Ok(()) => Ok(1),
+        // There is no such table, or no nf_tables.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL | libc::EOPNOTSUPP)) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether the body of a message is about our table. The first attribute of every message is the table's name.
+fn is_our_table(body: &[u8]) -> bool {
+    let name = body.get(4..).and_then(|attributes| attribute(attributes, TABLE_NAME));
+    name.is_some_and(|name| name.strip_suffix(&[0]) == Some(TABLE.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_other_tables_are_ignored() {
+        let of = |name| message(DELTABLE, 0).text(TABLE_NAME, name).finish();
+        assert!(is_our_table(&of(TABLE)[16..]));
+        assert!(
+            !is_our_table(&of("gantry_esp2")[16..]) && !is_our_table(&of("filter")[16..]) && !is_our_table(&[1, 2])
+        );
+    }
+}
