@@ -9,7 +9,8 @@
 //! | messages in a list | [`digest_many`]; [`digest_many_after`] after a common prefix; [`hmac_many`] under one key, [`hmac_each`] each under its own |
 //! | a column of Arrow's: values, offsets, a validity bitmap | [`digest_column`], [`hmac_column`] |
 //! | blocks of one buffer: fs-verity, dm-verity, pieces of a torrent | [`tree_level`] |
-//! | pairs of digests: Merkle trees | [`hash_pairs`], [`hash_pairs_in_place`], [`merkle_root`], [`merkle_tree`] |
+//! | pairs of digests: Merkle trees | [`hash_leaves`], [`hash_pairs`], [`hash_pairs_in_place`], [`merkle_root`], [`merkle_tree`] |
+//! | a tree that grows, and proofs about it (RFC 9162) | [`MerkleTree`]; [`verify_inclusion`], [`verify_consistency`] |
 //! | many messages that arrive in pieces | [`update_many`], [`finish_many`] over [`Hasher`]s |
 //! | passwords, to derive keys from | [`pbkdf2`]; many at a time: [`pbkdf2_advance`] over [`Pbkdf2`]s |
 //! | a secret, to derive keys from | [`hkdf`], [`hkdf_extract`], [`hkdf_expand`] |
@@ -24,7 +25,7 @@
 //! | file | content |
 //! |---|---|
 //! | `algorithm.rs`, `error.rs`, `messages.rs` | the hash functions; the caller's mistakes; the messages of one call |
-//! | `many.rs`, `column.rs`, `blocks.rs`, `nodes.rs`, `hasher.rs`, `hmac.rs`, `pbkdf2.rs`, `hkdf.rs`, `sha1_checked.rs`, `blake3.rs`, `rustcrypto.rs`, `rustcrypto_0_10.rs` | the calls above |
+//! | `many.rs`, `column.rs`, `blocks.rs`, `nodes.rs`, `tree.rs`, `proof.rs`, `hasher.rs`, `hmac.rs`, `pbkdf2.rs`, `hkdf.rs`, `sha1_checked.rs`, `blake3.rs`, `rustcrypto.rs`, `rustcrypto_0_10.rs` | the calls above |
 //! | `family.rs` | one type for all hash functions |
 //! | `chain.rs` | one loop of PBKDF2, of which `hash.rs` and `sponge.rs` run many |
 //! | `level.rs` | the CPU level, and the latencies by which some kernels are chosen |
@@ -65,6 +66,7 @@ mod many;
 mod messages;
 mod nodes;
 mod pbkdf2;
+mod proof;
 #[cfg(test)]
 mod random;
 pub mod rustcrypto;
@@ -73,6 +75,7 @@ pub mod rustcrypto_0_10;
 mod sha1_checked;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tree;
 
 #[doc(hidden)]
 pub mod internal;
@@ -88,10 +91,12 @@ pub use hkdf::{hkdf, hkdf_expand, hkdf_extract};
 pub use hmac::HmacKey;
 pub use level::{Level, LevelName, UnknownLevel, limit};
 pub use many::{digest_many, digest_many_after, hmac_each, hmac_many};
-pub use nodes::{Node, NodeHash, hash_pairs, hash_pairs_in_place, merkle_root, merkle_tree};
+pub use nodes::{Node, NodeHash, hash_leaves, hash_pairs, hash_pairs_in_place, merkle_root, merkle_tree};
 pub use pbkdf2::{Pbkdf2, pbkdf2, pbkdf2_advance};
+pub use proof::{InvalidProof, verify_consistency, verify_inclusion};
 pub use rustcrypto::{
     Blake2b256, Blake2b512, Keccak256, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384,
     Sha512, Sha512_256,
 };
 pub use sha1_checked::{Collision, Sha1Checked};
+pub use tree::MerkleTree;
