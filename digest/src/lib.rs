@@ -2,7 +2,7 @@
 //!
 //! Each step of a hash function waits for the one before, so a single message leaves most of a CPU idle. Lanes hash 4 to 16
 //! messages in the time of one or two: the values of a column, files, blocks under an image, parts of an object. The crate needs
-//! no C compiler, configuration or threads, and allocates only for keys.
+//! no C compiler, configuration or threads, and allocates only for keys and growing trees.
 //!
 //! | input | call |
 //! |---|---|
@@ -19,8 +19,8 @@
 //! | one message | [`Hasher`], or RustCrypto's [`Digest`] of [`Sha256`] and its siblings: [`rustcrypto`] |
 //!
 //! Kernels are compiled for SSE2, AVX2, AVX-512 and the SHA instructions on x86-64, for NEON and the SHA instructions on aarch64,
-//! and chosen at run time. Other architectures hash one message at a time. Without the feature `std` the crate needs only
-//! `alloc`, and uses the kernels of the target features enabled at compile time.
+//! and chosen at run time. Other architectures hash one message at a time. Without the feature `std` the crate uses the kernels of the
+//! target features enabled at compile time. Keys, growing trees and names of levels need the feature `alloc`.
 //!
 //! | file | content |
 //! |---|---|
@@ -44,7 +44,10 @@
 //! | `wipe.rs` | leaves no key on the stack |
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
+// The kernels also serve keys, which need a heap.
+#![cfg_attr(not(feature = "alloc"), allow(dead_code))]
 
+#[cfg(feature = "alloc")]
 extern crate alloc;
 
 #[cfg(doctest)]
@@ -59,12 +62,15 @@ mod column;
 mod error;
 mod family;
 mod hasher;
+#[cfg(feature = "alloc")]
 mod hkdf;
+#[cfg(feature = "alloc")]
 mod hmac;
 mod level;
 mod many;
 mod messages;
 mod nodes;
+#[cfg(feature = "alloc")]
 mod pbkdf2;
 mod proof;
 #[cfg(test)]
@@ -75,6 +81,7 @@ pub mod rustcrypto_0_10;
 mod sha1_checked;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(feature = "alloc")]
 mod tree;
 
 #[doc(hidden)]
@@ -84,14 +91,19 @@ pub use ::digest::{self, Digest};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use blake3::Blake3;
 pub use blocks::{Salt, tree_level};
-pub use column::{Column, Offsets, Validity, digest_column, hmac_column};
+pub use column::{Column, Offsets, Validity, digest_column};
 pub use error::Error;
 pub use hasher::{Hasher, finish_many, update_many};
+#[cfg(feature = "alloc")]
 pub use hkdf::{hkdf, hkdf_expand, hkdf_extract};
-pub use hmac::HmacKey;
-pub use level::{Level, LevelName, UnknownLevel, limit};
-pub use many::{digest_many, digest_many_after, hmac_each, hmac_many};
+#[cfg(feature = "alloc")]
+pub use hmac::{HmacKey, hmac_column, hmac_each, hmac_many};
+#[cfg(feature = "alloc")]
+pub use level::UnknownLevel;
+pub use level::{Level, LevelName, limit};
+pub use many::{digest_many, digest_many_after};
 pub use nodes::{Node, NodeHash, hash_leaves, hash_pairs, hash_pairs_in_place, merkle_root, merkle_tree};
+#[cfg(feature = "alloc")]
 pub use pbkdf2::{Pbkdf2, pbkdf2, pbkdf2_advance};
 pub use proof::{InvalidProof, verify_consistency, verify_inclusion};
 pub use rustcrypto::{
@@ -99,4 +111,5 @@ pub use rustcrypto::{
     Sha512, Sha512_256,
 };
 pub use sha1_checked::{Collision, Sha1Checked};
+#[cfg(feature = "alloc")]
 pub use tree::MerkleTree;

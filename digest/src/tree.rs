@@ -69,7 +69,7 @@ impl MerkleTree {
         }
     }
 
-    /// The root of all leaves. That of no leaves is the digest of no bytes.
+    /// The root of all leaves. A tree without leaves has the digest of no bytes as its root.
     pub fn root(&self) -> Node {
         self.subtree(0, self.leaves().len())
     }

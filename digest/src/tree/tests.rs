@@ -18,7 +18,7 @@ fn root(function: NodeHash, leaves: &[Node]) -> Node {
 }
 
 fn largest_power_below(count: usize) -> usize {
-    (0..).map(|exponent| 1 << exponent).take_while(|power| *power < count).last().unwrap()
+    (0..usize::BITS).map(|exponent| 1 << exponent).take_while(|power| *power < count).last().unwrap()
 }
 
 /// PATH of RFC 9162, 2.1.3.1.
@@ -190,7 +190,7 @@ fn altered(proof: &[Node]) -> Vec<Vec<Node>> {
     all
 }
 
-/// A tree of 2^63 equal leaves, which nobody stores: all nodes of a level are equal.
+/// In a tree of 2^63 equal leaves all nodes of a level are equal, so the test needs one of each.
 #[test]
 fn proofs_about_the_largest_trees_are_verified() {
     let mut nodes = vec![[0; 32]];
