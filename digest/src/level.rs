@@ -14,7 +14,7 @@ pub use parse::UnknownLevel;
 /// A set of instructions that kernels are compiled for, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LevelName {
-    /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64. AES and SHA instructions are used on this level too, if
+    /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64, SIMD128 of WebAssembly. AES and SHA instructions are used on this level too, if
     /// present.
     Base,
     /// AVX2, BMI1 and BMI2.

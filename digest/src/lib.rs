@@ -18,9 +18,10 @@
 //! | BLAKE3: plain, keyed, derived keys | [`Blake3`] |
 //! | one message | [`Hasher`], or RustCrypto's [`Digest`] of [`Sha256`] and its siblings: [`rustcrypto`] |
 //!
-//! Kernels are compiled for SSE2, AVX2, AVX-512 and the SHA instructions on x86-64, for NEON and the SHA instructions on aarch64,
-//! and chosen at run time. Other architectures hash one message at a time. Without the feature `std` the crate uses the kernels of the
-//! target features enabled at compile time. Keys, growing trees and names of levels need the feature `alloc`.
+//! Kernels exist for SSE2, AVX2, AVX-512 and the SHA instructions on x86-64, and for NEON and the SHA instructions on aarch64. They are
+//! chosen at run time. Those for SIMD128 in WebAssembly need a build with this feature. Other architectures hash one message at a time.
+//! Without the feature `std` the crate uses the kernels of the target features enabled at compile time. Keys, growing trees and names of
+//! levels need the feature `alloc`.
 //!
 //! | file | content |
 //! |---|---|
