@@ -1,11 +1,12 @@
 //! BLAKE3 of whole messages.
 
+#[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 use core::fmt;
 
 use crate::error::Error;
-use crate::hmac::with_stack_wiped;
 use crate::internal::blake3::{DIGEST, PLAIN, Start};
+use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
 use crate::messages::Slices;
 
@@ -26,8 +27,14 @@ use crate::messages::Slices;
 /// ```
 pub struct Blake3(
     /// The key. In a box: a moved value would leave copies on the stack.
-    Option<Box<Start>>,
+    Option<Key>,
 );
+
+#[cfg(feature = "alloc")]
+type Key = Box<Start>;
+/// Without a heap there are no keys.
+#[cfg(not(feature = "alloc"))]
+type Key = &'static Start;
 
 impl Blake3 {
     /// Plain digests.
@@ -35,13 +42,15 @@ impl Blake3 {
         Blake3(None)
     }
 
-    /// Digests under a key: a MAC, or a pseudorandom function.
+    /// Digests under a key (feature `alloc`): a MAC, or a pseudorandom function.
+    #[cfg(feature = "alloc")]
     pub fn keyed(key: &[u8; 32]) -> Self {
         with_stack_wiped(|| Blake3(Some(Box::new(Start::keyed(key)))))
     }
 
-    /// Derives keys: a digest is a key, and the message is its key material. `context` is a constant of the application, such as
+    /// Derives keys (feature `alloc`): a digest is a key, and the message is its key material. `context` is a constant of the application, such as
     /// "example.com 2026-11-28 session tokens".
+    #[cfg(feature = "alloc")]
     pub fn derive_key(context: &str) -> Self {
         with_stack_wiped(|| Blake3(Some(Box::new(Start::derive_key(Level::in_use(), context.as_bytes())))))
     }

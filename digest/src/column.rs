@@ -3,9 +3,7 @@
 use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::plain;
-use crate::hmac::HmacKey;
-use crate::level::Level;
-use crate::many::{Starts, hash_messages, hmac_messages};
+use crate::many::hash_messages;
 use crate::messages::Messages;
 
 /// The bounds of a column's values, in bytes: `n + 1` numbers for `n` values, not decreasing. The first may be greater than 0.
@@ -105,12 +103,7 @@ impl<'a> Column<'a> {
 /// Writes the digests of the values, one after the other. `output` must have [`digest_size`](Algorithm::digest_size) bytes for
 /// each. Missing values get zeros.
 pub fn digest_column(algorithm: Algorithm, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
-    hash_messages(Level::in_use(), algorithm, Starts::One(plain(algorithm)), column, output)
-}
-
-/// Writes the full-length HMACs of the values under one key, as [`digest_column`] does.
-pub fn hmac_column(key: &HmacKey, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
-    hmac_messages(key, column, output)
+    hash_messages(algorithm, plain(algorithm), None, column, output)
 }
 
 impl Messages for Column<'_> {

@@ -65,6 +65,13 @@ pub enum Error {
         /// Number of leaves.
         nodes: usize,
     },
+    /// The tree has too few leaves.
+    FewLeaves {
+        /// Number of leaves that the call needs.
+        needed: usize,
+        /// Number of leaves.
+        found: usize,
+    },
     /// The iteration count is 0.
     NoIterations,
     /// A derived key is longer than the function allows.
@@ -93,6 +100,7 @@ impl fmt::Display for Error {
             Error::BlockSize => f.write_str("the block size must be at least one byte"),
             Error::OddNodes { nodes } => write!(f, "{nodes} nodes are no pairs"),
             Error::NotAPowerOfTwo { nodes } => write!(f, "{nodes} leaves are no power of two"),
+            Error::FewLeaves { needed, found } => write!(f, "there are {found} leaves instead of {needed}"),
             Error::NoIterations => f.write_str("the iteration count must be at least one"),
             Error::KeyLength { max } => write!(f, "a derived key may have at most {max} bytes"),
         }

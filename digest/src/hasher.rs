@@ -5,11 +5,10 @@ use core::fmt;
 use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::{Family, Start, Stream, Work, check_output, plain};
-use crate::hmac::HmacKey;
 use crate::internal::job::Job;
 use crate::level::Level;
 
-/// A message that arrives in pieces: a digest, or with a key ([`HmacKey::hasher`]) an HMAC.
+/// A message that arrives in pieces: a digest, or with a key ([`HmacKey::hasher`](crate::HmacKey::hasher)) an HMAC.
 ///
 /// A single hasher runs at the speed of one message. [`update_many`] hashes pieces of many messages side by side; pieces of 64
 /// KiB are large enough for full speed.
@@ -36,13 +35,6 @@ impl Hasher<'static> {
     /// Starts a message, without a key.
     pub fn new(algorithm: Algorithm) -> Self {
         Self::from_start(algorithm, plain(algorithm))
-    }
-}
-
-impl HmacKey {
-    /// Starts a message under this key.
-    pub fn hasher(&self) -> Hasher<'_> {
-        Hasher::from_start(self.algorithm(), self.start())
     }
 }
 

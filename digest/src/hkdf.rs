@@ -4,7 +4,7 @@ use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::{Start, check_output, plain};
 use crate::hasher::Hasher;
-use crate::hmac::with_stack_wiped;
+use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
 
 /// Derives a key of the length of `output` from a secret: [`hkdf_extract`], then [`hkdf_expand`].

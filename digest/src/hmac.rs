@@ -1,15 +1,18 @@
-//! Keys of HMAC (RFC 2104).
+//! HMAC (RFC 2104): keys, and the HMACs of many messages in one call.
 
 use alloc::boxed::Box;
 use core::fmt;
 
 use crate::algorithm::Algorithm;
-use crate::family::{Start, plain};
-use crate::internal::wipe::{in_own_frame, overwrite};
+use crate::column::Column;
+use crate::error::Error;
+use crate::family::{Family, Start, Work, check_output, plain};
+use crate::hasher::Hasher;
+use crate::internal::job::Job;
+use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
-
-/// Stack bytes overwritten after work with keys. The deepest user is SHA-512 with words made ahead: 40 KiB.
-const STACK: usize = 48 << 10;
+use crate::many::hash_messages;
+use crate::messages::{Messages, Slices};
 
 /// A prepared key of HMAC: the chaining values after the inner and the outer key block. A message of one block takes two
 /// compressions instead of four. It is zeroized on drop.
@@ -30,6 +33,11 @@ impl HmacKey {
         self.algorithm
     }
 
+    /// Starts a message under this key.
+    pub fn hasher(&self) -> Hasher<'_> {
+        Hasher::from_start(self.algorithm, &self.start)
+    }
+
     pub(crate) fn start(&self) -> &Start {
         &self.start
     }
@@ -42,9 +50,51 @@ impl fmt::Debug for HmacKey {
     }
 }
 
-/// Runs work with keys, then overwrites the stack it used.
-pub(crate) fn with_stack_wiped<T>(work: impl FnOnce() -> T) -> T {
-    let result = in_own_frame(work);
-    overwrite::<STACK>();
-    result
+/// Writes the full-length HMACs of the messages under one key, one after the other.
+pub fn hmac_many(key: &HmacKey, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
+    hmac_messages(key, &Slices(messages), output)
+}
+
+/// Writes the full-length HMACs of the values under one key, as [`digest_column`](crate::digest_column) does.
+pub fn hmac_column(key: &HmacKey, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
+    hmac_messages(key, column, output)
+}
+
+fn hmac_messages(key: &HmacKey, messages: &dyn Messages, output: &mut [u8]) -> Result<(), Error> {
+    with_stack_wiped(|| hash_messages(key.algorithm, &key.start, None, messages, output))
+}
+
+/// Writes the full-length HMACs of the messages, each under its own key. All keys must be of one algorithm.
+pub fn hmac_each(keys: &[HmacKey], messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
+    if keys.len() != messages.len() {
+        return Err(Error::KeyCount { messages: messages.len(), keys: keys.len() });
+    }
+    let Some(first) = keys.first() else { return check_output(Algorithm::Md5, 0, output) };
+    if let Some(index) = keys.iter().position(|key| key.algorithm != first.algorithm) {
+        return Err(Error::Mixed { index });
+    }
+    check_output(first.algorithm, messages.len(), output)?;
+    let size = first.algorithm.digest_size();
+    with_stack_wiped(|| first.start.with(EachKey { keys, messages: &Slices(messages), size, output }));
+    Ok(())
+}
+
+struct EachKey<'a> {
+    keys: &'a [HmacKey],
+    messages: &'a dyn Messages,
+    size: usize,
+    output: &'a mut [u8],
+}
+
+impl Work for EachKey<'_> {
+    type Output = ();
+
+    fn with<F: Family>(self, _: &F::Start) {
+        let outputs = self.output.chunks_exact_mut(self.size);
+        let mut pieces = self.keys.iter().zip(outputs).enumerate().filter_map(|(index, (key, output))| {
+            let (start, input) = (F::start_of(&key.start)?, self.messages.message(index)?);
+            Some(Job { start, stream: None, input, output: Some(output) })
+        });
+        F::run(Level::in_use(), true, &mut pieces);
+    }
 }

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod hash;
 pub mod job;
 pub mod kernel;
+#[cfg(feature = "alloc")]
 pub mod prefixed;
 pub mod sponge;
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -18,4 +19,6 @@ pub mod tree;
 pub mod vector;
 pub mod wipe;
 
-pub use crate::level::{base_without_aes, every_level};
+pub use crate::level::base_without_aes;
+#[cfg(feature = "alloc")]
+pub use crate::level::every_level;

@@ -1,16 +1,20 @@
 //! The features of this CPU, detected at run time.
 
-use alloc::borrow::ToOwned;
-use alloc::string::String;
+#[cfg(feature = "alloc")]
+mod parse;
+
+#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 use core::fmt;
-use core::str::FromStr;
 use core::sync::atomic::{AtomicU8, Ordering};
+
+#[cfg(feature = "alloc")]
+pub use parse::UnknownLevel;
 
 /// A set of instructions that kernels are compiled for, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LevelName {
-    /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64. AES and SHA instructions are used on this level too, if
+    /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64, SIMD128 of WebAssembly. AES and SHA instructions are used on this level too, if
     /// present.
     Base,
     /// AVX2, BMI1 and BMI2.
@@ -48,26 +52,6 @@ pub fn limit(level: LevelName) {
 impl fmt::Display for LevelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// The error of parsing a name of no known level.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownLevel(pub String);
-
-impl fmt::Display for UnknownLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown CPU level \"{}\" (avx512, vaes, avx2 or base)", self.0)
-    }
-}
-
-impl core::error::Error for UnknownLevel {}
-
-impl FromStr for LevelName {
-    type Err = UnknownLevel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
-        LevelName::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| UnknownLevel(text.to_owned()))
     }
 }
 
@@ -172,6 +156,7 @@ pub fn base_without_aes() -> Level {
 
 /// Returns every level of this CPU, also with single features masked and with the other latency, for tests of kernels.
 #[doc(hidden)]
+#[cfg(feature = "alloc")]
 pub fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
     for name in LevelName::ALL {

@@ -1,11 +1,10 @@
-//! Whole messages: digests and HMACs of many of them in one call.
+//! Whole messages: digests of many of them in one call.
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
 use crate::family::{Family, Start, Stream, Work, check_output, plain};
 use crate::hasher::Hasher;
-use crate::hmac::{HmacKey, with_stack_wiped};
-use crate::internal::job::Job;
+use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
 use crate::messages::{Messages, Slices};
 
@@ -22,7 +21,7 @@ use crate::messages::{Messages, Slices};
 /// # Ok::<(), gantry_digest::Error>(())
 /// ```
 pub fn digest_many(algorithm: Algorithm, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
-    hash_messages(Level::in_use(), algorithm, Starts::One(plain(algorithm)), &Slices(messages), output)
+    hash_messages(algorithm, plain(algorithm), None, &Slices(messages), output)
 }
 
 /// Writes the digests, or with a key the HMACs, of messages that each continue the message in `prefix`, one after the other.
@@ -42,67 +41,25 @@ pub fn digest_many(algorithm: Algorithm, messages: &[impl AsRef<[u8]>], output: 
 /// ```
 pub fn digest_many_after(prefix: &Hasher<'_>, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
     let (start, stream) = prefix.parts();
-    let starts = Starts::After(start, stream);
-    let mut work = || hash_messages(Level::in_use(), prefix.algorithm(), starts, &Slices(messages), output);
+    let mut work = || hash_messages(prefix.algorithm(), start, Some(stream), &Slices(messages), output);
     if prefix.is_keyed() { with_stack_wiped(work) } else { work() }
 }
 
-/// Writes the full-length HMACs (RFC 2104) of the messages under one key, one after the other.
-pub fn hmac_many(key: &HmacKey, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
-    hmac_messages(key, &Slices(messages), output)
-}
-
-/// Writes the full-length HMACs of the messages, each under its own key. All keys must be of one algorithm.
-pub fn hmac_each(keys: &[HmacKey], messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
-    if keys.len() != messages.len() {
-        return Err(Error::KeyCount { messages: messages.len(), keys: keys.len() });
-    }
-    let Some(first) = keys.first() else { return check_output(Algorithm::Md5, 0, output) };
-    if let Some(index) = keys.iter().position(|key| key.algorithm() != first.algorithm()) {
-        return Err(Error::Mixed { index });
-    }
-    with_stack_wiped(|| {
-        hash_messages(Level::in_use(), first.algorithm(), Starts::Each(keys), &Slices(messages), output)
-    })
-}
-
-/// Starting states of messages.
-#[derive(Clone, Copy)]
-pub(crate) enum Starts<'a> {
-    One(&'a Start),
-    /// A start, and the bytes before each message.
-    After(&'a Start, &'a Stream),
-    /// One for each message, all of one algorithm.
-    Each(&'a [HmacKey]),
-}
-
-/// Writes the HMACs of all messages under one key.
-pub(crate) fn hmac_messages(key: &HmacKey, messages: &dyn Messages, output: &mut [u8]) -> Result<(), Error> {
-    with_stack_wiped(|| hash_messages(Level::in_use(), key.algorithm(), Starts::One(key.start()), messages, output))
-}
-
-/// Runs whole messages.
+/// Runs whole messages, each after the message in `prefix`, if there is one.
 pub(crate) fn hash_messages(
-    level: Level,
     algorithm: Algorithm,
-    starts: Starts<'_>,
+    start: &Start,
+    prefix: Option<&Stream>,
     messages: &dyn Messages,
     output: &mut [u8],
 ) -> Result<(), Error> {
     check_output(algorithm, messages.count(), output)?;
-    let first = match starts {
-        Starts::One(start) | Starts::After(start, _) => start,
-        Starts::Each([first, ..]) => first.start(),
-        Starts::Each([]) => return Ok(()),
-    };
-    first.with(WholeMessages { level, size: algorithm.digest_size(), starts, messages, output });
+    start.with(WholeMessages { prefix, messages, output });
     Ok(())
 }
 
 struct WholeMessages<'a> {
-    level: Level,
-    size: usize,
-    starts: Starts<'a>,
+    prefix: Option<&'a Stream>,
     messages: &'a dyn Messages,
     output: &'a mut [u8],
 }
@@ -110,22 +67,10 @@ struct WholeMessages<'a> {
 impl Work for WholeMessages<'_> {
     type Output = ();
 
-    fn with<F: Family>(self, first: &F::Start) {
-        let WholeMessages { level, size, starts, messages, output } = self;
-        match starts {
-            Starts::One(_) => F::run_whole(level, first, None, messages, output),
-            Starts::After(_, prefix) => {
-                let mut prefix = prefix.clone();
-                F::run_whole(level, first, F::stream_of(&mut prefix).as_deref(), messages, output);
-            }
-            Starts::Each(keys) => {
-                let outputs = output.chunks_exact_mut(size);
-                let mut pieces = keys.iter().zip(outputs).enumerate().filter_map(|(index, (key, output))| {
-                    let (start, input) = (F::start_of(key.start())?, messages.message(index)?);
-                    Some(Job { start, stream: None, input, output: Some(output) })
-                });
-                F::run(level, true, &mut pieces);
-            }
-        }
+    fn with<F: Family>(self, start: &F::Start) {
+        let WholeMessages { prefix, messages, output } = self;
+        let Some(prefix) = prefix else { return F::run_whole(Level::in_use(), start, None, messages, output) };
+        let mut prefix = prefix.clone();
+        F::run_whole(Level::in_use(), start, F::stream_of(&mut prefix).as_deref(), messages, output);
     }
 }

@@ -1,19 +1,21 @@
-//! Nodes of binary hash trees: digests of pairs of digests.
+//! Nodes of binary hash trees: digests of messages, and of pairs of digests.
 
 use crate::algorithm::Algorithm;
+use crate::blake3::Blake3;
 use crate::error::Error;
 use crate::family::{Family, Work, plain};
+use crate::hasher::Hasher;
 use crate::internal::blake3::PLAIN;
 use crate::internal::dispatch::node::Kernels;
 use crate::level::Level;
+use crate::many::{digest_many, digest_many_after};
 use crate::messages::Blocks;
 
 /// A digest of 32 bytes: a leaf or an inner node of a tree.
 pub type Node = [u8; 32];
 
-/// The hash function of a tree's inner nodes. A parent is the digest of its two children, 64 bytes, without a prefix.
-///
-/// Trees with a byte before each node (RFC 6962) use [`digest_many_after`](crate::digest_many_after).
+/// The hash function of a tree. A leaf is the digest of a message, and a parent the digest of its two children: 64 bytes, without a prefix
+/// but for [`Rfc6962`](Self::Rfc6962).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeHash {
@@ -29,6 +31,44 @@ pub enum NodeHash {
     Blake2b256,
     /// BLAKE3. This is the digest of a pair as a message, not a node inside of BLAKE3.
     Blake3,
+    /// SHA-256 with a byte before each message (0) and each pair (1), so that no node can pass for a leaf: Certificate Transparency (RFC 6962, RFC
+    /// 9162), Go's module database, Sigstore.
+    Rfc6962,
+}
+
+/// Writes the leaf of each message.
+///
+/// ```
+/// use gantry_digest::{NodeHash, hash_leaves};
+///
+/// let mut leaves = [[0; 32]; 2];
+/// hash_leaves(NodeHash::Rfc6962, &["", "L123456"], &mut leaves)?;
+/// assert_eq!(leaves[0][..4], [0x6e, 0x34, 0x0b, 0x9c]);
+/// assert_eq!(leaves[1][..4], [0x39, 0x5a, 0xa0, 0x64]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+pub fn hash_leaves(function: NodeHash, messages: &[impl AsRef<[u8]>], leaves: &mut [Node]) -> Result<(), Error> {
+    match function.kernel() {
+        Kernel::Blake3 => Blake3::new().digest_many(messages, leaves),
+        Kernel::Rfc6962 => {
+            let mut prefix = Hasher::new(Algorithm::Sha256);
+            prefix.update(&[LEAF]);
+            digest_many_after(&prefix, messages, leaves.as_flattened_mut())
+        }
+        Kernel::Messages(algorithm) => digest_many(algorithm, messages, leaves.as_flattened_mut()),
+        Kernel::Sha256 { twice } => {
+            digest_many(Algorithm::Sha256, messages, leaves.as_flattened_mut())?;
+            if twice {
+                for leaves in leaves.chunks_mut(2 * BATCH) {
+                    let mut copy = [[0; 32]; 2 * BATCH];
+                    let copy = &mut copy[..leaves.len()];
+                    copy.copy_from_slice(leaves);
+                    digest_many(Algorithm::Sha256, copy, leaves.as_flattened_mut())?;
+                }
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Writes the parents of `children`: parent `i` is the digest of children `2i` and `2i + 1`.
@@ -119,6 +159,10 @@ pub fn merkle_root(function: NodeHash, leaves: &mut [Node]) -> Result<Node, Erro
 /// Pairs copied at a time, in place.
 const BATCH: usize = 32;
 
+/// The bytes before messages and before pairs (RFC 9162, 2.1.1).
+const LEAF: u8 = 0;
+const PAIR: u8 = 1;
+
 /// How a function digests pairs.
 enum Kernel {
     /// Kernels for pairs.
@@ -128,6 +172,7 @@ enum Kernel {
     /// Each pair is a message.
     Messages(Algorithm),
     Blake3,
+    Rfc6962,
 }
 
 impl Kernel {
@@ -140,7 +185,10 @@ impl Kernel {
                 // SAFETY: there are twice as many bytes of pairs, and the slices do not overlap.
                 unsafe { Kernels::new(level).run(pairs.as_ptr(), output.as_mut_ptr(), count, twice) };
             }
-            Kernel::Messages(algorithm) => plain(algorithm).with(Pairs { level, bytes: pairs, output }),
+            Kernel::Messages(algorithm) => plain(algorithm).with(Pairs { level, prefix: None, bytes: pairs, output }),
+            Kernel::Rfc6962 => {
+                plain(Algorithm::Sha256).with(Pairs { level, prefix: Some(PAIR), bytes: pairs, output });
+            }
             Kernel::Blake3 => PLAIN.digest_pairs(level, pairs, output),
         }
     }
@@ -155,12 +203,31 @@ impl NodeHash {
             NodeHash::Sha3_256 => Kernel::Messages(Algorithm::Sha3_256),
             NodeHash::Blake2b256 => Kernel::Messages(Algorithm::Blake2b256),
             NodeHash::Blake3 => Kernel::Blake3,
+            NodeHash::Rfc6962 => Kernel::Rfc6962,
         }
+    }
+
+    /// The root of a tree without leaves: the digest of no bytes (RFC 9162, 2.1.1).
+    pub(crate) fn empty(self) -> Node {
+        let mut root = [[0; 32]];
+        let function = if self == NodeHash::Rfc6962 { NodeHash::Sha256 } else { self };
+        let written = hash_leaves(function, &[[]], &mut root);
+        debug_assert_eq!(written, Ok(()), "there is one root");
+        root[0]
+    }
+
+    /// The digest of one pair.
+    pub(crate) fn parent(self, left: &Node, right: &Node) -> Node {
+        let mut parent = [0; 32];
+        self.kernel().digest(Level::in_use(), [*left, *right].as_flattened(), &mut parent);
+        parent
     }
 }
 
 struct Pairs<'a> {
     level: Level,
+    /// A byte before each pair.
+    prefix: Option<u8>,
     bytes: &'a [u8],
     output: &'a mut [u8],
 }
@@ -170,9 +237,14 @@ impl Work for Pairs<'_> {
 
     fn with<F: Family>(self, start: &F::Start) {
         let pairs = Blocks { data: self.bytes, block: 2 * size_of::<Node>() };
-        F::run_whole(self.level, start, None, &pairs, self.output);
+        let prefix = self.prefix.map(|byte| {
+            let mut prefix = F::stream(start);
+            F::append(|| self.level, start, &mut prefix, &[byte]);
+            prefix
+        });
+        F::run_whole(self.level, start, prefix.as_ref(), &pairs, self.output);
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

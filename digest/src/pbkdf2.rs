@@ -14,7 +14,8 @@ use crate::chain::Chain;
 use crate::error::Error;
 use crate::family::{Family, Work, plain};
 use crate::hasher::Hasher;
-use crate::hmac::{HmacKey, with_stack_wiped};
+use crate::hmac::HmacKey;
+use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
 
 /// Derives a key of the length of `output` from a password. The blocks of the key run side by side.

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use gantry_digest::{Algorithm, Blake3, NodeHash, Sha1Checked, digest_many, hash_pairs, limit};
+use gantry_digest::{Algorithm, Blake3, MerkleTree, NodeHash, Sha1Checked, digest_many, hash_pairs, limit};
 use nix::time::{ClockId, clock_gettime};
 use sha2::Digest;
 
@@ -56,6 +56,7 @@ fn main() {
     short(&filter);
     digests(&filter);
     nodes(&filter);
+    logs(&filter);
     keccak(&filter);
     sha1_checked(&filter);
     blake3(&filter);
@@ -166,6 +167,36 @@ fn nodes(filter: &Filter) {
                     hashtree_rs::hash(parents.as_flattened_mut(), black_box(children.as_flattened()), count);
                 }
             },
+        );
+    }
+}
+
+/// Nodes with a byte before each pair (RFC 6962), and a tree that gets its leaves in pieces, against a loop over the crate `sha2`.
+fn logs(filter: &Filter) {
+    let children: Vec<[u8; 32]> = (0..2 * COUNT).map(|i| [i as u8; 32]).collect();
+    let one = |pair: &[[u8; 32]]| sha2::Sha256::new().chain_update([1]).chain_update(pair.as_flattened()).finalize();
+    let mut parents = vec![[0; 32]; COUNT];
+    for count in [1, 4, COUNT] {
+        filter.row(
+            &format!("nodes of rfc6962, {count} at once; sha2"),
+            || {
+                for (children, parents) in children.chunks(2 * count).zip(parents.chunks_mut(count)) {
+                    hash_pairs(NodeHash::Rfc6962, black_box(children), parents).expect("pairs");
+                }
+            },
+            || children.chunks_exact(2).for_each(|pair| _ = black_box(one(pair))),
+        );
+    }
+    // As many leaves as nodes are hashed.
+    let leaves = &children[..COUNT];
+    for count in [1, 256, COUNT] {
+        filter.row(
+            &format!("a tree of rfc6962 that grows by {count} leaves; sha2"),
+            || {
+                let mut tree = MerkleTree::new(NodeHash::Rfc6962);
+                leaves.chunks(count).for_each(|leaves| tree.append(black_box(leaves)));
+            },
+            || leaves.chunks_exact(2).cycle().take(COUNT).for_each(|pair| _ = black_box(one(pair))),
         );
     }
 }

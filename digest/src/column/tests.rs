@@ -4,6 +4,7 @@ use super::*;
 use crate::hasher::Hasher;
 use crate::random::Random;
 use crate::tests::{hash_one, on_every_level};
+use crate::{HmacKey, hmac_column};
 
 #[test]
 fn column_digests_equal_single_ones_and_missing_values_get_zeros() {

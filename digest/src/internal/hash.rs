@@ -230,7 +230,7 @@ pub type Job<'a, H> = job::Job<'a, Start<H>, Stream<H>>;
 
 /// Runs jobs side by side.
 pub fn run<'a, H: Hash>(kernels: Kernels<H>, jobs: impl Iterator<Item = Job<'a, H>>) {
-    if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
+    if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128"))) {
         // There is one lane.
         return jobs.for_each(|job| run_one(kernels, job));
     }

@@ -164,7 +164,7 @@ pub type Job<'a, F> = job::Job<'a, Start<F>, Stream<F>>;
 
 /// Runs jobs side by side. With `keyed`, wipes the stack afterwards: Keccak can be inverted from any full state.
 pub fn run<'a, F: Function>(kernels: Kernels, keyed: bool, jobs: impl Iterator<Item = Job<'a, F>>) {
-    if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
+    if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128"))) {
         // There is one lane.
         return jobs.for_each(|job| run_one(kernels, job));
     }

@@ -22,6 +22,8 @@ pub(crate) mod pair;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sse2;
+#[cfg(target_feature = "simd128")]
+pub(crate) mod wasm;
 
 use zeroize::Zeroize;
 

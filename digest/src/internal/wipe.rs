@@ -15,6 +15,16 @@ pub fn overwrite<const DEPTH: usize>() {
     core::hint::black_box(&mut zeros);
 }
 
+/// Stack bytes overwritten after work with keys. The deepest user is SHA-512 with words made ahead: 40 KiB.
+const STACK: usize = 48 << 10;
+
+/// Runs work with keys, then overwrites the stack it used.
+pub(crate) fn with_stack_wiped<T>(work: impl FnOnce() -> T) -> T {
+    let result = in_own_frame(work);
+    overwrite::<STACK>();
+    result
+}
+
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use crate::internal::dispatch::sponge::Function;

@@ -3,21 +3,27 @@ use crate::Hasher;
 use crate::random::Random;
 use crate::tests::on_every_level;
 
-const FUNCTIONS: [NodeHash; 6] = [
+pub(crate) const FUNCTIONS: [NodeHash; 7] = [
     NodeHash::Sha256,
     NodeHash::Sha256d,
     NodeHash::Keccak256,
     NodeHash::Sha3_256,
     NodeHash::Blake2b256,
     NodeHash::Blake3,
+    NodeHash::Rfc6962,
 ];
 
-fn node(hex: &str) -> Node {
+pub(crate) fn node(hex: &str) -> Node {
     core::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
 }
 
 /// The digest of two nodes, one message at a time.
-fn parent(function: NodeHash, pair: &[u8]) -> Node {
+pub(crate) fn parent(function: NodeHash, pair: &[u8]) -> Node {
+    digest(function, PAIR, pair)
+}
+
+/// The digest of one message, with `before` where the function has a prefix.
+fn digest(function: NodeHash, before: u8, message: &[u8]) -> Node {
     let one = |algorithm, message: &[u8]| {
         let (mut digest, mut hasher) = ([0; 32], Hasher::new(algorithm));
         hasher.update(message);
@@ -25,11 +31,31 @@ fn parent(function: NodeHash, pair: &[u8]) -> Node {
         digest
     };
     match function.kernel() {
-        Kernel::Sha256 { twice: false } => one(Algorithm::Sha256, pair),
-        Kernel::Sha256 { twice: true } => one(Algorithm::Sha256, &one(Algorithm::Sha256, pair)),
-        Kernel::Messages(algorithm) => one(algorithm, pair),
-        Kernel::Blake3 => ::blake3::hash(pair).into(),
+        Kernel::Sha256 { twice: false } => one(Algorithm::Sha256, message),
+        Kernel::Sha256 { twice: true } => one(Algorithm::Sha256, &one(Algorithm::Sha256, message)),
+        Kernel::Messages(algorithm) => one(algorithm, message),
+        Kernel::Blake3 => ::blake3::hash(message).into(),
+        Kernel::Rfc6962 => one(Algorithm::Sha256, &[&[before], message].concat()),
     }
+}
+
+#[test]
+fn leaves_are_digests_of_the_messages() {
+    let random = Random::new(0x6c65_6166);
+    on_every_level(|level| {
+        for function in FUNCTIONS {
+            for count in [0, 1, 2, 63, 64, 65, 150] {
+                let messages: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(random.below(200))).collect();
+                let expected: Vec<Node> = messages.iter().map(|message| digest(function, LEAF, message)).collect();
+                let mut leaves = vec![[0; 32]; count];
+                assert_eq!(hash_leaves(function, &messages, &mut leaves), Ok(()));
+                assert_eq!(leaves, expected, "{level} {function:?}, {count}");
+                leaves.push([7; 32]);
+                let wrong = Error::OutputLength { needed: 32 * count, found: 32 * count + 32 };
+                assert_eq!(hash_leaves(function, &messages, &mut leaves), Err(wrong));
+            }
+        }
+    });
 }
 
 #[test]

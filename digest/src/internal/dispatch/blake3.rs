@@ -40,6 +40,8 @@ compiled!(base, "sse2", crate::internal::vector::sse2::Xmm32);
 compiled!(single, "sse2", u32);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "neon", crate::internal::vector::neon::Neon32);
+#[cfg(target_feature = "simd128")]
+compiled!(base, "simd128", crate::internal::vector::wasm::Simd32);
 #[cfg(target_arch = "aarch64")]
 compiled!(single, "neon", u32);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -53,9 +55,9 @@ impl Kernels {
             LevelName::Avx512 => (16, avx512, single_bmi),
             #[cfg(target_arch = "x86_64")]
             LevelName::Vaes | LevelName::Avx2 => (8, avx2, single_bmi),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128"))]
             _ => (4, base, single),
-            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128")))]
             _ => (1, single, single),
         };
         Kernels { lanes, side_by_side, break_even: if lanes > 1 { 2 } else { 1 }, single }

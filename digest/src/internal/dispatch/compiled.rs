@@ -110,6 +110,8 @@ compiled!(base, "sse2", crate::internal::vector::sse2::Xmm32, crate::internal::v
 compiled!(single, "sse2", u32, u64);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "neon", crate::internal::vector::neon::Neon32, crate::internal::vector::neon::Neon64);
+#[cfg(target_feature = "simd128")]
+compiled!(base, "simd128", crate::internal::vector::wasm::Simd32, crate::internal::vector::wasm::Simd64);
 #[cfg(target_arch = "aarch64")]
 compiled!(single, "neon", u32, u64);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -130,9 +132,9 @@ macro_rules! select {
                 LevelName::Avx512 => ($lanes512, avx512::$name, $even512, single_bmi::$name),
                 #[cfg(target_arch = "x86_64")]
                 LevelName::Vaes | LevelName::Avx2 => ($lanes2, avx2::$name, $even2, single_bmi::$name),
-                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128"))]
                 _ => ($lanes, base::$name, $even, single::$name),
-                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128")))]
                 _ => (1, single::$name, 1, single::$name),
             };
             Kernels { lanes, side_by_side, break_even, few_lanes: 1, few: single, single, brief: single }

@@ -42,6 +42,8 @@ compiled!(base, "sse2", crate::internal::vector::sse2::Xmm32);
 compiled!(single, "sse2", u32);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "neon", crate::internal::vector::neon::Neon32);
+#[cfg(target_feature = "simd128")]
+compiled!(base, "simd128", crate::internal::vector::wasm::Simd32);
 #[cfg(target_arch = "aarch64")]
 compiled!(single, "neon", u32);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -75,6 +77,9 @@ impl Kernels {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
             let _ = level;
+            #[cfg(target_feature = "simd128")]
+            return Kernels { lanes: 4, many: base, break_even: 2, few: single };
+            #[cfg(not(target_feature = "simd128"))]
             Kernels { lanes: 1, many: single, break_even: 1, few: single }
         }
     }

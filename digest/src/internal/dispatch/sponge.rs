@@ -87,6 +87,8 @@ compiled!(base, "sse2", crate::internal::vector::sse2::Xmm64);
 compiled!(single, "sse2", u64);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "neon", crate::internal::vector::neon::Neon64);
+#[cfg(target_feature = "simd128")]
+compiled!(base, "simd128", crate::internal::vector::wasm::Simd64);
 #[cfg(target_arch = "aarch64")]
 compiled!(single, "neon", u64);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -110,9 +112,9 @@ macro_rules! select {
                 LevelName::Avx512 => (8, avx512::$name, single_bmi::$name),
                 #[cfg(target_arch = "x86_64")]
                 LevelName::Vaes | LevelName::Avx2 => (4, avx2::$name, single_bmi::$name),
-                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128"))]
                 _ => (2, base::$name, single::$name),
-                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128")))]
                 _ => (1, single::$name, single::$name),
             };
             Kernels { lanes, side_by_side, break_even: 2, single }

@@ -1,0 +1,118 @@
+//! The verifier of proofs about trees, which has roots and no tree (RFC 9162, 2.1).
+
+use core::fmt;
+
+use crate::nodes::{Node, NodeHash};
+
+/// A proof does not lead to the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidProof;
+
+impl fmt::Display for InvalidProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the proof does not lead to the root")
+    }
+}
+
+impl core::error::Error for InvalidProof {}
+
+/// Verifies that `leaf` is leaf `index`, from 0, of the tree with `leaves` leaves and this root (RFC 9162, 2.1.3.2).
+///
+/// The caller must know the number of leaves from the source of the root. Without a prefix (a function other than [`NodeHash::Rfc6962`]), it must also
+/// know that `leaf` is the digest of a message, and not of a pair.
+pub fn verify_inclusion(
+    function: NodeHash,
+    leaf: &Node,
+    index: u64,
+    leaves: u64,
+    proof: &[Node],
+    root: &Node,
+) -> Result<(), InvalidProof> {
+    if index >= leaves {
+        return Err(InvalidProof);
+    }
+    let (mut way, mut node) = (Way { index, last: leaves - 1 }, *leaf);
+    for sibling in proof {
+        node = match way.side()? {
+            Side::Left => function.parent(sibling, &node),
+            Side::Right => function.parent(&node, sibling),
+        };
+        way.rise(1);
+    }
+    verdict(way.last == 0 && node == *root)
+}
+
+/// Verifies that the tree with `new` leaves and the root `new_root` begins with the tree of `old` leaves and the root `old_root` (RFC 9162, 2.1.4.2).
+///
+/// The caller must know both numbers from the sources of the roots.
+pub fn verify_consistency(
+    function: NodeHash,
+    old: u64,
+    new: u64,
+    proof: &[Node],
+    old_root: &Node,
+    new_root: &Node,
+) -> Result<(), InvalidProof> {
+    if old == new {
+        return verdict(proof.is_empty() && old_root == new_root);
+    }
+    if old == 0 {
+        return verdict(proof.is_empty() && *old_root == function.empty());
+    }
+    if old > new {
+        return Err(InvalidProof);
+    }
+    // The whole subtree at the end of the old tree, from which both roots follow. It may be the old tree itself.
+    let (first, rest) =
+        if old.is_power_of_two() { (old_root, proof) } else { proof.split_first().ok_or(InvalidProof)? };
+    let mut way = Way { index: old - 1, last: new - 1 };
+    way.rise(way.index.trailing_ones());
+    let (mut from_old, mut from_new) = (*first, *first);
+    for sibling in rest {
+        match way.side()? {
+            Side::Left => {
+                from_old = function.parent(sibling, &from_old);
+                from_new = function.parent(sibling, &from_new);
+            }
+            Side::Right => from_new = function.parent(&from_new, sibling),
+        }
+        way.rise(1);
+    }
+    verdict(way.last == 0 && from_old == *old_root && from_new == *new_root)
+}
+
+fn verdict(valid: bool) -> Result<(), InvalidProof> {
+    if valid { Ok(()) } else { Err(InvalidProof) }
+}
+
+/// The way of a node to the root.
+struct Way {
+    /// Its index in the present level.
+    index: u64,
+    /// The index of the last node of the level. The root's is 0.
+    last: u64,
+}
+
+/// The side of a sibling.
+enum Side {
+    Left,
+    Right,
+}
+
+impl Way {
+    /// The side of the next sibling. A last node without a neighbour moves up to the level where it has one.
+    fn side(&mut self) -> Result<Side, InvalidProof> {
+        if self.last == 0 {
+            return Err(InvalidProof);
+        }
+        if self.index == self.last {
+            self.rise(self.index.trailing_zeros());
+        }
+        Ok(if self.index & 1 == 1 { Side::Left } else { Side::Right })
+    }
+
+    fn rise(&mut self, levels: u32) {
+        self.index >>= levels;
+        self.last >>= levels;
+    }
+}

@@ -1,0 +1,166 @@
+//! Trees that grow, and proofs about them: the shape of RFC 9162 (Certificate Transparency), 2.1.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::error::Error;
+use crate::nodes::{Node, NodeHash, hash_pairs};
+
+/// A tree that grows at its end. It proves that a leaf is part of it, and that a larger tree begins with a smaller one.
+///
+/// Leaves and nodes are paired from the left. A last one without a neighbour moves up as it is (RFC 9162, 2.1.1). With a power of two of leaves the root is
+/// that of [`merkle_root`](crate::merkle_root). The tree keeps each node of a whole subtree, up to 64 bytes a leaf, and hashes whole levels side by side.
+///
+/// ```
+/// use gantry_digest::{MerkleTree, NodeHash, hash_leaves, verify_inclusion};
+///
+/// let mut leaves = [[0; 32]; 3];
+/// hash_leaves(NodeHash::Rfc6962, &["alice", "bob", "carol"], &mut leaves)?;
+/// let mut tree = MerkleTree::new(NodeHash::Rfc6962);
+/// tree.append(&leaves);
+/// let (root, proof) = (tree.root(), tree.inclusion_proof(1, 3)?);
+/// assert!(verify_inclusion(NodeHash::Rfc6962, &leaves[1], 1, 3, &proof, &root).is_ok());
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct MerkleTree {
+    function: NodeHash,
+    /// The roots of all whole subtrees of 1, 2, 4, ... leaves, from the left.
+    levels: Vec<Vec<Node>>,
+}
+
+impl MerkleTree {
+    /// A tree without leaves.
+    pub fn new(function: NodeHash) -> Self {
+        MerkleTree { function, levels: Vec::new() }
+    }
+
+    /// The hash function.
+    pub fn function(&self) -> NodeHash {
+        self.function
+    }
+
+    /// The leaves.
+    pub fn leaves(&self) -> &[Node] {
+        self.levels.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// Appends leaves, which [`hash_leaves`](crate::hash_leaves) makes of messages. Many at a time are faster.
+    pub fn append(&mut self, leaves: &[Node]) {
+        if leaves.is_empty() {
+            return;
+        }
+        if self.levels.is_empty() {
+            self.levels.push(Vec::new());
+        }
+        self.levels[0].extend_from_slice(leaves);
+        let mut height = 0;
+        while self.levels[height].len() > 1 {
+            if self.levels.len() == height + 1 {
+                self.levels.push(Vec::new());
+            }
+            let (below, above) = self.levels.split_at_mut(height + 1);
+            let (children, parents) = (&below[height], &mut above[0]);
+            let (old, new) = (parents.len(), children.len() / 2);
+            parents.resize(new, [0; 32]);
+            let written = hash_pairs(self.function, &children[2 * old..2 * new], &mut parents[old..]);
+            debug_assert_eq!(written, Ok(()), "there are two children for each parent");
+            height += 1;
+        }
+    }
+
+    /// The root of all leaves. A tree without leaves has the digest of no bytes as its root.
+    pub fn root(&self) -> Node {
+        self.subtree(0, self.leaves().len())
+    }
+
+    /// The root when the tree had `leaves` leaves.
+    pub fn root_of(&self, leaves: usize) -> Result<Node, Error> {
+        self.check(leaves)?;
+        Ok(self.subtree(0, leaves))
+    }
+
+    /// Proves that leaf `index`, from 0, is one of the first `leaves` leaves: the nodes beside its way to their root, from below (RFC 9162, 2.1.3.1).
+    pub fn inclusion_proof(&self, index: usize, leaves: usize) -> Result<Vec<Node>, Error> {
+        self.check(leaves)?;
+        if index >= leaves {
+            return Err(Error::FewLeaves { needed: index.saturating_add(1), found: leaves });
+        }
+        let (mut first, mut end, mut proof) = (0, leaves, Vec::new());
+        while end - first > 1 {
+            let middle = middle(first, end);
+            if index < middle {
+                proof.push(self.subtree(middle, end));
+                end = middle;
+            } else {
+                proof.push(self.subtree(first, middle));
+                first = middle;
+            }
+        }
+        proof.reverse();
+        Ok(proof)
+    }
+
+    /// Proves that the tree of the first `new` leaves begins with that of the first `old` leaves (RFC 9162, 2.1.4.1). The proof is empty if they are
+    /// equally many, or if `old` is 0.
+    pub fn consistency_proof(&self, old: usize, new: usize) -> Result<Vec<Node>, Error> {
+        self.check(new)?;
+        if old > new {
+            return Err(Error::FewLeaves { needed: old, found: new });
+        }
+        let (mut first, mut end, mut proof) = (0, new, Vec::new());
+        if old == 0 {
+            return Ok(proof);
+        }
+        while old < end {
+            let middle = middle(first, end);
+            if old <= middle {
+                proof.push(self.subtree(middle, end));
+                end = middle;
+            } else {
+                proof.push(self.subtree(first, middle));
+                first = middle;
+            }
+        }
+        // The verifier has the old root already.
+        if first > 0 {
+            proof.push(self.subtree(first, end));
+        }
+        proof.reverse();
+        Ok(proof)
+    }
+
+    fn check(&self, leaves: usize) -> Result<(), Error> {
+        let found = self.leaves().len();
+        if leaves > found { Err(Error::FewLeaves { needed: leaves, found }) } else { Ok(()) }
+    }
+
+    /// The root of the leaves from `first` to before `end`. `first` is a multiple of a power of two that is not below their number, so each set bit
+    /// of this is a whole subtree.
+    fn subtree(&self, first: usize, mut end: usize) -> Node {
+        let mut root = None;
+        while end > first {
+            let height = (end - first).trailing_zeros();
+            end -= 1 << height;
+            let left = &self.levels[height as usize][end >> height];
+            root = Some(root.map_or(*left, |right| self.function.parent(left, &right)));
+        }
+        root.unwrap_or_else(|| self.function.empty())
+    }
+}
+
+impl fmt::Debug for MerkleTree {
+    /// Omits the nodes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let leaves = self.leaves().len();
+        f.debug_struct("MerkleTree").field("function", &self.function).field("leaves", &leaves).finish_non_exhaustive()
+    }
+}
+
+/// The border between the two subtrees of at least two leaves: the left one is the largest power of two below their number.
+fn middle(first: usize, end: usize) -> usize {
+    first + (1 << (end - first - 1).ilog2())
+}
+
+#[cfg(test)]
+mod tests;
