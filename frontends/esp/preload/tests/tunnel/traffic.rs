@@ -112,16 +112,18 @@ pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, m
     let listener = to.namespace.enter(|| TcpListener::bind((to.inner[inner], 0))).unwrap();
     let address = listener.local_addr().unwrap();
     let sent = payload(bytes);
+    // TCP waits twice as long after each loss in a row.
+    let limit = PATIENCE * 6;
     thread::scope(|scope| {
         let receive = scope.spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(limit)).unwrap();
             let mut got = Vec::new();
             stream.read_to_end(&mut got).map(|_| got)
         });
         let mut stream =
             from.namespace.enter(|| TcpStream::connect_timeout(&address, PATIENCE)).expect("the stream connects");
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(limit)).unwrap();
         for (at, part) in sent.chunks(1 << 16).enumerate() {
             stream.write_all(part).expect("bytes are accepted");
             each(at);
