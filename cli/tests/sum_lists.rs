@@ -53,6 +53,9 @@ fn lists_of_other_programs_need_no_option() {
         ("rhash", "--bsd --md5 --sha1 a"),
         ("hashdeep", "-l -c md5,sha1,sha256,tiger,whirlpool a d"),
         ("hashdeep", "a d"),
+        ("openssl", "dgst -sha512-224 a d"),
+        ("openssl", "dgst -sm3 a d"),
+        ("openssl", "dgst -blake2s256 a d"),
     ] {
         let Some(list) = printed(&lab, program, words) else { continue };
         let name = if program == "b3sum" { "B3SUMS" } else { "list" };
@@ -89,6 +92,57 @@ fn text_and_bits_of_shasum_are_verified() {
     // A file whose name begins with the mark.
     lab.write("Utext", "a\nb\nc\n");
     assert_eq!(run_text(&lab, "-c list").0, "Utext: OK\n");
+}
+
+#[test]
+fn pieces_of_hashdeep_are_verified() {
+    let lab = Lab::new();
+    let content: Vec<u8> = (0..100_000_u32).map(|at| (at / 7) as u8).collect();
+    lab.write("d", &content);
+    let Some(list) = printed(&lab, "hashdeep", "-l -p 16384 d") else { return };
+    lab.write("list", &list);
+    let verdicts = |changed: Option<usize>| {
+        let ranges = (0..7).map(|piece| (piece, 16384 * piece, (16384 * piece + 16383).min(99_999)));
+        let line = |(piece, first, last)| {
+            format!("d offset {first}-{last}: {}\n", if changed == Some(piece) { "FAILED" } else { "OK" })
+        };
+        ranges.map(line).collect::<String>()
+    };
+    assert_eq!(run_text(&lab, "-c list"), (verdicts(None), String::new(), Some(0)));
+    let (_, warnings, code) = run_text(&lab, "audit list .");
+    assert!(warnings.contains("which only -c verifies") && code == Some(2), "{warnings}");
+    let mut damaged = content.clone();
+    damaged[40_000] ^= 1;
+    lab.write("d", damaged);
+    let (lines, _, code) = run_text(&lab, "-c list");
+    assert_eq!((lines, code), (verdicts(Some(2)), Some(1)));
+    lab.write("d", &content[..99_999]);
+    assert_eq!(run_text(&lab, "-c list").0, verdicts(Some(6)), "a file that is too short");
+    // A file whose name looks like a piece.
+    lab.write("d offset 0-1", "x");
+    let mut sum = lab.gantry_sum();
+    sum.args(["-a", "md5", "d offset 0-1"]);
+    lab.write("list", run(sum, &Input::Null).stdout.0);
+    assert_eq!(run_text(&lab, "-c list").0, "d offset 0-1: OK\n");
+}
+
+/// Lengths of digests that several functions share.
+#[test]
+fn short_digests_of_b2sum_and_digests_of_openssl_without_tags_are_found_by_trying() {
+    let lab = Lab::new();
+    lab.write("a", "a");
+    for (program, words, function) in [
+        ("b2sum", "-l 128 a", "blake2b-128"),
+        ("openssl", "dgst -r -sha512-224 a", "sha512-224"),
+        ("openssl", "dgst -r -sm3 a", "sm3"),
+        ("openssl", "dgst -r -blake2s256 a", "blake2s-256"),
+    ] {
+        let Some(list) = printed(&lab, program, words) else { continue };
+        lab.write("list", list);
+        let (lines, warnings, code) = run_text(&lab, "-c list");
+        assert_eq!((&*lines, code), ("a: OK\n", Some(0)), "{program} {words}: {warnings}");
+        assert!(warnings.contains(&format!("the digests are of {function}, found by trying")), "{warnings}");
+    }
 }
 
 #[test]

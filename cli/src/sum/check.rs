@@ -22,9 +22,9 @@ use super::names::Id;
 use super::object::Special;
 use super::open::Opener;
 use super::quote::quote;
+use super::reading::{self, Reading};
 use super::recognise::of_one_length;
 use super::record::Object;
-use super::shasum::{Converted, Reading};
 use super::{sys, walk, write_name};
 use crate::args::sum::Options;
 
@@ -265,7 +265,7 @@ impl Sink<Note> for Verdicts<'_> {
                 self.unreadable((&expected.name, &place), &io::Error::other(reason));
             }
             Note::Converted(expected, functions, place) => {
-                let file = Converted::open(Path::new(OsStr::from_bytes(&expected.name)), expected.reading);
+                let file = reading::open(&expected.name, expected.reading);
                 let hashed = file.and_then(|file| hash_single(file, &functions, &ProgressBar::hidden()));
                 let found = hashed.map(|(digests, bytes)| HashedFile { digests, bytes, stamp: None, cached: false });
                 self.judge(&expected.name, (&expected, &functions, &place), found);

@@ -12,8 +12,8 @@ use super::digest::Digest;
 use super::lines::{Encoding, Lines};
 use super::names::Id;
 use super::object::{Recorded, Special};
+use super::reading::{Reading, marked};
 use super::recognise::{Learned, Recognised, Recogniser};
-use super::shasum::{Reading, marked};
 
 /// The way to parse lines.
 #[derive(Clone)]

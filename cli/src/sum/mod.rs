@@ -12,7 +12,7 @@
 //! | `lists.rs`, `check.rs` | lines of a file, and verdicts about them |
 //! | `audit/` | compares a folder with a manifest |
 //! | `bag.rs`, `bagging.rs` | the tags of BagIt bags; makes a bag |
-//! | `shasum.rs` | files that are not read as bytes |
+//! | `reading.rs` | files that are not read as whole files of bytes |
 //! | `cache.rs` | digests of earlier runs |
 //! | `parts/` | the values of S3 |
 //! | `listed.rs` | the files that a list names |
@@ -39,9 +39,9 @@ mod parts;
 mod printer;
 mod progress;
 mod quote;
+mod reading;
 mod recognise;
 mod record;
-mod shasum;
 mod walk;
 
 use std::cell::RefCell;

@@ -15,7 +15,7 @@ use crate::sum::listed::{absolute, normal};
 use crate::sum::lists::{Expected, ListParser, ParsedLine};
 use crate::sum::names::Id;
 use crate::sum::object::{Recorded, Special};
-use crate::sum::shasum::Reading;
+use crate::sum::reading::Reading;
 
 /// The folders and manifests to compare.
 pub(super) struct Plan {
@@ -112,7 +112,7 @@ impl Plan {
                 match if whole { parser.line(&line) } else { ParsedLine::Improper } {
                     ParsedLine::Blank => {}
                     ParsedLine::File(expected) if expected.reading != Reading::Bytes => {
-                        report.print_error(&expected.name, "listed by shasum as text or bits, which only -c verifies");
+                        report.print_error(&expected.name, "listed as text, bits or a piece, which only -c verifies");
                     }
                     ParsedLine::File(expected) => files.push(expected),
                     ParsedLine::Special(name, special) => specials.push((name, special)),

@@ -1,8 +1,9 @@
-//! Files that `shasum` does not read as bytes: text with any line ends (`-U`), and bits in digits (`-0`).
+//! Files that lists do not mean as whole files of bytes: text with any line ends (`shasum -U`), bits in digits (`shasum -0`), and pieces
+//! (`hashdeep -p`).
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -15,37 +16,55 @@ pub(super) enum Reading {
     Text,
     /// Each `0` or `1` is a bit; other bytes do not count.
     Bits,
+    /// The bytes from the first to the last one in the name, `NAME offset FIRST-LAST`.
+    Piece,
 }
 
-/// Splits off the mark before a name, `U` or `^`, if there is no file with the mark in its name and one without.
+/// Returns the way to read a file, and its name without the mark before it, `U` or `^`. Marks and pieces count only if there is no file with
+/// them in its name and one without. The name of a piece stays as it is.
 pub(super) fn marked(mut name: Vec<u8>) -> (Vec<u8>, Reading) {
-    let reading = match name.first() {
-        Some(b'U') => Reading::Text,
-        Some(b'^') => Reading::Bits,
-        _ => return (name, Reading::Bytes),
+    let (file, reading) = match name.first() {
+        Some(b'U') => (&name[1..], Reading::Text),
+        Some(b'^') => (&name[1..], Reading::Bits),
+        _ => (&name[..], Reading::Bytes),
     };
     let there = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
-    if there(&name) || !there(&name[1..]) {
-        return (name, Reading::Bytes);
+    if reading != Reading::Bytes && there(file) && !there(&name) {
+        name.remove(0);
+        return (name, reading);
     }
-    name.remove(0);
-    (name, reading)
+    let is_piece = piece(&name).is_some_and(|(file, _)| there(file)) && !there(&name);
+    (name, if is_piece { Reading::Piece } else { Reading::Bytes })
+}
+
+/// Opens a file that is not read as bytes.
+pub(super) fn open(name: &[u8], reading: Reading) -> io::Result<Box<dyn Read + Send>> {
+    let open = |name| File::open(Path::new(OsStr::from_bytes(name)));
+    let Some((file, (first, length))) = piece(name).filter(|_| reading == Reading::Piece) else {
+        return Ok(Box::new(Converted::new(open(name)?, reading)));
+    };
+    let mut file = open(file)?;
+    file.seek(SeekFrom::Start(first))?;
+    Ok(Box::new(file.take(length)))
+}
+
+/// Splits the name of a piece into that of its file, the offset of its first byte, and its length.
+fn piece(name: &[u8]) -> Option<(&[u8], (u64, u64))> {
+    const OFFSET: &[u8] = b" offset ";
+    let place = name.windows(OFFSET.len()).rposition(|window| window == OFFSET)?;
+    let (first, last) = std::str::from_utf8(&name[place + OFFSET.len()..]).ok()?.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    Some((&name[..place], (first, last.checked_sub(first)?.checked_add(1)?)))
 }
 
 /// A file that is converted while it is read.
-pub(super) struct Converted<R> {
+struct Converted<R> {
     reader: BufReader<R>,
     reading: Reading,
     /// The last byte was a CR, whose LF does not count.
     after_cr: bool,
     /// Bits of the next byte behind a one.
     bits: u8,
-}
-
-impl Converted<File> {
-    pub(super) fn open(path: &Path, reading: Reading) -> io::Result<Self> {
-        Ok(Self::new(File::open(path)?, reading))
-    }
 }
 
 impl<R: Read> Converted<R> {
@@ -56,7 +75,7 @@ impl<R: Read> Converted<R> {
     /// Returns the byte that ends with this one of the file.
     fn convert(&mut self, byte: u8) -> Option<u8> {
         match self.reading {
-            Reading::Bytes => Some(byte),
+            Reading::Bytes | Reading::Piece => Some(byte),
             Reading::Text => {
                 let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
                 match byte {
@@ -113,5 +132,15 @@ mod tests {
         assert!(read(b"0100000", Reading::Bits).is_err());
         assert_eq!(read(b"", Reading::Bits).unwrap(), b"");
         assert_eq!(read(b"\r\n", Reading::Bytes).unwrap(), b"\r\n");
+    }
+
+    #[test]
+    fn pieces_are_parsed_as_hashdeep_prints_them() {
+        assert_eq!(piece(b"a offset 0-4095"), Some((&b"a"[..], (0, 4096))));
+        assert_eq!(piece(b"a offset 1-2 offset 10-10"), Some((&b"a offset 1-2"[..], (10, 1))));
+        for name in ["a", "a offset ", "a offset 1", "a offset 2-1", "a offset x-1", "a offset 0-18446744073709551615"]
+        {
+            assert_eq!(piece(name.as_bytes()), None, "{name}");
+        }
     }
 }
