@@ -51,7 +51,7 @@ packages: ## packages for Debian and RPM, a static program, an OCI image, bills 
 packages-test: ## build them in two folders and compare; install, use and purge them in a fresh Debian 12 and 13 (as root)
 	@scripts/packages-test
 
-wheels: ## Python wheels for x86_64 and aarch64, glibc and musl, with and without the GIL: target/wheels
+wheels: ## Python wheels for x86_64 and aarch64, glibc and musl, with and without the GIL, from 3.9 on: target/wheels
 	@scripts/setup build
 	@scripts/wheels
 

@@ -1,5 +1,7 @@
 """The results of `hash_files`."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 

@@ -1,5 +1,7 @@
 """A plugin for mypy, which then knows `gantry` of polars' expressions: `plugins = ["gantry_crypto.mypy_plugin"]` in its settings."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from mypy.nodes import MDEF, MypyFile, SymbolTableNode, TypeInfo, Var
