@@ -159,6 +159,9 @@ pub fn merkle_root(function: NodeHash, leaves: &mut [Node]) -> Result<Node, Erro
 /// Pairs copied at a time, in place.
 const BATCH: usize = 32;
 
+/// Bytes of a pair.
+const PAIR_SIZE: usize = 2 * size_of::<Node>();
+
 /// The bytes before messages and before pairs (RFC 9162, 2.1.1).
 const LEAF: u8 = 0;
 const PAIR: u8 = 1;
@@ -179,15 +182,23 @@ impl Kernel {
     /// Digests pairs that lie one after the other.
     fn digest(&self, level: Level, pairs: &[u8], output: &mut [u8]) {
         debug_assert_eq!(pairs.len(), 2 * output.len());
+        let blocks = Blocks { data: pairs, block: PAIR_SIZE };
         match *self {
             Kernel::Sha256 { twice } => {
                 let count = output.len() / size_of::<Node>();
                 // SAFETY: there are twice as many bytes of pairs, and the slices do not overlap.
                 unsafe { Kernels::new(level).run(pairs.as_ptr(), output.as_mut_ptr(), count, twice) };
             }
-            Kernel::Messages(algorithm) => plain(algorithm).with(Pairs { level, prefix: None, bytes: pairs, output }),
+            Kernel::Messages(algorithm) => plain(algorithm).with(Pairs { level, prefix: None, blocks, output }),
+            // One pair is faster as a message than after a prefix.
+            Kernel::Rfc6962 if pairs.len() == PAIR_SIZE => {
+                let mut message = [PAIR; 1 + PAIR_SIZE];
+                message[1..].copy_from_slice(pairs);
+                let blocks = Blocks { data: &message, block: message.len() };
+                plain(Algorithm::Sha256).with(Pairs { level, prefix: None, blocks, output });
+            }
             Kernel::Rfc6962 => {
-                plain(Algorithm::Sha256).with(Pairs { level, prefix: Some(PAIR), bytes: pairs, output });
+                plain(Algorithm::Sha256).with(Pairs { level, prefix: Some(PAIR), blocks, output });
             }
             Kernel::Blake3 => PLAIN.digest_pairs(level, pairs, output),
         }
@@ -228,7 +239,7 @@ struct Pairs<'a> {
     level: Level,
     /// A byte before each pair.
     prefix: Option<u8>,
-    bytes: &'a [u8],
+    blocks: Blocks<'a>,
     output: &'a mut [u8],
 }
 
@@ -236,13 +247,12 @@ impl Work for Pairs<'_> {
     type Output = ();
 
     fn with<F: Family>(self, start: &F::Start) {
-        let pairs = Blocks { data: self.bytes, block: 2 * size_of::<Node>() };
         let prefix = self.prefix.map(|byte| {
             let mut prefix = F::stream(start);
             F::append(|| self.level, start, &mut prefix, &[byte]);
             prefix
         });
-        F::run_whole(self.level, start, prefix.as_ref(), &pairs, self.output);
+        F::run_whole(self.level, start, prefix.as_ref(), &self.blocks, self.output);
     }
 }
 

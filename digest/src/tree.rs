@@ -62,6 +62,9 @@ impl MerkleTree {
             let (below, above) = self.levels.split_at_mut(height + 1);
             let (children, parents) = (&below[height], &mut above[0]);
             let (old, new) = (parents.len(), children.len() / 2);
+            if old == new {
+                break;
+            }
             parents.resize(new, [0; 32]);
             let written = hash_pairs(self.function, &children[2 * old..2 * new], &mut parents[old..]);
             debug_assert_eq!(written, Ok(()), "there are two children for each parent");
