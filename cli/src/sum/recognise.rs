@@ -142,7 +142,8 @@ impl Recogniser {
 
     fn recognised(entry: Option<Entry<'_>>) -> Recognised<'_> {
         match entry {
-            Some(entry) if entry.name.is_empty() => Recognised::Improper,
+            // No file has such a name.
+            Some(entry) if entry.name.is_empty() || entry.name.contains(&0) => Recognised::Improper,
             // Only of functions that do not count.
             Some(entry) if entry.digests.is_empty() => Recognised::Blank,
             Some(entry) => Recognised::Entry(entry),
@@ -199,8 +200,7 @@ impl Recogniser {
                 digests.push((*id, Digest::of(*id, cell)?));
             }
         }
-        let name = cells.next().filter(|name| !name.contains(&0))?;
-        self.entry(Cow::Borrowed(name), digests, true)
+        self.entry(Cow::Borrowed(cells.next()?), digests, true)
     }
 
     fn bag<'a>(&self, line: &'a [u8], escapes: Escapes) -> Option<Entry<'a>> {
@@ -405,6 +405,24 @@ mod tests {
         for name in ["../a", "data/../../a", "/etc/passwd", "~root/x", ""] {
             assert_eq!(read(&mut bag, &format!("{MD5}  {name}")), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_name_with_a_nul_is_improper_in_every_layout() {
+        let base64 = data_encoding::BASE64.encode(&[0; 32]);
+        for line in [
+            format!("sha256-{base64}  a\0b"),
+            format!("{base64} a\0b"),
+            format!(r#"{{"path":"a\u0000b","digests":{{"md5":"{MD5}"}}}}"#),
+            format!("\\{MD5}  a\0b"),
+        ] {
+            assert_eq!(read(&mut Recogniser::new(b"SHA256SUMS", None, &[]), &line), None, "{line}");
+        }
+        let mut columns = Recogniser::new(b"known", None, &[]);
+        assert_eq!(read(&mut columns, "%%%% md5,filename").unwrap().0, "blank");
+        assert_eq!(read(&mut columns, &format!("{MD5},a\0b")), None);
+        let mut bag = Recogniser::new(b"manifest-md5.txt", Some(Escapes::All), &[]);
+        assert_eq!(read(&mut bag, &format!("{MD5}  a\0b")), None);
     }
 
     #[test]
