@@ -78,6 +78,24 @@ impl Layers {
         Change::Whole
     }
 
+    /// Returns the selectors of an earlier data path that this policy replaces.
+    pub(super) fn leftovers_of(&self, policy: Option<&SteeredPolicy>) -> Vec<(Shape, Vec<u8>)> {
+        let is_leftover =
+            |(shape, key): &(Shape, Vec<u8>)| self.leftover.get(shape).is_some_and(|keys| keys.contains_key(key));
+        policy.into_iter().flat_map(entries).filter(is_leftover).collect()
+    }
+
+    /// Undoes a replacement that the kernel refused, and with it that of the leftovers.
+    pub(super) fn undo(
+        &mut self,
+        old: Option<&SteeredPolicy>,
+        new: Option<&SteeredPolicy>,
+        leftovers: Vec<(Shape, Vec<u8>)>,
+    ) {
+        self.replace(new, old);
+        leftovers.into_iter().for_each(|(shape, key)| self.leave(shape, key));
+    }
+
     /// Replaces all policies.
     pub(super) fn replace_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) {
         self.policies = policies.map(|policy| (policy.order, policy)).collect();
@@ -293,8 +311,15 @@ mod tests {
             let shape = Shape::of(&policy(0, 0, to, false).selector);
             layers.leave(shape, shape.key(&policy(0, 0, to, false).selector));
         }
+        let before = layers.leftover.clone();
+        let refused = Some(policy(10, 1, "10.2.0.0/16", false));
+        let leftovers = layers.leftovers_of(refused.as_ref());
+        layers.replace(None, refused.as_ref());
+        assert_ne!(layers.leftover, before);
+        layers.undo(None, refused.as_ref(), leftovers);
+        assert_eq!(layers.leftover, before, "the kernel refused the policy");
         layers.replace(None, Some(&policy(10, 1, "10.2.0.0/16", false)));
-        assert_eq!(layers.sets().count(), 2);
+        assert_eq!(layers.leftover.values().map(HashMap::len).sum::<usize>(), 1);
         assert_eq!(elements(&layers.replace(None, Some(&policy(10, 2, "10.3.0.0/16", false)))), Some(2));
         assert_eq!(protected_shape(&layers.sets().next().unwrap().0), Some(*layers.sets().next().unwrap().2));
     }

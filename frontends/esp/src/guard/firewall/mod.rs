@@ -77,10 +77,11 @@ impl Firewall {
 
     /// Replaces a policy for outgoing packets by another one. `None` stands for no policy.
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
+        let leftover = self.table.layers.leftovers_of(new);
         let change = self.table.layers.replace(old, new);
         let done = self.apply(change);
         if done.is_err() {
-            self.table.layers.replace(new, old);
+            self.table.layers.undo(old, new, leftover);
         }
         done
     }
