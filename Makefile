@@ -14,7 +14,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 run: ##! list and check the devices, hash real files beside coreutils, measure beside OpenSSL
 	@scripts/run
 
-test: ##! the tests of every crate on this CPU; needs no root, half an hour on two cores
+test: ##! the tests of every crate on this CPU; needs no root, 20 to 30 minutes on two cores
 	@scripts/test
 
 install: ##! install under PREFIX (/usr/local): binary, *sum links, OpenSSL provider, C library, vectors, man pages, completions; knows DESTDIR
