@@ -55,13 +55,13 @@ def with_rate(row):
     return row | {"mb_per_cpu_s": row["requests"] * row["bytes"] / row["cpu_s"] / 1e6}
 
 
-def speed(algorithm, device, size, batch, seconds, *more):
+def speed(algorithm, device, size, batch, seconds, *more, **options):
     """The rows of `gantry speed` in the direction that the comparisons are about."""
     command = [
         *measure.ONE_CORE, measure.GANTRY, "speed", algorithm, "--device", device, "--bytes", size,
         "--batch", batch, "--seconds", seconds, *more, "--json",
     ]  # fmt: skip
-    rows = json.loads(measure.output(command))
+    rows = json.loads(measure.output(command, **options))
     return [with_rate(row) for row in rows if row["operation"] in ("encrypt", "seal", "digest", "mac")]
 
 
@@ -143,6 +143,38 @@ def openssl(_work):
                 ]
             )
     return raw, table
+
+
+def releases(_work):
+    """This machine's OpenSSL, and later releases from Debian, each found first in a `PATH`."""
+    paths = {measure.output(["openssl", "version"]).split()[1]: os.environ["PATH"]}
+    for series in ("3.5", "4.0"):
+        program = Path(measure.output([measure.ROOT / "scripts/openssl-command", series]).strip())
+        measure.remember("scripts/openssl-command", series)
+        paths[measure.output([program, "version"]).split()[1]] = f"{program.parent}:{os.environ['PATH']}"
+    measure.remember(
+        "PATH=FOLDER:$PATH taskset -c N gantry speed ALGORITHM --device DEVICE --bytes BYTES --batch BATCH --seconds", SECONDS, "--compare openssl --json"
+    )
+    raw, tables = [], {release: [] for release in paths}
+    for algorithm, device, batch in OPENSSL:
+        for size in SIZES:
+            contenders = {
+                release: lambda path=path: {
+                    name: row
+                    for row in speed(
+                        algorithm, device, size, batch, SECONDS, "--compare", "openssl", env=os.environ | {"PATH": path}
+                    )
+                    for name in [row["device"]]
+                }
+                for release, path in paths.items()
+            }
+            results = measure.rounds(ROUNDS, contenders)
+            for release, table in tables.items():
+                rounds = [result[release] for result in results]
+                raw += [row | {"release": release} for rows in rounds for row in rows.values()]
+                rates = [round(measure.median(rounds, name, "mb_per_cpu_s")) for name in ("openssl", device)]
+                table.append([algorithm, size, device, batch, *rates, f"{measure.ratio(rounds, device, 'openssl', 'mb_per_cpu_s'):.2f}"])
+    return raw, {f"OpenSSL {release}": table for release, table in tables.items()}
 
 
 def xts(work):

@@ -68,4 +68,5 @@ pub use request::{Request, Submission};
 pub use route::{Policy, Route};
 #[cfg(any(test, feature = "simulation"))]
 pub use simulation::VirtualClock;
+pub use sync::cpus;
 pub use trust::{sample_key, sample_params, sample_text};

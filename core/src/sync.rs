@@ -17,8 +17,8 @@ use std::task::{Wake, Waker};
 #[cfg(not(loom))]
 use std::thread::{Thread, current};
 
-/// How many threads run at once here. Asked for once in a process: the limits of its control group are in several files.
-pub(crate) fn cpus() -> usize {
+/// Returns how many threads run at once here. Only the first call reads the limits of the process's control group, which are in several files.
+pub fn cpus() -> usize {
     static CPUS: OnceLock<usize> = OnceLock::new();
     *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

@@ -51,6 +51,12 @@ struct Content {
     costs: Vec<StoredRecord>,
 }
 
+impl Content {
+    fn into_records(self) -> Vec<CostRecord> {
+        self.costs.into_iter().map(StoredRecord::into_record).collect()
+    }
+}
+
 /// A [`CostRecord`] in the file.
 #[derive(Clone, Serialize, Deserialize)]
 struct StoredRecord {
@@ -102,9 +108,23 @@ impl CostCache {
         format!("costs-{hash:016x}.json")
     }
 
+    /// Returns the costs that are in the cache now, without a connection to it.
+    pub fn snapshot(self) -> CostSnapshot {
+        CostSnapshot { text: self.read_text(), cache: self }
+    }
+
+    fn warning(&self, why: &str) -> String {
+        format!("{}: {why}; the costs of devices are measured again", self.path().display())
+    }
+
     fn read(&self) -> Result<Option<Content>, String> {
+        self.read_text()?.map_or(Ok(None), |text| self.parse(&text))
+    }
+
+    /// Returns the text of the file, if there is one.
+    fn read_text(&self) -> Result<Option<String>, String> {
         let path = self.path();
-        let warning = |why: &str| format!("{}: {why}; the costs of devices are measured again", path.display());
+        let warning = |why: &str| self.warning(why);
         let opened = bounded::open(&path).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = match opened {
             Ok(opened) => opened,
@@ -117,16 +137,20 @@ impl CostCache {
         if metadata.uid() != nix::unistd::geteuid().as_raw() {
             return Err(warning("belongs to another user"));
         }
-        let text = bounded::read_text_from(file).map_err(|error| warning(&message(&error)))?;
+        bounded::read_text_from(file).map(Some).map_err(|error| warning(&message(&error)))
+    }
+
+    /// Returns the content of a file of this format.
+    fn parse(&self, text: &str) -> Result<Option<Content>, String> {
         let content: Content =
-            serde_json::from_str(&text).map_err(|error| warning(&format!("is damaged ({error})")))?;
+            serde_json::from_str(text).map_err(|error| self.warning(&format!("is damaged ({error})")))?;
         if content.format != FORMAT {
             return Ok(None);
         }
         if content.machine == *self.machine() {
             Ok(Some(content))
         } else {
-            Err(warning("is from another machine or version"))
+            Err(self.warning("is from another machine or version"))
         }
     }
 
@@ -139,8 +163,7 @@ impl CostCache {
 
 impl CostStore for CostCache {
     fn load(&self) -> Result<Vec<CostRecord>, String> {
-        let content = self.read()?;
-        Ok(content.map_or(Vec::new(), |content| content.costs.into_iter().map(StoredRecord::into_record).collect()))
+        Ok(self.read()?.map_or(Vec::new(), Content::into_records))
     }
 
     fn save(&self, records: &[CostRecord]) -> Result<(), String> {
@@ -155,6 +178,24 @@ impl CostStore for CostCache {
         self.write(&content).map_err(|error| {
             format!("{}: {}; the costs of devices are not kept", self.folder.display(), message(&error))
         })
+    }
+}
+
+/// The text of a cache at one time. As a [`CostStore`] it makes no system calls, and keeps nothing.
+#[derive(Debug)]
+pub struct CostSnapshot {
+    cache: CostCache,
+    text: Result<Option<String>, String>,
+}
+
+impl CostStore for CostSnapshot {
+    fn load(&self) -> Result<Vec<CostRecord>, String> {
+        let Some(text) = self.text.as_ref().map_err(String::clone)? else { return Ok(Vec::new()) };
+        Ok(self.cache.parse(text)?.map_or(Vec::new(), Content::into_records))
+    }
+
+    fn save(&self, _: &[CostRecord]) -> Result<(), String> {
+        Ok(())
     }
 }
 
@@ -269,6 +310,18 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(folder.0.join("deep/down")).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(names, [folder.cache().path()], "no other files are left");
+    }
+
+    #[test]
+    fn a_snapshot_neither_follows_nor_changes_the_cache() {
+        let folder = Folder::new("snapshot");
+        assert_eq!(folder.cache().snapshot().load(), Ok(Vec::new()));
+        folder.cache().save(&[record("a", 1.5)]).unwrap();
+        let snapshot = folder.cache().snapshot();
+        snapshot.save(&[record("b", 2.5)]).unwrap();
+        assert_eq!(folder.cache().load(), Ok(vec![record("a", 1.5)]));
+        fs::remove_file(folder.cache().path()).unwrap();
+        assert_eq!(snapshot.load(), Ok(vec![record("a", 1.5)]));
     }
 
     #[test]

@@ -75,6 +75,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gantry_core::driver::Driver;
+use gantry_core::route::CostStore;
 use gantry_core::{DeviceState, Gantry, RegisteredDevice};
 
 /// Tests measure the memory that readers allocate.
@@ -82,7 +83,7 @@ use gantry_core::{DeviceState, Gantry, RegisteredDevice};
 #[global_allocator]
 static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
 
-pub use cache::CostCache;
+pub use cache::{CostCache, CostSnapshot};
 use clock::MachineClock;
 pub use config::devices::devices;
 pub use config::keys::{KEYS, Key, Shown, sample};
@@ -134,7 +135,7 @@ fn message(error: &io::Error) -> String {
 /// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is turned off. Also if it
 /// requires a validated device and there is none.
 pub fn open(config: Config) -> Result<Gantry, Error> {
-    open_with(config, &[])
+    open_with(config, &[], CostCache::for_user().map(|cache| Arc::new(cache) as _))
 }
 
 /// Like [`open`], with devices of the caller after those of the machine. They are the caller's own code, so they need not be validated.
@@ -143,9 +144,11 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 /// every algorithm that the program uses. It verifies the results of other devices, requests end up there when all others fail, and the
 /// name `software` stands for it.
 ///
+/// `costs` keeps the costs of devices; [`open`] takes the user's [`CostCache`].
+///
 /// # Errors
 /// As [`open`].
-pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Error> {
+pub fn open_with(mut config: Config, own: &[&dyn Driver], costs: Option<Arc<dyn CostStore>>) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
     if let Some(memory) = stats::memory(&config.stats.value) {
@@ -160,8 +163,8 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver]) -> Result<Gantry, Erro
     for driver in own {
         builder = builder.driver_with(*driver, |device| config.excluded(&device.name));
     }
-    if let Some(cache) = CostCache::for_user() {
-        builder = builder.cost_store(Arc::new(cache));
+    if let Some(costs) = costs {
+        builder = builder.cost_store(costs);
     }
     let gantry = builder.build();
     if config.requires_validated() && !gantry.devices().iter().any(RegisteredDevice::is_validated) {

@@ -111,7 +111,7 @@ mod tests {
     fn software_in_a_policy_stands_for_the_callers_device() {
         let own = CallerDevice::new("own", Class::Software);
         for policy in ["pin:software", "failover:software,lanes", "size-threshold:9,software,lanes"] {
-            let gantry = open_with(config(&[("policy", policy), ("devices", "software=on")]), &[&own]).unwrap();
+            let gantry = open_with(config(&[("policy", policy), ("devices", "software=on")]), &[&own], None).unwrap();
             let session = session(&gantry);
             let route = session.route(Operation::Digest, 7, 1).unwrap();
             assert_eq!(gantry.devices()[route.device].name(), "own", "{policy}");
@@ -124,7 +124,8 @@ mod tests {
     #[test]
     fn failed_requests_end_up_at_the_callers_device() {
         let (own, other) = (CallerDevice::new("own", Class::Software), CallerDevice::new("other", Class::Hardware));
-        let gantry = open_with(config(&[("policy", "pin:other"), ("devices", "lanes=off")]), &[&other, &own]).unwrap();
+        let gantry =
+            open_with(config(&[("policy", "pin:other"), ("devices", "lanes=off")]), &[&other, &own], None).unwrap();
         let session = session(&gantry);
         assert_eq!(digest(&session), EXPECTED);
         other.misbehaviour.fails.store(true, Relaxed);
@@ -136,7 +137,7 @@ mod tests {
     fn wrong_results_are_corrected_by_the_callers_device() {
         let (own, other) = (CallerDevice::new("own", Class::Software), CallerDevice::new("other", Class::Hardware));
         let settings = [("policy", "pin:other"), ("devices", "lanes=off"), ("verify", "1/1")];
-        let gantry = open_with(config(&settings), &[&other, &own]).unwrap();
+        let gantry = open_with(config(&settings), &[&other, &own], None).unwrap();
         let session = session(&gantry);
         assert_eq!(digest(&session), EXPECTED);
         other.misbehaviour.miscalculates.store(true, Relaxed);

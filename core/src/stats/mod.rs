@@ -110,7 +110,7 @@ impl Stats {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.shards.all(), &self.devices(), self.shards.pid(), self.clock.now())
+        Snapshot::new(self.shards.all(), &self.devices(), std::process::id(), self.clock.now())
     }
 
     #[cold]

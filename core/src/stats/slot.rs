@@ -50,7 +50,6 @@ pub(super) enum Use {
 /// The content of each slot, in one process.
 pub(super) struct Slots<T> {
     process: Process,
-    pid: u32,
     /// None at all when nothing is to be counted.
     each: Box<[OnceLock<Box<T>>]>,
     /// Those of a child, in the copy that it has of these.
@@ -60,7 +59,7 @@ pub(super) struct Slots<T> {
 impl<T> Slots<T> {
     pub(super) fn new(on: bool) -> Self {
         let each = (0..if on { QUIET + 1 } else { 0 }).map(|_| OnceLock::new()).collect();
-        Self { process: Process::current(), pid: std::process::id(), each, child: OnceLock::new() }
+        Self { process: Process::current(), each, child: OnceLock::new() }
     }
 
     /// Returns the content of the calling thread's slot. `make` gets the writers.
@@ -78,11 +77,6 @@ impl<T> Slots<T> {
     /// Returns the content of all slots of this process.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.in_this_process().each.iter().filter_map(|slot| Some(&**slot.get()?))
-    }
-
-    /// The PID of this process, as it was when it began to count.
-    pub(super) fn pid(&self) -> u32 {
-        self.in_this_process().pid
     }
 
     #[inline]

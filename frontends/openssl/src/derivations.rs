@@ -8,8 +8,8 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::available_parallelism;
 
+use gantry_core::cpus;
 use gantry_digest::{Algorithm, Level, LevelName, Pbkdf2, pbkdf2, pbkdf2_advance};
 
 /// The device name under which they are counted.
@@ -44,7 +44,7 @@ impl Derivations {
             pools: Default::default(),
             verified: [const { OnceLock::new() }; Algorithm::ALL.len()],
             threads: AtomicUsize::new(0),
-            cpus: available_parallelism().map_or(1, usize::from),
+            cpus: cpus(),
             level: Level::detect_at_most(cpu),
         }
     }

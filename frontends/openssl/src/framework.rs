@@ -7,11 +7,11 @@ use gantry_core::route::Worth;
 use gantry_core::{
     Algorithm, CallerDevice, DeviceState, Fault, Operation, Process, RegisteredDevice, Session, SessionParams,
 };
-use gantry_runtime::sandbox::is_filtered;
 
 use crate::config::Settings;
 use crate::derivations::Derivations;
 use crate::driver;
+use crate::startup::Startup;
 
 /// The side that serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub(crate) struct FrameworkState {
 }
 
 impl FrameworkState {
-    pub(crate) fn new(settings: &Settings, host: &dyn Driver) -> Self {
-        match Framework::open(settings, host) {
+    pub(crate) fn new(settings: &Settings, startup: &Startup, host: &dyn Driver) -> Self {
+        match Framework::open(settings, startup, host) {
             Ok(framework) => Self { process: Some(framework.process), framework: Some(framework) },
             // A filter also applies to children. Asking which process this is could be a call for which the filter ends it.
             Err(OpenError::Sandbox) => Self { framework: None, process: None },
@@ -63,11 +63,12 @@ pub(crate) enum OpenError {
 
 impl Framework {
     /// Opens the framework. Without one, the host serves everything.
-    pub(crate) fn open(settings: &Settings, host: &dyn Driver) -> Result<Self, OpenError> {
-        if is_filtered() {
+    pub(crate) fn open(settings: &Settings, startup: &Startup, host: &dyn Driver) -> Result<Self, OpenError> {
+        if startup.is_dangerous(settings) {
             return Err(OpenError::Sandbox);
         }
-        let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host]).map_err(OpenError::Unavailable)?;
+        let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host], startup.costs.clone());
+        let gantry = gantry.map_err(OpenError::Unavailable)?;
         let pinned = settings.pinned();
         let has_lanes = settings.soft.allows(Class::Simd)
             && gantry.devices().iter().any(|device| {

@@ -15,6 +15,7 @@
 //! | `abi.rs`, `table.rs`, `groups.rs`, `config.rs` | the provider interface as data, the algorithms, the TLS groups, the section of openssl.cnf |
 //! | `host/` | OpenSSL's objects. `core.rs` and `default.rs` find the default provider, and `functions.rs` has its functions. `cipher.rs`, `keys.rs` and `kdf.rs` also have contexts for known answers and measurements, and `curve.rs` key exchange for hybrid groups. `params.rs` and `io.rs` read and write a call's data. `stack.rs` checks that the stack has room for devices |
 //! | `derivations.rs` | PBKDF2 in SIMD lanes, shared by threads: no device has it, so there is no route to choose |
+//! | `startup.rs` | the system calls of the module, made when it is loaded |
 //! | `driver.rs`, `framework.rs`, `gate.rs` | the host as a device, and whether a request should leave it: the core knows how much a device saves (`gantry_core::CallerDevice`) |
 //! | `counters.rs`, `provider/` | the statistics, the provider, and `wrapped.rs`: the default provider's algorithms behind our entries; and `engines.rs`: the engines of TLS groups, which the host does not have |
 //! | `modes/` | for each mode, when a request can leave the host; `group.rs` has the keys of TLS groups |
@@ -40,4 +41,5 @@ mod measure;
 mod modes;
 mod provider;
 mod report;
+mod startup;
 mod table;

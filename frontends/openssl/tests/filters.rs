@@ -2,13 +2,15 @@
 
 mod lab;
 
+use std::fs;
+
 use lab::{EVERYTHING, Lab, OFFLOADED, counters, text};
 
-/// The messages that the program seals.
-const MESSAGES: u64 = 10_001;
+/// The messages that the program seals under its filter.
+const MESSAGES: u64 = 10_000;
 
-/// Runs `tests/filtered.c`, and returns the requests that sealed messages on devices, at least one for each.
-fn sealed_by_devices(lab: &Lab, section: &str, arguments: [&str; 2]) -> u64 {
+/// Runs `tests/filtered.c`, and returns the number of sealed messages that devices served.
+fn sealed_by_devices(lab: &Lab, section: &str, arguments: [&str; 3]) -> u64 {
     let program = lab.path("program");
     let program = if program.exists() { program } else { lab.compile("tests/filtered.c") };
     lab.watch();
@@ -18,32 +20,60 @@ fn sealed_by_devices(lab: &Lab, section: &str, arguments: [&str; 2]) -> u64 {
     counters(lab)["AES-256-GCM"][2]
 }
 
-#[test]
-fn a_filter_that_refuses_calls_before_the_first_request_leaves_all_to_openssl() {
-    let lab = Lab::new("filters-first");
-    for section in [OFFLOADED, EVERYTHING, "POLICY = pin:lanes"] {
-        assert_eq!(sealed_by_devices(&lab, section, ["first", "refuse"]), 0, "{section}");
+/// The device `software` serves every message, on every CPU.
+fn is_served_if_pinned(name: &str, place: &str) {
+    let lab = Lab::new(name);
+    for (start, filter) in [("first", "kill"), ("later", "kill"), ("first", "refuse"), ("later", "refuse")] {
+        let served = sealed_by_devices(&lab, OFFLOADED, [start, filter, place]);
+        assert!(served >= MESSAGES || cfg!(not(feature = "software")), "{start}, {filter}: {served}");
     }
 }
 
-/// Measuring goes on, and the costs cannot be kept.
 #[test]
-fn a_filter_that_refuses_calls_after_the_first_request_allows_devices() {
-    let mut lab = Lab::new("filters-later");
+fn a_filter_that_ends_the_program_allows_devices() {
+    is_served_if_pinned("filters-here", "here");
+}
+
+#[test]
+fn a_filter_in_a_child_of_a_fork_allows_devices() {
+    is_served_if_pinned("filters-child", "child");
+}
+
+#[test]
+fn a_filter_allows_devices_in_a_thread_that_starts_later() {
+    is_served_if_pinned("filters-thread", "thread");
+}
+
+/// Devices are measured, and their costs stay in memory.
+#[test]
+fn a_filter_that_ends_the_program_allows_measurements() {
+    let mut lab = Lab::new("filters-measure");
     lab.variables.push(("XDG_CACHE_HOME", lab.path("cache").display().to_string()));
-    for (filter, is_kept) in [("refuse", false), ("allow", true)] {
-        sealed_by_devices(&lab, EVERYTHING, ["later", filter]);
-        assert_eq!(lab.path("cache").exists(), is_kept, "{filter}");
+    for section in [EVERYTHING, "", "POLICY = pin:lanes", "POLICY = latency"] {
+        for (start, place) in [("first", "here"), ("later", "here"), ("first", "child"), ("first", "thread")] {
+            sealed_by_devices(&lab, section, [start, "kill", place]);
+        }
     }
-    if cfg!(feature = "software") {
-        assert!(sealed_by_devices(&lab, OFFLOADED, ["later", "refuse"]) >= MESSAGES);
-    }
+    assert!(!lab.path("cache").exists());
 }
 
-/// With a device by name there is nothing to measure or keep.
+/// The software device is faster than OpenSSL with one of the two on every CPU.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn a_filter_that_ends_the_program_after_the_first_request_allows_pinned_devices() {
-    let lab = Lab::new("filters-kill");
-    assert!(sealed_by_devices(&lab, OFFLOADED, ["later", "kill"]) >= MESSAGES);
+fn kept_costs_are_read_before_the_filter() {
+    let mut lab = Lab::new("filters-kept");
+    lab.variables.push(("XDG_CACHE_HOME", lab.path("cache").display().to_string()));
+    lab.measure(EVERYTHING, "aes-256-gcm,ed25519");
+    assert_eq!(fs::read_dir(lab.path("cache/gantry")).unwrap().count(), 1);
+    sealed_by_devices(&lab, EVERYTHING, ["first", "kill", "here"]);
+}
+
+/// Devices outside the program make calls of their own. Such a filter is noticed before.
+#[test]
+fn a_filter_that_refuses_calls_leaves_all_to_openssl_if_a_device_of_the_kernel_is_on() {
+    let lab = Lab::new("filters-kernel");
+    let section = format!("{OFFLOADED}\nDEVICES = afalg=on");
+    for place in ["here", "child"] {
+        assert_eq!(sealed_by_devices(&lab, &section, ["first", "refuse", place]), 0, "{place}");
+    }
 }

@@ -11,20 +11,22 @@ struct Row {
     name: &'static str,
     is_built: bool,
     is_on: bool,
+    /// Its requests make system calls besides those of memory, threads and clocks.
+    makes_calls: bool,
 }
 
 /// All drivers, whether this build has them, and whether they are used by default.
 const DRIVERS: [Row; 6] = [
-    Row { name: LAST_RESORT, is_built: cfg!(feature = "software"), is_on: true },
-    Row { name: "lanes", is_built: cfg!(feature = "lanes"), is_on: true },
+    Row { name: LAST_RESORT, is_built: cfg!(feature = "software"), is_on: true, makes_calls: false },
+    Row { name: "lanes", is_built: cfg!(feature = "lanes"), is_on: true, makes_calls: false },
     // Does not encrypt, so it must be turned on explicitly.
-    Row { name: "null", is_built: cfg!(feature = "null"), is_on: false },
+    Row { name: "null", is_built: cfg!(feature = "null"), is_on: false, makes_calls: false },
     // Deprecated by Linux and seldom faster, so it must be turned on explicitly.
-    Row { name: "afalg", is_built: cfg!(feature = "afalg"), is_on: false },
+    Row { name: "afalg", is_built: cfg!(feature = "afalg"), is_on: false, makes_calls: true },
     // Another interface to the same kernel code, which few machines have: `devcrypto:cpu` and `devcrypto:engine`.
-    Row { name: "devcrypto", is_built: cfg!(feature = "devcrypto"), is_on: false },
+    Row { name: "devcrypto", is_built: cfg!(feature = "devcrypto"), is_on: false, makes_calls: true },
     // Starts DPDK in this process, irreversibly. The name stands for the devices in its list.
-    Row { name: DPDK, is_built: cfg!(feature = "dpdk"), is_on: false },
+    Row { name: DPDK, is_built: cfg!(feature = "dpdk"), is_on: false, makes_calls: true },
 ];
 
 /// Returns the devices that the drivers of this build find on every machine, and whether they are used by default.
@@ -37,4 +39,10 @@ pub fn devices() -> impl Iterator<Item = (&'static str, bool)> {
 pub(crate) fn is_of_another_build(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
     driver != LAST_RESORT && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)
+}
+
+/// Returns `true` if requests of a device may make system calls besides those of memory, threads and clocks. Those of models may.
+pub(crate) fn makes_calls(device: &str) -> bool {
+    let driver = device.split(':').next().unwrap_or(device);
+    DRIVERS.iter().find(|row| row.name == driver).is_none_or(|row| row.makes_calls)
 }

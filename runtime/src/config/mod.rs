@@ -211,6 +211,13 @@ impl Config {
         self.require_validated.value
     }
 
+    /// Returns true if requests may make system calls besides those of memory, threads and clocks: for devices outside the program, or to
+    /// write statistics into a folder.
+    pub fn makes_calls(&self) -> bool {
+        let is_on = |(name, setting): (&String, &Setting<bool>)| setting.value && devices::makes_calls(name);
+        matches!(self.stats.value, StatsChoice::Folder(_)) || self.devices.iter().any(is_on)
+    }
+
     /// Sets one key. `distrust` is the reason why another user may have written the file, if one may.
     fn read(&mut self, path: &str, value: &str, origin: Origin, distrust: Option<&str>) -> Result<(), Error> {
         keys::read(self, path, value, &origin, distrust).map_err(|problem| Error::Setting { origin, problem })

@@ -15,6 +15,7 @@ use crate::counters;
 use crate::host::core::{Core, Table};
 use crate::host::guard;
 use crate::provider::Provider;
+use crate::startup::Startup;
 
 /// Returns the properties by which programs and configurations select algorithms. Key types and their operations have no second property,
 /// so that a program that prefers another provider, with keys in hardware, finds all of them there.
@@ -123,7 +124,8 @@ pub unsafe extern "C" fn OSSL_provider_init(
             }
         };
         let tallies = if off { None } else { counters::tallies(settings.runtime.stats()) };
-        let provider = Box::into_raw(Box::new(Provider::new(core, settings, tallies)));
+        let startup = if off { Startup::default() } else { Startup::new(&settings) };
+        let provider = Box::into_raw(Box::new(Provider::new(core, settings, startup, tallies)));
         // SAFETY: ours: it is not moved before `teardown`, which first stops the callbacks.
         if !unsafe { (*provider).default.watch() } {
             // SAFETY: ours: not shared yet.

@@ -24,6 +24,7 @@ use crate::framework::{Framework, FrameworkState};
 use crate::host::core::{Core, Table, find};
 use crate::host::default::DefaultProvider;
 use crate::host::functions::{Functions, KINDS};
+use crate::startup::Startup;
 use crate::table::{CIPHERS, KDFS, KEYS, Mode, PAIRS, Row};
 pub(crate) use wrapped::Wrapped;
 
@@ -44,6 +45,7 @@ pub(crate) struct Provider {
     /// Counts agreements in TLS groups, likewise.
     group_tally: Option<Tally>,
     engines: Engines,
+    startup: Startup,
     /// The rows of keys and key encapsulation, if we serve TLS groups. The core keeps pointers into them.
     pub(crate) group_rows: [OnceLock<Box<[AlgorithmRow]>>; 2],
 }
@@ -74,7 +76,7 @@ fn offer(wrapped: &Wrapped) -> Option<(Algorithm, Offer)> {
 }
 
 impl Provider {
-    pub(crate) fn new(core: Core, settings: Settings, tallies: Option<Tallies>) -> Self {
+    pub(crate) fn new(core: Core, settings: Settings, startup: Startup, tallies: Option<Tallies>) -> Self {
         let (host_tally, lane_tally, group_tally) = tallies
             .map_or((None, None, None), |tallies| (Some(tallies.host), Some(tallies.lanes), Some(tallies.groups)));
         Self {
@@ -88,6 +90,7 @@ impl Provider {
             lane_tally,
             group_tally,
             engines: Engines::default(),
+            startup,
             group_rows: Default::default(),
         }
     }
@@ -108,7 +111,7 @@ impl Provider {
             .flat_map(|served| &served.wrapped)
             .flatten();
         let host = HostDriver::new(wrapped.filter_map(|wrapped| offer(wrapped)).collect(), self.version);
-        let new = Box::into_raw(Box::new(FrameworkState::new(&self.settings, &host)));
+        let new = Box::into_raw(Box::new(FrameworkState::new(&self.settings, &self.startup, &host)));
         let old = self.state.load(Ordering::Acquire);
         // An older one belongs to another process. It is leaked, because its threads are not in this process.
         // SAFETY: ours.

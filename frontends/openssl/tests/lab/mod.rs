@@ -111,6 +111,14 @@ impl Lab {
         self.command("sh", configuration).args(["-ec", script]).stdin(Stdio::null()).output().unwrap()
     }
 
+    /// Measures the algorithms of `names` as `gantry openssl config` does.
+    pub(crate) fn measure(&self, section: &str, names: &str) {
+        let mut list = self.command("openssl", &self.configuration(section));
+        list.args(["list", "-providers"]).env("GANTRY_OPENSSL_MEASURE", names);
+        assert!(list.env("GANTRY_OPENSSL_MEASURED", self.path("measured")).output().unwrap().status.success());
+        assert!(self.path("measured").exists());
+    }
+
     /// Starts a server with its output in the file `log`, and waits until it listens.
     pub(crate) fn serve(&self, command: &mut Command, port: u16) -> Server {
         let log = fs::File::create(self.path("log")).unwrap();
