@@ -66,7 +66,14 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
     has("+version = \"9.8.7\"");
     has("+gantry-core = { package = \"gantry-crypto-core\", path = \"core\", version = \"9.8.7\" }");
     // Every workspace, and the changelog.
-    for file in ["CHANGELOG.md", "Cargo.toml", "Cargo.lock", "benches/rustls/Cargo.lock", "fuzz/Cargo.lock"] {
+    for file in [
+        "CHANGELOG.md",
+        "Cargo.toml",
+        "Cargo.lock",
+        "benches/hashes/Cargo.lock",
+        "benches/rustls/Cargo.lock",
+        "fuzz/Cargo.lock",
+    ] {
         has(&format!("+++ b/{file}"));
     }
     // The new section begins at the end of the unreleased one, whose content belongs to the release.

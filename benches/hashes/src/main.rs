@@ -1,233 +1,276 @@
-//! Measures gantry-digest against other crates, on one thread: nanoseconds of its CPU time for a message.
+//! Measures gantry-digest beside its peers, on one thread.
 //!
-//!     cargo run --release -p gantry-bench-hashes -- [WORD...]
+//!     benches/hashes/run [WORD...]
 //!
-//! With words, only rows whose name has one of them run. Each figure is the least of several runs. The environment variable `GANTRY_CPU`
-//! limits the kernels of gantry-digest (`base`, `avx2`, `vaes`, `avx512`).
+//! With words, only rows whose name has one of them run. The first number of a row is the least CPU time of gantry-digest for a message. The
+//! number of a peer is its CPU time over that of gantry-digest, the median of all rounds: 2.00 means that the peer takes twice as long.
+
+mod openssl;
 
 use std::hint::black_box;
-use std::time::Duration;
 
-use gantry_digest::{Algorithm, Blake3, MerkleTree, NodeHash, Sha1Checked, digest_many, hash_pairs, limit};
+use gantry_digest::{Algorithm, Blake3, Digest, MerkleTree, Node, NodeHash, Sha1Checked, digest_many, hash_pairs};
 use nix::time::{ClockId, clock_gettime};
-use sha2::Digest;
+use openssl::Openssl;
 
 /// Messages of a run, so that a run takes about a millisecond.
-const MESSAGES: u16 = 8192;
-const COUNT: usize = MESSAGES as usize;
-const RUNS: usize = 40;
+const COUNT: usize = 8192;
+const ROUNDS: usize = 40;
 
-fn cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock").into()
+/// Hashes messages, or pairs of nodes, and writes their digests.
+type Work<'a, T> = dyn FnMut(&[T], &mut [u8]) + 'a;
+
+/// The nanoseconds of this thread's CPU time.
+fn cpu_time() -> i64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
+    time.tv_sec() * 1_000_000_000 + time.tv_nsec()
 }
 
 /// The words on the command line.
 struct Filter(Vec<String>);
 
 impl Filter {
-    /// Measures `work`, which hashes all messages, next to `peer` in turn. Prints both in nanoseconds for a message.
-    fn row(&self, name: &str, mut work: impl FnMut(), mut peer: impl FnMut()) {
+    /// Measures `ours` and each peer in turn, on batches of `batch` digests of `size` bytes.
+    fn row<T>(
+        &self,
+        (name, batch): (&str, usize),
+        (input, size): (&[T], usize),
+        ours: &mut Work<'_, T>,
+        peers: &mut [(&str, &mut Work<'_, T>)],
+    ) {
+        let name = format!("{name}, in batches of {batch}");
         if !self.0.is_empty() && !self.0.iter().any(|word| name.contains(word.as_str())) {
             return;
         }
-        let mut least = [f64::INFINITY; 2];
-        let mut works: [&mut dyn FnMut(); 2] = [&mut work, &mut peer];
-        for _ in 0..RUNS {
-            for (least, work) in least.iter_mut().zip(&mut works) {
-                let begin = cpu_time();
-                work();
-                let taken = cpu_time().saturating_sub(begin);
-                let nanoseconds = taken.as_secs_f64() * 1e9;
-                *least = least.min(nanoseconds / f64::from(MESSAGES));
+        let taken = |work: &mut Work<'_, T>, output: &mut [u8]| {
+            let begin = cpu_time();
+            for (input, output) in input.chunks(input.len() / COUNT * batch).zip(output.chunks_mut(batch * size)) {
+                work(black_box(input), output);
+            }
+            (cpu_time() - begin) as f64
+        };
+        let (mut output, mut least) = (vec![0; COUNT * size], f64::INFINITY);
+        let (mut expected, mut ratios) = (output.clone(), vec![Vec::new(); peers.len()]);
+        for _ in 0..ROUNDS {
+            let round = taken(ours, &mut expected);
+            least = least.min(round);
+            for ((name, peer), ratios) in peers.iter_mut().zip(&mut ratios) {
+                ratios.push(taken(peer, &mut output) / round);
+                assert!(output == expected, "{name} has other digests");
             }
         }
-        let [ours, peer] = least;
-        println!("{name:44} {ours:8.1} {peer:8.1} {:6.2}", ours / peer);
+        print!("{name:56} {:8.1}", least / COUNT as f64);
+        for ((name, _), ratios) in peers.iter().zip(&mut ratios) {
+            ratios.sort_by(f64::total_cmp);
+            print!("  {name} {:.2}", ratios[ROUNDS / 2]);
+        }
+        println!();
     }
+}
+
+/// A loop over a function of one message.
+fn each<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8]) {
+    move |messages, output| {
+        for (message, output) in messages.iter().zip(output.chunks_exact_mut(output.len() / messages.len())) {
+            output.copy_from_slice(hash(message).as_ref());
+        }
+    }
+}
+
+/// Different bytes everywhere: the time of SHA-1 with collision detection depends on the number of suspicious blocks.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..COUNT * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect()
 }
 
 fn main() {
     if let Ok(level) = std::env::var("GANTRY_CPU") {
-        limit(level.parse().expect("a level"));
+        gantry_digest::limit(level.parse().expect("a level"));
     }
     hashtree_rs::init();
-    let filter = Filter(std::env::args().skip(1).collect());
-    println!("{:44} {:>8} {:>8} {:>6}", "ns a message, least of 40 runs", "gantry", "peer", "ratio");
-    short(&filter);
-    digests(&filter);
+    let (filter, openssl) = (Filter(std::env::args().skip(1).collect()), Openssl::load());
+    println!("Nanoseconds of gantry-digest for a message, and the time of each peer over it. {}", openssl.version());
+    sha2(&filter, &openssl);
     nodes(&filter);
     logs(&filter);
-    keccak(&filter);
+    keccak(&filter, &openssl);
     sha1_checked(&filter);
     blake3(&filter);
 }
 
-/// Keccak-256 as in Ethereum, against a loop over the crate `sha3`.
-fn keccak(filter: &Filter) {
-    for length in [32, 64, 1024] {
-        let data: Vec<u8> = (0..COUNT * length).map(|i| (i % 251) as u8).collect();
+fn sha2(filter: &Filter, openssl: &Openssl) {
+    for length in [24, 64, 256, 1024, 4096] {
+        let data = bytes(length);
         let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
-        for batch in [1, 4, 1024] {
-            let mut ours = vec![0; COUNT * 32];
-            let mut theirs = ours.clone();
+        for batch in [1, 2, 3, 4, 5, 6, 8, 16, 64, 1024] {
             filter.row(
-                &format!("keccak-256 of {length} bytes, batches of {batch}; sha3"),
-                || {
-                    for (messages, output) in messages.chunks(batch).zip(ours.chunks_mut(batch * 32)) {
-                        digest_many(Algorithm::Keccak256, black_box(messages), output).expect("a good output");
-                    }
-                },
-                || {
-                    for (message, output) in messages.iter().zip(theirs.chunks_exact_mut(32)) {
-                        output.copy_from_slice(&sha3::Keccak256::digest(black_box(message)));
-                    }
-                },
+                (&format!("SHA-256 of {length} bytes"), batch),
+                (&messages, 32),
+                &mut |messages, output| digest_many(Algorithm::Sha256, messages, output).expect("a good output"),
+                &mut [
+                    ("sha2", &mut each(|message| sha2::Sha256::digest(message))),
+                    ("ring", &mut each(|message| ring::digest::digest(&ring::digest::SHA256, message))),
+                    ("openssl", &mut openssl.digest(c"SHA256")),
+                ],
+            );
+            filter.row(
+                (&format!("SHA-512 of {length} bytes"), batch),
+                (&messages, 64),
+                &mut |messages, output| digest_many(Algorithm::Sha512, messages, output).expect("a good output"),
+                &mut [
+                    ("sha2", &mut each(|message| sha2::Sha512::digest(message))),
+                    ("ring", &mut each(|message| ring::digest::digest(&ring::digest::SHA512, message))),
+                    ("openssl", &mut openssl.digest(c"SHA512")),
+                ],
             );
         }
-    }
-}
-
-/// SHA-1 with collision detection, against a loop over the crate `sha1-checked`.
-fn sha1_checked(filter: &Filter) {
-    for length in [64, 300, 4096] {
-        // Every block must be another: the time depends on the number of suspicious ones.
-        let data: Vec<u8> = (0..COUNT * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect();
-        let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
-        for batch in [1, 4, 8, 1024] {
-            let mut ours = vec![Ok([0; 20]); COUNT];
-            filter.row(
-                &format!("checked sha1 of {length} bytes, batches of {batch}; sha1-checked"),
-                || {
-                    for (messages, results) in messages.chunks(batch).zip(ours.chunks_mut(batch)) {
-                        Sha1Checked::digest_many(black_box(messages), results).expect("results for all");
-                    }
-                },
-                || messages.iter().for_each(|message| _ = black_box(sha1_checked::Sha1::try_digest(message))),
-            );
-        }
-    }
-}
-
-/// BLAKE3, against a loop over the crate `blake3`.
-fn blake3(filter: &Filter) {
-    for length in [64, 256, 1024, 16384] {
-        let data: Vec<u8> = (0..COUNT * length).map(|i| (i % 251) as u8).collect();
-        let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
-        for batch in [1, 4, 8, 1024] {
-            let mut ours = vec![[0; 32]; COUNT];
-            filter.row(
-                &format!("blake3 of {length} bytes, batches of {batch}; blake3"),
-                || {
-                    for (messages, digests) in messages.chunks(batch).zip(ours.chunks_mut(batch)) {
-                        Blake3::new().digest_many(black_box(messages), digests).expect("digests for all");
-                    }
-                },
-                || messages.iter().for_each(|message| _ = black_box(::blake3::hash(message))),
-            );
-        }
-    }
-    let children: Vec<[u8; 32]> = (0..2 * COUNT).map(|i| [i as u8; 32]).collect();
-    let mut parents = vec![[0; 32]; COUNT];
-    filter.row(
-        &format!("nodes of blake3, {COUNT} at once; blake3"),
-        || hash_pairs(NodeHash::Blake3, black_box(&children), &mut parents).expect("pairs"),
-        || children.chunks_exact(2).for_each(|pair| _ = black_box(::blake3::hash(pair.as_flattened()))),
-    );
-}
-
-/// One message at a time through RustCrypto's trait.
-fn digests(filter: &Filter) {
-    for length in [24, 256] {
-        let data: Vec<u8> = (0..COUNT * length).map(|i| (i % 251) as u8).collect();
-        let name = format!("Digest of sha256, {length} bytes; sha2");
         filter.row(
-            &name,
-            || data.chunks_exact(length).for_each(|message| _ = black_box(gantry_digest::Sha256::digest(message))),
-            || data.chunks_exact(length).for_each(|message| _ = black_box(sha2::Sha256::digest(message))),
+            (&format!("Sha256::digest of {length} bytes"), 1),
+            (&messages, 32),
+            &mut each(|message| gantry_digest::Sha256::digest(message)),
+            &mut [("sha2", &mut each(|message| sha2::Sha256::digest(message)))],
         );
     }
 }
 
 /// Levels of a tree of SHA-256.
 fn nodes(filter: &Filter) {
-    for count in [1, 4, 32, COUNT] {
-        let children: Vec<[u8; 32]> = (0..2 * COUNT).map(|i| [i as u8; 32]).collect();
-        let mut ours = vec![[0; 32]; COUNT];
-        let mut theirs = ours.clone();
-        let name = format!("nodes of sha256, {count} at once; hashtree-rs");
+    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
+    for batch in [1, 4, 32, COUNT] {
         filter.row(
-            &name,
-            || {
-                for (children, parents) in children.chunks(2 * count).zip(ours.chunks_mut(count)) {
-                    hash_pairs(NodeHash::Sha256, black_box(children), parents).expect("pairs");
-                }
+            ("nodes of SHA-256", batch),
+            (&children, 32),
+            &mut |children, output| {
+                hash_pairs(NodeHash::Sha256, children, output.as_chunks_mut().0).expect("pairs");
             },
-            || {
-                for (children, parents) in children.chunks(2 * count).zip(theirs.chunks_mut(count)) {
-                    hashtree_rs::hash(parents.as_flattened_mut(), black_box(children.as_flattened()), count);
-                }
-            },
+            &mut [
+                ("hashtree-rs", &mut |children: &[Node], output: &mut [u8]| {
+                    hashtree_rs::hash(output, children.as_flattened(), children.len() / 2);
+                }),
+                ("sha2", &mut pairs(|pair| sha2::Sha256::digest(pair).into())),
+            ],
         );
     }
 }
 
-/// Nodes with a byte before each pair (RFC 6962), and a tree that gets its leaves in pieces, against a loop over the crate `sha2`.
+/// A loop over a function of one pair.
+fn pairs(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
+    move |children, output| {
+        for (pair, output) in children.chunks_exact(2).zip(output.as_chunks_mut().0) {
+            *output = hash(pair.as_flattened());
+        }
+    }
+}
+
+/// Nodes with a byte before each pair (RFC 6962), and a tree that gets its leaves in pieces.
 fn logs(filter: &Filter) {
-    let children: Vec<[u8; 32]> = (0..2 * COUNT).map(|i| [i as u8; 32]).collect();
-    let one = |pair: &[[u8; 32]]| sha2::Sha256::new().chain_update([1]).chain_update(pair.as_flattened()).finalize();
-    let mut parents = vec![[0; 32]; COUNT];
-    for count in [1, 4, COUNT] {
+    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
+    let one = |pair: &[u8]| sha2::Sha256::new().chain_update([1]).chain_update(pair).finalize().into();
+    for batch in [1, 4, COUNT] {
         filter.row(
-            &format!("nodes of rfc6962, {count} at once; sha2"),
-            || {
-                for (children, parents) in children.chunks(2 * count).zip(parents.chunks_mut(count)) {
-                    hash_pairs(NodeHash::Rfc6962, black_box(children), parents).expect("pairs");
-                }
+            ("nodes of RFC 6962", batch),
+            (&children, 32),
+            &mut |children, output| {
+                hash_pairs(NodeHash::Rfc6962, children, output.as_chunks_mut().0).expect("pairs");
             },
-            || children.chunks_exact(2).for_each(|pair| _ = black_box(one(pair))),
+            &mut [("sha2", &mut pairs(one))],
         );
     }
     // As many leaves as nodes are hashed.
-    let leaves = &children[..COUNT];
-    for count in [1, 256, COUNT] {
+    for batch in [1, 256, COUNT] {
+        let mut tree = MerkleTree::new(NodeHash::Rfc6962);
         filter.row(
-            &format!("a tree of rfc6962 that grows by {count} leaves; sha2"),
-            || {
-                let mut tree = MerkleTree::new(NodeHash::Rfc6962);
-                leaves.chunks(count).for_each(|leaves| tree.append(black_box(leaves)));
+            ("leaves of a MerkleTree of RFC 6962", batch),
+            (&children[..COUNT], 32),
+            &mut |leaves, _| {
+                if tree.leaves().len() == COUNT {
+                    tree = MerkleTree::new(NodeHash::Rfc6962);
+                }
+                tree.append(leaves);
             },
-            || leaves.chunks_exact(2).cycle().take(COUNT).for_each(|pair| _ = black_box(one(pair))),
+            &mut [("sha2", &mut |leaves, _| {
+                leaves.iter().for_each(|leaf| _ = black_box(one([*leaf; 2].as_flattened())));
+            })],
         );
     }
 }
 
-/// Messages of one length in batches, against a loop over the crate `sha2`.
-fn short(filter: &Filter) {
-    for length in [24, 64, 256, 1024] {
-        let data: Vec<u8> = (0..COUNT * length).map(|i| (i % 251) as u8).collect();
+/// Keccak-256 as in Ethereum.
+fn keccak(filter: &Filter, openssl: &Openssl) {
+    for length in [32, 64, 1024] {
+        let data = bytes(length);
         let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
-        for (algorithm, size) in [(Algorithm::Sha256, 32), (Algorithm::Sha512, 64)] {
-            let mut ours = vec![0; COUNT * size];
-            let mut theirs = ours.clone();
-            for batch in [1, 2, 3, 4, 5, 6, 8, 16, 64, 1024] {
-                filter.row(
-                    &format!("{algorithm} of {length} bytes, batches of {batch}; sha2"),
-                    || {
-                        for (messages, output) in messages.chunks(batch).zip(ours.chunks_mut(batch * size)) {
-                            digest_many(algorithm, black_box(messages), output).expect("a good output");
-                        }
-                    },
-                    || {
-                        for (message, output) in messages.iter().zip(theirs.chunks_exact_mut(size)) {
-                            if size == 32 {
-                                output.copy_from_slice(&sha2::Sha256::digest(black_box(message)));
-                            } else {
-                                output.copy_from_slice(&sha2::Sha512::digest(black_box(message)));
-                            }
-                        }
-                    },
-                );
-            }
+        for batch in [1, 4, 1024] {
+            filter.row(
+                (&format!("Keccak-256 of {length} bytes"), batch),
+                (&messages, 32),
+                &mut |messages, output| digest_many(Algorithm::Keccak256, messages, output).expect("a good output"),
+                &mut [
+                    ("keccak-batch", &mut |messages: &[&[u8]], output: &mut [u8]| {
+                        keccak_batch::keccak256_many_into(messages, output.as_chunks_mut().0);
+                    }),
+                    ("sha3", &mut each(|message| sha3::Keccak256::digest(message))),
+                    ("openssl", &mut openssl.digest(c"KECCAK-256")),
+                ],
+            );
         }
     }
+    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
+    filter.row(
+        ("nodes of Keccak-256", COUNT),
+        (&children, 32),
+        &mut |children, output| hash_pairs(NodeHash::Keccak256, children, output.as_chunks_mut().0).expect("pairs"),
+        &mut [("keccak-batch", &mut |children: &[Node], output: &mut [u8]| {
+            let pairs: Vec<&[u8]> = children.as_flattened().chunks_exact(64).collect();
+            keccak_batch::keccak256_many_into(&pairs, output.as_chunks_mut().0);
+        })],
+    );
+}
+
+/// SHA-1 with collision detection.
+fn sha1_checked(filter: &Filter) {
+    for length in [64, 300, 4096] {
+        let data = bytes(length);
+        let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
+        for batch in [1, 4, 8, 64, 1024] {
+            let mut results = vec![Ok([0; 20]); batch];
+            filter.row(
+                (&format!("SHA-1 with collision detection of {length} bytes"), batch),
+                (&messages, 20),
+                &mut |messages, output| {
+                    Sha1Checked::digest_many(messages, &mut results).expect("results for all");
+                    for (output, result) in output.as_chunks_mut().0.iter_mut().zip(&results) {
+                        *output = result.expect("no collision");
+                    }
+                },
+                &mut [
+                    ("sha1dc", &mut each(|message| sha1dc::digest(message).expect("no collision"))),
+                    ("sha1-checked", &mut each(|message| *sha1_checked::Sha1::try_digest(message).hash())),
+                ],
+            );
+        }
+    }
+}
+
+fn blake3(filter: &Filter) {
+    for length in [64, 256, 1024, 16384] {
+        let data = bytes(length);
+        let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
+        for batch in [1, 4, 8, 64, 1024] {
+            filter.row(
+                (&format!("BLAKE3 of {length} bytes"), batch),
+                (&messages, 32),
+                &mut |messages, output| {
+                    Blake3::new().digest_many(messages, output.as_chunks_mut().0).expect("digests for all");
+                },
+                &mut [("blake3", &mut each(|message| *::blake3::hash(message).as_bytes()))],
+            );
+        }
+    }
+    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
+    filter.row(
+        ("nodes of BLAKE3", COUNT),
+        (&children, 32),
+        &mut |children, output| hash_pairs(NodeHash::Blake3, children, output.as_chunks_mut().0).expect("pairs"),
+        &mut [("blake3", &mut pairs(|pair| *::blake3::hash(pair).as_bytes()))],
+    );
 }

@@ -195,7 +195,11 @@ pub(crate) fn run_whole<F: Function>(
 ) {
     let kernels = F::kernels(level);
     let mut streams = [const { None }; SPONGE_LANES];
-    let mut first = 0;
+    let is_plain = prefix.is_none() && !start.is_keyed() && start.zeros == 0 && start.digest <= F::BLOCK;
+    // There may be one lane, or fewer messages than lanes.
+    let is_group = kernels.lanes > 1 && messages.count() >= kernels.lanes;
+    let mut first = if is_plain && is_group { run_short(kernels, start, messages, output) } else { 0 };
+    let output = &mut output[first * start.digest..];
     // With a prefix, each message of a round has a copy of its state.
     let round = if prefix.is_some() { SPONGE_LANES } else { messages.count().max(1) };
     for outputs in output.chunks_mut(round * start.digest) {
@@ -216,6 +220,36 @@ pub(crate) fn run_whole<F: Function>(
         }
         first += SPONGE_LANES;
     }
+}
+
+/// Digests messages of one block from the first on, a full group of lanes at a time, without the engine's bookkeeping. Stops before a group that
+/// has a longer or missing message. Returns the number of digests.
+#[inline(never)]
+fn run_short<F: Function>(kernels: Kernels, start: &Start<F>, messages: &dyn Messages, output: &mut [u8]) -> usize {
+    let begin = start.state.map(|word| [word; SPONGE_LANES]);
+    let mut blocks = [[0; MAX_BLOCK]; SPONGE_LANES];
+    let mut done = 0;
+    for outputs in output.chunks_exact_mut(kernels.lanes * start.digest) {
+        let mut states = States(begin);
+        for (lane, block) in blocks[..kernels.lanes].iter_mut().enumerate() {
+            let input = messages.message(done + lane).filter(|input| F::whole_blocks(input.len()) == 0);
+            let Some(input) = input else { return done };
+            let (bytes, zeros) = block[..F::BLOCK].split_at_mut(input.len());
+            bytes.copy_from_slice(input);
+            zeros.fill(0);
+            F::pad(&mut block[..F::BLOCK], input.len(), start.domain);
+            F::prepare_last(&mut states, lane, input.len());
+        }
+        let at = blocks.each_ref().map(|block| block.as_ptr());
+        // SAFETY: the CPU has the instructions because `kernels` exists. A state has all words of any function, in rows of `SPONGE_LANES`, and
+        // each pointer is to a buffer of the longest block.
+        unsafe { (kernels.side_by_side)(states.0.as_mut_ptr().cast(), at.as_ptr(), 1, F::BLOCK, F::ROUNDS) };
+        for (lane, output) in outputs.chunks_exact_mut(start.digest).enumerate() {
+            states.write(lane, output);
+        }
+        done += kernels.lanes;
+    }
+    done
 }
 
 /// Advances chains of HMACs by `steps` steps, side by side. Leaves copies of keys and digests on the stack.

@@ -1,5 +1,5 @@
 //! Whole messages with a common start. Short ones are padded in batches and bypass the engine, whose bookkeeping would take longer than
-//! hashing a block (`gantry-bench-hashes`). A single one bypasses the batches, too.
+//! hashing a block (`benches/hashes/run`). A single one bypasses the batches, too.
 
 use core::mem::MaybeUninit;
 

@@ -1,0 +1,107 @@
+//! Any proof about a tree of any size is accepted exactly if a recursion over the definitions of RFC 9162 leads to the roots.
+
+#![no_main]
+
+use arbitrary::Arbitrary;
+use gantry_digest::{MerkleTree, Node, NodeHash, hash_pairs, verify_consistency, verify_inclusion};
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Arbitrary, Debug)]
+struct Input<'a> {
+    function: u8,
+    /// Moves the numbers right: trees are small or large.
+    shift: u8,
+    /// The index of a leaf and the number of leaves; also the numbers of leaves of an old and a new tree.
+    numbers: [u64; 2],
+    /// The byte of each node: those of the leaf, the old and the new root, then those of the proof.
+    nodes: [u8; 3],
+    proof: &'a [u8],
+}
+
+const FUNCTIONS: [NodeHash; 7] = [
+    NodeHash::Sha256,
+    NodeHash::Sha256d,
+    NodeHash::Keccak256,
+    NodeHash::Sha3_256,
+    NodeHash::Blake2b256,
+    NodeHash::Blake3,
+    NodeHash::Rfc6962,
+];
+
+fuzz_target!(|input: Input<'_>| {
+    let function = FUNCTIONS[usize::from(input.function) % FUNCTIONS.len()];
+    let [first, second] = input.numbers.map(|number| number >> (input.shift % 64));
+    let [leaf, old_root, new_root] = input.nodes.map(|byte| [byte; 32]);
+    let proof: Vec<Node> = input.proof.iter().map(|byte| [*byte; 32]).collect();
+    let reference = Reference(function);
+
+    let expected = (first < second).then(|| reference.included(leaf, first, second, &proof)).flatten();
+    let verify = |root| verify_inclusion(function, &leaf, first, second, &proof, &root).is_ok();
+    assert_eq!(verify(new_root), expected == Some(new_root));
+    assert!(expected.is_none_or(verify));
+
+    let verify = |(old, new)| verify_consistency(function, first, second, &proof, &old, &new).is_ok();
+    let given = (old_root, new_root);
+    if first == second {
+        assert_eq!(verify(given), proof.is_empty() && old_root == new_root);
+        assert_eq!(verify((old_root, old_root)), proof.is_empty());
+    } else if first == 0 {
+        let empty = MerkleTree::new(function).root();
+        assert_eq!(verify(given), proof.is_empty() && old_root == empty);
+        assert_eq!(verify((empty, new_root)), proof.is_empty());
+    } else {
+        let roots = |old| (first < second).then(|| reference.grown(Some(old), first, second, &proof)).flatten();
+        // Both roots, and each beside a wrong one.
+        let valid = roots(old_root).into_iter().flat_map(|(old, new)| [(old, new), (new_root, new), (old, new_root)]);
+        for given in valid.chain([given]) {
+            assert_eq!(verify(given), roots(given.0) == Some(given));
+        }
+    }
+});
+
+struct Reference(NodeHash);
+
+impl Reference {
+    /// The root of the tree whose PATH (RFC 9162, 2.1.3.1) is this proof.
+    fn included(&self, leaf: Node, index: u64, leaves: u64, proof: &[Node]) -> Option<Node> {
+        if leaves == 1 {
+            return proof.is_empty().then_some(leaf);
+        }
+        let (left, (&top, rest)) = (left(leaves), proof.split_last()?);
+        Some(if index < left {
+            self.parent(self.included(leaf, index, left, rest)?, top)
+        } else {
+            self.parent(top, self.included(leaf, index - left, leaves - left, rest)?)
+        })
+    }
+
+    /// The roots of the old and the new tree whose SUBPROOF (RFC 9162, 2.1.4.1) is this proof. The old root is known while no node was
+    /// left of it.
+    fn grown(&self, known: Option<Node>, old: u64, new: u64, proof: &[Node]) -> Option<(Node, Node)> {
+        if old == new {
+            return match (known, proof) {
+                (Some(node), []) | (None, &[node]) => Some((node, node)),
+                _ => None,
+            };
+        }
+        let (left, (&top, rest)) = (left(new), proof.split_last()?);
+        Some(if old <= left {
+            let (old_root, new_root) = self.grown(known, old, left, rest)?;
+            (old_root, self.parent(new_root, top))
+        } else {
+            let (old_root, new_root) = self.grown(None, old - left, new - left, rest)?;
+            (self.parent(top, old_root), self.parent(top, new_root))
+        })
+    }
+
+    fn parent(&self, left: Node, right: Node) -> Node {
+        let mut parent = [[0; 32]];
+        hash_pairs(self.0, &[left, right], &mut parent).expect("a pair");
+        parent[0]
+    }
+}
+
+/// The leaves of the left subtree: the largest power of two below their number.
+fn left(leaves: u64) -> u64 {
+    1 << (leaves - 1).ilog2()
+}
