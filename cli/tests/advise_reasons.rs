@@ -195,7 +195,7 @@ fn errors_of_the_module_are_reported() {
     installed.write("plain", &"some text".repeat(10_000));
     let encrypt = ["openssl", "enc", "-aes-128-ctr", "-K", "00", "-iv", "00", "-in", "plain", "-out", "sealed"];
     let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbd");
-    let why = "/openssl: CIPHERS = aes-128-cbd: 'aes-128-cbd' is not an algorithm of this kind; it takes ALL, NONE or names separated by commas\n";
+    let why = "/openssl: CIPHERS = aes-128-cbd: 'aes-128-cbd' is not an algorithm of this kind; did you mean AES-128-CBC? CIPHERS takes ALL, NONE or names separated by commas\n";
     let said = installed.advice(&conf, &encrypt);
     assert!(said.contains("It did not load gantry.\n") && said.contains(why), "{said}");
     assert!(!said.contains("does it read openssl.cnf"), "{said}");

@@ -130,6 +130,26 @@ fn a_list_of_a_folder_does_not_contain_itself() {
     );
 }
 
+/// Behind a pipe nothing names the list, which grows while the folder is read. rhash lists it, too.
+#[test]
+fn a_list_that_tee_writes_is_reported_unless_it_is_excluded() {
+    let lab = Lab::new();
+    tree(&lab, &["t/a", "t/b/c"]);
+    let run = |line: &str| {
+        let mut shell = lab.command("/bin/sh".as_ref(), "sh");
+        shell.arg("-c").arg(line).arg(sum_lab::ours()).current_dir(lab.path("t"));
+        let output = shell.output().unwrap();
+        (text(&output.stdout), output.status.code())
+    };
+    // The list exists before the folder is read.
+    let (list, code) = run(": >list; \"$0\" sum -r . | tee list");
+    assert_eq!((list.matches("  ./list\n").count(), code), (1, Some(0)), "{list}");
+    assert_eq!(run("\"$0\" sum -c list"), ("./a: OK\n./b/c: OK\n./list: FAILED\n".to_owned(), Some(1)));
+    let (list, code) = run("\"$0\" sum -r --exclude list . | tee list");
+    assert_eq!((list.lines().count(), code), (2, Some(0)), "{list}");
+    assert_eq!(run("\"$0\" sum -c list"), ("./a: OK\n./b/c: OK\n".to_owned(), Some(0)));
+}
+
 #[test]
 fn other_file_systems_are_left_out_on_request() {
     let lab = Lab::new();

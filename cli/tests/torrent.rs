@@ -14,8 +14,9 @@ const LIBTORRENT: &str = "\
 import sys, libtorrent as lt
 kind, piece, path, torrent = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 files = lt.file_storage()
-lt.add_files(files, path)
-flags = {'v1': lt.create_torrent.v1_only, 'v2': lt.create_torrent.v2_only, 'hybrid': 0}[kind]
+links = int(lt.create_torrent.symlinks)
+lt.add_files(files, path, lambda name: True, links)
+flags = {'v1': lt.create_torrent.v1_only, 'v2': lt.create_torrent.v2_only, 'hybrid': 0}[kind] | links
 made = lt.create_torrent(files, piece, flags)
 lt.set_piece_hashes(made, path.rsplit('/', 1)[0])
 made = made.generate()
@@ -218,6 +219,31 @@ fn of_v1(path: &Path, files: &[&str], pieces: &[u8]) {
     fs::write(path, [b"d4:info", &info[..], b"e\n"].concat()).unwrap();
 }
 
+#[test]
+fn links_of_libtorrent_are_verified_in_every_version() {
+    let folder = Folder::new("torrent-links");
+    let top = tree(&folder);
+    let (torrent, link) = (folder.path().join("links.torrent"), top.join("two/link"));
+    std::os::unix::fs::symlink("../one/6.flac", &link).unwrap();
+    let verify = ["torrent", "verify", torrent.to_str().unwrap()];
+    for kind in ["v1", "v2", "hybrid"] {
+        if create_torrent(kind, 16_384, &top, &torrent).is_none() {
+            return;
+        }
+        assert!(fs::read(&torrent).unwrap().windows(12).any(|key| key == b"symlink path"), "{kind}");
+        assert_eq!(stdout(&verify), "", "{kind}");
+        // To another file of the torrent, and to none.
+        for (target, words) in [("../one/0.flac", "link: it is no link to "), ("nowhere", "link: No such file")] {
+            fs::remove_file(&link).unwrap();
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            let (status, message) = failure(&verify);
+            assert!(status == 1 && message.contains(words), "{kind}: {message}");
+        }
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("../one/6.flac", &link).unwrap();
+    }
+}
+
 /// Keys of BEP 47, of BitComet and of old clients, and a newline behind the torrent.
 #[test]
 fn links_padding_and_names_in_utf8_are_understood() {
@@ -294,6 +320,48 @@ fn files_of_v2_without_layers_and_empty_files_with_a_root_are_verified() {
     flip(&top.join("a"), 70_000);
     let (status, message) = failure(&verify);
     assert_eq!((status, message), (1, format!("gantry: {}: does not match\n", top.join("a").display())));
+}
+
+/// Prints libtorrent's error for a torrent, or which versions it has.
+const LIBTORRENT_VERSIONS: &str = "\
+import sys, libtorrent as lt
+try:
+    hashes = lt.torrent_info(sys.argv[1]).info_hashes()
+    print(hashes.has_v1(), hashes.has_v2())
+except RuntimeError as error:
+    print(error)
+";
+
+#[test]
+fn a_version_below_2_means_v1_and_a_later_one_is_refused() {
+    let folder = Folder::new("torrent-version");
+    folder.write("f", "hello");
+    let sha1 = b"\xaa\xf4\xc6\x1d\xdc\xc5\xe8\xa2\xda\xbe\xde\x0f\x3b\x48\x2c\xd9\xae\xa9\x43\x4d";
+    let torrent = folder.path().join("f.torrent");
+    for (version, error) in [
+        ("", None),
+        ("i1e", None),
+        ("i0e", None),
+        ("i-1e", None),
+        ("1:2", None),
+        ("i2e", Some("it has no file tree")),
+        ("i3e", Some("its version is later than 2")),
+    ] {
+        let version = if version.is_empty() { String::new() } else { format!("12:meta version{version}") };
+        let begin = format!("d4:infod6:lengthi5e{version}4:name1:f12:piece lengthi16384e6:pieces20:");
+        fs::write(&torrent, [begin.as_bytes(), sha1, b"ee"].concat()).unwrap();
+        let output = gantry::run(&["torrent", "verify", torrent.to_str().unwrap()]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.success(), error.is_none(), "{version}: {message}");
+        assert!(message.contains(error.unwrap_or_default()), "{version}: {message}");
+        let theirs = Command::new("/usr/bin/python3").args(["-c", LIBTORRENT_VERSIONS]).arg(&torrent).output();
+        match theirs {
+            Ok(theirs) if theirs.status.success() => {
+                assert_eq!(text(&theirs.stdout) == "True False\n", error.is_none(), "{version}");
+            }
+            _ => gantry_lab::skip("python3-libtorrent"),
+        }
+    }
 }
 
 #[test]

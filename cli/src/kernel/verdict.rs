@@ -69,7 +69,7 @@ fn ways(view: &View) -> Vec<String> {
     let is_unreachable = view.engines.values().flatten().all(|algorithm| algorithm.device.is_none());
     if !view.engines.is_empty() && is_unreachable {
         lines.push(
-            "No accelerator is behind AF_ALG here, as in Linux 7.2 and later. The ways to it are cryptodev-linux's /dev/crypto and DPDK."
+            "No accelerator is behind AF_ALG here, as in Linux 7.2 and late releases of 6.6 and 6.18. The ways to it are cryptodev-linux's /dev/crypto and DPDK."
                 .to_owned(),
         );
     }

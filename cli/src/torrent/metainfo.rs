@@ -56,7 +56,7 @@ pub(crate) enum Kind<'a> {
     File,
     /// Zeros in front of the next file, in no file of their own.
     Padding,
-    /// A symbolic link to the file or folder with these names, below the torrent's folder.
+    /// A symbolic link to the file or folder with these names, below the torrent's folder or that of the link.
     Link(Value<'a>),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct V2<'a> {
 }
 
 pub(crate) struct Tree<'a> {
-    /// The names of a symbolic link's target, below the torrent's folder.
+    /// The names of a symbolic link's target, as in [`Kind::Link`].
     pub(crate) link: Option<Value<'a>>,
     pub(crate) length: u64,
     /// `None` for an empty file.
@@ -94,11 +94,12 @@ impl<'a> Metainfo<'a> {
         let piece = piece.filter(|bytes| (1..=MAX_PIECE).contains(bytes));
         let piece = piece.ok_or("the length of its pieces is missing or absurd")?;
         let v1 = info.get("pieces").map(|pieces| V1::new(info, pieces, piece)).transpose()?;
-        let v2 = match (info.get("meta version").map(Value::number), info.get("file tree")) {
-            (Some(Some(2)), Some(files)) => Some(V2::new(torrent, files, name, piece)?),
-            (Some(Some(2)), None) => return Err("it has no file tree".to_owned()),
-            (Some(Some(1)) | None, _) => None,
-            (Some(_), _) => return Err("its version is later than 2".to_owned()),
+        // libtorrent reads a version below 2, and one that is no number, as v1.
+        let v2 = match (info.get("meta version").and_then(Value::number), info.get("file tree")) {
+            (Some(2), Some(files)) => Some(V2::new(torrent, files, name, piece)?),
+            (Some(2), None) => return Err("it has no file tree".to_owned()),
+            (Some(3..), _) => return Err("its version is later than 2".to_owned()),
+            _ => None,
         };
         if v1.is_none() && v2.is_none() {
             return Err("it has no pieces".to_owned());
@@ -155,7 +156,8 @@ impl<'a> Part<'a> {
         let attributes = file.get("attr").and_then(Value::bytes).unwrap_or_default();
         let names = names_of(file.get("path.utf-8").or(file.get("path"))).ok_or("a file has no path")??;
         let last = names.list().into_iter().flatten().last().and_then(Value::bytes).unwrap_or_default();
-        if let Some(target) = link_of(file)? {
+        let depth = names.list().into_iter().flatten().count() - 1;
+        if let Some(target) = link_of(file, depth)? {
             // Some programs give it the length of its target, which is in no piece.
             return Ok(Part { names, kind: Kind::Link(target), length: 0 });
         }
@@ -171,12 +173,25 @@ fn names_of(names: Option<Value<'_>>) -> Option<Result<Value<'_>, String>> {
     Some(all.try_for_each(|name| component(name.bytes().unwrap_or_default()).map(|_| ())).map(|()| names))
 }
 
-/// Returns the names of a symbolic link's target, if the file is one.
-fn link_of(file: Value<'_>) -> Result<Option<Value<'_>>, String> {
+/// Returns the names of a symbolic link's target, if the file is one; `depth` is the number of folders above it. BEP 47 counts them from the
+/// torrent's folder. libtorrent writes the link as it is, with `..` from its own folder.
+fn link_of(file: Value<'_>, mut depth: usize) -> Result<Option<Value<'_>>, String> {
     if !file.get("attr").and_then(Value::bytes).unwrap_or_default().contains(&b'l') {
         return Ok(None);
     }
-    names_of(file.get("symlink path")).ok_or("a symbolic link has no target")?.map(Some)
+    let names = file.get("symlink path").filter(|names| names.list().is_some_and(|mut names| names.next().is_some()));
+    let names = names.ok_or("a symbolic link has no target")?;
+    for name in names.list().into_iter().flatten() {
+        match name.bytes().unwrap_or_default() {
+            b"." => {}
+            b".." => depth = depth.checked_sub(1).ok_or("a symbolic link leads out of the torrent")?,
+            name => {
+                component(name)?;
+                depth += 1;
+            }
+        }
+    }
+    Ok(Some(names))
 }
 
 impl<'a> V2<'a> {
@@ -234,7 +249,8 @@ impl<'a> V2<'a> {
     }
 
     fn tree(&self, file: Value<'a>, path: &Path) -> Result<Tree<'a>, String> {
-        if let Some(target) = link_of(file)? {
+        // The last name is that of the link, and the first one that of the torrent.
+        if let Some(target) = link_of(file, path.components().count().saturating_sub(2))? {
             return Ok(Tree { link: Some(target), length: 0, root: None, layer: &[] });
         }
         let length = length_of(file)?;
@@ -325,7 +341,23 @@ mod tests {
             (b"d4:infod5:filesld4:attr1:l6:lengthi0e4:pathl1:aeee4:name1:n12:piece lengthi1e6:pieces0:ee", "no target"),
             (
                 b"d4:infod5:filesld4:attr1:l4:pathl1:ae12:symlink pathl2:..eee4:name1:n12:piece lengthi1e6:pieces0:ee",
-                "'..' is not a valid file name",
+                "leads out of the torrent",
+            ),
+            (
+                b"d4:infod5:filesld4:attr1:l4:pathl1:d1:ae12:symlink pathl2:..2:..eee4:name1:n12:piece lengthi1e6:pieces0:ee",
+                "leads out of the torrent",
+            ),
+            (
+                b"d4:infod5:filesld4:attr1:l4:pathl1:ae12:symlink pathl4:/etceee4:name1:n12:piece lengthi1e6:pieces0:ee",
+                "'/etc' is not a valid file name",
+            ),
+            (
+                b"d4:infod9:file treed1:ad0:d4:attr1:leee12:meta versioni2e4:name1:n12:piece lengthi16384eee",
+                "no target",
+            ),
+            (
+                b"d4:infod9:file treed1:ad0:d4:attr1:l12:symlink pathl2:..eeee12:meta versioni2e4:name1:n12:piece lengthi16384eee",
+                "leads out of the torrent",
             ),
         ] {
             let error = wrong(torrent);

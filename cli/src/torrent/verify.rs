@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use gantry_digest::Algorithm;
 
@@ -149,10 +149,14 @@ fn verify_v2(
     Ok(())
 }
 
-/// Checks that a path is a link to its target, or the same file or folder by other means.
+/// Checks that a path is a link to its target, or the same file or folder by other means. As in libtorrent, the target is below the torrent's
+/// folder, or else below that of the link.
 fn verify_link(content: &Path, link: &Path, target: Value<'_>) -> Result<(), Failure> {
     let real = |path: &Path| path.canonicalize().map_err(|error| Failure::at(path.display(), &error));
-    let target = content.join(path(target));
+    let (target, folder) = (path(target), link.parent().unwrap_or(content));
+    let above = content.join(&target);
+    let goes_up = target.components().any(|name| name == Component::ParentDir);
+    let target = if above.exists() && !goes_up { above } else { folder.join(target) };
     if real(link)? == real(&target)? {
         return Ok(());
     }

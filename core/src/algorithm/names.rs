@@ -90,26 +90,25 @@ const LONGEST: usize = 64;
 
 impl UnknownAlgorithm {
     fn new(name: &str, kind: Option<Kind>) -> Self {
-        // Encrypt-then-authenticate has the names of two algorithms, which would be near to each of them.
-        let is_single = |row: &AlgorithmInfo| kind.is_some() && row.cipher.is_none();
         let is_kind = |row: &&AlgorithmInfo| kind.is_none_or(|kind| row.kind == kind);
         let given: String = letters(name).take(LONGEST + 1).collect();
         let distance = |known: &str| strsim::damerau_levenshtein(&given, &letters(known).collect::<String>());
         let is_short = given.chars().count() <= LONGEST;
-        // A name of several key sizes, or of a part: "aes-gcm", "aes256".
-        let contains = |known: &str| {
-            let mut known = letters(known);
-            given.len() > 2 && given.chars().all(|letter| known.any(|next| next == letter))
-        };
-        let mut near: Vec<(usize, &'static str)> = Algorithm::rows()
-            .filter(|_| is_short)
-            .filter(is_kind)
-            .filter_map(|row| {
-                let distance = row.names().map(distance).min()?;
-                let is_near = distance <= 1 + given.len() / 4 || is_single(row) && contains(row.name);
-                is_near.then_some((distance, row.name))
-            })
+        let rows = || Algorithm::rows().filter(|_| is_short).filter(is_kind);
+        let mut near: Vec<(usize, &'static str)> = rows()
+            .filter_map(|row| Some((row.names().map(distance).min()?, row.name)))
+            .filter(|(distance, _)| *distance <= 1 + given.len() / 4)
             .collect();
+        if near.is_empty() && given.len() > 2 {
+            // A name of several key sizes, or of a part: "aes-gcm", "aes256". Encrypt-then-authenticate has the names of two algorithms, and would
+            // be named for each of them.
+            let contains = |known: &str| {
+                let mut known = letters(known);
+                given.chars().all(|letter| known.any(|next| next == letter))
+            };
+            let whole = rows().filter(|row| row.cipher.is_none() && contains(row.name));
+            near.extend(whole.map(|row| (distance(row.name), row.name)));
+        }
         near.sort_by_key(|(distance, _)| *distance);
         let suggestions = near.into_iter().take(3).map(|(_, name)| name).collect();
         Self { name: name.to_owned(), kind, suggestions }
@@ -215,6 +214,9 @@ mod tests {
     fn a_misspelt_name_gets_a_suggestion() {
         let error = "sha265".parse::<Algorithm>().unwrap_err();
         assert!(error.to_string().contains("sha256"), "{error}");
+        let error = "aes-gcm".parse::<Algorithm>().unwrap_err();
+        assert_eq!(error.suggestions, ["aes-128-gcm", "aes-192-gcm", "aes-256-gcm"]);
+        assert_eq!("md6".parse::<Algorithm>().unwrap_err().suggestions, ["md5"]);
         let error = "".parse::<Algorithm>().unwrap_err();
         assert!(error.suggestions.is_empty());
         assert!("x".repeat(1 << 20).parse::<Algorithm>().is_err());

@@ -87,6 +87,8 @@ static void sessions(void)
     must(said("aes-128-gcm: a key of 15 bytes; it takes 16"));
     params = good; params.algorithm = "sha257"; must(session_with(params) == GANTRY_E_ALGORITHM);
     must(strstr(gantry_last_error(), "did you mean sha256"));
+    params = good; params.algorithm = "aes-gcm"; must(session_with(params) == GANTRY_E_ALGORITHM);
+    must(said("unknown algorithm 'aes-gcm'; did you mean aes-128-gcm, aes-192-gcm or aes-256-gcm?"));
     params = good; params.key = NULL; must(session_with(params) == GANTRY_E_ARGUMENT);
     params = good; params.key_len = (size_t)-1; must(session_with(params) == GANTRY_E_ARGUMENT);
     params = good; params.mac_key = key; params.mac_key_len = 1; must(session_with(params) == GANTRY_E_KEY);
@@ -95,6 +97,23 @@ static void sessions(void)
     params = good; params.direction = 3; must(session_with(params) == GANTRY_E_ARGUMENT);
     params = good; params.flags = 2; must(session_with(params) == GANTRY_E_ARGUMENT);
     must(session_with(params_of("aes-128-xts", key, 32)) == GANTRY_E_KEY); /* both halves are equal */
+    must(strncmp(gantry_last_error(), "aes-128-xts: ", 13) == 0);
+    params = params_of("sha256", NULL, 0); params.mac_key = key; params.mac_key_len = 1;
+    must(session_with(params) == GANTRY_E_KEY && said("sha256: a MAC key of 1 bytes; it takes 0"));
+}
+
+/* One algorithm in each spelling that people use. */
+static void spellings(void)
+{
+    static const unsigned char key[16];
+    static const char *digests[] = {"SHA-256", "sha256", "SHA2-256", "SHA256", "sha_256", "Sha 256"};
+    static const char *aeads[] = {"AES-128-GCM", "aes-128-gcm", "AES128GCM", "aes_128_gcm", "id-aes128-GCM", "AES/128/GCM"};
+    for (size_t i = 0; i < 6; i++) {
+        gantry_session *digest = session_of(devices, digests[i], NULL, 0), *aead = session_of(devices, aeads[i], key, 16);
+        must(gantry_session_tag_len(digest) == 32 && gantry_session_tag_len(aead) == 16);
+        gantry_session_close(digest);
+        gantry_session_close(aead);
+    }
 }
 
 static unsigned char nonce[12], data[64], out[64], tag[16];
@@ -210,6 +229,7 @@ static void many(void)
     }
     must(gantry_digest_many(sha256, messages, 4, 32) == GANTRY_OK);
     must(gantry_digest_many(sha256, messages, 4, 31) == GANTRY_E_LENGTH);
+    must(said("sha256: an output buffer of 31 bytes for a result of 32"));
     must(gantry_digest_many(sha256, NULL, 4, 32) == GANTRY_E_ARGUMENT);
     must(gantry_digest_many(sha256, messages, (size_t)-1 / 24, 32) == GANTRY_E_ARGUMENT);
     must(gantry_digest_many(gcm, messages, 4, 16) == GANTRY_E_OPERATION);
@@ -242,6 +262,7 @@ static void columns(void)
     static const int64_t wide[] = {0, 2, 4, 6}, huge[] = {0, 2, 4, INT64_MAX};
     must(column_of(good, 32, 3, 6) == GANTRY_OK && column_of(wide, 64, 3, 6) == GANTRY_OK);
     must(column_of(backwards, 32, 3, 6) == GANTRY_E_LENGTH && column_of(negative, 32, 3, 6) == GANTRY_E_LENGTH);
+    must(column_of(backwards, 32, 3, 6) == GANTRY_E_LENGTH && said("value 1: its offsets run backwards"));
     must(column_of(good, 32, 3, 5) == GANTRY_E_LENGTH && column_of(huge, 64, 3, 6) == GANTRY_E_LENGTH);
     must(column_of(NULL, 32, 3, 6) == GANTRY_E_ARGUMENT && column_of(good, 16, 3, 6) == GANTRY_E_ARGUMENT);
     must(column_of((const char *)good + 1, 32, 2, 6) == GANTRY_E_ARGUMENT);
@@ -340,6 +361,7 @@ int main(void)
     sha256 = session_of(devices, "sha256", NULL, 0);
     gcm = session_of(devices, "aes-128-gcm", key, 16);
     sessions();
+    spellings();
     requests();
     many();
     columns();

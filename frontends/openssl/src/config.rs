@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use gantry_core::Algorithm;
 use gantry_core::driver::Class;
 use gantry_core::route::SizeSet;
-use gantry_runtime::Config;
+use gantry_core::{Algorithm, same_name};
 use gantry_runtime::rights::variable;
+use gantry_runtime::{Config, suggest};
 
 use crate::table::{Mode, PAIRS, Row, SIGNATURES};
 
@@ -147,7 +147,14 @@ impl Settings {
         for (key, takes) in KEYS {
             if let Some(value) = value(key) {
                 let problem = settings.set(key, value.trim());
-                problem.map_err(|problem| format!("{key} = {value}: {problem}; it takes {takes}"))?;
+                problem.map_err(|problem| {
+                    let takes = if problem.ends_with('?') {
+                        format!(" {key} takes {takes}")
+                    } else {
+                        format!("; it takes {takes}")
+                    };
+                    format!("{key} = {value}: {problem}{takes}")
+                })?;
             }
         }
         let shown = settings.runtime.show();
@@ -229,7 +236,7 @@ pub const MEASURED: &str = "GANTRY_OPENSSL_MEASURED";
 /// The variable that lists the algorithms to measure, separated by commas; without it, all are measured.
 pub const MEASURE: &str = "GANTRY_OPENSSL_MEASURE";
 
-/// Parses a list of names, OpenSSL's or ours, all of the kinds in `rows`.
+/// Parses a list of names, OpenSSL's or ours in any spelling, all of the kinds in `rows`.
 fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
     match list {
         "ALL" => return Ok(Selection::All),
@@ -238,13 +245,13 @@ fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
     }
     let (mut algorithms, mut names) = (Vec::new(), Vec::new());
     for name in list.split([',', ' ', ':']).filter(|name| !name.is_empty()) {
-        if let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(name)) {
+        if let Some(row) = rows.iter().find(|row| same_name(row.name, name)) {
             algorithms.extend(row.algorithm);
             names.push(row.name.to_owned());
             continue;
         }
         // Names of rows of earlier releases.
-        if RETIRED_NAMES.iter().any(|retired| retired.eq_ignore_ascii_case(name)) {
+        if RETIRED_NAMES.iter().any(|retired| same_name(retired, name)) {
             names.push(name.to_owned());
             continue;
         }
@@ -252,7 +259,8 @@ fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
         let is_kind = |found: &Algorithm| rows.iter().any(|row| row.kind() == Some(found.kind()));
         let mut found = Algorithm::matching(name).unwrap_or_default().into_iter().filter(is_kind).peekable();
         if found.peek().is_none() {
-            return Err(format!("'{name}' is not an algorithm of this kind"));
+            let known: Vec<_> = rows.iter().map(|row| row.name).collect();
+            return Err(format!("'{name}' is not an algorithm of this kind{}", suggest(name, &known)));
         }
         algorithms.extend(found);
     }
@@ -293,6 +301,30 @@ mod tests {
         assert!(serves("AES-128-CBC") && serves("DES-EDE3-CBC") && !serves("AES-256-CBC"));
         let settings = of(&[("KDFS", "hkdf")]).unwrap();
         assert!(settings.derivations.serves(&KDFS[1], (4, 0)) && !settings.derivations.serves(&KDFS[0], (3, 0)));
+    }
+
+    #[test]
+    fn names_have_any_spelling_and_wrong_ones_get_a_suggestion() {
+        for name in ["AES-128-GCM", "aes-128-gcm", "AES128GCM", "aes_128_gcm", "id-aes128-GCM", "AES/128/GCM"] {
+            let settings = of(&[("CIPHERS", name)]).unwrap();
+            let served = CIPHERS.iter().filter(|row| settings.ciphers.serves(row, (4, 0))).map(|row| row.name);
+            assert_eq!(served.collect::<Vec<_>>(), ["AES-128-GCM"], "{name}");
+        }
+        for (key, name) in [("KDFS", "pbkdf-2"), ("SIGNATURES", "Ed-25519"), ("SIGNATURES", "slh_dsa_sha2_128s")] {
+            assert!(of(&[(key, name)]).is_ok(), "{name}");
+        }
+        for (key, name, end) in [
+            (
+                "CIPHERS",
+                "aes-128-cbd",
+                "did you mean AES-128-CBC? CIPHERS takes ALL, NONE or names separated by commas",
+            ),
+            ("KDFS", "pbkdf", "did you mean PBKDF2? KDFS takes ALL, NONE or names separated by commas"),
+            ("KDFS", "argon2id", "there are PBKDF2, HKDF; it takes ALL, NONE or names separated by commas"),
+        ] {
+            let wrong = of(&[(key, name)]).unwrap_err();
+            assert_eq!(wrong, format!("{key} = {name}: '{name}' is not an algorithm of this kind; {end}"));
+        }
     }
 
     /// Earlier releases served these.

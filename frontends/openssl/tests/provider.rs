@@ -158,7 +158,7 @@ fn wrong_values_are_named_on_the_error_stack_and_nothing_is_served() {
     for (section, expected) in [
         (
             "CIPHERS = aes-128-cbd",
-            "CIPHERS = aes-128-cbd: 'aes-128-cbd' is not an algorithm of this kind; it takes ALL, NONE or names",
+            "CIPHERS = aes-128-cbd: 'aes-128-cbd' is not an algorithm of this kind; did you mean AES-128-CBC? CIPHERS takes ALL, NONE or names",
         ),
         ("USE_SOFTDRIVERS = 7", "USE_SOFTDRIVERS = 7: not a value of this key; it takes 0 (hardware only), 1"),
         ("FORCE_FAIL = perhaps", "it takes yes or no"),
