@@ -109,12 +109,17 @@ fn is_part_of(part: &[u8], content: &[u8]) -> bool {
 
 /// Lets the receiving thread take datagrams. Returns its counters, and the packets for the stack.
 fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, Vec<u8>)>) {
-    let shared = Arc::new(Shared::new().unwrap());
+    let associations = associations();
+    let shared = Arc::new(Shared::new(associations.view.clone()).unwrap());
     let tun = Arc::new(tun::Queue::default());
-    let waker = shared.waker().unwrap();
+    let waker = shared.view.waker().unwrap();
     let inside = IpAddr::from([INSIDE[0], INSIDE[1], 0, 0]);
-    shared.set_local_addresses(local_addresses::LocalAddresses::new(std::iter::once((inside, 16))));
-    shared.publish(associations().view(&policies()));
+    let local_addresses = local_addresses::LocalAddresses::new(std::iter::once((inside, 16)));
+    let policy = Policies::default().add(policy(), false).unwrap();
+    shared.view.change(|view| {
+        view.local_addresses = local_addresses;
+        view.replace_policy(None, Some(&policy));
+    });
     let sockets = vec![Arc::new(Socket::new(datagrams))];
     InboundPath { tun: tun.clone(), sockets, shared: shared.clone(), waker }.pass(&mut Pass::new()).unwrap();
     let stack = std::mem::take(&mut *tun.0.lock().unwrap());
@@ -163,7 +168,7 @@ fn associations() -> Associations {
     associations
 }
 
-fn policies() -> Policies {
+fn policy() -> Policy {
     let network = |[a, b]: [u8; 2]| Prefix { address: [a, b, 0, 0].into(), length: 16 };
     let template = Template {
         id: SaId { destination: HERE, spi: 0, protocol: ESP },
@@ -177,10 +182,7 @@ fn policies() -> Policies {
         compressions: u32::MAX,
     };
     let selector = Selector { source: network(THERE), destination: network(INSIDE), ..Selector::any(Family::Ipv4) };
-    let mut policies = Policies::default();
-    let policy = Policy { templates: vec![template], ..Policy::new(selector, Direction::In) };
-    policies.add(policy, false).unwrap();
-    policies
+    Policy { templates: vec![template], ..Policy::new(selector, Direction::In) }
 }
 
 /// Seals any content, as a peer with keys may do.

@@ -18,6 +18,7 @@ thread_local! {
     static NOW: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static TOTAL: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The system's allocator, with counters per thread.
@@ -31,6 +32,7 @@ unsafe impl GlobalAlloc for Counting {
         NOW.set(NOW.get() + layout.size().cast_signed());
         MOST.set(MOST.get().max(NOW.get()));
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        TOTAL.set(TOTAL.get().wrapping_add(layout.size()));
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
@@ -49,15 +51,18 @@ pub struct Taken {
     pub bytes: usize,
     /// The number of allocations.
     pub allocations: usize,
+    /// The bytes of all allocations together: a measure of work that copies.
+    pub total: usize,
 }
 
 /// Does work on this thread, and returns the memory it took: zeros if [`Counting`] is not the program's allocator.
 pub fn taken<T>(work: impl FnOnce() -> T) -> (T, Taken) {
-    let (before, allocations) = (NOW.get(), ALLOCATIONS.get());
+    let (before, allocations, total) = (NOW.get(), ALLOCATIONS.get(), TOTAL.get());
     MOST.set(before);
     let result = work();
     let bytes = (MOST.get() - before).unsigned_abs();
-    (result, Taken { bytes, allocations: ALLOCATIONS.get() - allocations })
+    let (allocations, total) = (ALLOCATIONS.get() - allocations, TOTAL.get().wrapping_sub(total));
+    (result, Taken { bytes, allocations, total })
 }
 
 /// Does work that may take at most `most` bytes.

@@ -19,10 +19,11 @@ use crate::packet::coalesce::{Group, coalesce, pushes};
 use crate::packet::datagrams::Datagrams;
 use crate::packet::ecn;
 use crate::packet::ip::{self, Flow, Header};
-use crate::shared::{Event, Shared, Snapshot};
+use crate::shared::{Event, Shared};
 use crate::table::{IncomingSa, InstalledPolicy, View, seconds};
 use crate::tun::Queue;
 use crate::udp::{self, LARGEST, RECEIVES, Receiver, Report, Socket};
+use crate::wipe::overwrite_stack;
 
 /// Pause after a failed receive.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -53,7 +54,8 @@ struct ReceivedPacket {
 pub(crate) struct Pass {
     buffer: Vec<u8>,
     receiver: Receiver,
-    snapshot: Snapshot,
+    /// The generation of the view whose removed SAs are released.
+    generation: u64,
     burst_packets: Vec<ReceivedPacket>,
     datagrams: Datagrams,
 }
@@ -61,8 +63,7 @@ pub(crate) struct Pass {
 impl Pass {
     pub(crate) fn new() -> Self {
         let (buffer, receiver) = (vec![0; LARGEST * RECEIVES], Receiver::new());
-        let (snapshot, datagrams) = (Snapshot::default(), Datagrams::default());
-        Self { buffer, receiver, snapshot, burst_packets: Vec::new(), datagrams }
+        Self { buffer, receiver, generation: 0, burst_packets: Vec::new(), datagrams: Datagrams::default() }
     }
 }
 
@@ -94,8 +95,7 @@ impl InboundPath {
         let ready: Vec<(bool, bool)> =
             fds.iter().map(|fd| (has(fd, PollFlags::POLLIN), has(fd, PollFlags::POLLERR))).collect();
         let _ = self.waker.read();
-        let Pass { buffer, receiver, snapshot, burst_packets, datagrams } = pass;
-        self.shared.renew(snapshot);
+        let Pass { buffer, receiver, generation, burst_packets, datagrams } = pass;
         for (socket, (readable, reports)) in self.sockets.iter().zip(ready) {
             if reports {
                 self.read_reports(socket);
@@ -106,11 +106,16 @@ impl InboundPath {
                     thread::sleep(PAUSE);
                     continue;
                 }
-                self.find(&snapshot.view, socket.port, buffer, receiver, burst_packets);
-                self.open(snapshot, buffer, burst_packets, datagrams);
+                self.find(socket.port, buffer, receiver, burst_packets);
+                self.open(buffer, burst_packets, datagrams);
                 self.deliver(buffer, burst_packets);
                 burst_packets.clear();
             }
+        }
+        let now = self.shared.view.generation();
+        if std::mem::replace(generation, now) != now {
+            // The pass may have held the last references to SAs, and so to their keys.
+            overwrite_stack();
         }
         Ok(())
     }
@@ -125,15 +130,9 @@ impl InboundPath {
     }
 
     /// Finds the received ESP packets, each with its SA. Passes on the messages of IKE that the kernel has merged with them.
-    fn find(
-        &self,
-        view: &View,
-        port: u16,
-        buffer: &[u8],
-        receiver: &Receiver,
-        burst_packets: &mut Vec<ReceivedPacket>,
-    ) {
+    fn find(&self, port: u16, buffer: &[u8], receiver: &Receiver, burst_packets: &mut Vec<ReceivedPacket>) {
         let counters = &self.shared.counters;
+        let view = self.shared.view.read();
         for (at, received) in receiver.received.iter().enumerate() {
             let all = at * LARGEST..at * LARGEST + received.bytes.min(LARGEST);
             for start in all.clone().step_by(received.stride) {
@@ -176,13 +175,7 @@ impl InboundPath {
     }
 
     /// Opens the packets in the buffer, and removes those that are refused.
-    fn open(
-        &self,
-        snapshot: &Snapshot,
-        buffer: &mut [u8],
-        burst_packets: &mut Vec<ReceivedPacket>,
-        datagrams: &mut Datagrams,
-    ) {
+    fn open(&self, buffer: &mut [u8], burst_packets: &mut Vec<ReceivedPacket>, datagrams: &mut Datagrams) {
         if burst_packets.is_empty() {
             return;
         }
@@ -214,10 +207,10 @@ impl InboundPath {
             None => false,
         });
         drop(packets);
-        let (now, mut last) = (seconds(), None);
+        let (now, mut last, view) = (seconds(), None, self.shared.view.read());
         for received in burst_packets {
             let packet = &mut buffer[received.range.clone()];
-            received.header = self.admit(snapshot, packet, received, now, datagrams, &mut last);
+            received.header = self.admit(&view, packet, received, now, datagrams, &mut last);
         }
     }
 
@@ -245,7 +238,7 @@ impl InboundPath {
     /// Decides whether an authentic packet may go to the stack. Returns its headers, or `None`.
     fn admit<'a>(
         &self,
-        snapshot: &'a Snapshot,
+        view: &'a View,
         packet: &mut [u8],
         received: &ReceivedPacket,
         now: u64,
@@ -253,7 +246,7 @@ impl InboundPath {
         last: &mut Option<(Flow, u32, Option<&'a InstalledPolicy>)>,
     ) -> Option<Header> {
         let (sa, counters) = (&received.sa, &self.shared.counters);
-        if received.from != sa.peer && !sa.move_notified.swap(true, Ordering::Relaxed) {
+        if received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
             self.shared.notify(Event::PeerMoved(sa.id, sa.serial, received.from));
         }
         let count = sa.usage.count(now, 1, packet.len() as u64);
@@ -267,10 +260,7 @@ impl InboundPath {
         datagrams.complete(&mut header, sa.id.spi, || now);
         let policy = match last {
             Some((flow, spi, policy)) if *flow == header.flow && *spi == sa.id.spi => *policy,
-            _ => {
-                last.insert((header.flow, sa.id.spi, snapshot.view.admits(&header.flow, sa, &snapshot.local_addresses)))
-                    .2
-            }
+            _ => last.insert((header.flow, sa.id.spi, view.admits(&header.flow, sa))).2,
         };
         let Some(policy) = policy else {
             counters.unadmitted.add(1);

@@ -18,10 +18,12 @@
 //! | `local_addresses.rs` | addresses of this host |
 //! | `netlink.rs` | sockets and messages of netlink |
 //! | `ports.rs` | the UDP port shared with the daemons |
+//! | `bpf.rs` | instructions of classic BPF |
 //! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |
 //! | `wipe.rs` | wipes keys from stacks |
 //! | `status.rs`, `counters.rs` | reports about the data path |
 
+mod bpf;
 mod control;
 mod counters;
 mod guard;
@@ -43,6 +45,11 @@ mod tun;
 mod udp;
 mod watch;
 mod wipe;
+
+/// Tests measure the work of changes by the memory that it allocates.
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
 
 pub use control::steering::network;
 pub use gantry_abi_xfrm::Prefix;

@@ -20,10 +20,11 @@ use crate::packet::icmp::{self, Notice};
 use crate::packet::ip::Flow;
 use crate::packet::offload::Offload;
 use crate::packet::segment::Split;
-use crate::shared::{Event, Shared, Snapshot, lock};
-use crate::table::{OutgoingSa, Verdict, seconds};
+use crate::shared::{Event, Shared, lock};
+use crate::table::{OutgoingSa, Rule, SharedView, Verdict, seconds};
 use crate::tun::{self, Queue};
 use crate::udp::{self, Socket};
+use crate::wipe::overwrite_stack;
 
 /// Packets and bytes of one pass.
 const PACKETS: usize = 256;
@@ -62,10 +63,10 @@ struct StagedPacket {
 
 /// The working memory of a pass.
 struct Pass {
-    snapshot: Snapshot,
-    /// The rules of flows, valid until the view changes.
-    flows: HashMap<Flow, Option<usize>>,
-    last: Option<(Flow, Option<usize>)>,
+    /// The rules of flows, valid for this generation of the view.
+    generation: u64,
+    flows: HashMap<Flow, Option<Arc<Rule>>>,
+    last: Option<(Flow, Option<Arc<Rule>>)>,
     datagrams: Datagrams,
     arena: Vec<u8>,
     /// Bytes of the arena in use.
@@ -82,7 +83,7 @@ impl OutboundPath {
     pub(crate) fn run(self) -> io::Result<()> {
         let mut frame = vec![0; tun::LARGEST];
         let mut pass = Pass {
-            snapshot: Snapshot::default(),
+            generation: 0,
             flows: HashMap::new(),
             last: None,
             datagrams: Datagrams::default(),
@@ -99,9 +100,8 @@ impl OutboundPath {
                 Err(error) => return Err(error.into()),
             }
             let _ = self.waker.read();
-            if self.shared.renew(&mut pass.snapshot) {
-                (pass.flows, pass.last) = (HashMap::new(), None);
-            }
+            let generation = pass.generation;
+            pass.renew(&self.shared.view);
             (pass.used, pass.notices) = (0, 0);
             while pass.staged.len() < PACKETS && pass.used + MAX_EXPANSION < ARENA {
                 let Some((offload, packet)) = self.tun.read(&mut frame)? else { break };
@@ -117,6 +117,10 @@ impl OutboundPath {
                 // Frees the keys of SAs that have been removed meanwhile.
                 pass.staged.clear();
             }
+            if pass.generation != generation {
+                // The pass may have held the last references to SAs, and so to their keys.
+                overwrite_stack();
+            }
         }
     }
 
@@ -126,11 +130,10 @@ impl OutboundPath {
         let Some(split) = Split::new(packet, offload) else { return counters.unreadable.add(1) };
         let mut header = *split.header();
         pass.datagrams.complete(&mut header, 0, seconds);
-        let Some(rule) = pass.rule(&header.flow) else {
+        let Some(rule) = pass.rule(&header.flow, &self.shared.view) else {
             counters.unprotected.add(1);
             return self.notify(pass, &split, Notice::Prohibited);
         };
-        let rule = &pass.snapshot.view.outbound_rules[rule];
         let sa = match &rule.verdict {
             Verdict::Block => {
                 counters.unprotected.add(1);
@@ -146,7 +149,7 @@ impl OutboundPath {
                 }
                 return;
             }
-            Verdict::Protect(Some(sa)) => sa.clone(),
+            Verdict::Protect(Some(sa)) => sa,
         };
         if sa.volume.is_over(&sa.usage) {
             return counters.expired.add(split.segments() as u64);
@@ -157,7 +160,7 @@ impl OutboundPath {
         // A packet that every IPv6 link takes is fragmented behind ESP if the path is too narrow for it (RFC 8200, 5).
         if split.bytes(0) <= most || header.is_v6() && split.bytes(0) <= icmp::V6_LEAST {
             for segment in 0..split.segments() {
-                let slot = pass.stage(&sa, split.bytes(segment), class);
+                let slot = pass.stage(sa, split.bytes(segment), class);
                 split.write(segment, slot);
             }
             return;
@@ -166,7 +169,7 @@ impl OutboundPath {
         if let Some(fragments) = whole.and_then(|packet| Fragments::new(packet, header.length, most)) {
             counters.fragmented.add(1);
             for at in 0..fragments.count() {
-                let slot = pass.stage(&sa, fragments.bytes(at), class);
+                let slot = pass.stage(sa, fragments.bytes(at), class);
                 fragments.write(at, slot);
             }
         } else {
@@ -233,7 +236,7 @@ impl OutboundPath {
 
     fn send_run(&self, run: &[StagedPacket], arena: &[u8]) {
         let [first, ..] = run else { return };
-        let (sa, stride) = (&first.sa, first.slot.len());
+        let (sa, stride, endpoints) = (&first.sa, first.slot.len(), first.sa.endpoints());
         let is_fragmented = stride > sa.max_esp_packet();
         if is_fragmented && run.len() > 1 {
             return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
@@ -241,15 +244,15 @@ impl OutboundPath {
         let bytes =
             &arena[first.slot.start..first.slot.start + run.iter().map(|staged| staged.slot.len()).sum::<usize>()];
         let counters = &self.shared.counters;
-        let Some(socket) = &self.sockets[usize::from(sa.endpoints.to.is_ipv6())] else {
+        let Some(socket) = &self.sockets[usize::from(endpoints.to.is_ipv6())] else {
             return counters.unsent.add(run.len() as u64);
         };
         let mut tries = 0;
         loop {
             let sent = if is_fragmented || sa.may_fragment {
-                socket.send_fragmentable(bytes, stride, &sa.endpoints, first.class)
+                socket.send_fragmentable(bytes, stride, &endpoints, first.class)
             } else {
-                socket.send(bytes, stride, &sa.endpoints, first.class)
+                socket.send(bytes, stride, &endpoints, first.class)
             };
             match sent {
                 Ok(true) => break,
@@ -259,7 +262,7 @@ impl OutboundPath {
                     tries += 1;
                     match error.raw_os_error() {
                         Some(libc::EMSGSIZE) => {
-                            if let Some(mtu) = udp::path_mtu(sa.endpoints.to) {
+                            if let Some(mtu) = udp::path_mtu(endpoints.to) {
                                 sa.mtu.store(mtu, Ordering::Relaxed);
                             }
                             return counters.too_long.add(run.len() as u64);
@@ -289,18 +292,27 @@ impl OutboundPath {
 }
 
 impl Pass {
-    /// Returns the index of the rule for a flow.
-    fn rule(&mut self, flow: &Flow) -> Option<usize> {
+    /// Forgets the rules of flows if the view has changed.
+    fn renew(&mut self, view: &SharedView) {
+        let generation = view.generation();
+        if self.generation != generation {
+            (self.generation, self.flows, self.last) = (generation, HashMap::new(), None);
+        }
+    }
+
+    /// Returns the rule for a flow.
+    fn rule(&mut self, flow: &Flow, view: &SharedView) -> Option<Arc<Rule>> {
+        self.renew(view);
         if let Some((last, rule)) = &self.last
             && last == flow
         {
-            return *rule;
+            return rule.clone();
         }
         if self.flows.len() >= FLOWS {
             self.flows.clear();
         }
-        let rule = *self.flows.entry(*flow).or_insert_with(|| self.snapshot.view.rule(flow));
-        self.last = Some((*flow, rule));
+        let rule = self.flows.entry(*flow).or_insert_with(|| view.read().rule(flow).map(Arc::new)).clone();
+        self.last = Some((*flow, rule.clone()));
         rule
     }
 

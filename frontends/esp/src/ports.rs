@@ -9,6 +9,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use crate::bpf::{
+    ADD, JUMP_IF_ABOVE_INDEX, JUMP_IF_AT_LEAST, JUMP_IF_EQUAL, LOAD, LOAD_LENGTH, MODULO, RETURN, RETURN_ACCUMULATOR,
+    Step, TO_INDEX, step,
+};
 use crate::sys;
 use crate::udp::Socket;
 
@@ -107,29 +111,18 @@ fn count_foreign_sockets(address: IpAddr, port: u16) -> u32 {
 ///
 /// A datagram that is longer than its message of IKE (RFC 7296, 3.1) may be several that the kernel has merged, with ESP behind the first
 /// one. Our socket divides it.
-fn program(before: u32, ours: u32) -> [libc::sock_filter; 13] {
-    const LOAD_WORD: u16 = 0x20;
-    const LOAD_LENGTH: u16 = 0x80;
-    const TO_INDEX: u16 = 0x07;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const JUMP_IF_AT_LEAST: u16 = 0x35;
-    const JUMP_IF_ABOVE_INDEX: u16 = 0x2D;
-    const RETURN: u16 = 0x06;
-    const MODULO: u16 = 0x94;
-    const ADD: u16 = 0x04;
-    const RETURN_ACCUMULATOR: u16 = 0x16;
+fn program(before: u32, ours: u32) -> [Step; 13] {
     /// Bytes of the marker, place of the message's length behind it, and bytes up to the end of that.
     const MARKER: u32 = 4;
     const LENGTH: u32 = MARKER + 24;
     const LEAST: u32 = LENGTH + 4;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let daemon = if before > 0 { 0 } else { ours };
     [
-        step(LOAD_WORD, 0, 0, 0),
+        step(LOAD, 0, 0, 0),
         step(JUMP_IF_EQUAL, 0, 8, 0),
         step(LOAD_LENGTH, 0, 0, 0),
         step(JUMP_IF_AT_LEAST, 0, 5, LEAST),
-        step(LOAD_WORD, 0, 0, LENGTH),
+        step(LOAD, 0, 0, LENGTH),
         step(ADD, 0, 0, MARKER),
         step(TO_INDEX, 0, 0, 0),
         step(LOAD_LENGTH, 0, 0, 0),

@@ -73,7 +73,8 @@ impl Server {
     /// A missing prerequisite: the tun module, CAP_NET_ADMIN, or a free port.
     pub fn new(gantry: Gantry, options: Options) -> Result<Self, ServerError> {
         check_alone().map_err(context("this network namespace"))?;
-        let shared = Arc::new(Shared::new().map_err(context("an event descriptor"))?);
+        let associations = Associations::new(gantry.clone(), options.port).map_err(context("random bytes"))?;
+        let shared = Arc::new(Shared::new(associations.view.clone()).map_err(context("an event descriptor"))?);
         let folder = &options.folder;
         socket::create_folder(folder).map_err(context(folder.display().to_string()))?;
         let path = |name: &str| folder.join(name);
@@ -86,10 +87,11 @@ impl Server {
         // Changes by other programs are received from now on.
         let changes = Changes::listen().map_err(context("changes of routes"))?;
         let routes = Routes::new(&name, options.mtu).map_err(context(format!("routing rules for {name}")))?;
-        shared.set_local_addresses(routes.local_addresses().map_err(context("the addresses of this host"))?);
+        let local_addresses = routes.local_addresses().map_err(context("the addresses of this host"))?;
+        shared.view.change(|view| view.local_addresses = local_addresses);
         let routes = Arc::new(Mutex::new(routes));
         let mut state = State {
-            associations: Associations::new(gantry.clone(), options.port).map_err(context("random bytes"))?,
+            associations,
             policies: Policies::default(),
             routes: routes.clone(),
             protect: options.protect.clone(),
@@ -105,7 +107,7 @@ impl Server {
         let status = Status { listener: viewers, options: options.clone(), gantry, shared: shared.clone() };
         start_thread("esp-status", move || status.run())?;
         let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
-        let waker = || shared.waker().map_err(context("an event descriptor"));
+        let waker = || shared.view.waker().map_err(context("an event descriptor"));
         for (at, queue) in queues.iter().enumerate() {
             let sockets = ports.wildcard_sockets(at);
             let outbound =
@@ -141,7 +143,7 @@ impl Server {
             self.wait(has_files).map_err(context("sockets"))?;
             let _ = self.shared.daemon_event.read();
             for event in self.shared.events() {
-                for message in self.state.handle_event(event, &self.shared) {
+                for message in self.state.handle_event(event) {
                     self.notify(&message);
                 }
             }
@@ -279,7 +281,7 @@ fn start_thread(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'stati
 
 /// Starts a thread that reads sockets for a queue.
 fn start_receiver(queue: &Arc<Queue>, sockets: Vec<Arc<Socket>>, shared: &Arc<Shared>) -> Result<(), ServerError> {
-    let waker = shared.waker().map_err(context("an event descriptor"))?;
+    let waker = shared.view.waker().map_err(context("an event descriptor"))?;
     let inbound = InboundPath { tun: queue.clone(), sockets, shared: shared.clone(), waker };
     start_thread("esp-in", move || inbound.run())
 }

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::table::{IncomingSa, InstalledPolicy, OutgoingSa, SaInfo, Usage, View, seconds};
+use crate::table::{IncomingSa, InstalledPolicy, OutgoingSa, SaInfo, SharedView, Usage, seconds};
 
 /// The time that a viewer has to read its report.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -87,15 +87,14 @@ impl Status {
         stream.set_nonblocking(true).ok()?;
         let may_see = credentials.uid() == 0 || credentials.uid() == Uid::effective().as_raw();
         if may_see {
-            let view = self.shared.view();
-            let mut report = self.public(&view);
-            report.extend(private(&view));
+            let mut report = self.public();
+            report.extend(private(&self.shared.view));
             let mut viewer = Viewer { stream, text: text(report), sent: 0, until: Instant::now() + PATIENCE };
             return if viewer.write() { None } else { Some(viewer) };
         }
-        let (built, text) = public.get_or_insert_with(|| (Instant::now(), text(self.public(&self.shared.view()))));
+        let (built, text) = public.get_or_insert_with(|| (Instant::now(), text(self.public())));
         if built.elapsed() > FRESH {
-            (*built, *text) = (Instant::now(), self::text(self.public(&self.shared.view())));
+            (*built, *text) = (Instant::now(), self::text(self.public()));
         }
         // The report is short, and the buffer of a new socket is empty.
         let _ = (&stream).write(text);
@@ -103,17 +102,20 @@ impl Status {
     }
 
     /// Builds the part for every user.
-    fn public(&self, view: &View) -> Map<String, Value> {
+    fn public(&self) -> Map<String, Value> {
         let counters: Map<_, _> =
             self.shared.counters.all().into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
         let guards = self.shared.guards();
+        let view = self.shared.view.read();
+        let (incoming, outgoing, policies) = (view.incoming.len(), view.outgoing.len(), view.policy_count());
+        drop(view);
         object(json!({
             "version": env!("CARGO_PKG_VERSION"),
             "device": self.options.device,
             "port": self.options.port,
             "queues": self.options.queues,
-            "associations": { "in": view.incoming.len(), "out": view.outgoing.len() },
-            "policies": view.outbound_rules.len() + view.inbound_policies.len(),
+            "associations": { "in": incoming, "out": outgoing },
+            "policies": policies,
             "guarded": guards.are_complete(),
             "guards": {
                 "nf_tables": guards.firewall,
@@ -150,14 +152,20 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 /// Builds the part for root and for the data path's own user.
-fn private(view: &View) -> Map<String, Value> {
-    let mut sas: Vec<(u64, Value)> = view.incoming.values().map(|sa| (sa.serial, incoming_sa(sa))).collect();
-    sas.extend(view.outgoing.iter().map(|sa| (sa.serial, outgoing_sa(sa))));
+fn private(view: &SharedView) -> Map<String, Value> {
+    // The view is locked only while references are copied.
+    let locked = view.read();
+    let incoming: Vec<_> = locked.incoming.values().cloned().collect();
+    let outgoing: Vec<_> = locked.outgoing.values().cloned().collect();
+    let directions = [Direction::Out, Direction::In, Direction::Forward];
+    let policies: Vec<_> = directions.into_iter().flat_map(|direction| locked.policies(direction)).cloned().collect();
+    drop(locked);
+    let mut sas: Vec<(u64, Value)> = incoming.iter().map(|sa| (sa.serial, incoming_sa(sa))).collect();
+    sas.extend(outgoing.iter().map(|sa| (sa.serial, outgoing_sa(sa))));
     sas.sort_unstable_by_key(|(serial, _)| *serial);
-    let rules = view.outbound_rules.iter().map(|rule| &rule.policy).chain(&*view.inbound_policies);
     object(json!({
         "sas": sas.into_iter().map(|(_, sa)| sa).collect::<Vec<_>>(),
-        "rules": rules.map(|registered| policy(registered)).collect::<Vec<_>>(),
+        "rules": policies.iter().map(|registered| policy(registered)).collect::<Vec<_>>(),
     }))
 }
 
@@ -184,14 +192,14 @@ fn policy(registered: &InstalledPolicy) -> Value {
 
 fn outgoing_sa(sa: &OutgoingSa) -> Value {
     let mut value = association("out", &sa.id, &sa.info, &sa.usage);
-    value["peer"] = sa.endpoints.to.to_string().into();
+    value["peer"] = sa.endpoints().to.to_string().into();
     value["path_mtu"] = sa.mtu.load(Ordering::Relaxed).into();
     value
 }
 
 fn incoming_sa(sa: &IncomingSa) -> Value {
     let mut value = association("in", &sa.id, &sa.info, &sa.usage);
-    value["peer"] = sa.peer.to_string().into();
+    value["peer"] = sa.peer().to_string().into();
     value["replayed"] = sa.replayed.load(Ordering::Relaxed).into();
     value["forged"] = sa.forged.load(Ordering::Relaxed).into();
     value

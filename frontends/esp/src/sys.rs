@@ -69,7 +69,7 @@ pub(crate) fn option(socket: impl AsFd, level: c_int, name: c_int) -> io::Result
 
 /// Attaches a classic BPF program that picks the socket for each datagram among the sockets that share a port (socket(7),
 /// SO_ATTACH_REUSEPORT_CBPF).
-pub(crate) fn choose_by(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+pub(crate) fn choose_by(socket: impl AsFd, program: &[crate::bpf::Step]) -> io::Result<()> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
     // SAFETY: the kernel copies the program, which has the given length and outlives the call; the kernel writes nothing.

@@ -44,9 +44,9 @@ impl Watch {
             let mut routes = lock(&self.routes);
             let (addresses, mut done) = routes.restore(&self.changes);
             if addresses {
-                done = done.and(
-                    routes.local_addresses().map(|local_addresses| self.shared.set_local_addresses(local_addresses)),
-                );
+                done = done.and(routes.local_addresses().map(|local_addresses| {
+                    self.shared.view.change(|view| view.local_addresses = local_addresses);
+                }));
             }
             if routes.is_behind() {
                 let due = since.get_or_insert_with(Instant::now).elapsed().as_millis() > BUSY;

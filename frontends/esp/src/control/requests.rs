@@ -60,7 +60,7 @@ impl State {
                 return answer;
             }
             Message::DumpPolicy => {
-                let all = self.policies.all().iter().map(|policy| Message::NewPolicy(current(policy).into()));
+                let all = self.policies.all().map(|policy| Message::NewPolicy(current(policy).into()));
                 answer.datagrams = dump(frame, port, all);
                 return answer;
             }
@@ -89,7 +89,6 @@ impl State {
             Message::DelSa(named) => {
                 let entry = self.associations.remove(&named.id).ok_or_else(no_sa)?;
                 events.push(Message::SaDeleted(entry.snapshot().into()));
-                self.publish(shared);
                 Ok(Vec::new())
             }
             Message::GetSa(named) => {
@@ -107,7 +106,6 @@ impl State {
                     self.associations.remove(&id);
                 }
                 events.push(Message::FlushSa(protocol));
-                self.publish(shared);
                 Ok(Vec::new())
             }
             Message::AllocSpi(request) => Ok(vec![Message::NewSa(self.associations.allocate(&request)?.into())]),
@@ -116,9 +114,8 @@ impl State {
             Message::DelPolicy(named) => {
                 let policy = self.policies.remove(&named).ok_or_else(no_policy)?;
                 events.push(Message::PolicyDeleted(current(&policy).into()));
-                let is_outgoing = policy.policy.direction == Direction::Out;
-                self.publish_policies(is_outgoing, shared);
-                if is_outgoing {
+                shared.view.change(|view| view.replace_policy(Some(&policy), None));
+                if policy.policy.direction == Direction::Out {
                     self.steer(Some(&policy), None, shared)?;
                 }
                 Ok(Vec::new())
@@ -131,18 +128,17 @@ impl State {
                 if kind == 0 {
                     let removed = self.policies.clear();
                     events.push(Message::FlushPolicy { kind });
-                    self.publish(shared);
                     self.steer_without(&removed, shared)?;
                 }
                 Ok(Vec::new())
             }
             Message::GetSadInfo(flags) => {
-                let count = self.associations.all().len() as u32;
+                let count = self.associations.len() as u32;
                 Ok(vec![Message::NewSadInfo(SadInfo { flags, count, ..SadInfo::default() })])
             }
             Message::GetSpdInfo(flags) => {
                 let of = |direction| {
-                    self.policies.all().iter().filter(|policy| policy.policy.direction == direction).count() as u32
+                    self.policies.all().filter(|policy| policy.policy.direction == direction).count() as u32
                 };
                 let counts = [of(Direction::In), of(Direction::Out), of(Direction::Forward), 0, 0, 0];
                 Ok(vec![Message::NewSpdInfo(SpdInfo { flags, counts: Some(counts), ..SpdInfo::default() })])
@@ -175,39 +171,27 @@ impl State {
         // An SA from one of this host's addresses is for outgoing packets, unless both ends are here.
         self.associations.add(sa, update, |address| is_own(address, || !is_known(source, shared), shared))?;
         if let Some(entry) = self.associations.get(&id) {
-            entry.update_path_mtu();
             let sa = entry.snapshot().into();
             events.push(if update { Message::UpdSa(sa) } else { Message::NewSa(sa) });
         }
         // The SA may have exceeded its new limits already.
         events.extend(self.associations.due(&id).map(|(sa, reached)| expire(sa, reached)));
-        self.publish(shared);
         Ok(Vec::new())
     }
 
     fn add_policy(&mut self, policy: Policy, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Response {
         let is_outgoing = policy.direction == Direction::Out;
         let replaced = self.policies.find(&policy.selector, policy.direction).cloned();
-        let place = self.policies.add(policy, update)?;
-        let added = self.policies.all()[place].clone();
+        let added = self.policies.add(policy, update)?;
         // The routes come first: no packet leaves in clear while the threads still use the old view.
         if is_outgoing && let Err(refusal) = self.steer(replaced.as_deref(), Some(&added), shared) {
-            self.policies.revert(place, replaced);
+            self.policies.revert(&added, replaced);
             return Err(refusal);
         }
+        shared.view.change(|view| view.replace_policy(replaced.as_deref(), Some(&added)));
         let policy = current(&added).into();
         events.push(if update { Message::UpdPolicy(policy) } else { Message::NewPolicy(policy) });
-        self.publish_policies(is_outgoing, shared);
         Ok(Vec::new())
-    }
-
-    /// Publishes changed policies. Those for incoming packets change neither SAs nor rules.
-    fn publish_policies(&self, is_outgoing: bool, shared: &Shared) {
-        if is_outgoing {
-            self.publish(shared);
-        } else {
-            shared.publish(shared.view().with_inbound(self.policies.all()));
-        }
     }
 
     /// Leads the packets of a new policy for outgoing packets into the tunnel or past it, and no longer those of an old one.
@@ -236,10 +220,13 @@ impl State {
         if is_whole { Ok(()) } else { self.install_routes(shared) }
     }
 
-    /// Leads the packets of removed policies where they would go without them.
+    /// Takes removed policies out of the view, and leads their packets where they would go without them.
     fn steer_without(&mut self, removed: &[Arc<InstalledPolicy>], shared: &Shared) -> Result<(), Refusal> {
+        for policy in removed {
+            shared.view.change(|view| view.replace_policy(Some(policy), None));
+        }
         let mut routes = lock(&self.routes);
-        let left: Vec<_> = self.policies.all().iter().filter_map(|policy| steering::steered(policy)).collect();
+        let left: Vec<_> = self.policies.all().filter_map(|policy| steering::steered(policy)).collect();
         let mut done = routes.steer_all(&left);
         for policy in removed {
             done = done.and(routes.replace_policy_route(policy.policy.index, None));
@@ -263,18 +250,11 @@ impl State {
         installed.map_err(|error| refused(&error))
     }
 
-    pub(crate) fn publish(&self, shared: &Shared) {
-        shared.publish(self.associations.view(&self.policies));
-    }
-
     /// Applies time limits. Returns the resulting events.
     pub(crate) fn age(&mut self, shared: &Shared) -> Vec<Message> {
         let mut events: Vec<Message> = Vec::new();
         let aged = self.associations.age(Instant::now());
         let policies = self.policies.age();
-        if !aged.is_empty() || !policies.is_empty() {
-            self.publish(shared);
-        }
         events.extend(aged.into_iter().map(|(sa, reached)| expire(sa, reached)));
         if !policies.is_empty() {
             // Expired policies protect nothing any more. A leftover route leads to nowhere.
@@ -289,14 +269,11 @@ impl State {
     }
 
     /// Returns the messages to the daemon about an event of a thread.
-    pub(crate) fn handle_event(&mut self, event: Event, shared: &Shared) -> Vec<Message> {
+    pub(crate) fn handle_event(&mut self, event: Event) -> Vec<Message> {
         match event {
             Event::SaRequested(policy, flow) => self.acquire(&policy, &flow).into_iter().collect(),
             Event::LimitReached(id, serial, reached) => {
                 let reached = self.associations.reached(&id, serial, reached);
-                if !reached.is_empty() {
-                    self.publish(shared);
-                }
                 reached.into_iter().map(|(sa, reached)| expire(sa, reached)).collect()
             }
             Event::PeerMoved(id, serial, to) => self.mapping(&id, serial, to).into_iter().collect(),
@@ -376,7 +353,7 @@ fn own_address(network: &Prefix, shared: &Shared) -> Option<IpAddr> {
 }
 
 fn is_known(address: IpAddr, shared: &Shared) -> bool {
-    shared.local_addresses().is_own(address)
+    shared.view.read().local_addresses.is_own(address)
 }
 
 fn no_policy() -> Refusal {

@@ -17,10 +17,9 @@ fn has_sa(policy: &Policy) -> bool {
 
 /// Returns the parts of a policy for outgoing packets that the firewall needs; `None` for other policies.
 pub(crate) fn steered(policy: &InstalledPolicy) -> Option<SteeredPolicy> {
+    let order = policy.order();
     let policy = &policy.policy;
     let passes = policy.action == Action::Allow && !has_sa(policy);
-    // Indexes ascend in the order of arrival.
-    let order = (policy.priority, policy.index);
     (policy.direction == Direction::Out).then_some(SteeredPolicy { selector: policy.selector, order, passes })
 }
 
@@ -42,8 +41,8 @@ pub(crate) fn policy_route(policy: &Policy, own: impl Fn(&Prefix) -> Option<IpAd
 
 /// Computes the routes by destination. Those in `protect` lead into the tunnel, and without a firewall that `steers` those of policies with SAs,
 /// too. Packets of policies without SAs pass unprotected.
-pub(crate) fn compute(
-    policies: &[Arc<InstalledPolicy>],
+pub(crate) fn compute<'p>(
+    policies: impl Iterator<Item = &'p Arc<InstalledPolicy>>,
     protect: &[Prefix],
     ours: &[IpAddr],
     steers: bool,
@@ -52,7 +51,7 @@ pub(crate) fn compute(
     for Prefix { address, length } in protect {
         steering.tunnel.insert((*address, *length), None);
     }
-    let mut outbound: Vec<_> = policies.iter().map(|policy| &policy.policy).collect();
+    let mut outbound: Vec<_> = policies.map(|policy| &policy.policy).collect();
     outbound.retain(|policy| policy.direction == Direction::Out);
     outbound.sort_by_key(|policy| policy.priority);
     for (at, policy) in outbound.iter().enumerate() {
@@ -147,8 +146,12 @@ mod tests {
     #[test]
     fn destinations_of_policies_lead_into_the_tunnel_with_an_address_of_the_source() {
         let ours = [[192, 168, 1, 5], [10, 1, 0, 7]].map(IpAddr::from);
-        let steering =
-            compute(&[policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[network("10.9.0.0/16").unwrap()], &ours, false);
+        let steering = compute(
+            [policy("10.1.0.0/16", "10.2.0.0/16", 1, true)].iter(),
+            &[network("10.9.0.0/16").unwrap()],
+            &ours,
+            false,
+        );
         let tunnel: Vec<_> = steering.tunnel.into_iter().collect();
         let of = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
         assert_eq!(tunnel, [of([10, 2, 0, 0], Some([10, 1, 0, 7])), of([10, 9, 0, 0], None)]);
@@ -159,12 +162,15 @@ mod tests {
     fn a_pass_policy_applies_only_before_overlapping_protection() {
         let all = policy("0.0.0.0/0", "0.0.0.0/0", 10, true);
         let local = |priority| policy("192.168.1.0/24", "192.168.1.0/24", priority, false);
-        assert_eq!(compute(&[all.clone(), local(5)], &[], &[], false).pass, [local(5).policy.selector]);
+        assert_eq!(compute([all.clone(), local(5)].iter(), &[], &[], false).pass, [local(5).policy.selector]);
         assert!(
-            compute(&[all.clone(), local(20)], &[], &[], false).pass.is_empty(),
+            compute([all.clone(), local(20)].iter(), &[], &[], false).pass.is_empty(),
             "the policy before it covers its packets"
         );
-        assert_eq!(compute(&[local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)], &[], &[], false).pass.len(), 1);
+        assert_eq!(
+            compute([local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)].iter(), &[], &[], false).pass.len(),
+            1
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ use gantry_abi_xfrm::{Prefix, Selector};
 use crate::netlink::Socket;
 use filter::Filters;
 use firewall::Firewall;
-pub(crate) use firewall::{Order, SteeredPolicy};
+pub(crate) use firewall::SteeredPolicy;
 use policies::Policies;
 
 /// Marks of packets: on their way into the tunnel, arrived through it, and both. They begin like that of the data path and of IKE.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, NO_LIMIT, extra, state};
@@ -185,8 +185,8 @@ pub(crate) struct OutgoingSa {
     pub(crate) esp: Outbound,
     /// Held from the assignment of sequence numbers until the packets are sent.
     pub(crate) send_lock: Mutex<()>,
-    /// Source and destination of its ESP packets.
-    pub(crate) endpoints: Endpoints,
+    /// The UDP port of the peer.
+    peer_port: AtomicU16,
     /// The DSCP is copied to the outer header.
     pub(crate) copies_dscp: bool,
     /// The ECN field is copied to the outer header.
@@ -206,9 +206,14 @@ impl OutgoingSa {
         self.esp.payload_within(self.max_esp_packet())
     }
 
+    /// Returns source and destination of its ESP packets.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        Endpoints { from: self.info.source, to: (self.id.destination, self.peer_port.load(Ordering::Relaxed)).into() }
+    }
+
     /// Returns the length of the largest ESP packet that fits the known path.
     pub(crate) fn max_esp_packet(&self) -> usize {
-        let header = if self.endpoints.to.is_ipv6() { ip::V6 } else { ip::V4 };
+        let header = if self.id.destination.is_ipv6() { ip::V6 } else { ip::V4 };
         self.mtu.load(Ordering::Relaxed).saturating_sub(header + UDP)
     }
 }
@@ -221,8 +226,8 @@ pub(crate) struct IncomingSa {
     pub(crate) serial: u64,
     pub(crate) info: SaInfo,
     pub(crate) esp: Inbound,
-    /// Source of its packets according to the daemon.
-    pub(crate) peer: SocketAddr,
+    /// The UDP port of the peer according to the daemon.
+    peer_port: AtomicU16,
     /// The daemon has been notified that packets come from another source.
     pub(crate) move_notified: AtomicBool,
     /// The ECN field of the outer header is applied to the packet.
@@ -234,6 +239,13 @@ pub(crate) struct IncomingSa {
     pub(crate) replayed: AtomicU64,
     pub(crate) forged: AtomicU64,
     pub(crate) failed: AtomicU64,
+}
+
+impl IncomingSa {
+    /// Returns the source of its packets according to the daemon.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        (self.info.source, self.peer_port.load(Ordering::Relaxed)).into()
+    }
 }
 
 /// An SA of either direction.
@@ -299,7 +311,7 @@ impl<'s> Checked<'s> {
                 serial,
                 info: SaInfo::new(sa),
                 esp,
-                peer: (sa.source, encapsulation.source_port).into(),
+                peer_port: encapsulation.source_port.into(),
                 move_notified: AtomicBool::new(false),
                 copies_ecn,
                 decapsulates_dscp: sa.has(state::DECAP_DSCP),
@@ -317,7 +329,7 @@ impl<'s> Checked<'s> {
             info: SaInfo::new(sa),
             esp,
             send_lock: Mutex::new(()),
-            endpoints: Endpoints { from: sa.source, to: (sa.id.destination, encapsulation.destination_port).into() },
+            peer_port: encapsulation.destination_port.into(),
             copies_dscp: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
             may_fragment: sa.has(state::NOPMTUDISC),
@@ -355,6 +367,18 @@ impl ActiveSa {
         match self {
             ActiveSa::Out(sa) => &sa.volume,
             ActiveSa::In(sa) => &sa.volume,
+        }
+    }
+
+    /// Sets the UDP ports, of which only the peer's may have changed.
+    pub(super) fn set_ports(&self, encapsulation: &Encapsulation) {
+        match self {
+            ActiveSa::Out(sa) => sa.peer_port.store(encapsulation.destination_port, Ordering::Relaxed),
+            ActiveSa::In(sa) => {
+                if sa.peer_port.swap(encapsulation.source_port, Ordering::Relaxed) != encapsulation.source_port {
+                    sa.move_notified.store(false, Ordering::Relaxed);
+                }
+            }
         }
     }
 

@@ -6,14 +6,15 @@
 //! | `suite.rs` | their algorithms |
 //! | `sequences.rs` | sequence numbers used under keys of removed SAs |
 //! | `update.rs` | updates of SAs that have keys |
-//! | `selector.rs` | matches packets against selectors |
-//! | `view.rs` | the view that the threads of the data path use |
+//! | `selector.rs` | finds policies by selectors |
+//! | `view.rs`, `shared_view.rs` | the view that the threads of the data path use |
 //! | `policies.rs` | policies by selector or index |
 
 mod association;
 mod policies;
 mod selector;
 mod sequences;
+mod shared_view;
 mod suite;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -35,10 +37,11 @@ use crate::udp::path_mtu;
 use association::Checked;
 pub(crate) use association::{ActiveSa, IncomingSa, LimitKind, OutgoingSa, SaInfo, Usage, seconds};
 pub(crate) use policies::Policies;
-pub(crate) use selector::masked;
+pub(crate) use selector::{Order, masked};
 use sequences::{Fingerprint, SequenceHistory};
+pub(crate) use shared_view::{SharedView, new_event};
 use update::check_update;
-pub(crate) use view::{InstalledPolicy, Verdict, View, template};
+pub(crate) use view::{InstalledPolicy, Rule, Verdict, View, template};
 
 /// The refusal of a request: the error number that Linux would give, and a text for programs that ask for one (NETLINK_EXT_ACK).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +79,7 @@ pub(crate) struct Entry {
     last: Option<u64>,
     pub(crate) added: Instant,
     /// The daemon has been notified of the soft limit; other SAs are preferred.
-    pub(crate) is_dying: bool,
+    is_dying: bool,
 }
 
 impl Entry {
@@ -84,8 +87,17 @@ impl Entry {
     pub(crate) fn update_path_mtu(&self) {
         if let Some(ActiveSa::Out(sa)) = &self.active {
             // Without a route, assumes the minimum link MTU of IPv6.
-            sa.mtu.store(path_mtu(sa.endpoints.to).unwrap_or(1280), Ordering::Relaxed);
+            sa.mtu.store(path_mtu(sa.endpoints().to).unwrap_or(1280), Ordering::Relaxed);
         }
+    }
+
+    fn set_dying(&mut self, is_dying: bool, view: &SharedView) {
+        if let Some(ActiveSa::Out(sa)) = &self.active
+            && self.is_dying != is_dying
+        {
+            view.change(|view| view.prefer(sa, is_dying));
+        }
+        self.is_dying = is_dying;
     }
 
     /// Returns the SA in its current state.
@@ -118,8 +130,14 @@ pub(crate) struct Associations {
     /// The UDP port of ESP.
     port: u16,
     entries: HashMap<SaId, Entry>,
+    /// SAs that are not for outgoing packets, by SPI. Incoming packets are matched by SPI alone.
+    by_spi: HashMap<u32, SaId>,
+    /// The number of SAs that send under each key.
+    senders: HashMap<Fingerprint, usize>,
     serial: u64,
     sequences: SequenceHistory,
+    /// The view that the threads of the data path use.
+    pub(crate) view: Arc<SharedView>,
 }
 
 impl Associations {
@@ -128,7 +146,16 @@ impl Associations {
     /// # Errors
     /// The system has no random bytes.
     pub(crate) fn new(gantry: Gantry, port: u16) -> io::Result<Self> {
-        Ok(Self { gantry, port, entries: HashMap::new(), serial: 0, sequences: SequenceHistory::new()? })
+        Ok(Self {
+            gantry,
+            port,
+            entries: HashMap::new(),
+            by_spi: HashMap::new(),
+            senders: HashMap::new(),
+            serial: 0,
+            sequences: SequenceHistory::new()?,
+            view: Arc::default(),
+        })
     }
 
     /// Reserves an SPI for an SA whose keys will follow.
@@ -146,15 +173,18 @@ impl Associations {
         getrandom::fill(&mut random).map_err(|_| Refusal::new(libc::EAGAIN, "the system has no random bytes"))?;
         // Takes the first free SPI from a random start.
         let start = u64::from_ne_bytes(random) % range;
-        let free = (0..range.min(1 << 16)).map(|at| lowest + ((start + at) % range) as u32);
-        let spi = free.into_iter().find(|spi| self.of_spi(*spi).next().is_none()).ok_or_else(none)?;
+        let mut spis = (0..range.min(1 << 16)).map(|at| lowest + ((start + at) % range) as u32);
+        let is_free = |spi: &u32| {
+            !self.by_spi.contains_key(spi) && !self.entries.contains_key(&SaId { spi: *spi, ..request.sa.id })
+        };
+        let spi = spis.find(is_free).ok_or_else(none)?;
         let mut sa = request.sa.clone();
         sa.id.spi = spi;
         self.insert(sa.clone(), None);
         Ok(sa)
     }
 
-    /// Adds an SA, gives keys to a reserved SPI, or changes the limits of an existing SA.
+    /// Adds an SA, gives keys to a reserved SPI, or changes limits and port of an existing SA.
     ///
     /// # Errors
     /// EEXIST and ESRCH as on Linux, EEXIST for a key that is in use, and those of [`Checked`].
@@ -170,18 +200,13 @@ impl Associations {
         self.has_room()?;
         let checked = Checked::new(&sa, self.port, is_ours)?;
         let key = self.sequences.fingerprint(&checked);
-        let others = || self.entries.values().filter(|entry| entry.sa.id != sa.id);
         let last = if checked.is_incoming {
-            // Incoming packets are matched by SPI alone.
-            let is_taken =
-                |entry: &Entry| entry.sa.id.spi == sa.id.spi && !matches!(entry.active, Some(ActiveSa::Out(_)));
-            if others().any(is_taken) {
+            if self.by_spi.get(&sa.id.spi).is_some_and(|id| *id != sa.id) {
                 return Err(Refusal::new(libc::EEXIST, "another SA has this SPI"));
             }
             self.sequences.received.last_received(key, checked.daemon_sequence)
         } else {
-            let is_taken = |entry: &Entry| entry.key == Some(key) && matches!(entry.active, Some(ActiveSa::Out(_)));
-            if checked.keyed.has_nonces() && others().any(is_taken) {
+            if checked.keyed.has_nonces() && self.senders.contains_key(&key) {
                 let text = "another SA sends under this key: sequence numbers would repeat (RFC 4106, 3)";
                 return Err(Refusal::new(libc::EEXIST, text));
             }
@@ -192,14 +217,17 @@ impl Associations {
         Ok(())
     }
 
-    /// Changes the limits of an SA that has keys. Its age still counts from its addition, as on Linux.
+    /// Changes the limits and the peer's port of an SA that has keys. Its age still counts from its addition, as on Linux.
     fn change(&mut self, sa: &Sa) -> Result<(), Refusal> {
         let Some(entry) = self.entries.get_mut(&sa.id) else { return Ok(()) };
         let Some(active) = &entry.active else { return Ok(()) };
         check_update(&entry.sa, active, sa)?;
-        entry.sa.limits = sa.limits;
+        (entry.sa.limits, entry.sa.encapsulation) = (sa.limits, sa.encapsulation);
+        if let Some(encapsulation) = &sa.encapsulation {
+            active.set_ports(encapsulation);
+        }
         active.volume().set(&sa.limits);
-        entry.is_dying = false;
+        entry.set_dying(false, &self.view);
         Ok(())
     }
 
@@ -220,12 +248,31 @@ impl Associations {
         }
         self.serial += 1;
         let (active, key) = keyed.unzip();
+        let id = sa.id;
         let entry = Entry { active, serial: self.serial, key, last: None, added, is_dying: false, sa };
-        self.entries.insert(entry.sa.id, entry);
+        match (&entry.active, key) {
+            (Some(ActiveSa::Out(_)), Some(key)) => {
+                *self.senders.entry(key).or_default() += 1;
+                // The SPI may have been reserved for this SA.
+                self.free_spi(&id);
+            }
+            _ => _ = self.by_spi.insert(id.spi, id),
+        }
+        entry.update_path_mtu();
+        if let Some(active) = &entry.active {
+            self.view.change(|view| view.add(active));
+        }
+        self.entries.insert(id, entry);
     }
 
-    fn of_spi(&self, spi: u32) -> impl Iterator<Item = &Entry> {
-        self.entries.values().filter(move |entry| entry.sa.id.spi == spi)
+    fn free_spi(&mut self, id: &SaId) {
+        if self.by_spi.get(&id.spi) == Some(id) {
+            self.by_spi.remove(&id.spi);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     pub(crate) fn get(&self, id: &SaId) -> Option<&Entry> {
@@ -235,6 +282,19 @@ impl Associations {
     /// Removes an SA. No thread gets a sequence number any more; the keys are zeroized when the last thread has released the SA.
     pub(crate) fn remove(&mut self, id: &SaId) -> Option<Entry> {
         let mut entry = self.entries.remove(id)?;
+        self.free_spi(id);
+        if let (Some(ActiveSa::Out(_)), Some(key)) = (&entry.active, entry.key)
+            && let Some(count) = self.senders.get_mut(&key)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.senders.remove(&key);
+            }
+        }
+        if let Some(active) = &entry.active {
+            self.view.change(|view| view.remove(active));
+            self.view.release();
+        }
         let (numbers, last) = match &entry.active {
             Some(ActiveSa::Out(sa)) => (&mut self.sequences.sent, sa.esp.close()),
             Some(ActiveSa::In(sa)) => (&mut self.sequences.received, sa.esp.close()),
@@ -270,7 +330,7 @@ impl Associations {
             if is_larval || due == Some(LimitKind::Hard) || past(limits.hard_add_seconds, limits.hard_use_seconds) {
                 ended.push(entry.sa.id);
             } else if !entry.is_dying && (due.is_some() || past(limits.soft_add_seconds, limits.soft_use_seconds)) {
-                entry.is_dying = true;
+                entry.set_dying(true, &self.view);
                 expirations.push((entry.snapshot(), LimitKind::Soft));
             }
         }
@@ -287,7 +347,7 @@ impl Associations {
         let due = entry.active.as_ref().and_then(ActiveSa::due);
         // The hard limit may have been reached meanwhile. The daemon is notified of both.
         if reported == LimitKind::Soft && due == Some(LimitKind::Hard) && !entry.is_dying {
-            entry.is_dying = true;
+            entry.set_dying(true, &self.view);
             expirations.push((entry.snapshot(), LimitKind::Soft));
         }
         expirations.extend(self.due(id));
@@ -300,26 +360,10 @@ impl Associations {
         match entry.active.as_ref()?.due()? {
             LimitKind::Soft if entry.is_dying => None,
             LimitKind::Soft => {
-                entry.is_dying = true;
+                entry.set_dying(true, &self.view);
                 Some((entry.snapshot(), LimitKind::Soft))
             }
             LimitKind::Hard => Some((self.remove(id)?.snapshot(), LimitKind::Hard)),
         }
-    }
-
-    /// Builds the view for the threads of the data path. Among SAs that match alike, later ones are preferred, but dying ones come last
-    /// (`xfrm_state_look_at` of Linux).
-    pub(crate) fn view(&self, policies: &Policies) -> View {
-        let mut incoming = HashMap::new();
-        let mut outgoing = Vec::new();
-        for entry in self.all() {
-            match &entry.active {
-                Some(ActiveSa::In(sa)) => _ = incoming.insert(sa.id.spi, sa.clone()),
-                Some(ActiveSa::Out(sa)) => outgoing.push((entry, sa)),
-                None => {}
-            }
-        }
-        outgoing.sort_unstable_by_key(|(entry, _)| (entry.is_dying, u64::MAX - entry.serial));
-        View::new(incoming, outgoing.into_iter().map(|(_, sa)| sa.clone()).collect(), policies.all())
     }
 }

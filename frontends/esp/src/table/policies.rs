@@ -1,6 +1,6 @@
 //! Policies, found by selector and direction, or by index.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,100 +16,88 @@ const MOST: usize = 65_536;
 /// Number of index bits that encode the direction.
 const DIRECTION: u32 = 3;
 
-/// All policies, in the order of arrival.
+/// All policies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies {
-    /// Their indexes ascend.
-    all: Vec<Arc<InstalledPolicy>>,
+    /// Their indexes ascend in the order of arrival.
+    by_index: BTreeMap<u32, Arc<InstalledPolicy>>,
     indexes: HashMap<(Selector, Direction), u32>,
     next: u32,
 }
 
 impl Policies {
-    /// Adds a policy, or replaces the one with the same selector. Returns its position.
+    /// Adds a policy, or replaces the one with the same selector. Returns the added one.
     ///
     /// # Errors
     /// EEXIST if a policy exists and `update` is false; EOPNOTSUPP for unsupported features.
-    pub(crate) fn add(&mut self, mut policy: Policy, update: bool) -> Result<usize, Refusal> {
+    pub(crate) fn add(&mut self, mut policy: Policy, update: bool) -> Result<Arc<InstalledPolicy>, Refusal> {
         check(&policy)?;
-        let place = self.place_of(&policy.selector, policy.direction);
-        match place {
+        let known = self.indexes.get(&(policy.selector, policy.direction)).copied();
+        match known {
             Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "a policy with this selector exists already")),
-            None if self.all.len() >= MOST || self.next == u32::MAX >> DIRECTION => {
+            None if self.by_index.len() >= MOST || self.next == u32::MAX >> DIRECTION => {
                 return Err(Refusal::new(libc::ENOBUFS, "too many policies"));
             }
             _ => {}
         }
-        policy.index = if let Some(place) = place {
-            self.all[place].policy.index
-        } else {
+        policy.index = known.unwrap_or_else(|| {
             self.next += 1;
             self.next << DIRECTION | policy.direction as u32
-        };
-        self.indexes.insert((policy.selector, policy.direction), policy.index);
+        });
         let new =
             InstalledPolicy { policy, added: seconds(), usage: Usage::default(), last_request: AtomicU64::new(0) };
-        let place = place.unwrap_or(self.all.len());
-        self.all.splice(place..self.all.len().min(place + 1), [new.into()]);
-        Ok(place)
+        let new = Arc::new(new);
+        self.put(new.clone());
+        Ok(new)
     }
 
     /// Takes back an addition. `replaced` is the policy that had this selector before.
-    pub(crate) fn revert(&mut self, place: usize, replaced: Option<Arc<InstalledPolicy>>) {
+    pub(crate) fn revert(&mut self, added: &InstalledPolicy, replaced: Option<Arc<InstalledPolicy>>) {
         match replaced {
-            Some(replaced) => self.all[place] = replaced,
-            None => _ = self.remove_at(place),
+            Some(replaced) => self.put(replaced),
+            None => _ = self.take(added.policy.index),
         }
     }
 
-    fn place_of_index(&self, index: u32) -> Option<usize> {
-        self.all.binary_search_by_key(&(index >> DIRECTION), |known| known.policy.index >> DIRECTION).ok()
+    fn put(&mut self, policy: Arc<InstalledPolicy>) {
+        let Policy { selector, direction, index, .. } = policy.policy;
+        self.indexes.insert((selector, direction), index);
+        self.by_index.insert(index, policy);
     }
 
-    fn place_of(&self, selector: &Selector, direction: Direction) -> Option<usize> {
-        self.place_of_index(*self.indexes.get(&(*selector, direction))?)
-    }
-
-    /// Returns the position of the policy that a message refers to.
-    fn place(&self, named: &PolicyRef) -> Option<usize> {
-        if named.index == 0 {
-            return self.place_of(&named.selector, named.direction);
-        }
-        self.place_of_index(named.index).filter(|place| {
-            let known = &self.all[*place].policy;
-            known.index == named.index && known.direction == named.direction
-        })
+    fn take(&mut self, index: u32) -> Option<Arc<InstalledPolicy>> {
+        let taken = self.by_index.remove(&index)?;
+        self.indexes.remove(&(taken.policy.selector, taken.policy.direction));
+        Some(taken)
     }
 
     pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<InstalledPolicy>> {
-        self.place(named).map(|place| &self.all[place])
+        if named.index == 0 {
+            return self.find(&named.selector, named.direction);
+        }
+        self.by_index.get(&named.index).filter(|known| known.policy.direction == named.direction)
     }
 
     /// Returns the policy of a selector.
     pub(crate) fn find(&self, selector: &Selector, direction: Direction) -> Option<&Arc<InstalledPolicy>> {
-        self.place_of(selector, direction).map(|place| &self.all[place])
+        self.by_index.get(self.indexes.get(&(*selector, direction))?)
     }
 
     pub(crate) fn remove(&mut self, named: &PolicyRef) -> Option<Arc<InstalledPolicy>> {
-        self.place(named).map(|place| self.remove_at(place))
-    }
-
-    fn remove_at(&mut self, place: usize) -> Arc<InstalledPolicy> {
-        let removed = self.all.remove(place);
-        self.indexes.remove(&(removed.policy.selector, removed.policy.direction));
-        removed
+        let index = self.get(named)?.policy.index;
+        self.take(index)
     }
 
     /// Removes expired policies (`xfrm_policy_timer` of Linux; soft time limits have no effect here).
     pub(crate) fn age(&mut self) -> Vec<Arc<InstalledPolicy>> {
         let now = seconds();
-        let is_over = |policy: &mut Arc<InstalledPolicy>| {
+        let is_over = |_: &u32, policy: &mut Arc<InstalledPolicy>| {
             let last = policy.usage.last.load(Ordering::Relaxed).max(policy.added);
             let past = |from: u64, limit: u64| limit > 0 && now.saturating_sub(from) >= limit;
             let limits = &policy.policy.limits;
             past(policy.added, limits.hard_add_seconds) || past(last, limits.hard_use_seconds)
         };
-        let expired: Vec<_> = self.all.extract_if(.., is_over).collect();
+        let expired: Vec<_> = self.by_index.extract_if(.., is_over).map(|(_, policy)| policy).collect();
         for policy in &expired {
             self.indexes.remove(&(policy.policy.selector, policy.policy.direction));
         }
@@ -119,11 +107,12 @@ impl Policies {
     /// Removes and returns all policies.
     pub(crate) fn clear(&mut self) -> Vec<Arc<InstalledPolicy>> {
         self.indexes.clear();
-        std::mem::take(&mut self.all)
+        std::mem::take(&mut self.by_index).into_values().collect()
     }
 
-    pub(crate) fn all(&self) -> &[Arc<InstalledPolicy>] {
-        &self.all
+    /// Iterates over all policies in the order of arrival.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<InstalledPolicy>> {
+        self.by_index.values()
     }
 }
 

@@ -1,44 +1,108 @@
-//! Matches packets against selectors.
+//! Finds the policy of a packet by its selector.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use gantry_abi_xfrm::{Port, Prefix, Selector};
+use gantry_abi_xfrm::{Prefix, Selector};
 
 use crate::packet::ip::Flow;
 
-/// Positions of selectors by the networks of source and destination.
-type Table = HashMap<(IpAddr, IpAddr), Vec<usize>>;
+/// The place of a policy among all: its priority, and the order of arrival.
+pub(crate) type Order = (u32, u32);
 
-/// Finds selectors by networks: those with equal prefix lengths share a hash table, so that a look-up does not grow with their number.
-#[derive(Debug, Default)]
-pub(super) struct Index {
-    /// By the prefix lengths of source and destination. Positions ascend.
-    tables: HashMap<(u8, u8), Table>,
+/// Finds the first of all selectors that match a packet. Those that compare the same parts of packets share a hash table, so that neither a
+/// look-up nor a change grows with their number.
+#[derive(Debug)]
+pub(super) struct Index<T> {
+    all: BTreeMap<Order, T>,
+    tables: HashMap<Shape, HashMap<Flow, BTreeSet<Order>>>,
 }
 
-impl Index {
-    /// Builds an index of selectors with ascending positions.
-    pub(super) fn new<'s>(selectors: impl Iterator<Item = (usize, &'s Selector)>) -> Self {
-        let mut index = Self::default();
-        for (at, Selector { source, destination, .. }) in selectors {
-            let table = index.tables.entry((source.length, destination.length)).or_default();
-            table.entry((masked(*source).address, masked(*destination).address)).or_default().push(at);
+/// The parts of a packet that a selector compares: the lengths of prefixes, and the bits of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Shape {
+    source: u8,
+    destination: u8,
+    has_protocol: bool,
+    source_port: u16,
+    destination_port: u16,
+}
+
+impl<T> Default for Index<T> {
+    fn default() -> Self {
+        Self { all: BTreeMap::new(), tables: HashMap::new() }
+    }
+}
+
+impl<T> Index<T> {
+    pub(super) fn insert(&mut self, selector: &Selector, order: Order, value: T) {
+        self.all.insert(order, value);
+        if let Some((shape, key)) = place(selector) {
+            self.tables.entry(shape).or_default().entry(key).or_default().insert(order);
         }
-        index
     }
 
-    /// Returns the first position whose selector matches.
-    pub(super) fn first<'s>(&self, flow: &Flow, selector: impl Fn(usize) -> &'s Selector) -> Option<usize> {
+    pub(super) fn remove(&mut self, selector: &Selector, order: Order) {
+        self.all.remove(&order);
+        let Some((shape, key)) = place(selector) else { return };
+        let Some(table) = self.tables.get_mut(&shape) else { return };
+        if let Some(orders) = table.get_mut(&key) {
+            orders.remove(&order);
+            if orders.is_empty() {
+                table.remove(&key);
+            }
+        }
+        if table.is_empty() {
+            self.tables.remove(&shape);
+        }
+    }
+
+    /// Returns the value of the first selector that matches (`xfrm_selector_match` of Linux).
+    pub(super) fn first(&self, flow: &Flow) -> Option<&T> {
+        let found = self.tables.iter().filter_map(|(shape, table)| table.get(&shape.part(flow)?)?.first());
+        self.all.get(found.min()?)
+    }
+
+    /// Iterates over all values in their order.
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.all.values()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+/// Returns the place of a selector; `None` for one with an interface, which matches no packet, since all come from the TUN device.
+fn place(selector: &Selector) -> Option<(Shape, Flow)> {
+    let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = *selector;
+    let shape = Shape {
+        source: source.length,
+        destination: destination.length,
+        has_protocol: protocol != 0,
+        source_port: source_port.mask,
+        destination_port: destination_port.mask,
+    };
+    let (source, destination) = (source.address, destination.address);
+    let (source_port, destination_port) = (source_port.value, destination_port.value);
+    let key = shape.part(&Flow { source, destination, protocol, source_port, destination_port })?;
+    (interface == 0).then_some((shape, key))
+}
+
+impl Shape {
+    /// Clears the parts of a flow that do not count; `None` if its addresses are shorter than the prefixes.
+    fn part(&self, flow: &Flow) -> Option<Flow> {
         let network = |address: IpAddr, length: u8| {
             let most = if address.is_ipv4() { 32 } else { 128 };
             (length <= most).then(|| masked(Prefix { address, length }).address)
         };
-        let found = self.tables.iter().filter_map(|((source, destination), table)| {
-            let networks = (network(flow.source, *source)?, network(flow.destination, *destination)?);
-            table.get(&networks)?.iter().copied().find(|at| matches(selector(*at), flow))
-        });
-        found.min()
+        Some(Flow {
+            source: network(flow.source, self.source)?,
+            destination: network(flow.destination, self.destination)?,
+            protocol: if self.has_protocol { flow.protocol } else { 0 },
+            source_port: flow.source_port & self.source_port,
+            destination_port: flow.destination_port & self.destination_port,
+        })
     }
 }
 
@@ -57,22 +121,25 @@ pub(crate) fn masked(prefix: Prefix) -> Prefix {
     Prefix { address, ..prefix }
 }
 
-/// Returns whether a packet matches a selector (`xfrm_selector_match` of Linux). One with an interface matches none, since all
-/// packets come from the TUN device.
-pub(super) fn matches(selector: &Selector, flow: &Flow) -> bool {
-    let port = |wanted: Port, port: u16| (wanted.value ^ port) & wanted.mask == 0;
-    selector.interface == 0
-        && selector.destination.contains(flow.destination)
-        && selector.source.contains(flow.source)
-        && (selector.protocol == 0 || selector.protocol == flow.protocol)
-        && port(selector.source_port, flow.source_port)
-        && port(selector.destination_port, flow.destination_port)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gantry_abi_xfrm::{Family, Prefix};
+    use gantry_abi_xfrm::{Family, Port};
+
+    /// Returns whether a packet matches a selector, by its parts.
+    fn matches(selector: &Selector, flow: &Flow) -> bool {
+        let port = |wanted: Port, port: u16| (wanted.value ^ port) & wanted.mask == 0;
+        let is_match = selector.interface == 0
+            && selector.destination.contains(flow.destination)
+            && selector.source.contains(flow.source)
+            && (selector.protocol == 0 || selector.protocol == flow.protocol)
+            && port(selector.source_port, flow.source_port)
+            && port(selector.destination_port, flow.destination_port);
+        let mut index = Index::default();
+        index.insert(selector, (1, 1), ());
+        assert_eq!(index.first(flow).is_some(), is_match, "{selector:?} {flow:?}");
+        is_match
+    }
 
     fn selector() -> Selector {
         Selector {
@@ -104,17 +171,38 @@ mod tests {
         let all = [(10, 32), (10, 24), (10, 0), (11, 16), (0, 0)]
             .map(|(first, length)| Selector { destination: net(first, length), ..Selector::any(Family::Ipv4) });
         let tcp = Selector { protocol: 6, ..Selector::any(Family::Ipv4) };
-        let selectors = [&[tcp, Selector::any(Family::Ipv6)][..], &all].concat();
-        let index = Index::new(selectors.iter().enumerate());
-        for (destination, protocol) in
-            [([10, 2, 0, 9], 17), ([10, 2, 0, 8], 17), ([11, 2, 9, 9], 17), ([10, 2, 0, 9], 6)]
-        {
-            let flow = flow([10, 1, 0, 1], destination, protocol, (1, 2));
-            let walked = selectors.iter().position(|selector| matches(selector, &flow));
-            assert_eq!(index.first(&flow, |at| &selectors[at]), walked);
+        let port = |value| Selector { protocol: 17, source_port: Port { value, mask: 0xFFFF }, ..all[1] };
+        let device = Selector { interface: 2, ..all[0] };
+        let selectors = [&[device, tcp, Selector::any(Family::Ipv6), port(2), port(1)][..], &all].concat();
+        let flows = [([10, 2, 0, 9], 17), ([10, 2, 0, 8], 17), ([11, 2, 9, 9], 17), ([10, 2, 0, 9], 6)];
+        let flows = flows.map(|(destination, protocol)| flow([10, 1, 0, 1], destination, protocol, (1, 2)));
+        let v6 = Flow { source: [0; 16].into(), destination: [0x20; 16].into(), ..flows[0] };
+        let order = |at: usize| (3, at as u32);
+        let mut index = Index::default();
+        for (at, selector) in selectors.iter().enumerate().rev() {
+            index.insert(selector, order(at), at);
         }
-        let v6 = Flow { source: [0; 16].into(), destination: [0x20; 16].into(), ..flow([0; 4], [0; 4], 17, (1, 2)) };
-        assert_eq!(index.first(&v6, |at| &selectors[at]), Some(1));
+        for gone in 0..=selectors.len() {
+            for flow in flows.iter().chain([&v6]) {
+                let walked = (gone..selectors.len()).find(|at| matches(&selectors[*at], flow));
+                assert_eq!(index.first(flow).copied(), walked);
+            }
+            assert_eq!(index.values().copied().collect::<Vec<_>>(), (gone..selectors.len()).collect::<Vec<_>>());
+            selectors.get(gone).inspect(|selector| index.remove(selector, order(gone)));
+        }
+        assert!(index.len() == 0 && index.tables.is_empty());
+    }
+
+    #[test]
+    fn a_lower_priority_value_comes_first() {
+        let mut index = Index::default();
+        let all = Selector::any(Family::Ipv4);
+        index.insert(&all, (5, 1), "arrived first");
+        index.insert(&all, (4, 2), "better priority");
+        let flow = flow([10, 1, 0, 1], [10, 2, 0, 1], 6, (1, 2));
+        assert_eq!(index.first(&flow), Some(&"better priority"));
+        index.remove(&all, (4, 2));
+        assert_eq!(index.first(&flow), Some(&"arrived first"));
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! UPDSA of an SA that has keys changes its limits. Linux accepts new ports and addresses as well, and ignores every other
-//! change (`xfrm_state_update`); the data path refuses every change that it does not make.
+//! UPDSA of an SA that has keys changes its limits and the UDP port of its peer. Linux accepts new addresses as well, and ignores every
+//! other change (`xfrm_state_update`); the data path refuses every change that it does not make.
 
-use gantry_abi_xfrm::Sa;
+use gantry_abi_xfrm::{Encapsulation, Sa};
 
 use super::Refusal;
 use super::association::{ActiveSa, IN, check, numbers, replay_window};
 
-/// Refuses an update that changes anything but limits.
+/// Refuses an update that changes anything but limits and the peer's port.
 ///
 /// # Errors
 /// EOPNOTSUPP, and those of [`check`].
@@ -14,9 +14,16 @@ pub(super) fn check_update(known: &Sa, active: &ActiveSa, update: &Sa) -> Result
     check(update)?;
     let is_incoming = matches!(active, ActiveSa::In(_));
     let keys = |sa: &Sa| (sa.aead.clone(), sa.cipher.clone(), sa.authentication.clone());
+    // The peer's port is that of a NAT, which may assign another one.
+    let fixed = |sa: &Sa| {
+        let mut encapsulation = sa.encapsulation?;
+        let Encapsulation { source_port, destination_port, .. } = &mut encapsulation;
+        *(if is_incoming { source_port } else { destination_port }) = 0;
+        Some(encapsulation)
+    };
     let (output, input) = numbers(update);
     let same = [
-        (known.encapsulation == update.encapsulation, "the ports of an SA cannot change: add a new SA"),
+        (fixed(known) == fixed(update), "of the ports of an SA only the peer's can change: add a new SA"),
         (keys(known) == keys(update), "the keys of an SA cannot change: add a new SA"),
         (known.source == update.source, "the source of an SA cannot change: add a new SA"),
         (known.reqid == update.reqid, "the reqid of an SA cannot change: add a new SA"),

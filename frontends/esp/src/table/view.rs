@@ -1,14 +1,16 @@
-//! The view that the threads of the data path use: SAs by SPI, and policies by priority. Every change builds a new one.
+//! The view that the threads of the data path use: SAs by SPI, and policies by selector. A change of one SA or policy takes a few look-ups,
+//! however many others there are.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
 
-use gantry_abi_xfrm::{Action, Direction, Mode, Policy, Template};
+use gantry_abi_xfrm::{Action, Direction, Mode, Policy, SaId, Template};
 
-use super::association::{IncomingSa, OutgoingSa, Usage};
-use super::selector::Index;
+use super::association::{ActiveSa, IncomingSa, OutgoingSa, Usage};
+use super::selector::{Index, Order};
 use crate::local_addresses::LocalAddresses;
 use crate::packet::ip::Flow;
 
@@ -22,6 +24,13 @@ pub(crate) struct InstalledPolicy {
     pub(crate) usage: Usage,
     /// Time of the last request for an SA, in milliseconds of the process' clock; 0 before the first.
     pub(crate) last_request: AtomicU64,
+}
+
+impl InstalledPolicy {
+    /// Returns its place among all policies. Indexes ascend in the order of arrival.
+    pub(crate) fn order(&self) -> Order {
+        (self.policy.priority, self.policy.index)
+    }
 }
 
 /// The treatment of packets that match a policy for outgoing packets.
@@ -40,97 +49,122 @@ pub(crate) struct Rule {
     pub(crate) verdict: Verdict,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct View {
-    /// SAs for incoming packets by SPI, in the byte order of the machine.
-    pub(crate) incoming: Arc<HashMap<u32, Arc<IncomingSa>>>,
-    /// Policies for outgoing packets, by priority.
-    pub(crate) outbound_rules: Arc<Vec<Rule>>,
-    /// Policies for incoming and forwarded packets, by priority.
-    pub(crate) inbound_policies: Arc<Vec<Arc<InstalledPolicy>>>,
-    /// All SAs for outgoing packets.
-    pub(crate) outgoing: Arc<Vec<Arc<OutgoingSa>>>,
-    /// Indexes of the policies for outgoing, incoming and forwarded packets. The first packet builds each.
-    indexes: Arc<[OnceLock<Index>; 3]>,
-}
-
 /// Destination, source and reqid that a template asks for.
 type TemplateKey = (IpAddr, IpAddr, u32);
+/// Among SAs that match alike, later ones are preferred, but dying ones come last (`xfrm_state_look_at` of Linux).
+type Preference = (bool, Reverse<u64>);
+
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    /// SAs for incoming packets by SPI, in the byte order of the machine.
+    pub(crate) incoming: HashMap<u32, Arc<IncomingSa>>,
+    /// SAs for outgoing packets.
+    pub(crate) outgoing: HashMap<SaId, Arc<OutgoingSa>>,
+    by_template: HashMap<TemplateKey, BTreeMap<Preference, Arc<OutgoingSa>>>,
+    /// Policies for incoming, outgoing and forwarded packets.
+    policies: [Index<Arc<InstalledPolicy>>; 3],
+    pub(crate) local_addresses: LocalAddresses,
+}
 
 impl View {
-    /// Builds a view. `outgoing` is in the order of preference.
-    pub(super) fn new(
-        incoming: HashMap<u32, Arc<IncomingSa>>,
-        outgoing: Vec<Arc<OutgoingSa>>,
-        policies: &[Arc<InstalledPolicy>],
-    ) -> Self {
-        let mut ends: HashMap<TemplateKey, &Arc<OutgoingSa>> = HashMap::new();
-        for sa in &outgoing {
-            for reqid in [sa.info.reqid, 0] {
-                ends.entry((sa.id.destination, sa.info.source, reqid)).or_insert(sa);
+    pub(super) fn add(&mut self, sa: &ActiveSa) {
+        match sa {
+            ActiveSa::In(sa) => _ = self.incoming.insert(sa.id.spi, sa.clone()),
+            ActiveSa::Out(sa) => {
+                self.outgoing.insert(sa.id, sa.clone());
+                self.prefer(sa, false);
             }
         }
-        let mut outbound_rules: Vec<Rule> = Vec::new();
-        for policy in policies.iter().filter(|policy| policy.policy.direction == Direction::Out) {
-            let verdict = match (policy.policy.action, template(&policy.policy)) {
-                (Action::Allow, Some(template)) => {
-                    let Template { id, source, reqid, .. } = template;
-                    let by_spi = (id.spi != 0).then(|| outgoing.iter().find(|sa| sa.id == *id));
-                    let found = by_spi.unwrap_or_else(|| ends.get(&(id.destination, *source, *reqid)).copied());
-                    Verdict::Protect(found.cloned())
-                }
-                _ => Verdict::Block,
-            };
-            outbound_rules.push(Rule { policy: policy.clone(), verdict });
+    }
+
+    pub(super) fn remove(&mut self, sa: &ActiveSa) {
+        match sa {
+            ActiveSa::In(sa) => _ = self.incoming.remove(&sa.id.spi),
+            ActiveSa::Out(sa) => {
+                self.outgoing.remove(&sa.id);
+                self.forget(sa);
+            }
         }
-        // The sort is stable: policies of equal priority keep their order.
-        outbound_rules.sort_by_key(|rule| rule.policy.policy.priority);
-        let (incoming, outbound_rules) = (incoming.into(), outbound_rules.into());
-        Self { incoming, outbound_rules, outgoing: outgoing.into(), ..Self::default() }.with_inbound(policies)
     }
 
-    /// Returns this view with other policies for incoming and forwarded packets.
-    pub(crate) fn with_inbound(&self, policies: &[Arc<InstalledPolicy>]) -> Self {
-        let inbound = policies.iter().filter(|policy| policy.policy.direction != Direction::Out);
-        let mut inbound: Vec<_> = inbound.cloned().collect();
-        inbound.sort_by_key(|policy| policy.policy.priority);
-        Self { inbound_policies: inbound.into(), indexes: Arc::default(), ..self.clone() }
+    /// Sets the place of an SA among those that match alike.
+    pub(super) fn prefer(&mut self, sa: &Arc<OutgoingSa>, is_dying: bool) {
+        self.forget(sa);
+        for key in template_keys(sa) {
+            self.by_template.entry(key).or_default().insert((is_dying, Reverse(sa.serial)), sa.clone());
+        }
     }
 
-    /// Returns the position of the policy for an outgoing packet.
-    pub(crate) fn rule(&self, flow: &Flow) -> Option<usize> {
-        let rules = &self.outbound_rules;
-        let selector = |at: usize| &rules[at].policy.policy.selector;
-        let index = || Index::new((0..rules.len()).map(|at| (at, selector(at))));
-        self.indexes[0].get_or_init(index).first(flow, selector)
+    fn forget(&mut self, sa: &OutgoingSa) {
+        for key in template_keys(sa) {
+            let Some(alike) = self.by_template.get_mut(&key) else { continue };
+            for is_dying in [false, true] {
+                alike.remove(&(is_dying, Reverse(sa.serial)));
+            }
+            if alike.is_empty() {
+                self.by_template.remove(&key);
+            }
+        }
+    }
+
+    /// Replaces a policy by another one. `None` stands for no policy.
+    pub(crate) fn replace_policy(&mut self, old: Option<&InstalledPolicy>, new: Option<&Arc<InstalledPolicy>>) {
+        if let Some(old) = old {
+            self.policies[old.policy.direction as usize].remove(&old.policy.selector, old.order());
+        }
+        if let Some(new) = new {
+            self.policies[new.policy.direction as usize].insert(&new.policy.selector, new.order(), new.clone());
+        }
+    }
+
+    /// Returns the policies of a direction by priority.
+    pub(crate) fn policies(&self, direction: Direction) -> impl Iterator<Item = &Arc<InstalledPolicy>> {
+        self.policies[direction as usize].values()
+    }
+
+    pub(crate) fn policy_count(&self) -> usize {
+        self.policies.iter().map(Index::len).sum()
+    }
+
+    /// Returns the policy for an outgoing packet, and the SA that it has now.
+    pub(crate) fn rule(&self, flow: &Flow) -> Option<Rule> {
+        let policy = self.policies[Direction::Out as usize].first(flow)?;
+        let verdict = match (policy.policy.action, template(&policy.policy)) {
+            (Action::Allow, Some(template)) => Verdict::Protect(self.sa(template).cloned()),
+            _ => Verdict::Block,
+        };
+        Some(Rule { policy: policy.clone(), verdict })
+    }
+
+    fn sa(&self, template: &Template) -> Option<&Arc<OutgoingSa>> {
+        let Template { id, source, reqid, .. } = template;
+        if id.spi != 0 {
+            return self.outgoing.get(id);
+        }
+        self.by_template.get(&(id.destination, *source, *reqid))?.first_key_value().map(|(_, sa)| sa)
     }
 
     /// Returns the policy that admits a packet of an SA. As in Linux (`xfrm_policy_check`), packets to this host need a policy of direction
     /// `in`, and packets to others one of `fwd`. The first match decides (RFC 4301, 5.2).
-    pub(crate) fn admits(
-        &self,
-        flow: &Flow,
-        sa: &IncomingSa,
-        local_addresses: &LocalAddresses,
-    ) -> Option<&InstalledPolicy> {
-        let direction = if local_addresses.has(flow.destination) { Direction::In } else { Direction::Forward };
-        let policies = &self.inbound_policies;
-        let selector = |at: usize| &policies[at].policy.selector;
-        let all = (0..policies.len()).filter(|at| policies[*at].policy.direction == direction);
-        let index = || Index::new(all.map(|at| (at, selector(at))));
-        let place = 1 + usize::from(direction == Direction::Forward);
-        let policy = &policies[self.indexes[place].get_or_init(index).first(flow, selector)?];
+    pub(crate) fn admits(&self, flow: &Flow, sa: &IncomingSa) -> Option<&InstalledPolicy> {
+        let direction = if self.local_addresses.has(flow.destination) { Direction::In } else { Direction::Forward };
+        let policy = self.policies[direction as usize].first(flow)?;
         let is_sas =
             template(&policy.policy).filter(|template| template.mode == Mode::Tunnel).is_some_and(|template| {
                 let Template { id, source, reqid, .. } = template;
                 let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
                 any(id.destination, sa.id.destination)
-                    && any(*source, sa.peer.ip())
+                    && any(*source, sa.info.source)
                     && (*reqid == 0 || *reqid == sa.info.reqid)
                     && (id.spi == 0 || id.spi == sa.id.spi)
             });
         (policy.policy.action == Action::Allow && is_sas).then_some(&**policy)
     }
+}
+
+/// Returns the keys of templates that an SA fits: those with its reqid, and those without one.
+fn template_keys(sa: &OutgoingSa) -> [TemplateKey; 2] {
+    [sa.info.reqid, 0].map(|reqid| (sa.id.destination, sa.info.source, reqid))
 }
 
 /// Returns the first template that is not optional. A template of transport mode without addresses matches no SA here: libreswan uses it to

@@ -184,6 +184,27 @@ fn updated_limits_end_an_sa() {
     assert!(pair.a.xfrm("state list").is_empty());
 }
 
+/// A NAT may assign another port to a peer.
+#[test]
+#[ignore = "as root, in network namespaces"]
+fn an_update_leads_packets_to_another_port_of_the_peer() {
+    let pair = Pair::with_data_paths(&Plan::default());
+    let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
+    pair.a.xfrm(&there.add());
+    policies(&there, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
+    let near = pair.a.udp(pair.a.inner[V4], 0);
+    for port in [1024, 1025] {
+        let nat = pair.b.udp(pair.b.outer[V4], port);
+        let ports = format!("4500 {port}");
+        pair.a.xfrm(&there.add().replace("state add", "state update").replace("4500 4500", &ports));
+        near.send_to(MARKER, (pair.b.inner[V4], 9)).unwrap();
+        let mut packet = [0; 256];
+        let (_, from) = nat.recv_from(&mut packet).unwrap();
+        assert_eq!((from.port(), &packet[..4]), (4500, &[0, 0, 0x10, 1][..]));
+        assert!(pair.a.xfrm("state list").contains(&format!("sport 4500 dport {port}")));
+    }
+}
+
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {

@@ -5,11 +5,12 @@
 
 mod program;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::{Order, SteeredPolicy};
+use super::SteeredPolicy;
 use crate::netlink::{ACK, CREATE, EXCLUSIVE, Message, REPLACE, Socket, attribute};
+use crate::table::Order;
 
 // linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h
 const RTM_GETLINK: u16 = 18;
@@ -40,7 +41,10 @@ pub(super) struct Filters {
     socket: Socket,
     /// The index of the TUN device.
     tunnel: u32,
-    policies: BTreeMap<Order, SteeredPolicy>,
+    /// Policies of IPv4 and of IPv6.
+    policies: [BTreeMap<Order, SteeredPolicy>; 2],
+    /// The places of policies whose packets do not pass, and of those whose packets do.
+    orders: [BTreeSet<Order>; 2],
     /// There has been no policy yet: filters of an earlier data path stay.
     is_new: bool,
     /// There are policies that the filters do not know.
@@ -51,7 +55,8 @@ impl Filters {
     /// Makes places for filters at all devices but this one.
     pub(super) fn new(tunnel: u32) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_ROUTE)?;
-        let filters = Self { socket, tunnel, policies: BTreeMap::new(), is_new: true, is_behind: false };
+        let (policies, orders) = Default::default();
+        let filters = Self { socket, tunnel, policies, orders, is_new: true, is_behind: false };
         filters.each(|device| filters.make_place(device))?;
         Ok(filters)
     }
@@ -59,8 +64,11 @@ impl Filters {
     /// Replaces a policy. Filters that would stop packets of others change at once, further ones with [`restore`](Self::restore).
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
         let is_same = old.zip(new).is_some_and(|(old, new)| self.are_alike(old, new));
-        old.map(|old| self.policies.remove(&old.order));
-        new.map(|new| self.policies.insert(new.order, *new));
+        if let Some(old) = old {
+            self.policies[family(old)].remove(&old.order);
+            self.orders[usize::from(old.passes)].remove(&old.order);
+        }
+        new.into_iter().for_each(|new| self.add(*new));
         if is_same && !self.is_new {
             return Ok(());
         }
@@ -73,12 +81,18 @@ impl Filters {
         let between = old.order.min(new.order)..=old.order.max(new.order);
         old.selector == new.selector
             && old.passes == new.passes
-            && self.policies.range(between).all(|(_, policy)| policy.passes == new.passes)
+            && self.orders[usize::from(!new.passes)].range(between).next().is_none()
+    }
+
+    fn add(&mut self, policy: SteeredPolicy) {
+        self.policies[family(&policy)].insert(policy.order, policy);
+        self.orders[usize::from(policy.passes)].insert(policy.order);
     }
 
     /// Replaces all policies.
     pub(super) fn steer_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) -> io::Result<()> {
-        self.policies = policies.map(|policy| (policy.order, policy)).collect();
+        (self.policies, self.orders) = Default::default();
+        policies.for_each(|policy| self.add(policy));
         self.is_new = false;
         self.restore()
     }
@@ -114,7 +128,7 @@ impl Filters {
         if self.is_new {
             return Ok(());
         }
-        if self.policies.is_empty() {
+        if self.policies.iter().all(BTreeMap::is_empty) {
             return delete(&self.socket, device.index);
         }
         let program = program::program(device.hardware, &self.policies);
@@ -128,6 +142,10 @@ impl Filters {
         let filter = filter_message(RTM_NEWTFILTER, CREATE | REPLACE, device.index).attribute(KIND, b"bpf\0");
         self.socket.request(&filter.nested(OPTIONS, &options).finish(), &[])
     }
+}
+
+fn family(policy: &SteeredPolicy) -> usize {
+    usize::from(policy.selector.destination.address.is_ipv6())
 }
 
 /// A device that may send packets past the tunnel.

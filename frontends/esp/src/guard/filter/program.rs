@@ -5,29 +5,19 @@ use std::net::IpAddr;
 
 use gantry_abi_xfrm::{Port, Prefix, Selector};
 
-use crate::guard::{EXEMPT_MARK, LINK, Order, SteeredPolicy};
+use crate::bpf::{
+    AND, JUMP, JUMP_IF_ABOVE, JUMP_IF_AT_LEAST, JUMP_IF_EQUAL, JUMP_IF_SET, LOAD, LOAD_BYTE, LOAD_BYTE_AT, LOAD_HALF,
+    LOAD_HALF_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, RETURN, Step, step,
+};
+use crate::guard::{EXEMPT_MARK, LINK, SteeredPolicy};
 use crate::packet::ip::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
+use crate::table::Order;
 
 /// Most instructions of a program (BPF_MAXINSNS).
 const MOST: usize = 4096;
 /// Verdicts of a filter (linux/pkt_cls.h): the next filter decides, and drop.
 const NEXT: u32 = u32::MAX;
 const DROP: u32 = 2;
-/// Codes of linux/bpf_common.h.
-const LOAD: u16 = 0x20;
-const LOAD_HALF: u16 = 0x28;
-const LOAD_BYTE: u16 = 0x30;
-const LOAD_HALF_AT: u16 = 0x48;
-const LOAD_BYTE_AT: u16 = 0x50;
-const LOAD_IPV4_LENGTH: u16 = 0xB1;
-const LOAD_INDEX: u16 = 0x01;
-const AND: u16 = 0x54;
-const JUMP: u16 = 0x05;
-const JUMP_IF_EQUAL: u16 = 0x15;
-const JUMP_IF_ABOVE: u16 = 0x25;
-const JUMP_IF_AT_LEAST: u16 = 0x35;
-const JUMP_IF_SET: u16 = 0x45;
-const RETURN: u16 = 0x06;
 /// Places of linux/filter.h: the network header, the link header, and data of the kernel.
 const NETWORK: u32 = 0xFFF0_0000;
 const LINK_LAYER: u32 = 0xFFE0_0000;
@@ -39,8 +29,9 @@ const TYPES: [u32; 2] = [0x0800, 0x86DD];
 /// Extension headers of IPv6, behind which the program does not look for ports.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Builds the program for a device with this hardware address, if it has one of Ethernet. It ends where the policies exceed its length.
-pub(super) fn program(hardware: Option<[u8; 6]>, policies: &BTreeMap<Order, SteeredPolicy>) -> Vec<libc::sock_filter> {
+/// Builds the program for a device with this hardware address, if it has one of Ethernet, and for the policies of IPv4 and IPv6. It
+/// ends where the policies exceed its length.
+pub(super) fn program(hardware: Option<[u8; 6]>, policies: &[BTreeMap<Order, SteeredPolicy>; 2]) -> Vec<Step> {
     let mut all = Vec::new();
     skip_unless(&mut all, LOAD, MARK, EXEMPT_MARK, false);
     if let Some([a, b, c, d, e, f]) = hardware {
@@ -54,7 +45,7 @@ pub(super) fn program(hardware: Option<[u8; 6]>, policies: &BTreeMap<Order, Stee
         if is_v6 {
             section.extend(discovery());
         }
-        for policy in policies.values().filter(|policy| policy.selector.destination.address.is_ipv6() == is_v6) {
+        for policy in policies[usize::from(is_v6)].values() {
             let Some(steps) = steps(policy) else {
                 // A policy of a tunnel behind it could stop its packets.
                 if policy.passes {
@@ -82,27 +73,23 @@ pub(super) fn program(hardware: Option<[u8; 6]>, policies: &BTreeMap<Order, Stee
     all
 }
 
-fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code, jt, jf, k }
-}
-
-fn end(verdict: u32) -> libc::sock_filter {
+fn end(verdict: u32) -> Step {
     step(RETURN, 0, 0, verdict)
 }
 
 /// Ends the program if a value is, or is not (`is_needed`), the given one.
-fn skip_unless(all: &mut Vec<libc::sock_filter>, load: u16, from: u32, value: u32, is_needed: bool) {
+fn skip_unless(all: &mut Vec<Step>, load: u16, from: u32, value: u32, is_needed: bool) {
     let (jt, jf) = if is_needed { (1, 0) } else { (0, 1) };
     all.extend([step(load, 0, 0, from), step(JUMP_IF_EQUAL, jt, jf, value), end(NEXT)]);
 }
 
 /// Lets packets to a network of neighbours pass.
-fn neighbour(network: &Prefix) -> Vec<libc::sock_filter> {
+fn neighbour(network: &Prefix) -> Vec<Step> {
     finish(address(network, true), NEXT)
 }
 
 /// Lets neighbour discovery pass.
-fn discovery() -> Vec<libc::sock_filter> {
+fn discovery() -> Vec<Step> {
     let all = vec![
         Check::load(LOAD_BYTE, NETWORK + 6, None, JUMP_IF_EQUAL, ICMPV6.into(), true),
         Check::load(LOAD_BYTE, NETWORK + 40, None, JUMP_IF_AT_LEAST, 133, true),
@@ -113,7 +100,7 @@ fn discovery() -> Vec<libc::sock_filter> {
 
 /// A comparison of a part of the packet. A packet that fails it does not match.
 struct Check {
-    loads: Vec<libc::sock_filter>,
+    loads: Vec<Step>,
     jump: u16,
     value: u32,
     /// The jump must be taken.
@@ -131,7 +118,7 @@ impl Check {
 }
 
 /// Joins comparisons: a packet that passes all gets the verdict, others continue behind.
-fn finish(checks: Vec<Check>, verdict: u32) -> Vec<libc::sock_filter> {
+fn finish(checks: Vec<Check>, verdict: u32) -> Vec<Step> {
     let total = checks.iter().map(|check| check.loads.len() + 1).sum::<usize>();
     let mut all = Vec::with_capacity(total + 1);
     for Check { loads, jump, value, is_needed, is_sufficient } in checks {
@@ -146,7 +133,7 @@ fn finish(checks: Vec<Check>, verdict: u32) -> Vec<libc::sock_filter> {
 }
 
 /// Returns the steps for a policy; `None` if the program cannot tell its packets.
-fn steps(policy: &SteeredPolicy) -> Option<Vec<libc::sock_filter>> {
+fn steps(policy: &SteeredPolicy) -> Option<Vec<Step>> {
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = policy.selector;
     let mut checks = Vec::new();
     if interface != 0 {

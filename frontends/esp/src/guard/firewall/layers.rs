@@ -9,18 +9,17 @@ use gantry_abi_xfrm::Selector;
 
 use super::rules::{self, DELSETELEM, NEWSETELEM, Rule};
 use super::shape::Shape;
+use crate::table::Order;
 
 /// A policy for outgoing packets, as far as its packets' way depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SteeredPolicy {
     pub(crate) selector: Selector,
-    /// Its place among all policies: the priority, and the order of arrival.
+    /// Its place among all policies.
     pub(crate) order: Order,
     /// Its packets pass unprotected. Those of other policies enter the tunnel's device.
     pub(crate) passes: bool,
 }
-
-pub(crate) type Order = (u32, u32);
 
 /// A change of the table of the firewall.
 #[derive(Debug, PartialEq, Eq)]

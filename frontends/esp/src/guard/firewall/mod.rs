@@ -21,8 +21,8 @@ use std::net::IpAddr;
 use crate::netlink::{Message, Socket, attribute, attributes, messages};
 use crate::sys::set_option;
 use chains::PROTECTED;
+pub(crate) use layers::SteeredPolicy;
 use layers::{Change, Layers, protected_shape};
-pub(crate) use layers::{Order, SteeredPolicy};
 use rules::{
     DATA_VALUE, DELSETELEM, DELTABLE, ELEMENT_KEY, ELEMENTS, GENERIC, GETSET, GETSETELEM, NEWSETELEM, SET_NAME, TABLE,
     TABLE_NAME, message, networks, transaction,

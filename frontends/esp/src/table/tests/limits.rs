@@ -1,4 +1,4 @@
-//! UPDSA changes the limits that threads read, and refuses every other change.
+//! UPDSA changes the limits and the port that threads read, and refuses every other change.
 
 use super::*;
 
@@ -92,7 +92,8 @@ fn an_impossible_update_is_refused_with_a_text() {
         assert_eq!(refusal.errno, libc::EOPNOTSUPP, "{what}");
         assert!(refusal.text.contains(what), "{what}: {}", refusal.text);
     };
-    refused("ports", &|sa| sa.encapsulation.as_mut().unwrap().source_port = 9);
+    refused("ports", &|sa| sa.encapsulation.as_mut().unwrap().destination_port = 9);
+    refused("ports", &|sa| sa.encapsulation.as_mut().unwrap().original = [10, 0, 0, 77].into());
     refused("ports", &|sa| sa.encapsulation = None);
     refused("keys", &|sa| sa.aead.as_mut().unwrap().key = Key::new(&[0xEE; 36]));
     refused("keys", &|sa| sa.aead.as_mut().unwrap().icv_bits = 96);
@@ -115,6 +116,33 @@ fn an_impossible_update_is_refused_with_a_text() {
     associations.add(behind, true, is_near).unwrap();
     let replay = associations.get(&first.id).unwrap().snapshot().replay.unwrap();
     assert_eq!(replay.input, 7, "numbers do not go back");
+}
+
+#[test]
+fn an_update_changes_the_port_of_the_peer() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
+    let port = |encapsulation: &mut Encapsulation, to| {
+        *(if to == FAR { &mut encapsulation.destination_port } else { &mut encapsulation.source_port }) = 1024;
+    };
+    for to in [FAR, NEAR] {
+        let mut sa = sa(to, 0x1001);
+        associations.add(sa.clone(), false, is_near).unwrap();
+        let active = associations.get(&sa.id).unwrap().active.clone().unwrap();
+        let peer = || match &active {
+            ActiveSa::Out(sa) => sa.endpoints().to,
+            ActiveSa::In(sa) => sa.peer(),
+        };
+        assert_eq!(peer(), (FAR, 4500).into());
+        let moved = |moved| match &active {
+            ActiveSa::Out(_) => false,
+            ActiveSa::In(sa) => sa.move_notified.swap(moved, Ordering::Relaxed),
+        };
+        moved(true);
+        port(sa.encapsulation.as_mut().unwrap(), to);
+        associations.add(sa.clone(), true, is_near).unwrap();
+        assert_eq!((peer(), moved(false)), ((FAR, 1024).into(), false), "the next move is reported again");
+        assert_eq!(associations.get(&sa.id).unwrap().snapshot().encapsulation, sa.encapsulation);
+    }
 }
 
 #[test]

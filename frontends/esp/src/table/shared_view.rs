@@ -1,0 +1,56 @@
+//! The view, shared by the thread of the daemon, which changes it, and the threads of the data path.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::View;
+
+#[derive(Debug, Default)]
+pub(crate) struct SharedView {
+    /// Locked for a few look-ups at a time.
+    view: RwLock<View>,
+    /// Counts the changes.
+    generation: AtomicU64,
+    /// Wake the threads of the data path, one descriptor each.
+    wakers: Mutex<Vec<Arc<EventFd>>>,
+}
+
+impl SharedView {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, View> {
+        // No thread leaves the view half changed when it panics.
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the view. Every look-up that begins after the return sees the change.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut View)) {
+        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut view);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the number of changes so far. Results of look-ups are valid until it changes.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Creates a descriptor that wakes a waiting thread when it must release SAs.
+    pub(crate) fn waker(&self) -> nix::Result<Arc<EventFd>> {
+        let waker = Arc::new(new_event()?);
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
+        Ok(waker)
+    }
+
+    /// Makes the threads release SAs that are no longer in the view, and so their keys.
+    pub(crate) fn release(&self) {
+        for waker in &*self.wakers.lock().unwrap_or_else(PoisonError::into_inner) {
+            // The write cannot fail: the descriptor counts to 2^64.
+            let _ = waker.write(1);
+        }
+    }
+}
+
+pub(crate) fn new_event() -> nix::Result<EventFd> {
+    EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+}
