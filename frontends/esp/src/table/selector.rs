@@ -91,7 +91,7 @@ fn place(selector: &Selector) -> Option<(Shape, Flow)> {
 
 impl Shape {
     /// Clears the parts of a flow that do not count; `None` if its addresses are shorter than the prefixes.
-    fn part(&self, flow: &Flow) -> Option<Flow> {
+    fn part(self, flow: &Flow) -> Option<Flow> {
         let network = |address: IpAddr, length: u8| {
             let most = if address.is_ipv4() { 32 } else { 128 };
             (length <= most).then(|| masked(Prefix { address, length }).address)

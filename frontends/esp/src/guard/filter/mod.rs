@@ -68,7 +68,9 @@ impl Filters {
             self.policies[family(old)].remove(&old.order);
             self.orders[usize::from(old.passes)].remove(&old.order);
         }
-        new.into_iter().for_each(|new| self.add(*new));
+        if let Some(new) = new {
+            self.add(*new);
+        }
         if is_same && !self.is_new {
             return Ok(());
         }

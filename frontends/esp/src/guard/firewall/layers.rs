@@ -92,7 +92,9 @@ impl Layers {
         leftovers: Vec<(Shape, Vec<u8>)>,
     ) {
         self.replace(new, old);
-        leftovers.into_iter().for_each(|(shape, key)| self.leave(shape, key));
+        for (shape, key) in leftovers {
+            self.leave(shape, key);
+        }
     }
 
     /// Replaces all policies.
