@@ -108,16 +108,19 @@ fn links_are_followed_on_request_and_cycles_end() {
     assert!(warnings.contains("gantry sum: t/dangling: No such file or directory\n"), "{warnings}");
 }
 
+/// Runs a line of a shell in the folder `t`, with our program as `$0`.
+fn run_in_shell(lab: &Lab, line: &str) -> (String, String, Option<i32>) {
+    let mut shell = lab.command("/bin/sh".as_ref(), "sh");
+    shell.arg("-c").arg(line).arg(sum_lab::ours()).current_dir(lab.path("t"));
+    let output = shell.output().unwrap();
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
 #[test]
 fn a_list_of_a_folder_does_not_contain_itself() {
     let lab = Lab::new();
     tree(&lab, &["t/a", "t/b/c"]);
-    let run = |line: &str| {
-        let mut shell = lab.command("/bin/sh".as_ref(), "sh");
-        shell.arg("-c").arg(line).arg(sum_lab::ours()).current_dir(lab.path("t"));
-        let output = shell.output().unwrap();
-        (text(&output.stdout), text(&output.stderr), output.status.code())
-    };
+    let run = |line| run_in_shell(&lab, line);
     for line in ["\"$0\" sum -r . > SHA256SUMS", "\"$0\" sum -r --json . > b/list", "\"$0\" sum -r . >> SHA256SUMS"] {
         assert_eq!(run(line), (String::new(), String::new(), Some(0)), "{line}");
         std::fs::remove_file(lab.path("t/b/list")).ok();
@@ -135,11 +138,9 @@ fn a_list_of_a_folder_does_not_contain_itself() {
 fn a_list_that_tee_writes_is_reported_unless_it_is_excluded() {
     let lab = Lab::new();
     tree(&lab, &["t/a", "t/b/c"]);
-    let run = |line: &str| {
-        let mut shell = lab.command("/bin/sh".as_ref(), "sh");
-        shell.arg("-c").arg(line).arg(sum_lab::ours()).current_dir(lab.path("t"));
-        let output = shell.output().unwrap();
-        (text(&output.stdout), output.status.code())
+    let run = |line| {
+        let (lines, _, code) = run_in_shell(&lab, line);
+        (lines, code)
     };
     // The list exists before the folder is read.
     let (list, code) = run(": >list; \"$0\" sum -r . | tee list");
