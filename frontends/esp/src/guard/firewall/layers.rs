@@ -320,6 +320,7 @@ mod tests {
         layers.undo(None, refused.as_ref(), leftovers);
         assert_eq!(layers.leftover, before, "the kernel refused the policy");
         layers.replace(None, Some(&policy(10, 1, "10.2.0.0/16", false)));
+        assert_eq!(layers.sets().count(), 2);
         assert_eq!(layers.leftover.values().map(HashMap::len).sum::<usize>(), 1);
         assert_eq!(elements(&layers.replace(None, Some(&policy(10, 2, "10.3.0.0/16", false)))), Some(2));
         assert_eq!(protected_shape(&layers.sets().next().unwrap().0), Some(*layers.sets().next().unwrap().2));
