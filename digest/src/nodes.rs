@@ -36,6 +36,19 @@ pub enum NodeHash {
     Rfc6962,
 }
 
+impl NodeHash {
+    /// Every function.
+    pub const ALL: [NodeHash; 7] = [
+        NodeHash::Sha256,
+        NodeHash::Sha256d,
+        NodeHash::Keccak256,
+        NodeHash::Sha3_256,
+        NodeHash::Blake2b256,
+        NodeHash::Blake3,
+        NodeHash::Rfc6962,
+    ];
+}
+
 /// Writes the leaf of each message.
 ///
 /// ```

@@ -18,18 +18,8 @@ struct Input<'a> {
     proof: &'a [u8],
 }
 
-const FUNCTIONS: [NodeHash; 7] = [
-    NodeHash::Sha256,
-    NodeHash::Sha256d,
-    NodeHash::Keccak256,
-    NodeHash::Sha3_256,
-    NodeHash::Blake2b256,
-    NodeHash::Blake3,
-    NodeHash::Rfc6962,
-];
-
 fuzz_target!(|input: Input<'_>| {
-    let function = FUNCTIONS[usize::from(input.function) % FUNCTIONS.len()];
+    let function = NodeHash::ALL[usize::from(input.function) % NodeHash::ALL.len()];
     let [first, second] = input.numbers.map(|number| number >> (input.shift % 64));
     let [leaf, old_root, new_root] = input.nodes.map(|byte| [byte; 32]);
     let proof: Vec<Node> = input.proof.iter().map(|byte| [*byte; 32]).collect();

@@ -3,16 +3,6 @@ use crate::Hasher;
 use crate::random::Random;
 use crate::tests::on_every_level;
 
-pub(crate) const FUNCTIONS: [NodeHash; 7] = [
-    NodeHash::Sha256,
-    NodeHash::Sha256d,
-    NodeHash::Keccak256,
-    NodeHash::Sha3_256,
-    NodeHash::Blake2b256,
-    NodeHash::Blake3,
-    NodeHash::Rfc6962,
-];
-
 pub(crate) fn node(hex: &str) -> Node {
     core::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
 }
@@ -43,7 +33,7 @@ fn digest(function: NodeHash, before: u8, message: &[u8]) -> Node {
 fn leaves_are_digests_of_the_messages() {
     let random = Random::new(0x6c65_6166);
     on_every_level(|level| {
-        for function in FUNCTIONS {
+        for function in NodeHash::ALL {
             for count in [0, 1, 2, 63, 64, 65, 150] {
                 let messages: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(random.below(200))).collect();
                 let expected: Vec<Node> = messages.iter().map(|message| digest(function, LEAF, message)).collect();
@@ -62,7 +52,7 @@ fn leaves_are_digests_of_the_messages() {
 fn parents_in_and_out_of_place_equal_digests_of_pairs() {
     let random = Random::new(0x6e6f_6465);
     on_every_level(|level| {
-        for function in FUNCTIONS {
+        for function in NodeHash::ALL {
             for count in (0..=36).chain([100]) {
                 let mut nodes: Vec<Node> = (0..2 * count).map(|_| random.bytes(32).try_into().unwrap()).collect();
                 let expected: Vec<Node> = nodes.chunks(2).map(|pair| parent(function, pair.as_flattened())).collect();

@@ -1,7 +1,7 @@
 //! Trees and proofs, against the definitions of RFC 9162 written as it writes them, and against roots and proofs of others.
 
 use super::*;
-use crate::nodes::tests::{FUNCTIONS, node, parent};
+use crate::nodes::tests::{node, parent};
 use crate::random::Random;
 use crate::tests::on_every_level;
 use crate::{InvalidProof, hash_leaves, merkle_root, verify_consistency, verify_inclusion};
@@ -68,7 +68,7 @@ fn grown(function: NodeHash, leaves: &[Node]) -> MerkleTree {
 #[test]
 fn roots_and_proofs_are_those_of_the_definition() {
     let leaves = random_leaves(35);
-    for function in FUNCTIONS {
+    for function in NodeHash::ALL {
         let tree = grown(function, &leaves);
         assert_eq!(tree.leaves(), leaves);
         for new in 1..=leaves.len() {
@@ -95,7 +95,7 @@ fn roots_and_proofs_are_those_of_the_definition() {
 fn pieces_of_any_size_grow_the_same_tree_on_every_level() {
     let leaves = random_leaves(300);
     on_every_level(|level| {
-        for function in FUNCTIONS {
+        for function in NodeHash::ALL {
             let mut at_once = MerkleTree::new(function);
             at_once.append(&leaves);
             assert_eq!(at_once.root(), root(function, &leaves), "{level} {function:?}");
