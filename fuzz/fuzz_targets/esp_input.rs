@@ -77,7 +77,7 @@ fuzz_target!(|input: &[u8]| {
         let is_counted = |piece: &&[u8]| piece.len() != 1 && (piece.len() < 8 || piece[..4] != [0; 4]);
         count += bytes.chunks(stride).filter(is_counted).count() as u64;
         let from = SocketAddr::new(PEER, 4500 + u16::from(kind >> 7));
-        datagrams.push((Received { bytes: bytes.len(), stride, from, class }, bytes));
+        datagrams.push((Received { start: 0, bytes: bytes.len(), stride, from, class }, bytes));
     }
 
     let (shared, stack) = receive(datagrams);
@@ -240,12 +240,13 @@ mod udp {
     pub(crate) struct Socket {
         /// A descriptor that is always ready.
         ready: EventFd,
-        pub(crate) port: u16,
+        pub(crate) port: Option<u16>,
         datagrams: Mutex<Vec<(Received, Vec<u8>)>>,
     }
 
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Received {
+        pub(crate) start: usize,
         pub(crate) bytes: usize,
         pub(crate) stride: usize,
         pub(crate) from: SocketAddr,
@@ -281,7 +282,7 @@ mod udp {
 
     impl Socket {
         pub(crate) fn new(datagrams: Vec<(Received, Vec<u8>)>) -> Self {
-            Self { ready: EventFd::from_value(1).unwrap(), port: 4500, datagrams: datagrams.into() }
+            Self { ready: EventFd::from_value(1).unwrap(), port: Some(4500), datagrams: datagrams.into() }
         }
 
         pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {

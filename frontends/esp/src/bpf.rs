@@ -6,6 +6,7 @@ pub(crate) type Step = libc::sock_filter;
 pub(crate) const LOAD: u16 = 0x20;
 pub(crate) const LOAD_HALF: u16 = 0x28;
 pub(crate) const LOAD_BYTE: u16 = 0x30;
+pub(crate) const LOAD_AT: u16 = 0x40;
 pub(crate) const LOAD_HALF_AT: u16 = 0x48;
 pub(crate) const LOAD_BYTE_AT: u16 = 0x50;
 pub(crate) const LOAD_LENGTH: u16 = 0x80;

@@ -52,6 +52,8 @@ counters! {
     short,
     /// Packets with an unknown SPI.
     unknown_spi,
+    /// Packets in UDP whose SA is without UDP, and the reverse.
+    mismatched,
     /// Packets that are replayed or older than the window.
     replayed,
     /// Packets with a wrong integrity check value.

@@ -106,7 +106,7 @@ impl InboundPath {
                     thread::sleep(PAUSE);
                     continue;
                 }
-                self.find(socket.port, buffer, receiver, burst_packets);
+                self.find(socket, buffer, receiver, burst_packets);
                 self.open(buffer, burst_packets, datagrams);
                 self.deliver(buffer, burst_packets);
                 burst_packets.clear();
@@ -130,11 +130,11 @@ impl InboundPath {
     }
 
     /// Finds the received ESP packets, each with its SA. Passes on the messages of IKE that the kernel has merged with them.
-    fn find(&self, port: u16, buffer: &[u8], receiver: &Receiver, burst_packets: &mut Vec<ReceivedPacket>) {
+    fn find(&self, socket: &Socket, buffer: &[u8], receiver: &Receiver, burst_packets: &mut Vec<ReceivedPacket>) {
         let counters = &self.shared.counters;
         let view = self.shared.view.read();
         for (at, received) in receiver.received.iter().enumerate() {
-            let all = at * LARGEST..at * LARGEST + received.bytes.min(LARGEST);
+            let all = at * LARGEST + received.start..at * LARGEST + received.bytes.min(LARGEST);
             for start in all.clone().step_by(received.stride) {
                 let range = start..all.end.min(start + received.stride);
                 let packet = &buffer[range.clone()];
@@ -143,7 +143,9 @@ impl InboundPath {
                     counters.short.add(u64::from(packet.len() != 1));
                     continue;
                 };
-                if *spi == IKE {
+                if *spi == IKE
+                    && let Some(port) = socket.port
+                {
                     // A single datagram arrives here only while no daemon runs, or if it is longer than its message: passed on, it would come back.
                     if received.bytes > received.stride {
                         self.pass_on(packet, received.from, receiver.destination(at), port);
@@ -151,6 +153,7 @@ impl InboundPath {
                     continue;
                 }
                 match view.incoming.get(&u32::from_be_bytes(*spi)) {
+                    Some(sa) if sa.is_in_udp != socket.port.is_some() => counters.mismatched.add(1),
                     Some(sa) if sa.volume.is_over(&sa.usage) => counters.expired.add(1),
                     Some(sa) => {
                         let (from, class) = (received.from, received.class);
@@ -246,7 +249,8 @@ impl InboundPath {
         last: &mut Option<(Flow, u32, Option<&'a InstalledPolicy>)>,
     ) -> Option<Header> {
         let (sa, counters) = (&received.sa, &self.shared.counters);
-        if received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
+        // Without UDP there is no NAT that could move the peer, and Linux does not compare its address either.
+        if sa.is_in_udp && received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
             self.shared.notify(Event::PeerMoved(sa.id, sa.serial, received.from));
         }
         let count = sa.usage.count(now, 1, packet.len() as u64);

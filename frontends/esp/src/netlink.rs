@@ -85,7 +85,7 @@ pub(crate) struct Socket(OwnedFd);
 impl Socket {
     /// Opens a socket. `protocol` is one of libc's `NETLINK_*`.
     pub(crate) fn connect(protocol: c_int) -> io::Result<Self> {
-        let socket = sys::netlink(protocol)?;
+        let socket = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?;
         socket::connect(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         Ok(Self(socket))
     }

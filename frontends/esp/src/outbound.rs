@@ -44,6 +44,8 @@ const NOTICES: u32 = 8;
 pub(crate) struct OutboundPath {
     pub(crate) tun: Arc<Queue>,
     pub(crate) sockets: [Option<Arc<Socket>>; 2],
+    /// Those for SAs without UDP.
+    pub(crate) raw: [Option<Arc<Socket>>; 2],
     pub(crate) shared: Arc<Shared>,
     pub(crate) waker: Arc<EventFd>,
 }
@@ -244,7 +246,8 @@ impl OutboundPath {
         let bytes =
             &arena[first.slot.start..first.slot.start + run.iter().map(|staged| staged.slot.len()).sum::<usize>()];
         let counters = &self.shared.counters;
-        let Some(socket) = &self.sockets[usize::from(endpoints.to.is_ipv6())] else {
+        let sockets = if sa.is_in_udp { &self.sockets } else { &self.raw };
+        let Some(socket) = &sockets[usize::from(endpoints.to.is_ipv6())] else {
             return counters.unsent.add(run.len() as u64);
         };
         let mut tries = 0;
@@ -268,7 +271,13 @@ impl OutboundPath {
                             return counters.too_long.add(run.len() as u64);
                         }
                         // Such an error may stem from an earlier packet; this one was not tried yet.
-                        Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) if tries < 3 => {}
+                        Some(
+                            libc::ECONNREFUSED
+                            | libc::EHOSTUNREACH
+                            | libc::ENETUNREACH
+                            | libc::ENOPROTOOPT
+                            | libc::EPROTO,
+                        ) if tries < 3 => {}
                         // A queue behind the socket is full.
                         Some(libc::ENOBUFS | libc::ENOMEM) if tries < 100 => wait_until_writable(socket),
                         // A device that cannot compute checksums takes no segments.
@@ -349,6 +358,8 @@ fn run(staged: &[StagedPacket]) -> usize {
     let (stride, mut bytes, mut count) = (first.slot.len(), first.slot.len(), 1);
     for next in rest {
         let fits = next.sealed
+            // A raw socket takes one packet in a send.
+            && first.sa.is_in_udp
             && Arc::ptr_eq(&next.sa, &first.sa)
             && next.class == first.class
             && next.slot.len() <= stride

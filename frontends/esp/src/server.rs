@@ -73,7 +73,13 @@ impl Server {
     /// A missing prerequisite: the tun module, CAP_NET_ADMIN, or a free port.
     pub fn new(gantry: Gantry, options: Options) -> Result<Self, ServerError> {
         check_alone().map_err(context("this network namespace"))?;
-        let associations = Associations::new(gantry.clone(), options.port).map_err(context("random bytes"))?;
+        let queues = options.queues as u32;
+        let raw: Vec<[Option<Arc<Socket>>; 2]> =
+            (0..queues).map(|queue| raw_sockets(queue, queues)).collect::<Result<_, _>>()?;
+        let mut associations = Associations::new(gantry.clone(), options.port).map_err(context("random bytes"))?;
+        if let Some(first) = raw.first() {
+            associations.carriage.raw = first.each_ref().map(Option::is_some);
+        }
         let shared = Arc::new(Shared::new(associations.view.clone()).map_err(context("an event descriptor"))?);
         let folder = &options.folder;
         socket::create_folder(folder).map_err(context(folder.display().to_string()))?;
@@ -108,12 +114,12 @@ impl Server {
         start_thread("esp-status", move || status.run())?;
         let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
         let waker = || shared.view.waker().map_err(context("an event descriptor"));
-        for (at, queue) in queues.iter().enumerate() {
+        for ((at, queue), raw) in queues.iter().enumerate().zip(raw) {
             let sockets = ports.wildcard_sockets(at);
-            let outbound =
-                OutboundPath { tun: queue.clone(), sockets: sockets.clone(), shared: shared.clone(), waker: waker()? };
+            let receiving = sockets.iter().chain(&raw).flatten().cloned().collect();
+            let outbound = OutboundPath { tun: queue.clone(), sockets, raw, shared: shared.clone(), waker: waker()? };
             start_thread("esp-out", move || outbound.run())?;
-            start_receiver(queue, sockets.into_iter().flatten().collect(), &shared)?;
+            start_receiver(queue, receiving, &shared)?;
         }
         Ok(Self { options, state, shared, daemons, connections: Vec::new(), ports, queues })
     }
@@ -262,6 +268,16 @@ impl Server {
             connection.notify(message);
         }
     }
+}
+
+/// Opens the raw sockets of a queue, for IPv4 and IPv6. There are none without CAP_NET_RAW: SAs without UDP are then refused.
+fn raw_sockets(queue: u32, queues: u32) -> Result<[Option<Arc<Socket>>; 2], ServerError> {
+    let open = |is_v6| match Socket::raw(is_v6, queue, queues) {
+        Ok(socket) => Ok(Some(Arc::new(socket))),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT)) => Ok(None),
+        Err(error) => Err(context("a raw socket")(error)),
+    };
+    Ok([open(false)?, open(true)?])
 }
 
 /// Starts a thread. The process exits when the thread ends, since only the unreachable routes must then remain.

@@ -4,6 +4,7 @@
 //! Root and the own user get a fresh one; the number of these viewers and their time are bounded.
 
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -192,17 +193,22 @@ fn policy(registered: &InstalledPolicy) -> Value {
 
 fn outgoing_sa(sa: &OutgoingSa) -> Value {
     let mut value = association("out", &sa.id, &sa.info, &sa.usage);
-    value["peer"] = sa.endpoints().to.to_string().into();
+    value["peer"] = peer(sa.endpoints().to, sa.is_in_udp).into();
     value["path_mtu"] = sa.mtu.load(Ordering::Relaxed).into();
     value
 }
 
 fn incoming_sa(sa: &IncomingSa) -> Value {
     let mut value = association("in", &sa.id, &sa.info, &sa.usage);
-    value["peer"] = sa.peer().to_string().into();
+    value["peer"] = peer(sa.peer(), sa.is_in_udp).into();
     value["replayed"] = sa.replayed.load(Ordering::Relaxed).into();
     value["forged"] = sa.forged.load(Ordering::Relaxed).into();
     value
+}
+
+/// Formats the address of a peer, with the port if there is UDP.
+fn peer(address: SocketAddr, is_in_udp: bool) -> String {
+    if is_in_udp { address.to_string() } else { address.ip().to_string() }
 }
 
 fn association(direction: &str, id: &SaId, info: &SaInfo, usage: &Usage) -> Value {

@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_short, c_ulong};
 
+use crate::bpf::Step;
+
 /// Requests of TUN devices (linux/if_tun.h).
 const TUNSETIFF: c_ulong = 0x4004_54CA;
 const TUNSETOFFLOAD: c_ulong = 0x4004_54D0;
@@ -41,10 +43,10 @@ pub(crate) fn tun_offload(file: &File, header: usize, flags: u32) -> io::Result<
     done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD as _, c_ulong::from(flags)) })
 }
 
-/// Opens a netlink socket. The crate `nix` has no name for the XFRM protocol.
-pub(crate) fn netlink(protocol: c_int) -> io::Result<OwnedFd> {
+/// Opens a socket whose protocol the crate `nix` cannot name.
+pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: the call takes three numbers and no memory.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
     done(fd)?;
     // SAFETY: the call has just created the descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -69,18 +71,22 @@ pub(crate) fn option(socket: impl AsFd, level: c_int, name: c_int) -> io::Result
 
 /// Attaches a classic BPF program that picks the socket for each datagram among the sockets that share a port (socket(7),
 /// SO_ATTACH_REUSEPORT_CBPF).
-pub(crate) fn choose_by(socket: impl AsFd, program: &[crate::bpf::Step]) -> io::Result<()> {
+pub(crate) fn choose_by(socket: impl AsFd, program: &[Step]) -> io::Result<()> {
+    attach(socket, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// Attaches a classic BPF program that returns how many bytes of each packet the socket receives; 0 drops it (socket(7),
+/// SO_ATTACH_FILTER).
+pub(crate) fn filter_by(socket: impl AsFd, program: &[Step]) -> io::Result<()> {
+    attach(socket, libc::SO_ATTACH_FILTER, program)
+}
+
+fn attach(socket: impl AsFd, option: c_int, program: &[Step]) -> io::Result<()> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
     // SAFETY: the kernel copies the program, which has the given length and outlives the call; the kernel writes nothing.
     done(unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_REUSEPORT_CBPF,
-            (&raw const program).cast(),
-            length,
-        )
+        libc::setsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, option, (&raw const program).cast(), length)
     })
 }
 

@@ -1,4 +1,4 @@
-//! Sockets of ESP in UDP (RFC 3948): bursts by GSO and GRO, with the traffic class of the outer header.
+//! Sockets of ESP: in UDP (RFC 3948), with bursts by GSO and GRO, and raw ones (RFC 4303). Both know the traffic class of the outer header.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,6 +15,7 @@ use nix::sys::socket::{
 
 use smallvec::{SmallVec, smallvec};
 
+use crate::bpf::{JUMP_IF_EQUAL, LOAD_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, MODULO, RETURN, Step, step};
 use crate::sys;
 use crate::sys::messages::Messages;
 
@@ -33,14 +34,16 @@ const PMTUDISC_DO: c_int = 2;
 pub(crate) struct Socket {
     fd: OwnedFd,
     is_v6: bool,
-    /// The port to which it is bound.
-    pub(crate) port: u16,
+    /// The UDP port to which it is bound; `None` for a raw socket, whose packets have no UDP header.
+    pub(crate) port: Option<u16>,
 }
 
 /// Packets of one sender, back to back in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Bytes of all packets.
+    /// Bytes before the first packet: the outer header, which raw sockets of IPv4 deliver (raw(7)).
+    pub(crate) start: usize,
+    /// Bytes of all packets and those before them.
     pub(crate) bytes: usize,
     /// Bytes of each packet but the last.
     pub(crate) stride: usize,
@@ -75,6 +78,28 @@ impl Socket {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let fd = socket::socket(family, SockType::Datagram, flags, None)?;
         setsockopt(&fd, sockopt::ReusePort, &true)?;
+        setsockopt(&fd, sockopt::UdpGroSegment, &true)?;
+        if is_v6 {
+            setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+        }
+        let socket = Self::new(fd, is_v6, Some(address.port()))?;
+        socket::bind(socket.fd.as_raw_fd(), &SockaddrStorage::from(address))?;
+        Ok(socket)
+    }
+
+    /// Opens a raw socket for the ESP packets of one queue, those whose SPI has the remainder `queue` modulo `queues`.
+    ///
+    /// # Errors
+    /// Those of the system: EPERM without CAP_NET_RAW.
+    pub(crate) fn raw(is_v6: bool, queue: u32, queues: u32) -> io::Result<Self> {
+        let family = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let fd = sys::socket(family, libc::SOCK_RAW | libc::SOCK_NONBLOCK, libc::IPPROTO_ESP)?;
+        sys::filter_by(&fd, &own_spis(is_v6, queue, queues))?;
+        Self::new(fd, is_v6, None)
+    }
+
+    /// Sets the options that all sockets have.
+    fn new(fd: OwnedFd, is_v6: bool, port: Option<u16>) -> io::Result<Self> {
         setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK)?;
         // Without the privilege to exceed the limit, the default sizes remain.
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &BUFFER);
@@ -85,13 +110,8 @@ impl Socket {
             (libc::IPPROTO_IP, [libc::IP_RECVERR, libc::IP_RECVTOS, libc::IP_PKTINFO])
         };
         options.into_iter().try_for_each(|option| sys::set_option(&fd, level, option, 1))?;
-        setsockopt(&fd, sockopt::UdpGroSegment, &true)?;
-        if is_v6 {
-            setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
-        }
-        let socket = Self { fd, is_v6, port: address.port() };
+        let socket = Self { fd, is_v6, port };
         socket.discover(PMTUDISC_DO)?;
-        socket::bind(socket.fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         Ok(socket)
     }
 
@@ -118,7 +138,7 @@ impl Socket {
         sent
     }
 
-    /// Sends packets of `stride` bytes each in one call; the last one may be shorter. `false`: the socket is full.
+    /// Sends packets of `stride` bytes each in one call; the last one may be shorter. A raw socket sends one. `false`: the socket is full.
     pub(crate) fn send(&self, packets: &[u8], stride: usize, endpoints: &Endpoints, class: u8) -> io::Result<bool> {
         let (segment, class_v6) = (stride as u16, c_int::from(class));
         let class = if self.is_v6 { ControlMessage::Ipv6TClass(&class_v6) } else { ControlMessage::Ipv4Tos(&class) };
@@ -171,9 +191,19 @@ impl Socket {
             // A datagram without a sender counts as empty, so that the others keep their places.
             let from = messages.address(at);
             let bytes = if from.is_some() { bytes } else { 0 };
-            received.push(Received { bytes, stride, from: from.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into()), class });
+            let start = self.outer_header(&buffer[at * LARGEST..][..bytes.min(LARGEST)]);
+            let from = from.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
+            received.push(Received { start, bytes, stride, from, class });
         }
         Ok(())
+    }
+
+    /// Returns the length of the outer header of a received packet.
+    fn outer_header(&self, received: &[u8]) -> usize {
+        match received.first() {
+            Some(first) if self.port.is_none() && !self.is_v6 => (usize::from(first & 0xF) * 4).min(received.len()),
+            _ => 0,
+        }
     }
 
     /// Takes one router report from the socket's error queue; `None` if there are no more.
@@ -205,6 +235,21 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Builds the filter of a raw socket. The kernel hands each packet to all raw sockets; by its SPI, one of ours takes it. The packets of an
+/// SA stay in order.
+fn own_spis(is_v6: bool, queue: u32, queues: u32) -> [Step; 6] {
+    // In IPv4 the packet begins with its IP header.
+    let to_esp = if is_v6 { LOAD_INDEX } else { LOAD_IPV4_LENGTH };
+    [
+        step(to_esp, 0, 0, 0),
+        step(LOAD_AT, 0, 0, 0),
+        step(MODULO, 0, 0, queues),
+        step(JUMP_IF_EQUAL, 0, 1, queue),
+        step(RETURN, 0, 0, u32::MAX),
+        step(RETURN, 0, 0, 0),
+    ]
 }
 
 /// Control message by which the kernel tells the length of each datagram that it has merged (linux/udp.h).

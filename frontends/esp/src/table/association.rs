@@ -185,7 +185,9 @@ pub(crate) struct OutgoingSa {
     pub(crate) esp: Outbound,
     /// Held from the assignment of sequence numbers until the packets are sent.
     pub(crate) send_lock: Mutex<()>,
-    /// The UDP port of the peer.
+    /// Its packets are sent in UDP.
+    pub(crate) is_in_udp: bool,
+    /// The UDP port of the peer, 0 without UDP.
     peer_port: AtomicU16,
     /// The DSCP is copied to the outer header.
     pub(crate) copies_dscp: bool,
@@ -214,7 +216,7 @@ impl OutgoingSa {
     /// Returns the length of the largest ESP packet that fits the known path.
     pub(crate) fn max_esp_packet(&self) -> usize {
         let header = if self.id.destination.is_ipv6() { ip::V6 } else { ip::V4 };
-        self.mtu.load(Ordering::Relaxed).saturating_sub(header + UDP)
+        self.mtu.load(Ordering::Relaxed).saturating_sub(header + if self.is_in_udp { UDP } else { 0 })
     }
 }
 
@@ -226,7 +228,9 @@ pub(crate) struct IncomingSa {
     pub(crate) serial: u64,
     pub(crate) info: SaInfo,
     pub(crate) esp: Inbound,
-    /// The UDP port of the peer according to the daemon.
+    /// Its packets arrive in UDP.
+    pub(crate) is_in_udp: bool,
+    /// The UDP port of the peer according to the daemon, 0 without UDP.
     peer_port: AtomicU16,
     /// The daemon has been notified that packets come from another source.
     pub(crate) move_notified: AtomicBool,
@@ -255,11 +259,21 @@ pub(crate) enum ActiveSa {
     In(std::sync::Arc<IncomingSa>),
 }
 
+/// The sockets of a data path, as far as SAs depend on them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carriage {
+    /// The UDP port of ESP.
+    pub(crate) port: u16,
+    /// There are raw sockets of IPv4, and of IPv6.
+    pub(crate) raw: [bool; 2],
+}
+
 /// An SA of XFRM that the data path can serve.
 pub(super) struct Checked<'s> {
     pub(super) sa: &'s Sa,
     pub(super) keyed: Keyed<'s>,
-    encapsulation: Encapsulation,
+    /// The encapsulation in UDP, if there is one.
+    encapsulation: Option<Encapsulation>,
     /// The SA is for incoming packets.
     pub(super) is_incoming: bool,
     /// The last sequence number according to the daemon.
@@ -267,27 +281,34 @@ pub(super) struct Checked<'s> {
 }
 
 impl<'s> Checked<'s> {
-    /// Checks an SA for a data path on a UDP port. `is_ours` returns whether an address belongs to this host.
+    /// Checks an SA for a data path with these sockets. `is_ours` returns whether an address belongs to this host.
     ///
     /// # Errors
     /// EPROTONOSUPPORT and EOPNOTSUPP for unsupported features, ENOSYS for unsupported algorithms.
-    pub(super) fn new(sa: &'s Sa, port: u16, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
+    pub(super) fn new(sa: &'s Sa, carriage: &Carriage, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
         check(sa)?;
-        let Some(encapsulation) = sa.encapsulation.filter(|encapsulation| encapsulation.kind == ENCAP_ESPINUDP) else {
-            return Err(Refusal::new(
-                libc::EOPNOTSUPP,
-                "only ESP in UDP is supported: set `encap = yes` in swanctl.conf, `encap espinudp` with ip xfrm",
-            ));
-        };
         let keyed = Keyed::new(sa)?;
         let (output, input) = numbers(sa);
         let is_incoming = sa.direction.map_or_else(|| is_ours(sa.id.destination), |direction| direction == IN);
-        let own_port = if is_incoming { encapsulation.destination_port } else { encapsulation.source_port };
-        if own_port != port {
-            let text = format!("this data path sends and receives at UDP port {port}, not {own_port}");
-            return Err(Refusal::new(libc::EOPNOTSUPP, text));
+        let refuse = |text| Err(Refusal::new(libc::EOPNOTSUPP, text));
+        if let Some(Encapsulation { source_port, destination_port, .. }) = sa.encapsulation {
+            let own_port = if is_incoming { destination_port } else { source_port };
+            if own_port != carriage.port {
+                let port = carriage.port;
+                return refuse(format!("this data path sends and receives at UDP port {port}, not {own_port}"));
+            }
+        } else if !carriage.raw[usize::from(sa.id.destination.is_ipv6())] {
+            return refuse(
+                "ESP without UDP needs CAP_NET_RAW: give it to the data path, or set `encap = yes`".to_owned(),
+            );
         }
-        Ok(Self { sa, keyed, encapsulation, is_incoming, daemon_sequence: if is_incoming { input } else { output } })
+        Ok(Self {
+            sa,
+            keyed,
+            encapsulation: sa.encapsulation,
+            is_incoming,
+            daemon_sequence: if is_incoming { input } else { output },
+        })
     }
 
     /// Builds the SA of the data path. Its sequence numbers begin after `last`.
@@ -300,6 +321,8 @@ impl<'s> Checked<'s> {
         let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
         let (usage, volume) = (Usage::new(&sa.counters), Volume::new(&sa.limits));
+        let is_in_udp = encapsulation.is_some();
+        let (from_port, to_port) = encapsulation.map_or((0, 0), |udp| (udp.source_port, udp.destination_port));
         let copies_ecn = !sa.has(state::NOECN);
         if self.is_incoming {
             let window = replay_window(sa);
@@ -311,7 +334,8 @@ impl<'s> Checked<'s> {
                 serial,
                 info: SaInfo::new(sa),
                 esp,
-                peer_port: encapsulation.source_port.into(),
+                is_in_udp,
+                peer_port: from_port.into(),
                 move_notified: AtomicBool::new(false),
                 copies_ecn,
                 decapsulates_dscp: sa.has(state::DECAP_DSCP),
@@ -329,7 +353,8 @@ impl<'s> Checked<'s> {
             info: SaInfo::new(sa),
             esp,
             send_lock: Mutex::new(()),
-            peer_port: encapsulation.destination_port.into(),
+            is_in_udp,
+            peer_port: to_port.into(),
             copies_dscp: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
             may_fragment: sa.has(state::NOPMTUDISC),
@@ -414,6 +439,9 @@ pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     check_protocol(sa)?;
     if sa.mode != Mode::Tunnel {
         return refuse(libc::EOPNOTSUPP, "only tunnel mode is supported");
+    }
+    if sa.encapsulation.is_some_and(|encapsulation| encapsulation.kind != ENCAP_ESPINUDP) {
+        return refuse(libc::EOPNOTSUPP, "the only supported encapsulation is that in UDP (`espinudp`)");
     }
     if sa.mark.is_some() || sa.set_mark.is_some() || sa.interface_id != 0 {
         return refuse(libc::EOPNOTSUPP, "marks and XFRM interfaces are not supported");

@@ -34,8 +34,8 @@ use gantry_abi_xfrm::{AllocSpi, Replay, ReplayEsn, Sa, SaId, Stats};
 use gantry_core::Gantry;
 
 use crate::udp::path_mtu;
-use association::Checked;
 pub(crate) use association::{ActiveSa, IncomingSa, LimitKind, OutgoingSa, SaInfo, Usage, seconds};
+use association::{Carriage, Checked};
 pub(crate) use policies::Policies;
 pub(crate) use selector::{Order, masked};
 use sequences::{Fingerprint, SequenceHistory};
@@ -127,8 +127,7 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Associations {
     gantry: Gantry,
-    /// The UDP port of ESP.
-    port: u16,
+    pub(crate) carriage: Carriage,
     entries: HashMap<SaId, Entry>,
     /// SAs that are not for outgoing packets, by SPI. Incoming packets are matched by SPI alone.
     by_spi: HashMap<u32, SaId>,
@@ -141,14 +140,14 @@ pub(crate) struct Associations {
 }
 
 impl Associations {
-    /// Creates an empty table.
+    /// Creates an empty table for a data path on a UDP port and raw sockets.
     ///
     /// # Errors
     /// The system has no random bytes.
     pub(crate) fn new(gantry: Gantry, port: u16) -> io::Result<Self> {
         Ok(Self {
             gantry,
-            port,
+            carriage: Carriage { port, raw: [true; 2] },
             entries: HashMap::new(),
             by_spi: HashMap::new(),
             senders: HashMap::new(),
@@ -198,7 +197,7 @@ impl Associations {
             _ => {}
         }
         self.has_room()?;
-        let checked = Checked::new(&sa, self.port, is_ours)?;
+        let checked = Checked::new(&sa, &self.carriage, is_ours)?;
         let key = self.sequences.fingerprint(&checked);
         let last = if checked.is_incoming {
             if self.by_spi.get(&sa.id.spi).is_some_and(|id| *id != sa.id) {

@@ -294,7 +294,7 @@ fn unsupported_features_are_refused() {
     let cipher = |name: &str| Some(NamedCipher { name: name.to_owned(), key: Key::new(&[1; 16]) });
     let apart =
         |sa: &mut Sa, name, bits| (sa.aead, sa.cipher, sa.authentication) = (None, cipher(name), authentication(bits));
-    assert_eq!(refused(&|sa| sa.encapsulation = None), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.encapsulation.as_mut().unwrap().kind = 1), libc::EOPNOTSUPP);
     assert_eq!(refused(&|sa| sa.mode = Mode::Transport), libc::EOPNOTSUPP);
     assert_eq!(refused(&|sa| sa.id.protocol = 51), libc::EPROTONOSUPPORT);
     assert_eq!(refused(&|sa| sa.mark = Some(Mark { value: 1, mask: 1 })), libc::EOPNOTSUPP);
@@ -347,4 +347,27 @@ fn a_policy_expires() {
     // The age of an unused policy counts from its addition.
     limited.usage.last.store(0, Ordering::Relaxed);
     assert_eq!((policies.age().len(), policies.all().count()), (1, 0));
+}
+
+#[test]
+fn an_sa_without_udp_needs_a_raw_socket() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
+    let mut raw = sa(FAR, 0x1001);
+    raw.encapsulation = None;
+    associations.carriage.raw = [false, true];
+    let refusal = associations.add(raw.clone(), false, is_near).unwrap_err();
+    assert!(refusal.text.contains("CAP_NET_RAW"), "{}", refusal.text);
+    associations.carriage.raw = [true, false];
+    associations.add(raw.clone(), false, is_near).unwrap();
+    associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
+    let esp_packet = |spi| match &associations.get(&id(FAR, spi)).unwrap().active {
+        Some(ActiveSa::Out(sa)) => {
+            sa.mtu.store(1500, Ordering::Relaxed);
+            (sa.max_esp_packet(), sa.endpoints().to)
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([esp_packet(0x1001), esp_packet(0x1002)], [(1480, (FAR, 0).into()), (1472, (FAR, 4500).into())]);
+    // An update does not change the carriage.
+    assert!(associations.add(sa(FAR, 0x1001), true, is_near).unwrap_err().text.contains("ports"));
 }

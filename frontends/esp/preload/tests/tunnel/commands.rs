@@ -127,8 +127,10 @@ fn unsupported_features_are_refused_with_a_text() {
     for (sa, why) in [
         (format!("{id} mode transport {gcm} {encap}"), "only tunnel mode is supported"),
         (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode is supported"),
-        (format!("{id} mode tunnel {gcm}"), "only ESP in UDP is supported: set `encap = yes` in swanctl.conf"),
-        (format!("{id} mode tunnel {gcm} encap espinudp-nonike 4500 4500 0.0.0.0"), "only ESP in UDP is supported"),
+        (
+            format!("{id} mode tunnel {gcm} encap espinudp-nonike 4500 4500 0.0.0.0"),
+            "the only supported encapsulation is that in UDP",
+        ),
         (format!("{id} mode tunnel mark 7 mask 0xff {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
         (format!("{id} mode tunnel if_id 7 {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
         (format!("{id} mode tunnel output-mark 7 {gcm} {encap}"), "marks and XFRM interfaces are not supported"),

@@ -134,6 +134,9 @@ fn a_user_with_cap_net_admin_alone_may_serve() {
     let status = fs::read_to_string(format!("{process}/status")).unwrap();
     assert!(status.contains("CapEff:\t0000000000001000"), "{status}");
     assert_eq!(pair.a.status()["guarded"], true);
+    // Raw sockets need another right.
+    let raw = Sa { in_udp: false, ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
+    assert!(pair.a.refused(&raw.add()).contains("ESP without UDP needs CAP_NET_RAW"));
     pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128");
     for inner in [V4, V6] {
         datagrams(&pair.a, &pair.b, inner, [100].into_iter());

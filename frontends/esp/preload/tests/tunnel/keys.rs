@@ -86,6 +86,7 @@ pub(crate) struct Sa<'h> {
     pub(crate) spi: u32,
     pub(crate) reqid: u32,
     pub(crate) keys: Keys,
+    pub(crate) in_udp: bool,
     /// Further arguments of `ip xfrm state add`.
     pub(crate) more: &'h str,
 }
@@ -93,7 +94,7 @@ pub(crate) struct Sa<'h> {
 impl<'h> Sa<'h> {
     /// Builds an SA in IPv4 with reqid 1 and a window of 32 packets.
     pub(crate) fn new(from: &'h Host, to: &'h Host, spi: u32, keys: &Keys) -> Self {
-        Self { from, to, outer: V4, spi, reqid: 1, keys: keys.clone(), more: "replay-window 32" }
+        Self { from, to, outer: V4, spi, reqid: 1, keys: keys.clone(), in_udp: true, more: "replay-window 32" }
     }
 
     fn id(&self) -> String {
@@ -105,7 +106,8 @@ impl<'h> Sa<'h> {
     pub(crate) fn add(&self) -> String {
         let any = ["0.0.0.0", "::"][self.outer];
         let (id, keys, Self { reqid, more, .. }) = (self.id(), self.keys.text(), self);
-        format!("state add {id} reqid {reqid} mode tunnel flag af-unspec {more} {keys} encap espinudp 4500 4500 {any}")
+        let encap = if self.in_udp { format!("encap espinudp 4500 4500 {any}") } else { String::new() };
+        format!("state add {id} reqid {reqid} mode tunnel flag af-unspec {more} {keys} {encap}")
     }
 
     /// Returns the command that deletes the SA.
@@ -156,10 +158,15 @@ pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
 }
 
 impl Pair {
-    /// Adds a tunnel: SAs of both directions, and the policies of both hosts.
+    /// Adds a tunnel in UDP: SAs of both directions, and the policies of both hosts.
     pub(crate) fn add_tunnel(&self, keys: &Keys, outer: usize, more: &str) {
-        let there = Sa { outer, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
-        let back = Sa { outer, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
+        self.add_carried_tunnel(keys, outer, more, true);
+    }
+
+    /// Adds a tunnel in UDP or without it.
+    pub(crate) fn add_carried_tunnel(&self, keys: &Keys, outer: usize, more: &str, in_udp: bool) {
+        let there = Sa { outer, more, in_udp, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
+        let back = Sa { outer, more, in_udp, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
         for host in [&self.a, &self.b] {
             host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", there.add(), back.add()));
         }

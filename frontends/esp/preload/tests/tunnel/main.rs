@@ -12,6 +12,7 @@
 //! | `steering.rs`, `updates.rs` | tests: policies with whole selectors; changes under traffic |
 //! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; guards beside the routes |
 //! | `paths.rs` | tests: paths with a smaller MTU |
+//! | `raw.rs` | tests: ESP without UDP |
 //! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: ends of SAs; numbers; `ip xfrm` |
 //! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and privileges |
 //! | `viewers.rs` | tests: programs at the sockets |
@@ -30,6 +31,7 @@ mod numbers;
 mod paths;
 mod peer;
 mod plaintext;
+mod raw;
 mod scale;
 mod steering;
 mod suites;

@@ -18,20 +18,20 @@ fn narrow_path(outer: usize, mtu: u32) -> (Pair, Namespace) {
 }
 
 /// Changes the MTU of the link between router and second host.
-fn set_mtu(pair: &Pair, router: &Namespace, mtu: u32) {
+pub(crate) fn set_mtu(pair: &Pair, router: &Namespace, mtu: u32) {
     router.ip(&format!("link set rb mtu {mtu}"));
     pair.b.namespace.ip(&format!("link set vb mtu {mtu}"));
 }
 
 /// Returns the path MTU that a host's outgoing SA knows.
-fn path_mtu(host: &Host) -> u64 {
+pub(crate) fn path_mtu(host: &Host) -> u64 {
     let status = host.status();
     let mut sas = status["sas"].as_array().unwrap().iter();
     sas.find(|sa| sa["direction"] == "out").unwrap()["path_mtu"].as_u64().unwrap()
 }
 
 /// Returns the MTU inside the tunnel, as a notice to `ping` tells it.
-fn reported_mtu(host: &Host, to: std::net::IpAddr) -> usize {
+pub(crate) fn reported_mtu(host: &Host, to: std::net::IpAddr) -> usize {
     let mut found = None;
     wait_until("a notice tells the MTU", || {
         let (_, text) = host.ping("-W 0.2 -M do -s 1352", to);

@@ -37,10 +37,11 @@ pub(crate) enum Kind {
     Clear,
 }
 
-/// An ESP datagram.
+/// An ESP packet, in UDP or without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Esp {
     pub(crate) from: IpAddr,
+    pub(crate) in_udp: bool,
     /// DSCP and ECN of the outer header.
     pub(crate) class: u8,
     pub(crate) spi: u32,
@@ -119,13 +120,18 @@ fn kind(frame: &[u8]) -> Kind {
     const IPV4: [u8; 2] = [8, 0];
     const IPV6: [u8; 2] = [0x86, 0xDD];
     let Some((header, packet)) = frame.split_at_checked(14) else { return Kind::Clear };
+    let esp = |from: IpAddr, class: u8, in_udp: bool, packet: &[u8]| {
+        let word = |at: usize| Some(u32::from_be_bytes(*packet.get(at..)?.first_chunk()?));
+        Some(Kind::Esp(Esp { from, in_udp, class, spi: word(0)?, number: word(4)?, bytes: frame.len() }))
+    };
+    let raw = |from, class, packet| esp(from, class, false, packet).unwrap_or(Kind::Clear);
     let datagram = |from: IpAddr, class: u8, payload: &[u8]| match payload {
         [ports @ .., _, _, _, _, _] if ports.len() < 8 => Kind::Clear,
         [a, b, c, d, _, _, _, _, spi @ ..] if [a, b] == [&0x11, &0x94] || [c, d] == [&0x11, &0x94] => {
-            let word = |at: usize| Some(u32::from_be_bytes(*spi.get(at..)?.first_chunk()?));
-            match (word(0), word(4)) {
-                (None | Some(0), _) | (_, None) => Kind::Other4500,
-                (Some(spi), Some(number)) => Kind::Esp(Esp { from, class, spi, number, bytes: frame.len() }),
+            if spi.starts_with(&[0; 4]) {
+                Kind::Other4500
+            } else {
+                esp(from, class, true, spi).unwrap_or(Kind::Other4500)
             }
         }
         _ => Kind::Clear,
@@ -135,14 +141,17 @@ fn kind(frame: &[u8]) -> Kind {
             Kind::Neighbour(packet[24..].first_chunk::<4>().map(|address| IpAddr::from(*address)))
         }
         // The last fragment may be shorter than a header.
-        (kind, [_, _, _, _, _, _, flags, offset, _, 17, ..]) if kind == IPV4 && [flags & 0x1F, *offset] != [0; 2] => {
+        (kind, [_, _, _, _, _, _, flags, offset, _, 17 | 50, ..])
+            if kind == IPV4 && [flags & 0x1F, *offset] != [0; 2] =>
+        {
             Kind::Fragment
         }
         (kind, [_, class, _, _, _, _, _, _, _, protocol, ..]) if kind == IPV4 && packet.len() >= 28 => {
             let from = IpAddr::from(*packet[12..].first_chunk::<4>().unwrap());
             match protocol {
-                // The notice quotes the packet in question, which begins with the headers of ESP in UDP.
-                1 if packet[20] == 3 && packet[28..].get(9) == Some(&17) => Kind::Notice,
+                // The notice quotes the packet in question, which begins with the headers of ESP.
+                1 if packet[20] == 3 && packet[28..].get(9).is_some_and(is_carrier) => Kind::Notice,
+                50 => raw(from, *class, &packet[20..]),
                 17 => datagram(from, *class, &packet[20..]),
                 _ => Kind::Clear,
             }
@@ -151,15 +160,22 @@ fn kind(frame: &[u8]) -> Kind {
             let from = IpAddr::from(*packet[8..].first_chunk::<16>().unwrap());
             match (packet[6], packet[40]) {
                 (58, 133..=137) | (0, 58) => Kind::Neighbour(None),
-                (58, 2) if packet[48..].get(6) == Some(&17) => Kind::Notice,
-                (44, 17) if packet[42] != 0 || packet[43] & 0xF8 != 0 => Kind::Fragment,
+                (58, 2) if packet[48..].get(6).is_some_and(is_carrier) => Kind::Notice,
+                (44, 17 | 50) if packet[42] != 0 || packet[43] & 0xF8 != 0 => Kind::Fragment,
                 (44, 17) => datagram(from, (a & 0xF) << 4 | b >> 4, &packet[48..]),
+                (44, 50) => raw(from, (a & 0xF) << 4 | b >> 4, &packet[48..]),
+                (50, _) => raw(from, (a & 0xF) << 4 | b >> 4, &packet[40..]),
                 (17, _) => datagram(from, (a & 0xF) << 4 | b >> 4, &packet[40..]),
                 _ => Kind::Clear,
             }
         }
         _ => Kind::Clear,
     }
+}
+
+/// Returns whether a protocol carries ESP.
+fn is_carrier(protocol: &u8) -> bool {
+    [17, 50].contains(protocol)
 }
 
 /// Opens a packet socket, which captures from now on. Returns it with the index of the device.
