@@ -36,7 +36,7 @@ use gantry_core::Gantry;
 use crate::udp::path_mtu;
 use association::Checked;
 pub(crate) use association::{ActiveSa, IncomingSa, LimitKind, OutgoingSa, SaInfo, Usage, seconds};
-pub(crate) use policies::Policies;
+pub(crate) use policies::{Policies, needs_sa, passes};
 pub(crate) use selector::{Order, masked};
 use sequences::{Fingerprint, SequenceHistory};
 pub(crate) use shared_view::{SharedView, new_event};
