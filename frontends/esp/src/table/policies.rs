@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry_abi_xfrm::{Action, Direction, Policy, PolicyRef, Selector, constants};
 
-use super::Refusal;
 use super::association::{Usage, seconds};
 use super::view::{InstalledPolicy, template};
+use super::{Refusal, check_marks, is_mark};
 use crate::packet::ip::{DCCP, GRE, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 
 /// Most policies.
@@ -79,7 +79,11 @@ impl Policies {
         Some(taken)
     }
 
+    /// Returns a policy by its name, of which mark, XFRM interface and kind are parts (`xfrm_policy_bysel_ctx` of Linux). No policy here has them.
     pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<InstalledPolicy>> {
+        if is_mark(named.mark) || named.interface_id != 0 || named.kind != 0 {
+            return None;
+        }
         if named.index == 0 {
             return self.find(&named.selector, named.direction);
         }
@@ -144,8 +148,9 @@ fn check(policy: &Policy) -> Result<(), Refusal> {
     if policy.kind != 0 {
         return refuse("sub-policies are not supported");
     }
-    if policy.mark.is_some() || policy.interface_id != 0 || policy.offload.is_some() {
-        return refuse("marks, XFRM interfaces and network cards are not supported");
+    check_marks(&[policy.mark], policy.interface_id)?;
+    if policy.offload.is_some() {
+        return refuse("offload to a network card is not supported");
     }
     let Selector { protocol, source_port, destination_port, .. } = policy.selector;
     let has_ports = [TCP, UDP, UDP_LITE, SCTP, DCCP, ICMP, ICMPV6, GRE].contains(&protocol);
