@@ -24,7 +24,7 @@ build: ## build the release: target/release/gantry, beside it the OpenSSL provid
 	@scripts/setup build
 	@scripts/build
 
-test-deep: ## the tests that need root, a nightly Rust, emulators or guests, and other CPU levels; installs what they need
+test-deep: ## the tests that need root, a nightly Rust, emulators, guests or IKE daemons, and other CPU levels; installs what they need
 	@scripts/test-deep
 
 test-clients: ## the OpenSSL provider in programs whose tests take long: PostgreSQL, OpenVPN, strongSwan, 10,000 handshakes, keys in hardware, a fresh Debian, OpenSSL's own tests and those of CPython, Ruby, Perl and others, valgrind; wolfSSL over /dev/crypto

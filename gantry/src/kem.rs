@@ -4,7 +4,7 @@
 //! [encapsulates](Encapsulator::encapsulate) a secret and sends back the ciphertext. The first side
 //! [decapsulates](Decapsulator::decapsulate) the same secret.
 
-use gantry_core::{Direction, Gantry, Request, Result, Session, SessionParams};
+use gantry_core::{Gantry, Operation, Request, Result, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::algorithms::Kem;
@@ -32,7 +32,7 @@ pub struct Encapsulator {
 
 impl Encapsulator {
     pub(crate) fn new(gantry: &Gantry, algorithm: Kem) -> Result<Self> {
-        let params = SessionParams::new(algorithm.algorithm(), &[]).with_direction(Direction::Encrypt);
+        let params = SessionParams::new(algorithm.algorithm(), &[]).with_direction(Operation::Encapsulate);
         Ok(Self { session: gantry.session(params)?, algorithm })
     }
 
@@ -77,7 +77,7 @@ impl Encapsulator {
     /// # Errors
     /// No session can be made from the key.
     pub fn decapsulator(&self, key: &DecapsulationKey) -> Result<Decapsulator> {
-        let params = SessionParams::new(key.algorithm.algorithm(), &key.bytes).with_direction(Direction::Decrypt);
+        let params = SessionParams::new(key.algorithm.algorithm(), &key.bytes).with_direction(Operation::Decapsulate);
         self.session.gantry().session(params).map(Decapsulator)
     }
 

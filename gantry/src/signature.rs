@@ -11,7 +11,7 @@ mod rustcrypto;
 use std::borrow::Cow;
 use std::fmt;
 
-use gantry_core::{Algorithm, Direction, Gantry, Misuse, Prehash, Request, Result, Session, SessionParams};
+use gantry_core::{Algorithm, Gantry, Misuse, Operation, Prehash, Request, Result, Session, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::algorithms::{Digest, Signature};
@@ -89,8 +89,8 @@ key! {
 
 impl SignatureOptions {
     /// Creates the session that signs or verifies, and the one that hashes if needed.
-    fn sessions(&self, gantry: &Gantry, algorithm: Algorithm, key: &[u8], direction: Direction) -> Result<Sessions> {
-        let params = SessionParams::new(algorithm, key).with_direction(direction).with_context(&self.context);
+    fn sessions(&self, gantry: &Gantry, algorithm: Algorithm, key: &[u8], operation: Operation) -> Result<Sessions> {
+        let params = SessionParams::new(algorithm, key).with_direction(operation).with_context(&self.context);
         let signs_digests = algorithm.info().context.max == 0 && algorithm != Algorithm::Ed25519;
         if !signs_digests {
             let prehash = self.hash.map_or(Prehash::Pure, |hash| Prehash::Hash(hash.algorithm()));
@@ -141,7 +141,7 @@ pub struct Signer(Sessions);
 
 impl Signer {
     pub(crate) fn new(gantry: &Gantry, key: &SigningKey) -> Result<Self> {
-        key.options.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Direction::Encrypt).map(Self)
+        key.options.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Operation::Sign).map(Self)
     }
 
     /// Returns a signer without randomness: a message always has the same signature.
@@ -185,7 +185,7 @@ pub struct Verifier(Sessions);
 
 impl Verifier {
     pub(crate) fn new(gantry: &Gantry, key: &VerifyingKey) -> Result<Self> {
-        key.options.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Direction::Decrypt).map(Self)
+        key.options.sessions(gantry, key.algorithm.algorithm(), &key.bytes, Operation::Verify).map(Self)
     }
 
     /// Verifies the signature of a message.

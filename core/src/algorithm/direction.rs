@@ -6,9 +6,8 @@ pub enum Direction {
     /// Both ways; also the direction of digests, MACs, key exchange and compression.
     #[default]
     Both,
-    /// Encrypt, seal, sign or encipher only. For encipherment, the key is then the public one. For key encapsulation: make keys and encapsulate,
-    /// without a key of the session.
+    /// From plaintext to ciphertext only.
     Encrypt,
-    /// Decrypt, open, verify, decipher or decapsulate only. For signatures, the key is then the public one.
+    /// From ciphertext to plaintext only.
     Decrypt,
 }

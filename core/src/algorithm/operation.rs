@@ -277,6 +277,14 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
     ]
 };
 
+/// The direction of a session that runs this operation and not its inverse. A session that verifies or enciphers has the public key, and one that
+/// generates keys or encapsulates has none.
+impl From<Operation> for Direction {
+    fn from(operation: Operation) -> Self {
+        operation.info().direction
+    }
+}
+
 impl Operation {
     /// All of them.
     pub const ALL: &'static [Operation] = &[

@@ -47,8 +47,8 @@ struct Signing {
 }
 
 impl SessionParams {
-    /// `key` is empty for digests, both halves one after the other for XTS, and the private key for signatures (but see
-    /// [`Direction::Decrypt`]), key exchange and key encapsulation (but see [`Direction::Encrypt`]).
+    /// `key` is empty for digests, both halves one after the other for XTS, and the private key for signatures, key exchange and key
+    /// encapsulation. Operations with another key need [their direction](Self::with_direction).
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
         Self {
             algorithm,
@@ -139,10 +139,10 @@ impl SessionParams {
         self
     }
 
-    /// Both ways, unless said otherwise.
+    /// Both ways, unless said otherwise. An operation stands for its own.
     #[must_use]
-    pub fn with_direction(mut self, direction: Direction) -> Self {
-        self.direction = direction;
+    pub fn with_direction(mut self, direction: impl Into<Direction>) -> Self {
+        self.direction = direction.into();
         self
     }
 
@@ -384,18 +384,22 @@ mod tests {
 
     #[test]
     fn key_encapsulation_has_a_private_key_or_none() {
-        let open = |direction, key: &[u8]| SessionParams::new(Algorithm::MlKem768, key).with_direction(direction);
+        let open =
+            |direction: Direction, key: &[u8]| SessionParams::new(Algorithm::MlKem768, key).with_direction(direction);
         for length in [64, 2400] {
             assert_eq!(open(Direction::Both, &vec![1; length]).check(), Ok(()));
-            assert_eq!(open(Direction::Decrypt, &vec![1; length]).check(), Ok(()));
+            assert_eq!(open(Operation::Decapsulate.into(), &vec![1; length]).check(), Ok(()));
         }
-        let encapsulates = open(Direction::Encrypt, &[]);
+        let encapsulates = open(Operation::Encapsulate.into(), &[]);
         assert_eq!(encapsulates.check(), Ok(()));
         assert!(encapsulates.allows(Operation::KeyGen) && encapsulates.allows(Operation::Encapsulate));
         assert!(!encapsulates.allows(Operation::Decapsulate));
         let wrong = open(Direction::Both, &[1; 65]).check().unwrap_err();
         assert_eq!(wrong.to_string(), "ml-kem-768: a key of 65 bytes; it takes 64 or 2400");
-        assert!(open(Direction::Encrypt, &[1; 64]).check().is_err() && open(Direction::Decrypt, &[]).check().is_err());
+        assert!(
+            open(Operation::KeyGen.into(), &[1; 64]).check().is_err()
+                && open(Operation::Decapsulate.into(), &[]).check().is_err()
+        );
     }
 
     #[test]

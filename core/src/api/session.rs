@@ -82,8 +82,8 @@ impl Session {
     /// ```no_run
     /// # fn main() -> gantry_core::Result<()> {
     /// # let gantry = gantry_core::Gantry::builder().build();
-    /// use gantry_core::{Algorithm, Direction, SessionParams};
-    /// let server = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).with_direction(Direction::Encrypt))?;
+    /// use gantry_core::{Algorithm, Operation, SessionParams};
+    /// let server = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).with_direction(Operation::KeyGen))?;
     /// let (mut private, mut public) = ([0; 64], [0; 1184]);
     /// server.key_gen(&mut private, &mut public)?;
     /// let (mut ciphertext, mut theirs, mut ours) = ([0; 1088], [0; 32], [0; 32]);

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use super::admission::{TEST_RUNNING, Urgency};
 use super::device::RegisteredDevice;
-use crate::algorithm::{
-    Algorithm, AlgorithmInfo, Direction, Fault, Kind, Length, Operation, Outcome, Refusal, SessionParams,
-};
+use crate::algorithm::{Algorithm, AlgorithmInfo, Fault, Kind, Length, Operation, Outcome, Refusal, SessionParams};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, Fields, Operands, call_guarded};
 use crate::request::{BorrowedBatch, Inbox, List, Request};
@@ -89,9 +87,9 @@ pub(crate) struct NotMeasurable;
 fn params(algorithm: Algorithm, operation: Operation) -> SessionParams {
     match (algorithm, operation) {
         (Algorithm::EcdsaP256, Operation::Verify) => {
-            SessionParams::new(algorithm, Algorithm::EcdhP256.info().generator).with_direction(Direction::Decrypt)
+            SessionParams::new(algorithm, Algorithm::EcdhP256.info().generator).with_direction(operation)
         }
-        (Algorithm::EcdsaP256, _) => sample_params(algorithm).with_direction(Direction::Encrypt),
+        (Algorithm::EcdsaP256, _) => sample_params(algorithm).with_direction(operation),
         _ => sample_params(algorithm),
     }
 }

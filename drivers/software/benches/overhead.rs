@@ -7,7 +7,7 @@ use std::ptr;
 use std::time::Instant;
 
 use aws_lc_sys as lc;
-use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
+use gantry_core::{Algorithm, Gantry, Operation, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 const ROUNDS: usize = 301;
@@ -34,7 +34,8 @@ fn compare(name: &str, bytes: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut
 /// Measures ML-KEM-768 with a new peer key, and ML-DSA-65 over a message of 32 bytes.
 fn post_quantum(gantry: &Gantry) {
     let seed: Vec<u8> = (0..64).collect();
-    let kem = gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).with_direction(Direction::Encrypt)).unwrap();
+    let kem =
+        gantry.session(SessionParams::new(Algorithm::MlKem768, &[]).with_direction(Operation::Encapsulate)).unwrap();
     let (mut private, mut peer) = ([0; 64], [0; 1184]);
     kem.key_gen(&mut private, &mut peer).unwrap();
     let (mut ciphertext, mut secret, mut lengths) = ([0; 1088], [0; 32], (1088, 32));

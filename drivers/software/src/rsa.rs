@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_public_key_has_the_size_of_its_algorithm_and_an_odd_exponent() {
         let opens = |algorithm: Algorithm, key: &[u8]| {
-            let params = SessionParams::new(algorithm, key).with_direction(gantry_core::Direction::Decrypt);
+            let params = SessionParams::new(algorithm, key).with_direction(gantry_core::Operation::Verify);
             open_pss(&params).is_ok()
         };
         let algorithm = Algorithm::Rsa2048Pss;

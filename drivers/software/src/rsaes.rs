@@ -87,7 +87,7 @@ const fn rsa_error(reason: i32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use gantry_core::{Algorithm, Direction};
+    use gantry_core::Algorithm;
 
     use super::*;
 
@@ -167,7 +167,7 @@ mod tests {
         let algorithm = Algorithm::Rsaes2048Pkcs1;
         let private = gantry_core::sample_key(algorithm).expect("a sample key of the algorithm");
         let params = SessionParams::new(algorithm, &private[..gantry_core::rsa::public_length(SIZE)]);
-        let public = open_pkcs1(&params.with_direction(Direction::Encrypt)).expect("a public key");
+        let public = open_pkcs1(&params.with_direction(Operation::Encipher)).expect("a public key");
         let (outcome, ciphertext) = encipher(&*public, b"secret");
         assert_eq!((outcome, ciphertext.len()), (Outcome::Done, SIZE));
         let (mut output, mut written) = ([0; SIZE], 0);

@@ -5,7 +5,7 @@
 #[path = "../../lanes/src/constant_time/memcheck.rs"]
 mod memcheck;
 
-use gantry_core::{Algorithm, Direction, Gantry, Kind, SessionParams, tags_equal};
+use gantry_core::{Algorithm, Gantry, Kind, Operation, SessionParams, tags_equal};
 use gantry_driver_software::SoftwareDriver;
 use memcheck::{decisions, is_secret, public, secret, self_test};
 
@@ -39,7 +39,7 @@ fn signing_with_slh_dsa_does_not_branch_on_the_secret_seed() {
         let mut key = bytes(algorithm.info().key.max, 3);
         let seed = key.len() / 4;
         secret(&mut key[..seed]);
-        let params = SessionParams::new(algorithm, &key).with_direction(Direction::Encrypt).deterministic();
+        let params = SessionParams::new(algorithm, &key).with_direction(Operation::Sign).deterministic();
         let mut signature = vec![0; params.tag_len()];
         let branches = decisions(|| gantry.session(params).unwrap().sign(b"a message", &mut signature).unwrap());
         assert_eq!(branches, 0, "{algorithm}");

@@ -2,7 +2,7 @@
 
 use gantry_core::driver::Operands;
 use gantry_core::{
-    Algorithm, Direction, Error, Gantry, Misuse, Outcome, Queue, QueueOptions, Request, Session, SessionParams,
+    Algorithm, Error, Gantry, Misuse, Operation, Outcome, Queue, QueueOptions, Request, Session, SessionParams,
     Submission,
 };
 use gantry_driver_software::SoftwareDriver;
@@ -24,7 +24,7 @@ const SETS: [(Algorithm, usize, usize, usize); 3] = [
 ];
 
 fn keyless(algorithm: Algorithm) -> Session {
-    software().session(SessionParams::new(algorithm, &[]).with_direction(Direction::Encrypt)).unwrap()
+    software().session(SessionParams::new(algorithm, &[]).with_direction(Operation::Encapsulate)).unwrap()
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn wrong_lengths_and_directions_are_misuse() {
     assert!(matches!(misuse(short), Misuse::SeedLength { got: 31, takes: 32, .. }));
     let other = Operands::Decapsulate { input: &sent, output: &mut secret };
     assert!(matches!(misuse(other), Misuse::Operation { .. }), "it has no private key");
-    let params = SessionParams::new(algorithm, &[1; 64]).with_direction(Direction::Decrypt);
+    let params = SessionParams::new(algorithm, &[1; 64]).with_direction(Operation::Decapsulate);
     let decapsulates = software().session(params).unwrap();
     assert!(matches!(decapsulates.key_gen(&mut key, &mut peer), Err(Error::Misuse(Misuse::Operation { .. }))));
     assert!(matches!(decapsulates.decapsulate(&sent[1..], &mut secret), Err(Error::Refused(Outcome::BadLength))));

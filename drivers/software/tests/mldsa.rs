@@ -1,6 +1,6 @@
 //! Tests ML-DSA on the software device: the message representations and the keys of sessions.
 
-use gantry_core::{Algorithm, Direction, Error, Gantry, Outcome, Prehash, Session, SessionParams};
+use gantry_core::{Algorithm, Error, Gantry, Operation, Outcome, Prehash, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 fn software() -> Gantry {
@@ -38,7 +38,7 @@ impl Key {
     }
 
     fn verifies(&self, change: impl Fn(SessionParams) -> SessionParams) -> Session {
-        let params = SessionParams::new(self.algorithm, &self.public).with_direction(Direction::Decrypt);
+        let params = SessionParams::new(self.algorithm, &self.public).with_direction(Operation::Verify);
         software().session(change(params)).unwrap()
     }
 }

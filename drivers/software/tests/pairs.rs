@@ -7,7 +7,7 @@ use std::process::Command;
 use aws_lc_sys as lc;
 use common::{bytes, params, software};
 use gantry_core::driver::{Driver, Found};
-use gantry_core::{Algorithm as A, Direction, Error, Outcome, SessionParams};
+use gantry_core::{Algorithm as A, Direction, Error, Operation, Outcome, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 #[test]
@@ -17,10 +17,10 @@ fn a_public_key_alone_verifies_and_does_not_sign() {
     let private = hex("c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7");
     let public = hex("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025");
     let mut signature = [0; 64];
-    let signing = gantry.session(SessionParams::new(A::Ed25519, &private).with_direction(Direction::Encrypt)).unwrap();
+    let signing = gantry.session(SessionParams::new(A::Ed25519, &private).with_direction(Operation::Sign)).unwrap();
     signing.sign(&[0xaf, 0x82], &mut signature).unwrap();
     assert!(matches!(signing.verify(&[0xaf, 0x82], &signature), Err(Error::Misuse(_))));
-    let verifying = gantry.session(SessionParams::new(A::Ed25519, &public).with_direction(Direction::Decrypt)).unwrap();
+    let verifying = gantry.session(SessionParams::new(A::Ed25519, &public).with_direction(Operation::Verify)).unwrap();
     verifying.verify(&[0xaf, 0x82], &signature).unwrap();
     assert_eq!(verifying.verify(&[0xaf, 0x83], &signature), Err(Error::Refused(Outcome::BadTag)));
     assert_eq!(verifying.verify(&[0xaf, 0x82], &signature[..63]), Err(Error::Refused(Outcome::BadTag)));
@@ -31,7 +31,7 @@ fn a_public_key_alone_verifies_and_does_not_sign() {
 fn invalid_keys_open_no_session() {
     let Found::Device(device) = SoftwareDriver.discover().remove(0) else { panic!("it is never excluded") };
     let order = hex("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
-    let opens = |algorithm, key: &[u8], direction| {
+    let opens = |algorithm, key: &[u8], direction: Direction| {
         device.open(&SessionParams::new(algorithm, key).with_direction(direction)).is_ok()
     };
     for algorithm in [A::EcdsaP256, A::EcdhP256] {
@@ -44,10 +44,13 @@ fn invalid_keys_open_no_session() {
     let generator = A::EcdhP256.info().generator;
     let mut elsewhere = generator.to_vec();
     elsewhere[64] ^= 1;
-    assert!(opens(A::EcdsaP256, generator, Direction::Decrypt) && !opens(A::EcdsaP256, &elsewhere, Direction::Decrypt));
+    assert!(
+        opens(A::EcdsaP256, generator, Operation::Verify.into())
+            && !opens(A::EcdsaP256, &elsewhere, Operation::Verify.into())
+    );
     elsewhere = generator.to_vec();
     elsewhere[0] = 6;
-    assert!(!opens(A::EcdsaP256, &elsewhere, Direction::Decrypt));
+    assert!(!opens(A::EcdsaP256, &elsewhere, Operation::Verify.into()));
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn openssl_verifies_rsa_signatures() {
         for (algorithm, padding) in [(pkcs1, "pkcs1"), (pss, "pss")] {
             let signing = gantry.session(SessionParams::new(algorithm, key)).unwrap();
             let verifying =
-                gantry.session(SessionParams::new(algorithm, public).with_direction(Direction::Decrypt)).unwrap();
+                gantry.session(SessionParams::new(algorithm, public).with_direction(Operation::Verify)).unwrap();
             for (digest, length) in [("sha256", 32), ("sha384", 48), ("sha512", 64)] {
                 let input = bytes(length, 5);
                 let mut signatures = [(); 2].map(|()| vec![0; algorithm.info().tag.max]);

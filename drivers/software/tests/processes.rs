@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 
 use common::{bytes, params, software};
 use gantry_core::driver::Operands;
-use gantry_core::{Algorithm, Direction, Session, SessionParams};
+use gantry_core::{Algorithm, Operation, Session, SessionParams};
 
 struct Sessions {
     signs: Session,
@@ -20,7 +20,7 @@ impl Sessions {
     fn new() -> Self {
         let gantry = software();
         let signs = gantry.session(params(Algorithm::EcdsaP256)).unwrap();
-        let kem = SessionParams::new(Algorithm::MlKem512, &[]).with_direction(Direction::Encrypt);
+        let kem = SessionParams::new(Algorithm::MlKem512, &[]).with_direction(Operation::Encapsulate);
         let encapsulates = gantry.session(kem).unwrap();
         let (mut private, mut public) = ([0; 64], vec![0; 800]);
         let key_gen = Operands::KeyGen { seed: &bytes(64, 1), private: &mut private, public: &mut public };

@@ -1,7 +1,7 @@
 //! Tests SLH-DSA on the software device: the message representations and the keys of sessions. The conformance suite has the
 //! vectors.
 
-use gantry_core::{Algorithm, Direction, Error, Gantry, Kind, Outcome, Prehash, Request, Session, SessionParams};
+use gantry_core::{Algorithm, Error, Gantry, Kind, Operation, Outcome, Prehash, Request, Session, SessionParams};
 use gantry_driver_software::SoftwareDriver;
 
 fn software() -> Gantry {
@@ -90,13 +90,13 @@ fn all_forms_of_a_key_are_equivalent() {
         let set =
             gantry_slh_dsa::ParameterSet::ALL.into_iter().find(|set| set.name().to_lowercase() == algorithm.name());
         let key = gantry_slh_dsa::PrivateKey::generate(set.unwrap(), &seeds).unwrap();
-        let session = |bytes: &[u8], direction| {
-            gantry.session(SessionParams::new(algorithm, bytes).with_direction(direction).deterministic()).unwrap()
+        let session = |bytes: &[u8], operation| {
+            gantry.session(SessionParams::new(algorithm, bytes).with_direction(operation).deterministic()).unwrap()
         };
-        let short = signature(&session(&seeds, Direction::Encrypt), b"a message");
-        let long = signature(&session(&key.to_bytes(), Direction::Encrypt), b"a message");
+        let short = signature(&session(&seeds, Operation::Sign), b"a message");
+        let long = signature(&session(&key.to_bytes(), Operation::Sign), b"a message");
         assert!(short == long && short == key.sign(b"a message", b"", None).unwrap(), "{algorithm}");
-        let public = session(key.public_key().as_bytes(), Direction::Decrypt);
+        let public = session(key.public_key().as_bytes(), Operation::Verify);
         public.verify(b"a message", &short).unwrap();
         assert!(public.sign(b"a message", &mut vec![0; short.len()]).is_err(), "{algorithm}");
     }

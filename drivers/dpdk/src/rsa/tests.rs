@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use gantry_core::{DeviceState, Direction, Gantry, QueueOptions, Region, Request as CoreRequest, Submission};
+use gantry_core::{DeviceState, Gantry, Operation, QueueOptions, Region, Request as CoreRequest, Submission};
 
 use super::*;
 use crate::tests::{engine, framework};
@@ -68,7 +68,7 @@ fn signatures_verify_with_their_digest_only() {
     for (algorithm, size) in ALGORITHMS {
         let signing = gantry.session(SessionParams::new(algorithm, key(algorithm))).unwrap();
         let public = SessionParams::new(algorithm, &key(algorithm)[..rsa::public_length(size)]);
-        let verifying = gantry.session(public.with_direction(Direction::Decrypt)).unwrap();
+        let verifying = gantry.session(public.with_direction(Operation::Verify)).unwrap();
         for length in DIGESTS {
             let (digest, other) = (vec![7; length], vec![8; length]);
             // More than a burst holds.

@@ -214,10 +214,11 @@ impl State {
             }
         }
         shared.set_guards(routes.guards());
-        let is_whole = routes.steers() && self.protect.is_empty();
+        let steers = routes.steers();
         drop(routes);
         done.map_err(|error| refused(&error))?;
-        if is_whole { Ok(()) } else { self.install_routes(shared) }
+        let matters = |policy: &InstalledPolicy| steering::matters(&policy.policy, &self.policies, &self.protect);
+        if steers && ![old, new].into_iter().flatten().any(matters) { Ok(()) } else { self.install_routes(shared) }
     }
 
     /// Takes removed policies out of the view, and leads their packets where they would go without them.

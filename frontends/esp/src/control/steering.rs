@@ -3,23 +3,18 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gantry_abi_xfrm::{Action, Direction, Family, Policy, Prefix};
+use gantry_abi_xfrm::{Action, Direction, Family, Policy, Prefix, Selector};
 use nix::ifaddrs::getifaddrs;
 
 use crate::guard::SteeredPolicy;
 use crate::route::{PolicyRoute, Steering};
-use crate::table::{InstalledPolicy, masked};
-
-/// Returns whether a policy's packets need an SA.
-fn has_sa(policy: &Policy) -> bool {
-    policy.templates.iter().any(|template| !template.optional)
-}
+use crate::table::{InstalledPolicy, Policies, masked, needs_sa, passes};
 
 /// Returns the parts of a policy for outgoing packets that the firewall needs; `None` for other policies.
 pub(crate) fn steered(policy: &InstalledPolicy) -> Option<SteeredPolicy> {
     let order = policy.order();
     let policy = &policy.policy;
-    let passes = policy.action == Action::Allow && !has_sa(policy);
+    let passes = passes(policy);
     (policy.direction == Direction::Out).then_some(SteeredPolicy { selector: policy.selector, order, passes })
 }
 
@@ -27,8 +22,7 @@ pub(crate) fn steered(policy: &InstalledPolicy) -> Option<SteeredPolicy> {
 /// packets from one address also give sockets that address.
 pub(crate) fn policy_route(policy: &Policy, own: impl Fn(&Prefix) -> Option<IpAddr>) -> Option<PolicyRoute> {
     let selector = &policy.selector;
-    let passes = policy.action == Action::Allow && !has_sa(policy);
-    if policy.direction != Direction::Out || passes {
+    if policy.direction != Direction::Out || passes(policy) {
         return None;
     }
     let is_one = selector.source.length == Family::of(selector.source.address).bits();
@@ -37,6 +31,35 @@ pub(crate) fn policy_route(policy: &Policy, own: impl Fn(&Prefix) -> Option<IpAd
     let source = own(&selector.source);
     let precedes = is_one && is_whole && policy.action == Action::Allow && source.is_some();
     Some(PolicyRoute { destination: (address, length), source, precedes })
+}
+
+fn overlaps(one: &Prefix, other: &Prefix) -> bool {
+    one.contains(other.address) || other.contains(one.address)
+}
+
+/// Returns whether a network is protected, or a part of it.
+fn is_protected(network: &Prefix, protect: &[Prefix]) -> bool {
+    protect.iter().any(|protected| overlaps(protected, network))
+}
+
+/// Returns whether some packets match both selectors, as far as addresses tell.
+fn share_packets(one: &Selector, other: &Selector) -> bool {
+    overlaps(&one.source, &other.source) && overlaps(&one.destination, &other.destination)
+}
+
+/// Returns whether the routes that [`compute`] finds depend on a policy for outgoing packets, if a firewall steers. Few do, so that installing a
+/// policy takes the same time beside many others.
+pub(crate) fn matters(policy: &Policy, policies: &Policies, protect: &[Prefix]) -> bool {
+    let selector = &policy.selector;
+    if passes(policy) {
+        return is_protected(&selector.destination, protect);
+    }
+    // Such a policy gives a route its source, or keeps packets from passing.
+    protect.contains(&masked(selector.destination))
+        || policies
+            .passing()
+            .map(|passing| &passing.policy.selector)
+            .any(|passing| is_protected(&passing.destination, protect) && share_packets(passing, selector))
 }
 
 /// Computes the routes by destination. Those in `protect` lead into the tunnel, and without a firewall that `steers` those of policies with SAs,
@@ -56,17 +79,14 @@ pub(crate) fn compute<'p>(
     outbound.sort_by_key(|policy| policy.priority);
     for (at, policy) in outbound.iter().enumerate() {
         let selector = &policy.selector;
-        let overlaps = |other: &Prefix, own: &Prefix| other.contains(own.address) || own.contains(other.address);
-        if policy.action == Action::Allow && !has_sa(policy) {
-            if steers && !protect.iter().any(|network| overlaps(network, &selector.destination)) {
+        if passes(policy) {
+            if steers && !is_protected(&selector.destination, protect) {
                 continue;
             }
             // A policy that follows one for some of the same packets would let those pass, too. Its packets are refused instead.
             let is_after = outbound[..at].iter().any(|other| {
-                let blocks = other.action == Action::Block || has_sa(other);
-                blocks
-                    && overlaps(&other.selector.source, &selector.source)
-                    && overlaps(&other.selector.destination, &selector.destination)
+                let blocks = other.action == Action::Block || needs_sa(other);
+                blocks && share_packets(&other.selector, selector)
             });
             if !is_after {
                 steering.pass.push(*selector);
@@ -171,6 +191,43 @@ mod tests {
             compute([local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)].iter(), &[], &[], false).pass.len(),
             1
         );
+    }
+
+    #[test]
+    fn policies_that_do_not_matter_change_no_route() {
+        let protect = [network("10.2.0.0/16").unwrap()];
+        let ours = [IpAddr::from([10, 1, 0, 7])];
+        let mut choices = Vec::new();
+        for to in ["10.2.0.0/16", "10.2.3.0/24", "10.9.0.0/16"] {
+            for (from, priority) in [("10.1.0.0/16", 1), ("10.1.0.0/16", 9), ("172.16.0.0/12", 5)] {
+                let [passes, protects] =
+                    [false, true].map(|protects| policy(from, to, priority, protects).policy.clone());
+                let blocks = Policy { action: Action::Block, ..passes.clone() };
+                choices.extend([passes, protects, blocks]);
+            }
+        }
+        let mut unimportant = 0;
+        for first in &choices {
+            for second in &choices {
+                let mut policies = Policies::default();
+                for policy in [first, second] {
+                    policies.add(policy.clone(), true).unwrap();
+                }
+                let before = compute(policies.all(), &protect, &ours, true);
+                for third in &choices {
+                    let mut policies = policies.clone();
+                    let old = policies.find(&third.selector, Direction::Out).cloned();
+                    policies.add(third.clone(), true).unwrap();
+                    let old = old.as_ref().map(|old| &old.policy);
+                    if old.into_iter().chain([third]).any(|policy| matters(policy, &policies, &protect)) {
+                        continue;
+                    }
+                    unimportant += 1;
+                    assert_eq!(compute(policies.all(), &protect, &ours, true), before, "{third:?}");
+                }
+            }
+        }
+        assert!(unimportant > 1000, "{unimportant}");
     }
 
     #[test]

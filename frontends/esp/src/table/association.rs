@@ -10,8 +10,8 @@ use gantry_abi_xfrm::{Counters, Encapsulation, Limits, Mode, Sa, SaId, Selector}
 use gantry_core::Gantry;
 use gantry_protocols::esp::{Association, Inbound, Outbound};
 
-use super::Refusal;
 use super::suite::Keyed;
+use super::{Refusal, check_marks};
 use crate::packet::ip;
 use crate::udp::Endpoints;
 
@@ -443,9 +443,7 @@ pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     if sa.encapsulation.is_some_and(|encapsulation| encapsulation.kind != ENCAP_ESPINUDP) {
         return refuse(libc::EOPNOTSUPP, "the only supported encapsulation is that in UDP (`espinudp`)");
     }
-    if sa.mark.is_some() || sa.set_mark.is_some() || sa.interface_id != 0 {
-        return refuse(libc::EOPNOTSUPP, "marks and XFRM interfaces are not supported");
-    }
+    check_marks(&[sa.mark, sa.set_mark], sa.interface_id)?;
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = sa.selector;
     let narrows = source.length | destination.length | protocol != 0 || interface != 0;
     if narrows || source_port.mask | destination_port.mask != 0 {

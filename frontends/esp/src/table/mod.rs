@@ -30,13 +30,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use gantry_abi_xfrm::constants::state;
-use gantry_abi_xfrm::{AllocSpi, Replay, ReplayEsn, Sa, SaId, Stats};
+use gantry_abi_xfrm::{AllocSpi, Mark, Replay, ReplayEsn, Sa, SaId, Stats};
 use gantry_core::Gantry;
 
 use crate::udp::path_mtu;
 pub(crate) use association::{ActiveSa, IncomingSa, LimitKind, OutgoingSa, SaInfo, Usage, seconds};
 use association::{Carriage, Checked};
-pub(crate) use policies::Policies;
+pub(crate) use policies::{Policies, needs_sa, passes};
 pub(crate) use selector::{Order, masked};
 use sequences::{Fingerprint, SequenceHistory};
 pub(crate) use shared_view::{SharedView, new_event};
@@ -54,6 +54,24 @@ impl Refusal {
     pub(crate) fn new(errno: i32, text: impl Into<Cow<'static, str>>) -> Self {
         Self { errno, text: text.into() }
     }
+}
+
+/// Refuses marks and XFRM interfaces. Packets of a policy with a mark need the SA with the same mark, and a TUN device hands over packets without
+/// their marks. XFRM interfaces hand their packets to the kernel's own XFRM.
+fn check_marks(marks: &[Option<Mark>], interface_id: u32) -> Result<(), Refusal> {
+    let text = if marks.iter().any(|mark| is_mark(*mark)) {
+        "marks are not supported: the data path does not see those of packets"
+    } else if interface_id != 0 {
+        "XFRM interfaces are not supported: their packets go to the kernel's own XFRM"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(libc::EOPNOTSUPP, text))
+}
+
+/// Returns whether a mark differs from that of SAs and policies without one.
+fn is_mark(mark: Option<Mark>) -> bool {
+    mark.is_some_and(|Mark { value, mask }| value | mask != 0)
 }
 
 /// The lowest SPI that may be assigned: lower ones are reserved (RFC 4303, 2.1).
@@ -164,6 +182,7 @@ impl Associations {
     pub(crate) fn allocate(&mut self, request: &AllocSpi) -> Result<Sa, Refusal> {
         // Refused here, charon goes on without IPComp.
         association::check_protocol(&request.sa)?;
+        check_marks(&[request.sa.mark], request.sa.interface_id)?;
         let (lowest, highest) = (request.lowest.max(LOWEST), request.highest);
         let none = || Refusal::new(libc::ENOENT, "no SPI is free in the range");
         let range = u64::from(highest).checked_sub(lowest.into()).ok_or_else(none)? + 1;

@@ -1,14 +1,14 @@
 //! Policies, found by selector and direction, or by index.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry_abi_xfrm::{Action, Direction, Policy, PolicyRef, Selector, constants};
 
-use super::Refusal;
 use super::association::{Usage, seconds};
 use super::view::{InstalledPolicy, template};
+use super::{Refusal, check_marks, is_mark};
 use crate::packet::ip::{DCCP, GRE, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 
 /// Most policies.
@@ -22,6 +22,8 @@ pub(crate) struct Policies {
     /// Their indexes ascend in the order of arrival.
     by_index: BTreeMap<u32, Arc<InstalledPolicy>>,
     indexes: HashMap<(Selector, Direction), u32>,
+    /// The indexes of those that let outgoing packets pass unprotected.
+    passing: BTreeSet<u32>,
     next: u32,
 }
 
@@ -62,16 +64,26 @@ impl Policies {
     fn put(&mut self, policy: Arc<InstalledPolicy>) {
         let Policy { selector, direction, index, .. } = policy.policy;
         self.indexes.insert((selector, direction), index);
+        if passes(&policy.policy) {
+            self.passing.insert(index);
+        } else {
+            self.passing.remove(&index);
+        }
         self.by_index.insert(index, policy);
     }
 
     fn take(&mut self, index: u32) -> Option<Arc<InstalledPolicy>> {
         let taken = self.by_index.remove(&index)?;
+        self.passing.remove(&index);
         self.indexes.remove(&(taken.policy.selector, taken.policy.direction));
         Some(taken)
     }
 
+    /// Returns a policy by its name, of which mark, XFRM interface and kind are parts (`xfrm_policy_bysel_ctx` of Linux). No policy here has them.
     pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<InstalledPolicy>> {
+        if is_mark(named.mark) || named.interface_id != 0 || named.kind != 0 {
+            return None;
+        }
         if named.index == 0 {
             return self.find(&named.selector, named.direction);
         }
@@ -91,22 +103,21 @@ impl Policies {
     /// Removes expired policies (`xfrm_policy_timer` of Linux; soft time limits have no effect here).
     pub(crate) fn age(&mut self) -> Vec<Arc<InstalledPolicy>> {
         let now = seconds();
-        let is_over = |_: &u32, policy: &mut Arc<InstalledPolicy>| {
+        let is_over = |policy: &InstalledPolicy| {
             let last = policy.usage.last.load(Ordering::Relaxed).max(policy.added);
             let past = |from: u64, limit: u64| limit > 0 && now.saturating_sub(from) >= limit;
             let limits = &policy.policy.limits;
             past(policy.added, limits.hard_add_seconds) || past(last, limits.hard_use_seconds)
         };
-        let expired: Vec<_> = self.by_index.extract_if(.., is_over).map(|(_, policy)| policy).collect();
-        for policy in &expired {
-            self.indexes.remove(&(policy.policy.selector, policy.policy.direction));
-        }
-        expired
+        let expired: Vec<u32> =
+            self.by_index.iter().filter(|(_, policy)| is_over(policy)).map(|(index, _)| *index).collect();
+        expired.into_iter().filter_map(|index| self.take(index)).collect()
     }
 
     /// Removes and returns all policies.
     pub(crate) fn clear(&mut self) -> Vec<Arc<InstalledPolicy>> {
         self.indexes.clear();
+        self.passing.clear();
         std::mem::take(&mut self.by_index).into_values().collect()
     }
 
@@ -114,6 +125,21 @@ impl Policies {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<InstalledPolicy>> {
         self.by_index.values()
     }
+
+    /// Iterates over the policies that let outgoing packets pass unprotected.
+    pub(crate) fn passing(&self) -> impl Iterator<Item = &Arc<InstalledPolicy>> {
+        self.passing.iter().filter_map(|index| self.by_index.get(index))
+    }
+}
+
+/// Returns whether the packets of a policy need an SA.
+pub(crate) fn needs_sa(policy: &Policy) -> bool {
+    policy.templates.iter().any(|template| !template.optional)
+}
+
+/// Returns whether a policy lets outgoing packets pass unprotected.
+pub(crate) fn passes(policy: &Policy) -> bool {
+    policy.direction == Direction::Out && policy.action == Action::Allow && !needs_sa(policy)
 }
 
 /// Refuses unsupported features.
@@ -122,15 +148,16 @@ fn check(policy: &Policy) -> Result<(), Refusal> {
     if policy.kind != 0 {
         return refuse("sub-policies are not supported");
     }
-    if policy.mark.is_some() || policy.interface_id != 0 || policy.offload.is_some() {
-        return refuse("marks, XFRM interfaces and network cards are not supported");
+    check_marks(&[policy.mark], policy.interface_id)?;
+    if policy.offload.is_some() {
+        return refuse("offload to a network card is not supported");
     }
     let Selector { protocol, source_port, destination_port, .. } = policy.selector;
     let has_ports = [TCP, UDP, UDP_LITE, SCTP, DCCP, ICMP, ICMPV6, GRE].contains(&protocol);
     if source_port.mask | destination_port.mask != 0 && !has_ports {
         return refuse("ports, types and keys are supported only with the protocol that has them");
     }
-    let has_templates = policy.templates.iter().any(|template| !template.optional);
+    let has_templates = needs_sa(policy);
     if policy.selector.interface != 0 && (policy.action == Action::Block || has_templates) {
         return refuse("policies of one interface are supported only if they let packets pass");
     }

@@ -221,6 +221,13 @@ fn ids_and_selectors_are_unique() {
     };
     assert!(policies.get(&named).is_none());
     (named.index, named.direction) = (index, Direction::Out);
+    let mark = Some(Mark { value: 5, mask: 0xFF });
+    let others = [(mark, 0, 0), (None, 7, 0), (None, 0, 1)];
+    for (mark, interface_id, kind) in others {
+        let other = PolicyRef { mark, interface_id, kind, ..named.clone() };
+        assert!(policies.remove(&other).is_none(), "{other:?}");
+    }
+    named.mark = Some(Mark { value: 0, mask: 0 });
     assert!(policies.remove(&named).is_some() && policies.all().count() == 0);
 }
 

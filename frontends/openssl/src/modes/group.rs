@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use gantry_core::driver::Operands;
-use gantry_core::{Direction, Outcome, SessionParams};
+use gantry_core::{Outcome, SessionParams};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::groups::{Curve, Group, ML_KEM_SECRET, is_reduced};
@@ -51,7 +51,7 @@ impl GroupKey {
         let mut seed = Box::new(Zeroizing::new([0; SEED]));
         let (ml_kem, place) = group.parts_mut(&mut public, group.ml_kem_public()).ok_or("wrong length")?;
         let keys = Operands::KeyGen { seed: &[], private: &mut **seed, public: ml_kem };
-        run(provider, group, Some(Direction::Encrypt), &[], keys)?;
+        run(provider, group, &[], keys)?;
         let curve = group.curve.map(|curve| generate(provider, curve, place)).transpose()?;
         let key = Self::new(group);
         let _ = key.share.set(Share { public, curve, seed: Some(seed) });
@@ -82,7 +82,7 @@ impl GroupKey {
             group.parts_mut(answer, group.ml_kem_ciphertext()).ok_or("the buffer has a wrong length")?;
         let (output, agreed) = group.parts_mut(secret, ML_KEM_SECRET).ok_or("the buffer has a wrong length")?;
         let operands = Operands::Encapsulate { input, seed: &[], ciphertext, output };
-        run(provider, group, Some(Direction::Encrypt), &[], operands)?;
+        run(provider, group, &[], operands)?;
         if let (Some(curve), Some(peer)) = (group.curve, &share.curve) {
             let ours = generate(provider, curve, point)?;
             agree(provider, curve, &ours, peer, agreed)?;
@@ -100,7 +100,7 @@ impl GroupKey {
         }
         let (input, point) = group.parts(answer, group.ml_kem_ciphertext()).ok_or("the answer has a wrong length")?;
         let (output, agreed) = group.parts_mut(secret, ML_KEM_SECRET).ok_or("the buffer has a wrong length")?;
-        run(provider, group, None, &seed[..], Operands::Decapsulate { input, output })?;
+        run(provider, group, &seed[..], Operands::Decapsulate { input, output })?;
         if let (Some(curve), Some(ours)) = (group.curve, &share.curve) {
             agree(provider, curve, ours, &peer(provider, curve, point)?, agreed)?;
         }
@@ -110,16 +110,9 @@ impl GroupKey {
 }
 
 /// Runs a request of ML-KEM. Without a direction, the session has the private key.
-fn run(
-    provider: &Provider,
-    group: &Group,
-    direction: Option<Direction>,
-    key: &[u8],
-    operands: Operands<'_>,
-) -> Result<(), Refusal> {
+fn run(provider: &Provider, group: &Group, key: &[u8], operands: Operands<'_>) -> Result<(), Refusal> {
     let device = provider.software().ok_or("this build has no ML-KEM")?;
-    let params = SessionParams::new(group.ml_kem, key);
-    let params = if let Some(direction) = direction { params.with_direction(direction) } else { params };
+    let params = SessionParams::new(group.ml_kem, key).with_direction(operands.operation());
     let outcome = with_stack(|| device.open(&params).ok().and_then(|session| session.run(operands).ok()));
     match outcome.flatten() {
         Some(Outcome::Done) => Ok(()),

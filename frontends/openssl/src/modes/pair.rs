@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use gantry_core::driver::Operands;
 use gantry_core::route::SizeSet;
-use gantry_core::{Algorithm, Direction, Operation, Outcome, SessionParams};
+use gantry_core::{Algorithm, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::framework::{Engine, Side};
@@ -97,12 +97,8 @@ impl Pair {
         let known = if operation == Operation::Verify { public.is_some() } else { raw.private.is_some() };
         let framework = wrapped.framework().filter(|_| known)?;
         let params = || match (operation, &raw.private, public) {
-            (Operation::Verify, _, Some(public)) => {
-                SessionParams::new(algorithm, public).with_direction(Direction::Decrypt)
-            }
-            (Operation::Sign, Some(private), _) => {
-                SessionParams::new(algorithm, private).with_direction(Direction::Encrypt)
-            }
+            (Operation::Verify, _, Some(public)) => SessionParams::new(algorithm, public).with_direction(operation),
+            (Operation::Sign, Some(private), _) => SessionParams::new(algorithm, private).with_direction(operation),
             (_, Some(private), _) => SessionParams::new(algorithm, private),
             _ => unreachable!("the key is known"),
         };

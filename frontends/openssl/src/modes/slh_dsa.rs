@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use gantry_core::driver::Operands;
-use gantry_core::{Algorithm, Direction, Operation, Outcome, SessionParams};
+use gantry_core::{Algorithm, Operation, Outcome, SessionParams};
 
 use crate::framework::{Engine, Side};
 use crate::host::ParamValues;
@@ -83,9 +83,9 @@ impl SlhDsaParams {
         let framework = wrapped.framework()?;
         let raw = raw()?;
         let info = algorithm.info();
-        let (bytes, needed, direction) = match operation {
-            Operation::Sign => (raw.private()?, info.key.max, Direction::Encrypt),
-            _ => (raw.public()?, info.public_key.max, Direction::Decrypt),
+        let (bytes, needed) = match operation {
+            Operation::Sign => (raw.private()?, info.key.max),
+            _ => (raw.public()?, info.public_key.max),
         };
         if bytes.len() != needed {
             return None;
@@ -95,7 +95,7 @@ impl SlhDsaParams {
         }
         let Self { context, deterministic, engine, .. } = self;
         let params = || {
-            let params = SessionParams::new(algorithm, bytes).with_direction(direction).with_context(context);
+            let params = SessionParams::new(algorithm, bytes).with_direction(operation).with_context(context);
             if *deterministic && operation == Operation::Sign { params.deterministic() } else { params }
         };
         let session = engine.session(framework, params)?;

@@ -157,13 +157,15 @@ impl Gateway {
 
     pub(crate) fn start_data_path(&mut self) {
         self.data_path = Some(data_path::start(&self.namespace, &self.folder.join("esp"), &self.protect));
+        // Has room for all packets that arrive while the data path has no CPU.
+        self.namespace.ip("link set gantry0 txqueuelen 20000");
     }
 
     pub(crate) fn start_daemon(&mut self) {
         let root = if self.kind.debian == 13 { fresh_debian(13, "ike").expect("a Debian 13") } else { "/".into() };
         let _ = fs::remove_file(self.folder.join("vici"));
         self.run(&root, &format!("env STRONGSWAN_CONF={}/strongswan.conf {CHARON}", self.folder.display()));
-        wait_until("charon answers", || self.folder.join("vici").exists());
+        wait_until("charon answers", || self.folder.join("vici").exists() && self.try_swanctl("--stats").0);
         let folder = self.folder.display();
         self.swanctl(&format!("--load-all --file {folder}/swanctl.conf"));
     }

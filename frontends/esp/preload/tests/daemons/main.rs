@@ -13,6 +13,7 @@
 //! | `life.rs` | tunnels that come up on demand, and rekeying under traffic |
 //! | `death.rs` | killed daemons and data paths |
 //! | `libreswan.rs` | another daemon |
+//! | `refused.rs` | options that the data path refuses |
 //! | `routes.rs` | routes of charon's own, virtual addresses, and a tunnel for everything |
 //! | `nat.rs` | clients behind a NAT |
 
@@ -26,6 +27,7 @@ mod life;
 mod namespace;
 mod nat;
 mod proposals;
+mod refused;
 mod routes;
 mod suites;
 mod traffic;

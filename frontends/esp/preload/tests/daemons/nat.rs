@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::gateway::{ANY, GANTRY_12, Gateway, Pair, charons, configure, outer};
 use crate::namespace::Namespace;
 use crate::routes::client_plan;
-use crate::traffic::Stream;
+use crate::traffic::{Stream, assert_lost_within, while_losing};
 use gantry_lab::wait_until;
 
 /// The clients' address as the peer sees it: at first, and after the NAT's address has changed.
@@ -38,40 +38,29 @@ fn two_clients_keep_their_tunnels_when_their_nat_loses_its_state() {
             let ends = [(&client.namespace, address.parse().unwrap()), (&pair.b.namespace, pair.b.inner(false))];
             streams.extend([Stream::start(ends[0], ends[1]), Stream::start(ends[1], ends[0])]);
         }
-        let next_numbers = || streams.iter().map(Stream::next_number).collect::<Vec<_>>();
-        // Waits until packets pass. Earlier packets than those of the returned numbers are lost or have arrived.
-        let pass = || {
-            let numbers = next_numbers();
-            for stream in &streams {
-                stream.await_packets(50);
-            }
-            numbers
-        };
-        let mut begin = pass();
+        let pass = || streams.iter().for_each(|stream| stream.await_packets(50));
+        pass();
         let mut before = peers(&pair.b);
         assert_eq!(before.len(), 2);
         assert!(before.iter().all(|peer| peer.ip() == ADDRESSES[0] && peer.port() != 4500), "{before:?}");
         // Packets to the clients' old addresses are lost, as are packets that arrive while the NAT is down.
-        let mut changes = Vec::new();
+        let mut losses = Vec::new();
         for (change, address) in [(Nat::forget as fn(&Nat), ADDRESSES[0]), (Nat::move_away, ADDRESSES[1])] {
-            change(&nat);
-            wait_until("the SAs follow", || {
-                let now = peers(&pair.b);
-                now.len() == 2 && now.is_disjoint(&before) && now.iter().all(|peer| peer.ip() == address)
-            });
+            losses.push(while_losing(&streams, || {
+                change(&nat);
+                wait_until("the SAs follow", || {
+                    let now = peers(&pair.b);
+                    now.len() == 2 && now.is_disjoint(&before) && now.iter().all(|peer| peer.ip() == address)
+                });
+            }));
             before = peers(&pair.b);
-            let next = pass();
-            changes.push((begin, next_numbers()));
-            begin = next;
         }
         for client in [&pair.a, &other] {
             client.swanctl("--rekey --child net");
         }
         pass();
-        for (at, tally) in streams.into_iter().map(Stream::end).enumerate() {
-            let is_due = |number: &u64| changes.iter().any(|(begin, end)| (begin[at]..end[at]).contains(number));
-            assert!(tally.lost.iter().all(is_due) && tally.refused.is_empty(), "{changes:?}: {tally:?}");
-        }
+        let tallies = assert_lost_within(streams, &losses);
+        assert!(tallies.iter().all(|tally| tally.refused.is_empty()), "{tallies:?}");
         wire.end();
     }
 }

@@ -1,8 +1,6 @@
 //! charon's own routes, virtual addresses, and a tunnel for all traffic.
 
 use std::net::{IpAddr, UdpSocket};
-use std::thread;
-use std::time::Duration;
 
 use crate::gateway::{GANTRY_12, Pair, Plan, charons};
 use crate::namespace::Namespace;
@@ -24,9 +22,8 @@ fn charons_own_routes_do_not_bypass_the_tunnel() {
         pair.a.swanctl("--rekey --child net");
         await_packets(&streams, 50);
         pair.a.kill_data_path();
-        thread::sleep(Duration::from_millis(300));
-        let [there, _] = streams.map(Stream::end);
-        assert!(!there.refused.is_empty(), "{there:?}");
+        streams[0].await_refused(100);
+        streams.into_iter().for_each(Stream::cut);
         wire.end();
     }
 }
@@ -81,8 +78,10 @@ fn a_tunnel_for_all_traffic_gets_all_packets() {
         }
         // Packets without an answer go through the tunnel, too.
         let socket = pair.a.namespace.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
+        let received = || pair.b.status()["counters"]["received_packets"].as_u64().unwrap();
+        let before = received();
         socket.send_to(b"to nobody", "198.51.100.1:9").unwrap();
-        wait_until("the peer gets it", || pair.b.status()["counters"]["received_packets"].as_u64() > Some(600));
+        wait_until("the peer gets it", || received() > before);
         wire.end();
     }
 }

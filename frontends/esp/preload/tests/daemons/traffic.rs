@@ -3,30 +3,45 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::namespace::Namespace;
 use gantry_lab::wait_until;
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::namespace::Namespace;
 
 /// Interval between two packets.
 const INTERVAL: Duration = Duration::from_millis(2);
-/// The time for the last packet to arrive, and the interval of checks for the end.
-const LAST_PACKET: Duration = Duration::from_secs(2);
+/// The time for a packet to arrive behind a later one, and the interval of checks for the end.
+const LATE_PACKET: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Datagrams from one host to another, until the stream is ended.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    stop: Arc<AtomicBool>,
-    sent_count: Arc<AtomicU64>,
-    received_count: Arc<AtomicU64>,
-    /// Number of packets that can arrive, once the sender has stopped.
-    expected: Arc<OnceLock<u64>>,
-    sender: JoinHandle<(u64, BTreeSet<u64>)>,
+    progress: Arc<Progress>,
+    sender: JoinHandle<BTreeSet<u64>>,
     receiver: JoinHandle<(BTreeSet<u64>, u64)>,
+}
+
+/// The state of a stream.
+#[derive(Debug, Default)]
+struct Progress {
+    stop: AtomicBool,
+    /// Packets sent and refused: the number of the next one.
+    sent: AtomicU64,
+    refused: AtomicU64,
+    received: AtomicU64,
+    /// The number behind the highest one received.
+    received_below: AtomicU64,
+    /// The longest time between two received packets, in milliseconds.
+    longest_pause: AtomicU64,
+    /// Once the sender has stopped: the number behind the last packet that counts, and the number of those that can arrive.
+    expected: OnceLock<(u64, usize)>,
 }
 
 /// The fate of a stream's packets.
@@ -60,44 +75,95 @@ impl Tally {
 impl Stream {
     /// Sends from an address of one host to an address of another.
     pub(crate) fn start((from, source): (&Namespace, IpAddr), (to, destination): (&Namespace, IpAddr)) -> Self {
-        let (stop, sent_count, received_count) =
-            (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default(), Arc::default());
         let receiver = to.enter(|| UdpSocket::bind((destination, 0))).unwrap();
         let sender = from.enter(|| UdpSocket::bind((source, 0))).unwrap();
         receiver.set_read_timeout(Some(CHECK_INTERVAL)).unwrap();
+        // Has room for all packets that arrive while the test has no CPU.
+        setsockopt(&receiver, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         let to = receiver.local_addr().unwrap();
+        let progress = Arc::new(Progress::default());
         let sender = thread::spawn({
-            let (stop, sent_count) = (stop.clone(), sent_count.clone());
-            move || send(&sender, to, &stop, &sent_count)
+            let progress = Arc::clone(&progress);
+            move || send(&sender, to, &progress)
         });
-        let expected = Arc::new(OnceLock::new());
         let receiver = thread::spawn({
-            let (expected, received_count): (_, Arc<AtomicU64>) = (expected.clone(), Arc::clone(&received_count));
-            move || receive(&receiver, &expected, &received_count)
+            let progress = Arc::clone(&progress);
+            move || receive(&receiver, &progress)
         });
-        Self { stop, sent_count, received_count, expected, sender, receiver }
+        Self { progress, sender, receiver }
     }
 
     /// Returns the number of the next packet.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.sent_count.load(Ordering::Relaxed)
+    fn next_number(&self) -> u64 {
+        self.progress.sent.load(Ordering::Relaxed)
     }
 
     /// Waits until `count` more packets have arrived.
     pub(crate) fn await_packets(&self, count: u64) {
-        let begin = self.received_count.load(Ordering::Relaxed);
-        wait_until("packets come", || self.received_count.load(Ordering::Relaxed) >= begin + count);
+        await_more("packets come", &self.progress.received, count);
     }
 
-    /// Ends the stream, once all packets in flight have arrived.
+    /// Waits until the sender's own system has refused `count` more packets.
+    pub(crate) fn await_refused(&self, count: u64) {
+        await_more("packets are refused", &self.progress.refused, count);
+    }
+
+    /// Waits until a packet arrives that is sent from now on: packets keep their order, so all earlier ones have arrived or are lost. Returns
+    /// the number behind the earlier ones.
+    pub(crate) fn settle(&self) -> u64 {
+        let next = self.next_number();
+        wait_until("later packets come", || self.progress.received_below.load(Ordering::Relaxed) > next);
+        next
+    }
+
+    /// Returns the longest time between two packets that arrived.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        Duration::from_millis(self.progress.longest_pause.load(Ordering::Relaxed))
+    }
+
+    /// Ends the stream. Returns the fate of the packets sent until now.
     pub(crate) fn end(self) -> Tally {
-        self.stop.store(true, Ordering::Relaxed);
-        let (sent, refused) = self.sender.join().unwrap();
-        self.expected.set(sent - refused.len() as u64).unwrap();
+        let sent = self.settle();
+        self.finish(sent)
+    }
+
+    /// Ends a stream whose packets no longer arrive.
+    pub(crate) fn cut(self) {
+        self.finish(0);
+    }
+
+    /// Ends the stream. Returns the fate of the first `sent` packets.
+    fn finish(self, sent: u64) -> Tally {
+        self.progress.stop.store(true, Ordering::Relaxed);
+        let mut refused = self.sender.join().unwrap();
+        drop(refused.split_off(&sent));
+        self.progress.expected.set((sent, sent as usize - refused.len())).unwrap();
         let (received, duplicates) = self.receiver.join().unwrap();
         let lost = (0..sent).filter(|number| !received.contains(number) && !refused.contains(number)).collect();
         Tally { sent, refused, lost, duplicates }
     }
+}
+
+/// Does work during which packets may be lost, until later ones arrive. Returns their numbers for each stream.
+pub(crate) fn while_losing(streams: &[Stream], work: impl FnOnce()) -> Vec<Range<u64>> {
+    let begin: Vec<u64> = streams.iter().map(Stream::settle).collect();
+    work();
+    for stream in streams {
+        stream.settle();
+    }
+    // The packet that is being sent was not counted yet.
+    begin.into_iter().zip(streams).map(|(begin, stream)| begin..stream.next_number() + 1).collect()
+}
+
+/// Ends the streams, and asserts that only packets of these losses are missing. Returns their fates.
+#[track_caller]
+pub(crate) fn assert_lost_within(streams: impl IntoIterator<Item = Stream>, losses: &[Vec<Range<u64>>]) -> Vec<Tally> {
+    let tallies: Vec<Tally> = streams.into_iter().map(Stream::end).collect();
+    for (at, tally) in tallies.iter().enumerate() {
+        let is_due = |number: &u64| losses.iter().any(|ranges| ranges[at].contains(number));
+        assert!(tally.lost.iter().chain(&tally.refused).all(is_due), "{losses:?}: {tally:?}");
+    }
+    tallies
 }
 
 /// Waits until `count` more packets have arrived in each direction.
@@ -131,41 +197,52 @@ pub(crate) fn transfer((from, source): (&Namespace, IpAddr), (to, destination): 
     assert!(received.join().unwrap().unwrap() == bytes, "the received bytes differ from those sent");
 }
 
-fn send(socket: &UdpSocket, to: SocketAddr, stop: &AtomicBool, sent_count: &AtomicU64) -> (u64, BTreeSet<u64>) {
+/// Waits until a count has grown by `more`.
+fn await_more(what: &str, count: &AtomicU64, more: u64) {
+    let begin = count.load(Ordering::Relaxed);
+    wait_until(what, || count.load(Ordering::Relaxed) >= begin + more);
+}
+
+fn send(socket: &UdpSocket, to: SocketAddr, progress: &Progress) -> BTreeSet<u64> {
     let (mut number, mut refused) = (0_u64, BTreeSet::new());
-    while !stop.load(Ordering::Relaxed) {
+    while !progress.stop.load(Ordering::Relaxed) {
         // From 60 to 1,259 bytes.
         let mut payload = vec![0xA5; 60 + (number as usize * 37) % 1200];
         payload[..8].copy_from_slice(&number.to_be_bytes());
         if socket.send_to(&payload, to).is_err() {
             refused.insert(number);
+            progress.refused.fetch_add(1, Ordering::Relaxed);
         }
         number += 1;
-        sent_count.store(number, Ordering::Relaxed);
+        progress.sent.store(number, Ordering::Relaxed);
         thread::sleep(INTERVAL);
     }
-    (number, refused)
+    refused
 }
 
-fn receive(socket: &UdpSocket, expected: &OnceLock<u64>, received_count: &AtomicU64) -> (BTreeSet<u64>, u64) {
+fn receive(socket: &UdpSocket, progress: &Progress) -> (BTreeSet<u64>, u64) {
     let (mut received, mut duplicates) = (BTreeSet::new(), 0);
     let mut buffer = [0; 2048];
-    let mut end = None;
+    let (mut end, mut last) = (None, None::<Instant>);
     loop {
         match socket.recv(&mut buffer) {
             Ok(length) => {
                 assert!(buffer[8..length].iter().all(|byte| *byte == 0xA5), "a packet arrived with other content");
                 let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
+                let pause = last.map_or(0, |last| last.elapsed().as_millis() as u64);
+                last = Some(Instant::now());
+                progress.longest_pause.fetch_max(pause, Ordering::Relaxed);
+                progress.received_below.fetch_max(number + 1, Ordering::Relaxed);
                 if received.insert(number) {
-                    received_count.fetch_add(1, Ordering::Relaxed);
+                    progress.received.fetch_add(1, Ordering::Relaxed);
                 } else {
                     duplicates += 1;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let Some(expected) = expected.get() else { continue };
-                let end = *end.get_or_insert_with(|| Instant::now() + LAST_PACKET);
-                if received.len() as u64 >= *expected || Instant::now() >= end {
+                let Some((below, count)) = progress.expected.get() else { continue };
+                let end = *end.get_or_insert_with(|| Instant::now() + LATE_PACKET);
+                if received.range(..below).count() >= *count || Instant::now() >= end {
                     return (received, duplicates);
                 }
             }

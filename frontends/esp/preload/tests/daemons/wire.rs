@@ -1,11 +1,11 @@
 //! The view of a listener on the wire.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::net::UdpSocket;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 
 use crate::namespace::Namespace;
@@ -20,7 +20,13 @@ const OTHERS: &str =
 #[derive(Debug)]
 pub(crate) struct Wire {
     tcpdump: Child,
+    lines: BufReader<ChildStdout>,
+    /// Broadcasts on the device, which tcpdump shows.
+    marker: UdpSocket,
 }
+
+/// The destination of the marker. Broadcasts pass in clear under every policy.
+const MARKER: &str = "255.255.255.255.9";
 
 impl Wire {
     pub(crate) fn capture(namespace: &Namespace, device: &str) -> Self {
@@ -37,16 +43,25 @@ impl Wire {
             assert!(errors.read_line(&mut line).unwrap() > 0, "tcpdump does not listen");
         }
         tcpdump.stderr = Some(errors.into_inner());
-        Self { tcpdump }
+        let lines = BufReader::new(tcpdump.stdout.take().unwrap());
+        let marker = namespace.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
+        marker.set_broadcast(true).unwrap();
+        setsockopt(&marker, sockopt::BindToDevice, &device.into()).unwrap();
+        Self { tcpdump, lines, marker }
     }
 
     /// Returns the packets in clear, one per line.
     pub(crate) fn captured(mut self) -> String {
         // tcpdump discards packets that it has not read by the time of the signal.
-        thread::sleep(Duration::from_millis(100));
+        self.marker.send_to(b"the last", "255.255.255.255:9").unwrap();
+        let (mut text, mut line, mut counts) = (String::new(), String::new(), String::new());
+        while !line.contains(MARKER) {
+            text += &line;
+            line.clear();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "tcpdump shows the last packet");
+        }
         kill(Pid::from_raw(self.tcpdump.id().cast_signed()), Signal::SIGINT).unwrap();
-        let (mut text, mut counts) = (String::new(), String::new());
-        self.tcpdump.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        self.lines.read_to_string(&mut text).unwrap();
         self.tcpdump.stderr.take().unwrap().read_to_string(&mut counts).unwrap();
         let count = |what| {
             let line = counts.lines().find(|line| line.ends_with(what)).expect("tcpdump counts");
@@ -76,8 +91,6 @@ impl Drop for Wire {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_listener_sees_only_packets_in_clear() {
-    use std::net::UdpSocket;
-
     if !crate::gateway::is_possible(&[]) {
         return;
     }

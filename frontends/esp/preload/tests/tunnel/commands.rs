@@ -124,6 +124,8 @@ fn unsupported_features_are_refused_with_a_text() {
         let text = pair.a.refused(command);
         assert!(text.contains(why), "{command}: {text}");
     };
+    let marks = "marks are not supported: the data path does not see those of packets";
+    let interfaces = "XFRM interfaces are not supported: their packets go to the kernel's own XFRM";
     for (sa, why) in [
         (format!("{id} mode transport {gcm} {encap}"), "only tunnel mode is supported"),
         (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode is supported"),
@@ -131,9 +133,9 @@ fn unsupported_features_are_refused_with_a_text() {
             format!("{id} mode tunnel {gcm} encap espinudp-nonike 4500 4500 0.0.0.0"),
             "the only supported encapsulation is that in UDP",
         ),
-        (format!("{id} mode tunnel mark 7 mask 0xff {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
-        (format!("{id} mode tunnel if_id 7 {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
-        (format!("{id} mode tunnel output-mark 7 {gcm} {encap}"), "marks and XFRM interfaces are not supported"),
+        (format!("{id} mode tunnel mark 7 mask 0xff {gcm} {encap}"), marks),
+        (format!("{id} mode tunnel if_id 7 {gcm} {encap}"), interfaces),
+        (format!("{id} mode tunnel output-mark 7 {gcm} {encap}"), marks),
         (
             format!("{id} mode tunnel {gcm} {encap} sel src 10.9.0.0/16 dst 10.8.0.0/16"),
             "selectors of SAs are not supported",
@@ -186,7 +188,10 @@ fn unsupported_features_are_refused_with_a_text() {
             format!("{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode transport"),
             "only tunnel mode is supported",
         ),
-        (format!("{selector} dir out mark 7 tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), "marks"),
+        (format!("{selector} dir out mark 7 tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), marks),
+        (format!("{selector} dir in mark 7 mask 0xf tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), marks),
+        (format!("{selector} dir out mark 7 action block"), marks),
+        (format!("{selector} dir out if_id 7 tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), interfaces),
         (
             format!("{selector} dev va dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"),
             "policies of one interface are supported only if they let packets pass",
@@ -211,6 +216,16 @@ fn unsupported_features_are_refused_with_a_text() {
             "only ESP is supported, not AH or IPComp",
         );
     }
+    let spi = "state allocspi src 10.2.0.2 dst 10.1.0.1 proto esp mode tunnel min 0x100 max 0xffff";
+    refused(&format!("{spi} mark 7"), marks);
+    // A policy with a mark is another one.
+    pair.a.xfrm(&format!("policy add {selector} dir out action block"));
+    for other in ["mark 7", "if_id 7", "ptype sub"] {
+        for command in ["get", "delete"] {
+            refused(&format!("policy {command} {selector} dir out {other}"), "there is no such policy");
+        }
+    }
+    pair.a.xfrm(&format!("policy delete {selector} dir out"));
     refused("policy setdefault in block", "packets without a policy bypass this data path");
     assert_eq!((&pair.a.xfrm("state list")[..], &pair.a.xfrm("policy list")[..]), ("", ""));
 }

@@ -1,7 +1,7 @@
 //! Measures AES-128-CBC encryption on one device, like `benches/peers/kcapi.c`. For each size it prints "BYTES DRIVER GANTRY": the
 //! nanoseconds of a request to the driver itself, and of a request to a session that Gantry routes to it.
 //!
-//!     rate DEVICE SECONDS BYTES...
+//!     kernel_rate DEVICE SECONDS BYTES...
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use gantry_driver_afalg::AfalgDriver;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (Some(device), Some(seconds)) = (arguments.next(), arguments.next()) else {
-        eprintln!("rate DEVICE SECONDS BYTES...");
+        eprintln!("kernel_rate DEVICE SECONDS BYTES...");
         std::process::exit(2);
     };
     let limit = Duration::from_secs_f64(seconds.parse().expect("seconds"));
