@@ -28,6 +28,7 @@ const PROGRAMS: &[&str] = &[
     "ping",
     "pkcs11.so",
     "pkg-config",
+    "posttls-finger",
     "prometheus-node-exporter",
     "promtool",
     "psql",

@@ -6,12 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use lab::groups::{ONLY, command, is_old, negotiated, new_lab, with_groups};
-use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, text, wait_for};
-
-fn root() -> bool {
-    Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
-}
+use lab::groups::{ONLY, command, is_old, negotiated, new_lab, stunnel, with_groups};
+use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, root, text, wait_for};
 
 /// Returns the newest PostgreSQL: Debian keeps each in its own folder, none of them in the path.
 fn postgresql() -> Option<PathBuf> {
@@ -118,17 +114,7 @@ fn psql_agrees_in_a_post_quantum_group() {
         none,
     );
     assert!(negotiated(&text(&said), "ECDH, prime256v1"), "{}", text(&said));
-    let outside = port();
-    let conf = lab.write(
-        "stunnel.conf",
-        format!(
-            "foreground = yes\npid =\n[tls]\nprotocol = pgsql\naccept = 127.0.0.1:{outside}\nconnect = 127.0.0.1:{inside}\n\
-             cert = {0}/cert.pem\nkey = {0}/key.pem\ncurves = X25519MLKEM768\n",
-            lab.folder.display()
-        ),
-    );
-    let mut stunnel = lab.command(command("3.5").with_file_name("run").to_str().unwrap(), none);
-    let _stunnel = lab.serve(stunnel.arg("/usr/bin/stunnel").arg(conf), outside);
+    let (_stunnel, outside) = stunnel(&lab, "pgsql", inside);
     let output = database.ask(&ours, outside, "");
     assert!(output.status.success(), "{}{}", text(&output), lab.log());
     assert!(!database.ask(none, outside, "").status.success(), "not used");

@@ -6,37 +6,14 @@
 // fails with EPERM, or ends the process. Filter and requests are of this process, of a child of a fork, or of this process with the requests in
 // a thread that it starts later; the filter then allows the calls of such a start.
 
-#include "must.h"
+#include "filter.h"
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void filter(unsigned otherwise, int threads)
-{
-    // The last ones are of threads: the C library makes them at the start, and the module asks once for the bounds of a thread's stack.
-    static const int allowed[] = { SYS_brk, SYS_clock_gettime, SYS_exit_group, SYS_futex, SYS_madvise, SYS_mmap,
-        SYS_mprotect, SYS_mremap, SYS_munmap, SYS_write,
-        SYS_clone, SYS_clone3, SYS_exit, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_set_robust_list, SYS_sched_getaffinity };
-    enum { ALLOWED = sizeof allowed / sizeof *allowed, OF_THREADS = 8 };
-    int count = threads ? ALLOWED : ALLOWED - OF_THREADS;
-    struct sock_filter steps[2 * ALLOWED + 2] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)) };
-    for (int i = 0; i < count; i++) {
-        steps[1 + 2 * i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
-        steps[2 + 2 * i] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    }
-    steps[2 * count + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, otherwise);
-    struct sock_fprog program = { 2 * count + 2, steps };
-    must(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "filter");
-}
 
 // Seals a message and opens it again.
 static void message(const EVP_CIPHER *cipher, EVP_CIPHER_CTX *ctx, int size)
@@ -75,7 +52,7 @@ int main(int count, char **words)
         must(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status), "child");
         _exit(0);
     }
-    filter(!strcmp(words[2], "allow") ? SECCOMP_RET_ALLOW : !strcmp(words[2], "refuse") ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_KILL_PROCESS, threads);
+    filter(!strcmp(words[2], "allow") ? SECCOMP_RET_ALLOW : !strcmp(words[2], "refuse") ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_KILL_PROCESS, threads ? OF_THREADS : 0);
     if (threads) {
         pthread_t thread;
         must(!pthread_create(&thread, NULL, messages, ctx) && !pthread_join(thread, NULL), "thread");

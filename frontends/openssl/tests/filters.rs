@@ -4,6 +4,7 @@ mod lab;
 
 use std::fs;
 
+use lab::groups::{ONLY, is_old};
 use lab::{EVERYTHING, Lab, OFFLOADED, counters, text};
 
 /// The messages that the program seals under its filter.
@@ -42,6 +43,21 @@ fn a_filter_in_a_child_of_a_fork_allows_devices() {
 #[test]
 fn a_filter_allows_devices_in_a_thread_that_starts_later() {
     is_served_if_pinned("filters-thread", "thread");
+}
+
+/// Keys are made and agree, and damaged shares are refused.
+#[test]
+fn a_filter_that_ends_the_program_allows_tls_groups() {
+    if !is_old() {
+        return;
+    }
+    let lab = Lab::new("filters-groups");
+    let program = lab.compile("tests/groups.c");
+    let configuration = lab.configuration(ONLY);
+    for start in ["first", "later", "child"] {
+        let output = lab.command(program.to_str().unwrap(), &configuration).arg(start).output().unwrap();
+        assert_eq!(text(&output), "good\n", "{start}: {}", output.status);
+    }
 }
 
 /// Devices are measured, and their costs stay in memory.

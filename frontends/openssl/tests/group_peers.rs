@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lab::groups::{End, ONLY, command, is_old, negotiated, new_lab, with_groups};
-use lab::{Lab, Server, counters, installed, port, text, wait_for};
+use lab::groups::{End, ONLY, command, is_old, negotiated, new_lab, stunnel, with_groups};
+use lab::{Lab, Server, counters, installed, port, root, text, wait_for};
 
 /// The list that `gantry openssl config --post-quantum` writes to an `openssl.cnf` without one.
 const GROUPS: &str = "X25519MLKEM768:X25519:P-256:X448:P-521:P-384";
@@ -15,11 +15,18 @@ const GROUPS: &str = "X25519MLKEM768:X25519:P-256:X448:P-521:P-384";
 /// The number of X25519MLKEM768, by which programs that do not know the name report the group.
 const NUMBER: &str = "0x11ec";
 
+/// Returns the arguments with which curl fetches a page.
+fn page(port: u16, path: &str) -> String {
+    format!(
+        "-sS --http0.9 --max-time 60 --cacert cert.pem --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/{path}"
+    )
+}
+
 /// Starts nginx, which answers with the negotiated group, or with its `answer`.
 fn nginx(lab: &Lab, configuration: &Path) -> (Server, u16) {
     let (port, folder) = (port(), lab.folder.display());
     // As root, workers would switch to a user that cannot read the folder.
-    let user = if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" { "user root;" } else { "" };
+    let user = if root() { "user root;" } else { "" };
     let conf = lab.write(
         "nginx.conf",
         format!(
@@ -38,8 +45,26 @@ fn nginx(lab: &Lab, configuration: &Path) -> (Server, u16) {
     (server, port)
 }
 
-/// Connects clients of OpenSSL 3.5 and 4.0 to a server with the list: their default, classical shares, a HelloRetryRequest, a resumed
-/// session, and early data.
+/// Connects a client to a server with the list: its default, classical shares, a HelloRetryRequest, and a resumed session. `fetch` takes the
+/// arguments of `s_client`, and returns everything that it says.
+fn check_groups(fetch: impl Fn(&str) -> String) {
+    for (arguments, group) in [
+        ("", "X25519MLKEM768"),
+        ("-groups X25519MLKEM768", "X25519MLKEM768"),
+        ("-groups X25519", "X25519"),
+        ("-groups P-256", "ECDH, prime256v1"),
+    ] {
+        let said = fetch(arguments);
+        assert!(negotiated(&said, group), "{arguments}: {said}");
+    }
+    let said = fetch("-groups ffdhe2048:X25519MLKEM768 -msg");
+    assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
+    fetch("-sess_out session");
+    let said = fetch("-sess_in session");
+    assert!(said.contains("Reused, TLSv1.3") && negotiated(&said, "X25519MLKEM768"), "{said}");
+}
+
+/// Connects clients of OpenSSL 3.5 and 4.0 to a web server, also with early data.
 fn check_server(lab: &Lab, port: u16) {
     lab.write("early", "GET /answer HTTP/1.0\r\n\r\n");
     for series in ["3.5", "4.0"] {
@@ -48,20 +73,7 @@ fn check_server(lab: &Lab, port: u16) {
             let fetched = End::new(&theirs, Path::new("/dev/null"), arguments).fetch(lab, port);
             fetched.unwrap_or_else(|said| panic!("{series}, {arguments}: {said}"))
         };
-        for (arguments, group) in [
-            ("", "X25519MLKEM768"),
-            ("-groups X25519MLKEM768", "X25519MLKEM768"),
-            ("-groups X25519", "X25519"),
-            ("-groups P-256", "ECDH, prime256v1"),
-        ] {
-            let said = fetch(arguments);
-            assert!(negotiated(&said, group), "{series}, {arguments}: {said}");
-        }
-        let said = fetch("-groups ffdhe2048:X25519MLKEM768 -msg");
-        assert_eq!(said.matches("ClientHello").count(), 2, "{series}: {said}");
-        fetch("-sess_out session");
-        let said = fetch("-sess_in session");
-        assert!(said.contains("Reused, TLSv1.3") && negotiated(&said, "X25519MLKEM768"), "{series}: {said}");
+        check_groups(fetch);
         fetch("-sess_out session");
         let said = fetch("-sess_in session -early_data early");
         assert!(said.contains("Early data was accepted") && negotiated(&said, "X25519MLKEM768"), "{series}: {said}");
@@ -79,9 +91,10 @@ fn nginx_agrees_with_clients_of_newer_releases() {
     check_server(&lab, port);
     // Handshakes on all workers, which are replaced meanwhile. `run` gives curl the libraries of the release.
     let many = format!(
-        "kill -HUP $(cat pid); seq 200 | xargs -P 8 -I{{}} {} $(command -v curl) -sS --cacert cert.pem --curves X25519MLKEM768 \
-         --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/ | sed 's/{NUMBER}/&\\n/g' | sort | uniq -c",
-        command("3.5").with_file_name("run").display()
+        "kill -HUP $(cat pid); seq 200 | xargs -P 8 -I{{}} {} $(command -v curl) --curves X25519MLKEM768 {} \
+         | sed 's/{NUMBER}/&\\n/g' | sort | uniq -c",
+        command("3.5").with_file_name("run").display(),
+        page(port, "")
     );
     let output = lab.sh(&many, Path::new("/dev/null"));
     assert_eq!(text(&output).split_whitespace().collect::<Vec<_>>(), ["200", NUMBER]);
@@ -109,6 +122,72 @@ fn haproxy_agrees_with_clients_of_newer_releases() {
     check_server(&lab, port);
 }
 
+/// Starts Postfix in the lab's folder, with TLS at the first port and without it at the second.
+fn postfix(lab: &Lab, configuration: &Path, more: &str) -> (Server, u16, u16) {
+    let (secure, plain, folder) = (port(), port(), lab.folder.display());
+    for new in ["mail", "queue", "data"] {
+        fs::create_dir(lab.path(new)).unwrap();
+    }
+    lab.write(
+        "mail/main.cf",
+        format!(
+            "compatibility_level = 3.6\nqueue_directory = {folder}/queue\ndata_directory = {folder}/data\nmaillog_file = /dev/stdout\n\
+             inet_interfaces = 127.0.0.1\nlocal_recipient_maps =\nalias_maps =\nsmtpd_tls_security_level = encrypt\n\
+             smtpd_tls_cert_file = {folder}/cert.pem\nsmtpd_tls_key_file = {folder}/key.pem\ntls_config_file = {}\n{more}\n",
+            configuration.display()
+        ),
+    );
+    // The servers run in a root folder of their own, as in Debian.
+    lab.write(
+        "mail/master.cf",
+        format!(
+            "127.0.0.1:{secure} inet n - y - - smtpd\n127.0.0.1:{plain} inet n - y - - smtpd\n  -o smtpd_tls_security_level=none\n\
+             tlsmgr unix - - n 1000? 1 tlsmgr\nanvil unix - - y - 1 anvil\npostlog unix-dgram n - n - 1 postlogd\n"
+        ),
+    );
+    let prepared = lab.sh("chown postfix data; postfix -c $PWD/mail check", Path::new("/dev/null"));
+    assert!(prepared.status.success(), "{}", text(&prepared));
+    let mut master = lab.command("/usr/lib/postfix/sbin/master", Path::new("/dev/null"));
+    (lab.serve(master.arg("-s").arg("-c").arg(lab.path("mail")), secure), secure, plain)
+}
+
+/// Postfix names classical curves itself, unless its list has none.
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn postfix_agrees_with_both_ends_of_newer_releases() {
+    if !is_old() || !installed("posttls-finger") || !installed("stunnel") {
+        return;
+    }
+    if !root() {
+        return gantry_lab::skip("root");
+    }
+    const NONE: &str = "tls_eecdh_auto_curves = ,";
+    let none = Path::new("/dev/null");
+    for more in ["", NONE] {
+        let lab = new_lab("groups-postfix");
+        let (_server, secure, plain) = postfix(&lab, &with_groups(&lab, ONLY, GROUPS), more);
+        let ask = |openssl: &Path, arguments: &str| {
+            let arguments = format!("-starttls smtp {arguments}");
+            let answer = End::new(openssl, none, &arguments).ask(&lab, secure, "QUIT", "^221 ");
+            answer.unwrap_or_else(|said| panic!("{}, {arguments}: {said}{}", openssl.display(), lab.log()))
+        };
+        for series in ["3.5", "4.0"] {
+            let theirs = command(series);
+            if more == NONE {
+                check_groups(|arguments| ask(&theirs, arguments));
+            } else {
+                assert!(negotiated(&ask(&theirs, ""), "X25519"));
+            }
+        }
+        assert!(negotiated(&ask(Path::new("openssl"), ""), "X25519"));
+        // Postfix's client.
+        let (_stunnel, outside) = stunnel(&lab, "smtp", plain);
+        let connect = format!("MAIL_CONFIG=$PWD/mail posttls-finger -c -l encrypt '[127.0.0.1]:{outside}'");
+        let said = text(&lab.sh(&connect, none));
+        assert_eq!(said.contains("TLS connection established"), more == NONE, "{said}{}", lab.log());
+    }
+}
+
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn curl_agrees_with_servers_of_newer_releases() {
@@ -123,10 +202,7 @@ fn curl_agrees_with_servers_of_newer_releases() {
         for groups in ["X25519MLKEM768", "X25519MLKEM768:X25519", "X25519", "P-256"] {
             let arguments = format!("-groups {groups}");
             let (_server, port) = End::new(&theirs, Path::new("/dev/null"), &arguments).serve(&lab);
-            let fetch = format!(
-                "curl -sS --http0.9 --max-time 60 --cacert cert.pem --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/answer | cmp - answer"
-            );
-            let output = lab.sh(&fetch, &ours);
+            let output = lab.sh(&format!("curl {} | cmp - answer", page(port, "answer")), &ours);
             assert!(output.status.success(), "{series}, {groups}: {}", text(&output));
         }
     }
@@ -169,15 +245,12 @@ fn nginx_and_curl_agree_with_go() {
         let mut serve = Command::new(&go);
         serve.current_dir(&lab.folder).arg("serve").arg(port.to_string()).args(groups.split_whitespace());
         let _server = lab.serve(&mut serve, port);
-        let fetch = format!(
-            "curl -sS --max-time 60 --cacert cert.pem --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/"
-        );
         let group = match groups {
             "29" => "X25519",
             "23" => "CurveP256",
             _ => "X25519MLKEM768",
         };
-        assert_eq!(text(&lab.sh(&fetch, &ours)), group, "{groups}: {}", lab.log());
+        assert_eq!(text(&lab.sh(&format!("curl {}", page(port, "")), &ours)), group, "{groups}: {}", lab.log());
     }
 }
 
@@ -213,10 +286,7 @@ fn nginx_and_curl_agree_with_rustls() {
     let port = port();
     let _server = lab.serve(rustls(&lab, "server").args(["cert.pem", "key.pem", "answer", &port.to_string()]), port);
     lab.watch();
-    let fetch = format!(
-        "curl -sS --max-time 60 --cacert cert.pem --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/ | cmp - answer"
-    );
-    let output = lab.sh(&fetch, &ours);
+    let output = lab.sh(&format!("curl {} | cmp - answer", page(port, "")), &ours);
     assert!(output.status.success(), "{}{}", text(&output), lab.log());
     assert_eq!(counters(&lab)["X25519MLKEM768"][2], 1);
 }

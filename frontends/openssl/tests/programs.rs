@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use gantry_runtime::stats::live;
-use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, text, tls, wait_for};
+use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, root, text, tls, wait_for};
 
 #[test]
 fn tls_works_with_every_version_and_class_of_cipher() {
@@ -126,7 +126,7 @@ fn nginx_serves_and_curl_fetches() {
         (lab.configuration(OFFLOADED), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
     let port = port();
     // As root, workers would switch to a user that cannot read the folder.
-    let user = if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" { "user root;" } else { "" };
+    let user = if root() { "user root;" } else { "" };
     let folder = lab.folder.display();
     let conf = lab.write(
         "nginx.conf",
@@ -183,7 +183,7 @@ fn requests_of_worker_processes_are_counted() {
     if !installed("nginx") || !installed("curl") {
         return;
     }
-    if Command::new("id").arg("-u").output().unwrap().stdout != b"0\n" {
+    if !root() {
         return gantry_lab::skip("root");
     }
     let lab = Lab::new("workers");

@@ -56,9 +56,14 @@ impl<'e> End<'e> {
 
     /// Fetches the file `answer`, and returns everything that the client says.
     pub(crate) fn fetch(&self, lab: &Lab, port: u16) -> Result<String, String> {
+        self.ask(lab, port, "GET /answer HTTP/1.0", "the answer")
+    }
+
+    /// Sends a line and an empty one, and returns everything that the client says if the server gives the answer.
+    pub(crate) fn ask(&self, lab: &Lab, port: u16, line: &str, answer: &str) -> Result<String, String> {
         let script = format!(
-            "printf 'GET /answer HTTP/1.0\\r\\n\\r\\n' | timeout 60 {} s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
-             -verify_return_error -ign_eof {} >got 2>&1; grep -aq 'the answer' got",
+            "printf '{line}\\r\\n\\r\\n' | timeout 60 {} s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
+             -verify_return_error -ign_eof {} >got 2>&1; grep -aq '{answer}' got",
             self.openssl.display(),
             self.arguments
         );
@@ -66,6 +71,21 @@ impl<'e> End<'e> {
         let said = String::from_utf8_lossy(&fs::read(lab.path("got")).unwrap()).into_owned();
         if output.status.success() { Ok(said) } else { Err(said) }
     }
+}
+
+/// Starts stunnel with the libraries of OpenSSL 3.5. It ends TLS, in X25519MLKEM768 alone, before a server that speaks `protocol`.
+pub(crate) fn stunnel(lab: &Lab, protocol: &str, server: u16) -> (Server, u16) {
+    let port = port();
+    let conf = lab.write(
+        "stunnel.conf",
+        format!(
+            "foreground = yes\npid =\n[tls]\nprotocol = {protocol}\naccept = 127.0.0.1:{port}\nconnect = 127.0.0.1:{server}\n\
+             cert = {0}/cert.pem\nkey = {0}/key.pem\ncurves = X25519MLKEM768\n",
+            lab.folder.display()
+        ),
+    );
+    let mut stunnel = lab.command(command("3.5").with_file_name("run").to_str().unwrap(), Path::new("/dev/null"));
+    (lab.serve(stunnel.arg("/usr/bin/stunnel").arg(conf), port), port)
 }
 
 pub(crate) fn new_lab(name: &str) -> Lab {

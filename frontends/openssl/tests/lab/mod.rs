@@ -229,6 +229,11 @@ impl Drop for Server {
     }
 }
 
+/// Returns true if the tests run as root.
+pub(crate) fn root() -> bool {
+    Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
+}
+
 /// Returns a port of the loopback that was free a moment ago.
 pub(crate) fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
