@@ -348,8 +348,10 @@ fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {
         let who = installed.0.join("who");
         let libcrypto = found("libcrypto.so.*").unwrap().display().to_string();
         compile("who.c", &who, &[libcrypto, "-Wl,--allow-shlib-undefined".to_owned()]);
+        // The real pkcs11 provider loads the tokens of this machine, of which SoftHSM crashes OpenSSL 3.5, without gantry, too.
+        let has_softhsm = Path::new("/usr/lib/x86_64-linux-gnu/softhsm").exists();
         for name in ["fips.so", "pkcs11.so"] {
-            if let Some(real) = found(name) {
+            if let Some(real) = found(name).filter(|_| name == "fips.so" || !has_softhsm) {
                 fs::copy(real, installed.0.join(name)).unwrap();
             }
         }
