@@ -153,7 +153,7 @@ impl InboundPath {
                     continue;
                 }
                 match view.incoming.get(&u32::from_be_bytes(*spi)) {
-                    Some(sa) if sa.is_in_udp != socket.port.is_some() => counters.mismatched.add(1),
+                    Some(sa) if sa.info.is_in_udp != socket.port.is_some() => counters.mismatched.add(1),
                     Some(sa) if sa.volume.is_over(&sa.usage) => counters.expired.add(1),
                     Some(sa) => {
                         let (from, class) = (received.from, received.class);
@@ -250,7 +250,7 @@ impl InboundPath {
     ) -> Option<Header> {
         let (sa, counters) = (&received.sa, &self.shared.counters);
         // Without UDP there is no NAT that could move the peer, and Linux does not compare its address either.
-        if sa.is_in_udp && received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
+        if sa.info.is_in_udp && received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
             self.shared.notify(Event::PeerMoved(sa.id, sa.serial, received.from));
         }
         let count = sa.usage.count(now, 1, packet.len() as u64);

@@ -246,7 +246,7 @@ impl OutboundPath {
         let bytes =
             &arena[first.slot.start..first.slot.start + run.iter().map(|staged| staged.slot.len()).sum::<usize>()];
         let counters = &self.shared.counters;
-        let sockets = if sa.is_in_udp { &self.sockets } else { &self.raw };
+        let sockets = if sa.info.is_in_udp { &self.sockets } else { &self.raw };
         let Some(socket) = &sockets[usize::from(endpoints.to.is_ipv6())] else {
             return counters.unsent.add(run.len() as u64);
         };
@@ -359,7 +359,7 @@ fn run(staged: &[StagedPacket]) -> usize {
     for next in rest {
         let fits = next.sealed
             // A raw socket takes one packet in a send.
-            && first.sa.is_in_udp
+            && first.sa.info.is_in_udp
             && Arc::ptr_eq(&next.sa, &first.sa)
             && next.class == first.class
             && next.slot.len() <= stride

@@ -193,14 +193,14 @@ fn policy(registered: &InstalledPolicy) -> Value {
 
 fn outgoing_sa(sa: &OutgoingSa) -> Value {
     let mut value = association("out", &sa.id, &sa.info, &sa.usage);
-    value["peer"] = peer(sa.endpoints().to, sa.is_in_udp).into();
+    value["peer"] = peer(sa.endpoints().to, sa.info.is_in_udp).into();
     value["path_mtu"] = sa.mtu.load(Ordering::Relaxed).into();
     value
 }
 
 fn incoming_sa(sa: &IncomingSa) -> Value {
     let mut value = association("in", &sa.id, &sa.info, &sa.usage);
-    value["peer"] = peer(sa.peer(), sa.is_in_udp).into();
+    value["peer"] = peer(sa.peer(), sa.info.is_in_udp).into();
     value["replayed"] = sa.replayed.load(Ordering::Relaxed).into();
     value["forged"] = sa.forged.load(Ordering::Relaxed).into();
     value

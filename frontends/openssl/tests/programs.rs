@@ -4,7 +4,7 @@ mod lab;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use gantry_runtime::stats::live;
 use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, root, text, tls, wait_for};

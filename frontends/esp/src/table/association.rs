@@ -149,11 +149,13 @@ impl Volume {
     }
 }
 
-/// Facts about an SA for the status.
+/// Facts about an SA of either direction.
 #[derive(Debug)]
 pub(crate) struct SaInfo {
     pub(crate) source: IpAddr,
     pub(crate) reqid: u32,
+    /// Its packets are in UDP.
+    pub(crate) is_in_udp: bool,
     /// The algorithms and their key sizes in bits.
     pub(crate) algorithm: String,
     /// Time of addition, in seconds since 1970.
@@ -171,7 +173,7 @@ impl SaInfo {
             _ => String::new(),
         };
         let added = if sa.counters.add_time == 0 { seconds() } else { sa.counters.add_time };
-        Self { source: sa.source, reqid: sa.reqid, algorithm, added }
+        Self { source: sa.source, reqid: sa.reqid, is_in_udp: sa.encapsulation.is_some(), algorithm, added }
     }
 }
 
@@ -185,8 +187,6 @@ pub(crate) struct OutgoingSa {
     pub(crate) esp: Outbound,
     /// Held from the assignment of sequence numbers until the packets are sent.
     pub(crate) send_lock: Mutex<()>,
-    /// Its packets are sent in UDP.
-    pub(crate) is_in_udp: bool,
     /// The UDP port of the peer, 0 without UDP.
     peer_port: AtomicU16,
     /// The DSCP is copied to the outer header.
@@ -216,7 +216,7 @@ impl OutgoingSa {
     /// Returns the length of the largest ESP packet that fits the known path.
     pub(crate) fn max_esp_packet(&self) -> usize {
         let header = if self.id.destination.is_ipv6() { ip::V6 } else { ip::V4 };
-        self.mtu.load(Ordering::Relaxed).saturating_sub(header + if self.is_in_udp { UDP } else { 0 })
+        self.mtu.load(Ordering::Relaxed).saturating_sub(header + if self.info.is_in_udp { UDP } else { 0 })
     }
 }
 
@@ -228,8 +228,6 @@ pub(crate) struct IncomingSa {
     pub(crate) serial: u64,
     pub(crate) info: SaInfo,
     pub(crate) esp: Inbound,
-    /// Its packets arrive in UDP.
-    pub(crate) is_in_udp: bool,
     /// The UDP port of the peer according to the daemon, 0 without UDP.
     peer_port: AtomicU16,
     /// The daemon has been notified that packets come from another source.
@@ -285,7 +283,7 @@ impl<'s> Checked<'s> {
     ///
     /// # Errors
     /// EPROTONOSUPPORT and EOPNOTSUPP for unsupported features, ENOSYS for unsupported algorithms.
-    pub(super) fn new(sa: &'s Sa, carriage: &Carriage, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
+    pub(super) fn new(sa: &'s Sa, carriage: Carriage, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
         check(sa)?;
         let keyed = Keyed::new(sa)?;
         let (output, input) = numbers(sa);
@@ -321,7 +319,6 @@ impl<'s> Checked<'s> {
         let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
         let (usage, volume) = (Usage::new(&sa.counters), Volume::new(&sa.limits));
-        let is_in_udp = encapsulation.is_some();
         let (from_port, to_port) = encapsulation.map_or((0, 0), |udp| (udp.source_port, udp.destination_port));
         let copies_ecn = !sa.has(state::NOECN);
         if self.is_incoming {
@@ -334,7 +331,6 @@ impl<'s> Checked<'s> {
                 serial,
                 info: SaInfo::new(sa),
                 esp,
-                is_in_udp,
                 peer_port: from_port.into(),
                 move_notified: AtomicBool::new(false),
                 copies_ecn,
@@ -353,7 +349,6 @@ impl<'s> Checked<'s> {
             info: SaInfo::new(sa),
             esp,
             send_lock: Mutex::new(()),
-            is_in_udp,
             peer_port: to_port.into(),
             copies_dscp: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,

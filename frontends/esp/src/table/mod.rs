@@ -216,7 +216,7 @@ impl Associations {
             _ => {}
         }
         self.has_room()?;
-        let checked = Checked::new(&sa, &self.carriage, is_ours)?;
+        let checked = Checked::new(&sa, self.carriage, is_ours)?;
         let key = self.sequences.fingerprint(&checked);
         let last = if checked.is_incoming {
             if self.by_spi.get(&sa.id.spi).is_some_and(|id| *id != sa.id) {

@@ -165,8 +165,8 @@ impl Pair {
 
     /// Adds a tunnel in UDP or without it.
     pub(crate) fn add_carried_tunnel(&self, keys: &Keys, outer: usize, more: &str, in_udp: bool) {
-        let there = Sa { outer, more, in_udp, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
-        let back = Sa { outer, more, in_udp, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
+        let there = Sa { outer, in_udp, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
+        let back = Sa { outer, in_udp, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
         for host in [&self.a, &self.b] {
             host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", there.add(), back.add()));
         }

@@ -150,7 +150,7 @@ fn kind(frame: &[u8]) -> Kind {
             let from = IpAddr::from(*packet[12..].first_chunk::<4>().unwrap());
             match protocol {
                 // The notice quotes the packet in question, which begins with the headers of ESP.
-                1 if packet[20] == 3 && packet[28..].get(9).is_some_and(is_carrier) => Kind::Notice,
+                1 if packet[20] == 3 && packet[28..].get(9).copied().is_some_and(is_carrier) => Kind::Notice,
                 50 => raw(from, *class, &packet[20..]),
                 17 => datagram(from, *class, &packet[20..]),
                 _ => Kind::Clear,
@@ -160,7 +160,7 @@ fn kind(frame: &[u8]) -> Kind {
             let from = IpAddr::from(*packet[8..].first_chunk::<16>().unwrap());
             match (packet[6], packet[40]) {
                 (58, 133..=137) | (0, 58) => Kind::Neighbour(None),
-                (58, 2) if packet[48..].get(6).is_some_and(is_carrier) => Kind::Notice,
+                (58, 2) if packet[48..].get(6).copied().is_some_and(is_carrier) => Kind::Notice,
                 (44, 17 | 50) if packet[42] != 0 || packet[43] & 0xF8 != 0 => Kind::Fragment,
                 (44, 17) => datagram(from, (a & 0xF) << 4 | b >> 4, &packet[48..]),
                 (44, 50) => raw(from, (a & 0xF) << 4 | b >> 4, &packet[48..]),
@@ -174,8 +174,8 @@ fn kind(frame: &[u8]) -> Kind {
 }
 
 /// Returns whether a protocol carries ESP.
-fn is_carrier(protocol: &u8) -> bool {
-    [17, 50].contains(protocol)
+fn is_carrier(protocol: u8) -> bool {
+    matches!(protocol, 17 | 50)
 }
 
 /// Opens a packet socket, which captures from now on. Returns it with the index of the device.
