@@ -94,6 +94,7 @@ const DROPPED: [&str; 16] = [
     "failed",
     "forged",
     "malformed",
+    "mismatched",
     "replayed",
     "short",
     "too_long",

@@ -78,7 +78,9 @@ impl Framework {
             });
         let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok()));
         let soft = settings.soft;
-        let may_serve = move |device: &RegisteredDevice| soft.allows(device.class());
+        // Pinned to itself, OpenSSL also serves algorithms that the driver of the host lacks.
+        let is_alone = pinned.as_deref() == Some(driver::NAME);
+        let may_serve = move |device: &RegisteredDevice| !is_alone && soft.allows(device.class());
         let caller_device = CallerDevice::new(gantry, driver::NAME, settings.policy_named, may_serve);
         Ok(Self { caller_device, derivations, process: Process::current() })
     }

@@ -54,8 +54,11 @@ fn decide(
 ) -> (String, &'static str) {
     let algorithm = session.params().algorithm();
     if caller_device.follows_policy() {
-        let name = |place: usize| caller_device.gantry().devices()[place].name().to_owned();
-        let route = session.route(operation, bytes, 1).map(|route| (name(route.device), route.reason.code()));
+        let route = session
+            .route(operation, bytes, 1)
+            .map(|route| (caller_device.gantry().devices()[route.device].name().to_owned(), route.reason.code()));
+        let may_serve = caller_device.routes_elsewhere(session, operation, bytes, 1);
+        let route = route.filter(|(name, _)| may_serve || name == driver::NAME);
         return route.unwrap_or((driver::NAME.to_owned(), "only-choice"));
     }
     if algorithm.is_slh_dsa() {

@@ -62,7 +62,9 @@ fn a_device_serves_slow_requests_and_all_that_a_policy_pins_to_it() {
     lab.write("message", "a message");
     let sign = ["pkeyutl", "-sign", "-inkey", "key.pem", "-rawin", "-in", "message", "-out", "signature"];
     let verify = ["pkeyutl", "-verify", "-inkey", "key.pem", "-rawin", "-in", "message", "-sigfile", "signature"];
-    let [empty, offloaded, hardware] = ["", OFFLOADED, "USE_SOFTDRIVERS = 0"].map(|section| lab.configuration(section));
+    let [empty, offloaded, hardware, pinned_to_host] =
+        ["", OFFLOADED, "USE_SOFTDRIVERS = 0", "SIGNATURES = ALL\nPOLICY = pin:host"]
+            .map(|section| lab.configuration(section));
     for (set, alone) in [("SLH-DSA-SHA2-128s", [0, 1, 0, 0]), ("SLH-DSA-SHA2-128f", [1, 0, 0, 0])] {
         count_requests(&lab, &empty, set, &["genpkey", "-algorithm", set, "-out", "key.pem"]);
         assert_eq!(count_requests(&lab, &empty, set, &sign), alone, "{set}");
@@ -74,6 +76,7 @@ fn a_device_serves_slow_requests_and_all_that_a_policy_pins_to_it() {
         assert_eq!(count_requests(&lab, &offloaded, set, &sign), [0, 1, 0, 0], "{set}");
         assert_eq!(count_requests(&lab, &offloaded, set, &verify), [0, 0, 0, 1], "{set}");
         assert_eq!(count_requests(&lab, &hardware, set, &sign), [1, 0, 0, 0], "{set}: software is not allowed");
+        assert_eq!(count_requests(&lab, &pinned_to_host, set, &sign), [1, 0, 0, 0], "{set}");
         let random = [&sign[..], &["-pkeyopt", "message-encoding:0"]].concat();
         assert_eq!(
             count_requests(&lab, &offloaded, set, &random),
@@ -92,7 +95,8 @@ fn a_report_names_the_device_without_a_measurement() {
     for (section, serves) in [
         ("", "software\tnot-measured"),
         ("USE_SOFTDRIVERS = 0", "host\tonly-choice"),
-        ("SIGNATURES = ALL\nPOLICY = pin:host", "host\tpinned"),
+        ("SIGNATURES = ALL\nPOLICY = pin:host", "host\tonly-choice"),
+        ("SIGNATURES = ALL\nPOLICY = pin:software\nUSE_SOFTDRIVERS = 0", "host\tonly-choice"),
     ] {
         let _ = fs::remove_file(&file);
         let mut list = lab.command(command("3.5").to_str().unwrap(), &lab.configuration(section));
