@@ -87,7 +87,7 @@ const DIRECTED: [(&str, &str, &str); 3] = [
 ];
 
 /// Counters of packets that did not pass (frontends/esp/src/counters.rs).
-const DROPPED: [&str; 16] = [
+const DROPPED: [&str; 17] = [
     "congested",
     "dummies",
     "expired",
