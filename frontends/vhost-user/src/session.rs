@@ -182,17 +182,18 @@ fn rsa(gantry: &Gantry, params: &abi::Akcipher, key: &[u8]) -> Result<Entry, Sta
     };
     let private = params.key_type == KeyType::Private;
     let (key, modulus) = if private { keys::private(key) } else { keys::public(key) }.ok_or(Status::Error)?;
-    let open_rsa = |algorithms, operation| {
+    let open_rsa = |algorithms, direction: Direction, operation| {
         let algorithm = algorithms::rsa(algorithms, modulus).ok_or(Status::NotSupported)?;
-        open(gantry, SessionParams::new(algorithm, &key).with_direction(operation), operation)
+        open(gantry, SessionParams::new(algorithm, &key).with_direction(direction), operation)
     };
     let encrypting = if padding == Padding::Raw { algorithms::RAW } else { algorithms::PADDED };
     let (signature, encryption) = if private {
-        let sign = || open_rsa(algorithms::SIGNATURES, Operation::Sign);
-        (digest.map(|_| sign()), open_rsa(encrypting, Operation::Decipher))
+        let sign = || open_rsa(algorithms::SIGNATURES, Operation::Sign.into(), Operation::Sign);
+        // A private key also enciphers.
+        (digest.map(|_| sign()), open_rsa(encrypting, Direction::Both, Operation::Decipher))
     } else {
-        let verify = || open_rsa(algorithms::SIGNATURES, Operation::Verify);
-        (digest.map(|_| verify()), open_rsa(encrypting, Operation::Encipher))
+        let verify = || open_rsa(algorithms::SIGNATURES, Operation::Verify.into(), Operation::Verify);
+        (digest.map(|_| verify()), open_rsa(encrypting, Operation::Encipher.into(), Operation::Encipher))
     };
     let signature = signature.and_then(Result::ok).zip(digest);
     match encryption {
