@@ -348,7 +348,7 @@ fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {
         let who = installed.0.join("who");
         let libcrypto = found("libcrypto.so.*").unwrap().display().to_string();
         compile("who.c", &who, &[libcrypto, "-Wl,--allow-shlib-undefined".to_owned()]);
-        // The real pkcs11 provider loads the tokens of this machine, of which SoftHSM crashes OpenSSL 3.5, without gantry, too.
+        // The real pkcs11 provider loads this machine's tokens, and SoftHSM crashes OpenSSL 3.5 even without gantry.
         let has_softhsm = Path::new("/usr/lib/x86_64-linux-gnu/softhsm").exists();
         for name in ["fips.so", "pkcs11.so"] {
             if let Some(real) = found(name).filter(|_| name == "fips.so" || !has_softhsm) {

@@ -192,8 +192,8 @@ pub(crate) struct Top {
 
 /// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
-/// Packets that match a policy are read from a TUN device, encrypted in one batch over all associations, and sent, in UDP or without it. An IKE daemon
-/// started by `gantry esp exec` installs its keys here instead of in the kernel; `ip xfrm` installs keys by hand.
+/// Packets that match a policy are read from a TUN device, encrypted in one batch over all associations, and sent, in UDP or without it. An
+/// IKE daemon started by `gantry esp exec` installs its keys here instead of in the kernel; `ip xfrm` installs keys by hand.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -211,8 +211,8 @@ pub(crate) struct Esp {
 pub(crate) enum EspCommand {
     /// Run the data path in the foreground
     ///
-    /// Needs CAP_NET_ADMIN and /dev/net/tun, CAP_NET_RAW for ESP without UDP, and no other privilege of root. Run it as the user of the IKE daemon, because both share
-    /// a UDP port.
+    /// Needs /dev/net/tun, CAP_NET_ADMIN, and CAP_NET_RAW for ESP without UDP; no other privilege of root. Run it as the user of the IKE
+    /// daemon, because both share a UDP port.
     ///
     /// Packets that match a policy leave through the tunnel or not at all. When the data path ends, unreachable routes stay
     /// behind until it is started again or `gantry esp clear` removes them.

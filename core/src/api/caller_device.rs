@@ -118,7 +118,8 @@ impl CallerDevice {
         self.compare_costs(algorithm, operation);
     }
 
-    fn is_other(&self, device: &RegisteredDevice) -> bool {
+    /// Returns `true` for another device that may take requests.
+    pub fn is_other(&self, device: &RegisteredDevice) -> bool {
         device.name() != self.own && (self.may_serve)(device)
     }
 

@@ -1,8 +1,8 @@
 //! ESP in user space (RFC 4303) under an unmodified IKE daemon.
 //!
 //! An IKE daemon installs its keys as usual, by XFRM messages over netlink; a preload library redirects these messages here. Outgoing
-//! packets are read from a TUN device, sealed in one batch across associations, and sent in UDP (RFC 3948) or without it. Incoming packets take the
-//! reverse path.
+//! packets are read from a TUN device, sealed in one batch across associations, and sent in UDP (RFC 3948) or without it. Incoming packets
+//! take the reverse path.
 //!
 //! | file | content |
 //! |---|---|

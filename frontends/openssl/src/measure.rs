@@ -54,12 +54,12 @@ fn decide(
 ) -> (String, &'static str) {
     let algorithm = session.params().algorithm();
     if caller_device.follows_policy() {
-        let route = session
-            .route(operation, bytes, 1)
-            .map(|route| (caller_device.gantry().devices()[route.device].name().to_owned(), route.reason.code()));
-        let may_serve = caller_device.routes_elsewhere(session, operation, bytes, 1);
-        let route = route.filter(|(name, _)| may_serve || name == driver::NAME);
-        return route.unwrap_or((driver::NAME.to_owned(), "only-choice"));
+        let route = session.route(operation, bytes, 1);
+        let route = route.map(|route| (&caller_device.gantry().devices()[route.device], route.reason.code()));
+        let may_serve = |device: &RegisteredDevice| device.name() == driver::NAME || caller_device.is_other(device);
+        let route = route.filter(|(device, _)| may_serve(device));
+        return route
+            .map_or((driver::NAME.to_owned(), "only-choice"), |(device, reason)| (device.name().to_owned(), reason));
     }
     if algorithm.is_slh_dsa() {
         // A signature may take a second. Any other device is faster.

@@ -47,9 +47,12 @@ fn share_packets(one: &Selector, other: &Selector) -> bool {
     overlaps(&one.source, &other.source) && overlaps(&one.destination, &other.destination)
 }
 
-/// Returns whether the routes that [`compute`] finds depend on a policy for outgoing packets, if a firewall steers. Few do, so that installing a
-/// policy takes the same time beside many others.
+/// Returns whether the routes that [`compute`] finds depend on a policy for outgoing packets, if a firewall steers. They depend on few, so
+/// installing a policy takes the same time beside many others.
 pub(crate) fn matters(policy: &Policy, policies: &Policies, protect: &[Prefix]) -> bool {
+    if protect.is_empty() {
+        return false;
+    }
     let selector = &policy.selector;
     if passes(policy) {
         return is_protected(&selector.destination, protect);

@@ -270,8 +270,6 @@ pub(crate) struct Carriage {
 pub(super) struct Checked<'s> {
     pub(super) sa: &'s Sa,
     pub(super) keyed: Keyed<'s>,
-    /// The encapsulation in UDP, if there is one.
-    encapsulation: Option<Encapsulation>,
     /// The SA is for incoming packets.
     pub(super) is_incoming: bool,
     /// The last sequence number according to the daemon.
@@ -300,13 +298,7 @@ impl<'s> Checked<'s> {
                 "ESP without UDP needs CAP_NET_RAW: give it to the data path, or set `encap = yes`".to_owned(),
             );
         }
-        Ok(Self {
-            sa,
-            keyed,
-            encapsulation: sa.encapsulation,
-            is_incoming,
-            daemon_sequence: if is_incoming { input } else { output },
-        })
+        Ok(Self { sa, keyed, is_incoming, daemon_sequence: if is_incoming { input } else { output } })
     }
 
     /// Builds the SA of the data path. Its sequence numbers begin after `last`.
@@ -314,12 +306,12 @@ impl<'s> Checked<'s> {
     /// # Errors
     /// EINVAL for unusable keys.
     pub(super) fn build(self, gantry: &Gantry, last: u64, serial: u64) -> Result<ActiveSa, Refusal> {
-        let Self { sa, keyed: Keyed { suite, key, integrity_key }, encapsulation, .. } = self;
+        let Self { sa, keyed: Keyed { suite, key, integrity_key }, .. } = self;
         let association = Association::new(sa.id.spi, suite, key, integrity_key).last_number(last);
         let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
         let (usage, volume) = (Usage::new(&sa.counters), Volume::new(&sa.limits));
-        let (from_port, to_port) = encapsulation.map_or((0, 0), |udp| (udp.source_port, udp.destination_port));
+        let (from_port, to_port) = sa.encapsulation.map_or((0, 0), |udp| (udp.source_port, udp.destination_port));
         let copies_ecn = !sa.has(state::NOECN);
         if self.is_incoming {
             let window = replay_window(sa);

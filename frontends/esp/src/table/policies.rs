@@ -79,7 +79,8 @@ impl Policies {
         Some(taken)
     }
 
-    /// Returns a policy by its name, of which mark, XFRM interface and kind are parts (`xfrm_policy_bysel_ctx` of Linux). No policy here has them.
+    /// Returns a policy by its name. Mark, XFRM interface and kind belong to the name (`xfrm_policy_bysel_ctx` of Linux), and no policy here has
+    /// them.
     pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<InstalledPolicy>> {
         if is_mark(named.mark) || named.interface_id != 0 || named.kind != 0 {
             return None;

@@ -109,7 +109,7 @@ impl GroupKey {
     }
 }
 
-/// Runs a request of ML-KEM. Without a direction, the session has the private key.
+/// Runs a request of ML-KEM. `key` is the private key to decapsulate, and empty for other operations.
 fn run(provider: &Provider, group: &Group, key: &[u8], operands: Operands<'_>) -> Result<(), Refusal> {
     let device = provider.software().ok_or("this build has no ML-KEM")?;
     let params = SessionParams::new(group.ml_kem, key).with_direction(operands.operation());

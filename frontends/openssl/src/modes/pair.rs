@@ -94,14 +94,9 @@ impl Pair {
         let operation = operands.operation();
         // A public key in another form stays with the host.
         let public = raw.public().filter(|public| algorithm.info().public_key.allows(public.len()));
-        let known = if operation == Operation::Verify { public.is_some() } else { raw.private.is_some() };
-        let framework = wrapped.framework().filter(|_| known)?;
-        let params = || match (operation, &raw.private, public) {
-            (Operation::Verify, _, Some(public)) => SessionParams::new(algorithm, public).with_direction(operation),
-            (Operation::Sign, Some(private), _) => SessionParams::new(algorithm, private).with_direction(operation),
-            (_, Some(private), _) => SessionParams::new(algorithm, private),
-            _ => unreachable!("the key is known"),
-        };
+        let key = if operation == Operation::Verify { public } else { raw.private() };
+        let (framework, key) = (wrapped.framework()?, key?);
+        let params = || SessionParams::new(algorithm, key).with_direction(operation);
         // The cost of a short message does not depend on its length.
         let bytes = operands.bytes().max(SizeSet::SMALLEST);
         let session = {
