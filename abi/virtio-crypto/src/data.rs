@@ -1,7 +1,7 @@
 //! Requests of data queues.
 //!
 //! The device reads the [`Header`], the fixed part, and the variable part, which [`Request::readable`] splits. It writes the
-//! destination, the result of a digest, and one byte, the status.
+//! destination, the result of a digest, and a status byte.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub const LEGACY: usize = 48;
 pub struct Header {
     /// A number of [`operation`](crate::constants::operation).
     pub opcode: u32,
-    /// The algorithm, which the session has, too.
+    /// The algorithm; that of the session, if the request names one.
     pub algo: u32,
     /// The session; unused if the request contains its own parameters.
     pub session_id: u64,
@@ -112,7 +112,7 @@ pub struct Chain {
     pub result: u32,
 }
 
-/// The parts of the variable part, relative to its start. The guest chooses the lengths, so ranges may reach sums of 32-bit numbers.
+/// The places of the operands in the variable part, relative to its start. The guest chooses the lengths, whose sum may exceed 32 bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// The key in a request without a session.
@@ -125,7 +125,7 @@ pub struct Readable {
     pub source: Range<u64>,
     /// The associated data; in a verification, the signed data.
     pub aad: Range<u64>,
-    /// The length of all parts together.
+    /// The length of the variable part.
     pub length: u64,
 }
 
@@ -147,7 +147,7 @@ impl Header {
         bytes
     }
 
-    /// Returns the number of the service, of [`service`](crate::constants::service).
+    /// Returns the service: a number of [`service`](crate::constants::service).
     pub fn service(&self) -> u32 {
         self.opcode >> 8
     }
@@ -248,7 +248,7 @@ impl Request {
     /// Encodes header and fixed part. Includes session parameters only if the header names no session.
     pub fn encode(&self, header: &Header, features: Features) -> Vec<u8> {
         let mut bytes = header.encode();
-        // Only tests encode an opcode without a length.
+        // Only tests encode an unknown opcode, whose length is not defined.
         let end = HEADER + header.fixed_length(features).unwrap_or(LEGACY);
         let stateless = features.stateless(header.service());
         let session_parameters =
@@ -291,7 +291,7 @@ impl Request {
         bytes
     }
 
-    /// Returns the places of the parts that the device reads.
+    /// Returns the places of the operands that the device reads.
     pub fn readable(&self, header: &Header) -> Readable {
         let mut end = 0;
         let mut next = |length: u32| {
@@ -335,7 +335,7 @@ impl Request {
     }
 }
 
-/// Reads `length` bytes of parameters. They are unused, and `None` is returned, if `is_stateless` is false.
+/// Parses `length` bytes of parameters; skips them and returns `None` if `is_stateless` is false.
 fn read_parameters(
     reader: &mut Reader<'_>,
     is_stateless: bool,

@@ -1,3 +1,5 @@
+//! Structures that the messages of SAs and of policies share.
+
 use std::net::IpAddr;
 
 use crate::Error;
@@ -11,7 +13,7 @@ use crate::netlink::Datagram;
 pub struct Prefix {
     /// The address.
     pub address: IpAddr,
-    /// How many of its bits count.
+    /// The number of leading bits that count.
     pub length: u8,
 }
 
@@ -39,22 +41,22 @@ pub struct Port {
 /// `struct xfrm_selector`: the packets that an SA or a policy is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Selector {
-    /// Where the packets go.
+    /// The destination of the packets.
     pub destination: Prefix,
-    /// Where they come from, of the same family.
+    /// Their source, of the same family.
     pub source: Prefix,
-    /// Port that they go to.
+    /// The destination port.
     pub destination_port: Port,
-    /// Port that they come from.
+    /// The source port.
     pub source_port: Port,
-    /// The family is 0 in the message of an SA, whose own family the addresses then have. With the flag AF_UNSPEC Linux
-    /// lets packets of both families match.
+    /// The message of an SA has family 0, which stands for the family of the SA. With the flag AF_UNSPEC, Linux lets packets
+    /// of both families match.
     pub any_family: bool,
     /// Protocol of IP, 0 for any.
     pub protocol: u8,
     /// Index of the interface, 0 for any.
     pub interface: i32,
-    /// A user, 0 for any. Linux never looks at it.
+    /// A user ID, 0 for any. Linux ignores it.
     pub user: u32,
 }
 
@@ -83,7 +85,7 @@ impl Selector {
         Family::of(self.destination.address)
     }
 
-    /// `otherwise` is the family where the message has 0.
+    /// `otherwise` is the family that 0 stands for.
     pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Option<Family>) -> Result<Self, Error> {
         let destination = reader.address()?;
         let source = reader.address()?;
@@ -131,8 +133,8 @@ impl Selector {
     }
 }
 
-/// `struct xfrm_lifetime_cfg`: when an SA or a policy expires. At a soft limit a notification is sent, at a hard one the
-/// entry ends. For bytes and packets [`NO_LIMIT`] is none, for seconds 0 is.
+/// `struct xfrm_lifetime_cfg`: when an SA or a policy expires. A soft limit sends a notification, a hard limit removes the
+/// entry. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes.
@@ -154,7 +156,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// None at all.
+    /// No limits.
     pub const NONE: Self = Self {
         soft_bytes: NO_LIMIT,
         hard_bytes: NO_LIMIT,
@@ -202,9 +204,9 @@ pub struct Counters {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// When it was added, in seconds since 1970.
+    /// The time of its addition, in seconds since 1970.
     pub add_time: u64,
-    /// When it was first used, in seconds since 1970; 0 before.
+    /// The time of its first use, in seconds since 1970; 0 before.
     pub use_time: u64,
 }
 
@@ -240,7 +242,7 @@ impl Mark {
     }
 }
 
-/// Writes the attributes by which SAs and policies of one name are told apart, where they have them.
+/// Writes mark and interface ID, if they are set. They distinguish SAs with one SPI, and policies with one selector.
 pub(crate) fn write_mark_and_interface(mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
     if let Some(mark) = mark {
         to.attribute(attribute::MARK, |to| mark.write(to));

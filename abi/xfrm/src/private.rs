@@ -1,11 +1,11 @@
 //! Messages between the preload library in a program and the server, on the same socket as those of XFRM. Their numbers are
-//! behind all that netlink has.
+//! above all that netlink uses.
 //!
 //! A connection is one socket of netlink. The library first sends [`Private::Socket`], and again when the program joins
 //! groups or sets options; there is no answer. Before it binds a UDP socket it opens a connection of its own and sends
 //! [`Private::Binding`]. The server answers [`Private::Share`]. With `true` the library sets SO_REUSEPORT, binds, and sends
-//! [`Private::Bound`], which the server answers with [`Private::Share`] again once datagrams are divided. Then the library
-//! closes that connection. The library waits at most a second for each answer, and then goes on as after `false`.
+//! [`Private::Bound`]. The server answers [`Private::Share`] again once it picks the socket for each datagram. Then the
+//! library closes that connection. The library waits at most a second for each answer, and then goes on as after `false`.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -13,8 +13,8 @@ use crate::bytes::{Reader, Write};
 use crate::netlink::{Datagram, Frame, Header};
 use crate::{Error, Family};
 
-/// SO_MARK of sockets whose datagrams never meet a policy, "GESP". The library sets it where a program sets
-/// IP_XFRM_POLICY or IPV6_XFRM_POLICY on a socket, which daemons of IKE do to exempt their own datagrams.
+/// SO_MARK of sockets whose datagrams no policy applies to: "GESP" in ASCII. The library sets it where a program sets
+/// IP_XFRM_POLICY or IPV6_XFRM_POLICY on a socket, as IKE daemons do to exempt their own datagrams.
 pub const EXEMPT_MARK: u32 = 0x4745_5350;
 
 /// Number of [`Private::Socket`].
@@ -45,15 +45,15 @@ pub enum Private {
     Binding(SocketAddr),
     /// A byte that is 1 to share the port, and 0 otherwise.
     Share(bool),
-    /// The socket is bound, or is not: [`Private::Binding`]'s address, and `errno` or 0.
+    /// The result of the bind: [`Private::Binding`]'s address, and `errno`, or 0 if the socket is bound.
     Bound(SocketAddr, i32),
-    /// A request whose connection has ended, by the sequence number of the header. The server answers NLMSG_ERROR with
-    /// ECONNREFUSED, for which the program waits.
+    /// A request was lost with its connection; the header has its sequence number. The program still waits for an answer,
+    /// so the server sends NLMSG_ERROR with ECONNREFUSED.
     Lost,
 }
 
 impl Private {
-    /// Reads one. A number that is not of these messages is [`Error::Unknown`].
+    /// Parses a message. Any other number is [`Error::Unknown`].
     pub fn parse(frame: &Frame<'_>) -> Result<Self, Error> {
         let mut reader = Reader(frame.body());
         match frame.header.kind {
@@ -68,7 +68,7 @@ impl Private {
         }
     }
 
-    /// Its number in a header.
+    /// The message's number in its header.
     pub const fn kind(&self) -> u16 {
         match self {
             Self::Socket { .. } => SOCKET,

@@ -221,8 +221,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// Asserts that `bytes` have the size of the structure `name`, and each field its value at its offset. Only the low half of 64-bit
-    /// fields is checked. A value may occur at several offsets, of which one must be the field's.
+    /// Asserts that `bytes` have the size of the structure `name`, with the value of each field at its offset. Only the low half of 64-bit
+    /// fields is checked. A value may occur at several offsets, one of which must be the field's.
     fn whole(&mut self, name: &str, bytes: &[u8], fields: &[(&str, u32)]) {
         self.checks.push(format!("sizeof({name}) == {}", bytes.len()));
         for (field, value) in fields {
@@ -243,7 +243,7 @@ fn compile(checks: &[String]) {
     }
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut compiler = compiler.spawn().expect("a C compiler, which builds AWS-LC");
+    let mut compiler = compiler.spawn().expect("the C compiler that AWS-LC needs, too");
     compiler.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
     let output = compiler.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

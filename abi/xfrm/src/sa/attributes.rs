@@ -1,4 +1,4 @@
-//! Attributes of SAs, in both directions. Each is one arm of [`parse`] and one statement of [`write()`].
+//! Reads and writes the attributes of SAs. Each is one arm of [`parse_known`] and one statement of [`write()`].
 
 use crate::bytes::{Reader, Write};
 use crate::constants::attribute as number;
@@ -12,7 +12,7 @@ use crate::{Error, Family};
 /// Bytes of an algorithm's name, its NUL included.
 const NAME: usize = 64;
 
-/// Reads an attribute into `sa`. The later of two attributes with the same number is valid, as in Linux.
+/// Reads an attribute into `sa`. The later of two attributes with the same number wins, as in Linux.
 pub(crate) fn parse(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
     parse_known(sa, kind, content).map_err(|error| match error {
         Error::Short => Error::Attribute(kind),
@@ -133,7 +133,7 @@ pub(crate) fn write(sa: &Sa, keys: Keys, to: &mut Datagram) {
     }
 }
 
-/// Writes those attributes by which an SA is found among others of its name.
+/// Writes the attributes that distinguish SAs with the same address, protocol and SPI.
 pub(crate) fn write_names(sa: &Sa, to: &mut Datagram) {
     write_mark_and_interface(sa.mark, sa.interface_id, to);
     if let Some(direction) = sa.direction {
@@ -176,7 +176,7 @@ pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn
     if words > ReplayEsn::LONGEST {
         return Err(Error::Attribute(kind));
     }
-    // Linux lets the bitmap be absent, and iproute2 leaves it out: nothing has come.
+    // Linux accepts an absent bitmap, which iproute2 sends: no packet has arrived yet.
     let bitmap: Vec<u32> = if reader.0.is_empty() {
         vec![0; words]
     } else {
@@ -205,7 +205,7 @@ fn aead(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAead, Error> {
     Ok(NamedAead { name, key, icv_bits })
 }
 
-/// Reads a name up to its NUL, which Linux always writes into the last byte.
+/// Reads a name up to its NUL. The last byte counts as NUL, as in Linux.
 fn name(kind: u16, reader: &mut Reader<'_>) -> Result<String, Error> {
     let name = &reader.take(NAME)?[..NAME - 1];
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -218,7 +218,7 @@ fn encapsulation(family: Family, reader: &mut Reader<'_>) -> Result<Encapsulatio
     Ok(Encapsulation { kind, source_port, destination_port, original: reader.address()?.to_ip(family) })
 }
 
-/// Writes a name, longer ones cut off, and a key. One that has no place in an attribute is written as far as it has.
+/// Writes a name, cut off after 63 bytes, and a key.
 fn write_algorithm(name: &str, key: &Key, icv_bits: Option<u32>, keys: Keys, to: &mut Datagram) {
     let mut end = name.len().min(NAME - 1);
     while !name.is_char_boundary(end) {
