@@ -9,13 +9,13 @@ use clap::{Arg, Args, Command, Error};
 
 /// Encrypt and decrypt files and pipes with raw keys
 ///
-/// Reads standard input and writes standard output, unless --in and --out name files. The file of --out appears when it is complete,
-/// readable by its owner only, and replaces a file of that name.
+/// Reads standard input and writes standard output, unless --in and --out name files. The file of --out appears only when it is
+/// complete. It is readable by its owner only, and replaces a file of that name.
 ///
 /// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD holds the whole
 /// message in memory until its tag is verified: if the tag is wrong, nothing is written.
 ///
-/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. gantry does not generate
+/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. Gantry does not generate
 /// keys or IVs: use /dev/urandom. Never use an IV twice with one key.
 #[derive(Args)]
 #[command(after_help = "\
@@ -23,7 +23,8 @@ Examples:
   head -c 32 /dev/urandom > key; iv=$(od -An -tx1 -N12 /dev/urandom | tr -d ' \\n')
   gantry crypt -e aes-256-gcm --key-fd 3 --iv $iv -i mail -o mail.sealed 3<key
   gantry crypt -d aes-256-gcm --key-fd 3 --iv $iv -i mail.sealed 3<key
-  tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv 000102030405060708090a0b0c0d0e0f 3<key > etc.tar.cbc")]
+  iv=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \\n')
+  tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv $iv 3<key > etc.tar.cbc")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Crypt {
     /// Encrypt; with an AEAD, seal
@@ -58,7 +59,7 @@ pub(crate) struct Crypt {
     /// Read this file instead of standard input
     #[arg(short, long = "in", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Write this file instead of standard output
+    /// Write to this file instead of standard output
     #[arg(short, long = "out", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

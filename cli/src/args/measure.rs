@@ -17,9 +17,9 @@ use super::{drawing, positive, positive_size, size};
 /// The exit status is 1 if a device gave a wrong result. The report then has a command that repeats the failure. Exit status 0 covers
 /// only the cases that ran: with --all, the whole suite.
 ///
-/// Wycheproof's vectors, and most of those of ML-KEM and ML-DSA, are in the file gantry-vectors.zlib, beside the program or in
-/// ../share/gantry relative to it. The report names the file. Without the file, the rest of the suite runs. If the file
-/// cannot be read, the rest runs and the exit status is 1.
+/// Wycheproof's vectors, and most of those of ML-KEM, ML-DSA and SLH-DSA, are in the file gantry-vectors.zlib, beside the program or
+/// in ../share/gantry relative to it. The report names the file. Without the file, the rest of the suite runs. If the file cannot be
+/// read, the rest runs and the exit status is 1.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +34,8 @@ pub(crate) struct Check {
     /// Check only this algorithm; may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Run for about N seconds, up to 86400; with --all, spend N seconds on random requests after the suite
-    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = some_seconds)]
+    /// Seconds to run, up to 86400; with --all, seconds of random requests after the suite
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = some_seconds)]
     pub(crate) seconds: f64,
     /// Run the whole suite
     #[arg(long)]
@@ -109,7 +109,7 @@ pub(crate) struct Speed {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = alignment, conflicts_with = "queue_depth")]
     pub(crate) alignment: usize,
     /// Seconds to measure each row
-    #[arg(long, value_name = "S", default_value_t = 0.2, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.2, value_parser = seconds)]
     pub(crate) seconds: f64,
     /// Also measure this program, alternating with the devices
     #[arg(long, value_enum, value_name = "PROGRAM")]

@@ -8,15 +8,16 @@ use clap::{Args, Subcommand};
 
 use super::positive;
 
-/// Show how much faster OpenSSL programs run with gantry on this machine
+/// Show how much faster OpenSSL programs run with Gantry on this machine
 ///
 /// Measures this machine for a few seconds: the OpenSSL algorithms that the installed configuration serves, the device for each, and
 /// its speedup over the program's own libcrypto. The report ends with lines for openssl.cnf that would increase the gain. All times
-/// are CPU times, which other programs change little. The report marks times that they did change.
+/// are CPU times, which other programs change little. The report marks the times that they changed noticeably.
 ///
 /// With PROGRAM, runs it unchanged under the installed configuration, and then reports on standard error. The report lists the
 /// OpenSSL calls of the program and its children, the devices that served them, and the gain. It also counts the calls that the
-/// configuration leaves to OpenSSL, and names the TLS groups of gantry that the program agreed on. If the program did not load gantry, the report says why.
+/// configuration leaves to OpenSSL, and names the TLS groups of Gantry that the program negotiated. If the program did not load
+/// gantry.so, the report says why.
 ///
 /// With --pid, observes a running process for --seconds. It sees only the calls that the configuration serves. Root may observe
 /// processes of all users, other users only their own.
@@ -26,18 +27,18 @@ use super::positive;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry advise                              measure this machine
+  gantry advise                               measure this machine
   gantry advise -- curl -o /dev/null https://localhost/
-                                             one program
-  sudo gantry advise --pid $(pgrep -o nginx) nginx and its workers
-  gantry advise --verbose                    every algorithm, operation and size
-  gantry advise --json | jq .lines           for scripts")]
+                                              one program
+  sudo gantry advise --pid $(pgrep -o nginx)  nginx and its workers
+  gantry advise --verbose                     every algorithm, operation and size
+  gantry advise --json | jq .lines            for scripts")]
 pub(crate) struct Advise {
     /// Observe this running process
     #[arg(long, value_name = "N", conflicts_with = "command")]
     pub(crate) pid: Option<u32>,
-    /// Time to observe the process, in seconds, from 0.1 to 86400
-    #[arg(long, value_name = "S", default_value_t = 5.0, requires = "pid", value_parser = interval)]
+    /// Seconds to observe the process, from 0.1 to 86400
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, requires = "pid", value_parser = interval)]
     pub(crate) seconds: f64,
     /// Program to run, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
@@ -60,9 +61,9 @@ pub(crate) struct Advise {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry openssl config                      print the lines, to edit openssl.cnf by hand
-  sudo gantry openssl config --system        add them to the system's openssl.cnf, and keep a copy
-  sudo gantry openssl config --system --undo remove them")]
+  gantry openssl config                       print the lines, to edit openssl.cnf by hand
+  sudo gantry openssl config --system         add them to the system's openssl.cnf, and keep a copy
+  sudo gantry openssl config --system --undo  remove them")]
 pub(crate) struct Openssl {
     #[command(subcommand)]
     pub(crate) command: OpensslCommand,
@@ -128,7 +129,7 @@ pub(crate) struct Stat {
 ///
 /// Exports the requests of all processes that use Gantry, by device, algorithm and operation. Processes that have ended since the
 /// exporter started are included. Requests that an OpenSSL program left to its own libcrypto count as the device "host". If `gantry
-/// esp` runs, its counters are exported, too. No counter decreases while the exporter runs.
+/// esp` is running, its counters are exported, too. No counter decreases while the exporter runs.
 ///
 /// Sees processes of other users if it runs as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH. Programs that live for less
 /// than a second may be missed.
@@ -192,7 +193,7 @@ pub(crate) struct Top {
 
 /// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
-/// Packets that match a policy are read from a TUN device, encrypted in one batch over all associations, and sent, in UDP or without it. An
+/// Packets that match a policy are read from a TUN device, encrypted in one batch over all associations, and sent, with or without UDP. An
 /// IKE daemon started by `gantry esp exec` installs its keys here instead of in the kernel; `ip xfrm` installs keys by hand.
 #[derive(Args)]
 #[command(after_help = "\

@@ -126,7 +126,8 @@ fn described() -> Command {
                 "Print or verify digests of files. Options, output, messages and exit status are those of sha256sum, and \
                  many files are read in parallel. A link to this program named md5sum, sha1sum, sha224sum, sha256sum, sha384sum \
                  or sha512sum acts as that tool. Put options of the configuration before the command: \
-                 gantry --policy pin:software sum FILE.",
+                 gantry --policy pin:software sum FILE. With --parts, -a is md5 (default), sha1, sha256, crc32, crc32c or \
+                 crc64nvme.",
             )
             .after_help(EXAMPLES_OF_SUM)
             .disable_help_flag(true)

@@ -46,10 +46,10 @@ pub(crate) struct VerityDigest {
     /// Print only the digest
     #[arg(long)]
     pub(crate) compact: bool,
-    /// Print the bytes that a built-in signature signs: the digest behind "FSVerity", its function and length
+    /// Print the bytes that a built-in signature signs: "FSVerity", the hash function, and the digest with its length
     #[arg(long)]
     pub(crate) for_builtin_sig: bool,
-    /// Also write the Merkle tree of the only FILE to this file, as Linux stores it
+    /// Also write the Merkle tree to this file, as Linux stores it; only for a single FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) out_merkle_tree: Option<PathBuf>,
     /// Files to hash
@@ -91,7 +91,7 @@ pub(crate) struct Tree {
 #[command(after_help = "\
 Examples:
   gantry verity format root.squashfs root.verity
-  gantry verity format --salt - --uuid 01234567-89ab-cdef-0123-456789abcdef root.squashfs root.verity")]
+  gantry verity format --salt - --root-hash-file root.hash root.squashfs root.verity")]
 pub(crate) struct VerityFormat {
     #[command(flatten)]
     pub(crate) tree: Tree,
@@ -104,7 +104,7 @@ pub(crate) struct VerityFormat {
     /// Also write the root hash to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) root_hash_file: Option<PathBuf>,
-    /// Data: a file or a block device
+    /// File or block device with the data
     pub(crate) data: PathBuf,
     /// File or block device to write the tree to
     #[arg(value_name = "HASH")]
@@ -118,7 +118,7 @@ pub(crate) struct VerityFormat {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gantry verity verify root.squashfs root.verity 4228c823a9474578ce6ad2d28a66a25eb7ca20a73d9c4741136333c510dca77e
+  gantry verity verify root.squashfs root.verity 4228c823...10dca77e
   gantry verity verify --root-hash-file root.hash root.squashfs root.verity
 
 Exit status: 0 if every block matches, 1 if one does not or a file cannot be read, 2 for a mistake
@@ -132,7 +132,7 @@ pub(crate) struct VerityVerify {
     /// Read the root hash from this file
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     pub(crate) root_hash_file: Option<PathBuf>,
-    /// Data: a file or a block device
+    /// File or block device with the data
     pub(crate) data: PathBuf,
     /// File or block device with the tree
     #[arg(value_name = "HASH")]
@@ -160,13 +160,13 @@ pub(crate) enum TorrentCommand {
 
 /// Create a .torrent of a file or folder
 ///
-/// Writes a torrent of BitTorrent v1 (BEP 3), v2 (BEP 52), or both, and prints its info hashes, which are those of libtorrent's torrents.
+/// Writes a torrent of BitTorrent v1 (BEP 3), v2 (BEP 52), or both, and prints its info hashes, the same as libtorrent's.
 /// Follows symbolic links, and leaves out empty folders. The torrent has no date, so the same files make the same torrent.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry torrent create album                     album.torrent, for clients of v1 and v2
-  gantry torrent create --format v1 --piece-size 1M --announce https://tracker.example/announce album")]
+  gantry torrent create --format v1 --piece-size 1M --announce https://example.org/announce album")]
 pub(crate) struct TorrentCreate {
     /// Version of BitTorrent
     #[arg(long, value_name = "VERSION", default_value = "hybrid")]
@@ -177,7 +177,7 @@ pub(crate) struct TorrentCreate {
     /// URL of a tracker; may be repeated
     #[arg(long, value_name = "URL")]
     pub(crate) announce: Vec<String>,
-    /// Tell clients to find peers by the trackers only
+    /// Tell clients to find peers through the trackers only
     #[arg(long)]
     pub(crate) private: bool,
     /// Torrent to write, which must not exist yet [default: NAME.torrent in the current folder]
@@ -199,7 +199,7 @@ pub(crate) enum TorrentVersion {
 
 /// Print the BitTorrent v2 roots of files
 ///
-/// A root is that of a SHA-256 tree over blocks of 16 KiB (BEP 52, `pieces root`). Equal files have the same root in every torrent.
+/// A root is the root hash of a SHA-256 tree over blocks of 16 KiB (BEP 52, `pieces root`). Equal files have the same root in every torrent.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -1,3 +1,5 @@
+//! Measurements by the installed `openssl speed`, for comparison.
+
 use std::process::Output;
 
 use gantry_core::{Algorithm, Kind, Operation};
@@ -12,7 +14,7 @@ use crate::program::program;
 
 /// The installed `openssl speed`.
 pub(super) struct Openssl {
-    /// Operations that it turned out not to have.
+    /// Operations that it turned out to lack.
     missing: Vec<(Algorithm, Operation)>,
     /// The note about short messages was printed.
     said: bool,
@@ -28,8 +30,8 @@ impl Openssl {
         }
     }
 
-    /// Measures the same algorithm, operation and size; returns `None`, after a note, if it has no such operation. It measures whole seconds and one request
-    /// at a time.
+    /// Measures the algorithm, operation and size of `group`, for whole seconds and one request at a time. Returns `None`, after a note,
+    /// if `openssl speed` lacks the operation.
     pub(super) fn measure(
         &mut self,
         group: &Group,
@@ -81,7 +83,7 @@ impl Openssl {
         }
         let requests = measured.iter().map(|(_, requests, _)| requests).sum();
         let wall = measured.iter().map(|(.., wall)| *wall).fold(0.0, f64::max);
-        // It measures both signing and verifying; only one of them counts here.
+        // `openssl speed` measures both signing and verifying; only one of them counts here.
         let seconds = |some: &mut dyn Iterator<Item = f64>| some.sum::<f64>();
         let share =
             seconds(&mut measured.iter().map(|(.., wall)| *wall)) / seconds(&mut all.iter().map(|(.., wall)| *wall));
@@ -136,7 +138,8 @@ const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::SlhDsaShake256f, "SLH-DSA-SHAKE-256f", &["R19", "R20"]),
 ];
 
-/// Longest message that is comparable: `openssl speed` signs short ones (apps/speed.c), and hashing them takes no noticeable time. Also covers a public key.
+/// Bytes of the longest message whose signature is comparable: `openssl speed` signs 20 to 36 bytes (apps/speed.c), and hashing so few
+/// takes no noticeable time. Public keys on P-256 have this length.
 const SHORT: usize = 65;
 
 /// The prefix of lines of symmetric algorithms.

@@ -50,7 +50,8 @@ pub(crate) fn help(front: Front, argv0: &OsStr, algorithm: Algorithm) -> String 
 
 const GANTRY: &str = "
 --check reads checksum files of coreutils, BSD, OpenSSL, hashdeep, b3sum, BagIt and --json. With -a, it ignores
-lines of other digests. Several digests are printed as BSD-style lines; each file is read once.
+lines of other digests. Several digests are printed as BSD-style lines; each file is read once. With --parts, -a
+is md5 (default), sha1, sha256, crc32, crc32c or crc64nvme.
 
 Examples:
   gantry sum *.iso > SHA256SUMS             write a checksum file
@@ -69,10 +70,10 @@ pub(crate) const AUDIT: &str = "\
 List files in DIR (.) that are new, moved, changed or missing compared with MANIFEST: a checksum file of any kind
 that gantry sum --check reads, or a BagIt bag, whose manifests are all verified in one pass.
 
-A manifest of gantry sum --json has sizes and times, too: a file with other content, but the same size and time is
-damaged. It also has symbolic links and folders, which are compared.
+A manifest of gantry sum --json has sizes and times, too: a file whose content differs, but not its size and time,
+is damaged. It also has symbolic links and folders, which are compared.
 
-Names in MANIFEST are relative to DIR; or to the current folder, if all of them begin with DIR.";
+Names in MANIFEST are relative to DIR, or to the current folder if all of them begin with DIR.";
 
 /// Examples and exit status of `audit`.
 pub(crate) const AUDIT_EXAMPLES: &str = "\
@@ -88,7 +89,7 @@ Exit status: 0 if everything is as listed, 1 if something differs, 2 if somethin
 
 /// Description of `bag`.
 pub(crate) const BAG: &str = "\
-Turn DIR into a BagIt bag (RFC 8493): its files move to DIR/data, and manifests with their digests come beside it.
+Turn DIR into a BagIt bag (RFC 8493): its files move to DIR/data, and manifests with their digests are written.
 
 The digests are SHA-512, or those of -a: md5, sha1, sha224, sha256, sha384, sha512. After an error DIR is unchanged.";
 
@@ -99,7 +100,7 @@ Examples:
   gantry sum audit photos                   verify it
   gantry sum bag -a md5 -a sha256 photos    two manifests, each file read once
 
-Exit status: 0 if DIR is a bag now, otherwise 1.";
+Exit status: 0 if DIR is now a bag, otherwise 1.";
 
 fn with_options<'r>(mut text: String, front: Front, rows: impl Iterator<Item = &'r Row>) -> String {
     for row in rows {

@@ -160,7 +160,7 @@ impl Row {
     /// Returns the line of help of a front.
     pub(crate) fn help(&self, front: Front) -> &'static str {
         match (front, self.switch) {
-            (Front::Bag, Switch::Algorithm) => "digest of the manifests (default sha512); repeat for several",
+            (Front::Bag, Switch::Algorithm) => "digest of the manifests (default sha512); may be repeated",
             _ => self.help,
         }
     }
@@ -217,7 +217,7 @@ pub(crate) const TABLE: &[Row] = &[
         Some('a'),
         Some("NAME"),
         Switch::Algorithm,
-        "digest to use (default sha256), any of `gantry algorithms`, blake2b-512 or blake3; repeat for several",
+        "digest (default sha256): any of `gantry algorithms`, blake2b-512 or blake3; may be repeated",
     ),
     Row {
         checking: true,
@@ -248,8 +248,7 @@ pub(crate) const TABLE: &[Row] = &[
         None,
         Some("SIZE"),
         Switch::Parts,
-        "print S3's checksum of an upload in parts of SIZE bytes (8M, up to 5G), or `whole`; md5 (default), sha1, sha256, \
-         crc32, crc32c, crc64nvme",
+        "print S3's checksum of an upload in parts of SIZE bytes (8M, up to 5G), or `whole`",
     ),
     ours("etag", None, Some("VALUE"), Switch::Etag, "find the part size for which S3's checksum is VALUE"),
     of_trees("progress", None, None, Switch::Progress, "show bytes, rate and time left on the terminal"),
