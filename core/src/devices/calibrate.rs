@@ -4,7 +4,7 @@
 //! machine, and spreads the remaining ones over all devices. A caller that asks for a calibration waits for it and gets twenty rounds, which
 //! also outlast longer disturbances.
 //!
-//! No other caller waits. A calibration takes some ten milliseconds per device, and threads with requests continue it for a [`SLICE_NS`] at a
+//! No other caller waits. A calibration takes up to 25 ms per device, and threads with requests continue it for a [`SLICE_NS`] at a
 //! time. All such calibrations of a process together take at most a second of their time.
 //!
 //! The costs go to a [`CostStore`], if there is one: after the first round, for short-lived programs, and at the end. A later process

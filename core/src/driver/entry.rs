@@ -259,30 +259,30 @@ pub(super) fn run_contiguous(
 
 /// A session on a device: immutable, shared by threads.
 pub trait DeviceSession: Send + Sync + Any {
-    /// Runs one request on the calling thread. Never called with `Update` and `Finish`, which reach the stream itself, or in a batch a queue pair of the
-    /// device. Must neither allocate nor wait.
+    /// Runs one request on the calling thread. Must neither allocate nor wait. Never called with `Update` and `Finish`: these go to the
+    /// stream itself or, in a batch, to a queue pair of the device.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
-    /// Runs requests of one algorithm and operation on the calling thread, and [finishes](Offer::finish) each. The first is of this session,
-    /// the others are of any session of the same device. Called through [`Batch::run_direct`](super::Batch::run_direct).
+    /// Runs requests of one algorithm and operation on the calling thread, and [finishes](Offer::finish) each. The first belongs to this
+    /// session, the others to any session of the same device. Called through [`Batch::run_direct`](super::Batch::run_direct).
     fn run_batch(&self, offers: &mut [Offer<'_>]) {
         for offer in offers {
             offer.run_direct();
         }
     }
 
-    /// The start of a message that comes in pieces, of a digest or MAC.
+    /// Starts the digest or MAC of a message that comes in pieces.
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
         Err(Unsupported::because("no streams"))
     }
 
-    /// The start of data that comes in pieces, of a cipher. `iv` has been checked.
+    /// Starts encryption or decryption of data that comes in pieces. `iv` has been checked.
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
         let _ = (operation, iv);
         Err(Unsupported::because("no streams"))
     }
 
-    /// Messages of an AEAD that come in pieces, one after the other.
+    /// Starts a stream that seals or opens messages that come in pieces, one message after the other.
     fn aead_stream(&self, operation: Operation) -> Result<Box<dyn AeadStream>, Unsupported> {
         let _ = operation;
         Err(Unsupported::because("no streams"))
@@ -290,7 +290,7 @@ pub trait DeviceSession: Send + Sync + Any {
 }
 
 impl Operands<'_> {
-    /// Does the work where it stands, by the session that a device opened: or the next step of a stream of that device.
+    /// Runs the request on the calling thread: by the session that a device opened, or as the next step of that device's stream.
     #[inline]
     pub(crate) fn run_by(self, session: &dyn DeviceSession) -> Result<Outcome, Fault> {
         match self {
