@@ -48,14 +48,14 @@ fn context<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Ser
 
 /// Most connections at once. Others wait until one ends.
 const CONNECTIONS: usize = 256;
-/// Most datagrams that are read of one program before the next one gets its turn.
+/// Most datagrams that are read from one program before the next one gets its turn.
 const REQUESTS: usize = 64;
 /// Interval of checking time limits of SAs, which are in seconds.
 const TICK: Duration = Duration::from_millis(500);
-/// Interval of looking up the paths of peers again: Linux forgets router reports after ten minutes.
+/// Interval of looking up the path MTUs of peers again: Linux forgets one after ten minutes.
 const PATHS: Duration = Duration::from_mins(1);
 
-/// A data path. It passes packets from its creation.
+/// A data path. It passes packets as soon as it is created.
 pub struct Server {
     options: Options,
     state: State,
@@ -129,7 +129,7 @@ impl Server {
         &self.options.device
     }
 
-    /// Returns one sentence for each guard against device-bound sockets that the kernel lacks.
+    /// Returns one sentence for each guard that the kernel lacks. Guards stop packets that would leave beside the tunnel.
     pub fn unguarded(&self) -> Vec<String> {
         lock(&self.state.routes).unguarded()
     }
@@ -211,8 +211,8 @@ impl Server {
         for frame in frames(datagram) {
             let Connection { port, texts, .. } = self.connections[at];
             match Private::parse(&frame) {
-                // The library reports that its program's request was lost with another server. The answer is ours, because the program
-                // waits for us.
+                // The library reports that its program's request was lost with an earlier server. The program waits for an answer, so
+                // this server sends one.
                 Ok(Private::Lost) => {
                     let mut answer = Datagram::new();
                     answer.acknowledge(&frame, port, libc::ECONNREFUSED, None);
@@ -249,7 +249,7 @@ impl Server {
         self.connections[at].send(answer);
     }
 
-    /// Prepares for a daemon's socket behind ours. Returns whether the daemon shares the port with us.
+    /// Prepares for a daemon's socket at our port. Returns whether the daemon shares the port with us.
     fn share_port(&mut self, address: SocketAddr) -> bool {
         if address.port() != self.ports.number() {
             return false;
@@ -280,7 +280,7 @@ fn raw_sockets(queue: u32, queues: u32) -> Result<[Option<Arc<Socket>>; 2], Serv
     Ok([open(false)?, open(true)?])
 }
 
-/// Starts a thread. The process exits when the thread ends, since only the unreachable routes must then remain.
+/// Starts a thread. When it ends, the process exits, so that only the unreachable routes remain and block the packets.
 fn start_thread(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), ServerError> {
     let guarded = move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));

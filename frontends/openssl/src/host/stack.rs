@@ -9,7 +9,7 @@ use std::{mem, ptr, thread};
 const ROOM: usize = 96 << 10;
 
 thread_local! {
-    /// The addresses on the thread's own stack with enough room below, from and to; both 0 if not determined yet.
+    /// The range of addresses on the thread's own stack that have enough room below them; both 0 if not determined yet.
     static ROOMY: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
@@ -29,7 +29,7 @@ fn is_roomy(here: usize) -> bool {
     (begin..end).contains(&here)
 }
 
-/// Continues an operation of a device, in another thread if there is no room here. Returns `None` if there is no thread.
+/// Runs `work`, in a new thread if this stack has too little room. Returns `None` if that thread cannot start or panics.
 pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     if has_room() {
         return Some(work());
@@ -38,7 +38,7 @@ pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> 
     thread::scope(|scope| thread.spawn_scoped(scope, work).ok()?.join().ok())
 }
 
-/// Returns the addresses on the thread's own stack with enough room below; all addresses if the stack is unknown.
+/// Returns the range of addresses on the thread's own stack that have enough room below them; all addresses if the stack is unknown.
 fn own_stack() -> (usize, usize) {
     // SAFETY: attributes of the calling thread, made and destroyed here.
     unsafe {
@@ -53,7 +53,7 @@ fn own_stack() -> (usize, usize) {
     }
 }
 
-/// Overwrites the stack below the caller, where ended calls left data.
+/// Overwrites the stack below the caller, where earlier calls left data.
 #[inline(never)]
 pub(crate) fn wipe() {
     const DEEP: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! Policies steer by their whole selector: no other packet changes its way.
+//! Policies steer packets by their whole selector, and no others.
 
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 
@@ -16,7 +16,8 @@ pub(crate) fn sas(pair: &Pair) -> [Sa<'_>; 2] {
     [Sa::new(&pair.a, &pair.b, 0x1001, &keys), Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys())]
 }
 
-/// Adds SAs of both directions, and at both hosts the policies for packets between two networks. `there` and `back` follow the networks.
+/// Adds SAs of both directions, and at both hosts the policies for packets between two networks. `there` and `back` are the rest of the
+/// selectors.
 fn protect(pair: &Pair, near: &str, far: &str, [there, back]: [&str; 2]) {
     install(&sas(pair).each_ref());
     policies_between(pair, near, far, [there, back]);
@@ -36,7 +37,7 @@ pub(crate) fn policies_between(pair: &Pair, near: &str, far: &str, [there, back]
     }
 }
 
-/// Adds a host behind another one, with an address of a network.
+/// Adds a host behind `host`, with an address in `network`, such as 10.13.0.
 fn host_behind(host: &Host, name: &str, network: &str) -> Namespace {
     let (other, peer) = (Namespace::new(), format!("{name}p"));
     host.namespace.join(name, &other, &peer);
@@ -64,7 +65,7 @@ fn exchange(from: (&Namespace, &str), to: (&Namespace, &str), port: u16) -> IpAd
     sender.ip()
 }
 
-/// Returns whether the wire between the hosts sees a frame in clear meanwhile.
+/// Returns whether a frame in clear crosses the wire between the hosts during `work`.
 fn is_clear<T>(pair: &Pair, work: impl FnOnce() -> T) -> bool {
     let wire = Wire::new(pair);
     work();
@@ -185,7 +186,7 @@ fn send_raw(socket: &std::os::fd::OwnedFd, payload: &[u8], to: IpAddr) {
     sendto(socket.as_raw_fd(), payload, &to, MsgFlags::empty()).unwrap();
 }
 
-/// A policy for the own network beside one for everything, like that of strongSwan's bypass-lan.
+/// A policy for the local network beside one for everything, as strongSwan's plugin bypass-lan adds it.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn policies_that_pass_and_block_count_by_their_priority() {
@@ -204,7 +205,7 @@ fn policies_that_pass_and_block_count_by_their_priority() {
     let inside = [&pair.a, &pair.b].map(|host| host.inner[V4].to_string());
     let through = || exchange((&pair.a.namespace, &inside[0]), (&pair.b.namespace, &inside[1]), 7);
     assert!(!is_clear(&pair, through));
-    // A policy before both blocks.
+    // A block policy comes before both.
     pair.a.xfrm(&format!("policy add src {near} dst {far} proto udp dport 9 dir out priority 1 action block"));
     let program = pair.a.udp(pair.a.outer[V4], 0);
     assert!(!is_clear(&pair, || {
@@ -212,7 +213,7 @@ fn policies_that_pass_and_block_count_by_their_priority() {
         wait_until("it is refused", || pair.a.counter("unprotected") > 0);
     }));
     assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
-    // Behind the policy for everything, the one for the own network has no effect.
+    // After the policy for everything, the one for the local network has no effect.
     for host in [&pair.a, &pair.b] {
         host.xfrm("policy update src 10.0.0.0/14 dst 10.0.0.0/14 dir out priority 50");
     }
@@ -237,7 +238,7 @@ fn a_stream_of_a_policy_for_networks_finds_the_mtu_of_the_tunnel() {
     }));
 }
 
-/// The host looks a policy up before it divides a datagram (RFC 4301, 7.3).
+/// The host looks a policy up before it fragments a datagram (RFC 4301, 7.3).
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
@@ -268,7 +269,7 @@ fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
         for bytes in [100, 1352, 1373, 1500, 3000, 20_000] {
             assert!(!is_clear(&pair, || exchange(&sealed, bytes)), "{bytes} bytes");
         }
-        // Another port is not the policy's, in fragments either.
+        // The policy does not match another port, not even in fragments.
         assert!(is_clear(&pair, || exchange(&open, 3000)));
     }
     assert_eq!((pair.a.counter("unprotected"), pair.b.counter("unadmitted")), (0, 0));
@@ -311,7 +312,7 @@ fn packets_with_the_marks_of_others_take_their_way() {
     other.ip("address add 10.15.0.5/24 dev op");
     other.ip(&format!("address add {}/32 dev lo", pair.b.outer[V4]));
     other.ip("route add default via 10.15.0.1");
-    // Another program leads the packets with its mark to a host that has the same address.
+    // Another program routes packets with its mark to a host that has the same address.
     pair.a.namespace.ip("rule add fwmark 7 priority 300 lookup 77");
     pair.a.namespace.ip("route add default via 10.15.0.5 table 77");
     let program = pair.a.udp(pair.a.outer[V4], 0);
@@ -320,7 +321,7 @@ fn packets_with_the_marks_of_others_take_their_way() {
     far.set_read_timeout(Some(PATIENCE)).unwrap();
     program.send_to(MARKER, (pair.b.outer[V4], 7)).unwrap();
     assert_eq!(far.recv(&mut [0; 64]).expect("the mark leads it there"), MARKER.len());
-    // A packet that a policy is for takes the tunnel, regardless of marks.
+    // A packet that matches a policy takes the tunnel, regardless of marks.
     let wire = Wire::new(&pair);
     let program = pair.a.udp(pair.a.inner[V4], 0);
     nix::sys::socket::setsockopt(&*program, nix::sys::socket::sockopt::Mark, &7).unwrap();
@@ -354,7 +355,7 @@ fn strict_reverse_path_filters_change_nothing() {
     let far = pair.b.outer[V4].to_string();
     let lan_to_far = || exchange((&lan, "10.13.0.5"), (&pair.b.namespace, &far), 7);
     let own_to_far = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
-    // A tunnel of a network for everything, with packets of the gateway in clear.
+    // A tunnel from a network to everywhere; the gateway's own packets stay in clear.
     protect(&pair, "10.13.0.0/24", "0.0.0.0/0", ["", ""]);
     assert!(!is_clear(&pair, lan_to_far));
     assert!(is_clear(&pair, own_to_far));
@@ -377,7 +378,7 @@ fn strict_reverse_path_filters_change_nothing() {
             assert_eq!(other.recv(&mut [0; 64]).expect("IKE arrives"), message.len());
         }));
     }
-    // A tunnel for everything, with answers to other hosts.
+    // A tunnel for everything, beside a policy that lets answers to the network behind the gateway pass.
     pair.remove_tunnel();
     protect(&pair, "0.0.0.0/0", "0.0.0.0/0", ["", ""]);
     pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.13.0.0/24 dir out priority 5");
@@ -422,7 +423,7 @@ fn policies_that_an_earlier_data_path_left_hold_packets_back() {
     held(Wire::new(&pair));
     pair.a.serve(&Plan::default());
     held(Wire::new(&pair));
-    // A new policy takes their place, and its end is theirs.
+    // A new policy replaces them, so its removal ends them.
     let [out, _] = sas(&pair);
     let selector = "src 10.11.0.0/16 dst 0.0.0.0/0 proto udp dport 5060 dir out";
     pair.a.xfrm(&format!("policy add {selector} {}", out.template()));

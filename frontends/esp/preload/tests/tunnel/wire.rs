@@ -26,7 +26,7 @@ pub(crate) struct Listener {
 pub(crate) enum Kind {
     /// A request for the address of a neighbour: ARP, or neighbour discovery in IPv6.
     Neighbour(Option<IpAddr>),
-    /// An ICMP notice of a router.
+    /// An ICMP error about a packet of the tunnel.
     Notice,
     Esp(Esp),
     /// A later fragment of a datagram. The first fragment tells the kind of datagram.
@@ -85,7 +85,7 @@ impl Drop for Listener {
     }
 }
 
-/// Panics if any frame is neither ESP nor necessary beside it. Returns the number of ESP frames.
+/// Panics at a frame that must not be seen outside the tunnel. Returns the number of ESP frames.
 pub(crate) fn count_sealed(frames: &[Vec<u8>]) -> usize {
     let mut count = 0;
     for frame in frames {
@@ -149,7 +149,7 @@ fn kind(frame: &[u8]) -> Kind {
         (kind, [_, class, _, _, _, _, _, _, _, protocol, ..]) if kind == IPV4 && packet.len() >= 28 => {
             let from = IpAddr::from(*packet[12..].first_chunk::<4>().unwrap());
             match protocol {
-                // The notice quotes the packet in question, which begins with the headers of ESP.
+                // The error quotes the packet that caused it, with its IP header.
                 1 if packet[20] == 3 && packet[28..].get(9).copied().is_some_and(is_carrier) => Kind::Notice,
                 50 => raw(from, *class, &packet[20..]),
                 17 => datagram(from, *class, &packet[20..]),
