@@ -112,7 +112,7 @@ impl Session {
         self.0.gantry().session(self.0.params().clone().with_tag_len(bytes)).map(Self)
     }
 
-    /// Returns a session of AES-GCM that takes nonces of 1 to 65,536 bytes, for protocols that have others than 12. Random nonces
+    /// Returns a session of AES-GCM that takes nonces of 1 to 65,536 bytes, for protocols whose nonces are not 12 bytes long. Random nonces
     /// of other lengths collide sooner.
     pub fn with_any_nonce(&self) -> Result<Self> {
         self.0.gantry().session(self.0.params().clone().with_any_nonce()).map(Self)

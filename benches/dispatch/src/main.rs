@@ -6,7 +6,7 @@
 //! gantry-bench-dispatch scaling        requests per second on all CPUs relative to one, as JSON
 //! gantry-bench-dispatch check FILE     instructions per request, compared with a recorded file
 //! gantry-bench-dispatch record FILE    writes that file
-//! gantry-bench-dispatch loop WAY N     N requests and nothing else, to be run in valgrind
+//! gantry-bench-dispatch loop MODE N    N requests and nothing else, to be run in valgrind
 //! ```
 //!
 //! `valgrind --tool=callgrind` counts the instructions of the whole program, for two numbers of requests. The difference is due to the
@@ -40,7 +40,7 @@ const BYTES: usize = 64;
 const BATCH: usize = 32;
 /// Bytes of a request to a real device.
 const KIB: usize = 1024;
-/// Real devices for the cost of statistics, with the batch size (a power of two): the shortest requests there are.
+/// Real devices for the cost of statistics, with fast algorithms and the batch size, a power of two.
 const REAL: [(&str, Algorithm, usize); 5] = [
     ("software", Algorithm::Aes128Gcm, 1),
     ("software", Algorithm::Sha256, 1),
@@ -161,7 +161,7 @@ fn time() -> Result<()> {
     Ok(())
 }
 
-/// Measures the cost of statistics: the median difference in pairs of runs, with and without, which take turns at going first.
+/// Measures the cost of statistics: the median difference between a run with them and one without, in pairs of alternating order.
 fn statistics() -> Result<()> {
     let mut rows = Vec::new();
     let mut row = |name: &str, work: &mut dyn FnMut(bool) -> f64| {
@@ -324,8 +324,8 @@ fn check(file: &str) -> Result<()> {
         }
         return Err(format!(
             "a count differs by more than {:.0} % from the recorded one. Counts depend on the compiler: recorded with \
-             {then}, this is {now}. If the change is meant, record them anew with `scripts/counts record` and say \
-             why in the commit",
+             {then}, this is {now}. If the change is intended, record them again with `scripts/counts record` and \
+             say why in the commit",
             TOLERANCE * 100.0
         )
         .into());
