@@ -1,9 +1,9 @@
 //! The kernel's list of crypto drivers: `/proc/crypto`, parsed and interpreted.
 //!
-//! The kernel has a name for each algorithm (`cbc(aes)`), and one for each driver of it (`cbc-aes-aesni`). It uses the driver with the highest priority. It
-//! does not say where a driver computes. Its `async` flag does not either: the SIMD drivers of the CPU have it too, because they may hand work to a
-//! kernel thread. So `Catalogue::engine` relies on three signs of SIMD drivers. They have an internal twin (`__cbc-aes-aesni`). Their module uses
-//! `cryptd` or `crypto_simd`. Templates (`ccm_base(ctr-aes-aesni,...)`) are judged by their parts.
+//! The kernel has a name for each algorithm (`cbc(aes)`), and one for each driver of it (`cbc-aes-aesni`). It uses the driver with the
+//! highest priority. It does not say where a driver computes. Its `async` flag does not either: the SIMD drivers of the CPU have it too,
+//! because they may hand work to a kernel thread. So `Catalogue::engine` relies on three signs of SIMD drivers. They have an internal twin
+//! (`__cbc-aes-aesni`). Their module uses `cryptd` or `crypto_simd`. Templates (`ccm_base(ctr-aes-aesni,...)`) are judged by their parts.
 
 use std::fs;
 use std::io;
@@ -15,17 +15,17 @@ pub struct Entry {
     pub name: String,
     /// The driver: `cbc-aes-aesni`.
     pub driver: String,
-    /// The module that it is in; `kernel` when it is built in.
+    /// The module of the driver; `kernel` if it is built in.
     pub module: String,
     /// Among drivers for one name, the highest priority wins.
     pub priority: i32,
     /// `skcipher`, `aead`, `shash`, `ahash`, `rng`, ...
     pub kind: String,
-    /// May answer later. Does not mean that it is off the CPU.
+    /// The driver may answer later. It may still compute on the CPU.
     pub asynchronous: bool,
     /// The driver is a part of other drivers, and not available otherwise.
     pub internal: bool,
-    /// The kernel's own test of it has passed.
+    /// The driver has passed the kernel's self-test.
     pub tested: bool,
 }
 
@@ -41,7 +41,7 @@ impl Entry {
         }
     }
 
-    /// The names inside of a template: `cbc(aes)` is made of `aes`.
+    /// Returns the names inside a template: `aes` for `cbc(aes)`.
     fn parts(&self) -> impl Iterator<Item = &str> {
         let arguments = self.driver.split_once('(').map_or("", |(_, arguments)| arguments);
         arguments.split(['(', ')', ',']).filter(|part| !part.is_empty())
@@ -59,26 +59,27 @@ pub enum Engine {
     Cpu,
     /// Off the CPU, in the engine that this module drives.
     Module(String),
-    /// Partly there and partly here: a template around an engine.
+    /// Partly in an engine and partly on this CPU: a template around an engine's driver.
     Mixed,
     /// Nowhere by itself: internal, or a queue in front of another driver.
     None,
 }
 
-/// Drivers that are off the CPU and do not carry the flag `async`: AMD's Geode LX waits for its engine.
+/// Drivers of engines without the flag `async`: that of AMD's Geode LX waits for its engine.
 const SYNCHRONOUS_ENGINES: &[&str] = &["geode-"];
 
 /// All drivers of a running kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// As the kernel lists them.
+    /// The drivers in the kernel's order.
     pub entries: Vec<Entry>,
     /// Modules that use `cryptd` or `crypto_simd`.
     simd_modules: Vec<String>,
 }
 
 impl Catalogue {
-    /// Reads the catalogue of this machine. Algorithms that no program has used yet may be missing, because the kernel makes templates on demand.
+    /// Reads the catalogue of this machine. Algorithms that no program has used yet may be missing, because the kernel makes templates on
+    /// demand.
     ///
     /// # Errors
     /// There is no `/proc/crypto`.
@@ -87,7 +88,7 @@ impl Catalogue {
         Ok(Self::parse(&fs::read_to_string("/proc/crypto")?, &modules))
     }
 
-    /// From the texts of `/proc/crypto` and `/proc/modules`.
+    /// Parses the texts of `/proc/crypto` and `/proc/modules`.
     pub fn parse(crypto: &str, modules: &str) -> Self {
         let mut entries = Vec::new();
         for paragraph in crypto.split("\n\n") {
@@ -123,7 +124,7 @@ impl Catalogue {
         Self { entries, simd_modules }
     }
 
-    /// Where a driver computes.
+    /// Returns the place where a driver computes.
     pub fn engine(&self, entry: &Entry) -> Engine {
         let queue = ["cryptd(", "pcrypt("].iter().any(|prefix| entry.driver.starts_with(prefix));
         if entry.internal || queue {
@@ -137,7 +138,7 @@ impl Catalogue {
         if self.is_off_cpu(entry) { Engine::Module(module_name(entry)) } else { Engine::Cpu }
     }
 
-    /// The drivers for a name that AF_ALG can reach by this type, the one that the kernel prefers first.
+    /// Returns the drivers for a name that AF_ALG can reach by this type, in the kernel's order of preference.
     pub fn candidates(&self, socket_type: &str, name: &str) -> Vec<&Entry> {
         let fits = |entry: &&Entry| entry.name == name && !entry.internal && entry.socket_type() == Some(socket_type);
         let mut found: Vec<&Entry> = self.entries.iter().filter(fits).collect();
@@ -145,8 +146,8 @@ impl Catalogue {
         found
     }
 
-    /// A name for `name` by which the kernel makes it from drivers on the CPU alone: `cbc(aes)` may be an engine's, and
-    /// `cbc(aes-generic)` never is.
+    /// Returns a name that makes the kernel compute the algorithm `name` on the CPU only: `cbc(aes)` may select an engine, but
+    /// `cbc(aes-generic)` never does.
     pub(crate) fn compose_on_cpu(&self, name: &str) -> Option<String> {
         let (template, list) = name.strip_suffix(')')?.split_once('(')?;
         let parts: Option<Vec<String>> = arguments(list).map(|part| self.best_cpu_driver(part)).collect();
@@ -160,7 +161,7 @@ impl Catalogue {
     }
 
     fn is_off_cpu(&self, entry: &Entry) -> bool {
-        // The kernel says of hashes, ciphers and AEADs whether they are asynchronous, and of RSA it does not.
+        // The kernel reports the flag `async` for hashes, ciphers and AEADs, but not for RSA.
         let same_module = |other: &&Entry| entry.module != "kernel" && other.module == entry.module;
         self.is_marked_off_cpu(entry)
             || self.entries.iter().filter(same_module).any(|other| self.is_marked_off_cpu(other))
@@ -177,7 +178,7 @@ impl Catalogue {
     }
 }
 
-/// The module, or for a driver that is built in, the word that its name begins with.
+/// Returns the module of a driver, or the first word of its name if it is built in.
 fn module_name(entry: &Entry) -> String {
     if entry.module == "kernel" {
         entry.driver.split(['-', '_']).next().unwrap_or_default().to_owned()
@@ -186,7 +187,7 @@ fn module_name(entry: &Entry) -> String {
     }
 }
 
-/// The arguments of a template, which may be templates: `hmac(sha256),cbc(aes)`.
+/// Returns the arguments of a template, which may be templates: `hmac(sha256),cbc(aes)`.
 fn arguments(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     list.split(move |letter| {

@@ -1,4 +1,4 @@
-//! Devices, found by trying.
+//! Finds devices, by trying each algorithm.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,31 +13,31 @@ use crate::fault::message;
 use crate::session;
 use crate::sys::{Transform, page_size};
 
-/// Engines that cannot take all that fits into a socket: the prefix of their drivers' names, and the maximum number of pages that the buffers of one operation
-/// may touch.
+/// Engines that take less data than fits into a socket: the prefix of their drivers' names, and the maximum number of pages that the
+/// buffers of one operation may touch.
 ///
-/// Virtio's driver describes n pages by n(n+1)/2 descriptors of its ring. At 32 pages it needs more than the ring has. This operation and all later ones
-/// then wait forever (Linux 6.1 and 6.12).
+/// Virtio's driver describes n pages by n(n+1)/2 descriptors of its ring. At 32 pages it needs more than the ring has. This operation
+/// and all later ones then wait forever (Linux 6.1 and 6.12).
 const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 30)];
 
-/// A hash takes any length, and `sendmsg` less than 2 GiB.
+/// Maximum bytes of a message to hash, because `sendmsg` takes less than 2 GiB.
 const HASH_MAX: usize = 1 << 30;
 
-/// Room for associated data in the socket of an AEAD.
+/// Bytes of an AEAD's socket that are reserved for associated data.
 const ASSOCIATED_MAX: usize = 32 << 10;
 
-/// Name, class, and why not.
+/// The name and the class of an excluded device, and the reason.
 type Exclusion = (String, Class, String);
 
-/// Errors about a single algorithm: it is missing, its test timed out, or its test failed (`crypto_larval_wait` in Linux's crypto/api.c). Other
-/// errors are about AF_ALG as a whole.
+/// Errors about a single algorithm: it is missing, its test timed out, or its test failed (`crypto_larval_wait` in Linux's crypto/api.c).
+/// Other errors are about AF_ALG as a whole.
 const SINGLE_ALGORITHM_ERRORS: [i32; 3] = [libc::ENOENT, libc::ETIMEDOUT, libc::ELIBBAD];
 
-/// Every engine that can be reached, and those that cannot; or why none can.
+/// Returns the devices and the excluded devices, or the reason why AF_ALG has none.
 pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclusion>>, String> {
     let mut names: Vec<(&str, &str)> = Algorithm::ALL.iter().filter_map(|algorithm| kernel_name(*algorithm)).collect();
     names.dedup();
-    // Being asked, the kernel loads modules and makes templates; afterwards its list has them.
+    // Binding makes the kernel load modules and make templates, so it comes before the kernel's list is read.
     let mut first = None;
     let mut available = Vec::new();
     for (kind, name) in names {
@@ -92,10 +92,10 @@ pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclus
     Ok(found)
 }
 
-/// Type and name of an algorithm in the kernel, where AF_ALG has it in a form that is ours.
+/// Returns the kernel's type and name of an algorithm; `None` if AF_ALG does not have it in the same form.
 pub(crate) fn kernel_name(algorithm: Algorithm) -> Option<(&'static str, &'static str)> {
     let info = algorithm.info();
-    // The kernel's Poly1305 takes its key from the message, and the NULL cipher is no engine's.
+    // The kernel's Poly1305 takes its key from the message, and no engine has the NULL cipher.
     if info.kernel.is_empty() || matches!(algorithm, Algorithm::Poly1305 | Algorithm::Null) {
         return None;
     }
@@ -136,12 +136,12 @@ fn describe_drivers(offers: &[Offer]) -> String {
     }
 }
 
-/// A driver of the kernel for one of our algorithms.
+/// A driver of the kernel for one algorithm of Gantry.
 struct Offer {
     algorithm: Algorithm,
     kind: &'static str,
     driver: String,
-    /// Bytes of a request in all.
+    /// Maximum bytes of a request, with associated data and tag.
     limit: usize,
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct AfalgDevice {
 
 impl AfalgDevice {
     fn new(name: String, class: Class, description: String, mut offers: Vec<Offer>) -> Self {
-        // Among drivers of one engine, the kernel's first choice.
+        // If an engine has several drivers for an algorithm, the kernel's first choice is kept.
         let mut algorithms = Vec::new();
         offers.retain(|offer| {
             !algorithms.contains(&offer.algorithm) && {

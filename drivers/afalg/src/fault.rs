@@ -2,12 +2,12 @@ use std::io;
 
 use gantry_core::Fault;
 
-/// The error of a system call, as a failure of the device.
+/// Returns the error of a system call as a failure of the device.
 pub(crate) fn fault(error: &io::Error) -> Fault {
     Fault::failed(format!("AF_ALG: {}", message(error)))
 }
 
-/// The text of an error, without the number that `std` puts behind it.
+/// Returns the system's message without the number that `std` appends.
 pub(crate) fn message(error: &io::Error) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -1,22 +1,25 @@
 //! The crypto drivers of the Linux kernel, through AF_ALG: sockets that take data and return results.
 //!
-//! Each engine that the kernel drives is a device (`afalg:virtio_crypto`, named after its module). The device `afalg:cpu` is for all algorithms that the kernel
-//! computes on the CPU, with its best driver for each. The kernel lists dozens of drivers, but operators decide about engines.
+//! Each engine that the kernel drives is a device (`afalg:virtio_crypto`, named after its module). The device `afalg:cpu` is for all
+//! algorithms that the kernel computes on the CPU, with its best driver for each. The kernel lists dozens of drivers, but operators decide
+//! about engines.
 //!
-//! AF_ALG is deprecated since Linux 7.2, and each release restricts it further, also in older kernels of distributions. So the driver draws no
-//! conclusion from a version. It tries each algorithm, and excludes those that fail, with the reason.
+//! AF_ALG is deprecated since Linux 7.2, and each release restricts it further. Distributions backport the restrictions. So the driver
+//! draws no conclusion from a version. It tries each algorithm, and excludes those that fail, with the reason.
 //!
 //! Known problems, and their solutions:
 //!
 //! * A virtio engine stops forever at an operation of 32 pages, with its callers in uninterruptible sleep: see `QUIRKS` in `device.rs`.
-//! * A `read` of more than the queued bytes blocks, and a shorter one leaves the rest for the next request: results are read to their exact length.
-//! * A request larger than a socket's buffer is cut into operations that chain their IVs. Asynchronous drivers and XTS do this incorrectly. So the capability
-//!   ends where the buffer does, and every request brings its IV.
+//! * A `read` of more than the queued bytes blocks, and a shorter one leaves the rest for the next request: results are read to their exact
+//!   length.
+//! * A request larger than a socket's buffer is cut into operations that chain their IVs. Asynchronous drivers and XTS do this incorrectly.
+//!   So the capability is limited to the buffer, and every request brings its IV.
 //! * `poll` reports idle sockets as ready, so it is not used.
 //! * An operation socket holds one request. Each request in flight has its own socket, from a pool in the session.
-//! * An engine that fails during an operation may have overwritten its input. Requests in place first write their result to a buffer of the session. The
-//!   copy is cheap compared with the engine's setup time.
-//! * After `fork`, parent and child have the same sockets, and would read each other's results. Sockets from before a fork are not used after it.
+//! * An engine that fails during an operation may have overwritten its input. Requests in place first write their result to a buffer of the
+//!   session. The copy is cheap compared with the engine's setup time.
+//! * After `fork`, parent and child have the same sockets, and would read each other's results. Sockets from before a fork are not used
+//!   after it.
 
 #![deny(unsafe_code)]
 
@@ -43,7 +46,8 @@ mod stream;
 #[allow(unsafe_code)]
 mod sys;
 
-/// Checks whether AF_ALG has this algorithm or driver, of the type `hash`, `skcipher`, `aead` or `rng`. The kernel may load modules for that.
+/// Checks whether AF_ALG has this algorithm or driver, of the type `hash`, `skcipher`, `aead` or `rng`. The kernel may load modules for
+/// that.
 ///
 /// # Errors
 /// The system's message.
@@ -66,7 +70,7 @@ impl AfalgDriver {
         Self::default()
     }
 
-    /// Makes a driver without the limits that known engines need, so that such an engine stops forever; for tests that detect this.
+    /// Makes a driver without the limits of known engines, to test that such an engine then stops forever.
     #[doc(hidden)]
     pub fn without_quirks() -> Self {
         Self { unlimited: true }

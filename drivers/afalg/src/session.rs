@@ -1,5 +1,5 @@
-//! Sessions. The kernel holds the key. A request goes through an operation socket in two system calls: `sendmsg` with the data and its parameters, and `read`,
-//! in which the kernel computes.
+//! Sessions. The kernel holds the key. A request goes through an operation socket in two system calls: `sendmsg` with the data and its
+//! parameters, and `read`, in which the kernel computes.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex};
@@ -12,8 +12,8 @@ use crate::fault::{fault, message};
 use crate::stream::HashStream;
 use crate::sys::{Channel, Control, Transform};
 
-/// Opens a session for the kernel's `name` of this type. `limit` is the maximum size of a request. An engine `can_fail_midway` through an
-/// operation.
+/// Opens a session for the kernel's `name` of this type. `limit` is the maximum size of a request. `can_fail_midway` is true if the
+/// device may overwrite its input and then fail.
 pub(crate) fn open(
     params: &SessionParams,
     kind: &str,
@@ -39,7 +39,7 @@ pub(crate) fn open(
         set.map_err(|_| Unsupported::because("the kernel has no tags of this length"))?;
     }
     let pool = Pool::new(transform);
-    // The first socket is made now, so that a lack of them shows here.
+    // The first socket is made now, so that a session without one fails to open.
     pool.with_socket(|_| Ok(())).map_err(|error| refuse("accept", &error))?;
     Ok(AfalgSession { kind: request_kind(algorithm), tag_len: params.tag_len(), limit, can_fail_midway, pool })
 }
@@ -49,12 +49,12 @@ pub(crate) struct AfalgSession {
     kind: RequestKind,
     tag_len: usize,
     limit: usize,
-    /// In-place requests get their result in a buffer of ours first: after a failure the data must be as it was.
+    /// If true, in-place requests first write their result to a buffer of the session, because a failure must not change the data.
     can_fail_midway: bool,
     pool: Pool,
 }
 
-/// How requests are put to the kernel.
+/// The form of a request to the kernel.
 #[derive(Clone, Copy, PartialEq)]
 enum RequestKind {
     Hash(Operation),
@@ -62,14 +62,14 @@ enum RequestKind {
     Aead(Nonce),
 }
 
-/// How the kernel wants the nonce of an AEAD.
+/// The form in which the kernel takes the nonce of an AEAD.
 #[derive(Clone, Copy, PartialEq)]
 enum Nonce {
-    /// As it is, in 12 bytes.
+    /// Unchanged, in 12 bytes.
     Plain,
     /// As the first block of CCM's counter mode (RFC 3610, 2.3): L - 1, nonce, zeros.
     Ccm,
-    /// For the cipher, and at the end of the associated data: `authenc` does not authenticate its IV.
+    /// As the IV, and again at the end of the associated data: `authenc` does not authenticate its IV.
     Associated,
 }
 
@@ -85,7 +85,7 @@ fn request_kind(algorithm: A) -> RequestKind {
     }
 }
 
-/// Both keys as `authenc` takes them: an attribute with the length of the cipher's key, the MAC's key, the cipher's
+/// Returns both keys in the format of `authenc`: an attribute with the length of the cipher's key, the MAC's key, the cipher's key
 /// (crypto/authenc.h).
 fn authenc_key(params: &SessionParams) -> Zeroizing<Vec<u8>> {
     const LENGTH_AND_TYPE: [u16; 2] = [8, 1];
@@ -110,7 +110,7 @@ impl DeviceSession for AfalgSession {
                     }
                     socket.channel.receive(&mut [IoSliceMut::new(output)])
                 }),
-            // Without data the kernel does nothing either.
+            // The kernel does nothing without data either, so this skips its system calls.
             (RequestKind::Cipher, Operands::Cipher { data, .. }) if data.len() == 0 => Ok(Outcome::Done),
             (RequestKind::Cipher, Operands::Cipher { operation, iv, mut data }) => self.exchange(|socket| {
                 let control = Control::new(operation == Operation::Decrypt, iv, 0);
@@ -135,7 +135,7 @@ impl DeviceSession for AfalgSession {
                     self.receive(socket, associated, &mut data, &mut [])
                 });
                 if result == Ok(Outcome::BadTag) {
-                    // The kernel decrypts before it compares.
+                    // The kernel decrypts before it compares the tags.
                     data.output().fill(0);
                 }
                 result
@@ -155,7 +155,7 @@ impl DeviceSession for AfalgSession {
 }
 
 impl AfalgSession {
-    /// One request on a socket of its own.
+    /// Runs one request on its own socket.
     fn exchange(&self, exchange: impl FnOnce(&mut PooledSocket) -> io::Result<()>) -> Result<Outcome, Fault> {
         match self.pool.with_socket(exchange) {
             Ok(()) => Ok(Outcome::Done),
@@ -186,7 +186,7 @@ impl AfalgSession {
         Ok(())
     }
 
-    /// Bytes that the kernel takes for associated data.
+    /// Returns the number of bytes that the kernel treats as associated data.
     fn associated(&self, nonce: Nonce, iv: &[u8], aad: &[u8], data: &Buffers<'_>) -> Result<usize, Fault> {
         if nonce == Nonce::Plain && iv.len() != 12 {
             return Err(Fault::Declined("the kernel takes only nonces of 12 bytes"));
@@ -215,7 +215,7 @@ impl Nonce {
     }
 }
 
-/// The IV for the kernel, where it is another one than the caller's.
+/// The IV for the kernel, if it differs from the caller's.
 struct Block(Option<[u8; 16]>);
 
 impl Block {
@@ -224,11 +224,11 @@ impl Block {
     }
 }
 
-/// Sockets that a session keeps.
+/// Maximum number of sockets that a session keeps.
 const POOL_SIZE: usize = 16;
 
-/// A transform and its sockets. A thread locks the first free one for a request, and does not wait. If all are busy, it opens a socket and closes it
-/// afterwards.
+/// A transform and its sockets. A thread locks the first free one for a request, and does not wait. If all are busy, it opens a socket and
+/// closes it afterwards.
 struct Pool {
     transform: Transform,
     sockets: [Mutex<Option<PooledSocket>>; POOL_SIZE],
@@ -238,7 +238,7 @@ struct Pool {
 struct PooledSocket {
     channel: Channel,
     scratch: Zeroizing<Vec<u8>>,
-    /// In which the socket was made.
+    /// The process that made the socket.
     process: Process,
 }
 
@@ -254,7 +254,7 @@ impl Pool {
         let place = pooled.as_deref_mut().unwrap_or(&mut temporary);
         let socket = match place {
             Some(socket) if socket.process.is_current() => socket,
-            // One from before a fork is the parent's, too.
+            // The parent process also uses a socket from before a fork.
             _ => place.insert(PooledSocket {
                 channel: self.transform.accept()?,
                 scratch: Zeroizing::default(),
@@ -269,7 +269,7 @@ impl Pool {
     }
 }
 
-/// Makes room for `bytes`. Memory that becomes too small is overwritten before it is given back.
+/// Makes room for `bytes` bytes. Memory that is too small is wiped before it is freed.
 fn resize(scratch: &mut Zeroizing<Vec<u8>>, bytes: usize) {
     if scratch.capacity() < bytes {
         *scratch = Zeroizing::new(Vec::with_capacity(bytes.next_power_of_two()));
@@ -277,7 +277,7 @@ fn resize(scratch: &mut Zeroizing<Vec<u8>>, bytes: usize) {
     scratch.resize(bytes, 0);
 }
 
-/// Returns whether the error is a temporary shortage of the process or the machine, and not about the engine.
+/// Returns whether the error is a temporary shortage in the process or the machine, not a failure of the engine.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS | libc::EINTR))
 }

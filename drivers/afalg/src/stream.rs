@@ -11,7 +11,7 @@ use crate::sys::{Channel, Control};
 pub(crate) struct HashStream {
     operation: Operation,
     tag_len: usize,
-    /// Or why there is none: `duplicate` cannot say so.
+    /// `Err` if copying the socket failed, because `duplicate` cannot return an error.
     channel: Result<Channel, Fault>,
     /// The process that the state belongs to.
     process: Process,

@@ -14,8 +14,7 @@ use std::ptr;
 pub(crate) struct Transform(OwnedFd);
 
 impl Transform {
-    /// Binds to `name`, an algorithm's or a driver's, of the type `hash`, `skcipher` or `aead`. The kernel may load
-    /// modules.
+    /// Binds to the algorithm or driver `name`, of the type `hash`, `skcipher` or `aead`. The kernel may load modules.
     pub(crate) fn bind(kind: &str, name: &str) -> io::Result<Self> {
         // SAFETY: numbers only.
         let fd = unsafe { libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
@@ -40,7 +39,7 @@ impl Transform {
         self.set(libc::ALG_SET_KEY, key.as_ptr(), key.len())
     }
 
-    /// The kernel takes the number itself for the length of nothing.
+    /// Sets the length of the tag. The kernel reads it from the length of the option, whose value is absent.
     pub(crate) fn set_tag_length(&self, bytes: usize) -> io::Result<()> {
         self.set(libc::ALG_SET_AEAD_AUTHSIZE, ptr::null(), bytes)
     }
@@ -51,7 +50,7 @@ impl Transform {
         check(unsafe { libc::setsockopt(self.0.as_raw_fd(), libc::SOL_ALG, option, value.cast(), length) })
     }
 
-    /// A socket for operations.
+    /// Opens an operation socket.
     pub(crate) fn accept(&self) -> io::Result<Channel> {
         accept(self.0.as_raw_fd())
     }
@@ -78,14 +77,14 @@ impl Channel {
             // SAFETY: IoSlice is an iovec; the kernel reads parts and control, which are borrowed.
             unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, flags) }
         })?;
-        // A part of a request cannot be added to: the socket is given up.
+        // A partly sent request cannot be completed, so this error makes the caller close the socket.
         if sent == total { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
     /// Runs the queued request and takes its result, which has exactly the length of the parts.
     pub(crate) fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<()> {
         let total = parts.iter().map(|part| part.len()).sum::<usize>();
-        // Asked for nothing, the kernel does not look at the tag of an empty message.
+        // The kernel does not verify the tag of an empty message in a read of 0 bytes.
         let mut spare = [0];
         let received = retry_if_interrupted(|| match &mut *parts {
             _ if total == 0 => self.receive_one(&mut spare),
@@ -102,18 +101,18 @@ impl Channel {
         if received == total { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Cheaper than `read`, which goes through the file system first.
+    /// Receives into one buffer. This is cheaper than `read`, which goes through the file system first.
     fn receive_one(&self, part: &mut [u8]) -> isize {
         // SAFETY: a buffer with its length.
         unsafe { libc::recv(self.0.as_raw_fd(), part.as_mut_ptr().cast(), part.len(), 0) }
     }
 
-    /// A second socket that stands where this one does, of a hash.
+    /// Returns a second socket with a copy of this hash's state.
     pub(crate) fn duplicate(&self) -> io::Result<Channel> {
         accept(self.0.as_raw_fd())
     }
 
-    /// Bytes that one request may have, both ways.
+    /// Returns the maximum bytes of a request: the smaller of the send and the receive buffer.
     pub(crate) fn capacity(&self) -> io::Result<usize> {
         let send = self.option(libc::SO_SNDBUF)?;
         let receive = self.option(libc::SO_RCVBUF)?;
@@ -143,10 +142,10 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Nothing to say, of a hash.
+    /// No control message, for a hash.
     pub(crate) const NONE: Control = Control { bytes: [0; 96], length: 0 };
 
-    /// For a cipher or AEAD. `iv` is empty where the algorithm has none, and has at most 16 bytes.
+    /// Makes the messages for a cipher or AEAD. `iv` is empty where the algorithm has none, and has at most 16 bytes.
     #[inline]
     pub(crate) fn new(decrypt: bool, iv: &[u8], associated: usize) -> Self {
         let mut control = Self::NONE;
@@ -160,7 +159,7 @@ impl Control {
         control
     }
 
-    /// A message of a number and perhaps bytes.
+    /// Appends a message whose value is a number, followed by `rest`.
     #[inline]
     fn push(&mut self, kind: c_int, number: u32, rest: &[u8]) {
         const WORD: usize = size_of::<usize>();
@@ -176,7 +175,7 @@ impl Control {
     }
 }
 
-/// Bytes of a page of memory.
+/// Returns the size of a memory page in bytes.
 pub(crate) fn page_size() -> usize {
     // SAFETY: numbers only.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
@@ -205,7 +204,7 @@ fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A call that a signal may interrupt before anything has happened.
+/// Repeats a call as long as a signal interrupts it. An interrupted call had no effect.
 fn retry_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         if let Ok(result) = usize::try_from(call()) {
@@ -222,7 +221,7 @@ fn retry_if_interrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
 mod tests {
     use super::*;
 
-    /// Against the macros of the C library.
+    /// Compares the layout with the macros of the C library.
     #[test]
     fn control_messages_have_the_kernels_layout() {
         let iv = [7; 16];
