@@ -1,3 +1,5 @@
+//! Finds the algorithms behind `/dev/crypto`, and groups them into devices.
+
 use std::io;
 use std::sync::Arc;
 
@@ -9,13 +11,13 @@ use crate::session::{self, message};
 use crate::session_kind::{SessionKind, session_kind};
 use crate::sys::Crypto;
 
-/// More pages need tables that the module may not get; it then copies.
+/// Maximum bytes of a request. For more pages the module may fail to allocate its tables, and then copies the data.
 const MAX_BYTES: usize = 16 << 20;
-/// Drivers that cannot take that much: the beginning of their names, and the bytes of 29 pages, which touch 30. (A virtio
-/// engine describes n pages by n(n+1)/2 descriptors of its ring, and stops for good at 32: Linux 6.1 and 6.12.)
+/// Drivers with a lower maximum: the prefix of their names, and the maximum bytes of a request. A buffer of 29 pages may touch 30.
+/// A virtio engine describes n pages by n(n+1)/2 descriptors of its ring, and stops forever at 32 (Linux 6.1 and 6.12).
 const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 29 * 4096)];
 
-/// Every algorithm that can be had, by trying; or why there is none.
+/// Returns the devices, by trying each algorithm, or the reason why there is none.
 pub(crate) fn discover() -> Result<Vec<Found>, String> {
     let crypto = Crypto::open().map_err(|error| explain(&error))?;
     let mut offers: [Vec<Offer>; 2] = [Vec::new(), Vec::new()];
@@ -49,7 +51,7 @@ fn explain(error: &io::Error) -> String {
     format!("{why} ({})", message(error))
 }
 
-/// An algorithm, as the kernel has it.
+/// A driver of the kernel for one algorithm.
 struct Offer {
     algorithm: Algorithm,
     driver: String,
@@ -61,7 +63,7 @@ struct Offer {
 
 impl Offer {
     fn new(crypto: &Crypto, algorithm: Algorithm, kind: SessionKind) -> io::Result<Self> {
-        // Parts of a triple-DES key must differ.
+        // The kernel rejects a triple-DES key with equal parts.
         let key: Vec<u8> = (1..=64).take(algorithm.info().key.min).collect();
         let mac = algorithm.kind() == Kind::Mac;
         let handle = match kind {
@@ -88,7 +90,7 @@ impl Offer {
         let info = self.algorithm.info();
         let streams = match info.kind {
             Kind::Digest | Kind::Mac => true,
-            // Others would have to go on in the middle of a block, and the kernel begins a new one with each request.
+            // Other ciphers would have to continue within a block, but the kernel begins a new block with each request.
             Kind::Cipher => info.block > 1,
             _ => false,
         };

@@ -1,3 +1,5 @@
+//! Sessions, and messages in pieces.
+
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::session_kind::{SessionKind, session_kind};
 use crate::sys::{AeadRequest, Crypto, Handle};
 
-/// The number of an algorithm, as the interface has it, with the keys of a session.
+/// The parameters to open a session of the kernel.
 struct Recipe {
     crypto: Crypto,
     kind: SessionKind,
@@ -22,11 +24,11 @@ struct Recipe {
 pub(crate) struct DevcryptoSession {
     recipe: Arc<Recipe>,
     handle: Handle,
-    /// Buffers of AEADs for data and tag, one for each thread that has used the session at the same time.
+    /// Unused buffers of AEADs for data and tag. Threads that use the session at the same time take one each.
     buffers: Mutex<Vec<Zeroizing<Vec<u8>>>>,
 }
 
-/// Buffers that are kept.
+/// Maximum number of unused buffers that a session keeps.
 const MAX_IDLE_BUFFERS: usize = 16;
 
 pub(crate) fn open(crypto: &Crypto, params: &SessionParams) -> Result<DevcryptoSession, Refusal> {
@@ -37,7 +39,7 @@ pub(crate) fn open(crypto: &Crypto, params: &SessionParams) -> Result<DevcryptoS
         SessionKind::Hash { .. } if params.key().len() > MAX_HMAC_KEY => {
             return Err(Unsupported::because("/dev/crypto takes keys of at most 512 bytes").into());
         }
-        // Others are not refused there but left out, and the length before stays.
+        // The kernel ignores any other length without an error, and keeps the previous one.
         SessionKind::Aead { ccm: false, .. } if !matches!(tag, 4 | 8 | 12..=16) => {
             return Err(Unsupported::because("/dev/crypto takes GCM tags of 4, 8 or 12 to 16 bytes").into());
         }
@@ -138,13 +140,13 @@ impl DevcryptoSession {
     fn with_buffer(&self, length: usize, work: impl FnOnce(&mut [u8]) -> io::Result<()>) -> Result<Outcome, Fault> {
         let lock = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = lock().pop().unwrap_or_default();
-        // Grows in one step: a vector that moves leaves copies behind.
+        // A new vector does not copy the old content, whose memory is wiped.
         if buffer.capacity() < length {
             buffer = Zeroizing::new(Vec::with_capacity(length));
         }
         buffer.resize(length, 0);
         let result = work(&mut buffer);
-        // Not with `zeroize`, which writes bytes one by one.
+        // `zeroize` would write single bytes.
         buffer.fill(0);
         zeroize::optimization_barrier(&buffer[..]);
         let mut idle = lock();
@@ -160,7 +162,7 @@ impl DevcryptoSession {
     }
 }
 
-/// The IV of an AEAD as the kernel wants it: GCM's 12 bytes, or the first counter block of CCM (RFC 3610, 2.3).
+/// The IV of an AEAD in the kernel's form: GCM's 12 bytes, or the first counter block of CCM (RFC 3610, 2.3).
 struct Block {
     bytes: [u8; MAX_IV],
     length: usize,
@@ -174,7 +176,7 @@ impl Block {
         let mut bytes = [0; MAX_IV];
         let place = usize::from(ccm);
         if ccm {
-            // Core lets 7 to 13 bytes through.
+            // Core has checked that the nonce has 7 to 13 bytes.
             bytes[0] = (14 - nonce.len()) as u8;
         } else if nonce.len() != 12 {
             return Err(Fault::Declined("/dev/crypto takes only GCM nonces of 12 bytes"));
@@ -188,10 +190,10 @@ impl Block {
     }
 }
 
-/// A message in pieces: its state is in a session of the kernel that it has for itself.
+/// A message in pieces. Its state is in its own session of the kernel.
 struct HashStream {
     recipe: Arc<Recipe>,
-    /// Or why there is none: `duplicate` cannot say so.
+    /// `Err` if copying the session failed, because `duplicate` cannot return an error.
     handle: Result<Handle, Fault>,
     /// The next piece is the first.
     at_start: bool,
@@ -216,7 +218,7 @@ impl DigestStream for HashStream {
     }
 
     fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
-        // Without data the kernel takes it for the end.
+        // The kernel treats a piece without data as the end of the message.
         if input.is_empty() { Ok(()) } else { self.step(COP_FLAG_UPDATE, input, None) }
     }
 
@@ -240,7 +242,7 @@ impl DigestStream for HashStream {
     }
 }
 
-/// Whole blocks in pieces. Its state is an IV, which the kernel writes back; the session is shared.
+/// A message in pieces of whole blocks. Its state is an IV, which the kernel writes back, so streams share the session.
 struct BlockStream {
     handle: Arc<Handle>,
     encrypt: bool,

@@ -1,9 +1,9 @@
-//! Kinds of sessions of /dev/crypto.
+//! Maps algorithms to the kinds of sessions of `/dev/crypto`.
 
 use gantry_abi_cryptodev::{CIPHERS, HASHES};
 use gantry_core::Algorithm;
 
-/// The kind of session that /dev/crypto has for an algorithm, and its number there.
+/// A kind of session, with the algorithm's number in the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionKind {
     Hash { number: u32 },

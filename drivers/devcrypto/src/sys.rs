@@ -16,7 +16,7 @@ use gantry_core::driver::Buffers;
 
 const WIDTH: Width = Width::NATIVE;
 
-/// The device, open.
+/// The open device.
 #[derive(Clone)]
 pub(crate) struct Crypto(Arc<File>);
 
@@ -25,7 +25,7 @@ impl Crypto {
         OpenOptions::new().read(true).write(true).open("/dev/crypto").map(|file| Self(Arc::new(file)))
     }
 
-    /// A session of a cipher (its number and key), of a digest or MAC, or of both.
+    /// Opens a session of a cipher (its number and key), of a digest or MAC, or of both.
     pub(crate) fn session(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> io::Result<Handle> {
         let ((cipher, key), (mac, mac_key)) = (cipher, mac);
         let op = SessionOp {
@@ -51,12 +51,12 @@ impl Crypto {
     }
 
     /// # Safety
-    /// Every address in `bytes` is one that the kernel may read or write, as the ioctl does, for as many bytes as it says.
+    /// The memory at each address in `bytes` has the length given there, and the kernel may access it as the ioctl does.
     unsafe fn call(&self, ioctl: Ioctl, bytes: &mut [u8]) -> io::Result<()> {
         debug_assert!(bytes.len() >= ioctl.size(WIDTH));
         loop {
-            // SAFETY: `bytes` are as long as the structure that the ioctl reads and writes; the caller answers for the rest.
-            // (The request's type differs between C libraries.)
+            // SAFETY: `bytes` is as long as the structure that the ioctl reads and writes; the caller promises the rest.
+            // (The type of the ioctl's code differs between C libraries.)
             let result = unsafe { libc::ioctl(self.0.as_raw_fd(), ioctl.code(WIDTH) as _, bytes.as_mut_ptr()) };
             match result {
                 0 => return Ok(()),
@@ -73,7 +73,7 @@ impl Crypto {
 pub(crate) struct Handle {
     crypto: Crypto,
     number: u32,
-    /// The row of the cipher. It has the length of the IV, which the kernel does not ask for.
+    /// The row of the cipher, for the length of the IV, which the interface does not carry.
     cipher: Option<&'static CipherRow>,
     process: Process,
 }
@@ -83,7 +83,7 @@ pub(crate) struct AeadRequest<'a> {
     pub(crate) encrypt: bool,
     pub(crate) iv: &'a [u8],
     pub(crate) aad: &'a [u8],
-    /// In place: as long as ciphertext and tag.
+    /// Input and output in place, as long as ciphertext and tag.
     pub(crate) data: &'a mut [u8],
     pub(crate) tag: usize,
 }
@@ -102,7 +102,7 @@ impl Handle {
         SessionInfoOp::from_bytes(&bytes, WIDTH).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Encrypts or decrypts. Afterwards, the IV is the one for the following data.
+    /// Encrypts or decrypts, and replaces the IV by that of the following data.
     ///
     /// # Errors
     /// The kernel's errors, and `InvalidInput` for an IV of wrong length.
@@ -119,12 +119,12 @@ impl Handle {
             mac: 0,
             iv: if iv.is_empty() { 0 } else { address_mut(iv) },
         };
-        // SAFETY: the kernel reads `len` bytes of the input and writes as many bytes of the output, which has the same length (core has checked it).
-        // It also accesses the IV, whose length was checked against the session's cipher above. All of them are borrowed until the call returns.
+        // SAFETY: the kernel reads `len` bytes of the input and writes as many bytes of the output, which has the same length (core has
+        // checked it). It also accesses the IV, whose length was checked above. All of them are borrowed until the call returns.
         unsafe { self.crypt(op) }
     }
 
-    /// Hashes a piece, and writes the digest, of its full length, where the message ends.
+    /// Hashes a piece. Writes the whole digest if the message ends.
     pub(crate) fn hash(&self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST]>) -> io::Result<()> {
         let op = CryptOp {
             session: self.number,
@@ -134,19 +134,19 @@ impl Handle {
             mac: digest.map_or(0, |digest| address_mut(digest)),
             ..CryptOp::default()
         };
-        // SAFETY: the kernel reads the input, and writes a digest, which is no longer than the longest. Where there is no
-        // place for it, 0 is no address of anything.
+        // SAFETY: the kernel reads the input, and writes a digest of at most `MAX_DIGEST` bytes. Without a place for the digest, the
+        // address is 0.
         unsafe { self.crypt(op) }
     }
 
-    /// Seals or opens.
+    /// Seals or opens a message.
     ///
     /// # Errors
     /// The kernel's errors, where `EBADMSG` is a wrong tag. `InvalidInput` for an IV or a tag of wrong length.
     pub(crate) fn aead(&self, request: AeadRequest<'_>) -> io::Result<()> {
         let AeadRequest { encrypt, iv, aad, data, tag } = request;
         self.check_iv(iv)?;
-        // With any other length the kernel's tag is as long as the one before.
+        // The kernel ignores any other length, and uses that of the previous tag.
         let has_tag = match self.cipher {
             Some(row) if row.name.starts_with("ccm") => (4..=16).contains(&tag) && tag.is_multiple_of(2),
             _ => matches!(tag, 4 | 8 | 12..=16),
@@ -169,19 +169,18 @@ impl Handle {
         };
         let mut bytes = [0; 72];
         op.write_to(WIDTH, &mut bytes);
-        // SAFETY: the kernel reads `auth_len` bytes of the associated data and as many of the IV as the cipher has, which was
-        // checked above. It works in place on `len` bytes, and `tag` more when it encrypts, because the tag's length is one that
-        // the cipher has: all of `data`.
+        // SAFETY: the kernel reads `auth_len` bytes of the associated data, and the IV, whose length was checked above. It works in place
+        // on all of `data`: `len` bytes, and another `tag` bytes for encryption, because the cipher supports this length of tags.
         unsafe { self.crypto.call(Ioctl::AuthCrypt, &mut bytes) }
     }
 
-    /// The kernel reads and writes as many bytes of an IV as the cipher has, however many are there.
+    /// Fails for an IV of another length than the cipher's, which is the length that the kernel reads and writes.
     fn check_iv(&self, iv: &[u8]) -> io::Result<()> {
         let bytes = self.cipher.map_or(0, |row| row.iv);
         if iv.len() == bytes { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    /// Makes this digest stand where that one does.
+    /// Copies the state of another digest to this one.
     pub(crate) fn copy_from(&self, other: &Handle) -> io::Result<()> {
         let mut bytes = [0; 8];
         CopyHashOp { to: self.number, from: other.number }.write_to(WIDTH, &mut bytes);
@@ -194,17 +193,17 @@ impl Handle {
     unsafe fn crypt(&self, op: CryptOp) -> io::Result<()> {
         let mut bytes = [0; 48];
         op.write_to(WIDTH, &mut bytes);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { self.crypto.call(Ioctl::Crypt, &mut bytes) }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // A child that closes a session takes it from its parent, too.
+        // In a child process, this would also close the parent's session.
         if self.belongs_to_this_process() {
             let mut bytes = self.number.to_ne_bytes();
-            // SAFETY: the structure is the number. If it cannot be closed, only memory is lost.
+            // SAFETY: the structure is the number. If closing fails, only memory is lost.
             let _ = unsafe { self.crypto.call(Ioctl::CloseSession, &mut bytes) };
         }
     }
@@ -237,7 +236,7 @@ mod tests {
         }
     }
 
-    /// An emulator of one program (qemu-aarch64) answers an ioctl that it does not know with ENOSYS, in the kernel's place.
+    /// Returns whether the ioctl reached the kernel, or an emulator (qemu-aarch64), which answers unknown ioctls with ENOSYS.
     fn reaches_the_kernel(result: io::Result<()>) -> bool {
         let error = result.unwrap_err();
         let refused = matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::ENOSYS));
