@@ -2,9 +2,9 @@
 //!
 //!     routes SHIM cbc|gcm BYTES...
 //!
-//! Prints a row per size: the bytes, and nanoseconds of CPU time per request for each of [`SETUPS`]. The last column is the
-//! percentage of requests that the learned route sent to crypto_aesni_mb. Requests come in batches of 32. Times are medians of alternating rounds.
-//! Every setup goes through Gantry, so only the choice of device differs.
+//! Prints a row per size: the bytes, and nanoseconds of CPU time per request for each of [`SETUPS`]. The last column is the percentage of
+//! requests that the learned route sent to crypto_aesni_mb. Requests come in batches of 32. Times are medians of alternating rounds. Every
+//! setup goes through Gantry, so only the choice of device differs.
 
 #![allow(clippy::cast_precision_loss, reason = "seconds, and numbers of requests")]
 

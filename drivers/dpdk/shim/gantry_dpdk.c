@@ -1,5 +1,5 @@
 /*
- * Gantry's shim over DPDK's cryptodev: see gantry_dpdk.h for what each function does.
+ * Gantry's shim over DPDK's cryptodev; gantry_dpdk.h describes the functions.
  *
  * Built by scripts/dpdk where libdpdk-dev is installed. Half of cryptodev's data path is inline functions of its headers,
  * which is why a library of the same release has to stand between it and a program that does not know the release.
@@ -72,8 +72,8 @@ static struct { uint32_t ours; int theirs; } const CIPHERS[] = {
 	found_; \
 })
 
-/* A slot: an operation and a buffer that belong together for ever. `rsa` is the operation of requests of RSA, on devices that have
- * it. `input` and `output` have no memory of their own: they stand for data outside of the slot. */
+/* A slot: an operation and a buffer that always belong together. `rsa` is the operation of RSA requests, on devices with RSA.
+ * `input` and `output` have no memory of their own: they stand for data outside of the slot. */
 struct place {
 	struct rte_crypto_op *op, *rsa;
 	struct rte_mbuf *mbuf, *input, *output;
@@ -82,8 +82,8 @@ struct place {
 /* The session objects of each device. */
 static struct rte_mempool *sessions[RTE_CRYPTO_MAX_DEVS];
 
-/* DPDK's log goes into memory instead of the program's standard error: the first error of a call, which is the nearest to its
- * cause. */
+/* DPDK's log goes into memory instead of the program's standard error. Only the first error of a call is kept, because it is the
+ * closest to the cause. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char log_line[256];
 
@@ -284,7 +284,7 @@ static void *session_new(uint8_t device, const struct gantry_session *p)
 	case GANTRY_AEAD:
 		return rte_cryptodev_sym_session_create(device, &aead, sessions[device]);
 	case GANTRY_CHAIN:
-		/* Encrypt, then authenticate; and the other way round. */
+		/* Encrypt and then authenticate, or authenticate and then decrypt. */
 		*(decrypt ? &auth.next : &cipher.next) = decrypt ? &cipher : &auth;
 		return rte_cryptodev_sym_session_create(device, decrypt ? &auth : &cipher, sessions[device]);
 	default:
@@ -294,8 +294,8 @@ static void *session_new(uint8_t device, const struct gantry_session *p)
 
 static void session_free(uint8_t device, void *session)
 {
-	/* Not every PMD wipes its part, and the object is nobody's until the next session_new, which the caller keeps from
-	 * running at the same time. */
+	/* Not every PMD wipes its part of the object. Nothing else uses the object here: the caller never runs session_new and
+	 * session_free at the same time. */
 	if (rte_cryptodev_sym_session_free(device, session) == 0)
 		explicit_bzero(session, sessions[device]->elt_size);
 }
@@ -316,7 +316,7 @@ static void *queue_new(uint8_t device, uint32_t number, uint32_t slots, struct g
 		return NULL;
 	*queue = (struct queue){.device = device, .queue = number, .slots = slots};
 	snprintf(name, sizeof name, "gantry_ops_%u_%u", device, number);
-	/* The number of the slot stands behind the IV. */
+	/* The number of the slot follows the IV. */
 	ops = rte_crypto_op_pool_create(name, RTE_CRYPTO_OP_TYPE_SYMMETRIC, slots, 0, GANTRY_IV + sizeof(uint64_t),
 		SOCKET_ID_ANY);
 	snprintf(name, sizeof name, "gantry_mbufs_%u_%u", device, number);
@@ -356,7 +356,7 @@ static inline void point(struct rte_mbuf *mbuf, uint8_t *data, uint32_t length)
 	mbuf->pkt_len = length;
 }
 
-/* The operation of a request. */
+/* Returns the operation of a request. */
 static inline struct rte_crypto_op *fill(struct place *place, const struct gantry_request *request)
 {
 	if (unlikely(request->kind >= GANTRY_RSA_PRIVATE))
@@ -417,10 +417,10 @@ static int enqueue(void *into, const struct gantry_request *requests, uint32_t c
 		sent += taken;
 		if (taken == burst)
 			continue;
-		/* cryptodev gives a device that is stopped functions that do nothing but set this. */
+		/* The functions of a stopped device only set this error. */
 		if (sent == 0 && rte_errno == ENOTSUP)
 			return -ENOTSUP;
-		/* A device that refuses an operation says so in it. One that has no room leaves it alone. */
+		/* A device that refuses an operation sets its status; a full device leaves the status unchanged. */
 		if (sent == 0 && ops[0]->status != RTE_CRYPTO_OP_STATUS_NOT_PROCESSED)
 			return -EINVAL;
 		break;

@@ -11,8 +11,8 @@
 
 #define GANTRY_DPDK_ABI 3
 
-/* Positions inside the buffer of a slot. Data always begin at GANTRY_DATA, so that they are aligned to a cache line; what is
- * authenticated in front of the data ends there. */
+/* Positions inside the buffer of a slot. Data always begin at GANTRY_DATA, which is aligned to a cache line; associated data end
+ * there. */
 #define GANTRY_DATA 1152
 #define GANTRY_MOST_DATA 16384
 #define GANTRY_ROOM (GANTRY_DATA + GANTRY_MOST_DATA + 128)
@@ -20,11 +20,11 @@
 
 enum gantry_kind {
 	GANTRY_CIPHER = 1, GANTRY_AUTH = 2, GANTRY_AEAD = 3, GANTRY_CHAIN = 4,
-	/* Of requests: the data, a number as long as the modulus, to the power of the exponent. The result lies where `tag` says. */
+	/* Requests only: raise the data, a number as long as the modulus, to the power of the exponent. `tag` is the place of the result. */
 	GANTRY_RSA_PRIVATE = 5, GANTRY_RSA_PUBLIC = 6
 };
 
-/* Algorithms by numbers of our own: those of DPDK are enumerations, which a release may renumber. */
+/* Algorithms by the shim's own numbers: a release of DPDK may renumber its enumerations. */
 enum gantry_cipher { GANTRY_NULL = 1, GANTRY_AES_CBC, GANTRY_AES_CTR, GANTRY_AES_ECB, GANTRY_DES3_CBC };
 enum gantry_auth {
 	GANTRY_MD5 = 1, GANTRY_SHA1, GANTRY_SHA224, GANTRY_SHA256, GANTRY_SHA384, GANTRY_SHA512,
@@ -56,11 +56,11 @@ struct gantry_device {
 	uint32_t features;
 	uint32_t most_queues;  /* queue pairs */
 	uint32_t most_sessions; /* 0: no limit */
-	/* Bytes of a modulus of RSA whose powers the device computes. A maximum of 0 means no limit; all zeros, no RSA. */
+	/* Bytes of an RSA modulus that the device supports. A maximum of 0 means no limit; all zeros, no RSA. */
 	struct gantry_range rsa;
 };
 
-/* A key of RSA. Numbers have their high byte first. */
+/* An RSA key. Numbers are big-endian. */
 struct gantry_rsa {
 	const uint8_t *modulus, *exponent;
 	/* p, q, d mod p - 1, d mod q - 1, and the inverse of q mod p, each of half the bytes of the modulus; NULL: a public key. */
@@ -79,7 +79,7 @@ struct gantry_session {
 /* Memory of a slot: a buffer of GANTRY_ROOM bytes and an IV of GANTRY_IV. */
 struct gantry_slot { uint8_t *data, *iv; };
 
-/* A request in a slot. The packet is what the device sees of the buffer; the other offsets of data count from its start. */
+/* A request in a slot. The packet is the part of the buffer that the device sees; the other offsets of data count from its start. */
 struct gantry_request {
 	void *session;
 	uint32_t slot, kind;
@@ -87,7 +87,7 @@ struct gantry_request {
 	uint32_t cipher, cipher_length; /* in the packet; also the data of an AEAD */
 	uint32_t auth, auth_length;     /* in the packet */
 	uint32_t tag, aad;              /* in the buffer */
-	/* Data outside of the slot, without anything in front of them; NULL: in the slot. `output` is ignored without `input`. */
+	/* Data outside of the slot, without associated data in front of them; NULL: in the slot. `output` is ignored without `input`. */
 	uint8_t *input, *output;
 };
 
@@ -100,15 +100,14 @@ struct gantry_dpdk {
 	uint32_t abi;
 	uint32_t dpdk_abi; /* the number of DPDK's shared libraries: 23 is 22.11 */
 	const char *(*version)(void);
-	/* Once in a process; binds the calling thread to a CPU. */
+	/* Call it once in a process. It binds the calling thread to a CPU. */
 	int (*start)(int argc, char **argv);
 	/* The first error that DPDK has logged since `start`, `plug` or `configure` was called, in one line, cut to `size` with its
 	 * final zero. Reading clears it. */
 	void (*last_log)(char *text, uint32_t size);
-	/* `bus` is "vdev" or "pci". A device that is there already is no error. */
+	/* `bus` is "vdev" or "pci". A device that already exists is no error. */
 	int (*plug)(const char *bus, const char *name, const char *arguments);
-	/* The cryptodev of the device `name` for symmetric cryptography, or, if `asymmetric`, one for asymmetric cryptography alone;
-	 * -ENODEV without one. */
+	/* Finds the symmetric cryptodev of the device `name`, or with `asymmetric` the purely asymmetric one; -ENODEV if it has none. */
 	int (*find)(const char *name, uint32_t asymmetric, struct gantry_device *device);
 	uint32_t (*capabilities)(uint8_t device, struct gantry_capability *rows, uint32_t most);
 	int (*configure)(uint8_t device, uint32_t queues, uint32_t descriptors, uint32_t sessions);
@@ -118,13 +117,13 @@ struct gantry_dpdk {
 	void (*session_free)(uint8_t device, void *session);
 	void *(*rsa_new)(uint8_t device, const struct gantry_rsa *key);
 	void (*rsa_free)(uint8_t device, void *session);
-	/* The slots of a queue pair. Memory for them is never given back. */
+	/* Makes the slots of a queue pair. Their memory is never freed. */
 	void *(*queue_new)(uint8_t device, uint32_t queue, uint32_t slots, struct gantry_slot *memory);
-	/* Takes requests from the front; the slots of those that it took belong to the device until dequeue gives them back. */
+	/* Takes requests from the front. Their slots belong to the device until dequeue returns them. */
 	int (*enqueue)(void *queue, const struct gantry_request *requests, uint32_t count);
 	int (*dequeue)(void *queue, struct gantry_completion *done, uint32_t most);
-	/* Points a request that the device has, and has not begun with, to its slot instead of data outside of it. For PMDs that
-	 * work in calls of enqueue and dequeue only. */
+	/* Points a request that the device has not begun to its slot instead of data outside of it. Only for PMDs that work in calls of
+	 * enqueue and dequeue. */
 	void (*redirect)(void *queue, uint32_t slot);
 };
 

@@ -1,22 +1,21 @@
 /*
- * RSA, as a part of the shim: powers of numbers as long as the modulus, without any padding, which Gantry's driver does itself.
- * That is what all PMDs with RSA have in common. Signatures are never verified by an operation of DPDK's: OpenSSL's PMD reports
- * success for those that do not fit (process_openssl_rsa_op_evp).
+ * The RSA part of the shim: modular powers without padding, which all PMDs with RSA have in common. Gantry's driver pads. It does not
+ * use DPDK's operation to verify signatures, because OpenSSL's PMD reports success for wrong ones (process_openssl_rsa_op_evp).
  */
 
 /* Sessions of a device. A key has one for each of the device's queue pairs. */
 #define RSA_SESSIONS 512
-/* Where the number of the slot stands in an operation of RSA. */
+/* The offset of the slot's number in an RSA operation. */
 #define RSA_SLOT_AT (sizeof(struct rte_crypto_op) + sizeof(struct rte_crypto_asym_op))
 
 static struct rte_mempool *rsa_sessions[RTE_CRYPTO_MAX_DEVS];
 
-/* Bytes of the modulus. */
+/* Returns the supported lengths of the modulus in bytes. */
 static struct gantry_range rsa_of(const struct rte_cryptodev_info *info)
 {
 	const uint32_t needed = 1u << RTE_CRYPTO_ASYM_OP_SIGN | 1u << RTE_CRYPTO_ASYM_OP_ENCRYPT;
 	const struct rte_cryptodev_capabilities *row = info->capabilities;
-	/* Before 23.11, OpenSSL's PMD leaves private keys in memory for ever (openssl_set_asym_session_parameters). */
+	/* Before 23.11, OpenSSL's PMD leaves private keys in memory forever (openssl_set_asym_session_parameters). */
 	if (!(info->feature_flags & RTE_CRYPTODEV_FF_ASYMMETRIC_CRYPTO) ||
 	    (RTE_VERSION < RTE_VERSION_NUM(23, 11, 0, 0) && strcmp(info->driver_name, "crypto_openssl") == 0))
 		return (struct gantry_range){0};
@@ -38,7 +37,7 @@ static int rsa_configure(uint8_t device, const struct rte_cryptodev_info *info)
 	return rsa_sessions[device] ? 0 : -(rte_errno ? rte_errno : ENOMEM);
 }
 
-/* Operations for the slots of a queue pair, on a device that has RSA. 0 if there is no memory for them. */
+/* Makes the RSA operations of a queue pair's slots, if the device has RSA. Returns 0 if memory is exhausted. */
 static int rsa_queue_new(uint8_t device, uint32_t number, uint32_t slots, struct place *places)
 {
 	char name[RTE_MEMPOOL_NAMESIZE];
@@ -72,7 +71,7 @@ static void *rsa_new(uint8_t device, const struct gantry_rsa *key)
 	rsa.rsa.padding.type = RTE_CRYPTO_RSA_PADDING_NONE;
 #endif
 	rsa.rsa.key_type = primes ? RTE_RSA_KEY_TYPE_QT : RTE_RSA_KEY_TYPE_EXP;
-	/* Of a public key. QAT's PMD makes no session without an exponent, which nothing then uses. */
+	/* A placeholder: QAT's PMD makes no session of a public key without a private exponent, which it does not use. */
 	rsa.rsa.d = (rte_crypto_uint){.data = &one, .length = 1};
 	if (primes) {
 		rsa.rsa.qt.p = (rte_crypto_uint){.data = primes, .length = half};
@@ -88,12 +87,12 @@ static void *rsa_new(uint8_t device, const struct gantry_rsa *key)
 
 static void rsa_free(uint8_t device, void *session)
 {
-	/* As session_free. */
+	/* As in session_free. */
 	if (rte_cryptodev_asym_session_free(device, session) == 0)
 		explicit_bzero(session, rsa_sessions[device]->elt_size);
 }
 
-/* The operation of a request of RSA. Its data lie in the slot. */
+/* Returns the operation of an RSA request. Its data are in the slot. */
 static struct rte_crypto_op *fill_rsa(struct place *place, const struct gantry_request *request)
 {
 	struct rte_crypto_op *op = place->rsa;

@@ -1,3 +1,5 @@
+//! Maps algorithms to the operations of cryptodev.
+
 use gantry_core::{Algorithm, Kind};
 
 use crate::sys::Offer;
@@ -37,8 +39,8 @@ pub(crate) enum CryptodevOp {
 }
 
 impl CryptodevOp {
-    /// Returns `None` for algorithms without a name in cryptodev, and for XTS: no PMD without hardware has it, so results for data of odd lengths could not be
-    /// verified.
+    /// Returns `None` for algorithms without a name in cryptodev, and for XTS: no PMD without hardware has it, so results for data of odd
+    /// lengths could not be verified.
     pub(crate) fn for_algorithm(algorithm: Algorithm) -> Option<Self> {
         use Algorithm as A;
         let info = algorithm.info();

@@ -1,3 +1,5 @@
+//! A cryptodev as a device of Gantry.
+
 use std::sync::Arc;
 
 use gantry_core::driver::{
@@ -21,7 +23,7 @@ pub(crate) struct DpdkDevice {
 }
 
 impl DpdkDevice {
-    /// `name` is the vdev's name or the PCI address; `version` is DPDK's.
+    /// Makes a device. `name` is the vdev's name or the PCI address; `version` is DPDK's.
     pub(crate) fn new(name: &str, version: &str, engine: Arc<Engine>) -> Self {
         let Cryptodev { driver, hardware, chains, .. } = &engine.cryptodev;
         let offers = engine.cryptodev.offers();
@@ -60,14 +62,15 @@ impl DpdkDevice {
     }
 }
 
-/// Returns whether a PMD follows the standards in two cases that its capabilities do not mention: an HMAC of no data, and a counter of AES-CTR of more than 32
-/// bits. In both cases ipsec-mb gives wrong results without an error, and the empty message corrupts the other lanes. For hardware this is unknown.
+/// Returns whether a PMD follows the standards in two cases that its capabilities do not mention: an HMAC of no data, and a counter of
+/// AES-CTR of more than 32 bits. In both cases ipsec-mb gives wrong results without an error, and the empty message corrupts the other
+/// lanes. For hardware this is unknown.
 fn handles_edge_cases(driver: &str) -> bool {
     driver == "crypto_openssl"
 }
 
-/// Returns whether a PMD may give a request the result of another one, which no known answer shows. On CPUs with AVX-512, ipsec-mb did so with DES until the
-/// middle of 2025 (intel/intel-ipsec-mb, issue 169); its version cannot be queried. A scheduler may use its PMD.
+/// Returns whether a PMD may give a request the result of another one, which no known answer shows. On CPUs with AVX-512, ipsec-mb did so
+/// with DES until the middle of 2025 (intel/intel-ipsec-mb, issue 169); its version cannot be queried. A scheduler may use its PMD.
 fn may_swap_results(driver: &str, algorithm: Algorithm) -> bool {
     ["crypto_aesni_mb", "crypto_scheduler"].contains(&driver) && algorithm == Algorithm::DesEde3Cbc
 }

@@ -1,3 +1,5 @@
+//! A running cryptodev: its queue pairs, its sessions, and requests of dropped queues.
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -173,7 +175,7 @@ impl State {
     }
 }
 
-/// Fault of a device that keeps requests of a dropped queue.
+/// Returns the fault of a device that keeps requests of a dropped queue.
 fn requests_not_returned() -> Fault {
     Fault::failed("DPDK: the device has not returned the requests of a dropped queue")
 }

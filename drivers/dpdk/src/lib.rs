@@ -1,15 +1,15 @@
 //! The cryptodevs of [DPDK](https://www.dpdk.org): cards (QAT, CAAM, CCP, OcteonTX, ...), and libraries that DPDK presents like
 //! cards (OpenSSL, ipsec-mb).
 //!
-//! This crate is not linked with DPDK. A shim in C, `libgantry_dpdk.so.N`, is built once for each release of DPDK, and loaded when the driver discovers
-//! devices. Without it, or without DPDK, the devices are excluded with the reason.
+//! This crate is not linked with DPDK. A shim in C, `libgantry_dpdk.so.N`, is built once for each release of DPDK, and loaded when the
+//! driver discovers devices. Without it, or without DPDK, the devices are excluded with the reason.
 //!
 //! Properties that a program should know:
 //!
 //! * DPDK starts once in a process, and never ends. Its interrupt thread and its memory remain.
 //! * A child of `fork` cannot use the devices: every call there is a fault.
-//! * Data is copied into DPDK's memory and back ([`DpdkDriver::copied`]). The exception is data in regions: `crypto_openssl` and `crypto_aesni_mb` use it in
-//!   place if that is safe and it is long enough ([`Options::lend_from`]).
+//! * Data is copied into DPDK's memory and back ([`DpdkDriver::copied`]). The exception is data in regions: `crypto_openssl` and
+//!   `crypto_aesni_mb` use it in place if that is safe and it is long enough ([`Options::lend_from`]).
 //! * Cryptodev has no interrupts, so queues must be polled.
 //! * DPDK cannot cancel. A dropped queue leaves its requests in the device, and their slots are reused after they have returned.
 //!
@@ -78,7 +78,8 @@ pub struct Options {
     pub shim: Option<PathBuf>,
     /// Queue pairs of each device, limited by its maximum; one more than there are CPUs by default.
     pub queues: Option<u32>,
-    /// Bytes from which devices that can use data in regions in place do so; shorter data is copied. The default is the measured break-even.
+    /// Bytes from which devices that can use data in regions in place do so; shorter data is copied. The default is the measured
+    /// break-even.
     pub lend_from: usize,
 }
 

@@ -1,3 +1,5 @@
+//! Loads the shim, starts DPDK once in a process, and starts its devices.
+
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::num::NonZero;

@@ -1,3 +1,5 @@
+//! Finds the reasons why DPDK cannot use a device: packages, kernel drivers, permissions.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +14,7 @@ pub(crate) struct Machine {
 }
 
 impl Default for Machine {
-    /// The present machine, with the rights of this process.
+    /// Returns this machine, with the rights of this process.
     fn default() -> Self {
         let open = |path: &Path| std::fs::File::options().read(true).write(true).open(path).map(|_| ());
         Self { root: "/".into(), open }
@@ -20,8 +22,8 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Returns the missing parts for a device that DPDK did not start, each with the command that adds it. `release` is the number of DPDK's ABI, and
-    /// `memory` is DPDK's memory in MiB. Empty if nothing is missing.
+    /// Returns the missing parts for a device that DPDK did not start, each with the command that adds it. `release` is the number of
+    /// DPDK's ABI, and `memory` is DPDK's memory in MiB. Empty if nothing is missing.
     pub(crate) fn find_missing(&self, name: &str, release: u32, memory: u32) -> Vec<String> {
         let maps = self.text("proc/self/maps");
         let missing_package = |pmd: &Pmd| {
@@ -129,7 +131,7 @@ impl Machine {
         missing.extend(self.locked_memory(memory));
     }
 
-    /// VFIO locks the memory that a device can reach, within the limit of the process (getrlimit(2), `RLIMIT_MEMLOCK`).
+    /// Checks the limit of locked memory (getrlimit(2), `RLIMIT_MEMLOCK`): VFIO locks the memory that a device can reach.
     fn locked_memory(&self, memory: u32) -> Option<String> {
         const CAP_IPC_LOCK: u64 = 1 << 14;
         let status = self.text("proc/self/status");

@@ -1,3 +1,5 @@
+//! The PMDs of DPDK: their devices, and their packages.
+
 /// A PMD of DPDK, with its requirements on a machine.
 #[derive(Debug)]
 pub(crate) struct Pmd {

@@ -1,3 +1,5 @@
+//! A queue pair of Gantry, which takes requests into slots and completes them.
+
 use std::sync::Arc;
 
 use gantry_core::driver::{Batch, Completions, Job, QueuePair};
@@ -16,8 +18,8 @@ const BURST: usize = 32;
 /// A queue pair of a cryptodev.
 ///
 /// Every request is copied into a slot and back, except data in regions that can be used in place
-/// ([`memory_to_lend`](DpdkSession::memory_to_lend)). DPDK cannot take a request back from a device, but a dropped queue must. So the device
-/// may keep slots, and slots may keep regions, but never a buffer of a caller.
+/// ([`memory_to_lend`](DpdkSession::memory_to_lend)). DPDK cannot take a request back from a device, but a dropped queue must. So the
+/// device may keep slots, and slots may keep regions, but never a buffer of a caller.
 pub(crate) struct DpdkQueue {
     engine: Arc<Engine>,
     /// `None` once returned to the engine.

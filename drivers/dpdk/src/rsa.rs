@@ -1,3 +1,5 @@
+//! RSA signatures: the padding, and the powers that a device computes.
+
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -16,9 +18,9 @@ pub(crate) const ALGORITHMS: [(Algorithm, usize); 3] =
 
 /// An RSA session.
 ///
-/// A signature is the private power of the padded digest. It is returned only if the device's public power of it is the same digest. Otherwise, a faulty
-/// signature would reveal a prime of the key (Boneh, DeMillo, Lipton, 1997). Verification computes the public power of a signature and
-/// compares.
+/// A signature is the private power of the padded digest. It is returned only if the device's public power of it is the same digest.
+/// Otherwise, a faulty signature would reveal a prime of the key (Boneh, DeMillo, Lipton, 1997). Verification computes the public power of
+/// a signature and compares.
 pub(crate) struct RsaSession {
     engine: Arc<Engine>,
     params: SessionParams,
@@ -134,8 +136,8 @@ impl RsaSession {
         }
     }
 
-    /// Returns the numbers in a slot: the input of the computation, its result, and the padded digest. The digest is a copy, because the caller's may
-    /// change in foreign memory.
+    /// Returns the numbers in a slot: the input of the computation, its result, and the padded digest. The digest is a copy, because the
+    /// caller's may change in foreign memory.
     fn numbers<'a>(&self, memory: &'a mut SlotMemory<'_>) -> [&'a mut [u8]; 3] {
         let (number, rest) = memory.buffer[DATA..].split_at_mut(self.size);
         let (result, rest) = rest.split_at_mut(self.size);
@@ -209,8 +211,8 @@ pub(crate) fn proceed(
     Err((slot, end))
 }
 
-/// Returns whether a modulus has its length, is odd, and is the product of the primes. With other numbers a device would fail, and be quarantined for all
-/// callers. No branch and no index depends on a prime.
+/// Returns whether a modulus has its length, is odd, and is the product of the primes. With other numbers a device would fail, and be
+/// quarantined for all callers. No branch and no index depends on a prime.
 fn is_sound(key: &RsaKey<'_>) -> bool {
     let [first, .., last] = key.modulus else { return false };
     if first >> 7 == 0 || last & 1 == 0 {

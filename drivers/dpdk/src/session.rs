@@ -1,3 +1,5 @@
+//! Sessions, and the layout of requests in a slot.
+
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gantry_core::driver::{DeviceSession, Job, Operands, Origin, Refusal, Scattered, Segment};
@@ -136,10 +138,10 @@ impl DpdkSession {
 
     /// Returns the data in segments that the device uses in place; `None` if it is copied.
     ///
-    /// Copying few bytes costs less than lending them, which needs two more mbufs and counts references to the regions. A result that would replace
-    /// the input goes to the slot and is copied from there, because after a fault another device needs the original input. Chains do the same,
-    /// because their MAC covers the bytes before the data in one buffer. Authenticated data in foreign memory is copied as a whole: PMDs read data
-    /// twice, and could authenticate other bytes than they decrypt or have encrypted.
+    /// Copying few bytes costs less than lending them, which needs two more mbufs and counts references to the regions. A result that would
+    /// replace the input goes to the slot and is copied from there, because after a fault another device needs the original input. Chains
+    /// do the same, because their MAC covers the bytes before the data in one buffer. Authenticated data in foreign memory is copied as a
+    /// whole: PMDs read data twice, and could authenticate other bytes than they decrypt or have encrypted.
     pub(crate) fn memory_to_lend(&self, operation: Operation, data: Scattered<'_>) -> Option<LentMemory> {
         let [input] = data.input.list() else { return None };
         let output = data.output.list().first()?;
@@ -313,8 +315,8 @@ pub(crate) fn finish(
     (deliver(job.operands(), Some(bytes), memory, status).0, copied)
 }
 
-/// Moves results from a slot to the operands, and wipes its secrets. `external_length` is the number of data bytes that are not in the slot. Returns the
-/// number of message bytes that were copied.
+/// Moves results from a slot to the operands, and wipes its secrets. `external_length` is the number of data bytes that are not in the
+/// slot. Returns the number of message bytes that were copied.
 pub(crate) fn deliver(
     operands: Operands<'_>,
     external_length: Option<usize>,

@@ -246,11 +246,11 @@ impl Shim {
         if result == 0 { Ok(()) } else { Err(self.error_message(result)) }
     }
 
-    /// Finds the cryptodev of the device `name`: the symmetric one (which may do asymmetric cryptography too), or a purely
+    /// Finds the cryptodev of the device `name`: the symmetric one (perhaps with asymmetric operations too), or a purely
     /// asymmetric one. One engine configures and runs it.
     pub(crate) fn find(self, name: &str, asymmetric: bool) -> Option<Cryptodev> {
         let name = CString::new(name).ok()?;
-        // SAFETY: it consists of numbers, for which zero is valid.
+        // SAFETY: the record consists of numbers, for which zero is valid.
         let mut record: DeviceRecord = unsafe { std::mem::zeroed() };
         // SAFETY: a C string and memory of the right type.
         let result = unsafe { (self.0.find)(name.as_ptr(), asymmetric.into(), &raw mut record) };
@@ -295,8 +295,8 @@ pub(crate) struct Cryptodev {
 }
 
 impl Cryptodev {
-    /// Returns whether requests may point to memory outside of DPDK. The PMD computes on the CPU, and only in calls of enqueue and dequeue. So it uses virtual
-    /// addresses, and a request that it has not begun can be changed between two calls.
+    /// Returns whether requests may point to memory outside of DPDK. The PMD computes on the CPU, and only in calls of enqueue and dequeue.
+    /// So it uses virtual addresses, and a request that it has not begun can be changed between two calls.
     pub(crate) fn supports_lending(&self) -> bool {
         self.out_of_place && ["crypto_openssl", "crypto_aesni_mb"].contains(&&*self.driver)
     }

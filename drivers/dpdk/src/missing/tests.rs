@@ -1,3 +1,5 @@
+//! Tests the search for missing parts, on imaginary machines in a folder.
+
 use std::os::unix::fs::symlink;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests RSA keys and signatures.
+
 use std::time::Duration;
 
 use gantry_core::{DeviceState, Gantry, Operation, QueueOptions, Region, Request as CoreRequest, Submission};

@@ -113,8 +113,8 @@ pub(crate) enum QueueError {
 impl Pair {
     pub(crate) fn memory(&mut self, slot: &Slot) -> SlotMemory<'_> {
         let memory = self.memory[slot.index()];
-        // SAFETY: the shim returned these addresses for the slot, with this many bytes, which were zeroed or written since. The device does not have the slot
-        // (rule 2), and `self` is borrowed as long as the slot memory.
+        // SAFETY: the shim returned these addresses for the slot, with this many bytes, which were zeroed or written since. The device does
+        // not have the slot (rule 2), and `self` is borrowed as long as the slot memory.
         unsafe { SlotMemory { buffer: std::slice::from_raw_parts_mut(memory.data, ROOM), iv: &mut *memory.iv.cast() } }
     }
 
@@ -131,8 +131,8 @@ impl Pair {
         self.lent_memory[request.slot.index()] = Some(lent_memory);
     }
 
-    /// Returns the slot of a request that the device refused. The result in lent memory becomes zero, because a PMD may have begun a request that it
-    /// refuses.
+    /// Returns the slot of a request that the device refused. The result in lent memory becomes zero, because a PMD may have begun a
+    /// request that it refuses.
     pub(crate) fn withdraw(&mut self, request: Request) -> Slot {
         if let Some(lent_memory) = self.lent_memory[request.slot.index()].take() {
             lent_memory.wipe();
@@ -140,8 +140,8 @@ impl Pair {
         request.slot
     }
 
-    /// Ends the use of lent memory by requests in the device whose jobs are about to be dropped. Their results become zero, and the device writes further ones
-    /// into their slots. The memory is kept until they return, because a PMD may have begun.
+    /// Ends the use of lent memory by requests in the device whose jobs are about to be dropped. Their results become zero, and the device
+    /// writes further ones into their slots. The memory is kept until they return, because a PMD may have begun.
     pub(crate) fn redirect(&mut self) {
         for (slot, lent_memory) in self.lent_memory.iter_mut().enumerate().filter(|(slot, _)| self.in_device[*slot]) {
             if let Some(lent_memory) = lent_memory.as_mut().filter(|lent_memory| !lent_memory.redirected) {

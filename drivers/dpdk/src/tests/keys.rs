@@ -1,3 +1,5 @@
+//! Tests that keys leave the memory of the process.
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 

@@ -1,3 +1,5 @@
+//! Tests of data in regions, which a device uses in place or copies.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Tests of the learned policies with DPDK's devices.
+
 use gantry_core::route::Learned;
 use gantry_core::{Algorithm, Gantry, Operation, Outcome, Request, Session, SessionParams};
 
