@@ -21,7 +21,8 @@ impl CbcKey {
         Some(CbcKey { kernels: aes.chains(&keys, Mode::Encrypt), keys })
     }
 
-    /// Encrypts messages side by side, at most `count` of them, each with its own key. All keys are as long as this one, which is fastest.
+    /// Encrypts messages side by side, at most `count` of them, each with its own key. All keys are as long as this one;
+    /// messages under this key itself are fastest.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CbcJob<'a>>) {
         chains::run(&self.keys, self.kernels, count, jobs);
     }
@@ -101,7 +102,7 @@ pub(crate) mod tests {
     pub(crate) const KEY_256: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";
 
     #[test]
-    fn cbc_sp_800_38a() {
+    fn cbc_matches_sp_800_38a() {
         let iv = core::array::from_fn(|i| i as u8);
         for (key, cipher) in [
             (
@@ -135,7 +136,7 @@ pub(crate) mod tests {
 
     /// Compares messages of random lengths side by side, in place and not, with one key and several, with messages processed one by one.
     #[test]
-    fn cbc_of_random_lengths() {
+    fn cbc_side_by_side_equals_one_message_at_a_time() {
         let random = Random::new(0x6362_6373);
         for aes in every_aes() {
             for _ in 0..120 {

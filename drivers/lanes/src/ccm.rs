@@ -33,8 +33,8 @@ impl CcmKey {
         self.ctr.run(messages);
     }
 
-    /// Computes the tags of `jobs` side by side, at most `count` of them, each with its own key. All keys are as long as this one, which
-    /// is fastest.
+    /// Computes the tags of `jobs` side by side, at most `count` of them, each with its own key. All keys are as long as this one;
+    /// jobs under this key itself are fastest.
     pub(crate) fn authenticate<'a>(&'a self, count: usize, jobs: impl Iterator<Item = TagJob<'a>>) {
         chains::run(self.ctr.keys(), self.chains, count, jobs);
     }

@@ -146,7 +146,8 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         Chains { kernels, lane_kernels, keys: [keys; N], table, values: [[0; BLOCK]; N], from, to }
     }
 
-    /// Returns the maximum number of lanes for [`advance_few`](Self::advance_few): those of the narrow kernel if `lane_kernels` has more, else 1.
+    /// Returns the maximum number of lanes for [`advance_few`](Self::advance_few): those of the narrow kernel if `lane_kernels` has more,
+    /// else 1.
     fn few(&self) -> usize {
         if self.lane_kernels.lanes > self.kernels.narrow.lanes { self.kernels.narrow.lanes } else { 1 }
     }

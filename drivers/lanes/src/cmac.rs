@@ -31,7 +31,8 @@ impl CmacKey {
         Some(key)
     }
 
-    /// Runs `jobs` side by side, at most `count` of them, each with its own key. All keys are as long as this one, which is fastest.
+    /// Runs `jobs` side by side, at most `count` of them, each with its own key. All keys are as long as this one; jobs
+    /// under this key itself are fastest.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
         chains::run(&self.keys, self.kernels, count, jobs);
     }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn cmac_rfc_4493_and_sp_800_38b() {
+    fn cmac_matches_rfc_4493_and_sp_800_38b() {
         for (key, length, mac) in [
             (KEY_128, 0, "bb1d6929e95937287fa37d129b756746"),
             (KEY_128, 16, "070a16b46b4d4144f79bdd9dd04a287c"),
@@ -272,7 +273,7 @@ mod tests {
 
     /// Compares streams in random pieces beside whole messages, with one key and several, with messages processed one by one.
     #[test]
-    fn cmac_streams_of_random_pieces() {
+    fn cmac_streams_equal_whole_messages() {
         let random = Random::new(0x636d_6163);
         for aes in every_aes() {
             for _ in 0..120 {

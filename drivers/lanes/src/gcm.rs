@@ -163,7 +163,7 @@ mod tests {
 
     /// "The Galois/Counter Mode of Operation" (McGrew, Viega), test cases 1 and 2.
     #[test]
-    fn test_cases_of_the_authors() {
+    fn gcm_matches_the_test_cases_of_its_authors() {
         for aes in every_aes() {
             let Some(key) = GcmKey::new(aes, &[0; 16]) else { continue };
             let mut tag = [0; 16];
@@ -178,7 +178,7 @@ mod tests {
 
     /// Every length up to several rounds of eight lines, with nonces and associated data of several lengths, in place and not.
     #[test]
-    fn gcm_of_every_length() {
+    fn gcm_of_every_length_matches_the_standard() {
         let random = Random::new(0x0067_636d);
         for (key, plain) in keys(&random) {
             for length in (0..700).chain([1023, 1024, 1025, 1535, 1536, 1600, 2049, 5000, 16385]) {
@@ -206,7 +206,7 @@ mod tests {
 
     /// Compares a short message, encrypted in one step, with the same message in pieces.
     #[test]
-    fn short_messages() {
+    fn a_short_message_equals_the_same_message_in_pieces() {
         let random = Random::new(0x7368_6f72);
         for (key, _) in keys(&random) {
             for length in 0..330 {
@@ -265,7 +265,7 @@ mod tests {
 
     /// Compares pieces of any length with the whole message, and continues a copy independently.
     #[test]
-    fn a_message_in_pieces() {
+    fn a_message_in_pieces_equals_the_whole_message() {
         let random = Random::new(0x7069_6563);
         for (key, _) in keys(&random) {
             for round in 0..200 {

@@ -130,7 +130,7 @@ mod tests {
 
     /// SP 800-38A, F.5.
     #[test]
-    fn ctr_sp_800_38a() {
+    fn ctr_matches_sp_800_38a() {
         let plain = bytes(PLAIN);
         let first: [u8; BLOCK] = core::array::from_fn(|i| 0xf0 + i as u8);
         for (key, cipher) in [
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Counter mode as the standard defines it, block by block.
+    /// Encrypts in counter mode as the standard defines it, block by block.
     fn reference_ctr(key: &CbcKey, iv: [u8; BLOCK], data: &mut [u8]) {
         let mut counter = u128::from_be_bytes(iv);
         for chunk in data.chunks_mut(BLOCK) {
@@ -188,7 +188,7 @@ mod tests {
 
     /// Runs messages of every length up to several rounds of the widest kernel, in place and not, with one key and several.
     #[test]
-    fn ctr_of_every_length() {
+    fn ctr_of_every_length_matches_the_standard() {
         let random = Random::new(0x6374_7273);
         for aes in every_aes() {
             for bytes in [16, 24, 32] {
@@ -220,7 +220,7 @@ mod tests {
 
     /// Compares decryption with encryption, which has test vectors.
     #[test]
-    fn cbc_decryption_of_every_length() {
+    fn cbc_decryption_of_every_length_reverses_encryption() {
         let random = Random::new(0x6362_6364);
         for aes in every_aes() {
             for bytes in [16, 24, 32] {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn ctr_in_pieces() {
+    fn ctr_in_pieces_equals_the_whole_message() {
         let random = Random::new(0x7069_6563);
         for aes in every_aes() {
             let key = IndependentKey::ctr(aes, &random.bytes(16)).unwrap();

@@ -68,7 +68,7 @@ mod tests {
 
     /// IEEE 1619-2007, Annex B: vectors 1, 2 and 15. The last one has a partial block.
     #[test]
-    fn ieee_1619() {
+    fn xts_matches_ieee_1619() {
         let blocks = |blocks: [u128; 2]| blocks.map(u128::to_be_bytes).concat();
         let same = |byte: u8, count: usize| vec![byte; count];
         let down = |from: u8| (0..16).map(move |i| from - i);
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// XTS as the standard defines it, block by block.
+    /// Encrypts in XTS as the standard defines it, block by block.
     fn reference_xts(data_key: &CbcKey, tweak_key: &CbcKey, tweak: [u8; BLOCK], data: &mut [u8]) {
         let encrypt = |key: &CbcKey, block: &mut [u8]| {
             CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(block) }.run();
@@ -132,7 +132,7 @@ mod tests {
 
     /// Every length up to several rounds of the widest kernel, side by side, in place and not, with one key and several.
     #[test]
-    fn xts_of_every_length() {
+    fn xts_of_every_length_matches_the_standard() {
         let random = Random::new(0x0078_7473);
         for aes in every_aes() {
             for bytes in [16, 32] {

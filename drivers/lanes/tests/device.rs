@@ -93,7 +93,7 @@ fn hashes_and_hmacs_are_offered_on_every_level() {
 }
 
 #[test]
-fn ciphers_offer_what_suits_the_cpu() {
+fn ciphers_offer_the_operations_that_lanes_accelerate() {
     use Algorithm::*;
     for (level, gantry) in every_level() {
         let device = gantry.device("lanes").unwrap();

@@ -1,5 +1,5 @@
-//! The lanes against a short part of the suite, with no other device to compare with. `conformance/tests/devices.rs` runs all of it
-//! beside the software device; this needs no AWS-LC, so that it runs wherever the lanes do (`scripts/arm`).
+//! Runs a short part of the conformance suite on the lanes alone. `conformance/tests/devices.rs` runs all of it beside the software
+//! device; this test needs no AWS-LC, so it runs on every target of the lanes (`scripts/arm`).
 
 use gantry_conformance::{Options, Random, run};
 use gantry_core::Gantry;

@@ -26,7 +26,7 @@ pub(crate) type Chain = unsafe fn(
     keys: *const [u8; BLOCK],
 );
 
-/// The body of all [`Chain`] functions, for `REGISTERS * R::BLOCKS` lanes. With `SHORT` the last round runs twice, the second time with
+/// Implements all [`Chain`] functions, for `REGISTERS * R::BLOCKS` lanes. With `SHORT` the last round runs twice, the second time with
 /// the next block added to its key. This takes one more instruction per block, but the chain's latency is one instruction shorter.
 ///
 /// # Safety
@@ -234,8 +234,8 @@ impl Aes {
             LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2 8, eight_avx2 8, one_avx2),
             LevelName::Base => kernels!(eight 8, eight 8, one),
         }
-        // 12 lanes would not be faster according to llvm-mca's models of Cortex-A55, A72, Neoverse N1 and V2: 0 to 1 %, and up to 6 % slower
-        // with a key per lane.
+        // 12 lanes would not be faster according to llvm-mca's models of Cortex-A55, A72, Neoverse N1 and V2: 0 to 1 %, and up to 6 %
+        // slower with a key per lane.
         #[cfg(target_arch = "aarch64")]
         kernels!(eight 8, eight 8, one)
     }

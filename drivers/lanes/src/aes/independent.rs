@@ -107,7 +107,7 @@ compiled!(base, "aes", Xmm, 8 and 4, cached 0);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "aes,neon", Block, 8 and 4, cached 0);
 
-/// The body of all [`Messages`] functions. Processes `REGISTERS` registers side by side, then `FEW`, then one.
+/// Implements all [`Messages`] functions. Processes `REGISTERS` registers side by side, then `FEW`, then one.
 ///
 /// # Safety
 /// As for [`Messages`], and the CPU has the instructions of `R`.

@@ -1,7 +1,7 @@
 //! Registers of AES blocks: one implementation for each width.
 //!
-//! As with [`Vector`](gantry_digest::internal::vector::Vector), a value can only come from an unsafe function, whose caller promises that the CPU
-//! has the instructions of the type.
+//! As with [`Vector`](gantry_digest::internal::vector::Vector), a value can only come from an unsafe function, whose caller promises that
+//! the CPU has the instructions of the type.
 
 mod independent;
 #[cfg(target_arch = "aarch64")]

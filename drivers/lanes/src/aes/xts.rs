@@ -107,7 +107,7 @@ compiled!(base, "aes", Xmm, 8, cached 0);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "aes,neon", Block, 8, cached 0);
 
-/// The body of all [`Units`] functions, with `REGISTERS` registers in flight.
+/// Implements all [`Units`] functions, with `REGISTERS` registers in flight.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
@@ -165,8 +165,8 @@ unsafe fn crypt_unit<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUN
     // An incomplete last block takes the missing bytes from the block before it.
     let blocks = bytes / BLOCK - usize::from(part > 0);
     let mut remaining = RemainingBlocks { from: from.cast(), to: to.cast(), blocks };
-    // SAFETY: the caller promises the instructions. The unit has borrowed its data, and `remaining` counts the blocks that remain. In the end
-    // a whole and an incomplete block remain, or nothing. They are read before they are written: the memory may be the same.
+    // SAFETY: the caller promises the instructions. The unit has borrowed its data, and `remaining` counts the blocks that remain. In the
+    // end a whole and an incomplete block remain, or nothing. They are read before they are written: the memory may be the same.
     unsafe {
         if blocks >= R::BLOCKS {
             let mut mask = R::times_powers_of_x(tweak);

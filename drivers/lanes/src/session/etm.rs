@@ -1,5 +1,5 @@
-//! Encrypt-then-authenticate sessions. The data of many messages go through the lanes of the cipher; `aad ‖ iv ‖ ciphertext` of each goes
-//! through those of HMAC.
+//! Encrypt-then-authenticate sessions. The data of many messages go through the lanes of the cipher, and `aad ‖ iv ‖ ciphertext` of each
+//! goes through the lanes of HMAC.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use super::*;
 /// Maximum number of whole lines of data.
 pub(super) const MAX_LINES: usize = 4;
 
-/// The body of [`Short`].
+/// Implements [`Short`].
 ///
 /// # Safety
 /// As for [`Short`]. The CPU has the instructions of `R`, and VPCLMULQDQ.

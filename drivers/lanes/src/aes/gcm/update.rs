@@ -10,7 +10,7 @@ use super::*;
 /// Maximum bytes of stack that `eights` uses.
 const SPILLED: usize = 1 << 10;
 
-/// The body of [`GcmKey::update`].
+/// Implements [`GcmKey::update`].
 ///
 /// # Safety
 /// As for [`Update`]. The CPU has the instructions of `R`, and VPCLMULQDQ.

@@ -17,7 +17,7 @@ struct Keys {
     mac_key: Vec<u8>,
 }
 
-/// A message, as it is defined.
+/// A message, with its expected ciphertext and tag.
 struct Message {
     /// The index of the session.
     session: usize,
@@ -34,7 +34,7 @@ fn encrypt_block(key: &CbcKey, mut block: [u8; BLOCK]) -> [u8; BLOCK] {
     block
 }
 
-/// Counter mode (SP 800-38A, 6.5).
+/// Encrypts or decrypts in counter mode (SP 800-38A, 6.5).
 fn ctr_crypt(key: &CbcKey, first: [u8; BLOCK], data: &mut [u8]) {
     for (i, chunk) in data.chunks_mut(BLOCK).enumerate() {
         let counter = u128::from_be_bytes(first).wrapping_add(i as u128).to_be_bytes();
@@ -42,7 +42,7 @@ fn ctr_crypt(key: &CbcKey, first: [u8; BLOCK], data: &mut [u8]) {
     }
 }
 
-/// SP 800-38C, 6.1 with the formatting of its appendix A.
+/// Seals in CCM (SP 800-38C, 6.1, with the formatting of appendix A).
 fn ccm(aes: Aes, keys: &Keys, iv: &[u8], aad: &[u8], plain: &[u8], tag: usize) -> (Vec<u8>, Vec<u8>) {
     let key = CbcKey::new(aes, &keys.key).unwrap();
     let q = 15 - iv.len();
@@ -72,7 +72,7 @@ fn ccm(aes: Aes, keys: &Keys, iv: &[u8], aad: &[u8], plain: &[u8], tag: usize) -
     (sealed, mac[..tag].to_vec())
 }
 
-/// The table of algorithms: tag = HMAC(aad ‖ iv ‖ ciphertext).
+/// Encrypts, then authenticates: tag = HMAC(aad ‖ iv ‖ ciphertext).
 fn etm(
     gantry: &Gantry,
     aes: Aes,
@@ -108,12 +108,12 @@ fn batches_of_many_keys_are_sealed_and_opened() {
         let device = gantry.device(NAME).unwrap();
         let in_groups = |a: &Algorithm| matches!(Family::of(*a), Some((Family::Ccm | Family::Etm, _)));
         let all: Vec<Algorithm> = Algorithm::ALL.iter().copied().filter(in_groups).collect();
-        assert_eq!(all.len(), 27, "three key lengths of CCM, and of two ciphers with four digests");
+        assert_eq!(all.len(), 27, "three key lengths of CCM, and of each pair of two ciphers and four digests");
         for algorithm in all {
             device.admit(algorithm).unwrap();
             let info = algorithm.info();
             for (key_count, count) in [(1, 1), (1, 5), (3, MAX_GROUP), (7, 2 * MAX_GROUP + 3)] {
-                // All lengths of tags and nonces, of each key its own; those of CCM are even.
+                // Each key has its own lengths of tags and nonces, chosen among all lengths; the tags of CCM have even lengths.
                 let tag = || {
                     if info.digest.is_some() { 4 + random.below(info.tag.max - 3) } else { 4 + 2 * random.below(7) }
                 };
@@ -230,7 +230,7 @@ fn buffers<'a>(input: &'a [u8], output: &'a mut [u8], in_place: bool) -> Buffers
 
 /// SP 800-38C, appendix C, examples 1 to 4.
 #[test]
-fn ccm_sp_800_38c() {
+fn ccm_matches_sp_800_38c() {
     let bytes = |from: u8, count: usize| (0..count).map(|i| from.wrapping_add(i as u8)).collect::<Vec<u8>>();
     assert!(!every_aes().is_empty());
     for level in every_level() {
