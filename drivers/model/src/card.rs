@@ -1,3 +1,5 @@
+//! A modelled card: its ring, its units, and the schedule of requests.
+
 mod session;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,3 +1,5 @@
+//! The modelled device.
+
 use std::sync::Arc;
 
 use gantry_core::driver::{

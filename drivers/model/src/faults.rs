@@ -1,3 +1,5 @@
+//! Faults on demand.
+
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::str::FromStr;
@@ -168,7 +170,7 @@ impl Faults {
     }
 }
 
-/// The fault of every call when the device is gone.
+/// Returns the fault of every call when the device is gone.
 pub(crate) fn gone() -> Fault {
     Fault::failed("the device is gone")
 }

@@ -1,3 +1,5 @@
+//! Engines as rows of data, each with its source.
+
 use std::borrow::Cow;
 
 use gantry_core::Algorithm;

@@ -1,3 +1,5 @@
+//! A card with its thread.
+
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

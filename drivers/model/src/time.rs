@@ -1,3 +1,5 @@
+//! The clocks of a modelled device: real or virtual time.
+
 use std::sync::Arc;
 
 use gantry_core::{Clock, RealClock, VirtualClock};

@@ -1,3 +1,5 @@
+//! A session of a modelled device, with the results of the reference.
+
 use std::any::Any;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Tests of the built-in profiles, and of profiles from a configuration.
+
 use super::*;
 
 #[test]
