@@ -1,4 +1,5 @@
-//! Measures the dispatch of a request, which the null device answers without work: `cargo run --release -p gantry-driver-null --example dispatch`
+//! Measures the dispatch of a request, which the null device answers without work:
+//! `cargo run --release -p gantry-driver-null --example dispatch`
 
 use std::time::Instant;
 
