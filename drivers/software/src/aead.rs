@@ -21,8 +21,8 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(AeadSession(Key::new(params)?)))
 }
 
-/// Opens a session with streams, which are `EVP_CIPHER_CTX`s. Programs rarely use both whole messages and streams, so the state of either is made at its first
-/// use.
+/// Opens a session with streams, which are `EVP_CIPHER_CTX`s. Programs rarely use both whole messages and streams, so the state of either
+/// is made at its first use.
 pub(crate) fn open_streaming(params: &SessionParams) -> SessionResult {
     let info = params.algorithm().info();
     if !info.key.allows(params.key().len()) || params.tag_len() == 0 || !info.tag.allows(params.tag_len()) {
@@ -237,7 +237,7 @@ impl AeadStream for EvpCipherStream {
         unsafe { self.feed(data.output, data.input, data.len) }
     }
 
-    /// AWS-LC authenticates it as OpenSSL does.
+    /// Authenticates associated data after the data, as OpenSSL does. Only ChaCha20-Poly1305 supports this.
     fn aad_after_data(&mut self, aad: &[u8]) -> Result<Outcome, Fault> {
         if !self.is_chacha {
             return Ok(Outcome::Malformed);
@@ -360,8 +360,9 @@ impl CcmSession {
         let (iv_len, tag_len, tag) = (int(iv.len()), int(self.params.tag_len()), tag.cast::<c_void>());
         let mut context = self.pool.take(|| self.context())?;
         let at = context.as_mut_ptr();
-        // AWS-LC demands this order: lengths, nonce, tag, length of the data, associated data, data. Passing the associated data, even if empty,
-        // begins a new message after any previous state. SAFETY: a context with its key; buffers as `Span` promises, with the lengths they say.
+        // AWS-LC demands this order: lengths, nonce, tag, length of the data, associated data, data. Passing the associated data, even if
+        // empty, begins a new message after any previous state. SAFETY: a context with its key; buffers as `Span` promises, with the
+        // lengths they say.
         let ready = unsafe {
             lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_IVLEN, iv_len, ptr::null_mut()) == 1
                 && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), enc) == 1

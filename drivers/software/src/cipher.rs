@@ -94,7 +94,7 @@ type SetKey = unsafe extern "C" fn(*const u8, c_uint, *mut lc::AES_KEY) -> c_int
 
 fn round_keys(set: SetKey, key: &[u8]) -> Result<RoundKeys, Unsupported> {
     let mut keys = Secret::<lc::AES_KEY>::boxed();
-    // AWS-LC takes 16, 24 and 32 bytes, and refuses `c_uint::MAX` bits as any other number.
+    // AWS-LC accepts 128, 192 and 256 bits, and refuses any other number, such as `c_uint::MAX`.
     let bits = c_uint::try_from(8 * key.len()).unwrap_or(c_uint::MAX);
     // SAFETY: the key has `bits` bits, and the round keys go into an owned structure.
     let good = unsafe { set(key.as_ptr(), bits, &raw mut **keys) } == 0;

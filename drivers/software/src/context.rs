@@ -83,8 +83,8 @@ impl<T: Object> Drop for Context<T> {
     }
 }
 
-/// Contexts that threads borrow for one request each. No thread waits for a context: if all are in use, another one is made. It is dropped later if the pool is
-/// full.
+/// Contexts that threads borrow for one request each. No thread waits for a context: if all are in use, another one is made. It is dropped
+/// later if the pool is full.
 pub(crate) struct Pool<T: Object> {
     /// The first thread's context. Most sessions have one thread, and need no other.
     owner: OwnerSlot<T>,
@@ -182,8 +182,8 @@ const IN_USE: usize = usize::MAX;
 
 /// A context of the first thread that takes it. No other thread takes it later, so this needs no locked instruction.
 struct OwnerSlot<T: Object> {
-    /// The thread, by its address, [`UNOWNED`] or [`IN_USE`]. A later thread may get the address of an ended one, and the context with it. The allocator
-    /// (libc, the kernel) reuses memory only after the first thread has ended.
+    /// The thread, by its address, [`UNOWNED`] or [`IN_USE`]. A later thread may get the address of an ended one, and the context with it.
+    /// The allocator (libc, the kernel) reuses memory only after the first thread has ended.
     thread: AtomicUsize,
     /// Null until it is made. It stays here while it is in use.
     context: AtomicPtr<T>,

@@ -82,7 +82,8 @@ impl Deflate {
         Ok((length > 0).then_some(length))
     }
 
-    /// Decompresses all of the input, one stream or several members with zeros behind them. Returns the outcome and the length of the result.
+    /// Decompresses all of the input, one stream or several members with zeros behind them. Returns the outcome and the length of the
+    /// result.
     fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(Outcome, usize), Fault> {
         // SAFETY: the context is new.
         let make = || unsafe { Owned::new(ld::libdeflate_alloc_decompressor(), ld::libdeflate_free_decompressor) };

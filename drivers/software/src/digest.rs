@@ -190,8 +190,8 @@ unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Res
     if good { Ok(()) } else { Err(failed("EVP_DigestFinal_ex")) }
 }
 
-/// Writes a digest of any length. `EVP_DigestFinalXOF` is not used, because it releases the memory of the context, which would be allocated again for each
-/// message.
+/// Writes a digest of any length. `EVP_DigestFinalXOF` is not used, because it releases the memory of the context, which would be allocated
+/// again for each message.
 ///
 /// # Safety
 ///

@@ -19,7 +19,7 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
 
 /// Bytes of the seed of private keys, d ‖ z.
 const SEED: usize = 64;
-/// Bytes of the random input of secrets, and of secrets.
+/// Bytes of a secret, and of the random input of encapsulation.
 const SIZE: usize = 32;
 /// Bytes of the longest ciphertext.
 const LONGEST: usize = 1568;

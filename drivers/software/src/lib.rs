@@ -1,11 +1,12 @@
 //! The reference device: AWS-LC on the calling thread. Every machine has it, and it is never excluded.
 //!
-//! A session holds prepared keys and nothing that changes. Many threads share it, and a request allocates nothing and takes no lock. Exceptions are
-//! P-256, RSA, ML-KEM, ML-DSA and SLH-DSA, whose code allocates temporary memory. Most of AWS-LC's functions take their keys as constants. The few
-//! that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a prepared one from a pool in the session.
+//! A session holds prepared keys and nothing that changes. Many threads share it, and a request allocates nothing and takes no lock.
+//! Exceptions are P-256, RSA, ML-KEM, ML-DSA and SLH-DSA, whose code allocates temporary memory. Most of AWS-LC's functions take their keys
+//! as constants. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a prepared one from a pool in the session.
 //!
-//! TurboSHAKE and KT128 are RustCrypto's, and SLH-DSA is that of `gantry-slh-dsa`, whose hashes run side by side in SIMD registers. Compression uses
-//! libdeflate and zstd, in contexts that a session keeps for its next request. [`UNSERVED`] lists the algorithms that the device does not serve.
+//! TurboSHAKE and KT128 are RustCrypto's, and SLH-DSA is that of `gantry-slh-dsa`, whose hashes run side by side in SIMD registers.
+//! Compression uses libdeflate and zstd, in contexts that a session keeps for its next request. [`UNSERVED`] lists the algorithms that the
+//! device does not serve.
 
 use std::sync::Arc;
 

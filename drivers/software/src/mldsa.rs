@@ -107,8 +107,8 @@ impl MlDsa {
     }
 
     fn apply_to_message(&self, message: &[u8], string: &[u8], signature: Signature<'_>) -> Option<bool> {
-        // SAFETY: the context is new and holds the key; the objects of the key belong to the context. The message, the string and the signature have
-        // their lengths.
+        // SAFETY: the context is new and holds the key; the objects of the key belong to the context. The message, the string and the
+        // signature have their lengths.
         unsafe {
             let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
             let (context, mut key_context, key) = (context.as_ptr(), ptr::null_mut(), self.key.as_ptr());

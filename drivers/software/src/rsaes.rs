@@ -1,7 +1,7 @@
 //! RSA encryption.
 //!
-//! AWS-LC blinds operations with a private key, verifies that the result leads back to the ciphertext, and finds the end of a padding in constant time. It has
-//! no implicit rejection for PKCS #1 v1.5: invalid padding is an outcome.
+//! AWS-LC blinds operations with a private key, verifies that the result leads back to the ciphertext, and finds the end of a padding in
+//! constant time. It has no implicit rejection for PKCS #1 v1.5: invalid padding is an outcome.
 
 use std::sync::Arc;
 
@@ -67,7 +67,8 @@ impl DeviceSession for Rsaes {
     }
 }
 
-/// Turns a refusal of the input into an outcome, not a failure. SP 800-56B, 7.1.2, excludes ciphertexts of 0, 1 and the modulus less 1, and so does AWS-LC.
+/// Turns a refusal of the input into an outcome, not a failure. SP 800-56B, 7.1.2, excludes ciphertexts of 0, 1 and the modulus less 1, and
+/// so does AWS-LC.
 fn check_result(done: bool, output: &mut [u8], call: &'static str) -> Result<Outcome, Fault> {
     if done {
         return Ok(Outcome::Done);

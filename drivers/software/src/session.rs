@@ -16,8 +16,8 @@ pub(crate) type SessionResult = Result<Arc<dyn DeviceSession>, Unsupported>;
 ///
 /// # Safety
 ///
-/// All zeros are a value of the type. A copy of its bytes is a second value that works like the first. Nothing besides its bytes has to be released. Any thread
-/// may use it, and shared ones are only read.
+/// All zeros are a value of the type. A copy of its bytes is a second value that works like the first. Nothing besides its bytes has to be
+/// released. Any thread may use it, and shared ones are only read.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: round keys and their number.
@@ -143,7 +143,7 @@ pub(crate) fn iv<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
     iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
-/// Answers the session does not support the operation, which core prevents.
+/// Returns the fault for an operation that the session does not support, which core prevents.
 #[cold]
 pub(crate) fn wrong_kind() -> Result<Outcome, Fault> {
     Err(Fault::failed("the session does not support the operation"))

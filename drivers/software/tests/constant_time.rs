@@ -48,7 +48,7 @@ fn signing_with_slh_dsa_does_not_branch_on_the_secret_seed() {
     }
 }
 
-/// With secret keys, a device must compare the whole tag and branch once. A comparison byte by byte would branch once for each.
+/// With secret keys, a device must compare the whole tag and branch once. A comparison byte by byte would branch once for each byte.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
 fn the_position_of_a_wrong_byte_in_a_tag_affects_no_branch() {

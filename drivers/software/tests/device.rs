@@ -48,7 +48,7 @@ fn request<'a>(
     }
 }
 
-/// Learning policies leave operations without measurements out as soon as they know others.
+/// Calibrates every operation, because a learning policy skips a device without measurements once another device has some.
 #[test]
 fn every_operation_can_be_measured() {
     let gantry = software();
@@ -95,7 +95,7 @@ fn batches_of_all_lengths_equal_direct_requests() {
             assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)), "{algorithm} {operation}");
             drop(requests);
             if *operation == Operation::Verify {
-                continue; // the outcome is all that there is
+                continue; // nothing to compare beside the outcome
             }
             for ((case, answer), (_, output, tag)) in cases.iter().zip(&answers).zip(&buffers) {
                 let expected = if back { &case.input } else { &answer.0 };
@@ -249,7 +249,7 @@ fn gcm_and_ccm_take_every_length_of_nonce() {
         let session = gantry.session(params(algorithm).with_any_nonce()).unwrap();
         let ivs = session.params().iv_lengths();
         let mut tags = Vec::new();
-        // Lengths go up and down, so that none benefits from the one before.
+        // Lengths go up and down, so that no length benefits from the previous one.
         for len in (ivs.min..=ivs.max.min(140)).chain([1000, 7]).filter(|len| ivs.allows(*len)) {
             let case = Case { iv: bytes(len, 3), aad: Vec::new(), input: bytes(50, 4) };
             let (mut data, tag) = answer(&session, &case);

@@ -81,7 +81,7 @@ fn hedged_signatures_differ_and_deterministic_ones_repeat() {
     }
 }
 
-/// From the seeds of a key, from its expanded form, and from the public key alone, which only verifies.
+/// Opens sessions with the seeds of a key, with its expanded form, and with the public key alone, which only verifies.
 #[test]
 fn all_forms_of_a_key_are_equivalent() {
     let gantry = software();

@@ -39,7 +39,7 @@ pub(crate) fn params(algorithm: Algorithm) -> SessionParams {
     if info.kind == Kind::Packet { params.with_esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
-/// The operands of a request that it only reads.
+/// The operands that a request reads.
 pub(crate) struct Case {
     pub(crate) iv: Vec<u8>,
     pub(crate) aad: Vec<u8>,
@@ -56,7 +56,7 @@ impl Case {
         Self { iv, aad: bytes(len % 37, 8), input }
     }
 
-    /// Returns the buffers that it writes: digest, MAC or data, and tag.
+    /// Returns the buffers that the request writes: digest, MAC or data, and tag.
     pub(crate) fn buffers(&self, session: &Session) -> (Vec<u8>, Vec<u8>) {
         let size = session.params().tag_len();
         match session.params().algorithm().kind() {
