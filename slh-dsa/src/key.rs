@@ -11,7 +11,7 @@ use crate::parameters::ParameterSet;
 use crate::prehash::PreHash;
 use crate::scheme::{self, Secret};
 
-/// Bytes of the stack to overwrite after signing. The most is used by SHA-512 with words made ahead: 40 KiB.
+/// Bytes of the stack to overwrite after signing. The maximum is 40 KiB, for SHA-512 with precomputed words.
 const STACK: usize = 64 << 10;
 
 /// Maximum bytes of a context.
@@ -32,7 +32,7 @@ impl PublicKey {
         Ok(PublicKey { set, bytes: bytes.to_vec() })
     }
 
-    /// The parameter set.
+    /// Returns the parameter set.
     pub fn parameter_set(&self) -> ParameterSet {
         self.set
     }
@@ -53,8 +53,8 @@ impl PublicKey {
         self.verify_framed(&[&header(1, context)?, context, &hash.identifier(), digest], signature)
     }
 
-    /// Verifies a signature of an already framed message, given in parts (algorithm 20, slh_verify_internal). For tests, and for callers that
-    /// frame messages themselves.
+    /// Verifies a signature of an already framed message, given in parts (algorithm 20, slh_verify_internal). For tests, and for callers
+    /// that frame messages themselves.
     pub fn verify_framed(&self, message: &[&[u8]], signature: &[u8]) -> Result<(), Error> {
         let valid = signature.len() == self.set.signature_bytes()
             && scheme::verify(self.set.parameters(), &self.bytes, message, signature);
@@ -93,13 +93,13 @@ impl PrivateKey {
         Zeroizing::new([&self.secret[..], &self.public.bytes].concat())
     }
 
-    /// The public key.
+    /// Returns the public key.
     pub fn public_key(&self) -> &PublicKey {
         &self.public
     }
 
-    /// Signs a message with a context of at most 255 bytes (algorithm 22, slh_sign). `randomness` is [`ParameterSet::n`] random bytes; without
-    /// it the signature is deterministic.
+    /// Signs a message with a context of at most 255 bytes (algorithm 22, slh_sign). `randomness` is [`ParameterSet::n`] random bytes;
+    /// without it the signature is deterministic.
     pub fn sign(&self, message: &[u8], context: &[u8], randomness: Option<&[u8]>) -> Result<Vec<u8>, Error> {
         self.sign_framed(&[&header(0, context)?, context, message], randomness)
     }

@@ -75,32 +75,32 @@ impl ParameterSet {
         &TABLE[self as usize]
     }
 
-    /// The name in FIPS 205, such as `SLH-DSA-SHA2-128s`.
+    /// Returns the name in FIPS 205, such as `SLH-DSA-SHA2-128s`.
     pub fn name(self) -> &'static str {
         self.parameters().name
     }
 
-    /// The security parameter `n`: bytes of each part of a key, and of the randomness of a hedged signature.
+    /// Returns the security parameter `n`: bytes of each part of a key, and of the randomness of a hedged signature.
     pub fn n(self) -> usize {
         self.parameters().n
     }
 
-    /// Bytes of the seeds of a key: SK.seed, SK.prf and PK.seed.
+    /// Returns the bytes of the seeds of a key: SK.seed, SK.prf and PK.seed.
     pub fn seed_bytes(self) -> usize {
         3 * self.n()
     }
 
-    /// Bytes of a private key.
+    /// Returns the bytes of a private key.
     pub fn private_key_bytes(self) -> usize {
         4 * self.n()
     }
 
-    /// Bytes of a public key.
+    /// Returns the bytes of a public key.
     pub fn public_key_bytes(self) -> usize {
         2 * self.n()
     }
 
-    /// Bytes of a signature.
+    /// Returns the bytes of a signature.
     pub fn signature_bytes(self) -> usize {
         let set = self.parameters();
         set.n + set.fors_bytes() + set.d * set.layer_bytes()
@@ -114,22 +114,22 @@ impl fmt::Display for ParameterSet {
 }
 
 impl Parameters {
-    /// Levels of one tree of the hypertree: h'.
+    /// Returns the levels of one tree of the hypertree: h'.
     pub(crate) fn height(&self) -> usize {
         self.h / self.d
     }
 
-    /// Chains of a one-time signature: `len`.
+    /// Returns the chains of a one-time signature: `len`.
     pub(crate) fn chains(&self) -> usize {
         2 * self.n + 3
     }
 
-    /// Bytes of the FORS part of a signature.
+    /// Returns the bytes of the FORS part of a signature.
     pub(crate) fn fors_bytes(&self) -> usize {
         self.k * (self.a + 1) * self.n
     }
 
-    /// Bytes of a one-time signature with its path.
+    /// Returns the bytes of a one-time signature with its path.
     pub(crate) fn layer_bytes(&self) -> usize {
         (self.chains() + self.height()) * self.n
     }

@@ -21,13 +21,13 @@ pub enum PreHash {
 }
 
 impl PreHash {
-    /// Bytes of a digest.
+    /// Returns the bytes of a digest.
     pub fn digest_bytes(self) -> usize {
         [32, 48, 64, 28, 28, 32, 28, 32, 48, 64, 32, 64][self as usize]
     }
 
-    /// The object identifier in DER: 2.16.840.1.101.3.4.2, followed by a number. The variants are in the order of these numbers (NIST's
-    /// Computer Security Objects Register).
+    /// Returns the object identifier in DER: 2.16.840.1.101.3.4.2, followed by a number. The variants are in the order of these numbers
+    /// (NIST's Computer Security Objects Register).
     pub(crate) fn identifier(self) -> [u8; 11] {
         [0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, self as u8 + 1]
     }

@@ -101,7 +101,7 @@ fn sha2(set: &Parameters) -> Algorithm {
     if set.n == 16 { Algorithm::Sha256 } else { Algorithm::Sha512 }
 }
 
-/// PRF_msg: derives the randomizer, which makes the digest of a message unpredictable.
+/// Derives the randomizer, which makes the digest of a message unpredictable (PRF_msg).
 fn randomizer(set: &Parameters, prf: &[u8], randomness: &[u8], message: &[&[u8]]) -> Vec<u8> {
     let mut output = alloc::vec![0; if set.shake { set.n } else { sha2(set).digest_size() }];
     if set.shake {
@@ -114,7 +114,7 @@ fn randomizer(set: &Parameters, prf: &[u8], randomness: &[u8], message: &[&[u8]]
     output
 }
 
-/// H_msg. `parts` are the randomizer, the public key, and the parts of the message.
+/// Returns the digest of a message (H_msg). `parts` are the randomizer, the public key, and the parts of the message.
 fn message_digest(set: &Parameters, parts: &[&[u8]], output: &mut [u8]) {
     if set.shake {
         return shake256(parts, output);

@@ -13,8 +13,8 @@ const STEPS: u8 = 15;
 /// Leaves whose chains are computed at a time.
 const LEAVES_PER_BATCH: usize = 16;
 
-/// Returns the root of a tree. With `sign`, a leaf and a message, also appends the one-time signature and its path to `signature`. `address`
-/// has the layer and the tree.
+/// Returns the root of a tree. With `sign`, a leaf and a message, also appends the one-time signature and its path to `signature`.
+/// `address` has the layer and the tree.
 pub(crate) fn build_tree(
     hashes: &Hashes,
     secret_seed: &[u8],
@@ -42,8 +42,8 @@ pub(crate) fn build_tree(
     nodes
 }
 
-/// Fills `leaves` with the public keys of one-time signatures, from leaf `first` on. With `sign`, the position of a leaf in `leaves` and the
-/// lengths of its chains, also appends the one-time signature.
+/// Fills `leaves` with the public keys of one-time signatures, from leaf `first` on. With `sign`, the position of a leaf in `leaves` and
+/// the lengths of its chains, also appends the one-time signature.
 fn leaves(
     hashes: &Hashes,
     secret_seed: &[u8],

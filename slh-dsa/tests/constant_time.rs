@@ -1,5 +1,5 @@
-//! Key generation and signing have no branch and no address that depends on SK.seed. `scripts/constant-time` runs these tests in valgrind,
-//! which has no AVX-512 and no SHA instructions.
+//! Tests that no branch and no address of key generation and signing depends on SK.seed. `scripts/constant-time` runs these tests in
+//! valgrind, which has no AVX-512 and no SHA instructions.
 //!
 //! SK.prf is public here: it yields the randomizer, which is part of the signature and selects the keys that sign. Only HMAC and SHAKE256
 //! read SK.prf; `gantry-digest` tests them.
