@@ -1,5 +1,5 @@
-//! Branches and addresses depend on the lengths of messages and keys only, not on their bytes. `scripts/constant-time` runs these tests in
-//! valgrind, which has no AVX-512 and no SHA instructions.
+//! Tests that branches and addresses depend on the lengths of messages and keys only, not on their bytes. `scripts/constant-time` runs
+//! these tests in valgrind, which has no AVX-512 and no SHA instructions.
 
 #![cfg(target_arch = "x86_64")]
 

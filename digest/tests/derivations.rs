@@ -24,7 +24,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-/// PBKDF2 as RFC 8018 defines it, with one HMAC at a time.
+/// Computes PBKDF2 as RFC 8018 defines it, with one HMAC at a time.
 fn by_hmacs(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, length: usize) -> Vec<u8> {
     let key = HmacKey::new(algorithm, password);
     let hmac = |message: &[u8]| {
@@ -50,7 +50,7 @@ fn derived(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, 
     output
 }
 
-/// Vectors of RFC 6070 (without that of 16,777,216 iterations) and of RFC 7914, section 11.
+/// Checks the vectors of RFC 7914, section 11, and of RFC 6070, except that of 16,777,216 iterations.
 #[test]
 fn pbkdf2_gives_the_keys_of_the_rfcs() {
     let long = ("passwordPASSWORDpassword", "saltSALTsaltSALTsaltSALTsaltSALTsalt");

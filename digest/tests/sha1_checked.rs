@@ -1,4 +1,4 @@
-//! Agreement with the crate `sha1-checked` on many random messages, a run of minutes:
+//! Compares the results with those of the crate `sha1-checked` on many random messages, which takes minutes:
 //! `cargo test -p gantry-digest --test sha1_checked -- --ignored`
 
 use gantry_digest::{Collision, Sha1Checked};
