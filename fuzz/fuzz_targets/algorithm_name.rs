@@ -1,4 +1,4 @@
-//! Algorithm names come from command lines, files and sockets: any text has an answer.
+//! Algorithm names come from command lines, files and sockets: any text is found or not, without a panic.
 
 #![no_main]
 

@@ -1,6 +1,7 @@
-//! Arrays from Arrow's C data interface with any offsets, views, sizes and lengths: every value is an error, or lies in the buffers.
+//! Arrays from Arrow's C data interface with any offsets, views, sizes and lengths: every value is an error or lies in the buffers.
 //!
-//! The interface has no lengths of buffers. So the buffers here are as long as the array's lengths require, which every producer guarantees.
+//! The interface has no lengths of buffers. So the buffers here are as long as the array's lengths require, which every producer
+//! guarantees.
 
 #![no_main]
 
@@ -54,7 +55,7 @@ fuzz_target!(|input: Input<'_>| {
         3 => (Layout::Views, 16, 0),
         _ => (Layout::Fixed(3), 3, 0),
     };
-    // A child starts where its structure says, too.
+    // The structure of a child has an offset, too.
     let end = if input.nested { 2 * offset + length } else { offset + length };
     let validity = padded(input.validity, end.div_ceil(8));
     let values = padded(input.values, (end + extra) * width);

@@ -1,4 +1,4 @@
-//! Checksum files come from untrusted sources: any bytes have an answer, and lines written by a sum program are read back.
+//! Checksum files come from untrusted sources: no bytes cause a panic, and lines written by a sum program are read back.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Messages from /dev/cuse hold data of programs: any bytes are a message or none, and the data of an ioctl lie within the message.
+//! Messages from /dev/cuse hold data of programs: any bytes are parsed or refused, and the data of an ioctl lie within the message.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Untrusted compressed data: decompression succeeds or fails within the buffer for the result, and all formats lead
-//! back to a result.
+//! Untrusted compressed data: decompression succeeds or fails within the buffer for the result, and a result survives compression in
+//! every format.
 #![no_main]
 
 use std::sync::LazyLock;

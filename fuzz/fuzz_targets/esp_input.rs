@@ -1,5 +1,5 @@
-//! Datagrams from strangers, and from peers with keys, at the receiving thread of `gantry esp`. The stack gets exactly the packets that were
-//! sealed and that a policy admits, and each packet is counted once.
+//! Datagrams from strangers, and from peers with keys, at the receiving thread of `gantry esp`. The stack gets exactly the packets that
+//! were sealed and that a policy admits, and each packet is counted once.
 //!
 //! The thread, the table of SAs and the packets are the data path's own. The socket and the TUN device are in this file.
 
@@ -195,7 +195,7 @@ fn seal(end: &Outbound, content: &[u8], class: u8) -> Vec<u8> {
     packet.data().to_vec()
 }
 
-/// Routes, of which the thread only keeps this.
+/// Replaces the module of routes: the thread only keeps `Guards`.
 mod route {
     #[derive(Clone, Copy, Debug, Default)]
     pub(crate) struct Guards;
@@ -306,7 +306,7 @@ mod udp {
         }
     }
 
-    /// The daemon takes every message.
+    /// Accepts every message in place of the daemon.
     #[allow(clippy::unnecessary_wraps, reason = "as the data path's own")]
     pub(crate) fn pass_on(_: &[u8], _: SocketAddr, _: SocketAddr) -> io::Result<()> {
         Ok(())

@@ -42,7 +42,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&[a, b, next_header], content)) = input.split_first_chunk() else { return };
     let number = 1 + u32::from(u16::from_be_bytes([a, b]));
 
-    // From a peer.
+    // Open a packet from a peer.
     let packet = sealed(content, number);
     let (mut whole, mut parts) = (packet.clone(), packet.clone());
     let said = WHOLE.unprotect(number.into(), &mut whole);
@@ -56,12 +56,12 @@ fuzz_target!(|input: &[u8]| {
         (Ok((_, 59)), Err(PacketError::Dummy)) => {}
         (Err(Error::Refused(Outcome::Malformed)), Err(PacketError::Malformed(_))) => {
             let hidden = whole == packet || whole[START..whole.len() - 16].iter().all(|byte| *byte == 0);
-            assert!(hidden, "nothing of it is seen");
+            assert!(hidden, "a malformed packet returns no plaintext");
         }
         (one, other) => panic!("{one:?}, {other:?}"),
     }
 
-    // To a peer.
+    // Seal a packet to a peer.
     let info = WHOLE.params().algorithm().info();
     let mut made = vec![0xEE; info.packet_length(content.len(), 16)];
     made[START..START + content.len()].copy_from_slice(content);

@@ -1,5 +1,5 @@
-//! IP packets with any content, as `gantry esp` gets them from stack and tunnel. Header fields lie within the packet, coalesced segments split
-//! into the same segments, fragments reassemble to the packet, and notices are packets.
+//! IP packets with any content, as `gantry esp` gets them from stack and tunnel. Header fields lie within the packet, coalesced segments
+//! split into the same segments, fragments reassemble to the packet, and notices are packets.
 
 #![no_main]
 
@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
 fn check_header(packet: &[u8], header: &Header, class: u8) {
     assert!((ip::V4..=header.total).contains(&header.length));
     assert_eq!(Header::read(packet), Some(*header), "bytes after a packet are ignored");
-    assert_eq!(Header::read(&packet[..header.total - 1]), None, "it is cut off");
+    assert_eq!(Header::read(&packet[..header.total - 1]), None, "a packet that is cut off has no header");
     let mut other = packet.to_vec();
     ip::write_class(&mut other, class);
     assert_eq!(Header::read(&other), Some(Header { class, ..*header }));
@@ -90,7 +90,7 @@ fn segments(packet: &[u8], offload: &Offload) {
     let mut complete = packet.to_vec();
     let Some(split) = Split::new(&mut complete, offload) else { return };
     let parts = parts(&split);
-    // The stack's checksums follow the ports; a checksum elsewhere makes another packet of it, or none.
+    // The stack's checksums follow the ports; a checksum at another place would change the header or the ports.
     if offload.checksum.is_some_and(|(start, offset)| start + offset < split.header().length + 4) {
         return;
     }
@@ -99,14 +99,14 @@ fn segments(packet: &[u8], offload: &Offload) {
     for (part, header) in parts.iter().zip(&headers) {
         assert_eq!((header.total, header.flow), (part.len(), split.header().flow));
     }
-    // With the packet itself in between, which belongs to one of them or to none.
+    // The packet itself is put in between; it belongs to one of the groups or to none.
     let own = Header::read(packet);
     let mut burst: Vec<(Vec<u8>, Header)> = parts.into_iter().zip(headers).collect();
     burst.insert(burst.len() / 2, (packet.to_vec(), own.expect("it was read before")));
     let groups = coalesce(burst.iter().map(|(part, header)| Some((&part[..], *header))));
     let mut members: Vec<usize> = groups.iter().flat_map(|group| group.members.clone()).collect();
     members.sort_unstable();
-    assert!(members.iter().copied().eq(0..burst.len()), "each is in one group");
+    assert!(members.iter().copied().eq(0..burst.len()), "each packet is in one group");
     for group in groups {
         let pushed = group.members.last().is_some_and(|last| pushes(&burst[*last].0, &burst[*last].1));
         let mut joined = burst[group.members[0]].0.clone();

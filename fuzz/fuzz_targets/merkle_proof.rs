@@ -52,7 +52,7 @@ fuzz_target!(|input: Input<'_>| {
 struct Reference(NodeHash);
 
 impl Reference {
-    /// The root of the tree whose PATH (RFC 9162, 2.1.3.1) is this proof.
+    /// Returns the root of the tree whose PATH (RFC 9162, 2.1.3.1) is this proof.
     fn included(&self, leaf: Node, index: u64, leaves: u64, proof: &[Node]) -> Option<Node> {
         if leaves == 1 {
             return proof.is_empty().then_some(leaf);
@@ -65,8 +65,8 @@ impl Reference {
         })
     }
 
-    /// The roots of the old and the new tree whose SUBPROOF (RFC 9162, 2.1.4.1) is this proof. The old root is known while no node was
-    /// left of it.
+    /// Returns the roots of the old and the new tree whose SUBPROOF (RFC 9162, 2.1.4.1) is this proof. The old root is known while no
+    /// node was left of it.
     fn grown(&self, known: Option<Node>, old: u64, new: u64, proof: &[Node]) -> Option<(Node, Node)> {
         if old == new {
             return match (known, proof) {
@@ -91,7 +91,7 @@ impl Reference {
     }
 }
 
-/// The leaves of the left subtree: the largest power of two below their number.
+/// Returns the number of leaves of the left subtree: the largest power of two below `leaves`.
 fn left(leaves: u64) -> u64 {
     1 << (leaves - 1).ilog2()
 }

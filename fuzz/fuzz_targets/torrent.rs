@@ -1,5 +1,5 @@
-//! Torrents come from untrusted sources: any bytes have an answer, which takes at most a multiple of their memory. Paths stay below the folder,
-//! and the number of digests equals that of pieces.
+//! Torrents come from untrusted sources: no bytes cause a panic, and reading takes at most a multiple of their memory. Paths stay below
+//! the folder, and the number of digests equals that of pieces.
 
 #![no_main]
 

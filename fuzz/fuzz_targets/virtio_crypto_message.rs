@@ -1,5 +1,5 @@
-//! Session messages of vhost-user front ends, and requests of guests: any bytes are one or none, and a parsed message survives writing
-//! and parsing.
+//! Session messages of vhost-user front ends, and requests of guests: any bytes are parsed or refused, and a parsed message survives
+//! writing and parsing.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Netlink datagrams from programs: any bytes are messages or none, and a parsed message survives writing and parsing.
+//! Netlink datagrams from programs: any bytes are parsed or refused, and a parsed message survives writing and parsing.
 
 #![no_main]
 
