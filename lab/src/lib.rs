@@ -72,8 +72,8 @@ type Guest = Arc<OnceLock<Output>>;
 /// The guests of this program, by the first of their tests.
 static GUESTS: Mutex<BTreeMap<&str, Guest>> = Mutex::new(BTreeMap::new());
 
-/// The body of a test that [`in_guest!`] made. In a guest it runs `body`. Elsewhere it starts the guest that the tests in `shared` have
-/// in common, if none has done so, and reports the result of `test` there.
+/// Runs a test that [`in_guest!`] made. In a guest it runs `body`. Elsewhere it starts the guest of the tests in `shared`, unless one of
+/// them has done so, and reports the result of `test` there.
 ///
 /// # Panics
 /// If the test failed in the guest or the guest hung; the guest's output is printed before.
@@ -114,7 +114,7 @@ fn start(options: &[&str], tests: &[&str]) -> Output {
 }
 
 /// Returns the number of random calls for a test in a guest, and the seed: 100,000 calls, or LAB_CALLS. Each kernel has its own seed,
-/// and so other calls.
+/// and therefore other calls.
 pub fn random_calls() -> (usize, u64) {
     let calls = std::env::var("LAB_CALLS").map_or(100_000, |calls| calls.parse().expect("LAB_CALLS is a number"));
     let kernel = std::env::var("LAB_GUEST").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The memory that work allocates, for tests that a reader takes no more of it than a multiple of its input.
+//! Measures the memory that work allocates, for tests that a parser takes at most a multiple of its input.
 //!
 //! ```
 //! #[global_allocator]
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 /// The memory that work took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The maximum of bytes at a time, beyond the thread's allocations before.
+    /// The maximum bytes allocated at a time, less the thread's earlier allocations.
     pub bytes: usize,
     /// The number of allocations.
     pub allocations: usize,

@@ -1,8 +1,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Copies a program for a test that executes the copy. A process of its own writes the copy, so that no child of another thread inherits the
-/// writing descriptor. The kernel does not execute a file that is open for writing (ETXTBSY).
+/// Copies a program for a test that executes the copy. Another process writes the copy, so that no child of another thread inherits
+/// the writing descriptor. The kernel does not execute a file that is open for writing (ETXTBSY).
 ///
 /// # Panics
 /// If it cannot be copied.

@@ -1,4 +1,4 @@
-//! Searches the memory of a process for keys, for tests that none is left there.
+//! Searches the memory of a process for keys, for tests that keys are wiped.
 
 use std::fs::{self, File};
 use std::hint::black_box;

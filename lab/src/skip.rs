@@ -1,3 +1,5 @@
+//! Skipped tests: the things that tests may lack, and the report of a skip.
+
 use std::fs::OpenOptions;
 use std::io::Write as _;
 

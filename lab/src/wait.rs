@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-/// Time after which an event is taken for lost: long enough for a busy machine, because only failing tests wait for its end.
+/// Time after which a wait fails: long enough for a busy machine, because only failing tests take all of it.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Waits until something has happened in another thread, process or guest. Looks every 5 ms.
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_until_it_has_happened() {
+    fn waits_until_the_event_has_happened() {
         let mut looks = 0;
         wait_until("the third look", || {
             looks += 1;

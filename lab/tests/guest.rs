@@ -55,7 +55,7 @@ fn two_guests_fetch_a_missing_package_once() {
         "Package: one\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@localhost>\nDescription: one\n",
     )
     .unwrap();
-    // The archive takes its time, so that both ask for it before either has it.
+    // The archive answers late, so that both guests ask for the package before either has it.
     let script = r#"
 import sys, threading, time
 from importlib.machinery import SourceFileLoader
@@ -85,7 +85,7 @@ for thread in both: thread.join()
 
 in_guest! {
     ["--device", "virtio-crypto"]
-    /// The device is there with its modules, and gone when QEMU's monitor takes it away.
+    /// The device is there with its modules, and gone once QEMU's monitor removes it.
     fn a_device_comes_and_goes() {
         let has = || std::fs::read_dir("/sys/bus/virtio/drivers/virtio_crypto").unwrap().any(|entry| {
             entry.unwrap().file_name().to_str().unwrap().starts_with("virtio")
