@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Where a driver computes.
+/// The place where a driver computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// On this CPU.

@@ -20,7 +20,7 @@ impl Transform {
         let fd = unsafe { libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
         // SAFETY: nothing else owns the descriptor.
         let socket = unsafe { take_ownership(fd) }?;
-        // SAFETY: numbers, for all of which zero is a value.
+        // SAFETY: every field is a number, for which zero is valid.
         let mut address: libc::sockaddr_alg = unsafe { zeroed() };
         address.salg_family = libc::AF_ALG as u16;
         // The last byte stays zero.
@@ -63,7 +63,7 @@ pub(crate) struct Channel(OwnedFd);
 impl Channel {
     /// Queues the parts with the control message; `more` means that the message continues.
     pub(crate) fn send(&self, control: &Control, parts: &[IoSlice<'_>], more: bool) -> io::Result<()> {
-        // SAFETY: numbers and pointers, for all of which zero is a value.
+        // SAFETY: every field is a number or a pointer, for which zero is valid.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_iov = parts.as_ptr().cast_mut().cast();
         message.msg_iovlen = parts.len() as _;
@@ -90,7 +90,7 @@ impl Channel {
             _ if total == 0 => self.receive_one(&mut spare),
             [one] => self.receive_one(one),
             parts => {
-                // SAFETY: numbers and pointers, for all of which zero is a value.
+                // SAFETY: every field is a number or a pointer, for which zero is valid.
                 let mut message: libc::msghdr = unsafe { zeroed() };
                 message.msg_iov = parts.as_mut_ptr().cast();
                 message.msg_iovlen = parts.len() as _;
