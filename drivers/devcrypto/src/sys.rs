@@ -189,7 +189,7 @@ impl Handle {
     }
 
     /// # Safety
-    /// As [`Crypto::call`].
+    /// As for [`Crypto::call`].
     unsafe fn crypt(&self, op: CryptOp) -> io::Result<()> {
         let mut bytes = [0; 48];
         op.write_to(WIDTH, &mut bytes);
@@ -200,7 +200,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // In a child process, this would also close the parent's session.
+        // Closing a session in a child process would also close it for the parent.
         if self.belongs_to_this_process() {
             let mut bytes = self.number.to_ne_bytes();
             // SAFETY: the structure is the number. If closing fails, only memory is lost.
