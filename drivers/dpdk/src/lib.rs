@@ -107,7 +107,7 @@ pub struct DpdkDriver {
 }
 
 impl DpdkDriver {
-    /// Makes a driver with these options. Those for DPDK apply only if it has not been started in this process.
+    /// Makes a driver with these options. The options of DPDK apply only if DPDK has not been started in this process.
     pub fn new(options: Options) -> Self {
         Self { options }
     }

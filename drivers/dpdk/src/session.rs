@@ -38,13 +38,13 @@ struct Variant {
     session: Session,
 }
 
-/// The purpose of a session of DPDK.
+/// The fixed properties of a DPDK session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape {
     decrypt: bool,
     iv: usize,
     aad: usize,
-    /// Only the MAC of a chain, without its cipher.
+    /// True for the MAC of a chain without its cipher.
     mac_only: bool,
 }
 

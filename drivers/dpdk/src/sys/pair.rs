@@ -97,11 +97,11 @@ pub(crate) struct SlotMemory<'a> {
 pub(crate) enum Status {
     Done,
     BadTag,
-    /// With the reason.
+    /// The request failed for this reason.
     Failed(&'static str),
 }
 
-/// Why a queue pair makes no progress.
+/// The reason why a queue pair makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueError {
     /// The device permanently refuses the first of the requests.
