@@ -73,11 +73,11 @@ struct Chains<'t, 'a, const N: usize> {
     lane_kernels: LaneKernels,
     /// The round keys of each lane, all of one length.
     keys: [&'a RoundKeys; N],
-    /// Used while the lanes have different keys. A reference, because a move would copy its 4 or 8 KiB.
+    /// The round keys while the lanes have different keys. A reference, because moving the table would copy 4 or 8 KiB.
     table: &'t mut KeyTable<N>,
     /// The chaining value of each lane.
     values: [[u8; BLOCK]; N],
-    /// Where each lane reads and writes next.
+    /// The positions at which each lane reads and writes next.
     from: [*const u8; N],
     to: [*mut u8; N],
 }

@@ -11,9 +11,9 @@ use crate::chains::{self, ChainJob};
 pub(crate) struct CmacKey {
     keys: Box<RoundKeys>,
     kernels: Kernels,
-    /// For a last block that is full.
+    /// The subkey for a full last block.
     k1: [u8; BLOCK],
-    /// For a last block that was padded.
+    /// The subkey for a padded last block.
     k2: [u8; BLOCK],
 }
 

@@ -46,9 +46,9 @@ fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
     let (lanes, break_even) = lanes_of(level, algorithm)?;
     let base = Capability::new(algorithm);
     Some(match Family::of(algorithm)?.0 {
-        // Only encryption has lanes: present each block depends on the previous one.
+        // Only encryption has lanes, because each of its blocks depends on the previous one.
         Family::Cbc => Capability { operations: &[Operation::Encrypt], lanes, break_even, streaming: true, ..base },
-        // These accept only whole data units and messages.
+        // These modes accept only whole data units and messages.
         Family::Xts | Family::Ccm | Family::Etm => Capability { lanes, break_even, ..base },
         _ => Capability { lanes, break_even, streaming: true, ..base },
     })

@@ -392,7 +392,7 @@ mod tests {
                 let output = outputs.at_border(last, &vec![0; length]);
                 seal(&key, nonce, aad, Buffers::Separate { input, output }, &mut computed).unwrap();
                 assert_eq!((&*output, computed), (&sealed[..], tag));
-                // In two pieces; the second begins within a line.
+                // Decrypt in two pieces, the second of which begins within a line.
                 let (input, first) = (inputs.at_border(last, &sealed), length * 5 / 7);
                 let mut stream = GcmStream::new(key.clone(), true);
                 stream.begin(nonce, aad).unwrap();

@@ -157,11 +157,11 @@ unsafe fn encrypt_blocks<R: Register, K: Keys<R>, const REGISTERS: usize, const 
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     pub(crate) mode: Mode,
-    /// For at most as many chains as it has lanes.
+    /// The functions for at most as many chains as they have lanes.
     pub(crate) narrow: LaneKernels,
-    /// For more chains.
+    /// The functions for more chains.
     pub(crate) wide: LaneKernels,
-    /// For a single chain.
+    /// The function for a single chain.
     pub(crate) single: Chain,
 }
 
@@ -176,9 +176,9 @@ impl Kernels {
 #[derive(Clone, Copy)]
 pub(crate) struct LaneKernels {
     pub(crate) lanes: usize,
-    /// All lanes share one key.
+    /// The function for lanes that share one key.
     pub(crate) shared: Chain,
-    /// Each lane has its own key.
+    /// The function for lanes with their own keys.
     pub(crate) per_lane: Chain,
 }
 

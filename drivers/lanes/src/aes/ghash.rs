@@ -22,7 +22,7 @@ const ZEROS: usize = 3;
 #[repr(C, align(64))]
 pub(super) struct Powers {
     powers: [u128; MOST + ZEROS],
-    /// For each power the sum of its halves, in both halves.
+    /// The sum of each power's halves, in both halves.
     sums: [u128; MOST + ZEROS],
 }
 

@@ -141,9 +141,9 @@ struct Remainder<R, const CBC: bool> {
     from: *const [u8; BLOCK],
     to: *mut [u8; BLOCK],
     bytes: usize,
-    /// In counter mode.
+    /// The counter of the next block, in counter mode.
     counter: u128,
-    /// In CBC: a register whose last block is the preceding ciphertext.
+    /// A register whose last block is the preceding ciphertext, in CBC.
     previous: R,
 }
 
