@@ -56,7 +56,7 @@ impl ModelDriver {
         Self::with_faults(profile, reference, time, Faults::default())
     }
 
-    /// Like [`new`](Self::new), with faults, which can be set now and later. They only affect cards, not the software of a
+    /// Creates a device like [`new`](Self::new), with faults that can be changed later. They only affect cards, not the software of a
     /// board ([`Profile::direct`]).
     ///
     /// # Errors

@@ -14,9 +14,9 @@ pub struct Profile {
     pub name: Cow<'static, str>,
     /// Description for people.
     pub description: Cow<'static, str>,
-    /// Its algorithms with their speeds.
+    /// The algorithms with their speeds.
     pub rates: Cow<'static, [Rate]>,
-    /// Most requests in the device at once, of all queues together.
+    /// Maximum number of requests in the device, of all queues together.
     pub ring: usize,
     /// Number of requests processed at once, each at full bandwidth.
     pub units: usize,
@@ -37,7 +37,7 @@ pub struct Profile {
     pub jitter_percent: u32,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// Its power, if known; for software, that of the board.
+    /// The power of the engine, if known; for software, that of the board.
     pub power: Option<Power>,
 }
 

@@ -303,7 +303,7 @@ fn a_dropped_queue_frees_its_places_in_the_ring() {
     assert_eq!(bench.batch(2, 100).1, Ok(200), "the place in the ring is free again");
 }
 
-/// In real time, the card's thread may be reading a request while it is taken back.
+/// In real time, the card's thread may be reading a request while the queue takes it back.
 #[test]
 fn queues_are_dropped_while_the_card_works() {
     let profile = Profile { ring: 64, ..profile() };
