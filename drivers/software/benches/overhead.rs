@@ -144,7 +144,7 @@ fn main() {
         );
 
         let cbc = session(Algorithm::Aes128Cbc, &key[..16]);
-        // SAFETY: all zeros are a value.
+        // SAFETY: all zeros are a valid value.
         let mut raw_key = unsafe { std::mem::zeroed::<lc::AES_KEY>() };
         // SAFETY: a key of 128 bits.
         unsafe { lc::AES_set_encrypt_key(key.as_ptr(), 128 as c_uint, &raw mut raw_key) };

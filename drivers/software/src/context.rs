@@ -90,7 +90,7 @@ pub(crate) struct Pool<T: Object> {
     owner: OwnerSlot<T>,
     /// One context for further threads.
     spare: Slot<T>,
-    /// Used by all threads once two contexts were in use at a time, because threads contend for a shared cache line.
+    /// The contexts of all threads once two were in use at a time: in a single slot, threads would contend for its cache line.
     shared: OnceBox<[Padded<T>; 16]>,
 }
 

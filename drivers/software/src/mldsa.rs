@@ -40,9 +40,9 @@ const LONGEST_KEY: usize = 2592;
 
 /// The input of signatures.
 enum Message {
-    /// The message, with this context.
+    /// The message itself, with this context.
     Pure(Box<[u8]>),
-    /// The representative, which the caller has made.
+    /// The representative, which the caller has computed.
     Mu,
     /// The representative of the message's digest.
     Hash(Hash),

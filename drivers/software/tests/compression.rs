@@ -134,7 +134,7 @@ fn a_wrong_checksum_of_a_header_is_refused_as_by_gzip_and_zlib() {
         let right = (crc(&header) as u16).to_le_bytes();
         for checksum in [right, [right[0] ^ 1, right[1]], [right[0], right[1] ^ 0x80]] {
             let input = [&header[..], &checksum, body].concat();
-            // As the second member too.
+            // Test the input alone, and as the second member of a file.
             for input in [input.clone(), [&member[..], &input].concat()] {
                 let mut output = vec![0; 100];
                 let ours = session.decompress(&input, &mut output).map(|length| output[..length].to_vec());
