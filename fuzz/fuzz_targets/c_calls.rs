@@ -278,7 +278,7 @@ impl Open {
                     size: size_of::<Params>().wrapping_add_signed(size.min(0).into()),
                     algorithm: name.as_ptr(),
                     key: bytes.as_ptr().cast(),
-                    // Mostly a valid length.
+                    // Most lengths are valid.
                     key_len: [0, 16, 32, usize::from(key)][usize::from(key) % 4],
                     mac_key: bytes.as_ptr().cast(),
                     mac_key_len: usize::from(mac_key) * usize::from(mac_key > 200),

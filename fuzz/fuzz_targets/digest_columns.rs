@@ -24,7 +24,7 @@ fuzz_target!(|input: Input<'_>| {
     let algorithm = Algorithm::ALL[usize::from(input.algorithm) % Algorithm::ALL.len()];
     let mut offsets: Vec<i64> = vec![0];
     for &step in input.steps.iter().take(300) {
-        // Mostly increasing.
+        // Most offsets increase, so that many columns are valid.
         offsets.push(
             offsets[offsets.len() - 1] + i64::from(if step > -120 { step.unsigned_abs() as i8 / 4 } else { step }),
         );
@@ -44,7 +44,7 @@ fuzz_target!(|input: Input<'_>| {
     let data = input.values.len() as i64;
     let good = seen[0] >= 0 && seen.windows(2).all(|pair| pair[0] <= pair[1]) && seen.iter().all(|&end| end <= data);
     let count = seen.len() - 1;
-    // Without values, none is missing.
+    // A column without values needs no bits.
     let covered = validity.is_none_or(|validity| count == 0 || validity.bits.len() * 8 >= validity.offset + count);
     let column = match column {
         Ok(column) => column,
