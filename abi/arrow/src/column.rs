@@ -66,8 +66,8 @@ impl Column {
     /// Imports an array whose schema has this layout. With `nested`, imports the only child of a structure.
     ///
     /// # Safety
-    /// The array is released, or is valid for a schema of this layout. Its buffers have the bytes that the layout needs, and are not written
-    /// before the column is dropped.
+    /// The array is released, or is valid for a schema of this layout. Its buffers have the bytes that the layout needs, and are not
+    /// written before the column is dropped.
     pub unsafe fn new(array: ArrowArray, layout: Layout, nested: bool) -> Result<Self, Error> {
         if array.is_released() {
             return Err(Error::Released);
@@ -160,7 +160,7 @@ impl Column {
         Ok(Parts { len, values, validity: [inner, outer] })
     }
 
-    /// The number of values, including null ones.
+    /// Returns the number of values, including null ones.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -18,14 +18,14 @@ pub enum Type {
 }
 
 impl Type {
-    /// Bytes of a value.
+    /// Returns the size of a value, in bytes.
     pub fn size(self) -> usize {
         match self {
             Type::Bytes(size) | Type::Text(size) => size,
         }
     }
 
-    /// The maximum number of values in one array. Strings have 32-bit offsets.
+    /// Returns the maximum number of values in one array. Strings have 32-bit offsets.
     pub fn max_values(self) -> usize {
         match self {
             Type::Bytes(_) => usize::MAX,

@@ -64,7 +64,7 @@ impl Layout {
         }
     }
 
-    /// The number of buffers of an array; with views and of null values, the minimum.
+    /// Returns the number of buffers of an array; for views and null values, the minimum.
     pub(crate) fn buffers(self) -> i64 {
         match self {
             Self::Null => 0,

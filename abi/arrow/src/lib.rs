@@ -2,7 +2,7 @@
 //! [C stream interface](https://arrow.apache.org/docs/format/CStreamInterface.html). Imports columns without a copy, and exports own ones.
 //!
 //! The interface gives lengths only of the buffers behind views. The crate checks each view against its buffer, and each offset against the
-//! last one. As every consumer, it must trust the producer that buffers have the length their layout needs, and do not change.
+//! last one. Like every consumer, it trusts that the producer's buffers have the length that their layout needs, and do not change.
 //!
 //! | file | content |
 //! |---|---|

@@ -10,8 +10,8 @@ macro_rules! structure {
         #[derive(Debug)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)+
-            /// Frees the contents and sets `release` to `None`. It is `None` in a structure that is released, or whose contents were moved
-            /// to another one.
+            /// Frees the contents and sets `release` to `None`. The field is `None` in a structure that is released, or whose contents
+            /// were moved to another one.
             pub release: Option<unsafe extern "C" fn(*mut $name)>,
             /// Private data of the producer.
             pub private_data: *mut c_void,
@@ -100,7 +100,7 @@ structure! {
         get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
         /// Writes the next array, or a released one at the end of the stream. Returns 0 or an errno.
         get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
-        /// Returns a description of the last error, or null. It is valid until the next call.
+        /// Returns a description of the last error, or null. The description is valid until the next call.
         get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
     }
 }

@@ -1,4 +1,5 @@
-//! Prints the number of each ioctl of `/dev/crypto` in programs of 64 and 32 bits, for the output of strace: `cargo run -p gantry-abi-cryptodev --example ioctls`
+//! Prints the number of each ioctl of `/dev/crypto` in programs of 64 and 32 bits, for the output of strace:
+//! `cargo run -p gantry-abi-cryptodev --example ioctls`
 
 use gantry_abi_cryptodev::{Ioctl, Width};
 

@@ -1,29 +1,31 @@
+//! The algorithms that have numbers.
+
 use Algorithm as A;
 use gantry_core::{Algorithm, Kind};
 
-/// A number that means a cipher or an AEAD.
+/// A cipher or an AEAD, with its number.
 #[derive(Debug)]
 pub struct CipherRow {
     /// [`SessionOp::cipher`](crate::SessionOp::cipher).
     pub number: u32,
     /// The kernel's name.
     pub name: &'static str,
-    /// One for each key length; none where we have no such algorithm.
+    /// The algorithms, one for each key length; empty if we have none.
     pub algorithms: &'static [Algorithm],
-    /// Bytes of the IV. (CCM's is the kernel's: 14 less the nonce, then the nonce, then zeros.)
+    /// Bytes of the IV. CCM's IV has the kernel's form: 14 minus the nonce's length, the nonce, and zeros.
     pub iv: usize,
-    /// Data comes in multiples of it.
+    /// Bytes of a block. The length of data is a multiple of it.
     pub block: usize,
     /// The algorithm works byte by byte, as SRTP and AEADs require.
     pub stream: bool,
 }
 
-/// A number that means a digest or an HMAC.
+/// A digest or an HMAC, with its number.
 #[derive(Debug)]
 pub struct HashRow {
     /// [`SessionOp::mac`](crate::SessionOp::mac).
     pub number: u32,
-    /// The algorithm. Its kernel name is the module's.
+    /// The algorithm. The module uses its kernel name.
     pub algorithm: Algorithm,
 }
 
@@ -41,8 +43,8 @@ const fn stream(
     CipherRow { number, name, algorithms, iv, block: 1, stream }
 }
 
-/// Every cipher number that the module takes; the others of its header are EINVAL there. The last two are AEADs that no
-/// Linux has had templates for.
+/// Every cipher number that the module accepts; it answers EINVAL to the other numbers of its header. No version of Linux has had
+/// templates for the last two AEADs.
 pub static CIPHERS: &[CipherRow] = &[
     cbc(1, "cbc(des)", &[], 8),
     cbc(2, "cbc(des3_ede)", &[A::DesEde3Cbc], 8),
@@ -50,7 +52,7 @@ pub static CIPHERS: &[CipherRow] = &[
     cbc(11, "cbc(aes)", &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc], 16),
     stream(16, "ecb(cipher_null)", &[A::Null], 0, true),
     stream(21, "ctr(aes)", &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr], 16, true),
-    // The kernel counts XTS in whole blocks here, and steals no ciphertext.
+    // The kernel takes whole blocks here, without ciphertext stealing.
     cbc(22, "xts(aes)", &[A::Aes128Xts, A::Aes256Xts], 16),
     CipherRow { iv: 0, ..cbc(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
     stream(24, "cfb(aes)", &[A::Aes128Cfb, A::Aes192Cfb, A::Aes256Cfb], 16, false),
@@ -62,7 +64,7 @@ pub static CIPHERS: &[CipherRow] = &[
     cbc(109, "tls12(hmac(sha256),cbc(aes))", &[], 16),
 ];
 
-/// Every digest and MAC number that the module takes.
+/// Every digest and MAC number that the module accepts.
 pub static HASHES: &[HashRow] = &[
     HashRow { number: 6, algorithm: A::HmacMd5 },
     HashRow { number: 7, algorithm: A::HmacSha1 },
@@ -80,12 +82,12 @@ pub static HASHES: &[HashRow] = &[
     HashRow { number: 107, algorithm: A::HmacSha224 },
 ];
 
-/// The cipher of this number.
+/// Returns the cipher with this number.
 pub fn cipher(number: u32) -> Option<&'static CipherRow> {
     CIPHERS.iter().find(|row| row.number == number)
 }
 
-/// The digest or MAC of this number.
+/// Returns the digest or MAC with this number.
 pub fn hash(number: u32) -> Option<&'static HashRow> {
     HASHES.iter().find(|row| row.number == number)
 }

@@ -1,12 +1,11 @@
-//! The interface of FreeBSD 14 with the same name (facts from `sys/opencrypto/cryptodev.h`), which has other numbers and ioctls.
+//! `/dev/crypto` of FreeBSD 14, whose numbers and ioctls differ from Linux's (facts from `sys/opencrypto/cryptodev.h`).
 //!
-//! The driver of this repository uses that of Linux. A driver for FreeBSD could start from this table. A test checks that its rows name existing
-//! algorithms, once each.
+//! The driver of this repository uses Linux's interface. A driver for FreeBSD could start from these tables.
 
 use Algorithm as A;
 use gantry_core::Algorithm;
 
-/// [`OP_ENCRYPT`] and [`OP_DECRYPT`] are not Linux's.
+/// Plaintext to ciphertext. Linux has other numbers for both directions.
 pub const OP_ENCRYPT: u16 = 1;
 /// Ciphertext to plaintext.
 pub const OP_DECRYPT: u16 = 2;
@@ -21,7 +20,7 @@ pub const IOCTLS: [(&str, u8, u8); 6] = [
     ("CIOCCRYPTAEAD", 3, 109),
 ];
 
-/// Numbers of algorithms. A cipher's stands for all its key lengths.
+/// Numbers of algorithms. A cipher has one number for all its key lengths.
 pub const ALGORITHMS: &[(u32, &[Algorithm])] = &[
     (7, &[A::HmacSha1]),
     (8, &[A::HmacRipemd160]),

@@ -1,4 +1,6 @@
-/// The bytes of a pointer in the program that calls.
+//! The layout of fields in a structure.
+
+/// The pointer size of the calling program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// A 32-bit program, perhaps on a 64-bit kernel.
@@ -8,10 +10,10 @@ pub enum Width {
 }
 
 impl Width {
-    /// The width of this program.
+    /// The width of the current program.
     pub const NATIVE: Width = if cfg!(target_pointer_width = "32") { Width::W32 } else { Width::W64 };
 
-    /// Bytes of a pointer.
+    /// Returns the size of a pointer, in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Width::W32 => 4,
@@ -21,7 +23,7 @@ impl Width {
 }
 
 /// A structure as C lays it out: every field at the next multiple of its size, the whole a multiple of its largest field.
-/// One walk over the fields serves for reading, writing and measuring, so that the three cannot disagree.
+/// Reading, writing and measuring share one walk over the fields, so that the three cannot disagree.
 pub(crate) trait Fields: Default {
     fn walk(&mut self, walk: &mut Walk<'_>);
 
@@ -31,7 +33,7 @@ pub(crate) trait Fields: Default {
         walk.size()
     }
 
-    /// `None` when `bytes` is shorter than the structure.
+    /// Returns `None` if `bytes` is shorter than the structure.
     fn read(bytes: &[u8], width: Width) -> Option<Self> {
         let bytes = bytes.get(..Self::size(width))?;
         let mut fields = Self::default();
@@ -39,13 +41,13 @@ pub(crate) trait Fields: Default {
         Some(fields)
     }
 
-    /// Fills the front of `bytes`, which have room for it.
+    /// Writes the structure to the front of `bytes`, which has room for it.
     fn write(mut self, width: Width, bytes: &mut [u8]) {
         self.walk(&mut Walk { bytes: Bytes::Write(bytes), width, at: 0, align: 1 });
     }
 }
 
-/// Goes from field to field.
+/// The state of a walk over the fields of a structure.
 pub(crate) struct Walk<'a> {
     bytes: Bytes<'a>,
     width: Width,
@@ -72,7 +74,7 @@ impl Walk<'_> {
         *value = u32::from_ne_bytes(bytes);
     }
 
-    /// An address in the program that calls.
+    /// Visits an address in the calling program.
     pub(crate) fn pointer(&mut self, value: &mut u64) {
         match self.width {
             Width::W32 => {

@@ -1,3 +1,5 @@
+//! The ioctls of cryptodev-linux, and their structures.
+
 use crate::layout::{Fields, Walk, Width};
 
 /// Longest key of a cipher, in bytes.
@@ -8,11 +10,11 @@ pub const MAX_HMAC_KEY: usize = 512;
 pub const MAX_DIGEST: usize = 64;
 /// Longest IV, in bytes.
 pub const MAX_IV: usize = 16;
-/// Most bytes of associated data: a page of the kernel module.
+/// Maximum bytes of associated data: one page, in the kernel module.
 pub const MAX_AUTH: usize = 4096;
-/// How far the encrypted part of an SRTP packet may lie behind its beginning, in bytes.
+/// Largest offset of the encrypted part in an SRTP packet, in bytes.
 pub const MAX_SRTP_HEADER: u64 = 256;
-/// Bytes of a name in [`SessionInfoOp`], the NUL behind it included.
+/// Bytes of a name in [`SessionInfoOp`], including its NUL.
 pub const MAX_NAME: usize = 64;
 
 /// [`CryptOp::op`] and [`CryptAuthOp::op`]: plaintext to ciphertext.
@@ -20,11 +22,11 @@ pub const COP_ENCRYPT: u16 = 0;
 /// [`CryptOp::op`] and [`CryptAuthOp::op`]: ciphertext to plaintext.
 pub const COP_DECRYPT: u16 = 1;
 
-/// More of the message will come: no digest yet, unless `len` is 0.
+/// More of the message follows: write no digest yet, unless `len` is 0.
 pub const COP_FLAG_UPDATE: u16 = 1 << 0;
 /// The message ends: write the digest.
 pub const COP_FLAG_FINAL: u16 = 1 << 1;
-/// Write back the IV with which the next request would go on.
+/// Write back the IV with which the next request continues.
 pub const COP_FLAG_WRITE_IV: u16 = 1 << 2;
 /// Work on a copy of the data.
 pub const COP_FLAG_NO_ZC: u16 = 1 << 3;
@@ -35,33 +37,33 @@ pub const COP_FLAG_AEAD_SRTP_TYPE: u16 = 1 << 5;
 /// Forget the message so far; with [`COP_FLAG_UPDATE`].
 pub const COP_FLAG_RESET: u16 = 1 << 6;
 
-/// [`SessionInfoOp::flags`]: the algorithm's driver is out of reach of user space but for the kernel: an engine.
+/// [`SessionInfoOp::flags`]: user space reaches the algorithm's driver, a hardware engine, only through the kernel.
 pub const SIOP_FLAG_KERNEL_DRIVER_ONLY: u32 = 1;
 
-/// An ioctl: its purpose, the direction of its structure, and the structure.
+/// An ioctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ioctl {
-    /// CRIOGET: a second descriptor, of programs written for BSD.
+    /// CRIOGET: returns another descriptor, for programs written for BSD.
     GetDescriptor,
-    /// CIOCGSESSION: a session from keys.
+    /// CIOCGSESSION: opens a session.
     OpenSession,
-    /// CIOCFSESSION: the end of one.
+    /// CIOCFSESSION: closes a session.
     CloseSession,
-    /// CIOCCRYPT: a cipher, a digest, or both.
+    /// CIOCCRYPT: runs a cipher, a digest, or both.
     Crypt,
-    /// CIOCKEY: public keys, which Linux has not.
+    /// CIOCKEY: runs a public-key operation, which Linux does not support.
     Key,
-    /// CIOCASYMFEAT: which public-key operations there are: none.
+    /// CIOCASYMFEAT: returns the mask of public-key operations, which is 0.
     AsymmetricFeatures,
-    /// CIOCGSESSINFO: the driver that does the work.
+    /// CIOCGSESSINFO: returns the driver of a session.
     SessionInfo,
-    /// CIOCAUTHCRYPT: a cipher with authentication.
+    /// CIOCAUTHCRYPT: runs a cipher with authentication.
     AuthCrypt,
-    /// CIOCASYNCCRYPT: as CIOCCRYPT, fetched later. Off in the module unless it is built with it.
+    /// CIOCASYNCCRYPT: starts a CIOCCRYPT. The module supports it only if built with this option.
     AsyncCrypt,
-    /// CIOCASYNCFETCH: fetches it.
+    /// CIOCASYNCFETCH: fetches the result of a CIOCASYNCCRYPT.
     AsyncFetch,
-    /// CIOCCPHASH: the state of one digest into another.
+    /// CIOCCPHASH: copies the state of one digest to another.
     CopyHash,
 }
 
@@ -71,7 +73,7 @@ const READ: u32 = 2;
 const BOTH: u32 = READ | WRITE;
 
 impl Ioctl {
-    /// All of them.
+    /// All ioctls.
     pub const ALL: [Ioctl; 11] = [
         Ioctl::GetDescriptor,
         Ioctl::OpenSession,
@@ -102,7 +104,7 @@ impl Ioctl {
         }
     }
 
-    /// Bytes of its structure.
+    /// Returns the size of the ioctl's structure, in bytes.
     pub fn size(self, width: Width) -> usize {
         match self {
             Ioctl::GetDescriptor | Ioctl::CloseSession | Ioctl::AsymmetricFeatures => size_of::<u32>(),
@@ -116,21 +118,21 @@ impl Ioctl {
         }
     }
 
-    /// The number that the program passes.
+    /// Returns the number that a program passes to the kernel.
     pub fn code(self, width: Width) -> u32 {
         let (direction, number) = self.direction_and_number();
         encode(direction, number, self.size(width))
     }
 
-    /// The ioctl of this number.
+    /// Returns the ioctl with this number.
     pub fn from_code(code: u32, width: Width) -> Option<Ioctl> {
         Self::ALL.into_iter().find(|ioctl| ioctl.code(width) == code)
     }
 }
 
-/// The number of an ioctl (`asm-generic/ioctl.h`): direction, size of the structure, type, number.
+/// Encodes the number of an ioctl (`asm-generic/ioctl.h`): direction, size of the structure, type, number.
 fn encode(direction: u32, number: u32, size: usize) -> u32 {
-    // Kernels that knew other systems' programs have a third direction bit, for none, and one bit less for the size.
+    // These architectures have a third direction bit, for "none", and one bit less for the size.
     let old = cfg!(any(
         target_arch = "powerpc",
         target_arch = "powerpc64",
@@ -160,7 +162,7 @@ macro_rules! structure {
         }
 
         impl $name {
-            /// Bytes that a program of this width passes.
+            /// Returns the number of bytes that a program of this width passes.
             pub fn size(width: Width) -> usize {
                 <Self as Fields>::size(width)
             }
@@ -170,14 +172,15 @@ macro_rules! structure {
                 Fields::read(bytes, width)
             }
 
-            /// As a program of this width passes it. The bytes between fields are zeros.
+            /// Encodes the structure as a program of this width passes it. The bytes between fields are zeros.
             pub fn to_bytes(self, width: Width) -> Vec<u8> {
                 let mut bytes = vec![0; Self::size(width)];
                 Fields::write(self, width, &mut bytes);
                 bytes
             }
 
-            /// Writes the structure to the front of `bytes`, which have at least [`size`](Self::size) bytes. Bytes between fields stay unchanged.
+            /// Writes the structure to the front of `bytes`, which have at least [`size`](Self::size) bytes. Bytes between fields stay
+            /// unchanged.
             pub fn write_to(self, width: Width, bytes: &mut [u8]) {
                 Fields::write(self, width, bytes);
             }
@@ -201,7 +204,7 @@ structure! {
         mac_key_len: u32 = u32,
         /// Address of the MAC's key.
         mac_key: u64 = pointer,
-        /// Comes back: the session.
+        /// Result: the session.
         session: u32 = u32,
     }
 }
@@ -220,17 +223,17 @@ structure! {
         len: u32 = u32,
         /// Address of the input.
         src: u64 = pointer,
-        /// Address of the output, of ciphers.
+        /// Address of a cipher's output.
         dst: u64 = pointer,
         /// Address of the digest.
         mac: u64 = pointer,
-        /// Address of the IV; 0 to go on from the request before.
+        /// Address of the IV; 0 to continue from the previous request.
         iv: u64 = pointer,
     }
 }
 
 structure! {
-    /// CIOCAUTHCRYPT. The tag follows the ciphertext, but for SRTP.
+    /// CIOCAUTHCRYPT. The tag follows the ciphertext, except in SRTP.
     #[derive(Default)]
     CryptAuthOp {
         /// The session.
@@ -239,7 +242,7 @@ structure! {
         op: u16 = u16,
         /// `COP_FLAG_AEAD_*`.
         flags: u16 = u16,
-        /// Bytes of input. Comes back: bytes of output.
+        /// Bytes of input. Result: bytes of output.
         len: u32 = u32,
         /// Bytes of associated data.
         auth_len: u32 = u32,
@@ -249,13 +252,13 @@ structure! {
         src: u64 = pointer,
         /// Address of the output.
         dst: u64 = pointer,
-        /// Address of the tag, of SRTP. Comes back: where the tag lies.
+        /// Address of the tag, for SRTP. Result: the address of the tag.
         tag: u64 = pointer,
         /// Bytes of the tag; 0 for the longest.
         tag_len: u32 = u32,
-        /// Address of the IV; 0 to go on from the request before.
+        /// Address of the IV; 0 to continue from the previous request.
         iv: u64 = pointer,
-        /// Bytes of the IV; the session's length counts instead.
+        /// Bytes of the IV; ignored, because the session determines the length.
         iv_len: u32 = u32,
     }
 }
@@ -265,17 +268,17 @@ structure! {
     SessionInfoOp {
         /// The session.
         session: u32 = u32,
-        /// Comes back: the kernel's name of the cipher.
+        /// Result: the kernel's name of the cipher.
         cipher_name: [u8; MAX_NAME] = chars,
         /// Result: the driver of the cipher.
         cipher_driver: [u8; MAX_NAME] = chars,
-        /// Comes back: the kernel's name of the digest.
+        /// Result: the kernel's name of the digest.
         hash_name: [u8; MAX_NAME] = chars,
         /// Result: the driver of the hash.
         hash_driver: [u8; MAX_NAME] = chars,
-        /// Comes back: data is used where it lies when these bits of its addresses are 0.
+        /// Result: data is used without a copy if these bits of its address are 0.
         align_mask: u16 = u16,
-        /// Comes back: `SIOP_FLAG_*`.
+        /// Result: `SIOP_FLAG_*`.
         flags: u32 = u32,
     }
 }

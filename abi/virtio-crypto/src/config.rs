@@ -1,3 +1,5 @@
+//! The configuration space.
+
 use crate::Error;
 use crate::bytes::{Reader, Write};
 

@@ -91,19 +91,19 @@ pub mod operation {
     pub const CIPHER_DECRYPT: u32 = opcode(service::CIPHER, 1);
     /// Creates a session of a cipher or a chain.
     pub const CIPHER_CREATE_SESSION: u32 = opcode(service::CIPHER, 2);
-    /// Destroys such a session.
+    /// Destroys the session.
     pub const CIPHER_DESTROY_SESSION: u32 = opcode(service::CIPHER, 3);
     /// Computes a digest.
     pub const HASH: u32 = opcode(service::HASH, 0);
     /// Creates a session of a digest.
     pub const HASH_CREATE_SESSION: u32 = opcode(service::HASH, 2);
-    /// Destroys such a session.
+    /// Destroys the session.
     pub const HASH_DESTROY_SESSION: u32 = opcode(service::HASH, 3);
     /// Computes a MAC.
     pub const MAC: u32 = opcode(service::MAC, 0);
     /// Creates a session of a MAC.
     pub const MAC_CREATE_SESSION: u32 = opcode(service::MAC, 2);
-    /// Destroys such a session.
+    /// Destroys the session.
     pub const MAC_DESTROY_SESSION: u32 = opcode(service::MAC, 3);
     /// Seals.
     pub const AEAD_ENCRYPT: u32 = opcode(service::AEAD, 0);
@@ -111,7 +111,7 @@ pub mod operation {
     pub const AEAD_DECRYPT: u32 = opcode(service::AEAD, 1);
     /// Creates a session of an AEAD.
     pub const AEAD_CREATE_SESSION: u32 = opcode(service::AEAD, 2);
-    /// Destroys such a session.
+    /// Destroys the session.
     pub const AEAD_DESTROY_SESSION: u32 = opcode(service::AEAD, 3);
     /// Encrypts with a public key.
     pub const AKCIPHER_ENCRYPT: u32 = opcode(service::AKCIPHER, 0);
@@ -123,7 +123,7 @@ pub mod operation {
     pub const AKCIPHER_VERIFY: u32 = opcode(service::AKCIPHER, 3);
     /// Creates a session of a public or private key.
     pub const AKCIPHER_CREATE_SESSION: u32 = opcode(service::AKCIPHER, 4);
-    /// Destroys such a session.
+    /// Destroys the session.
     pub const AKCIPHER_DESTROY_SESSION: u32 = opcode(service::AKCIPHER, 5);
 }
 
@@ -241,7 +241,7 @@ pub mod aead {
     pub const CHACHA20_POLY1305: u32 = 3;
 }
 
-/// Public-key algorithms (VIRTIO_CRYPTO_AKCIPHER_). Linux's header has another number for ECDSA than the specification, which counts here.
+/// Public-key algorithms (VIRTIO_CRYPTO_AKCIPHER_). ECDSA has the specification's number, which differs from that of Linux's header.
 pub mod akcipher {
     /// No public key.
     pub const NO_AKCIPHER: u32 = 0;

@@ -1,7 +1,7 @@
 //! Requests of the control queue, which create and destroy sessions.
 //!
-//! The device reads the [`Header`], the fixed part, and the keys: the cipher's, then the MAC's. It writes [`encode_created`] for a new
-//! session, and one byte, the status, for a destroyed one.
+//! The device reads the [`Header`], the fixed part, and the keys: the cipher's, then the MAC's. The device writes [`encode_created`] for a
+//! new session, and one byte, the status, for a destroyed one.
 
 use crate::bytes::{Reader, Write};
 use crate::constants::operation as op;

@@ -1,6 +1,6 @@
 //! Requests of data queues.
 //!
-//! The device reads the [`Header`], the fixed part, and the variable part, which [`Request::readable`] splits. It writes the
+//! The device reads the [`Header`], the fixed part, and the variable part, which [`Request::readable`] splits. The device writes the
 //! destination, the result of a digest, and a status byte.
 
 use std::ops::Range;
@@ -364,7 +364,7 @@ fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<Data, Error> {
 }
 
 impl Data {
-    /// The number of bytes of parameters before the lengths in the stateless form.
+    /// Returns the number of bytes of parameters before the lengths in the stateless form.
     fn parameters(&self) -> usize {
         match self {
             Self::Hash { .. } => 4,

@@ -82,7 +82,7 @@ pub struct Chain {
     pub cipher: Cipher,
     /// The number of the digest or MAC, depending on [`hash_mode`](Self::hash_mode).
     pub hash_algo: u32,
-    /// Bytes of the digest or MAC; 0 in requests without a session, which have it among their lengths.
+    /// Bytes of the digest or MAC; 0 in requests without a session, whose lengths include it.
     pub hash_result_len: u32,
     /// Bytes of the MAC's key; 0 for a digest.
     pub auth_key_len: u32,

@@ -60,7 +60,7 @@ pub struct Create {
 }
 
 impl Layout {
-    /// Bytes of the payload.
+    /// Returns the size of the payload, in bytes.
     pub const fn length(self) -> usize {
         match self {
             Self::Symmetric | Self::Shifted => 632,
@@ -104,8 +104,8 @@ impl Create {
     /// Parses a payload, whose layout is detected by [`Layout::detect`].
     ///
     /// # Errors
-    /// No layout has this length; the operation creates neither a cipher session nor a public-key session; a field has an invalid value. Also if a key
-    /// is too long for its field.
+    /// Fails if no layout has this length, or the operation creates neither a cipher session nor a public-key session. Also fails if a
+    /// field has an invalid value, or a key is too long for its field.
     pub fn parse(payload: &[u8]) -> Result<Self, Error> {
         let layout = Layout::detect(payload)?;
         let mut reader = Reader(payload);

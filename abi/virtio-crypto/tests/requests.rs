@@ -6,7 +6,7 @@ use gantry_abi_virtio_crypto::vhost_user::{Create, Layout};
 use gantry_abi_virtio_crypto::{Error, Features, Status, control, data};
 use zeroize::Zeroizing;
 
-/// REVISION_1 only, and below it REVISION_1 with all stateless features.
+/// REVISION_1 alone, and REVISION_1 with all stateless features.
 const REVISION_1: Features = Features::from_bits(1);
 const STATELESS: Features = Features::from_bits(0x3f);
 
@@ -57,7 +57,7 @@ fn sessions_round_trip() {
     assert_eq!(control::parse_created(&control::encode_created(9, Status::Ok)), Ok((9, Status::Ok)));
 }
 
-/// Lengths of each service, with an operation, and with the parameters of a request without a session.
+/// Returns for each service an operation, its lengths, and the parameters of a request without a session.
 fn requests() -> Vec<(u32, data::Data, Session)> {
     let chain = data::Chain {
         iv: 16,

@@ -1,6 +1,6 @@
-//! Names of algorithms, from `net/xfrm/xfrm_algo.c` of Linux. Each list there has names with an older name beside some.
+//! Names of algorithms, from `net/xfrm/xfrm_algo.c` of Linux. Some algorithms also have an older name.
 
-/// A cipher of ESP with a separate authentication.
+/// A cipher of ESP without authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
     /// None (RFC 2410).
@@ -36,7 +36,7 @@ pub enum Authentication {
     AesCmac,
 }
 
-/// A cipher and authentication in one.
+/// Encryption and authentication in one algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aead {
     /// AES-GCM (RFC 4106); the last 4 bytes of the key are the salt.
@@ -54,11 +54,11 @@ pub enum Aead {
 pub struct CipherRow {
     /// The algorithm.
     pub id: Cipher,
-    /// Linux' name.
+    /// The name in Linux.
     pub name: &'static str,
-    /// Its name before, which is understood, too.
+    /// The older name, which is also accepted.
     pub old: Option<&'static str>,
-    /// Lengths of keys, with the nonce, in bits.
+    /// Key lengths, including the nonce, in bits.
     pub key_bits: &'static [u32],
 }
 
@@ -67,11 +67,11 @@ pub struct CipherRow {
 pub struct AuthenticationRow {
     /// The algorithm.
     pub id: Authentication,
-    /// Linux' name.
+    /// The name in Linux.
     pub name: &'static str,
-    /// Its name before, which is understood, too.
+    /// The older name, which is also accepted.
     pub old: Option<&'static str>,
-    /// Bits of the tag if the message has no length. HMAC-SHA-256 has 96, whereas RFC 4868 has 128.
+    /// Bits of the tag if the message has no length. HMAC-SHA-256 has 96, although RFC 4868 specifies 128.
     pub default_icv_bits: u32,
     /// Bits of the whole tag.
     pub full_icv_bits: u32,
@@ -82,11 +82,11 @@ pub struct AuthenticationRow {
 pub struct AeadRow {
     /// The algorithm.
     pub id: Aead,
-    /// Linux' name.
+    /// The name in Linux.
     pub name: &'static str,
-    /// Lengths of keys, with the salt, in bits.
+    /// Key lengths, including the salt, in bits.
     pub key_bits: &'static [u32],
-    /// Lengths of tags, in bits.
+    /// Tag lengths, in bits.
     pub icv_bits: &'static [u32],
 }
 
@@ -120,21 +120,21 @@ pub const AEADS: &[AeadRow] = &[
 ];
 
 impl Cipher {
-    /// The row of a name, the new or the old one.
+    /// Returns the row with this name, new or old.
     pub fn named(name: &str) -> Option<&'static CipherRow> {
         CIPHERS.iter().find(|row| row.name == name || row.old == Some(name))
     }
 }
 
 impl Authentication {
-    /// The row of a name, the new or the old one.
+    /// Returns the row with this name, new or old.
     pub fn named(name: &str) -> Option<&'static AuthenticationRow> {
         AUTHENTICATIONS.iter().find(|row| row.name == name || row.old == Some(name))
     }
 }
 
 impl Aead {
-    /// The row of a name.
+    /// Returns the row with this name.
     pub fn named(name: &str) -> Option<&'static AeadRow> {
         AEADS.iter().find(|row| row.name == name)
     }

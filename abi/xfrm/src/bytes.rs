@@ -1,3 +1,5 @@
+//! Reads and writes integers and addresses.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Error;
@@ -48,7 +50,7 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Reads an `xfrm_address_t`. Another field of the message has its family.
+    /// Reads an `xfrm_address_t`. Another field of the message contains the family.
     pub(crate) fn address(&mut self) -> Result<RawAddress, Error> {
         self.array().map(RawAddress)
     }

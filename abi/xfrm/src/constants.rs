@@ -68,17 +68,17 @@ pub mod flag {
     pub const MULTI: u16 = 2;
     /// NLM_F_ACK: acknowledge success, too.
     pub const ACK: u16 = 4;
-    /// NLM_F_DUMP: all entries. Both of its bits must be set.
+    /// NLM_F_DUMP: all entries. Both bits must be set.
     pub const DUMP: u16 = 0x300;
     /// NLM_F_REPLACE, of NEWAE.
     pub const REPLACE: u16 = 0x100;
-    /// NLM_F_CAPPED: an acknowledgement has the request's header and no more of it.
+    /// NLM_F_CAPPED: an acknowledgement contains only the request's header.
     pub const CAPPED: u16 = 0x100;
     /// NLM_F_ACK_TLVS: an acknowledgement ends with attributes.
     pub const ACK_TLVS: u16 = 0x200;
 }
 
-/// NLMSGERR_ATTR_MSG: the attribute of an acknowledgement that says why, a string with its NUL.
+/// NLMSGERR_ATTR_MSG: the attribute of an acknowledgement with the error's description, a string with its NUL.
 pub const ERROR_TEXT: u16 = 1;
 
 /// Numbers of attributes.
@@ -129,7 +129,7 @@ pub mod attribute {
     pub const PROTO: u16 = 25;
     /// XFRMA_ADDRESS_FILTER.
     pub const ADDRESS_FILTER: u16 = 26;
-    /// XFRMA_PAD: aligns its successor, and carries nothing.
+    /// XFRMA_PAD: aligns the next attribute, and is empty.
     pub const PAD: u16 = 27;
     /// XFRMA_OFFLOAD_DEV.
     pub const OFFLOAD_DEV: u16 = 28;
@@ -189,9 +189,9 @@ pub mod state {
     pub const WILDRECV: u8 = 8;
     /// Let the payload of ICMP errors match.
     pub const ICMP: u8 = 16;
-    /// The selector's family is its own, not that of the SA.
+    /// The selector's family is independent of the SA's.
     pub const AF_UNSPEC: u8 = 32;
-    /// Align to 4 bytes where 8 would be asked for (AH over IPv6).
+    /// Align to 4 bytes instead of the required 8 (AH over IPv6).
     pub const ALIGN4: u8 = 64;
     /// 64-bit sequence numbers.
     pub const ESN: u8 = 128;
@@ -201,13 +201,13 @@ pub mod state {
 pub mod extra {
     /// Do not copy DSCP from the inner header to the outer one.
     pub const DONT_ENCAP_DSCP: u32 = 1;
-    /// The sequence number of packets that go out may wrap.
+    /// The sequence number of outgoing packets may wrap.
     pub const OSEQ_MAY_WRAP: u32 = 2;
 }
 
 /// Bits of the flags of a policy.
 pub mod policy {
-    /// XFRM_POLICY_LOCALOK: a socket may override it.
+    /// XFRM_POLICY_LOCALOK: a socket may override the policy.
     pub const LOCALOK: u8 = 1;
     /// XFRM_POLICY_ICMP: payloads of ICMP errors match, too.
     pub const ICMP: u8 = 2;
@@ -223,19 +223,19 @@ pub mod aevent {
     pub const LVAL: u32 = 4;
     /// Expiry timer threshold.
     pub const ETHR: u32 = 8;
-    /// The replay state caused it.
+    /// The replay state caused the event.
     pub const CR: u32 = 16;
-    /// The timer caused it.
+    /// The timer caused the event.
     pub const CE: u32 = 32;
-    /// An update caused it.
+    /// An update caused the event.
     pub const CU: u32 = 64;
 }
 
 /// UDP_ENCAP_ESPINUDP of `linux/udp.h`: ESP in UDP (RFC 3948).
 pub const ENCAP_ESPINUDP: u16 = 2;
 
-/// XFRM_INF: a limit that is none, of bytes and packets.
+/// XFRM_INF: no limit on bytes or packets.
 pub const NO_LIMIT: u64 = u64::MAX;
 
-/// XFRM_MAX_DEPTH of `net/xfrm.h`: most templates of a policy.
+/// XFRM_MAX_DEPTH of `net/xfrm.h`: maximum number of templates of a policy.
 pub const MAX_TEMPLATES: usize = 6;

@@ -1,3 +1,5 @@
+//! Notifications of a kernel, and counters.
+
 use std::net::IpAddr;
 
 use crate::Error;
@@ -13,21 +15,21 @@ use crate::sa::{Replay, ReplayEsn, Sa, SaId};
 /// `struct xfrm_user_acquire` and its attributes: packets match a policy that has no SA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
-    /// The SA that is wanted, whose SPI is 0.
+    /// The requested SA, whose SPI is 0.
     pub id: SaId,
-    /// Where its packets come from, of the family of [`SaId::destination`].
+    /// The source of the SA's packets, of the family of [`SaId::destination`].
     pub source: IpAddr,
     /// The packet.
     pub selector: Selector,
-    /// The policy. A message has the template below, and the policy's kind, mark and interface.
+    /// The policy. The message contains its kind, mark, interface and one template.
     pub policy: Policy,
-    /// Authentications that are allowed, a bit for each number of PF_KEY.
+    /// The allowed authentications: a bit for each number of PF_KEY.
     pub authentications: u32,
-    /// Ciphers that are allowed.
+    /// The allowed ciphers.
     pub ciphers: u32,
-    /// Compressions that are allowed.
+    /// The allowed compressions.
     pub compressions: u32,
-    /// A number, which the SA that answers repeats.
+    /// A number, which the SA in the daemon's answer repeats.
     pub sequence: u32,
 }
 
@@ -43,7 +45,7 @@ impl Acquire {
         let (authentications, ciphers, compressions) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let sequence = reader.u32()?;
         policy.parse_attributes(reader.0)?;
-        // The structure has no family for the SA's addresses. They are those of the template.
+        // The structure lacks the family of the SA's addresses, which is that of the template.
         let family = policy.templates.first().map_or(selector.family(), |template| template.id.family());
         Ok(Self {
             id: SaId { destination: destination.to_ip(family), spi, protocol },
@@ -72,38 +74,39 @@ impl Acquire {
     }
 }
 
-/// `struct xfrm_user_expire`: an SA has reached a limit. A message has the attributes that identify the SA: mark, interface, direction.
+/// `struct xfrm_user_expire`: an SA has reached a limit. The message contains the attributes that identify the SA: mark, interface,
+/// direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expire {
     /// The SA.
     pub sa: Sa,
-    /// The limit is a hard one: the SA is no more.
+    /// The limit is hard: the SA has been deleted.
     pub hard: bool,
 }
 
-/// `struct xfrm_user_polexpire` and its attributes: a policy has come to a limit.
+/// `struct xfrm_user_polexpire` and its attributes: a policy has reached a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyExpire {
     /// The policy.
     pub policy: Policy,
-    /// The limit is a hard one: the policy is no more.
+    /// The limit is hard: the policy has been deleted.
     pub hard: bool,
 }
 
 /// `struct xfrm_user_mapping`: an SA's peer has a new address or port behind its NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The SA, whose packets come in.
+    /// The inbound SA.
     pub id: SaId,
-    /// Its reqid.
+    /// The SA's reqid.
     pub reqid: u32,
-    /// The address that it had, of the family of [`SaId::destination`].
+    /// The peer's old address, of the family of [`SaId::destination`].
     pub old_source: IpAddr,
-    /// The address that its last packet has.
+    /// The source address of the last packet.
     pub new_source: IpAddr,
-    /// The port that it had.
+    /// The peer's old port.
     pub old_port: u16,
-    /// The port that its last packet has.
+    /// The source port of the last packet.
     pub new_port: u16,
 }
 
@@ -128,26 +131,26 @@ impl Mapping {
     }
 }
 
-/// `struct xfrm_aevent_id` and its attributes, of NEWAE and GETAE: numbers and counters of an SA, given or asked for.
+/// `struct xfrm_aevent_id` and its attributes, of NEWAE and GETAE: the packet numbers and counters of an SA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsyncEvent {
     /// The SA.
     pub id: SaId,
-    /// Where its packets come from, of the family of [`SaId::destination`].
+    /// The source of the SA's packets, of the family of [`SaId::destination`].
     pub source: IpAddr,
     /// Bits of [`constants::aevent`](crate::constants::aevent): the reason of the message, or the requested fields.
     pub flags: u32,
     /// The SA's reqid.
     pub reqid: u32,
-    /// Numbers of packets.
+    /// The 32-bit replay state.
     pub replay: Option<Replay>,
-    /// Numbers of packets, 64 bits, or of a larger window.
+    /// The replay state with 64-bit numbers or a larger window.
     pub replay_esn: Option<ReplayEsn>,
     /// The counters of the SA.
     pub counters: Option<Counters>,
-    /// Packets after which an event is sent.
+    /// The number of packets after which an event is sent.
     pub replay_threshold: Option<u32>,
-    /// Time after which an event is sent, in 100 ms.
+    /// The time after which an event is sent, in units of 100 ms.
     pub timer_threshold: Option<u32>,
     /// The mark of packets.
     pub mark: Option<Mark>,
@@ -239,12 +242,12 @@ impl AsyncEvent {
     }
 }
 
-/// The attributes of a GETSA for all SAs: which of them.
+/// The attributes of a GETSA for all SAs: a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressFilter {
-    /// Those of a protocol; 0 for all.
+    /// The protocol of the SAs; 0 for all.
     pub protocol: u8,
-    /// XFRMA_ADDRESS_FILTER: those whose source and destination have these prefixes, of one family.
+    /// XFRMA_ADDRESS_FILTER: the prefixes of the SAs' source and destination, of one family.
     pub addresses: Option<(Prefix, Prefix)>,
 }
 
@@ -258,7 +261,8 @@ impl AddressFilter {
             })
     }
 
-    /// No structure is before the attributes. Programs that send one send zeros, which end the attributes, as in Linux.
+    /// Reads the attributes, which have no structure before them. A structure of zeros, which some programs send, ends the attributes
+    /// as in Linux.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut filter = Self::default();
         for (kind, content) in attributes(bytes).map_while(Result::ok) {
@@ -290,7 +294,7 @@ impl AddressFilter {
     }
 }
 
-/// `struct xfrm_address_filter`. Without a family, as `ip xfrm state` sends it, it lets all addresses through.
+/// Reads `struct xfrm_address_filter`. Without a family, as `ip xfrm state` sends it, the filter matches all addresses.
 fn addresses(reader: &mut Reader<'_>) -> Result<Option<(Prefix, Prefix)>, Error> {
     let (source, destination) = (reader.address()?, reader.address()?);
     let family = reader.u16()?;
@@ -306,16 +310,16 @@ fn addresses(reader: &mut Reader<'_>) -> Result<Option<(Prefix, Prefix)>, Error>
     Ok(Some((source, Prefix { address: destination.to_ip(family), length: destination_length })))
 }
 
-/// NEWSADINFO: the number of SAs. In Linux the table grows; other servers may send any limit.
+/// NEWSADINFO: the number of SAs, and the size of their hash table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SadInfo {
-    /// The number that the request has.
+    /// The number of the request.
     pub flags: u32,
-    /// SAs.
+    /// The number of SAs.
     pub count: u32,
-    /// Buckets of the hash table.
+    /// The number of buckets in the hash table.
     pub buckets: u32,
-    /// Most buckets that it may have.
+    /// The most buckets that the hash table may have.
     pub most_buckets: u32,
 }
 
@@ -344,18 +348,18 @@ impl SadInfo {
     }
 }
 
-/// NEWSPDINFO: how many policies there are; and as a request, from which lengths of prefixes on they are hashed.
+/// NEWSPDINFO: the number of policies; as a request, the prefix lengths from which policies are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpdInfo {
-    /// The number that the request has.
+    /// The number of the request.
     pub flags: u32,
-    /// Policies in, out, forward, and the same three of sockets.
+    /// The number of policies: in, out, forward, and the same three of sockets.
     pub counts: Option<[u32; 6]>,
-    /// Buckets of the hash table, and most that it may have.
+    /// The number of buckets in the hash table, and the maximum number.
     pub buckets: Option<[u32; 2]>,
-    /// Lengths of local and remote prefixes of IPv4.
+    /// The lengths of local and remote prefixes of IPv4.
     pub ipv4_threshold: Option<[u8; 2]>,
-    /// Lengths of local and remote prefixes of IPv6.
+    /// The lengths of local and remote prefixes of IPv6.
     pub ipv6_threshold: Option<[u8; 2]>,
 }
 
@@ -404,24 +408,24 @@ impl SpdInfo {
 /// The action for packets that match no policy, `XFRM_USERPOLICY_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// As it is: a request leaves it so.
+    /// Not specified: a request leaves the action unchanged.
     Unspecified,
-    /// They are dropped.
+    /// Packets are dropped.
     Block,
-    /// They pass.
+    /// Packets pass.
     Accept,
-    /// A number that there is not, which Linux takes for [`Self::Unspecified`].
+    /// An invalid number, which Linux takes for [`Self::Unspecified`].
     Other(u8),
 }
 
 /// `struct xfrm_userpolicy_default`, of SETDEFAULT and GETDEFAULT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdicts {
-    /// Packets that come in.
+    /// The action for incoming packets.
     pub input: Verdict,
-    /// Packets that are forwarded.
+    /// The action for forwarded packets.
     pub forward: Verdict,
-    /// Packets that go out.
+    /// The action for outgoing packets.
     pub output: Verdict,
 }
 
@@ -451,7 +455,7 @@ impl Verdicts {
     }
 }
 
-/// Calls `parse` for each attribute. One that is too short is an error with its number.
+/// Calls `parse` for each attribute. Returns [`Error::Attribute`] for an attribute that is too short.
 pub(crate) fn for_each_attribute(
     bytes: &[u8],
     mut parse: impl FnMut(u16, &mut Reader<'_>) -> Result<(), Error>,

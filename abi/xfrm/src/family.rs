@@ -1,3 +1,5 @@
+//! Address families.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Error;
@@ -12,7 +14,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of an address.
+    /// Returns the family of an address.
     pub const fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::Ipv4,
@@ -20,7 +22,7 @@ impl Family {
         }
     }
 
-    /// AF_INET or AF_INET6, which are the same on every Linux.
+    /// Returns AF_INET or AF_INET6, which are the same on every architecture of Linux.
     pub const fn number(self) -> u16 {
         match self {
             Self::Ipv4 => 2,
@@ -28,7 +30,7 @@ impl Family {
         }
     }
 
-    /// Bits of an address.
+    /// Returns the number of bits of an address.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Ipv4 => 32,
@@ -36,7 +38,7 @@ impl Family {
         }
     }
 
-    /// The address that stands for none: `0.0.0.0` or `::`.
+    /// Returns the unspecified address: `0.0.0.0` or `::`.
     pub const fn unspecified(self) -> IpAddr {
         match self {
             Self::Ipv4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -2,14 +2,13 @@
 //!
 //! Numbers and layouts are those of `linux/xfrm.h` and `linux/netlink.h` (Linux 6.16). A [`Message`] is read from a
 //! [`Frame`] of a datagram and written into a [`Datagram`]. Both directions share the type, because a request and its
-//! notification carry the same structures. Each integer has the byte order of the machine, but ports and SPIs, which have
-//! that of the network.
+//! notification carry the same structures. Integers are in native byte order, except ports and SPIs, which are big-endian.
 //!
-//! Structures of `linux/xfrm.h` end in padding that depends on the alignment of `u64`. It is 4 on 32-bit x86 and 8
-//! everywhere else. This crate uses the alignment of its own target, so both ends of a connection must agree on it.
-//! A 64-bit server cannot read messages of a 32-bit x86 program.
+//! Structures of `linux/xfrm.h` end in padding that depends on the alignment of `u64`: 4 on 32-bit x86, and 8 everywhere
+//! else. This crate uses the alignment of its own target, so both ends of a connection must have the same one. A 64-bit
+//! server cannot read messages of a 32-bit x86 program.
 //!
-//! Keys are zeroized when they are dropped, as are datagrams, and `Debug` shows their lengths only.
+//! Keys and datagrams are zeroized on drop, and `Debug` shows their lengths only.
 //!
 //! | file | content |
 //! |---|---|
@@ -18,9 +17,9 @@
 //! | `netlink.rs` | frames of a datagram, attributes, acknowledgements |
 //! | `parts.rs` | the parts that SAs and policies share: selectors, limits, counters, marks |
 //! | `sa.rs` | security associations |
-//! | `sa/attributes.rs` | their attributes |
+//! | `sa/attributes.rs` | attributes of security associations |
 //! | `policy.rs` | policies and templates |
-//! | `events.rs` | notifications of a kernel (ACQUIRE, EXPIRE, MAPPING), and its counters |
+//! | `events.rs` | notifications of a kernel (ACQUIRE, EXPIRE, MAPPING), and counters |
 //! | `message.rs` | all messages |
 //! | `algorithms.rs` | names of algorithms |
 //! | `private.rs` | messages between the preload library and the server |
@@ -55,10 +54,10 @@ pub use sa::{
     Sa, SaId, SaRef, Stats,
 };
 
-/// Why a message is refused.
+/// The reason why a message is refused.
 #[derive(thiserror::Error, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The message or an attribute is shorter than the structure that it must carry.
+    /// The message or an attribute is shorter than its structure.
     #[error("a message or an attribute is too short")]
     Short,
     /// An attribute's length does not fit into the message, or its content contradicts its length.
@@ -67,20 +66,20 @@ pub enum Error {
     /// An address family that is neither IPv4 nor IPv6.
     #[error("address family {0} is neither IPv4 nor IPv6")]
     Family(u16),
-    /// A field has a value that its type does not have; the name is that of the field in `linux/xfrm.h`.
+    /// A field has an invalid value. The name is that of the field in `linux/xfrm.h`.
     #[error("{0} has an invalid value")]
     Value(&'static str),
-    /// A message of XFRM that this crate does not know in detail, such as MIGRATE.
+    /// A message of XFRM that this crate does not parse, such as MIGRATE.
     #[error("message {0:#x} is not supported")]
     Unsupported(u16),
-    /// A number that no message of XFRM has.
+    /// The number is not that of a message of XFRM.
     #[error("unknown message {0:#x}")]
     Unknown(u16),
 }
 
 impl Error {
-    /// The number of the error for an acknowledgement, positive, from `asm-generic/errno.h`: ENOPROTOOPT for a known
-    /// message that is not supported (as Linux without CONFIG_XFRM_MIGRATE), EINVAL for all others.
+    /// Returns the positive error number for an acknowledgement (`asm-generic/errno.h`): ENOPROTOOPT for a known but unsupported
+    /// message (as Linux without CONFIG_XFRM_MIGRATE), otherwise EINVAL.
     pub const fn errno(self) -> i32 {
         match self {
             Self::Unsupported(_) => 92,

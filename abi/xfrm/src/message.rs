@@ -1,3 +1,5 @@
+//! All messages of XFRM: parsing and encoding.
+
 use crate::Error;
 use crate::bytes::{Reader, Write, padded};
 use crate::constants::{attribute as number, group, message};
@@ -12,35 +14,35 @@ use crate::sa::{self, AllocSpi, Keys, Sa, SaId, SaRef};
 /// A message of XFRM. Requests, answers and notifications have one type, because most of them have one layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// NEWSA: an SA to be added; the answer to GETSA and ALLOCSPI; an SA that has been added.
+    /// NEWSA: adds an SA, or notifies of an added one; the answer to GETSA and ALLOCSPI.
     NewSa(Box<Sa>),
-    /// UPDSA: an SA that replaces the one of its name.
+    /// UPDSA: replaces the SA with the same ID.
     UpdSa(Box<Sa>),
-    /// DELSA: an SA to be deleted.
+    /// DELSA: deletes an SA.
     DelSa(SaRef),
-    /// DELSA with XFRMA_SA: an SA that has been deleted.
+    /// DELSA with XFRMA_SA: notifies of a deleted SA.
     SaDeleted(Box<Sa>),
-    /// GETSA: one SA is asked for.
+    /// GETSA: requests one SA.
     GetSa(SaRef),
-    /// GETSA with NLM_F_DUMP: all SAs are asked for.
+    /// GETSA with NLM_F_DUMP: requests all SAs.
     DumpSa(AddressFilter),
-    /// FLUSHSA: all SAs of a protocol are to be deleted, or have been. 255 is IPSEC_PROTO_ANY, AH and ESP and IPComp.
+    /// FLUSHSA: deletes all SAs of a protocol, or notifies of that. 255 is IPSEC_PROTO_ANY: AH, ESP and IPComp.
     FlushSa(u8),
-    /// ALLOCSPI: an SA that is to get an SPI.
+    /// ALLOCSPI: allocates an SPI for an SA.
     AllocSpi(Box<AllocSpi>),
-    /// NEWPOLICY: a policy to be added; the answer to GETPOLICY; a policy that has been added.
+    /// NEWPOLICY: adds a policy, or notifies of an added one; the answer to GETPOLICY.
     NewPolicy(Box<Policy>),
-    /// UPDPOLICY: a policy that replaces the one of its selector.
+    /// UPDPOLICY: replaces the policy with the same selector.
     UpdPolicy(Box<Policy>),
-    /// DELPOLICY: a policy to be deleted.
+    /// DELPOLICY: deletes a policy.
     DelPolicy(PolicyRef),
-    /// DELPOLICY with XFRMA_POLICY: a policy that has been deleted.
+    /// DELPOLICY with XFRMA_POLICY: notifies of a deleted policy.
     PolicyDeleted(Box<Policy>),
-    /// GETPOLICY: one policy is asked for.
+    /// GETPOLICY: requests one policy.
     GetPolicy(PolicyRef),
-    /// GETPOLICY with NLM_F_DUMP: all policies are asked for.
+    /// GETPOLICY with NLM_F_DUMP: requests all policies.
     DumpPolicy,
-    /// FLUSHPOLICY: all policies of a kind are to be deleted, or have been.
+    /// FLUSHPOLICY: deletes all policies of a kind, or notifies of that.
     FlushPolicy {
         /// XFRMA_POLICY_TYPE: 0 main, 1 sub.
         kind: u8,
@@ -53,26 +55,26 @@ pub enum Message {
     GetSpdInfo(u32),
     /// NEWSPDINFO.
     NewSpdInfo(SpdInfo),
-    /// NEWAE: numbers and counters for an SA, or of one.
+    /// NEWAE: sets the packet numbers and counters of an SA, or notifies of them.
     NewAe(Box<AsyncEvent>),
-    /// GETAE: numbers and counters of an SA are asked for.
+    /// GETAE: requests the packet numbers and counters of an SA.
     GetAe(Box<AsyncEvent>),
-    /// SETDEFAULT: the action for packets that match no policy.
+    /// SETDEFAULT: sets the action for packets that match no policy.
     SetDefault(Verdicts),
-    /// GETDEFAULT: the same, asked for, or as the answer.
+    /// GETDEFAULT: requests the action for packets that match no policy; also the answer.
     GetDefault(Verdicts),
     /// ACQUIRE: packets match a policy that has no SA.
     Acquire(Box<Acquire>),
-    /// EXPIRE: an SA has come to a limit.
+    /// EXPIRE: an SA has reached a limit.
     Expire(Box<Expire>),
-    /// POLEXPIRE: a policy has come to a limit.
+    /// POLEXPIRE: a policy has reached a limit.
     PolicyExpire(Box<PolicyExpire>),
     /// MAPPING: a peer has a new address or port.
     Mapping(Mapping),
 }
 
 impl Message {
-    /// Reads a message of XFRM. The structure must be whole, as must each attribute that is known.
+    /// Parses a message of XFRM. Its structure and each known attribute must be complete.
     pub fn parse(frame: &Frame<'_>) -> Result<Self, Error> {
         let body = frame.body();
         let kind = frame.header.kind;
@@ -137,7 +139,7 @@ impl Message {
         })
     }
 
-    /// Its number in a header.
+    /// Returns the message's number in a header.
     pub const fn kind(&self) -> u16 {
         match self {
             Self::NewSa(_) => message::NEWSA,
@@ -198,7 +200,7 @@ impl Message {
 
 impl Datagram {
     /// Appends `message` with `flags`, `sequence` and `port` of a header. [`Message::DumpSa`] and [`Message::DumpPolicy`] need
-    /// NLM_F_DUMP among the flags, because nothing else tells them from their like.
+    /// NLM_F_DUMP among the flags, which alone distinguishes them from requests for one entry.
     pub fn push(&mut self, message: &Message, flags: u16, sequence: u32, port: u32, keys: Keys) {
         self.begin(Header { kind: message.kind(), flags, sequence, port });
         self.write(message, keys);
@@ -269,7 +271,7 @@ fn hard(reader: &mut Reader<'_>) -> Result<bool, Error> {
     Ok(hard)
 }
 
-/// The content of the last attribute `kind` behind a structure of `size` bytes.
+/// Returns the content of the last attribute `kind` after a structure of `size` bytes.
 fn find(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u8]>, Error> {
     let mut found = None;
     for attribute in attributes(body.get(size..).ok_or(Error::Short)?) {
@@ -279,7 +281,7 @@ fn find(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u8]>, Error> {
     Ok(found)
 }
 
-/// XFRMA_POLICY_TYPE of a FLUSHPOLICY, which has no structure.
+/// Reads XFRMA_POLICY_TYPE of a FLUSHPOLICY, which has no structure.
 fn policy_kind(body: &[u8]) -> Result<u8, Error> {
     let mut found = 0;
     for_each_attribute(body, |kind, reader| {

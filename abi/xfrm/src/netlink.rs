@@ -1,3 +1,5 @@
+//! Netlink datagrams: messages, attributes and acknowledgements.
+
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -13,7 +15,7 @@ pub struct Header {
     pub flags: u16,
     /// The number that an answer repeats.
     pub sequence: u32,
-    /// Port of the program's socket; 0 is the kernel.
+    /// The port of the program's socket; 0 is the kernel.
     pub port: u32,
 }
 
@@ -21,7 +23,7 @@ pub struct Header {
 pub(crate) const HEADER: usize = 16;
 /// Bytes of `struct nlattr`.
 const ATTRIBUTE: usize = 4;
-/// Bits of `nla_type` that are no flags.
+/// Bits of `nla_type` that are not flags.
 const TYPE_MASK: u16 = 0x3fff;
 
 impl Header {
@@ -41,7 +43,7 @@ impl Header {
 pub struct Frame<'a> {
     /// The header.
     pub header: Header,
-    /// Header and body as they came, for an acknowledgement.
+    /// The received header and body, for an acknowledgement.
     bytes: &'a [u8],
 }
 
@@ -52,12 +54,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The messages of a datagram. As in `netlink_rcv_skb` of Linux, bytes behind the last whole message are ignored.
+/// Iterates over the messages of a datagram. As in `netlink_rcv_skb` of Linux, bytes after the last whole message are ignored.
 pub const fn frames(datagram: &[u8]) -> Frames<'_> {
     Frames(datagram)
 }
 
-/// Iterator of [`frames`].
+/// The iterator of [`frames`].
 #[derive(Clone, Debug)]
 pub struct Frames<'a>(&'a [u8]);
 
@@ -80,7 +82,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// The attributes of a body behind its structure: numbers without flags, and contents.
+/// Iterates over the attributes after a body's structure: numbers without flags, and contents.
 pub(crate) fn attributes(bytes: &[u8]) -> Attributes<'_> {
     Attributes(bytes)
 }
@@ -102,11 +104,11 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// Messages that are written one behind the other, to be sent at once. The bytes are zeroized when it is dropped.
+/// Consecutive messages, to be sent at once. The bytes are zeroized on drop.
 #[derive(Default)]
 pub struct Datagram {
     bytes: Zeroizing<Vec<u8>>,
-    /// Where the open message begins.
+    /// The start of the open message.
     begin: usize,
 }
 
@@ -117,7 +119,7 @@ impl std::fmt::Debug for Datagram {
 }
 
 impl Datagram {
-    /// One without messages.
+    /// Creates a datagram without messages.
     pub fn new() -> Self {
         Self::default()
     }
@@ -127,13 +129,13 @@ impl Datagram {
         &self.bytes
     }
 
-    /// Its length in bytes. A reader of netlink has buffers of at least 4096 bytes or a page, so a dump sends a datagram
-    /// before the next message would make it longer.
+    /// Returns the length in bytes. A reader of netlink has buffers of at least 4096 bytes or a page, so a dump sends a datagram
+    /// before the next message would exceed that length.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns whether it has no message.
+    /// Returns whether there is no message.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -143,16 +145,15 @@ impl Datagram {
         *self = Self::default();
     }
 
-    /// Removes the messages behind the first `length` bytes: those of an earlier [`Self::len`].
+    /// Removes the messages after the first `length` bytes, an earlier result of [`Self::len`].
     pub fn truncate(&mut self, length: usize) {
         let length = length.min(self.bytes.len());
         self.bytes[length..].fill(0);
         self.bytes.truncate(length);
     }
 
-    /// Appends NLMSG_ERROR in answer to `request`: `errno` is 0, or the positive number of an error. The header goes to
-    /// `port`. The request's body is left out, which NLM_F_CAPPED says. `text` says why in words, for sockets that have set
-    /// NETLINK_EXT_ACK; a NUL in it ends it.
+    /// Appends NLMSG_ERROR to `port` in answer to `request`: `errno` is 0, or the positive number of an error. Omits the request's
+    /// body, and sets NLM_F_CAPPED. `text` describes the error, up to its first NUL, for sockets that have set NETLINK_EXT_ACK.
     pub fn acknowledge(&mut self, request: &Frame<'_>, port: u32, errno: i32, text: Option<&str>) {
         let tlvs = if text.is_some() { flag::ACK_TLVS } else { 0 };
         let Header { sequence, .. } = request.header;
@@ -168,7 +169,7 @@ impl Datagram {
         self.end();
     }
 
-    /// Appends NLMSG_DONE, the end of the dump that `request` asked for.
+    /// Appends NLMSG_DONE, the end of the dump that answers `request`.
     pub fn done(&mut self, request: &Header, port: u32) {
         self.begin(Header { kind: message::DONE, flags: flag::MULTI, sequence: request.sequence, port });
         self.u32(0);
@@ -184,15 +185,15 @@ impl Datagram {
         self.u32(header.port);
     }
 
-    /// Writes the length of the open message, which includes its padding, as in the kernel's (`nlmsg_end`): iproute2 refuses
-    /// a shorter one.
+    /// Writes the length of the open message, including its padding as the kernel does (`nlmsg_end`): iproute2 refuses a shorter
+    /// length.
     pub(crate) fn end(&mut self) {
         self.align();
         let length = (self.bytes.len() - self.begin) as u32;
         self.bytes[self.begin..][..4].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// Appends an attribute, whose content `content` writes. An attribute is at most 65535 bytes long.
+    /// Appends an attribute of at most 65535 bytes. `content` writes its content.
     pub(crate) fn attribute(&mut self, kind: u16, content: impl FnOnce(&mut Self)) {
         self.align();
         let begin = self.bytes.len();
@@ -210,7 +211,7 @@ impl Datagram {
 }
 
 impl Write for Datagram {
-    /// A vector that grows leaves its old memory as it was, so this one grows into zeroized ones.
+    /// Grows by moving to a new vector and zeroizing the old one, because a `Vec` that grows leaves its contents in the old memory.
     fn bytes(&mut self, bytes: &[u8]) {
         let needed = self.bytes.len() + bytes.len();
         if needed > self.bytes.capacity() {
@@ -222,7 +223,7 @@ impl Write for Datagram {
     }
 }
 
-/// NLMSG_ALIGN and NLA_ALIGN.
+/// Rounds a length up, as NLMSG_ALIGN and NLA_ALIGN do.
 pub(crate) const fn aligned(length: usize) -> usize {
     length.next_multiple_of(4)
 }

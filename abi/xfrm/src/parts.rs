@@ -8,17 +8,17 @@ use crate::constants::{NO_LIMIT, attribute};
 use crate::family::Family;
 use crate::netlink::Datagram;
 
-/// Addresses that begin with the same bits.
+/// A network: addresses that begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
     /// The address.
     pub address: IpAddr,
-    /// The number of leading bits that count.
+    /// The number of significant leading bits.
     pub length: u8,
 }
 
 impl Prefix {
-    /// Returns whether `address` begins with the same bits. An address of another family does not.
+    /// Returns whether `address` begins with the same bits. Returns false for an address of another family.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differ = match (self.address, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits() ^ b.to_bits())) << 96,
@@ -29,32 +29,32 @@ impl Prefix {
     }
 }
 
-/// A port and the bits of it that count; also type and code of ICMP.
+/// A port and a mask of its significant bits; also a type or code of ICMP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Port {
     /// The port.
     pub value: u16,
-    /// The bits that count: 0 for any port, 0xffff for one.
+    /// The significant bits: 0 for any port, 0xffff for one.
     pub mask: u16,
 }
 
-/// `struct xfrm_selector`: the packets that an SA or a policy is for.
+/// `struct xfrm_selector`: the packets to which an SA or a policy applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Selector {
     /// The destination of the packets.
     pub destination: Prefix,
-    /// Their source, of the same family.
+    /// The source of the packets, of the same family.
     pub source: Prefix,
     /// The destination port.
     pub destination_port: Port,
     /// The source port.
     pub source_port: Port,
-    /// The message of an SA has family 0, which stands for the family of the SA. With the flag AF_UNSPEC, Linux lets packets
-    /// of both families match.
+    /// True if the message of an SA has family 0, which stands for the family of the SA. With the flag AF_UNSPEC, packets of both
+    /// families match in Linux.
     pub any_family: bool,
-    /// Protocol of IP, 0 for any.
+    /// The IP protocol, 0 for any.
     pub protocol: u8,
-    /// Index of the interface, 0 for any.
+    /// The index of the interface, 0 for any.
     pub interface: i32,
     /// A user ID, 0 for any. Linux ignores it.
     pub user: u32,
@@ -64,7 +64,7 @@ pub struct Selector {
 pub(crate) const SELECTOR: usize = 56;
 
 impl Selector {
-    /// All packets of a family.
+    /// Returns a selector for all packets of a family.
     pub const fn any(family: Family) -> Self {
         let all = Prefix { address: family.unspecified(), length: 0 };
         let port = Port { value: 0, mask: 0 };
@@ -80,12 +80,12 @@ impl Selector {
         }
     }
 
-    /// The family of the addresses.
+    /// Returns the family of the addresses.
     pub const fn family(&self) -> Family {
         Family::of(self.destination.address)
     }
 
-    /// `otherwise` is the family that 0 stands for.
+    /// Reads a selector. Family 0 stands for `otherwise`.
     pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Option<Family>) -> Result<Self, Error> {
         let destination = reader.address()?;
         let source = reader.address()?;
@@ -133,7 +133,7 @@ impl Selector {
     }
 }
 
-/// `struct xfrm_lifetime_cfg`: when an SA or a policy expires. A soft limit sends a notification, a hard limit removes the
+/// `struct xfrm_lifetime_cfg`: the limits of an SA or a policy. A soft limit sends a notification, a hard limit removes the
 /// entry. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -204,9 +204,9 @@ pub struct Counters {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// The time of its addition, in seconds since 1970.
+    /// The time when the entry was added, in seconds since 1970.
     pub add_time: u64,
-    /// The time of its first use, in seconds since 1970; 0 before.
+    /// The time when the entry was first used, in seconds since 1970; 0 if unused.
     pub use_time: u64,
 }
 
@@ -222,12 +222,12 @@ impl Counters {
     }
 }
 
-/// `struct xfrm_mark`: a mark of packets, and the bits of it that count.
+/// `struct xfrm_mark`: a mark of packets, and a mask of its significant bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// The mark.
     pub value: u32,
-    /// The bits that count.
+    /// The significant bits.
     pub mask: u32,
 }
 
@@ -242,7 +242,7 @@ impl Mark {
     }
 }
 
-/// Writes mark and interface ID, if they are set. They distinguish SAs with one SPI, and policies with one selector.
+/// Writes mark and interface ID, if they are set. The two distinguish SAs with one SPI, and policies with one selector.
 pub(crate) fn write_mark_and_interface(mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
     if let Some(mark) = mark {
         to.attribute(attribute::MARK, |to| mark.write(to));

@@ -1,3 +1,5 @@
+//! Policies and their templates.
+
 use std::net::IpAddr;
 
 use crate::Error;
@@ -8,12 +10,12 @@ use crate::netlink::{Datagram, attributes};
 use crate::parts::{Counters, Limits, Mark, Selector, write_mark_and_interface};
 use crate::sa::{Mode, Offload, SaId};
 
-/// Which packets a policy is for, `XFRM_POLICY_*`.
+/// The direction of a policy's packets, `XFRM_POLICY_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Packets that come in for this host.
+    /// Incoming packets for this host.
     In,
-    /// Packets that go out.
+    /// Outgoing packets.
     Out,
     /// Packets that this host forwards.
     Forward,
@@ -34,35 +36,35 @@ impl Direction {
     }
 }
 
-/// The action for packets that match.
+/// The action for matching packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// They pass, through the templates if there are some.
+    /// Packets pass, protected by the templates, if any.
     Allow,
-    /// They are dropped.
+    /// Packets are dropped.
     Block,
 }
 
-/// `struct xfrm_user_tmpl`: an SA that packets of a policy need.
+/// `struct xfrm_user_tmpl`: an SA that a policy requires for its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Template {
-    /// The SA: an address that is unspecified and an SPI that is 0 match any.
+    /// The SA. An unspecified address and an SPI of 0 match any.
     pub id: SaId,
-    /// Where its packets come from, of the family of [`SaId::destination`].
+    /// The source of the SA's packets, of the family of [`SaId::destination`].
     pub source: IpAddr,
-    /// Number by which the SA is found, 0 for any.
+    /// The reqid of the SA, 0 for any.
     pub reqid: u32,
-    /// Its mode.
+    /// The SA's mode.
     pub mode: Mode,
-    /// `XFRM_SHARE_*`, which Linux does not look at.
+    /// `XFRM_SHARE_*`, which Linux ignores.
     pub share: u8,
-    /// Packets may pass without it.
+    /// Packets may pass without the SA.
     pub optional: bool,
-    /// Authentications that are allowed, a bit for each number of PF_KEY.
+    /// The allowed authentications: a bit for each number of PF_KEY.
     pub authentications: u32,
-    /// Ciphers that are allowed.
+    /// The allowed ciphers.
     pub ciphers: u32,
-    /// Compressions that are allowed.
+    /// The allowed compressions.
     pub compressions: u32,
 }
 
@@ -70,7 +72,7 @@ impl Template {
     /// Bytes of `struct xfrm_user_tmpl`.
     pub(crate) const SIZE: usize = 64;
 
-    /// A family of 0 is `otherwise`: "many applications simply leave it at zero", says `validate_tmpl` of Linux.
+    /// Reads a template. Family 0 stands for `otherwise`: "many applications simply leave it at zero" (`validate_tmpl` of Linux).
     pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Family) -> Result<Self, Error> {
         let destination = reader.address()?;
         let (spi, protocol) = (reader.be32()?, reader.u8()?);
@@ -116,28 +118,28 @@ impl Template {
     }
 }
 
-/// `struct xfrm_userpolicy_info` and its attributes: the action for some packets.
+/// `struct xfrm_userpolicy_info` and its attributes: a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The packets.
     pub selector: Selector,
-    /// When it expires.
+    /// The limits at which the policy expires.
     pub limits: Limits,
-    /// The counters of its use.
+    /// The counters of the policy's packets.
     pub counters: Counters,
-    /// Its priority: among policies that match, the lowest number wins.
+    /// The priority. The lowest number among matching policies wins.
     pub priority: u32,
-    /// Its name: direction in the lowest 3 bits; 0 if Linux is to make one.
+    /// The index, with the direction in the lowest 3 bits; 0 to let Linux choose one.
     pub index: u32,
-    /// Its direction.
+    /// The direction.
     pub direction: Direction,
     /// The action for the packets.
     pub action: Action,
     /// Bits of [`constants::policy`](crate::constants::policy).
     pub flags: u8,
-    /// `XFRM_SHARE_*`, which Linux does not look at.
+    /// `XFRM_SHARE_*`, which Linux ignores.
     pub share: u8,
-    /// The SAs that packets go through, the innermost first; at most [`MAX_TEMPLATES`].
+    /// The SAs that protect packets, the innermost first; at most [`MAX_TEMPLATES`].
     pub templates: Vec<Template>,
     /// XFRMA_POLICY_TYPE: 0 main, 1 sub.
     pub kind: u8,
@@ -145,7 +147,7 @@ pub struct Policy {
     pub mark: Option<Mark>,
     /// The XFRM interface, or 0.
     pub interface_id: u32,
-    /// A device that would do the work.
+    /// Offload to a network device.
     pub offload: Option<Offload>,
     /// Numbers of attributes that this crate does not know, ascending.
     pub unknown: Vec<u16>,
@@ -155,7 +157,7 @@ pub struct Policy {
 pub(crate) const INFO: usize = padded(164);
 
 impl Policy {
-    /// A policy that lets packets pass as they are.
+    /// Creates a policy that lets packets pass unprotected.
     pub fn new(selector: Selector, direction: Direction) -> Self {
         Self {
             selector,
@@ -265,14 +267,14 @@ impl Policy {
     }
 }
 
-/// `struct xfrm_userpolicy_id` and its attributes: a policy that is asked for, or to be deleted.
+/// `struct xfrm_userpolicy_id` and its attributes: a policy to return or to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRef {
-    /// Its packets, if the index is 0.
+    /// The policy's selector; ignored unless the index is 0.
     pub selector: Selector,
-    /// Its name, or 0.
+    /// The policy's index, or 0.
     pub index: u32,
-    /// Its direction.
+    /// The direction.
     pub direction: Direction,
     /// XFRMA_POLICY_TYPE: 0 main, 1 sub.
     pub kind: u8,
@@ -290,7 +292,7 @@ impl PolicyRef {
 
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(body);
-        // With an index the selector does not count, and may have no family.
+        // With an index the selector is ignored, and may have no family.
         let mut selector = Selector::parse(&mut reader, Some(Family::Ipv4))?;
         selector.any_family = false;
         let index = reader.u32()?;
@@ -318,7 +320,7 @@ pub(crate) fn write_id(selector: &Selector, index: u32, direction: Direction, to
     to.zeros(3);
 }
 
-/// Reads the templates of an attribute. Bytes behind the last whole one are ignored, as in Linux.
+/// Reads the templates of an attribute. Ignores bytes after the last whole template, as Linux does.
 pub(crate) fn templates(kind: u16, content: &[u8], family: Family) -> Result<Vec<Template>, Error> {
     let count = content.len() / Template::SIZE;
     if count > MAX_TEMPLATES {
@@ -333,8 +335,8 @@ fn write_common(kind: u8, mark: Option<Mark>, interface_id: u32, to: &mut Datagr
     write_mark_and_interface(mark, interface_id, to);
 }
 
-/// Writes XFRMA_POLICY_TYPE, `struct xfrm_userpolicy_type`. A kernel with CONFIG_XFRM_SUB_POLICY, such as Debian's, does so
-/// for main policies, too.
+/// Writes XFRMA_POLICY_TYPE, `struct xfrm_userpolicy_type`. A kernel with CONFIG_XFRM_SUB_POLICY, such as Debian's, writes it
+/// even for main policies.
 pub(crate) fn write_kind(kind: u8, to: &mut Datagram) {
     to.attribute(number::POLICY_TYPE, |to| {
         to.u8(kind);

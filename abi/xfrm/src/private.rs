@@ -1,11 +1,13 @@
-//! Messages between the preload library in a program and the server, on the same socket as those of XFRM. Their numbers are
-//! above all that netlink uses.
+//! Messages between the preload library in a program and the server, on the same socket as those of XFRM. Netlink uses no
+//! numbers as high as theirs.
 //!
-//! A connection is one socket of netlink. The library first sends [`Private::Socket`], and again when the program joins
-//! groups or sets options; there is no answer. Before it binds a UDP socket it opens a connection of its own and sends
-//! [`Private::Binding`]. The server answers [`Private::Share`]. With `true` the library sets SO_REUSEPORT, binds, and sends
-//! [`Private::Bound`]. The server answers [`Private::Share`] again once it picks the socket for each datagram. Then the
-//! library closes that connection. The library waits at most a second for each answer, and then goes on as after `false`.
+//! A connection stands for one netlink socket. The library first sends [`Private::Socket`], and again when the program joins
+//! groups or sets options; the server does not answer.
+//!
+//! Before the program binds a UDP socket, the library opens another connection and sends [`Private::Binding`]. The server
+//! answers [`Private::Share`]. With `true`, the library sets SO_REUSEPORT, binds, and sends [`Private::Bound`]. The server
+//! answers [`Private::Share`] again once it picks the socket for each datagram, and the library closes the connection. The
+//! library waits at most a second for each answer, and then continues as after `false`.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -13,8 +15,8 @@ use crate::bytes::{Reader, Write};
 use crate::netlink::{Datagram, Frame, Header};
 use crate::{Error, Family};
 
-/// SO_MARK of sockets whose datagrams no policy applies to: "GESP" in ASCII. The library sets it where a program sets
-/// IP_XFRM_POLICY or IPV6_XFRM_POLICY on a socket, as IKE daemons do to exempt their own datagrams.
+/// SO_MARK of sockets that are exempt from policies: "GESP" in ASCII. The library sets it on a socket when a program sets
+/// IP_XFRM_POLICY or IPV6_XFRM_POLICY, as IKE daemons do to exempt their own datagrams.
 pub const EXEMPT_MARK: u32 = 0x4745_5350;
 
 /// Number of [`Private::Socket`].
@@ -41,14 +43,14 @@ pub enum Private {
         /// NETLINK_EXT_ACK: acknowledgements may have a text. On the wire it is bit 0 of the third number.
         texts: bool,
     },
-    /// The program is about to bind a UDP socket to this address: family and port of 16 bits, scope, 16 bytes.
+    /// The program is about to bind a UDP socket to this address. On the wire: family and port of 16 bits, scope, 16 bytes.
     Binding(SocketAddr),
-    /// A byte that is 1 to share the port, and 0 otherwise.
+    /// True to share the port. On the wire: a byte, 1 or 0.
     Share(bool),
     /// The result of the bind: [`Private::Binding`]'s address, and `errno`, or 0 if the socket is bound.
     Bound(SocketAddr, i32),
-    /// A request was lost with its connection; the header has its sequence number. The program still waits for an answer,
-    /// so the server sends NLMSG_ERROR with ECONNREFUSED.
+    /// A request was lost with its connection; the header contains the request's sequence number. The program still waits for an
+    /// answer, so the server sends NLMSG_ERROR with ECONNREFUSED.
     Lost,
 }
 
@@ -68,7 +70,7 @@ impl Private {
         }
     }
 
-    /// The message's number in its header.
+    /// Returns the message's number in a header.
     pub const fn kind(&self) -> u16 {
         match self {
             Self::Socket { .. } => SOCKET,

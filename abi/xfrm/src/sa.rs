@@ -1,3 +1,5 @@
+//! Security associations.
+
 pub(crate) mod attributes;
 
 use std::net::IpAddr;
@@ -14,31 +16,31 @@ use crate::parts::{Counters, Limits, Mark, SELECTOR, Selector};
 /// The identity of an SA: `struct xfrm_id` with its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SaId {
-    /// Where its packets go.
+    /// The destination of the SA's packets.
     pub destination: IpAddr,
-    /// Security parameter index, 0 for none yet.
+    /// The security parameter index; 0 before it is allocated.
     pub spi: u32,
-    /// Protocol of IP: 50 is ESP, 51 AH, 108 IPComp.
+    /// The IP protocol: 50 is ESP, 51 AH, 108 IPComp.
     pub protocol: u8,
 }
 
 impl SaId {
-    /// The family of the SA's own addresses.
+    /// Returns the family of the SA's own addresses.
     pub const fn family(&self) -> Family {
         Family::of(self.destination)
     }
 }
 
-/// How packets are wrapped, `XFRM_MODE_*`.
+/// The mode of encapsulation, `XFRM_MODE_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Behind the packet's own header of IP.
+    /// Behind the packet's own IP header.
     Transport,
-    /// In a packet of its own.
+    /// Around the whole packet, after an outer IP header.
     Tunnel,
     /// Bound end-to-end tunnel.
     Beet,
-    /// Another of Linux: route optimization (2), in trigger (3), IP-TFS (5); or a number that there is not.
+    /// Another mode of Linux: route optimization (2), in trigger (3), IP-TFS (5); or an invalid number.
     Other(u8),
 }
 
@@ -62,23 +64,23 @@ impl Mode {
     }
 }
 
-/// A key. It is zeroized when it is dropped, and `Debug` shows its length only.
+/// A key. It is zeroized on drop, and `Debug` shows its length only.
 #[derive(Clone)]
 pub struct Key {
-    /// Bits of it; in the last byte, the rest does not count.
+    /// The length in bits. Further bits of the last byte are ignored.
     bits: u32,
     bytes: Zeroizing<Vec<u8>>,
 }
 
 impl Key {
-    /// Most bytes that fit into an attribute.
+    /// Maximum bytes that fit into an attribute.
     pub const LONGEST: usize = 65535 - 4 - 64 - 4 - 4;
 
-    /// A key of whole bytes.
+    /// Creates a key of whole bytes.
     ///
     /// # Panics
     ///
-    /// When it is longer than [`Key::LONGEST`].
+    /// If the key is longer than [`Key::LONGEST`].
     pub fn new(bytes: &[u8]) -> Self {
         assert!(bytes.len() <= Self::LONGEST, "a key of {} bytes exceeds the size of an attribute", bytes.len());
         Self { bits: 8 * bytes.len() as u32, bytes: Zeroizing::new(bytes.to_vec()) }
@@ -90,12 +92,12 @@ impl Key {
         Some(Self { bits, bytes: Zeroizing::new(bytes.to_vec()) })
     }
 
-    /// Its length in bits.
+    /// Returns the length in bits.
     pub const fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The key. AEADs and counter mode have their salt at the end (RFC 4106 and others).
+    /// Returns the key. Keys of AEADs and counter mode end with the salt (RFC 4106 and others).
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -108,7 +110,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl PartialEq for Key {
-    /// Compares all bytes, wherever the first difference is.
+    /// Compares all bytes, so that the time does not reveal the first difference.
     fn eq(&self, other: &Self) -> bool {
         let differ = self.bytes.iter().zip(&*other.bytes).fold(0, |differ, (a, b)| differ | (a ^ b));
         self.bits == other.bits && differ == 0
@@ -117,32 +119,32 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// `struct xfrm_algo`: a cipher, or a compression, by Linux' name for it.
+/// `struct xfrm_algo`: a cipher or a compression, by its name in Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCipher {
-    /// The name, at most 63 bytes; [`CIPHERS`](crate::CIPHERS) has those of ciphers.
+    /// The name, at most 63 bytes; for a cipher, one of [`CIPHERS`](crate::CIPHERS).
     pub name: String,
-    /// Its key, empty for none.
+    /// The key; empty if there is none.
     pub key: Key,
 }
 
-/// `struct xfrm_algo_auth`: an authentication, by Linux' name for it.
+/// `struct xfrm_algo_auth`: an authentication, by its name in Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedAuthentication {
-    /// The name, at most 63 bytes, of [`AUTHENTICATIONS`](crate::AUTHENTICATIONS).
+    /// The name, at most 63 bytes, one of [`AUTHENTICATIONS`](crate::AUTHENTICATIONS).
     pub name: String,
-    /// Its key.
+    /// The key.
     pub key: Key,
-    /// Bits of the tag. `None` is an attribute without it (XFRMA_ALG_AUTH); then the algorithm has its default.
+    /// Bits of the tag. `None` stands for the algorithm's default, in an attribute without this field (XFRMA_ALG_AUTH).
     pub icv_bits: Option<u32>,
 }
 
-/// `struct xfrm_algo_aead`: an AEAD, by Linux' name for it.
+/// `struct xfrm_algo_aead`: an AEAD, by its name in Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedAead {
-    /// The name, at most 63 bytes, of [`AEADS`](crate::AEADS).
+    /// The name, at most 63 bytes, one of [`AEADS`](crate::AEADS).
     pub name: String,
-    /// Its key, with the salt behind it.
+    /// The key, followed by the salt.
     pub key: Key,
     /// Bits of the tag.
     pub icv_bits: u32,
@@ -151,11 +153,11 @@ pub struct NamedAead {
 /// `struct xfrm_encap_tmpl`: UDP around ESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Encapsulation {
-    /// [`ENCAP_ESPINUDP`](crate::constants::ENCAP_ESPINUDP), or another that Linux has.
+    /// [`ENCAP_ESPINUDP`](crate::constants::ENCAP_ESPINUDP), or another encapsulation of Linux.
     pub kind: u16,
-    /// Port that packets come from.
+    /// The source port of packets.
     pub source_port: u16,
-    /// Port that packets go to.
+    /// The destination port of packets.
     pub destination_port: u16,
     /// The original address of the peer, of the SA's family.
     pub original: IpAddr,
@@ -164,75 +166,75 @@ pub struct Encapsulation {
 /// `struct xfrm_replay_state`: 32-bit numbers and a window of up to 32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replay {
-    /// The last number that was sent.
+    /// The last number sent.
     pub output: u32,
-    /// The highest number that has come.
+    /// The highest number received.
     pub input: u32,
-    /// Which numbers have come: bit n is `input - n`.
+    /// The received numbers: bit n is `input - n`.
     pub bitmap: u32,
 }
 
 /// `struct xfrm_replay_state_esn`: 64-bit numbers, or a larger window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayEsn {
-    /// The last number that was sent. Its upper half is 0 without the flag ESN.
+    /// The last number sent. Its upper half is 0 without the flag ESN.
     pub output: u64,
-    /// The highest number that has come. Its upper half is 0 without the flag ESN.
+    /// The highest number received. Its upper half is 0 without the flag ESN.
     pub input: u64,
     /// Numbers in the window, at most 32 times the bitmap's length.
     pub window: u32,
-    /// Which numbers have come; at most [`ReplayEsn::LONGEST`] words.
+    /// The received numbers; at most [`ReplayEsn::LONGEST`] words.
     pub bitmap: Vec<u32>,
 }
 
 impl ReplayEsn {
-    /// Most words of a bitmap: XFRMA_REPLAY_ESN_MAX, 4096, divided by 4 and 8 as in `net/xfrm/xfrm_user.c`.
+    /// Maximum number of words of a bitmap: XFRMA_REPLAY_ESN_MAX, 4096, divided by 4 and 8 as in `net/xfrm/xfrm_user.c`.
     pub const LONGEST: usize = 4096 / 4 / 8;
 }
 
-/// `struct xfrm_user_offload`: a device that would do the work.
+/// `struct xfrm_user_offload`: offload to a network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Offload {
     /// Index of the interface.
     pub interface: i32,
-    /// `XFRM_OFFLOAD_*`: 2 for packets that come in, 4 for whole packets.
+    /// `XFRM_OFFLOAD_*`: 2 for incoming packets, 4 for whole packets.
     pub flags: u8,
 }
 
-/// `struct xfrm_stats`: packets that were refused.
+/// `struct xfrm_stats`: counters of refused packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets older than the window.
     pub replay_window: u32,
-    /// Packets that had come before.
+    /// Packets received before.
     pub replay: u32,
     /// Packets with a wrong tag.
     pub integrity_failed: u32,
 }
 
-/// `struct xfrm_usersa_info` and its attributes: a security association. An attribute that is absent is `None`, or 0 where
-/// 0 says the same.
+/// `struct xfrm_usersa_info` and its attributes: a security association. An absent attribute is `None`, or 0 if 0 has the
+/// same meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sa {
-    /// Its name.
+    /// The SA's identity.
     pub id: SaId,
-    /// Where its packets come from, of the family of [`SaId::destination`].
+    /// The source of the SA's packets, of the family of [`SaId::destination`].
     pub source: IpAddr,
-    /// The packets that it is for.
+    /// The packets to which the SA applies.
     pub selector: Selector,
-    /// When it expires.
+    /// The limits at which the SA expires.
     pub limits: Limits,
-    /// The counters of its packets.
+    /// The counters of the SA's packets.
     pub counters: Counters,
     /// The counters of refused packets.
     pub stats: Stats,
-    /// The number of the ACQUIRE that it answers, or 0.
+    /// The number of the ACQUIRE that the SA answers, or 0.
     pub sequence: u32,
-    /// The number by which policies name it, or 0.
+    /// The number by which policies refer to the SA, or 0.
     pub reqid: u32,
-    /// How packets are wrapped.
+    /// The mode of encapsulation.
     pub mode: Mode,
-    /// Numbers in the window, 0 to 32; with [`Self::replay_esn`], that has it.
+    /// The number of packets in the window, 0 to 32; ignored with [`Self::replay_esn`].
     pub replay_window: u8,
     /// Bits of [`constants::state`](crate::constants::state).
     pub flags: u8,
@@ -242,37 +244,37 @@ pub struct Sa {
     pub cipher: Option<NamedCipher>,
     /// The authentication.
     pub authentication: Option<NamedAuthentication>,
-    /// Both in one.
+    /// Encryption and authentication in one algorithm.
     pub aead: Option<NamedAead>,
     /// The compression.
     pub compression: Option<NamedCipher>,
-    /// UDP around it.
+    /// UDP around ESP.
     pub encapsulation: Option<Encapsulation>,
-    /// Numbers of packets.
+    /// The 32-bit replay state.
     pub replay: Option<Replay>,
-    /// Numbers of packets, 64 bits, or of a larger window.
+    /// The replay state with 64-bit numbers or a larger window.
     pub replay_esn: Option<ReplayEsn>,
-    /// Packets after which an asynchronous event is sent.
+    /// The number of packets after which an asynchronous event is sent.
     pub replay_threshold: Option<u32>,
-    /// Time after which an asynchronous event is sent, in 100 ms.
+    /// The time after which an asynchronous event is sent, in units of 100 ms.
     pub timer_threshold: Option<u32>,
-    /// The mark of packets that may use it.
+    /// The mark of packets that may use the SA.
     pub mark: Option<Mark>,
-    /// The mark that its packets get.
+    /// The mark that the SA's packets get.
     pub set_mark: Option<Mark>,
     /// The XFRM interface, or 0.
     pub interface_id: u32,
-    /// Length to which packets are padded (traffic flow confidentiality), in bytes, or 0.
+    /// The length to which packets are padded (traffic flow confidentiality), in bytes, or 0.
     pub tfc_padding: u32,
-    /// Care-of address of Mobile IPv6.
+    /// The care-of address of Mobile IPv6.
     pub care_of: Option<IpAddr>,
-    /// A device that would do the work.
+    /// Offload to a network device.
     pub offload: Option<Offload>,
-    /// Seconds after which a mapping may change again, of an SA whose packets come in.
+    /// Seconds after which the mapping of an inbound SA may change again.
     pub mapping_threshold: Option<u32>,
-    /// XFRMA_SA_DIR: 1 for packets that come in, 2 for those that go out.
+    /// XFRMA_SA_DIR: 1 for an inbound SA, 2 for an outbound one.
     pub direction: Option<u8>,
-    /// When it was used last, in seconds since 1970.
+    /// The time of the last use, in seconds since 1970.
     pub last_used: Option<u64>,
     /// Numbers of attributes that this crate does not know, ascending.
     pub unknown: Vec<u16>,
@@ -281,7 +283,7 @@ pub struct Sa {
 /// The presence of an SA's keys in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keys {
-    /// They are written.
+    /// Keys are written.
     Shown,
     /// Zeros of the same length are written, as by Linux in lockdown.
     Zeros,
@@ -295,7 +297,7 @@ pub(crate) const ID: usize = 24;
 pub(crate) const XFRM_ID: usize = 24;
 
 impl Sa {
-    /// A transport-mode SA for all packets of the addresses' family, without keys and limits.
+    /// Creates a transport-mode SA for all packets of the addresses' family, without keys and limits.
     pub fn new(id: SaId, source: IpAddr) -> Self {
         Self {
             id,
@@ -332,12 +334,12 @@ impl Sa {
         }
     }
 
-    /// Returns whether its flags have `flag`, one of [`constants::state`](crate::constants::state).
+    /// Returns whether `flag`, one of [`constants::state`](crate::constants::state), is set.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// `struct xfrm_usersa_info`, whose padding may be missing.
+    /// Reads `struct xfrm_usersa_info`, whose padding may be missing.
     pub(crate) fn parse_info(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let mut later = *reader;
         later.skip(INFO_FAMILY)?;
@@ -378,7 +380,7 @@ impl Sa {
             attributes::parse(self, number, content)?;
             marked |= number == SET_MARK;
         }
-        // A mask alone means nothing to Linux.
+        // Linux ignores a mask without a mark.
         self.set_mark = self.set_mark.filter(|_| marked);
         self.unknown.sort_unstable();
         self.unknown.dedup();
@@ -407,15 +409,15 @@ impl Sa {
     }
 }
 
-/// Where `family` lies in `struct xfrm_usersa_info`.
+/// The offset of `family` in `struct xfrm_usersa_info`.
 const INFO_FAMILY: usize = SELECTOR + XFRM_ID + 16 + 64 + 32 + 12 + 4 + 4;
 
-/// `struct xfrm_usersa_id` and its attributes: an SA that is asked for, or to be deleted.
+/// `struct xfrm_usersa_id` and its attributes: an SA to return or to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaRef {
-    /// Its name.
+    /// The SA's identity.
     pub id: SaId,
-    /// Where its packets come from, of the family of [`SaId::destination`]; for protocols without SPIs.
+    /// The source of the SA's packets, of the family of [`SaId::destination`]; for protocols without SPIs.
     pub source: Option<IpAddr>,
     /// The mark of the packets.
     pub mark: Option<Mark>,
@@ -426,7 +428,7 @@ pub struct SaRef {
 }
 
 impl SaId {
-    /// `struct xfrm_usersa_id`.
+    /// Reads `struct xfrm_usersa_id`.
     pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let destination = reader.address()?;
         let spi = reader.be32()?;
@@ -445,14 +447,14 @@ impl SaId {
     }
 }
 
-/// `struct xfrm_userspi_info`: an SA that is to get an SPI.
+/// `struct xfrm_userspi_info`: a request for an SPI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocSpi {
     /// The SA, whose SPI is 0.
     pub sa: Sa,
-    /// The lowest SPI that it may get.
+    /// The lowest SPI allowed.
     pub lowest: u32,
-    /// The highest.
+    /// The highest SPI allowed.
     pub highest: u32,
 }
 

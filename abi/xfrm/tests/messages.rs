@@ -21,7 +21,7 @@ fn a_truncated_message_is_refused_or_has_fewer_attributes() {
             let mut cut = whole[..length].to_vec();
             cut[..4].copy_from_slice(&(length as u32).to_ne_bytes());
             let frame = frames(&cut).next().unwrap();
-            // Less than the structure is refused; a cut between attributes leaves the ones before.
+            // A truncated structure is refused; truncation between attributes leaves the attributes before it.
             if let Ok(message) = Message::parse(&frame) {
                 assert_eq!(message.kind(), sample.kind());
             }
@@ -63,8 +63,7 @@ fn more_templates_than_linuxs_maximum_are_refused() {
     policy.templates = vec![policy.templates[0]; MAX_TEMPLATES];
     let mut bytes = written(&Message::NewPolicy(policy.clone()), Keys::Shown);
     assert!(Message::parse(&frames(&bytes).next().unwrap()).is_ok());
-    // The attribute is the first one; one more template goes in behind its last.
-    // Without templates the first attribute is one of 12 bytes.
+    // The templates are the first attribute: without them, the message ends with one attribute of 12 bytes.
     let bare = Policy::new(selector(), Direction::Out);
     let attribute_at = written(&Message::NewPolicy(bare.into()), Keys::Shown).len() - 12;
     let template = bytes[attribute_at + 4..][..64].to_vec();
@@ -102,7 +101,7 @@ fn a_datagram_may_have_several_messages_and_trailing_bytes_are_ignored() {
     datagram.push(&Message::FlushSa(50), flag::REQUEST, 1, 7, Keys::Shown);
     datagram.push(&Message::DumpPolicy, flag::REQUEST | flag::DUMP, 2, 7, Keys::Shown);
     let mut bytes = datagram.as_bytes().to_vec();
-    // A header that announces more than there is.
+    // A header whose length exceeds the datagram.
     bytes.extend_from_slice(&100u32.to_ne_bytes());
     bytes.extend_from_slice(&[0; 12]);
     let read: Vec<_> = frames(&bytes).map(|frame| (frame.header.sequence, Message::parse(&frame).unwrap())).collect();
@@ -325,7 +324,7 @@ fn samples() -> Vec<Message> {
     ]
 }
 
-/// An SA with every attribute.
+/// Returns an SA with every attribute.
 fn sa() -> Sa {
     Sa {
         selector: selector(),

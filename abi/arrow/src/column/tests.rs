@@ -1,3 +1,5 @@
+//! Imported columns: slices, null values, and malformed arrays.
+
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -147,7 +149,7 @@ fn values_of_fixed_size_are_contiguous() {
     assert_eq!(values(&column(array, Layout::Fixed(0)).unwrap()), [Ok(Some(&b""[..])), Ok(Some(b""))]);
     let array = Producer::new(3, vec![]).array();
     assert_eq!(values(&column(array, Layout::Null).unwrap()), [Ok(None), Ok(None), Ok(None)]);
-    // As polars exports them.
+    // The form that polars exports.
     let array = Producer::new(2, vec![None]).array();
     assert_eq!(values(&column(array, Layout::Null).unwrap()), [Ok(None), Ok(None)]);
 }

@@ -1,3 +1,5 @@
+//! Exported columns, imported again.
+
 use super::*;
 use crate::{Column, Layout, Reader};
 

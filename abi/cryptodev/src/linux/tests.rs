@@ -1,6 +1,8 @@
+//! Layouts of the structures, compared with C.
+
 use super::*;
 
-/// The layout that a C compiler makes of the public header, on x86-64 and with -m32.
+/// Compares with the output of a C compiler for the public header, on x86-64 and with -m32.
 #[test]
 fn sizes_and_codes_match_the_header() {
     let expected = [
@@ -154,7 +156,7 @@ fn fields_have_the_offsets_of_c() {
     );
 }
 
-/// Every field another.
+/// Returns a structure with a different value in each field.
 fn info() -> SessionInfoOp {
     SessionInfoOp {
         session: 7,
@@ -167,7 +169,7 @@ fn info() -> SessionInfoOp {
     }
 }
 
-/// These two have no pointers: they are the same in both widths.
+/// Without pointers, a structure has one layout for both widths.
 #[test]
 fn structures_without_pointers_have_the_layout_of_c() {
     for width in [Width::W32, Width::W64] {

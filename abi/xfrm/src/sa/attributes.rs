@@ -1,4 +1,4 @@
-//! Reads and writes the attributes of SAs. Each is one arm of [`parse_known`] and one statement of [`write()`].
+//! Reads and writes the attributes of SAs. Each attribute has one arm in [`parse_known`] and one statement in [`write()`].
 
 use crate::bytes::{Reader, Write};
 use crate::constants::attribute as number;
@@ -9,7 +9,7 @@ use crate::sa::{
 };
 use crate::{Error, Family};
 
-/// Bytes of an algorithm's name, its NUL included.
+/// Bytes of an algorithm's name, including its NUL.
 const NAME: usize = 64;
 
 /// Reads an attribute into `sa`. The later of two attributes with the same number wins, as in Linux.
@@ -27,7 +27,7 @@ fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         number::ALG_CRYPT => sa.cipher = Some(cipher(kind, reader)?),
         number::ALG_COMP => sa.compression = Some(cipher(kind, reader)?),
         number::ALG_AUTH => {
-            // With both attributes Linux takes the one that has the tag's length.
+            // If both attributes are present, Linux takes the one with the tag's length.
             if sa.authentication.as_ref().is_none_or(|authentication| authentication.icv_bits.is_none()) {
                 let NamedCipher { name, key } = cipher(kind, reader)?;
                 sa.authentication = Some(NamedAuthentication { name, key, icv_bits: None });
@@ -63,7 +63,7 @@ fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         number::MTIMER_THRESH => sa.mapping_threshold = Some(reader.u32()?),
         number::SA_DIR => sa.direction = Some(reader.u8()?),
         number::LASTUSED => sa.last_used = Some(reader.u64()?),
-        // The address is in the structure, too.
+        // The structure also contains the address.
         number::SRCADDR | number::PAD => {}
         other => sa.unknown.push(other),
     }
@@ -176,7 +176,7 @@ pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn
     if words > ReplayEsn::LONGEST {
         return Err(Error::Attribute(kind));
     }
-    // Linux accepts an absent bitmap, which iproute2 sends: no packet has arrived yet.
+    // Linux accepts an absent bitmap, which iproute2 sends if no packet has arrived.
     let bitmap: Vec<u32> = if reader.0.is_empty() {
         vec![0; words]
     } else {
@@ -189,7 +189,7 @@ pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn
     Ok(ReplayEsn { output: whole(output_high, output), input: whole(input_high, input), window, bitmap })
 }
 
-/// `struct xfrm_algo`.
+/// Reads `struct xfrm_algo`.
 fn cipher(kind: u16, reader: &mut Reader<'_>) -> Result<NamedCipher, Error> {
     let name = name(kind, reader)?;
     let bits = reader.u32()?;
@@ -197,7 +197,7 @@ fn cipher(kind: u16, reader: &mut Reader<'_>) -> Result<NamedCipher, Error> {
     Ok(NamedCipher { name, key })
 }
 
-/// `struct xfrm_algo_aead`, which is also `struct xfrm_algo_auth`.
+/// Reads `struct xfrm_algo_aead`, which equals `struct xfrm_algo_auth`.
 fn aead(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAead, Error> {
     let name = name(kind, reader)?;
     let (bits, icv_bits) = (reader.u32()?, reader.u32()?);
@@ -218,7 +218,7 @@ fn encapsulation(family: Family, reader: &mut Reader<'_>) -> Result<Encapsulatio
     Ok(Encapsulation { kind, source_port, destination_port, original: reader.address()?.to_ip(family) })
 }
 
-/// Writes a name, cut off after 63 bytes, and a key.
+/// Writes a name, truncated to 63 bytes, and a key.
 fn write_algorithm(name: &str, key: &Key, icv_bits: Option<u32>, keys: Keys, to: &mut Datagram) {
     let mut end = name.len().min(NAME - 1);
     while !name.is_char_boundary(end) {

@@ -179,7 +179,7 @@ fn fields_have_the_offsets_of_the_headers() {
     compile(layout.checks, &[]);
 }
 
-/// Returns messages without attributes, except for the type of policies, and the name of each one's structure.
+/// Returns messages without attributes, except for the type of policies, with the names of their structures.
 fn bare() -> Vec<(&'static str, Message)> {
     let sa = Sa::new(sa().id, ip("10.2.2.2"));
     let policy = Policy::new(selector(), Direction::Out);
@@ -223,7 +223,7 @@ fn bare() -> Vec<(&'static str, Message)> {
     ]
 }
 
-/// On 32-bit x86, structures with `u64` have no padding at their end, as the documentation of the crate says.
+/// On 32-bit x86, structures with `u64` have no padding at their end.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn structures_of_32_bit_x86_have_less_padding() {
@@ -375,7 +375,7 @@ fn ip(text: &str) -> IpAddr {
 /// Fields of a structure, each with its expected bytes.
 type Fields<'a> = &'a [(&'a str, &'a [u8])];
 
-/// Returns the bytes of a 32-bit number below 256. They lie in a table, because fields need static data.
+/// Returns the bytes of a 32-bit number below 256, from a table because fields need static data.
 const fn n(number: u32) -> &'static [u8] {
     const NUMBERS: [[u8; 4]; 256] = {
         let mut numbers = [[0; 4]; 256];
@@ -410,7 +410,7 @@ impl Layout {
         }
     }
 
-    /// Like `structure`, and asserts that `bytes` are no longer than the structure.
+    /// Asserts as `structure` does, and that `bytes` are no longer than the structure.
     fn whole(&mut self, name: &str, bytes: &[u8], fields: Fields<'_>) {
         self.structure(name, bytes, fields);
         self.checks.push(format!("sizeof({name}) == {}", bytes.len()));
@@ -467,8 +467,8 @@ fn compile(checks: Vec<String>, options: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Like [`compile`], but checks only if the headers are of this Linux release or a later one. The first and the last text close the
-/// assertions around `#if` and `#endif`.
+/// Compiles like [`compile`], but checks only if the headers are of this Linux release or a later one. The first and the last text close
+/// the assertions around `#if` and `#endif`.
 fn compile_since(major: u32, minor: u32, checks: Vec<String>) {
     let version = format!("KERNEL_VERSION({major}, {minor}, 0)");
     let mut all =
