@@ -5,7 +5,7 @@ use std::error::Error;
 use gantry_protocols::Packet;
 use gantry_protocols::esp::{self, Association, Mode, Suite};
 
-/// Bytes in front of a packet and behind it, for headers and the tag.
+/// Bytes before and after a packet, for headers and the tag.
 const ROOM: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {

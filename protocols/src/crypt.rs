@@ -30,7 +30,7 @@ pub(crate) enum Keys {
         /// The parts, as one operation.
         parts: Box<Keys>,
     },
-    /// One operation authenticates; another encrypts the data and the MAC behind them (MAC-then-encrypt).
+    /// One operation authenticates; another encrypts the data and the MAC after them (MAC-then-encrypt).
     MacThenEncrypt {
         /// Encrypts.
         cipher: Session,
@@ -40,7 +40,7 @@ pub(crate) enum Keys {
 }
 
 impl Keys {
-    /// Bytes of an integrity check value.
+    /// Returns the size of an integrity check value, in bytes.
     pub(crate) fn tag(&self) -> usize {
         let session = match self {
             Keys::Combined(session)
@@ -75,7 +75,7 @@ impl ShortBytes {
         Self { bytes, length: (12 + N) as u8 }
     }
 
-    /// One field of at most one block.
+    /// Copies a field of at most one block.
     pub(crate) fn from_field<const N: usize>(field: [u8; N]) -> Self {
         let mut bytes = [0; 16];
         bytes[..N].copy_from_slice(&field);
@@ -110,7 +110,7 @@ pub(crate) struct Work {
     pub(crate) tag: [u8; MAX_TAG],
     /// Input or result of a device that may do the whole packet.
     pub(crate) fields: PacketFields,
-    /// Why the packet is not processed (further).
+    /// The reason not to process the packet (further).
     pub(crate) refused: Option<PacketError>,
 }
 
@@ -206,8 +206,8 @@ pub(crate) fn seal(tasks: &mut [Task<'_>]) {
     }
 }
 
-/// Checks every tag, and decrypts the data of packets with a right tag. With [`Keys::MacThenEncrypt`] the MAC is not checked: the caller does
-/// that next.
+/// Checks every tag, and decrypts the data of packets with a right tag. With [`Keys::MacThenEncrypt`] the caller checks the MAC
+/// afterwards.
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
     run(tasks, Step::Unprotect);
     for task in tasks.iter_mut().filter(|task| task.is_whole_packet() && task.work.refused.is_none()) {

@@ -2,7 +2,7 @@
 
 use crate::packet::{Packet, PacketError};
 
-/// Which data ESP or IPComp carries, and which headers stay outside.
+/// The data that ESP or IPComp carries, and the headers that stay outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
@@ -90,7 +90,7 @@ impl Headers {
         Ok(Self { length, next: header[9], place: 9, is_v6: false })
     }
 
-    /// The protocol follows the extension headers that routers on the path read.
+    /// Reads the headers of IPv6. The protocol follows the extension headers that routers on the path read.
     fn read_v6(packet: &[u8]) -> Result<Self, PacketError> {
         const HOP_BY_HOP: u8 = 0;
         const ROUTING: u8 = 43;
@@ -123,7 +123,7 @@ impl Headers {
         usize::from(u16::MAX) + if self.is_v6 { V6 } else { 0 }
     }
 
-    /// Refuses `bytes` if a packet with these headers cannot be so long.
+    /// Fails if a packet of `bytes` bytes is too long for these headers.
     pub(crate) fn fits(self, bytes: usize) -> Result<(), PacketError> {
         if bytes <= self.max_length() { Ok(()) } else { Err(PacketError::Malformed("longer than an IP packet can be")) }
     }
@@ -143,7 +143,7 @@ impl Headers {
     }
 }
 
-/// The checksum of a header of IPv4 (RFC 1071).
+/// Returns the checksum of an IPv4 header (RFC 1071).
 fn checksum(header: &[u8]) -> u16 {
     let (words, _) = header.as_chunks::<4>();
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();

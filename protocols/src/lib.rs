@@ -1,11 +1,11 @@
 //! Packet protocols over the sessions of [`gantry_core`]: ESP, IPComp, SRTP and TLS records.
 //!
 //! An association has keys and the state of each direction: the next packet number, and the numbers already received. Its packets
-//! are changed in place, in a buffer with room before and behind them. A burst of packets of many associations is one batch, which
+//! are changed in place, in a buffer with room before and after them. A burst of packets of many associations is one batch, which
 //! fills the devices' lanes.
 //!
-//! [`esp`] is RFC 4303 (IPsec), and [`ipcomp`] RFC 3173, which compresses packets before ESP. [`srtp`] is RFC 3711 (voice and
-//! video). [`tls`] is the records of TLS 1.2 and 1.3.
+//! [`esp`] is RFC 4303 (IPsec), and [`ipcomp`] is RFC 3173, which compresses packets before ESP. [`srtp`] is RFC 3711 (voice and
+//! video). [`tls`] is for records of TLS 1.2 and 1.3.
 //!
 //! | file | content |
 //! |---|---|

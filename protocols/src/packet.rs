@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The content type of application data in a record of TLS (RFC 8446, section 5.1).
 pub(crate) const APPLICATION_DATA: u8 = 23;
 
-/// A packet somewhere in a buffer. Protocols add their bytes in the room before and behind it.
+/// A packet within a buffer. Protocols add their bytes in the room before and after the packet.
 #[derive(Debug)]
 pub struct Packet<'b> {
     buffer: &'b mut [u8],
@@ -19,7 +19,7 @@ pub struct Packet<'b> {
 }
 
 impl<'b> Packet<'b> {
-    /// The packet in `range` of the buffer.
+    /// Creates the packet in `range` of the buffer.
     ///
     /// # Panics
     /// Panics if the range is not in the buffer.
@@ -60,7 +60,7 @@ impl<'b> Packet<'b> {
         (self.range, self.verdict) = (range, Ok(()));
     }
 
-    /// Refuses unless `head` bytes before and `tail` bytes behind the packet are free.
+    /// Refuses unless `head` bytes before and `tail` bytes after the packet are free.
     pub(crate) fn has_room(&self, head: usize, tail: usize) -> Result<(), PacketError> {
         let (before, behind) = (self.range.start, self.buffer.len() - self.range.end);
         if head <= before && tail <= behind { Ok(()) } else { Err(PacketError::Room { head, tail, before, behind }) }
@@ -81,17 +81,17 @@ pub enum PacketError {
     Room {
         /// Bytes needed before the packet.
         head: usize,
-        /// Bytes needed behind the packet.
+        /// Bytes needed after the packet.
         tail: usize,
         /// Free bytes before the packet.
         before: usize,
-        /// Free bytes behind the packet.
+        /// Free bytes after the packet.
         behind: usize,
     },
     /// Every number has been used under these keys. New keys are needed.
     #[error("sequence numbers exhausted; rekey")]
     Exhausted,
-    /// The process was forked from the one that got the keys. Both would use the same numbers.
+    /// The process was forked from the one that got the keys, so both would use the same numbers.
     #[error("the keys belong to the parent process")]
     Forked,
     /// TLS: an earlier record failed, which ends the connection.

@@ -17,8 +17,8 @@ pub(crate) fn is_offered(gantry: &Gantry, algorithm: Algorithm) -> bool {
     gantry.devices().iter().any(|device| device.class() != Class::Software && device.capability(algorithm).is_some())
 }
 
-/// Returns whether whole packets take less time than their parts by the known costs. Unknown costs count as yes, so that they are tried. Plain
-/// software does not count for whole packets: it takes about as long for the parts.
+/// Returns whether whole packets take less time than their parts by the known costs. If costs are unknown, returns true, so that whole
+/// packets are tried. Ignores whole packets in plain software, which takes about as long for the parts.
 pub(crate) fn is_faster(whole: &Session, parts: &Session, operation: Operation, requests: usize, bytes: usize) -> bool {
     let best = |session: &Session, operation, counts: fn(Class) -> bool| {
         let algorithm = session.params().algorithm();

@@ -95,7 +95,7 @@ fn local_packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
 
 gantry_lab::in_guest! {
     ["--timeout", "300", "--modules", "esp4 xfrm_user gcm ccm ctr cbc authenc authencesn echainiv seqiv chacha20poly1305 sha512_generic crypto_null"]
-    fn the_kernel_and_we_open_what_the_other_sealed() {
+    fn the_kernel_and_gantry_open_each_others_packets() {
         set_up();
         let raw = raw(50);
         let udp = UdpSocket::bind((KERNEL, 9000)).unwrap();
@@ -162,7 +162,7 @@ gantry_lab::in_guest! {
     }
 
     ["--timeout", "300", "--modules", "esp4 ipcomp xfrm4_tunnel xfrm_user deflate gcm seqiv"]
-    fn the_kernel_and_we_decompress_what_the_other_compressed() {
+    fn the_kernel_and_gantry_decompress_each_others_packets() {
         const ESP: u8 = 50;
         const CPI: u16 = 0x1235;
         set_up();

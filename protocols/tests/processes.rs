@@ -37,7 +37,7 @@ impl Ends {
         Self { esp: esp.outbound(gantry).unwrap(), srtp: srtp.outbound(gantry).unwrap(), tls: tls(), updated }
     }
 
-    /// Seals the next packet of each.
+    /// Seals the next packet of each end.
     fn seal(&self) -> [Result<(), PacketError>; 5] {
         let mut buffer = [0; 200];
         let mut seal = |seal: &dyn Fn(&mut Packet<'_>) -> Result<(), PacketError>| {
@@ -58,7 +58,8 @@ impl Ends {
     }
 }
 
-/// Returns whether `check` holds in a child process. `create` creates the child: it returns 0 in the child and the child's PID in the parent.
+/// Returns whether `check` holds in a child process. `create` creates the child: it returns 0 in the child and the child's PID in the
+/// parent.
 /// `check` must not take locks, because another thread may hold them.
 fn holds_in(create: impl FnOnce() -> libc::pid_t, check: impl FnOnce() -> bool) -> bool {
     match create() {
@@ -87,7 +88,7 @@ fn clone(flags: libc::c_int) -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
 }
 
-/// Creates such a child with this PID.
+/// Creates a child with this PID, without the C library's knowledge.
 fn clone_as(pid: libc::pid_t) -> libc::pid_t {
     let mut arguments = libc::clone_args {
         flags: 0,
@@ -132,7 +133,7 @@ fn a_child_seals_nothing() {
     let ends = Ends::new(&gantry());
     for create in [fork, || clone(0)] {
         assert!(holds_in(create, || ends.refuse()));
-        // And in a grandchild, where the check may be the first.
+        // In a grandchild, the check may be the first one.
         assert!(holds_in(create, || holds_in(create, || ends.refuse()) && ends.refuse()));
     }
     assert_eq!(ends.seal(), [const { Ok(()) }; 5]);
@@ -184,7 +185,7 @@ fn a_later_process_with_the_same_pid_seals_nothing() {
     assert_eq!(holds, [1]);
 }
 
-/// As before Linux 4.14, where children of a bare `clone` are not detected.
+/// Before Linux 4.14, children of a bare `clone` are not detected.
 #[test]
 fn refuses_to_seal_on_kernels_without_wipe_on_fork() {
     if !filter::is_alone("refuses_to_seal_on_kernels_without_wipe_on_fork") || !filter::refuse_wiped_pages() {

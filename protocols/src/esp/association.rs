@@ -29,7 +29,7 @@ pub struct Association {
     pub(super) last: u64,
 }
 
-/// Why an association cannot be created.
+/// The reason why an association cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
@@ -63,7 +63,7 @@ impl Association {
         Self { spi, suite, key, integrity_key, mode: Mode::Tunnel, extended: false, window: 64, last: 0 }
     }
 
-    /// Sets the mode: which data ESP carries, and which headers stay outside.
+    /// Sets the mode: the data that ESP carries, and the headers that stay outside.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
@@ -85,7 +85,7 @@ impl Association {
     }
 
     /// Sets the last number used, to continue an association from elsewhere: the next packet has the next number. An inbound end takes
-    /// it as the highest number received, and refuses all packets up to it.
+    /// this number as the highest received, and refuses all packets up to it.
     #[must_use]
     pub fn last_number(mut self, number: u64) -> Self {
         self.last = number;
@@ -95,7 +95,7 @@ impl Association {
     /// Returns the sending end. Consumes the association, because two senders under one key would use the same nonces.
     ///
     /// # Errors
-    /// Fails for keys that the suite does not take, a reserved SPI, or a system that cannot tell a child process from its parent.
+    /// Fails for keys that the suite does not accept, a reserved SPI, or a system that cannot tell a child process from its parent.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, ParameterError> {
         self.check()?;
         let process = Process::certain().ok_or(ParameterError::UndetectedFork)?;
@@ -108,7 +108,7 @@ impl Association {
     /// Returns the receiving end.
     ///
     /// # Errors
-    /// Fails for keys that the suite does not take, a reserved SPI, or a window out of range.
+    /// Fails for keys that the suite does not accept, a reserved SPI, or a window out of range.
     pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, ParameterError> {
         self.check()?;
         if !(1..=Window::MAX_SIZE).contains(&self.window) {

@@ -5,7 +5,7 @@
 //! use gantry_protocols::esp::{self, Association, Mode, Suite};
 //!
 //! # fn send(gantry: &gantry_core::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
-//! // 16 bytes of key, and 4 of salt behind them, as IKE has them.
+//! // 16 bytes of key, followed by 4 bytes of salt, as IKE derives them.
 //! let keys = [7; 20];
 //! let out = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).outbound(gantry)?;
 //! let back = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).inbound(gantry)?;

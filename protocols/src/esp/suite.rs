@@ -42,7 +42,7 @@ pub enum Integrity {
 /// The algorithms and lengths of an [`Integrity`].
 struct Hmac {
     mac: Algorithm,
-    /// AES-CBC of 128, 192 and 256 bits with this MAC over the ciphertext and nothing behind it.
+    /// AES-CBC of 128, 192 and 256 bits with this MAC over the ciphertext and nothing after it.
     cbc: [Algorithm; 3],
     key: usize,
     icv: usize,
@@ -79,7 +79,7 @@ pub(super) struct Layout {
     pub(super) align: usize,
     /// Bytes of the integrity check value.
     pub(super) icv: usize,
-    /// True if the cipher's IV ends in a block counter, behind salt and IV.
+    /// True if the cipher's IV ends in a block counter, after salt and IV.
     pub(super) has_block_counter: bool,
 }
 
@@ -107,7 +107,7 @@ impl Suite {
         }
     }
 
-    /// Opens the sessions of one direction. `extended`: the MAC covers four more bytes behind the packet (RFC 4303, 2.2.1).
+    /// Opens the sessions of one direction. `extended`: the MAC covers four more bytes after the packet (RFC 4303, 2.2.1).
     pub(super) fn keys(
         self,
         gantry: &Gantry,
@@ -171,7 +171,7 @@ impl Suite {
         })
     }
 
-    /// Returns the suite's requirement that the keys do not meet. No session would detect these.
+    /// Returns the suite's requirement that the keys do not meet. Sessions do not check these requirements.
     pub(super) fn unmet_requirement(self, key: &[u8], integrity_key: &[u8]) -> Option<&'static str> {
         let Layout { salt, .. } = self.layout();
         match self {

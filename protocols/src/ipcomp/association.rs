@@ -19,7 +19,7 @@ pub struct Association {
     pub(super) threshold: usize,
 }
 
-/// Why an association cannot be created.
+/// The reason why an association cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
@@ -42,7 +42,7 @@ impl Association {
         Self { cpi, session: session.clone(), mode: Mode::Tunnel, threshold: 90 }
     }
 
-    /// Sets the mode: which data IPComp carries, and which headers stay outside.
+    /// Sets the mode: the data that IPComp carries, and the headers that stay outside.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;

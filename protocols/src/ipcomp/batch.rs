@@ -19,7 +19,7 @@ pub(super) type PerPacket<T> = SmallVec<[T; 32]>;
 
 /// Compresses or decompresses every task's input.
 pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> PerPacket<TaskResult> {
-    // A device reports the lengths, so they are limited to the buffer's.
+    // A device reports the lengths, so each is limited to its buffer's length.
     if let [Task { session, input, output }] = tasks {
         let (room, mut written) = (output.len(), 0);
         let result = session.run(Operands::Compression { operation, input, output, written: &mut written });

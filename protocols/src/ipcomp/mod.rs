@@ -14,7 +14,7 @@
 //! let mut buffer = ip.to_vec();
 //! let mut packet = Packet::new(&mut buffer, 0..ip.len());
 //! out.compress(&mut packet)?;
-//! // Not every packet becomes shorter: the protocol field of the outer header says which did.
+//! // Packets that would not shrink stay unchanged. The outer header's protocol field tells the receiver.
 //! if packet.next_header == ipcomp::PROTOCOL {
 //!     back.decompress(&mut packet)?;
 //! }

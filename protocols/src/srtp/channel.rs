@@ -27,7 +27,7 @@ pub(super) struct Header {
     pub(super) sequence: u16,
 }
 
-/// Offsets of the fields behind a packet's content, and of its end.
+/// Offsets of the fields after a packet's content, and of its end.
 pub(super) struct Offsets {
     /// The E bit and the number of RTCP.
     pub(super) word: usize,
@@ -84,7 +84,7 @@ impl Channel {
         }
     }
 
-    /// Returns the offsets behind `length` bytes of content. HMAC covers all before the MKI, and its tag ends the packet (RFC 3711, 3.1 and
+    /// Returns the offsets after `length` bytes of content. HMAC covers all before the MKI, and its tag ends the packet (RFC 3711, 3.1 and
     /// 3.4). GCM's tag follows the ciphertext (RFC 7714, 8 and 9).
     pub(super) fn offsets(&self, length: usize) -> Offsets {
         let (mki, tag) = (self.mki.len(), self.keys.tag());
@@ -98,8 +98,8 @@ impl Channel {
         }
     }
 
-    /// Fills in the work on the first `length` bytes of a packet, except its tag. Writes the authenticated bytes that the packet carries
-    /// elsewhere, or not at all, behind the content and over the tag.
+    /// Fills in the work on the first `length` bytes of a packet, except its tag. Behind the content, over the tag, writes the
+    /// authenticated bytes that the packet carries elsewhere or not at all.
     pub(super) fn plan(
         &self,
         work: &mut Work,
@@ -134,7 +134,7 @@ impl Channel {
         work.covered = covered;
     }
 
-    /// XORs SSRC and number into the salt. AES-CM has two more bytes, of counter, behind them (RFC 3711, 4.1.1; RFC 7714, 8.1 and 9.1).
+    /// XORs SSRC and number into the salt. In AES-CM two bytes of block counter follow (RFC 3711, 4.1.1; RFC 7714, 8.1 and 9.1).
     fn iv(&self, ssrc: u32, number: u64) -> ShortBytes {
         let own = u128::from(ssrc) << 48 | u128::from(number);
         match self.keys {

@@ -22,12 +22,12 @@ pub struct Context {
     window: u32,
     streams: usize,
     encrypts_control: bool,
-    /// First numbers of RTP streams that do not begin with 0, by SSRC.
+    /// The first numbers of RTP streams that do not begin with 0, by SSRC.
     starts: Vec<(u32, StreamStart)>,
     control_starts: Vec<(u32, StreamStart)>,
 }
 
-/// Why a context cannot be created.
+/// The reason why a context cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
@@ -112,15 +112,15 @@ impl Context {
         self
     }
 
-    /// Sends RTCP packets authenticated but not encrypted. Both kinds are received.
+    /// Sends RTCP packets authenticated but not encrypted. Receiving ends accept both kinds.
     #[must_use]
     pub fn unencrypted_control(mut self) -> Self {
         self.encrypts_control = false;
         self
     }
 
-    /// Sets the last number of an RTP stream, to continue it from elsewhere: the rollover counter, and 16 bits of sequence number behind
-    /// it. No packet up to this number is sealed or opened, because the stream's former owner may have done it.
+    /// Sets the last number of an RTP stream, to continue it from elsewhere: the rollover counter, followed by 16 bits of sequence
+    /// number. No packet up to this number is sealed or opened, because the stream's former owner may have used the number.
     #[must_use]
     pub fn last_number(mut self, ssrc: u32, number: u64) -> Self {
         self.starts.push((ssrc, StreamStart::After(number)));
@@ -145,8 +145,8 @@ impl Context {
     /// Returns the sending end. Consumes the context, because two senders under one master key would use the same numbers.
     ///
     /// # Errors
-    /// Fails for a key or salt that the suite does not take, or a window or last number out of range. Also fails if the system cannot tell a child
-    /// process from its parent.
+    /// Fails for a key or salt that the suite does not accept, or a window or last number out of range. Also fails if the system cannot
+    /// tell a child process from its parent.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, ParameterError> {
         let process = Process::certain().ok_or(ParameterError::UndetectedFork)?;
         let [media, control] = self.channels(gantry, Direction::Encrypt)?;
@@ -156,7 +156,7 @@ impl Context {
     /// Returns the receiving end.
     ///
     /// # Errors
-    /// Fails for a key or salt that the suite does not take, or a window or last number out of range.
+    /// Fails for a key or salt that the suite does not accept, or a window or last number out of range.
     pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, ParameterError> {
         let [media, control] = self.channels(gantry, Direction::Decrypt)?;
         Ok(Inbound::new(self.suite, media, control))

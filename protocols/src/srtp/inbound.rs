@@ -39,7 +39,7 @@ impl Inbound {
         Self { suite, media, control }
     }
 
-    /// Returns the highest number received of an RTP stream: its rollover counter, and 16 bits of sequence number behind it. Returns `None`
+    /// Returns the highest number received of an RTP stream: its rollover counter, followed by 16 bits of sequence number. Returns `None`
     /// before its first authentic packet.
     pub fn last_number(&self, ssrc: u32) -> Option<u64> {
         self.media.streams.last(ssrc)
@@ -53,7 +53,7 @@ impl Inbound {
     /// Decrypts an SRTP packet to RTP, in place.
     ///
     /// # Errors
-    /// Returns why the packet was refused. Its contents are lost, unless it was refused before a device was asked.
+    /// Returns why the packet was refused. The packet's contents are lost, unless it was refused before decryption.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, open)
     }
@@ -125,7 +125,7 @@ fn open_all(burst: &mut [(&Inbound, &mut Packet<'_>)], channel: fn(&Inbound) -> 
     }
 }
 
-/// Opens the waiting packets. If they `may_wait`, skips those behind the first of a new stream.
+/// Opens the waiting packets. If they `may_wait`, skips those after the first of a new stream.
 fn open_some(
     burst: &mut [(&Inbound, &mut Packet<'_>)],
     channel: fn(&Inbound) -> &Channel,

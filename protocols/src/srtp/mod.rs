@@ -25,8 +25,8 @@
 //!
 //! A burst is a slice of contexts and packets: RTP for [`seal`] and [`open`], RTCP for [`seal_control`] and [`open_control`].
 //!
-//! Session keys are derived once (a key derivation rate of 0). The two contexts of a connection's directions, if they have the same
-//! master key, must have no SSRC in common (RFC 3711, 9.1).
+//! Session keys are derived once (a key derivation rate of 0). If both directions of a connection have the same master key, their
+//! contexts must have no SSRC in common (RFC 3711, 9.1).
 
 mod channel;
 mod context;

@@ -39,12 +39,12 @@ impl Outbound {
         Self { suite, media, control, encrypts_control, process }
     }
 
-    /// Returns the most bytes that sealing adds before a packet, and behind it.
+    /// Returns the most bytes that sealing adds before and after a packet.
     pub fn room(&self) -> (usize, usize) {
         (0, self.control.offsets(0).end.max(self.media.offsets(0).end))
     }
 
-    /// Returns the highest number of an RTP stream: its rollover counter, and 16 bits of sequence number behind it.
+    /// Returns the highest number of an RTP stream: its rollover counter, followed by 16 bits of sequence number.
     pub fn last_number(&self, ssrc: u32) -> Option<u64> {
         self.media.streams.last(ssrc)
     }
@@ -58,7 +58,7 @@ impl Outbound {
     ///
     /// # Errors
     /// Returns why the packet was refused: [`PacketError::Replayed`] if its sequence number was sealed before or is too old. The packet is
-    /// unchanged if no device was asked; otherwise its contents are lost.
+    /// unchanged if it was refused before encryption; otherwise its contents are lost.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, seal)
     }

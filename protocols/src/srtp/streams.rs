@@ -53,7 +53,7 @@ impl Stream {
 }
 
 impl Streams {
-    /// `starts`: streams that already exist.
+    /// Creates the streams. `starts` has those that do not begin with 0.
     pub(super) fn new(protocol: Protocol, window: u32, max: usize, starts: &[(u32, StreamStart)]) -> Self {
         let streams = Self { protocol, window, max, known: Mutex::default() };
         for (ssrc, start) in starts {

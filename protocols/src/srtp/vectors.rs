@@ -13,7 +13,7 @@ use crate::packet::{Packet, PacketError};
 #[path = "../../tests/common/mod.rs"]
 mod common;
 
-/// A channel under session keys.
+/// Returns a channel under session keys.
 fn channel(
     gantry: &Gantry,
     suite: Suite,
@@ -56,12 +56,12 @@ fn run(data: &[u8], step: impl Fn(&mut Packet<'_>) -> Result<(), PacketError>) -
 
 /// RFC 3711, B.2.
 #[test]
-fn the_keystream_of_aes_cm() {
+fn aes_cm_matches_the_keystream_of_rfc_3711() {
     const LENGTH: usize = 0xFF02 * 16;
     let (key, salt) = (hex("2B7E151628AED2A6ABF7158809CF4F3C"), hex("F0F1F2F3F4F5F6F7F8F9FAFBFCFD"));
     for gantry in devices() {
         let (out, _) = ends(&gantry, Suite::AesCm128HmacSha1_80, &[&key, &[0; 20], &salt], true, (0, 0));
-        // Packet 0 of source 0: all zeros behind its header.
+        // Packet 0 of source 0: all zeros after its header.
         let mut rtp = vec![0; 12 + LENGTH];
         rtp[0] = 0x80;
         let wire = run(&rtp, |packet| out.seal(packet));
@@ -134,7 +134,7 @@ fn derives_session_keys() {
 
 /// RFC 7714, 16.1 and 16.2, and 17.1 to 17.4.
 #[test]
-fn packets_of_aes_gcm() {
+fn aes_gcm_matches_the_packets_of_rfc_7714() {
     let rtp =
         hex("8040F17B8041F8D35501A0B2 47616C6C696120657374206F6D6E69732064697669736120696E207061727465732074726573");
     let rtcp = hex(

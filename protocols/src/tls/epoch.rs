@@ -26,7 +26,7 @@ pub struct Epoch {
     pub(super) pad_to: usize,
 }
 
-/// Why the keys cannot be used.
+/// The reason why the keys cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
@@ -80,7 +80,7 @@ impl Epoch {
     /// Returns the sending end. Consumes the keys, because two senders under the same keys would use the same nonces.
     ///
     /// # Errors
-    /// Fails for keys or padding that the suite does not take, or a system that cannot tell a child process from its parent.
+    /// Fails for keys or padding that the suite does not accept, or a system that cannot tell a child process from its parent.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, ParameterError> {
         let max_padding = if self.suite.layout().is_13 { MAX_CONTENT } else { 1 };
         if !(1..=max_padding).contains(&self.pad_to) {
@@ -94,7 +94,7 @@ impl Epoch {
     /// Returns the receiving end.
     ///
     /// # Errors
-    /// Fails for keys that the suite does not take.
+    /// Fails for keys that the suite does not accept.
     pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, ParameterError> {
         let protection = self.protection(gantry, Direction::Decrypt)?;
         Ok(Inbound::new(&self, protection))

@@ -4,9 +4,9 @@ use crate::packet::PacketError;
 
 /// Bytes of a record's header: type, version, length.
 pub(super) const HEADER: usize = 5;
-/// Most bytes of content (RFC 8446, 5.1; RFC 5246, 6.2.1).
+/// Maximum bytes of content (RFC 8446, 5.1; RFC 5246, 6.2.1).
 pub(super) const MAX_CONTENT: usize = 1 << 14;
-/// Most bytes that protection adds in TLS 1.3 (RFC 8446, 5.2), and in TLS 1.2 (RFC 5246, 6.2.3).
+/// Maximum bytes that protection adds in TLS 1.3 (RFC 8446, 5.2), and in TLS 1.2 (RFC 5246, 6.2.3).
 pub(super) const EXPANSION_13: usize = 256;
 pub(super) const EXPANSION_12: usize = 2048;
 /// The version in the header of every protected record, in TLS 1.3 too.

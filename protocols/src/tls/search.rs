@@ -1,7 +1,7 @@
 //! Opens a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory accesses reveal the
 //! length of the padding, or whether padding or MAC was wrong: an attacker could decrypt with that (Vaudenay; Lucky Thirteen).
 //!
-//! The MAC can begin at up to 256 places. It is computed for each of them, from the shortest message on: a copy of the message's state
+//! The MAC can begin at up to 256 places. It is computed for each place, from the shortest message on: a copy of the message's state
 //! is finished there, and the message continues by a byte. The bytes hashed and compared depend on the record's length only, on every
 //! device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks of the hash.
 
@@ -12,20 +12,20 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreate
 /// The search for the MAC of a decrypted record.
 ///
 /// The caller computes the MAC of the message that ends at each of the [places](Self::places), in the same time for every record of
-/// this length. It [compares](Self::compare) all of them before it asks for the [message](Self::message).
+/// this length. The caller [compares](Self::compare) all of them before it requests the [message](Self::message).
 #[derive(Debug)]
 pub struct MacSearch {
     /// Bytes of the record.
     length: usize,
     /// Bytes of the MAC.
     tag: usize,
-    /// The offsets where the MAC may begin, and the message end.
+    /// The offsets where the message may end and the MAC begin.
     places: Range<usize>,
-    /// Bytes of padding by the last byte, and whether the padding is valid. Both are secret.
+    /// Bytes of padding according to the last byte, and whether the padding is valid. Both are secret.
     padding: u32,
     is_padded: Choice,
-    /// A flag for the MAC being found, and the length of the message before it. The first is no longer secret once all places have been tried,
-    /// and the second once the MAC was found.
+    /// True if the MAC was found, and the length of the message before it. The flag is no longer secret once all places have been tried,
+    /// and the length once the MAC was found.
     found: Choice,
     message: u32,
 }
@@ -47,7 +47,7 @@ impl MacSearch {
         self.places.clone()
     }
 
-    /// Returns the message's length if the padding's length byte is right, and any number otherwise. It is secret.
+    /// Returns the message's length if the padding's length byte is right, and any number otherwise. The result is secret.
     pub fn claimed(&self) -> u32 {
         (self.length as u32).wrapping_sub(self.tag as u32).wrapping_sub(self.padding)
     }
@@ -79,7 +79,7 @@ fn padding(record: &[u8]) -> (u32, Choice) {
     (padding, is_padded)
 }
 
-/// Returns the length of the data of a record without MAC: without its padding if that is valid, else all.
+/// Returns the length of a record without MAC, excluding its padding if that is valid.
 pub fn without_padding(record: &[u8]) -> usize {
     let (padding, is_padded) = padding(record);
     // Valid padding is not longer than the record, so no check, which would branch on a secret, is needed.
@@ -90,7 +90,7 @@ pub fn without_padding(record: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// Opens a record with `MAC` behind its message. Returns the message's length.
+    /// Opens a record with `MAC` after its message. Returns the message's length.
     fn open(record: &[u8], block: usize) -> Option<u32> {
         let mut search = MacSearch::new(record, block, 3)?;
         for place in search.places() {

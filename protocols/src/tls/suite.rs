@@ -56,7 +56,7 @@ pub enum MacOrder {
 /// The layout of a suite's records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// True if the type is encrypted, behind the content.
+    /// True if the type is encrypted, after the content.
     pub(super) is_13: bool,
     /// Bytes of the connection's IV.
     pub(super) iv: usize,

@@ -12,12 +12,12 @@ use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::esp::{Integrity, Suite};
 
-/// A framework with software only.
+/// Returns a framework with software only.
 pub(crate) fn gantry() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// Frameworks with software only, and with lanes of each level before it.
+/// Returns frameworks with software only, and with lanes of each level before software.
 pub(crate) fn devices() -> Vec<Gantry> {
     let lanes = LevelName::ALL.into_iter().map(|name| {
         let lanes = LanesDriver::new(Level::detect_at_most(Some(name)));
@@ -26,19 +26,19 @@ pub(crate) fn devices() -> Vec<Gantry> {
     std::iter::once(gantry()).chain(lanes).collect()
 }
 
-/// A card with AES-128-GCM and the given faults, followed by software if wanted. Verifies one of `verify` requests.
+/// Returns a card with AES-128-GCM and the given faults, followed by software if wanted. One in `verify` requests is verified.
 pub(crate) fn faulty(faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
     let mut profile = Profile::named("faulty").unwrap().clone();
     profile.rates.to_mut().retain(|rate| rate.algorithm.kind() != Kind::Packet);
     card(profile, faults, with_software, verify)
 }
 
-/// A faulty card that also does whole packets of ESP.
+/// Returns a faulty card that also does whole packets of ESP.
 pub(crate) fn faulty_engine(faults: &Faults, verify: u32) -> (ModelDriver, Gantry) {
     card(Profile::named("faulty").unwrap().clone(), faults, true, verify)
 }
 
-/// A framework with software and an engine for whole packets of ESP, whose policy prefers the engine.
+/// Returns a framework with software and an engine for whole packets of ESP. Its policy prefers the engine.
 pub(crate) fn engine() -> Gantry {
     let profile = Profile::named("freescale-sec").unwrap().clone();
     let engine = ModelDriver::new(profile, reference(), Time::real()).unwrap();
@@ -94,7 +94,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }
 
-/// Every suite, with the lengths of its two keys.
+/// Returns every suite, with the lengths of its two keys.
 pub(crate) fn suites() -> Vec<(Suite, usize, usize)> {
     let hmacs = [
         (Integrity::HmacSha1, 20),

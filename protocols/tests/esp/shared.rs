@@ -33,7 +33,7 @@ fn threads_share_an_association() {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        assert_eq!(received, 400, "each was accepted once, although four threads had all of them");
+        assert_eq!(received, 400, "each packet was accepted once, although four threads opened it");
     }
 }
 
@@ -128,7 +128,7 @@ fn an_association_continues_after_the_handed_over_number() {
         let made = || association(suite, 8).mode(Mode::Payload).window(128);
         let (out, back) = ends(&gantry, made);
         let wires: Vec<_> = (0..50_u32).map(|at| sealed(&out, &at.to_be_bytes(), 17)).collect();
-        // One has arrived, and its number is handed over.
+        // One packet has arrived, and its number is handed over.
         assert!(opened(&back, &wires[40]).is_ok());
         let next_back = made().last_number(back.last_number()).inbound(&gantry).unwrap();
         let taken: Vec<_> = (0..50).filter(|at| opened(&next_back, &wires[*at]).is_ok()).collect();

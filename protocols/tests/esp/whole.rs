@@ -1,4 +1,4 @@
-//! Devices that do whole packets: their packets equal those of software, and their faults end as with parts.
+//! Devices that do whole packets: their packets equal those of software, and their faults have the same effect as with parts.
 
 use gantry_core::stats::{Numbers, Snapshot};
 use gantry_core::{Algorithm, Gantry, Operation};

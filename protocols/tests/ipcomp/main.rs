@@ -17,7 +17,7 @@ fn session(gantry: &gantry_core::Gantry, level: usize) -> Session {
     gantry.session(SessionParams::new(Algorithm::Deflate, &[]).with_level(level)).unwrap()
 }
 
-/// Both ends of an association.
+/// Returns both ends of an association.
 fn ends(session: &Session, mode: Mode) -> (Outbound, Inbound) {
     let association = Association::new(CPI, session).mode(mode);
     (association.clone().outbound().unwrap(), association.inbound().unwrap())

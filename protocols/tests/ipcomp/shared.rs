@@ -16,7 +16,7 @@ fn many(session: &Session) -> Vec<(Outbound, Inbound)> {
     (0..64).map(|at| (made(at).outbound().unwrap(), made(at).inbound().unwrap())).collect()
 }
 
-/// Payloads of many lengths. Every third is incompressible.
+/// Returns payloads of many lengths. Every third is incompressible.
 fn payloads() -> Vec<Vec<u8>> {
     (0..64).map(|at| if at % 3 == 2 { noise(at * 23) } else { text(at * 23) }).collect()
 }

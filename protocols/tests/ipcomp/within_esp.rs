@@ -57,7 +57,7 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn in_transport_mode_both_follow_the_ip_header() {
+fn in_transport_mode_esp_and_ipcomp_follow_the_ip_header() {
     compress_and_seal(Mode::Transport, Mode::Transport, &packets(), |wire, data, compressed| {
         assert_eq!(if data[0] >> 4 == 4 { wire[9] } else { wire[6] }, ESP);
         assert_eq!(compressed, wire.len() < data.len(), "compression saves more than ESP adds");

@@ -21,7 +21,7 @@ fn python(expression: &str, data: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn zlib_and_we_decompress_what_the_other_compressed() {
+fn zlib_and_gantry_decompress_each_others_data() {
     let gantry = gantry();
     for payload in [text(90), [noise(700), text(700)].concat(), text(65_515), vec![0; 65_515]] {
         for level in [1, 9] {

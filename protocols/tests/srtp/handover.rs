@@ -11,7 +11,7 @@ const LAST: u64 = 1000;
 fn a_new_sender_reuses_no_number() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
-        // Within the first rollover counter, and within a later one.
+        // In the first rollover period, and in a later one.
         for base in [0, 0x5_0000] {
             let first = context(suite, 20).last_number(SSRC, base).outbound(&gantry).unwrap();
             (1..=LAST).for_each(|at| drop(sealed(&first, &rtp(SSRC, at as u16, b"the first sender"))));
@@ -22,7 +22,7 @@ fn a_new_sender_reuses_no_number() {
                 let again = try_seal(&next, Rtp, &rtp(SSRC, at as u16, b"another sender.."));
                 assert_eq!(again, Err(PacketError::Replayed), "{suite:?} {at}");
             }
-            // An overtaken one is sealed, too.
+            // A packet that was overtaken is sealed, too.
             let new = |ahead: u64| try_seal(&next, Rtp, &rtp(SSRC, (LAST + ahead) as u16, b"a new packet")).is_ok();
             assert!(new(2) && new(1) && !new(2));
             assert_eq!(next.last_number(SSRC), Some(last + 2));

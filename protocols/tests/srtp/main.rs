@@ -215,7 +215,7 @@ fn refuses_malformed_headers_and_takes_no_number() {
 }
 
 #[test]
-fn a_master_key_has_its_identifier() {
+fn refuses_packets_with_another_master_key_identifier() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         let out = context(suite, 5).mki(&[1, 2]).outbound(&gantry).unwrap();
@@ -231,7 +231,7 @@ fn a_master_key_has_its_identifier() {
 fn accepts_each_number_once_in_any_order() {
     let gantry = gantry();
     for size in [1, 63, 64, 65, 1000] {
-        // Within a rollover counter, across its first change, and across a later one.
+        // In one rollover period, across the first change of the counter, and across a later one.
         for start in [100_u64, 0xFFFF - 150, 0x7_0000_FFFF - 150] {
             let make = || context(Suite::AeadAes128Gcm, 6).window(size).last_number(SSRC, start);
             let (out, back) = ends(&gantry, make);
@@ -265,7 +265,7 @@ fn finds_rollover_counters_despite_lost_packets() {
             }
         }
     }
-    // Packets from before the change arrive after one from behind it.
+    // Packets sent before the change arrive after a packet sent after it.
     let (out, back) = ends(&gantry, || context(Suite::AeadAes128Gcm, 7).last_number(SSRC, 0x3_FFFD));
     let [first, second] = [0xFFFE, 0xFFFF].map(|sequence| sealed(&out, &rtp(SSRC, sequence, b"before")));
     let third = sealed(&out, &rtp(SSRC, 0, b"after"));
@@ -305,7 +305,7 @@ fn no_number_is_sealed_twice() {
     assert_eq!(again(102), None);
     // Another stream has its own numbers, and another IV for each.
     assert!(wires.insert(sealed(&out, &rtp(SSRC + 1, 100, b"first of all"))[12..].to_vec()));
-    // Also within a burst.
+    // The numbers of a burst are checked, too.
     let mut buffers = [rtp(SSRC, 200, &[1; 60]), rtp(SSRC, 200, &[2; 60]), rtp(SSRC, 201, &[3; 60])];
     let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| Packet::new(buffer, 0..40)).collect();
     let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
@@ -315,7 +315,7 @@ fn no_number_is_sealed_twice() {
 }
 
 #[test]
-fn numbers_end() {
+fn refuses_to_seal_after_the_last_number() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         let make = || {
@@ -402,7 +402,7 @@ fn a_burst_gives_the_results_of_its_single_packets() {
     }
 }
 
-/// Any count of forged packets of a stream before its first one does not affect the rollover counter.
+/// Forged packets before a stream's first packet do not affect its rollover counter.
 #[test]
 fn forged_packets_do_not_prevent_the_start_of_a_stream() {
     let gantry = gantry();

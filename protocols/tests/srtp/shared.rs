@@ -41,7 +41,7 @@ fn threads_share_a_context() {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        assert_eq!(received, 1000, "each was accepted once, although four threads had all of them");
+        assert_eq!(received, 1000, "each packet was accepted once, although four threads opened it");
     }
 }
 

@@ -66,7 +66,7 @@ fn a_burst_gives_the_results_of_its_single_records() {
             };
             assert_eq!(packet.verdict(), expected.as_ref().copied(), "{at}");
             match at {
-                // Refused unread: 73 is malformed, and 113 comes behind it.
+                // Refused unread: 73 is malformed, and 113 comes after it.
                 73 | 113 => {}
                 _ if expected.is_err() => assert!(packet.data().is_empty()),
                 _ => assert_eq!(packet.data(), content[*at], "{at}"),

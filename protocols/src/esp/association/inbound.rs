@@ -54,7 +54,8 @@ impl Inbound {
     }
 
     /// Ends the association, and returns the highest number received. All packets are refused as [`PacketError::Replayed`] from now on,
-    /// including those that other threads are opening. An association that continues with these keys and this number accepts no packet twice.
+    /// including those that other threads are opening. An association that continues with these keys and this number accepts no packet
+    /// twice.
     pub fn close(&self) -> u64 {
         let mut window = self.numbers();
         let last = window.top().unwrap_or(0);
@@ -66,7 +67,7 @@ impl Inbound {
     /// Decrypts a packet in place.
     ///
     /// # Errors
-    /// Returns why the packet was refused. Its contents are lost, unless it was refused before a device was asked.
+    /// Returns why the packet was refused. The packet's contents are lost, unless it was refused before decryption.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, open)
     }
@@ -196,13 +197,13 @@ mod tests {
         };
         assert_eq!(infer(0, 1), Some(1));
         assert_eq!(infer(100, 37), Some(37), "the oldest in the window");
-        assert_eq!(infer(100, 36), Some(NEXT + 36), "older ones can only be new again");
+        assert_eq!(infer(100, 36), Some(NEXT + 36), "an older number counts as one of the next upper half");
         assert_eq!(infer(NEXT - 1, 0), Some(NEXT));
-        assert_eq!(infer(NEXT + 10, u32::MAX), Some(NEXT - 1), "from before the half changed");
+        assert_eq!(infer(NEXT + 10, u32::MAX), Some(NEXT - 1), "a number before the upper half changed");
         assert_eq!(infer(NEXT + 10, u32::MAX - 52), Some(NEXT - 53));
         assert_eq!(infer(NEXT + 10, u32::MAX - 53), Some(NEXT + u64::from(u32::MAX) - 53));
-        assert_eq!(infer(10, u32::MAX), None, "it would be below 0");
-        assert_eq!(infer(u64::MAX, 5), None, "beyond the last");
+        assert_eq!(infer(10, u32::MAX), None, "a number below 0");
+        assert_eq!(infer(u64::MAX, 5), None, "a number beyond the last");
         assert_eq!(infer(u64::MAX - 1, u32::MAX), Some(u64::MAX));
     }
 }

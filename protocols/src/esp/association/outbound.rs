@@ -53,13 +53,14 @@ impl Outbound {
         self.end().saturating_sub(self.last_number())
     }
 
-    /// Returns the most bytes that sealing adds before a packet, and behind it.
+    /// Returns the most bytes that sealing adds before and after a packet.
     pub fn room(&self) -> (usize, usize) {
         let Layout { iv, align, icv, .. } = self.layout;
         (HEADER + iv, align - 1 + TRAILER + icv)
     }
 
-    /// Returns the bytes that sealing adds before and behind a payload of `payload` bytes. In transport mode the IP headers are not payload.
+    /// Returns the bytes that sealing adds before and after a payload of `payload` bytes. In transport mode the IP headers are not
+    /// payload.
     pub fn overhead(&self, payload: usize) -> (usize, usize) {
         let Layout { iv, align, icv, .. } = self.layout;
         (HEADER + iv, (payload + TRAILER).next_multiple_of(align) - payload + icv)
@@ -73,7 +74,7 @@ impl Outbound {
     }
 
     /// Ends the association, and returns the last number used. All packets are refused as [`PacketError::Exhausted`] from now on, including
-    /// those of other threads. An association that continues with these keys and this number reuses none.
+    /// those of other threads. An association that continues with these keys and this number reuses no number.
     pub fn close(&self) -> u64 {
         self.last.swap(self.end(), Ordering::Relaxed)
     }
@@ -81,7 +82,7 @@ impl Outbound {
     /// Encrypts a packet in place. Its number is used up even if no device then does the work.
     ///
     /// # Errors
-    /// Returns why the packet was refused. It is unchanged if no device was asked; otherwise its contents are lost.
+    /// Returns why the packet was refused. The packet is unchanged if it was refused before encryption; otherwise its contents are lost.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, seal)
     }
@@ -132,7 +133,7 @@ impl Outbound {
         work.aad = aad(self.extended, self.spi, number);
         work.covered = 0..data.end;
         if self.extended && matches!(self.keys, Keys::Separate { .. }) {
-            // The MAC covers the upper half of the number, which is not sent: it lies where the integrity check value will be.
+            // The MAC covers the upper half of the number, which is not sent: the integrity check value overwrites it.
             work.covered.end += 4;
             esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }

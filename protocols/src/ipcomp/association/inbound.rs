@@ -41,13 +41,13 @@ impl Inbound {
         self.association.cpi
     }
 
-    /// Decompresses an IPComp packet in place. The result begins where the packet does, and must fit into the buffer behind that.
+    /// Decompresses an IPComp packet in place. The result begins at the packet's start, and must fit into the rest of the buffer.
     /// [`next_header`](Packet::next_header) is then the protocol of the payload.
     ///
     /// Do not pass packets that were sent uncompressed: the protocol field of their header is not [`PROTOCOL`].
     ///
     /// # Errors
-    /// Returns why the packet was refused. Its contents are lost, unless it was refused before a device was asked.
+    /// Returns why the packet was refused. The packet's contents are lost, unless it was refused before decompression.
     pub fn decompress(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, decompress)
     }

@@ -51,12 +51,12 @@ impl Outbound {
     /// the IP header has the same value.
     ///
     /// # Errors
-    /// Returns why the packet was refused: it is not an IP packet, or no device did the work. It is unchanged.
+    /// Returns why the packet was refused: it is not an IP packet, or no device did the work. The packet is unchanged.
     pub fn compress(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, compress)
     }
 
-    /// Reads a packet. Returns `None` for one that is sent as it is.
+    /// Reads a packet. Returns `None` for a packet that is sent unchanged.
     fn frame(&self, packet: &mut Packet<'_>) -> Result<Option<FramedPacket>, PacketError> {
         let (headers, next) = self.association.mode.outgoing_headers(packet)?;
         let payload = packet.data().len() - headers.map_or(0, |headers| headers.length);
@@ -70,7 +70,7 @@ impl Outbound {
         Ok(None)
     }
 
-    /// Finishes a packet after the device's attempt. `output` is the device's.
+    /// Finishes a packet after the device's attempt, whose output is `output`.
     fn finish(&self, packet: &mut Packet<'_>, framed: &FramedPacket, output: &[u8], result: TaskResult) {
         match result {
             Ok((Outcome::Done, length)) => {
@@ -121,7 +121,7 @@ pub fn compress(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
             })
         })
         .collect();
-    // Devices write elsewhere, because many tried packets turn out not to shrink and stay.
+    // Devices write to a separate buffer, because a packet that does not shrink stays unchanged.
     let mut outputs = vec![0; framed.iter().flatten().map(|framed| framed.max_output).sum()];
     let mut rest = &mut outputs[..];
     let tried = burst.iter().zip(&framed).filter_map(|((end, packet), framed)| Some((end, packet, framed.as_ref()?)));

@@ -33,7 +33,7 @@ struct RecordState {
     burst: u64,
 }
 
-/// The number that no record has, because none could follow it.
+/// The number that no record may have, because no number could follow it.
 const LAST: u64 = u64::MAX;
 
 impl Inbound {
@@ -46,14 +46,15 @@ impl Inbound {
         self.state().next
     }
 
-    /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. There is no second end, because it
-    /// would open the same records again.
+    /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. A second end would open the
+    /// same records again, so this one changes in place.
     ///
     /// # Errors
-    /// Fails for keys that the suite does not take, for AES-CBC, for the last key again, or if the connection has failed. The keys then stay.
+    /// Fails for keys that the suite does not accept, for AES-CBC, for the last key again, or if the connection has failed. The keys then
+    /// stay.
     pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), ParameterError> {
         let RecordState { end, burst, .. } = *self.state();
-        // A burst left here, although no thread can be opening records, ended in a panic.
+        // No thread can be opening records here, so a burst that is still set ended in a panic.
         if end < LAST || burst != 0 {
             return Err(ParameterError::Broken);
         }
@@ -65,8 +66,8 @@ impl Inbound {
     /// Opens the next record, a whole one with its [header](Header), in place. [`Packet::content_type`] is then the content's type.
     ///
     /// # Errors
-    /// Returns why the record was refused. Every error except [`PacketError::Busy`] ends the connection. The record's contents are lost, unless
-    /// it was refused before a device was asked.
+    /// Returns why the record was refused. Every error except [`PacketError::Busy`] ends the connection. The record's contents are lost,
+    /// unless it was refused before decryption.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, open)
     }
@@ -76,7 +77,7 @@ impl Inbound {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the unencrypted fields, and takes the record's number. Changes nothing of the record if it fails.
+    /// Reads the unencrypted fields, and takes the record's number. Does not change the record if it fails.
     fn parse(&self, packet: &mut Packet<'_>, work: &mut Work, burst: u64) -> Result<FramedPacket<u64>, PacketError> {
         let mut state = self.state();
         if state.burst != 0 && state.burst != burst {

@@ -52,7 +52,7 @@ impl Outbound {
         self.end.load(Ordering::Relaxed).saturating_sub(self.number())
     }
 
-    /// Returns the most bytes that sealing adds before the content, and behind it.
+    /// Returns the most bytes that sealing adds before and after the content.
     pub fn room(&self) -> (usize, usize) {
         let Layout { is_13, block, tag, .. } = self.protection.layout;
         let behind = match block {
@@ -63,11 +63,12 @@ impl Outbound {
         (self.protection.head(), behind + tag)
     }
 
-    /// Replaces the keys at a key update (RFC 8446, 7.2): the next record has the number 0. Send the records sealed before it first. There is
-    /// no second end, because it would use the same nonces.
+    /// Replaces the keys at a key update (RFC 8446, 7.2): the next record has the number 0. First send the records sealed before. A second
+    /// end would use the same nonces, so this one changes in place.
     ///
     /// # Errors
-    /// Fails for keys that the suite does not take, for AES-CBC, for the last key again, or if the connection has failed. The keys then stay.
+    /// Fails for keys that the suite does not accept, for AES-CBC, for the last key again, or if the connection has failed. The keys then
+    /// stay.
     pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), ParameterError> {
         if self.has_failed() {
             return Err(ParameterError::Broken);
@@ -80,8 +81,8 @@ impl Outbound {
     /// Seals content of the packet's [type](Packet::content_type) as a record, in place.
     ///
     /// # Errors
-    /// Returns why the content was refused. It is unchanged and has no number if no device was asked. Otherwise its contents are lost, and
-    /// the connection has failed, because the number is used up and the peer waits for it.
+    /// Returns why the content was refused. The content is unchanged and has no number if it was refused before encryption. Otherwise it is
+    /// lost, and the connection has failed, because the number is used up and the peer waits for it.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
         burst::one(self, packet, seal)
     }
@@ -105,7 +106,7 @@ impl Outbound {
         }
         let (length, inner_type) = (packet.data().len(), packet.content_type);
         check(inner_type, length, is_13)?;
-        // The content, and the encrypted bytes behind it.
+        // The content, and the encrypted bytes after it.
         let data = if is_13 {
             (length + 1).next_multiple_of(self.pad_to).min(MAX_CONTENT + 1)
         } else if block > 1 {
@@ -146,7 +147,7 @@ impl Outbound {
     /// Returns the final range of a record after the devices' work.
     fn finish(&self, framed: Framed, done: Result<Range<usize>, PacketError>) -> Result<Range<usize>, PacketError> {
         let Framed { whole, number } = framed;
-        // The peer opens no record behind a missing number.
+        // The peer opens no record after a missing number.
         let end = self.end.fetch_min(if done.is_err() { number } else { u64::MAX }, Ordering::Relaxed);
         if number < end { done.map(|_| whole) } else { Err(PacketError::Broken) }
     }

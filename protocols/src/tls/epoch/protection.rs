@@ -20,7 +20,7 @@ pub(super) struct Protection {
 }
 
 impl Protection {
-    /// The IV must have a length that the suite takes.
+    /// Creates the protection. The IV must have a length that the suite accepts.
     pub(super) fn new(suite: Suite, keys: Keys, iv: &[u8]) -> Self {
         let mut padded = Zeroizing::new([0; 12]);
         padded[..iv.len()].copy_from_slice(iv);
