@@ -2,7 +2,7 @@
 
 pub(crate) type Step = libc::sock_filter;
 
-/// Loads into the accumulator: a word, half of one, or a byte, at a place or behind the index; the length of the packet.
+/// Loads into the accumulator: a word, half a word, or a byte, at an offset from the start or from the index; the packet's length.
 pub(crate) const LOAD: u16 = 0x20;
 pub(crate) const LOAD_HALF: u16 = 0x28;
 pub(crate) const LOAD_BYTE: u16 = 0x30;

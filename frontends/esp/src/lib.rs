@@ -46,7 +46,7 @@ mod udp;
 mod watch;
 mod wipe;
 
-/// Tests measure the work of changes by the memory that it allocates.
+/// Counts allocations: tests measure the work of a change by the memory that it allocates.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;

@@ -145,7 +145,7 @@ impl Socket {
         }
     }
 
-    /// Reads all pending datagrams. Returns whether `matches` is true of one of them, or some were lost.
+    /// Reads all pending datagrams. Returns whether `matches` is true for one of them, or some were lost.
     pub(crate) fn drain_any(&self, mut matches: impl FnMut(&[u8]) -> bool) -> bool {
         let mut buffer = vec![0; 1 << 15];
         let mut any = false;

@@ -2,7 +2,7 @@
 //!
 //! All sockets bound to an address form a group. A classic BPF program picks the socket for each datagram by its index, in the order of
 //! binding. Our sockets are bound first, the daemon's next. When a socket is closed, the last one takes its index
-//! (net/core/sock_reuseport.c). So ours become the first ones even if a daemon was there before them, once that daemon ends.
+//! (net/core/sock_reuseport.c). So if a daemon's socket was bound before ours, ours become the first ones once that daemon ends.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use crate::bpf::{
 use crate::sys;
 use crate::udp::Socket;
 
-/// Addresses that daemons may bind to. Each costs a thread for each queue.
+/// Maximum number of addresses that daemons may bind to. Each address costs a thread for each queue.
 const MOST: usize = 64;
 
 /// The sockets of an address.
@@ -51,15 +51,15 @@ impl Ports {
             .map(|address| self.sockets_of(address).map(|bound| bound.sockets[queue].clone()))
     }
 
-    /// Prepares for a daemon's socket behind ours. A daemon bound to a specific address would get all datagrams of that address, so
-    /// some of our sockets are bound to it, too. Returns the new sockets, one for each queue, which the caller must read; none if the
-    /// address was bound already.
+    /// Prepares for a daemon's socket that is bound after ours. A daemon bound to a specific address would get all datagrams of that
+    /// address, so some of our sockets are bound to it, too. Returns the new sockets, one for each queue, which the caller must read; none
+    /// if the address was bound already.
     ///
     /// # Errors
     /// Errors of the system; ENOSPC if there are too many addresses.
     pub(crate) fn prepare(&mut self, address: IpAddr) -> io::Result<Vec<Arc<Socket>>> {
         if let Some(bound) = self.sockets_of(address) {
-            // Daemons that were bound before ours have ended.
+            // Daemons whose sockets were bound before ours have ended.
             sys::choose_by(&*bound.sockets[0], &program(0, self.queues as u32))?;
             return Ok(Vec::new());
         }
@@ -109,10 +109,10 @@ fn count_foreign_sockets(address: IpAddr, port: u16) -> u32 {
 /// 3948, 2.2). Every other datagram goes to one of our sockets by its SPI, which keeps the packets of an association in order. A datagram
 /// of less than four bytes ends the program with 0, which is harmless: NAT keep-alives need no reader.
 ///
-/// A datagram that is longer than its message of IKE (RFC 7296, 3.1) may be several that the kernel has merged, with ESP behind the first
-/// one. Our socket divides it.
+/// A datagram that is longer than its message of IKE (RFC 7296, 3.1) may be several that the kernel has merged, with ESP after the first
+/// one. Our socket splits it.
 fn program(before: u32, ours: u32) -> [Step; 13] {
-    /// Bytes of the marker, place of the message's length behind it, and bytes up to the end of that.
+    /// Bytes of the marker, the offset of the message's length, and the end of that field.
     const MARKER: u32 = 4;
     const LENGTH: u32 = MARKER + 24;
     const LEAST: u32 = LENGTH + 4;

@@ -46,13 +46,13 @@ fn context<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Ser
     move |error| ServerError { what: what.into(), error: error.into() }
 }
 
-/// Most connections at once. Others wait until one ends.
+/// Maximum number of connections at once. Others wait until one ends.
 const CONNECTIONS: usize = 256;
-/// Most datagrams that are read from one program before the next one gets its turn.
+/// Maximum number of datagrams that are read from one program before the next one gets its turn.
 const REQUESTS: usize = 64;
 /// Interval of checking time limits of SAs, which are in seconds.
 const TICK: Duration = Duration::from_millis(500);
-/// Interval of looking up the path MTUs of peers again: Linux forgets one after ten minutes.
+/// Interval of looking up the path MTUs of peers again: Linux forgets a path MTU after ten minutes.
 const PATHS: Duration = Duration::from_mins(1);
 
 /// A data path. It passes packets as soon as it is created.
@@ -129,7 +129,7 @@ impl Server {
         &self.options.device
     }
 
-    /// Returns one sentence for each guard that the kernel lacks. Guards stop packets that would leave beside the tunnel.
+    /// Returns one sentence for each guard that the kernel lacks. Guards stop packets that bypass the tunnel.
     pub fn unguarded(&self) -> Vec<String> {
         lock(&self.state.routes).unguarded()
     }

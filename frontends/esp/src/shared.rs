@@ -24,7 +24,7 @@ pub(crate) enum Event {
     PeerMoved(SaId, u64, SocketAddr),
 }
 
-/// Most events that wait for the daemon. Excess events are dropped: each is repeated while its cause lasts.
+/// Maximum number of events that wait for the daemon. Excess events are dropped: each is repeated while its cause lasts.
 const EVENTS: usize = 1024;
 
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use crate::table::{IncomingSa, InstalledPolicy, OutgoingSa, SaInfo, SharedView, 
 
 /// The time that a viewer has to read its report.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Most viewers that read at once. Others wait until one is done.
+/// Maximum number of viewers that read at once. Others wait until one is done.
 const VIEWERS: usize = 16;
 /// The time for which other users get a cached report.
 const FRESH: Duration = Duration::from_millis(100);

@@ -17,7 +17,7 @@ const TUNSETIFF: c_ulong = 0x4004_54CA;
 const TUNSETOFFLOAD: c_ulong = 0x4004_54D0;
 const TUNSETVNETHDRSZ: c_ulong = 0x4004_54D8;
 
-/// Attaches an open `/dev/net/tun` to the device `name`: IP packets behind a virtio-net header. Returns the name the kernel chose.
+/// Attaches an open `/dev/net/tun` to the device `name`: IP packets with a virtio-net header. Returns the name that the kernel chose.
 pub(crate) fn tun(file: &File, name: &str, queues: bool) -> io::Result<String> {
     // SAFETY: the structure has integer fields only, for which all zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -16,7 +16,7 @@ const CHECKSUM: u32 = 0x01;
 const TCP: u32 = 0x02 | 0x04 | 0x08;
 const UDP: u32 = 0x20 | 0x40;
 
-/// Most bytes of one read: an IP packet, and the header before it.
+/// Maximum bytes of one read: an IP packet, and the header before it.
 pub(crate) const LARGEST: usize = HEADER + 65_535 + 40;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Sockets of ESP: in UDP (RFC 3948), with bursts by GSO and GRO, and raw ones (RFC 4303). Both know the traffic class of the outer header.
+//! Sockets of ESP: in UDP (RFC 3948), with bursts by GSO and GRO, and raw ones (RFC 4303). Both expose the outer header's traffic class.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,9 +19,9 @@ use crate::bpf::{JUMP_IF_EQUAL, LOAD_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, MODULO, R
 use crate::sys;
 use crate::sys::messages::Messages;
 
-/// Most bytes of a datagram, or of several that the kernel has merged.
+/// Maximum bytes of a datagram, or of several that the kernel has merged.
 pub(crate) const LARGEST: usize = 65_535;
-/// Datagrams that one receive takes, perhaps merged from many packets each.
+/// Datagrams per receive call. Each may be merged from many packets.
 pub(crate) const RECEIVES: usize = 8;
 /// Bytes that the kernel may buffer for a socket: some thousand packets.
 const BUFFER: usize = 8 << 20;
@@ -66,7 +66,7 @@ pub(crate) struct Endpoints {
 pub(crate) enum Report {
     /// The path takes packets of at most `mtu` bytes, IP headers included.
     PathMtu { peer: IpAddr, mtu: usize },
-    /// Any other report. The peer's silence says the same.
+    /// Any other report. It tells no more than the peer's silence.
     Other,
 }
 
@@ -90,7 +90,7 @@ impl Socket {
     /// Opens a raw socket for the ESP packets of one queue, those whose SPI has the remainder `queue` modulo `queues`.
     ///
     /// # Errors
-    /// Those of the system: EPERM without CAP_NET_RAW.
+    /// Errors of the system: EPERM without CAP_NET_RAW.
     pub(crate) fn raw(is_v6: bool, queue: u32, queues: u32) -> io::Result<Self> {
         let family = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
         let fd = sys::socket(family, libc::SOCK_RAW | libc::SOCK_NONBLOCK, libc::IPPROTO_ESP)?;
@@ -124,7 +124,7 @@ impl Socket {
         sys::set_option(&self.fd, level, option, how)
     }
 
-    /// Sends packets like [`send`](Self::send), which this host or a router may fragment. Only one thread sends on a socket.
+    /// Sends packets like [`send`](Self::send), but lets this host or a router fragment them. Only one thread sends on a socket.
     pub(crate) fn send_fragmentable(
         &self,
         packets: &[u8],
@@ -138,7 +138,8 @@ impl Socket {
         sent
     }
 
-    /// Sends packets of `stride` bytes each in one call; the last one may be shorter. A raw socket sends one. `false`: the socket is full.
+    /// Sends packets of `stride` bytes each in one call; the last one may be shorter. A raw socket sends one. Returns `false` if the socket
+    /// is full.
     pub(crate) fn send(&self, packets: &[u8], stride: usize, endpoints: &Endpoints, class: u8) -> io::Result<bool> {
         let (segment, class_v6) = (stride as u16, c_int::from(class));
         let class = if self.is_v6 { ControlMessage::Ipv6TClass(&class_v6) } else { ControlMessage::Ipv4Tos(&class) };

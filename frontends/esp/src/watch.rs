@@ -12,7 +12,7 @@ use crate::shared::{Shared, lock};
 
 /// Milliseconds between two attempts to restore something.
 const RETRY: u16 = 500;
-/// Milliseconds without a further change, and most milliseconds with some, after which the filters of the devices learn of new policies.
+/// Delays until the filters of the devices learn of new policies, in milliseconds: after the last change, and at most.
 const QUIET: u16 = 20;
 const BUSY: u128 = 500;
 

@@ -9,10 +9,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
 use zeroize::Zeroizing;
 
-/// Most bytes of a request, and of a part of a long answer: every program has room for this size.
+/// Maximum size of a request, and of a part of a long answer, for which every program has room, in bytes.
 const LONGEST: usize = 64 << 10;
 pub(crate) const PART: usize = 4096;
-/// Most datagrams that wait for a program that does not read. Netlink, too, drops events when a socket is full.
+/// Maximum number of datagrams that wait for a program that does not read. Netlink, too, drops events when a socket is full.
 const EVENTS: usize = 1024;
 
 /// A connection of a program.
@@ -34,8 +34,8 @@ impl Connection {
         Self { fd, port: 0, groups: 0, texts: false, waiting: VecDeque::new(), is_closed: false }
     }
 
-    /// Reads one datagram, which may contain keys. Returns `None` if there is none, after the end, and while answers wait. A program that
-    /// does not read its answers is not read either, so at most one answer waits.
+    /// Reads one datagram, which may contain keys. Returns `None` if there is no datagram, or the connection is closed. Also returns `None`
+    /// while an answer waits, so that at most one answer waits for a program that does not read.
     pub(crate) fn read(&mut self) -> Option<Zeroizing<Vec<u8>>> {
         if self.is_behind() || self.is_closed {
             return None;
@@ -53,7 +53,7 @@ impl Connection {
         None
     }
 
-    /// Sends a datagram, or queues it behind those that wait.
+    /// Sends a datagram, or queues it after those that wait.
     pub(crate) fn send(&mut self, datagram: Datagram) {
         if !datagram.is_empty() {
             self.waiting.push_back(datagram);
@@ -99,7 +99,7 @@ impl AsFd for Connection {
     }
 }
 
-/// Accepts a program.
+/// Accepts a connection of a program.
 pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     use std::os::fd::FromRawFd as _;
     match socket::accept4(listener.as_raw_fd(), socket::SockFlag::SOCK_CLOEXEC) {

@@ -194,7 +194,7 @@ impl State {
         Ok(Vec::new())
     }
 
-    /// Leads the packets of a new policy for outgoing packets into the tunnel or past it, and no longer those of an old one.
+    /// Steers the packets of a new policy for outgoing packets, and stops steering those of an old one.
     fn steer(
         &mut self,
         old: Option<&InstalledPolicy>,
@@ -205,7 +205,7 @@ impl State {
         let mut routes = lock(&self.routes);
         let mut done = routes.steer(old_steered.as_ref(), new_steered.as_ref());
         if let Some(Policy { index, action, .. }) = new.or(old).map(|policy| &policy.policy) {
-            // A daemon blocks a policy's packets while it updates the policy. Their sockets keep route and source meanwhile.
+            // A daemon blocks a policy's packets while it updates the policy. Sockets keep their route and source meanwhile.
             let keeps = new.is_some() && *action == Action::Block && routes.has_policy_route(*index);
             if !keeps {
                 let own = |network: &Prefix| own_address(network, shared);
@@ -221,7 +221,7 @@ impl State {
         if steers && ![old, new].into_iter().flatten().any(matters) { Ok(()) } else { self.install_routes(shared) }
     }
 
-    /// Takes removed policies out of the view, and leads their packets where they would go without them.
+    /// Takes removed policies out of the view, and routes their packets as if the policies had never existed.
     fn steer_without(&mut self, removed: &[Arc<InstalledPolicy>], shared: &Shared) -> Result<(), Refusal> {
         for policy in removed {
             shared.view.change(|view| view.replace_policy(Some(policy), None));
@@ -258,7 +258,7 @@ impl State {
         let policies = self.policies.age();
         events.extend(aged.into_iter().map(|(sa, reached)| expire(sa, reached)));
         if !policies.is_empty() {
-            // Expired policies protect nothing any more. A leftover route leads to nowhere.
+            // Expired policies protect nothing any more. A leftover route leads nowhere.
             let _ = self.steer_without(&policies, shared);
         }
         events.extend(
@@ -312,7 +312,7 @@ impl State {
         ))
     }
 
-    /// Builds the message that the peer of an SA has moved.
+    /// Builds the notification that the peer of an SA has moved.
     fn mapping(&self, id: &SaId, serial: u64, to: SocketAddr) -> Option<Message> {
         let entry = self.associations.get(id).filter(|entry| entry.serial == serial)?;
         let old_port = entry.sa.encapsulation.map_or(0, |encapsulation| encapsulation.source_port);
@@ -338,8 +338,8 @@ fn refused(error: &std::io::Error) -> Refusal {
     Refusal::new(error.raw_os_error().unwrap_or(libc::EIO), format!("cannot change the routes: {error}"))
 }
 
-/// Returns whether this host has an address. Reads the current addresses if `is_new` is true of an unknown one: the daemon may have added it
-/// just now.
+/// Returns whether this host has an address. If the address is unknown and `is_new` returns true, reads the current addresses, because
+/// the daemon may have just added it.
 fn is_own(address: IpAddr, is_new: impl FnOnce() -> bool, shared: &Shared) -> bool {
     is_known(address, shared) || is_new() && addresses().contains(&address)
 }
@@ -361,8 +361,8 @@ fn no_policy() -> Refusal {
     Refusal::new(libc::ENOENT, "there is no such policy")
 }
 
-/// Returns a policy in its current state. As on Linux, its use time is that of the last use; an SA has that of the first. Daemons take a
-/// recent one for a sign that the peer lives (`__xfrm_policy_check`).
+/// Returns a policy in its current state. As on Linux, its use time is that of the last use, whereas an SA has that of the first. Daemons
+/// take a recent use as a sign that the peer is alive (`__xfrm_policy_check`).
 fn current(policy: &InstalledPolicy) -> Policy {
     let use_time = policy.usage.last.load(Ordering::Relaxed);
     let counters = Counters { use_time, ..policy.usage.counters(policy.added) };

@@ -1,4 +1,4 @@
-//! The ways of the packets that policies are for.
+//! The routes that policies need.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub(crate) fn steered(policy: &InstalledPolicy) -> Option<SteeredPolicy> {
     (policy.direction == Direction::Out).then_some(SteeredPolicy { selector: policy.selector, order, passes })
 }
 
-/// Returns the route that a policy gives to packets of this host; `own` finds an address of this host in a network. Policies that protect all
-/// packets from one address also give sockets that address.
+/// Returns the route that a policy gives to packets of this host; `own` finds an address of this host in a network. Policies that protect
+/// all packets from one address also give sockets that address.
 pub(crate) fn policy_route(policy: &Policy, own: impl Fn(&Prefix) -> Option<IpAddr>) -> Option<PolicyRoute> {
     let selector = &policy.selector;
     if policy.direction != Direction::Out || passes(policy) {
@@ -37,18 +37,18 @@ fn overlaps(one: &Prefix, other: &Prefix) -> bool {
     one.contains(other.address) || other.contains(one.address)
 }
 
-/// Returns whether a network is protected, or a part of it.
+/// Returns whether at least a part of a network is protected.
 fn is_protected(network: &Prefix, protect: &[Prefix]) -> bool {
     protect.iter().any(|protected| overlaps(protected, network))
 }
 
-/// Returns whether some packets match both selectors, as far as addresses tell.
+/// Returns whether packets may match both selectors. Compares addresses only.
 fn share_packets(one: &Selector, other: &Selector) -> bool {
     overlaps(&one.source, &other.source) && overlaps(&one.destination, &other.destination)
 }
 
-/// Returns whether the routes that [`compute`] finds depend on a policy for outgoing packets, if a firewall steers. They depend on few, so
-/// installing a policy takes the same time beside many others.
+/// Returns whether, if a firewall steers, the result of [`compute`] depends on a policy for outgoing packets. Few policies matter,
+/// so the time to install a policy does not grow with the number of policies.
 pub(crate) fn matters(policy: &Policy, policies: &Policies, protect: &[Prefix]) -> bool {
     if protect.is_empty() {
         return false;
@@ -65,8 +65,8 @@ pub(crate) fn matters(policy: &Policy, policies: &Policies, protect: &[Prefix]) 
             .any(|passing| is_protected(&passing.destination, protect) && share_packets(passing, selector))
 }
 
-/// Computes the routes by destination. Those in `protect` lead into the tunnel, and without a firewall that `steers` those of policies with SAs,
-/// too. Packets of policies without SAs pass unprotected.
+/// Computes the routes by destination. Packets to `protect` enter the tunnel. Without a firewall that `steers`, packets to destinations of
+/// policies with SAs do, too. Packets of policies without SAs pass unprotected.
 pub(crate) fn compute<'p>(
     policies: impl Iterator<Item = &'p Arc<InstalledPolicy>>,
     protect: &[Prefix],
@@ -86,7 +86,8 @@ pub(crate) fn compute<'p>(
             if steers && !is_protected(&selector.destination, protect) {
                 continue;
             }
-            // A policy that follows one for some of the same packets would let those pass, too. Its packets are refused instead.
+            // A rule would also let packets pass that an earlier policy protects or blocks. So this policy gets no rule, and its packets
+            // are refused.
             let is_after = outbound[..at].iter().any(|other| {
                 let blocks = other.action == Action::Block || needs_sa(other);
                 blocks && share_packets(&other.selector, selector)
@@ -114,7 +115,7 @@ pub(crate) fn addresses() -> Vec<IpAddr> {
         let v4 = storage.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
         v4.or_else(|| storage.as_sockaddr_in6().map(|address| IpAddr::from(address.ip())))
     };
-    // Without a list of addresses this host has none here: SAs then count as outgoing, and routes name no source.
+    // If the list cannot be read, it counts as empty: SAs then count as outgoing, and routes name no source.
     getifaddrs().into_iter().flatten().filter_map(|interface| address(interface.address?)).collect()
 }
 

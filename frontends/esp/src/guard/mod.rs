@@ -1,10 +1,11 @@
-//! Guards: stop packets that leave past the tunnel in spite of rules and routes.
+//! Guards, which stop packets that bypass the tunnel in spite of rules and routes.
 //!
 //! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) uses none of the routes into the tunnel, and
-//! needs no privilege for that. A table of the firewall stops its packets; it also steers packets into the tunnel. Further guards hold without the
-//! firewall. Filters of the network devices stop packets of policies. Policies of the kernel's own IPsec stop IPv4 packets to protected networks,
-//! and a route that applies to every device those of IPv6 ([`Routes`](crate::route::Routes)). All stay when the process ends, also when it is
-//! killed.
+//! needs no privilege for that. A table of the firewall stops its packets; the table also steers packets into the tunnel.
+//!
+//! Further guards work without the firewall. Filters of the network devices stop packets of policies. Policies of the kernel's own IPsec
+//! stop IPv4 packets to protected networks. A route that applies to every device stops IPv6 packets to protected networks
+//! ([`Routes`](crate::route::Routes)). All guards stay when the process ends, even if it is killed.
 //!
 //! | file | content |
 //! |---|---|
@@ -28,7 +29,8 @@ use firewall::Firewall;
 pub(crate) use firewall::SteeredPolicy;
 use policies::Policies;
 
-/// Marks of packets: on their way into the tunnel, arrived through it, and both. They begin like that of the data path and of IKE.
+/// Marks of packets: on their way into the tunnel, arrived through it, and both. Under the mask [`MARKS`], they equal the mark of the
+/// data path and of IKE.
 pub(crate) const STEERED: u32 = EXEMPT_MARK + 1;
 pub(crate) const ARRIVED: u32 = EXEMPT_MARK + 2;
 pub(crate) const RETURNING: u32 = EXEMPT_MARK + 3;
@@ -51,7 +53,7 @@ pub(crate) struct Guard {
     filters: GuardSlot<Filters>,
 }
 
-/// A guard, or the error of the kernel.
+/// A guard, or the error of a kernel that does not support it.
 #[derive(Debug)]
 struct GuardSlot<G> {
     guard: io::Result<G>,
@@ -124,7 +126,7 @@ impl Guard {
         self.policies.install(|guard| guard.install(&protected, pass))
     }
 
-    /// Returns whether the firewall steers the packets of policies, as far as is known.
+    /// Returns whether the firewall steers the packets of policies. Returns true until an attempt has failed.
     pub(crate) fn steers(&self) -> bool {
         self.firewall.guard.is_ok()
     }

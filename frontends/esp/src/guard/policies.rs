@@ -1,8 +1,8 @@
 //! Policies of the kernel's own IPsec (XFRM), which block IPv4 packets that bypass the tunnel.
 //!
-//! In IPv4 a socket that is bound to a device may send even if the route lookup fails: the kernel takes the destination for a neighbour
-//! (`ip_route_output_key_hash_rcu`). The kernel consults its policies afterwards, for every sender. In IPv6 it consults them before it
-//! knows the device, so that they would also block packets on their way into the tunnel; a route does the work there.
+//! In IPv4 a socket that is bound to a device may send even if the route lookup fails: the kernel treats the destination as a neighbour
+//! (`ip_route_output_key_hash_rcu`). The kernel consults its policies afterwards, for every sender. In IPv6 the kernel consults them
+//! before it knows the device, so they would also block packets on their way into the tunnel. A route replaces them there.
 //!
 //! `ip xfrm policy` without `gantry esp exec` shows these policies. All other policies have higher priority.
 

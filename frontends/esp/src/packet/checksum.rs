@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_rfc_1071() {
+    fn the_checksum_matches_rfc_1071() {
         assert_eq!(fold(add(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), [0xdd, 0xf2]);
     }
 

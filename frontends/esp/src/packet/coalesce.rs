@@ -15,7 +15,7 @@ const WINDOW: std::ops::Range<usize> = 14..16;
 /// Limits of a merged packet: the packets that one write takes as pieces, and the bytes of an IP packet.
 const MOST: usize = 63;
 const LARGEST: usize = 65_535;
-/// Most flows that are open at once. Each packet is compared with all of them.
+/// Maximum number of flows that are open at once. Each packet is compared with all of them.
 const OPEN: usize = 16;
 
 /// Packets that go to the stack as one, by their index in a burst.
@@ -50,7 +50,7 @@ impl Group {
 
     fn of_segment(at: usize, packet: &[u8], header: &Header) -> Option<Self> {
         let headers = payload_offset(packet, header)?;
-        // A segment with more than plain data goes alone; so does a damaged one, which the stack has to see.
+        // A segment that is not plain data stays alone, as does a damaged one, which the stack must see.
         let payload = header.total - headers;
         let is_plain = payload > 0 && packet[header.length + FLAGS] & !PUSH == ACK && is_intact(packet, header);
         is_plain.then(|| Self {
@@ -92,7 +92,7 @@ impl Group {
         self.closed = payload < self.segment || packet[header.length + FLAGS] & PUSH != 0;
     }
 
-    /// Returns the length of the headers. The payload of each further member begins behind them.
+    /// Returns the length of the headers. The payload of each further member begins after them.
     pub(crate) fn headers(&self) -> usize {
         self.headers
     }

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use super::ip::{Flow, Header};
 
-/// Most datagrams that are known at once; then the oldest is forgotten.
+/// Maximum number of datagrams that are known at once. A further one evicts the oldest.
 const MOST: usize = 1024;
-/// Seconds after which a number may be that of another datagram (`ipfrag_time` of Linux).
+/// Seconds after which another datagram may have the same number (`ipfrag_time` of Linux).
 const SECONDS: u64 = 30;
 
 /// A datagram: source, destination, protocol and number, and the SPI of the SA of its fragments, 0 for outgoing ones.

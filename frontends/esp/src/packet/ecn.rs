@@ -12,8 +12,8 @@ pub(crate) fn outer(inner: u8, copies_dscp: bool) -> u8 {
     if copies_dscp { inner } else { inner & MASK }
 }
 
-/// Returns the traffic class of a decapsulated packet, from its own and that of the outer header (RFC 6040, 4.2). `None`: the
-/// packet must be dropped, since congestion was marked on the way and its endpoints do not support ECN.
+/// Returns the traffic class of a decapsulated packet, from its own and that of the outer header (RFC 6040, 4.2). Returns `None` if
+/// the packet must be dropped, because congestion was marked on the way and its endpoints do not support ECN.
 pub(crate) fn inner(inner: u8, outer: u8) -> Option<u8> {
     let mark = match (inner & MASK, outer & MASK) {
         (NOT_ECT, CE) => return None,

@@ -16,7 +16,7 @@ const OFFSET: u16 = 0x1FFF;
 #[derive(Debug)]
 pub(crate) struct Fragments<'p> {
     packet: &'p [u8],
-    /// Bytes of the packet's header, and the header of fragments behind the first.
+    /// Bytes of the packet's header, and the header of fragments after the first.
     header: usize,
     later: Vec<u8>,
     /// Payload of each fragment.
@@ -24,8 +24,8 @@ pub(crate) struct Fragments<'p> {
 }
 
 impl<'p> Fragments<'p> {
-    /// Splits a whole IPv4 packet with a header of `header` bytes into fragments of at most `most` bytes. `None` if `most` is too small for
-    /// any payload, or if the packet is a fragment that ends beyond the longest packet.
+    /// Splits a whole IPv4 packet with a header of `header` bytes into fragments of at most `most` bytes. Returns `None` if `most` is
+    /// too small for any payload, or if the packet is a fragment that ends beyond the longest packet.
     pub(crate) fn new(packet: &'p [u8], header: usize, most: usize) -> Option<Self> {
         let begin = usize::from(u16::from_be_bytes([packet[6], packet[7]]) & OFFSET) * 8;
         if begin + packet.len() > usize::from(u16::MAX) {

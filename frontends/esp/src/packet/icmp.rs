@@ -12,12 +12,12 @@ pub(crate) enum Notice {
     Prohibited,
 }
 
-/// Most bytes of a notice with the quoted packet: the minimum link MTU of IPv6 (RFC 4443, 2.4), and 576 bytes in IPv4 (RFC 1812,
-/// 4.3.2.3).
+/// Maximum bytes of a notice with the quoted packet: the minimum link MTU of IPv6 (RFC 4443, 2.4), and 576 bytes in IPv4 (RFC
+/// 1812, 4.3.2.3).
 pub(crate) const V6_LEAST: usize = 1280;
 const V4_LEAST: usize = 576;
 
-/// Builds the notice to the sender of a packet. `None` for packets that must not cause a notice: ICMP errors, later fragments,
+/// Builds the notice to the sender of a packet. Returns `None` for packets that must not cause a notice: ICMP errors, later fragments,
 /// and packets to or from groups (RFC 1122, 3.2.2; RFC 4443, 2.4).
 pub(crate) fn notice(packet: &[u8], header: &Header, notice: Notice) -> Option<Vec<u8>> {
     let flow = &header.flow;

@@ -23,7 +23,7 @@ pub(crate) const UDP_LITE: u8 = 136;
 pub(crate) struct Flow {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// The protocol behind the IP headers (IANA's numbers).
+    /// The protocol after the IP headers (IANA's numbers).
     pub(crate) protocol: u8,
     /// The sender's port, or the type of an ICMP message; 0 if the packet does not contain it.
     pub(crate) source_port: u16,
@@ -49,14 +49,14 @@ pub(crate) struct Header {
 /// The place of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// The number of its datagram, which is unique among those between its addresses.
+    /// The number of the datagram, which is unique among datagrams between the same addresses.
     pub(crate) datagram: u32,
-    /// It is not the first one, and has no header of the protocol.
+    /// The fragment is not the first one, and has no header of the protocol.
     pub(crate) is_later: bool,
 }
 
 impl Header {
-    /// Parses the headers of a packet. Bytes behind the packet are allowed. `None`: it is truncated, or not an IP packet.
+    /// Parses the headers of a packet. Bytes after the packet are allowed. Returns `None` if it is truncated, or not an IP packet.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::read_v4(packet),

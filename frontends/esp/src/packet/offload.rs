@@ -24,7 +24,7 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
-    /// Parses the header; `None` if it asks for an offload that was not offered.
+    /// Parses the header. Returns `None` if it requests an offload that was not offered.
     pub(crate) fn read(header: &[u8; HEADER]) -> Option<Self> {
         let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
         let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| (field(6), field(8)));

@@ -22,7 +22,7 @@ pub(crate) struct Split<'f> {
 }
 
 impl<'f> Split<'f> {
-    /// Completes a packet that the stack left incomplete. `None`: the packet does not match `offload`.
+    /// Completes a packet that the stack left incomplete. Returns `None` if the packet does not match `offload`.
     pub(crate) fn new(packet: &'f mut [u8], offload: &Offload) -> Option<Self> {
         let header = Header::read(packet)?;
         let packet = &mut packet[..header.total];

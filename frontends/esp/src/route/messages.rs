@@ -70,8 +70,8 @@ pub(super) fn family_request(family: u8) -> [u8; 12] {
     [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// Returns the structure of a request for the routes to this host's own addresses. Only a socket with NETLINK_GET_STRICT_CHK
-/// gets no others.
+/// Returns the structure of a request for the routes to this host's own addresses. Without NETLINK_GET_STRICT_CHK, a socket gets
+/// other routes, too.
 pub(super) fn local_request(family: u8) -> [u8; 12] {
     [family, 0, 0, 0, LOCAL as u8, 0, 0, 0, 0, 0, 0, 0]
 }
@@ -132,8 +132,8 @@ pub(super) fn is_device(body: &[u8], interface: u32) -> bool {
     body.get(4..8) == Some(&interface.to_ne_bytes())
 }
 
-/// Builds a request that brings the data path's device up (`struct ifinfomsg`). The reverse-path filter for its packets looks at their marks
-/// (the sysctl `src_valid_mark`).
+/// Builds a request that brings the data path's device up (`struct ifinfomsg`). The reverse-path filter then looks
+/// at the marks of its packets (the sysctl `src_valid_mark`).
 pub(super) fn bring_up(interface: u32, mtu: u32) -> Vec<u8> {
     const IFLA_INET_CONF: u16 = 1;
     const SRC_VALID_MARK: u16 = 24;
@@ -248,13 +248,13 @@ impl Rule {
         Self { flags: INVERT, ..self.marked(mark) }
     }
 
-    /// Matches packets that arrive by a device; those of this host come from `lo`.
+    /// Matches packets that arrive by a device; packets of this host come from `lo`.
     pub(super) fn arriving_by(mut self, name: &str) -> Self {
         self.more.push((FRA_IIFNAME, [name.as_bytes(), &[0]].concat()));
         self
     }
 
-    /// Matches packets with a source.
+    /// Matches packets from a network.
     pub(super) fn from(self, source: Prefix) -> Self {
         Self { source: Some(source), ..self }
     }

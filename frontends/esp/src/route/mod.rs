@@ -1,20 +1,21 @@
 //! Routes and rules that lead packets into the tunnel, and keep them from bypassing it (rtnetlink(7)).
 //!
-//! The [`Guard`] marks the packets that policies are for, and a rule leads the mark into a table whose default route is the TUN device.
-//! Packets that have arrived through the tunnel have a mark, too, with which the reverse-path filter finds that device. Three further tables
+//! The [`Guard`] marks packets that match policies, and a rule leads marked packets into a table whose default route is the TUN device.
+//! Packets that arrived through the tunnel have a mark, too, with which the reverse-path filter finds that device. Three further tables
 //! look at the destination:
 //!
-//! * protected networks, and without nf_tables the destinations of all policies: everything to them takes the TUN device;
-//! * destinations of policies for one of this host's addresses: the route gives a socket without a source that address, and replaces a missing
-//!   route. It counts for sockets without a source, and behind all other tables;
-//! * destinations of further policies: the route replaces a missing one, behind all other tables.
+//! * protected networks, and without nf_tables the destinations of all policies: all packets to them take the TUN device;
+//! * destinations of policies for one of this host's addresses: the route gives that address to a socket without a source, and replaces a
+//!   missing route. It applies to sockets without a source, and after all other tables;
+//! * destinations of further policies: the route replaces a missing one, after all other tables.
 //!
-//! Each route into the TUN device has an unreachable one of lower priority beside it. When the device disappears, the second one remains,
-//! so that no packet leaves in clear; it also outlives the process. The rules precede charon's table 220. Packets with the mark of ESP and IKE
-//! skip them.
+//! Beside each route into the TUN device is an unreachable route of lower priority. The unreachable route remains when the device
+//! disappears and when the process ends, so that no packet leaves in clear. The rules precede charon's table 220. Packets with the mark
+//! of ESP and IKE skip the rules.
 //!
-//! A socket that is bound to a device uses routes of that device only. In IPv6 a third route to protected networks stops it: its nexthop is a
-//! blackhole, which applies to every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the packets.
+//! A socket that is bound to a device uses routes of that device only. In IPv6 a third route to protected networks stops its packets: the
+//! nexthop is a blackhole, which applies to every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the
+//! packets.
 
 mod messages;
 mod policy_routes;
@@ -36,7 +37,7 @@ use messages::*;
 pub(crate) use policy_routes::PolicyRoute;
 use policy_routes::PolicyRoutes;
 
-/// The tables: of networks that are protected by destination, of marked packets, of sources, and of destinations without another route.
+/// The tables of protected networks, of marked packets, of sources, and of destinations without another route.
 pub(crate) const TABLE: u32 = 4500;
 const STEERED_TABLE: u32 = 4501;
 const SOURCES_TABLE: u32 = 4502;
@@ -49,17 +50,17 @@ const STEER: u32 = 196;
 const PASS: u32 = 197;
 const SOURCES: u32 = 198;
 const TUNNEL: u32 = 199;
-/// The position behind the tables.
+/// The position after the tables.
 const BEHIND: u32 = 200;
-/// The priority behind those of the main and the default table.
+/// The priority after those of the main and the default table.
 const LAST_RESORT: u32 = 32768;
-/// The metric of unreachable routes, behind all others.
+/// The metric of unreachable routes, after all others.
 const LAST: u32 = 0xFFFF_FFF0;
 const FIRST: u32 = 16;
 /// The blackhole nexthop.
 const NEXTHOP: u32 = EXEMPT_MARK;
 
-/// The packets that are led into the tunnel by their destination, and those that are not.
+/// The packets that enter the tunnel by their destination, and the packets that pass unprotected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steering {
     /// Destinations, each with the source address for sockets that have none.
@@ -195,13 +196,13 @@ impl Routes {
         FAMILIES.into_iter().take(1 + usize::from(self.has_v6))
     }
 
-    /// Replaces the installed routes and rules by `desired`. Additions come first, so that no packet finds neither.
+    /// Replaces the installed routes and rules with `desired`. Additions come first, so that each packet finds an old or a new route.
     pub(crate) fn install(&mut self, desired: Steering) -> io::Result<()> {
         let is_gone = |prefix: &&(IpAddr, u8)| !desired.tunnel.contains_key(*prefix);
         let obsolete: Vec<_> = self.installed.tunnel.keys().filter(is_gone).copied().collect();
         self.leftover.retain(|prefix| !obsolete.contains(prefix));
         self.guard.install(self.leftover.iter().chain(desired.tunnel.keys()).copied(), &desired.pass)?;
-        // Rules do not look at the interface, so policies of several share one.
+        // Rules do not look at the interface, so policies of several interfaces share a rule.
         let same_rule = |a: &Selector, b: &Selector| Selector { interface: 0, ..*a } == Selector { interface: 0, ..*b };
         let is_needed = |selector: &Selector| desired.pass.iter().any(|other| same_rule(other, selector));
         for selector in self.installed.pass.iter().filter(|selector| !is_needed(selector)) {
@@ -235,12 +236,12 @@ impl Routes {
         self.guard.steers()
     }
 
-    /// Steers the packets of a new policy, and no longer those of an old one.
+    /// Steers the packets of a new policy, and stops steering those of an old one.
     pub(crate) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
         self.guard.steer(old, new)
     }
 
-    /// Steers the packets of these policies alone.
+    /// Steers the packets of these policies, and no others.
     pub(crate) fn steer_all(&mut self, policies: &[SteeredPolicy]) -> io::Result<()> {
         self.guard.steer_all(policies)
     }
@@ -250,7 +251,7 @@ impl Routes {
         self.guard.is_behind() || self.needs_filters
     }
 
-    /// Brings that guard up to date.
+    /// Brings the guard up to date.
     pub(crate) fn catch_up(&mut self) -> io::Result<()> {
         self.needs_filters = false;
         self.guard.restore_filters()
@@ -373,14 +374,14 @@ impl Routes {
     fn rules(&self, family: u8) -> [Rule; 10] {
         let look_up = |priority, table| Rule::look_up(family, priority, table);
         let skip = |mark| Rule::skip(family, SKIP).marked(mark);
-        // In IPv6 a rule cannot look for packets without a source. There the firewall leads those of others past the route.
+        // In IPv6 a rule cannot match packets without a source. There the firewall makes other packets skip the route.
         let sources = look_up(SOURCES, SOURCES_TABLE).arriving_by("lo");
         let none = Prefix { address: [0; 4].into(), length: 32 };
         [
             look_up(BACK, STEERED_TABLE).marked(RETURNING),
             skip(EXEMPT_MARK),
-            // The reverse-path filter asks for the way to the source as if packets arrived by the device by which they leave. So these rules
-            // tell its questions from those about the destination.
+            // The reverse-path filter looks up the source as if the packet had arrived by the device by which it leaves. So these rules
+            // distinguish its look-ups from those of the destination.
             skip(STEERED).arriving_by(&self.device),
             skip(ARRIVED).arriving_by(&self.device),
             look_up(STEER, STEERED_TABLE).marked(STEERED),
@@ -413,7 +414,7 @@ impl Routes {
         self.request(&Route::tunnel(table, prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
     }
 
-    /// Brings the route of policies to a destination up to date.
+    /// Updates the policies' route to a destination.
     fn put_policy_route(&self, table: u32, prefix: (IpAddr, u8)) -> io::Result<()> {
         let route = self.given.route((table, prefix));
         let source = route.and_then(|route| route.source);
@@ -422,7 +423,7 @@ impl Routes {
             let delete = |route: &Route| self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH]);
             return all.iter().rev().try_for_each(delete);
         }
-        // The address may have gone since the policy came.
+        // The source may have been removed since the policy was installed.
         let put =
             |route: &Route| self.request_tolerating(&route.message(RTM_NEWROUTE, CREATE | REPLACE), &[libc::EINVAL]);
         all.iter().try_for_each(put)

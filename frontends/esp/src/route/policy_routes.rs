@@ -26,8 +26,7 @@ impl PolicyRoute {
     }
 }
 
-/// The routes of all policies, which are known by their indexes. Policies with the same destination share a route, whose source is that of
-/// the first.
+/// The routes of all policies, by the policies' indexes. Policies with the same destination share the route of the first.
 #[derive(Debug, Default)]
 pub(super) struct PolicyRoutes {
     by_policy: HashMap<u32, PolicyRoute>,

@@ -13,7 +13,7 @@ const CONTROL: usize = 96;
 
 /// Buffers for receiving several datagrams per call.
 pub(crate) struct Messages {
-    /// Their pointers into the other fields are rewritten by each call.
+    /// The headers, whose pointers into the other fields each call rewrites.
     headers: Box<[mmsghdr]>,
     pieces: Box<[iovec]>,
     addresses: Box<[sockaddr_storage]>,

@@ -1,7 +1,7 @@
-//! A filter at every network device (tc(8), BPF) that drops packets of policies which leave past the tunnel, without the firewall.
+//! A filter at every network device (tc(8), BPF), which drops packets of policies that bypass the tunnel, even without the firewall.
 //!
-//! It looks at each packet behind all other hooks, and stays when the process ends. Its program has a limited length: it holds for the first
-//! policies, in their order.
+//! The filter sees each packet after all other hooks, and stays when the process ends. The length of its program is limited, so it
+//! covers only the first policies in their order.
 
 mod program;
 
@@ -21,7 +21,7 @@ const RTM_DELTFILTER: u16 = 45;
 const LINK: usize = 16;
 const ADDRESS: u16 = 1;
 const ETHERNET: u16 = 1;
-/// Both directions of a device, and the one out of it.
+/// Both directions of a device, and the outgoing one.
 const CLSACT: u32 = 0xFFFF_FFF1;
 const EGRESS: u32 = 0xFFFF_FFF3;
 const KIND: u16 = 1;
@@ -52,7 +52,7 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    /// Makes places for filters at all devices but this one.
+    /// Makes places for filters at all devices except the tunnel's.
     pub(super) fn new(tunnel: u32) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_ROUTE)?;
         let (policies, orders) = Default::default();
@@ -61,7 +61,8 @@ impl Filters {
         Ok(filters)
     }
 
-    /// Replaces a policy. Filters that would stop packets of others change at once, further ones with [`restore`](Self::restore).
+    /// Replaces a policy. Updates the filters at once if the old ones could stop packets that may pass, otherwise with
+    /// [`restore`](Self::restore).
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
         let is_same = old.zip(new).is_some_and(|(old, new)| self.are_alike(old, new));
         if let Some(old) = old {
@@ -111,7 +112,7 @@ impl Filters {
         Ok(())
     }
 
-    /// Does something with each device. A device may have gone, or have no place for filters: an error of all devices counts.
+    /// Calls `work` for each device. Fails only if all devices fail, because a device may have disappeared, or have no place for filters.
     fn each(&self, work: impl Fn(&Device) -> io::Result<()>) -> io::Result<()> {
         let links = self.socket.dump(RTM_GETLINK, &[0; LINK])?;
         let devices = links.iter().filter_map(|link| Device::read(link)).filter(|device| device.index != self.tunnel);
@@ -153,7 +154,7 @@ fn family(policy: &SteeredPolicy) -> usize {
 /// A device that may send packets past the tunnel.
 struct Device {
     index: u32,
-    /// Its address, if it is one of Ethernet.
+    /// The Ethernet address, if the device has one.
     hardware: Option<[u8; 6]>,
 }
 

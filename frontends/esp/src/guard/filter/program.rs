@@ -13,7 +13,7 @@ use crate::guard::{EXEMPT_MARK, LINK, SteeredPolicy};
 use crate::packet::ip::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 use crate::table::Order;
 
-/// Most instructions of a program (BPF_MAXINSNS).
+/// Maximum number of instructions of a program (BPF_MAXINSNS).
 const MOST: usize = 4096;
 /// Verdicts of a filter (linux/pkt_cls.h): the next filter decides, and drop.
 const NEXT: u32 = u32::MAX;
@@ -26,16 +26,16 @@ const INTERFACE: u32 = PROTOCOL + 8;
 const MARK: u32 = PROTOCOL + 20;
 /// Types of Ethernet frames.
 const TYPES: [u32; 2] = [0x0800, 0x86DD];
-/// Extension headers of IPv6, behind which the program does not look for ports.
+/// Extension headers of IPv6, after which the program does not look for ports.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Builds the program for a device with this hardware address, if it has one of Ethernet, and for the policies of IPv4 and IPv6. It
-/// ends where the policies exceed its length.
+/// Builds the program for a device, whose Ethernet address is `hardware`, and for the policies of IPv4 and IPv6. Omits policies
+/// beyond the maximum length.
 pub(super) fn program(hardware: Option<[u8; 6]>, policies: &[BTreeMap<Order, SteeredPolicy>; 2]) -> Vec<Step> {
     let mut all = Vec::new();
     skip_unless(&mut all, LOAD, MARK, EXEMPT_MARK, false);
     if let Some([a, b, c, d, e, f]) = hardware {
-        // Frames with another source are those of bridges and of other network namespaces.
+        // Frames with another source come from bridges and other network namespaces.
         skip_unless(&mut all, LOAD, LINK_LAYER + 6, u32::from_be_bytes([a, b, c, d]), true);
         skip_unless(&mut all, LOAD_HALF, LINK_LAYER + 10, u16::from_be_bytes([e, f]).into(), true);
     }
@@ -47,7 +47,7 @@ pub(super) fn program(hardware: Option<[u8; 6]>, policies: &[BTreeMap<Order, Ste
         }
         for policy in policies[usize::from(is_v6)].values() {
             let Some(steps) = steps(policy) else {
-                // A policy of a tunnel behind it could stop its packets.
+                // A later policy of a tunnel could stop these packets.
                 if policy.passes {
                     break;
                 }
@@ -103,7 +103,7 @@ struct Check {
     loads: Vec<Step>,
     jump: u16,
     value: u32,
-    /// The jump must be taken.
+    /// The comparison succeeds if the jump is taken.
     is_needed: bool,
     /// A packet that fails the comparison counts as a match.
     is_sufficient: bool,
@@ -117,13 +117,13 @@ impl Check {
     }
 }
 
-/// Joins comparisons: a packet that passes all gets the verdict, others continue behind.
+/// Joins comparisons: a packet that passes all gets the verdict, and other packets continue after it.
 fn finish(checks: Vec<Check>, verdict: u32) -> Vec<Step> {
     let total = checks.iter().map(|check| check.loads.len() + 1).sum::<usize>();
     let mut all = Vec::with_capacity(total + 1);
     for Check { loads, jump, value, is_needed, is_sufficient } in checks {
         all.extend(loads);
-        // The verdict is behind all comparisons, and the next policy behind it.
+        // The verdict is after all comparisons, and the next policy after it.
         let other = (total - all.len() - 1 + usize::from(!is_sufficient)) as u8;
         let (jt, jf) = if is_needed { (0, other) } else { (other, 0) };
         all.push(step(jump, jt, jf, value));
@@ -132,7 +132,7 @@ fn finish(checks: Vec<Check>, verdict: u32) -> Vec<Step> {
     all
 }
 
-/// Returns the steps for a policy; `None` if the program cannot tell its packets.
+/// Returns the steps for a policy; `None` if the program cannot recognize its packets.
 fn steps(policy: &SteeredPolicy) -> Option<Vec<Step>> {
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = policy.selector;
     let mut checks = Vec::new();
@@ -145,7 +145,7 @@ fn steps(policy: &SteeredPolicy) -> Option<Vec<Step>> {
     if protocol != 0 {
         let at = NETWORK + if is_v6 { 6 } else { 9 };
         if is_v6 && policy.passes {
-            // Behind other headers there may be any protocol.
+            // Any protocol may follow an extension header.
             for extension in EXTENSIONS {
                 let mut check = Check::load(LOAD_BYTE, at, None, JUMP_IF_EQUAL, extension.into(), false);
                 check.is_sufficient = true;

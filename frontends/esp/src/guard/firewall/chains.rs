@@ -1,4 +1,4 @@
-//! The chains of the table: those that steer packets into the tunnel's device, and those that stop packets on their way around it.
+//! The chains of the table: some steer packets into the tunnel's device, others stop packets that bypass it.
 
 use super::Table;
 use super::rules::{
@@ -10,7 +10,7 @@ use crate::netlink::CREATE;
 
 /// Sets of destinations that must take the tunnel, by family.
 pub(super) const PROTECTED: [&str; 2] = ["protected4", "protected6"];
-/// Attributes and flags of a table that only its owner's socket may change, and of one that survives the closing of that socket.
+/// The attribute for a table's flags, and two flags: only the owner's socket may change the table; the table outlives that socket.
 const TABLE_FLAGS: u16 = 2;
 const OWNER: u32 = 2;
 const PERSIST: u32 = 4;
@@ -21,7 +21,7 @@ const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
-/// Priorities of linux/netfilter_ipv4.h, between which ours are: before all filters, before and behind the translation of addresses.
+/// Priorities relative to those of linux/netfilter_ipv4.h: before all filters, after DNAT, before SNAT, and after all filters.
 const FIRST: i32 = -300;
 const BEHIND_DESTINATION_NAT: i32 = -90;
 const BEFORE_SOURCE_NAT: i32 = 0;
@@ -58,12 +58,12 @@ impl Table {
         all
     }
 
-    /// Steers packets of this host. They were routed without a mark, which also gave them their source.
+    /// Steers packets of this host. Their first routing, without a mark, has given them their source.
     fn output(&self) -> Vec<Rule> {
         let mut all = vec![Rule::new().device(OIFNAME, "lo").verdict(ACCEPT), exempt(), clear()];
         all.extend(link());
         all.extend(self.steering(true));
-        // Packets that no policy is for are refused in the tunnel's device, or leave it.
+        // Other packets to protected networks stay in the tunnel's device, which refuses them.
         all.extend(to_protected().map(|rule| rule.verdict(ACCEPT)));
         all.push(Rule::new().go_to(PASS));
         all
@@ -72,7 +72,7 @@ impl Table {
     /// Steers packets that may have to be forwarded, before they are routed.
     fn arriving(&self, device: &str) -> Vec<Rule> {
         let mut all = vec![Rule::new().device(IIFNAME, "lo").verdict(ACCEPT), clear()];
-        // The reverse-path filter looks for the device of the source, with the mark of the packet.
+        // The reverse-path filter looks up the source's device with the packet's mark.
         all.push(Rule::new().family(0).device(IIFNAME, device).set_mark(ARRIVED));
         all.push(Rule::new().not_unicast().verdict(ACCEPT));
         all.extend(link());
@@ -105,7 +105,7 @@ fn steer(device: &str) -> Vec<Rule> {
     vec![returning, Rule::new().set_mark(STEERED)]
 }
 
-/// Leads packets past the routes into the tunnel: those that such a route has given their source, and those to protected networks.
+/// Makes packets skip the routes into the tunnel: packets that got their source from such a route, and packets to protected networks.
 fn pass(device: &str) -> Vec<Rule> {
     let mut all = vec![Rule::new().device(OIFNAME, device).set_mark(EXEMPT_MARK)];
     all.extend(to_protected().map(|rule| rule.set_mark(EXEMPT_MARK)));
@@ -117,7 +117,7 @@ fn exempt() -> Rule {
     Rule::new().meta(MARK).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes()).verdict(ACCEPT)
 }
 
-/// Clears our marks, which rules of others may have copied from an earlier packet, or may not know.
+/// Clears our marks, which other programs' rules may have copied from an earlier packet, or may not know.
 fn clear() -> Rule {
     let ours = Rule::new().meta(MARK).mask(&MARKS.to_ne_bytes()).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes());
     ours.set_mark(0)

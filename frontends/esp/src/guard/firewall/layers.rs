@@ -1,7 +1,7 @@
-//! The policies as the firewall looks them up: layers in the order of the policies, each with those that have the same effect.
+//! The policies as the firewall looks them up, in layers: a layer consists of consecutive policies with the same effect.
 //!
 //! Within a layer the order does not matter, so each layer is a few hash tables, one for each [`Shape`] of selectors. Most hosts have one
-//! layer or two: policies that let packets pass, and those of tunnels behind them.
+//! layer or two: policies that let packets pass, and policies of tunnels after them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,13 +11,13 @@ use super::rules::{self, DELSETELEM, NEWSETELEM, Rule};
 use super::shape::Shape;
 use crate::table::Order;
 
-/// A policy for outgoing packets, as far as its packets' way depends on it.
+/// The parts of a policy for outgoing packets that determine the packets' way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SteeredPolicy {
     pub(crate) selector: Selector,
-    /// Its place among all policies.
+    /// The place among all policies.
     pub(crate) order: Order,
-    /// Its packets pass unprotected. Those of other policies enter the tunnel's device.
+    /// The packets pass unprotected. Packets of other policies enter the tunnel's device.
     pub(crate) passes: bool,
 }
 
@@ -46,7 +46,7 @@ struct Layer {
 pub(super) struct Layers {
     policies: BTreeMap<Order, SteeredPolicy>,
     ordered: Vec<Layer>,
-    /// Selectors of an earlier data path, whose packets may not pass until policies say more.
+    /// Selectors of an earlier data path. Their packets may not pass until a policy replaces the selector.
     leftover: BTreeMap<Shape, Keys>,
 }
 
@@ -61,12 +61,12 @@ impl Layers {
         if old == new {
             return Change::Elements(Vec::new());
         }
-        // A policy of the same place is not a further element but another effect.
+        // A new policy in the old one's place is not a further element: it may have another effect.
         let is_same_place = old.zip(new).is_some_and(|(old, new)| old.order == new.order);
         old.map(|old| self.policies.remove(&old.order));
         new.map(|new| self.policies.insert(new.order, *new));
         let mut messages = Vec::new();
-        // Additions come first: a key that both have stays.
+        // Additions come first, so that a key of both policies stays.
         let is_done = !is_same_place
             && new.is_none_or(|new| self.add(new, &mut messages).is_some())
             && old.is_none_or(|old| self.remove(old, &mut messages).is_some());
@@ -84,7 +84,7 @@ impl Layers {
         policy.into_iter().flat_map(entries).filter(is_leftover).collect()
     }
 
-    /// Undoes a replacement that the kernel refused, and with it that of the leftovers.
+    /// Undoes a replacement that the kernel refused, and restores the leftovers.
     pub(super) fn undo(
         &mut self,
         old: Option<&SteeredPolicy>,
@@ -103,7 +103,7 @@ impl Layers {
         self.build();
     }
 
-    /// Adds a policy to the sets that exist. `None` if there is no set for it.
+    /// Adds a policy to existing sets. Returns `None` if there is no set for it.
     fn add(&mut self, policy: &SteeredPolicy, messages: &mut Vec<Vec<u8>>) -> Option<()> {
         let at = self.place_of(policy)?;
         for (shape, key) in entries(policy) {
@@ -122,7 +122,7 @@ impl Layers {
         Some(())
     }
 
-    /// Removes a policy from its sets. `None` if it has none.
+    /// Removes a policy from its sets. Returns `None` if it is in none.
     fn remove(&mut self, policy: &SteeredPolicy, messages: &mut Vec<Vec<u8>>) -> Option<()> {
         let at = self.ordered.partition_point(|layer| layer.first <= policy.order).checked_sub(1)?;
         for (shape, key) in entries(policy) {
@@ -177,7 +177,7 @@ impl Layers {
         layers.chain(self.leftover.iter().map(|(shape, keys)| (leftover_name(shape), false, shape, keys)))
     }
 
-    /// Returns the messages that create the sets. `id` is greater than that of other sets of the transaction.
+    /// Returns the messages that create the sets. `id` must be greater than the ids of other sets in the transaction.
     pub(super) fn set_messages(&self, id: u32) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         for ((name, _, shape, keys), id) in self.sets().zip(id..) {
@@ -199,13 +199,13 @@ impl Layers {
 /// Returns the shapes and keys of a policy.
 fn entries(policy: &SteeredPolicy) -> impl Iterator<Item = (Shape, Vec<u8>)> {
     let shape = Shape::of(&policy.selector);
-    // The flow of a later fragment is unknown here. The tunnel's device gets those of all ports, so that none leaves in clear.
+    // The ports of later fragments are unknown here. The tunnel's device gets later fragments of all ports, so that none leaves in clear.
     let fragments = shape.of_fragments().filter(|_| !policy.passes);
     let selector = policy.selector;
     [Some(shape), fragments].into_iter().flatten().map(move |shape| (shape, shape.key(&selector)))
 }
 
-/// The names' first parts, by the effect of their policies.
+/// The first parts of the names of sets, by the effect of their policies.
 const PASS: &str = "pass";
 const PROTECT: &str = "protect";
 const LEFTOVER: &str = "leftover";
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_without_another_effect_changes_nothing() {
+    fn an_update_with_the_same_effect_changes_nothing() {
         let mut layers = Layers::default();
         layers.replace(None, Some(&policy(10, 1, "10.2.0.0/16", false)));
         let (old, new) = (policy(10, 1, "10.2.0.0/16", false), policy(5, 1, "10.2.0.0/16", false));

@@ -1,5 +1,5 @@
-//! The table `inet gantry_esp` of the firewall (nf_tables). It marks the packets of policies, so that a rule leads them into the tunnel, and
-//! checks each packet as it leaves.
+//! The table `inet gantry_esp` of the firewall (nf_tables). The table marks the packets of policies, so that a rule leads them into the
+//! tunnel, and checks each packet as it leaves.
 //!
 //! The table stays when the process ends. Since Linux 6.9 a table can have an owner that alone may change it: `nft flush ruleset`, by which
 //! Debian loads a firewall, skips such a table. On earlier kernels the table is restored after a change.
@@ -34,7 +34,7 @@ pub(super) struct Firewall {
     socket: Socket,
     port: u32,
     device: String,
-    /// The socket is to own the table.
+    /// The socket should own the table.
     is_owned: bool,
     /// The table in force, or the one to be installed.
     table: Table,
@@ -52,11 +52,11 @@ impl Firewall {
     /// Prepares a table that lets packets leave by this device, with the policies that an earlier data path left. Changes nothing yet.
     pub(super) fn new(device: &str) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
-        // Ten thousand networks take a megabyte. Without the privilege for a larger buffer a table of that size fails.
+        // Ten thousand networks take a megabyte. Without the privilege for a larger buffer, a table of that size cannot be installed.
         let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
         let port = socket.port()?;
         let mut table = Table::default();
-        // Without such a table there is an error.
+        // Fails if there is no such table.
         let _ = read_leftovers(&mut table.layers);
         Ok(Self { socket, port, device: device.to_owned(), is_owned: true, table, is_installed: false })
     }
@@ -103,7 +103,7 @@ impl Firewall {
                 if messages.is_empty() {
                     return Ok(());
                 }
-                // Another program may have changed the table, which then is not the known one.
+                // The request fails if another program has changed the table.
                 self.socket.request(&transaction(&messages), &[]).or_else(|_| self.replace())
             }
             _ => self.replace(),
@@ -149,7 +149,7 @@ fn protected_changes(old: &[(IpAddr, u8)], new: &[(IpAddr, u8)]) -> Vec<Vec<u8>>
     [of(DELSETELEM, &missing(new, old)), of(NEWSETELEM, &missing(old, new))].concat()
 }
 
-/// Reads the policies in the table of an earlier data path whose packets may not pass.
+/// Reads the selectors whose packets may not pass from the table of an earlier data path.
 fn read_leftovers(layers: &mut Layers) -> io::Result<()> {
     let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
     let request = |set: Option<&str>| {

@@ -56,7 +56,7 @@ const GOTO: u32 = (-4_i32).cast_unsigned();
 /// Offset and length of the addresses in IP headers, by family.
 pub(super) const SOURCE: [(u32, u32); 2] = [(12, 4), (8, 16)];
 pub(super) const DESTINATION: [(u32, u32); 2] = [(16, 4), (24, 16)];
-/// The register of 16 bytes that all expressions use, and the first of the registers of four bytes, which are the same memory.
+/// The register of 16 bytes that all expressions use, and the first of the registers of four bytes, which share its memory.
 const REGISTER: u32 = 1;
 const FIRST_WORD: u32 = 8;
 
@@ -104,7 +104,7 @@ impl Rule {
         self.expression("bitwise", &data)
     }
 
-    /// Loads a part of the packet into a word of a key, and following ones; `mask` has the length of the part.
+    /// Loads a part of the packet into a key, from `word` on. `mask` has the length of the part.
     pub(super) fn key_part(self, word: u32, base: u32, at: u32, mask: &[u8]) -> Self {
         let rule = self.payload_to(FIRST_WORD + word, base, at, mask.len() as u32);
         if mask.iter().all(|byte| *byte == 0xFF) { rule } else { rule.mask_in(FIRST_WORD + word, mask) }
@@ -144,7 +144,7 @@ impl Rule {
         rule.compare(EQUAL, &octets(masked(*network).address))
     }
 
-    /// Matches packets whose destination is not one address of another host: this host's addresses, broadcast and multicast.
+    /// Matches packets to this host, and broadcast and multicast packets.
     pub(super) fn not_unicast(self) -> Self {
         const DESTINATION: u32 = 2;
         const TYPE: u32 = 3;
@@ -178,7 +178,7 @@ impl Rule {
         self.end(&Message::content().number_be(1, verdict))
     }
 
-    /// Continues in another chain, whose end is the end of this one.
+    /// Continues in another chain, without a return to this one.
     pub(super) fn go_to(self, chain: &str) -> Self {
         self.end(&Message::content().number_be(1, GOTO).text(2, chain))
     }
@@ -217,8 +217,8 @@ pub(super) fn plain_chain(name: &str) -> Vec<u8> {
     message(NEWCHAIN, CREATE).text(TABLE_NAME, TABLE).text(3, name).finish()
 }
 
-/// Builds a chain of a hook, with the default verdict accept. Chains of the kind `route` have packets routed anew after a change of their
-/// mark.
+/// Builds a chain of a hook, with the default verdict accept. If a chain of the kind `route` changes the mark of a packet, the kernel
+/// routes the packet again.
 pub(super) fn base_chain(name: &str, kind: &str, hook: u32, priority: i32) -> Vec<u8> {
     let hook = Message::content().number_be(1, hook).number_be(2, priority.cast_unsigned());
     let message = message(NEWCHAIN, CREATE).text(TABLE_NAME, TABLE).text(3, name).nested(4, &hook);

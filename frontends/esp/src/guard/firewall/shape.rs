@@ -78,7 +78,7 @@ impl Shape {
         [ICMP, ICMPV6].contains(&self.protocol)
     }
 
-    /// Returns the parts of a key. Those that stand for ports begin at an offset.
+    /// Returns the parts of a key. `ports` is the offset of the part that stands for ports.
     fn parts(&self, ports: u32) -> Vec<Part> {
         let family = usize::from(self.is_v6);
         let addresses = [(SOURCE[family], self.source), (DESTINATION[family], self.destination)];
@@ -94,8 +94,8 @@ impl Shape {
         if parts.is_empty() { vec![(NETWORK, 0, vec![0xF0])] } else { parts }
     }
 
-    /// Returns the rules that match the selectors in a set. The caller adds a verdict to each. Rules that do not look at the interface are for
-    /// packets that have not been routed yet.
+    /// Returns the rules that match the selectors in a set. The caller adds a verdict to each. Rules that do not look at the interface are
+    /// for packets that have not been routed yet.
     pub(super) fn rules(&self, set: &str, looks_at_interface: bool) -> Vec<Rule> {
         const FLAGS: [u8; 1] = [0xA0];
         /// Flags of GRE, and the offset of the key (RFC 2890): a key alone, and a checksum before it.
@@ -149,7 +149,7 @@ impl Shape {
         if kind == 0 { INTEGER } else { kind }
     }
 
-    /// Returns the name of the shape, from which [`parse`](Self::parse) makes it again.
+    /// Returns the name of the shape, which [`parse`](Self::parse) reads.
     pub(super) fn name(&self) -> String {
         let Self { is_v6, source, destination, protocol, source_port, destination_port, interface, is_fragment } = self;
         let (family, fragment) = (if *is_v6 { 6 } else { 4 }, u8::from(*is_fragment));
@@ -181,7 +181,7 @@ mod tests {
     use gantry_abi_xfrm::Family;
 
     #[test]
-    fn a_shape_is_made_from_its_name() {
+    fn a_shape_is_parsed_from_its_name() {
         let port = Port { value: 80, mask: 0xFFF0 };
         let selector = Selector { protocol: 6, destination_port: port, interface: 3, ..Selector::any(Family::Ipv6) };
         let shape = Shape::of(&selector);
