@@ -1,17 +1,16 @@
 //! Time, as the framework and its devices see it: real, or simulated.
 //!
-//! Everything in core that asks for the time asks the clock of its framework.
+//! All code of core reads the clock of its framework.
 
 use std::fmt;
 use std::time::Instant;
 
 /// Nanoseconds that pass, and waiting for them.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Nanoseconds since some moment before. Never goes back.
+    /// Returns the nanoseconds since a fixed moment in the past. Never goes back.
     fn now(&self) -> u64;
 
-    /// Called again and again by a thread that can do nothing before a device has done something. Returns after a while, at
-    /// `until` at the latest if that is given.
+    /// Waits for a while, at most until `until`. A thread that cannot go on before a device does calls it repeatedly.
     fn wait(&self, until: Option<u64>);
 
     /// Spends `ns` nanoseconds of CPU time, as the driver of a modelled engine does.

@@ -9,10 +9,10 @@ macro_rules! coded {
         pub enum $name { $($(#[$doc])+ $variant),+ }
 
         impl $name {
-            /// All of them, in the order of their declaration.
+            /// All values, in the order of their declaration.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The name in tables and JSON.
+            /// Returns the name in tables and JSON.
             pub const fn code(self) -> &'static str {
                 match self { $($name::$variant => $code),+ }
             }

@@ -27,7 +27,7 @@ mod api;
 mod clock;
 /// Enums with a code for each value.
 mod coded;
-/// From requests to devices and back.
+/// Devices: their queue pairs, backlogs, costs and health.
 mod devices;
 /// From requests to devices and back.
 mod dispatch;

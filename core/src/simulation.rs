@@ -1,7 +1,7 @@
 //! Simulated time, for tests and modelled devices.
 //!
-//! Under a [`VirtualClock`] a framework with modelled devices runs the same code as ever, takes no real time, and on one thread
-//! does the same thing at every run.
+//! Under a [`VirtualClock`] a framework with modelled devices runs the same code as always, and takes no real time. On one thread, every
+//! run is the same.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,31 +20,31 @@ pub struct VirtualClock {
     /// The part of `now` that was spent as CPU time.
     spent: AtomicU64,
     announced: Mutex<BinaryHeap<Reverse<u64>>>,
-    /// Waits in a row for which nothing was announced.
+    /// Number of consecutive waits for which nothing was announced.
     idle: AtomicU32,
-    /// The thread that was first here, by the address of something of its own.
+    /// The first thread that used the clock, by the address of a thread-local.
     first: AtomicUsize,
-    /// Others were here, too.
+    /// Other threads have used the clock, too.
     shared: AtomicBool,
 }
 
 impl VirtualClock {
-    /// How far a wait goes when nothing is announced: far enough for every deadline to pass in the end.
+    /// Simulated nanoseconds of a wait when nothing is announced, so that every deadline passes in the end.
     const STEP: u64 = 100_000;
     /// Number of consecutive steps after which their length doubles, again and again.
     const ALIKE: u32 = 16;
     /// Real time of a step as a multiple of its simulated time, if several threads use the clock.
     const SLOWER: u64 = 4;
-    /// But no longer than this.
+    /// Maximum real time of a step.
     const LONGEST: Duration = Duration::from_millis(4);
 
-    /// Announces that something will be ready at `time`.
+    /// Announces an event at `time`.
     pub fn at(&self, time: u64) {
         self.idle.store(0, Ordering::Relaxed);
         self.announced.lock().unwrap_or_else(PoisonError::into_inner).push(Reverse(time));
     }
 
-    /// Nanoseconds that the CPU spent.
+    /// Returns the nanoseconds that the CPU spent.
     pub fn spent(&self) -> u64 {
         self.spent.load(Ordering::Relaxed)
     }
@@ -72,7 +72,7 @@ impl VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> u64 {
-        self.is_shared(); // one that never waits counts, too
+        self.is_shared(); // a thread that never waits counts, too
         self.now.load(Ordering::Relaxed)
     }
 

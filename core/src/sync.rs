@@ -17,13 +17,14 @@ use std::task::{Wake, Waker};
 #[cfg(not(loom))]
 use std::thread::{Thread, current};
 
-/// Returns how many threads run at once here. Only the first call reads the limits of the process's control group, which are in several files.
+/// Returns the number of threads that can run at once. Only the first call reads the limits of the process's control group, which are in
+/// several files.
 pub fn cpus() -> usize {
     static CPUS: OnceLock<usize> = OnceLock::new();
     *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// The data of a mutex. A thread that panicked while it had it left it whole: nothing of ours panics half-way.
+/// Locks a mutex. A thread that panicked while it held the lock has left the data valid: our code does not panic halfway through a change.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -57,7 +58,7 @@ pub(crate) fn this_thread() -> Waker {
     WAKER.with(Clone::clone)
 }
 
-/// All threads of a model are one thread of the machine, and have its locals in common.
+/// All threads of a model are one thread of the machine, and share its thread-locals.
 #[cfg(loom)]
 pub(crate) fn this_thread() -> Waker {
     Waker::from(Arc::new(Unpark(current())))

@@ -16,7 +16,7 @@ pub enum Buffers<'a> {
 
 #[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
 impl<'a> Buffers<'a> {
-    /// Bytes of input.
+    /// Returns the number of input bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.input().len()

@@ -1,9 +1,9 @@
 //! Halves of an algorithm.
 
-/// Which way a session is used. Devices may prepare less for a session that goes one way.
+/// The direction in which a session is used. A device may prepare less for a session of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Both ways; also the direction of digests, MACs, key exchange and compression.
+    /// Both directions; also for digests, MACs, key exchange and compression.
     #[default]
     Both,
     /// From plaintext to ciphertext only.

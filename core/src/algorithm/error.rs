@@ -16,7 +16,7 @@ use super::shape::Shape;
 /// The result of a call into core.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call gave no result.
+/// The reason why a call gave no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -54,7 +54,7 @@ fn list(reasons: &[String]) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misuse {
-    /// The key of a session.
+    /// The key of a session has a length that the algorithm does not allow.
     #[error("{algorithm}: a key of {got} bytes; it takes {takes}")]
     KeyLength {
         /// The algorithm of the session.
@@ -64,7 +64,7 @@ pub enum Misuse {
         /// The values that the algorithm allows.
         takes: Lengths,
     },
-    /// The second key of an encrypt-then-authenticate session.
+    /// The second key of an encrypt-then-authenticate session has a length that the algorithm does not allow.
     #[error("{algorithm}: a MAC key of {got} bytes; it takes {takes}")]
     MacKeyLength {
         /// The algorithm of the session.
@@ -80,7 +80,7 @@ pub enum Misuse {
         /// The algorithm of the session.
         algorithm: Algorithm,
     },
-    /// The IV or nonce of a request.
+    /// The IV or nonce of a request has a length that the session does not allow.
     #[error("{algorithm}: an IV of {got} bytes; it takes {takes}")]
     IvLength {
         /// The algorithm of the session.
@@ -90,7 +90,7 @@ pub enum Misuse {
         /// The values that the algorithm allows.
         takes: Lengths,
     },
-    /// The tag length of a session.
+    /// The algorithm does not allow the tag length of a session.
     #[error("{algorithm}: a tag of {got} bytes; it takes {takes}")]
     TagLength {
         /// The algorithm of the session.
@@ -100,7 +100,7 @@ pub enum Misuse {
         /// The values that the algorithm allows.
         takes: Lengths,
     },
-    /// The context string of a session that signs or verifies.
+    /// The context string of a session that signs or verifies has a length that the algorithm does not allow.
     #[error("{algorithm}: a context of {got} bytes; it takes {takes}")]
     ContextLength {
         /// The algorithm of the session.
@@ -110,13 +110,13 @@ pub enum Misuse {
         /// The values that the algorithm allows.
         takes: Lengths,
     },
-    /// The session would sign or verify something of a message that the algorithm does not.
+    /// The algorithm does not support the session's prehash mode.
     #[error("{algorithm}: unsupported prehash mode")]
     Prehash {
         /// The algorithm of the session.
         algorithm: Algorithm,
     },
-    /// The level of a session that compresses.
+    /// The algorithm does not have the compression level of a session.
     #[error("{algorithm}: level {got}; it takes {has}")]
     Level {
         /// The algorithm of the session.
@@ -134,17 +134,17 @@ pub enum Misuse {
         /// The given value.
         got: u32,
     },
-    /// The number of a packet: 0, or beyond the last.
+    /// The number of a packet is 0, or beyond the last number.
     #[error("{algorithm}: a packet with the number {got}; numbers are 1 to {last}")]
     Number {
         /// The algorithm of the session.
         algorithm: Algorithm,
         /// The given value.
         got: u64,
-        /// The last that a session has.
+        /// The last number of a session.
         last: u64,
     },
-    /// The random bytes of a request for keys, or to encapsulate.
+    /// The random bytes of a request for keys, or to encapsulate, have a wrong length.
     #[error("{algorithm}: {got} random bytes; it takes {takes}, or none where the device is to draw them")]
     SeedLength {
         /// The algorithm of the session.
@@ -172,27 +172,27 @@ pub enum Misuse {
         /// The requested operation.
         operation: Operation,
     },
-    /// An option of a queue.
+    /// An option of a queue is out of range.
     #[error("a queue with a {what} of {got}; it takes 1 to {most}")]
     Queue {
-        /// Which option.
+        /// The option.
         what: &'static str,
         /// The given value.
         got: usize,
-        /// The most that it can be.
+        /// The maximum.
         most: usize,
     },
-    /// A queue of the process that made this one, by `fork` or `clone`.
+    /// The queue belongs to the process that made this one by `fork` or `clone`.
     #[error("the queue belongs to the parent of this process")]
     Forked,
-    /// A queue of one framework got a session of another, which has other devices. Or the sessions of a batch belong to several frameworks, or their
-    /// number differs from that of the requests.
+    /// A queue got a session of another framework. Or the sessions of a batch belong to several frameworks, or their number differs from
+    /// the number of requests.
     #[error("{algorithm}: a session that does not belong to the queue or batch")]
     Framework {
         /// The algorithm of the session.
         algorithm: Algorithm,
     },
-    /// Streams of another session, or a stream that an algorithm does not have.
+    /// The stream belongs to another session, or the algorithm has no such stream.
     #[error("{algorithm}: {operation} has no such stream")]
     Stream {
         /// The algorithm of the session.
@@ -200,14 +200,14 @@ pub enum Misuse {
         /// The requested operation.
         operation: Operation,
     },
-    /// A piece of memory out of bounds, or of another length than its destination.
+    /// A piece of memory is out of bounds, or has another length than its destination.
     #[error("{len} bytes at offset {offset} do not fit {of} bytes of memory")]
     Bounds {
-        /// Where it would begin.
+        /// The offset of the piece.
         offset: usize,
-        /// How long it would be.
+        /// The length of the piece.
         len: usize,
-        /// How many bytes there are.
+        /// The bytes of the memory.
         of: usize,
     },
 }
@@ -219,10 +219,9 @@ pub enum Misuse {
 pub enum Outcome {
     /// The output is complete.
     Done,
-    /// The tag is not the tag of this data, or the signature not the signature. The output holds no plaintext: it is as it was,
-    /// or zeros.
+    /// The tag or the signature does not match the data. The output holds no plaintext: it is unchanged or zero.
     BadTag,
-    /// The data has a length that the algorithm cannot have. The output is as it was.
+    /// The algorithm does not accept data of this length. The output is unchanged.
     BadLength,
     /// The peer's public key is not a point of the curve, is one that gives the same secret for any private key (RFC 7748, 6.1), or is not an
     /// encapsulation key (FIPS 203, 7.2). The output is unchanged or zero.
@@ -236,7 +235,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// `Done`, or the error that says why not.
+    /// Returns an error for every outcome but `Done`.
     pub fn ok(self) -> Result<()> {
         if self == Outcome::Done { Ok(()) } else { Err(Error::Refused(self)) }
     }
@@ -268,14 +267,14 @@ pub enum Fault {
     /// The driver panicked. A request in place is then not run elsewhere, because its data are unknown.
     #[error("the driver panicked")]
     Panicked,
-    /// The device is well, and does not do this very request: its nonce or its associated data has a length that the
-    /// device does not take. Nothing was read or written. Core runs it elsewhere, and holds nothing against the device.
+    /// The device works, but does not take a nonce or associated data of this request's length. It read and wrote nothing. Core runs the
+    /// request elsewhere, and does not count it as a failure of the device.
     #[error("{0}")]
     Declined(&'static str),
 }
 
 impl Fault {
-    /// A fault in the device's own words.
+    /// Makes a fault with the device's own message.
     pub fn failed(reason: impl Into<Cow<'static, str>>) -> Self {
         Fault::Failed(reason.into())
     }
@@ -286,26 +285,26 @@ impl Fault {
     }
 }
 
-/// Why a device does not serve a session, in words for its operator.
+/// The reason why a device does not serve a session, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsupported(pub Cow<'static, str>);
 
 impl Unsupported {
-    /// In the device's own words.
+    /// Makes a reason with the device's own message.
     pub fn because(reason: impl Into<Cow<'static, str>>) -> Self {
         Unsupported(reason.into())
     }
 }
 
-/// Why a device did not open a session.
+/// The reason why a device did not open a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The device is well, and does not serve such a session: it is not asked again.
+    /// The device works, but does not serve such a session. Core does not ask it again.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// The device failed this time. It is asked again when it has had time to recover.
+    /// The device failed this time. Core asks it again when it has had time to recover.
     #[error(transparent)]
     Fault(#[from] Fault),
 }

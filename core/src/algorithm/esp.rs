@@ -17,7 +17,7 @@ pub const HEADER: usize = 8;
 /// Bytes of the length of the padding, and of the next header.
 pub const TRAILER: usize = 2;
 
-/// Writes the trailer of data whose first bytes are a payload (RFC 4303, 2.4 to 2.6). Does nothing where there is no room for it.
+/// Writes the trailer of data whose first bytes are a payload (RFC 4303, 2.4 to 2.6). Does nothing if there is no room for it.
 pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
     let Some((rest, trailer)) = data.split_last_chunk_mut::<TRAILER>() else { return };
     let padding = rest.get_mut(payload..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The points of which every public key of a key exchange is a multiple, as such keys.
+//! The base points of key exchange, encoded as public keys.
 
 /// RFC 7748, section 4.1.
 pub(super) const X25519: [u8; 32] = {

@@ -1,6 +1,6 @@
 //! The ids of algorithms.
 
-/// Writes the enum and the list of all.
+/// Writes the enum and the list of all its values.
 macro_rules! algorithms {
     ($($variant:ident)+) => {
         /// The id of an algorithm. Its implementation on a device is a [`Capability`](crate::driver::Capability).
@@ -10,19 +10,19 @@ macro_rules! algorithms {
         #[allow(missing_docs, reason = "the rows say more")]
         pub enum Algorithm {
             $($variant,)+
-            // Those that drivers bring (`registered.rs`).
+            // Algorithms that drivers bring (`registered.rs`).
             #[doc(hidden)] Registered0, #[doc(hidden)] Registered1, #[doc(hidden)] Registered2, #[doc(hidden)] Registered3,
             #[doc(hidden)] Registered4, #[doc(hidden)] Registered5, #[doc(hidden)] Registered6, #[doc(hidden)] Registered7,
         }
 
         impl Algorithm {
-            /// Those of the table, in its order. [`all`](Self::all) also has those that drivers bring.
+            /// The algorithms of the table, in its order. [`all`](Self::all) also has the algorithms that drivers bring.
             pub const ALL: &'static [Algorithm] = &[$(Algorithm::$variant),+];
         }
     };
 }
 
-// In the order of the rows in `table.rs`, which a test in `info.rs` looks at.
+// In the order of the rows in `table.rs`, which a test in `info.rs` checks.
 #[rustfmt::skip]
 algorithms! {
     Null Md5 Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 Shake128 Shake256
@@ -53,6 +53,6 @@ impl Algorithm {
         A::Registered4, A::Registered5, A::Registered6, A::Registered7,
     ];
 
-    /// How many there can be: each is a number below.
+    /// Maximum number of algorithms. Their ids are below it.
     pub(crate) const COUNT: usize = Algorithm::ALL.len() + Algorithm::REGISTERED.len();
 }

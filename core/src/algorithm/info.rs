@@ -1,4 +1,4 @@
-//! Questions to the rows of the table and of drivers.
+//! Properties of an algorithm, from its row in the table or in a driver.
 
 use super::esp::{HEADER, TRAILER};
 use super::ids::Algorithm;
@@ -8,7 +8,7 @@ use super::row::AlgorithmInfo;
 use super::table::TABLE;
 
 impl Algorithm {
-    /// The row of this algorithm.
+    /// Returns the row of this algorithm.
     #[inline]
     pub fn info(self) -> &'static AlgorithmInfo {
         match TABLE.get(self as usize) {
@@ -17,7 +17,7 @@ impl Algorithm {
         }
     }
 
-    /// The name: OpenSSL's, in lower case.
+    /// Returns the name: OpenSSL's, in lower case.
     pub fn name(self) -> &'static str {
         self.info().name
     }
@@ -41,7 +41,7 @@ impl AlgorithmInfo {
         padded.saturating_add(HEADER + self.iv.max + tag)
     }
 
-    /// Where the payload begins in a packet.
+    /// Returns the offset of the payload in a packet.
     pub const fn payload_start(&self) -> usize {
         HEADER + self.iv.max
     }
@@ -54,7 +54,7 @@ impl AlgorithmInfo {
         }
     }
 
-    /// The most bytes of data that a request may have, up to `bytes`, or the fewest.
+    /// Returns the greatest allowed number of data bytes up to `bytes`, or the smallest allowed number if that is greater.
     pub fn data_length(&self, bytes: usize) -> usize {
         let most = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
         if matches!(self.kind, Kind::Packet) {
@@ -70,13 +70,13 @@ impl AlgorithmInfo {
         bytes.saturating_add(bytes / 8).saturating_add(128)
     }
 
-    /// The bytes of a digest, MAC, tag, signature, shared secret or enciphered message where nothing is said: mostly the longest.
+    /// Returns the default bytes of a digest, MAC, tag, signature, shared secret or enciphered message: mostly the maximum.
     #[inline]
     pub fn default_tag(&self) -> usize {
         self.xof.unwrap_or(self.tag.max)
     }
 
-    /// The name and the aliases.
+    /// Returns the name and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }

@@ -21,8 +21,7 @@ pub enum Kind {
     /// Key encapsulation (FIPS 203): a pair of keys is made; public key in, ciphertext and shared secret out; private key and ciphertext
     /// in, the same secret out.
     Kem,
-    /// Data in, fewer bytes out that tell them, and back. The length of the result is known when it is there, and is at most that of the
-    /// buffer for it.
+    /// Data in, fewer bytes out, and back. The length of the result is known only afterwards, and is at most that of its buffer.
     Compression,
     /// A payload and its number in, a packet of a protocol out, and back: framed, padded, encrypted and authenticated.
     Packet,
@@ -31,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: &'static [Kind] = &[
         Kind::Digest,
         Kind::Mac,
@@ -45,7 +44,7 @@ impl Kind {
         Kind::Encipherment,
     ];
 
-    /// The name in messages.
+    /// Returns the name in messages.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Kind::Mac => "MAC",
@@ -55,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// The name in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Digest => "digest",

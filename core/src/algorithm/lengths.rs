@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Lengths {
     /// Shortest.
     pub min: usize,
-    /// Longest; `usize::MAX` where only memory ends it.
+    /// Longest; `usize::MAX` if only memory limits it.
     pub max: usize,
     /// Distance between two allowed lengths.
     pub step: usize,
@@ -17,12 +17,12 @@ impl Lengths {
     /// None: only the empty string.
     pub const NONE: Lengths = Lengths::exactly(0);
 
-    /// One length.
+    /// Allows one length.
     pub const fn exactly(bytes: usize) -> Lengths {
         Lengths { min: bytes, max: bytes, step: 1 }
     }
 
-    /// Every `step`th length from `min` to `max`.
+    /// Allows every `step`th length from `min` to `max`.
     pub const fn range(min: usize, max: usize, step: usize) -> Lengths {
         Lengths { min, max, step }
     }

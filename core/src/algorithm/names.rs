@@ -8,8 +8,8 @@ use super::kind::Kind;
 use super::row::AlgorithmInfo;
 
 impl Algorithm {
-    /// All algorithms with this name: one for a name or an alias, one for each key size for the kernel's name of a cipher. Spellings are
-    /// compared as by [`same_name`].
+    /// Returns all algorithms with this name. A name or an alias has one algorithm; the kernel's name of a cipher has one for each key
+    /// size. Spellings are compared as in [`same_name`].
     pub fn matching(name: &str) -> Result<Vec<Algorithm>, UnknownAlgorithm> {
         let found = find(name);
         if found.is_empty() { Err(UnknownAlgorithm::new(name, None)) } else { Ok(found) }
@@ -46,7 +46,7 @@ fn find(name: &str) -> Vec<Algorithm> {
     }
 }
 
-/// The characters of a name that matter. Allocates nothing, because OpenSSL's programs ask for each MAC.
+/// Returns the significant characters of a name. Allocates nothing, because OpenSSL's programs look up a name for each MAC.
 fn letters(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|letter| !matches!(letter, '-' | '_' | '/' | ' ')).map(|letter| letter.to_ascii_lowercase())
 }
@@ -100,8 +100,8 @@ impl UnknownAlgorithm {
             .filter(|(distance, _)| *distance <= 1 + given.len() / 4)
             .collect();
         if near.is_empty() && given.len() > 2 {
-            // A name of several key sizes, or of a part: "aes-gcm", "aes256". Encrypt-then-authenticate has the names of two algorithms, and would
-            // be named for each of them.
+            // A name of several key sizes, or of a part: "aes-gcm", "aes256". Encrypt-then-authenticate names contain two algorithms'
+            // names, and would match each of these.
             let contains = |known: &str| {
                 let mut known = letters(known);
                 given.chars().all(|letter| known.any(|next| next == letter))

@@ -32,7 +32,7 @@ pub enum Operation {
     KeyGen,
     /// The public key of a peer to a secret and its ciphertext.
     Encapsulate,
-    /// Such a ciphertext to its secret.
+    /// The ciphertext of `Encapsulate` to its secret.
     Decapsulate,
     /// Data to fewer bytes.
     Compress,
@@ -44,7 +44,7 @@ pub enum Operation {
     Unprotect,
     /// A short message to a ciphertext for the owner of a public key.
     Encipher,
-    /// Such a ciphertext to its message.
+    /// The ciphertext of `Encipher` to its message.
     Decipher,
 }
 
@@ -60,15 +60,15 @@ pub enum Length {
     Number,
     /// One byte.
     NextHeader,
-    /// The bytes of data that the request is about.
+    /// The bytes of the request's data.
     Data,
-    /// A packet with a payload of these bytes.
+    /// A packet with a payload of the data's bytes.
     Packet,
     /// Room for any result of compression.
     Compressed,
     /// The tag length of the session: a digest, MAC, tag, signature, secret or enciphered message.
     Tag,
-    /// A tag or signature that comes with the request, to be compared: with another length it is a bad one.
+    /// A tag or signature that comes with the request, to be compared. One of another length is wrong.
     GivenTag,
     /// [`AlgorithmInfo::key`].
     Key,
@@ -93,7 +93,7 @@ pub(crate) enum KeyOf {
     Absent,
 }
 
-/// Where a known answer ([`Answer`](crate::driver::Answer)) has the bytes of a field.
+/// The part of a known answer ([`Answer`](crate::driver::Answer)) that has the bytes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Nothing,
@@ -132,14 +132,14 @@ pub struct OperationInfo {
     pub in_place: bool,
     /// The operation detects input that its inverse cannot have made.
     pub detects_forgeries: bool,
-    /// The operation that shows whether a result is good, where several are.
+    /// The operation that checks a result, if several results are valid.
     pub(crate) verifier: Option<Operation>,
     pub(crate) key: KeyOf,
     /// IV, input, output and tag in a known answer.
     pub(crate) answer: [Place; 4],
 }
 
-/// A row with the fields that most operations share: a message in, a result of the tag's length out.
+/// Makes a row with the fields that most operations share: a message in, a result of the tag's length out.
 const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationInfo {
     OperationInfo {
         operation,
@@ -159,7 +159,7 @@ const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationI
     }
 }
 
-/// An operation that turns data into as many bytes, and may do so in place.
+/// Makes the row of an operation that turns data into as many bytes, and may work in place.
 const fn transform(operation: Operation, name: &'static str, kind: Kind, direction: Direction) -> OperationInfo {
     let answer = match direction {
         Direction::Decrypt => [Place::Iv, Place::Output, Place::Input, Place::Nothing],
@@ -286,7 +286,7 @@ impl From<Operation> for Direction {
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: &'static [Operation] = &[
         Operation::Encrypt,
         Operation::Decrypt,
@@ -308,19 +308,19 @@ impl Operation {
         Operation::Decipher,
     ];
 
-    /// Its row.
+    /// Returns its row.
     #[inline]
     pub fn info(self) -> &'static OperationInfo {
         static ROWS: [OperationInfo; Operation::ALL.len()] = TABLE;
         &ROWS[self as usize]
     }
 
-    /// The name in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// Its place among the [operations](Kind::operations) of its kind.
+    /// Returns its place among the [operations](Kind::operations) of its kind.
     #[inline]
     pub const fn index(self) -> usize {
         const INDEXES: [u8; Operation::ALL.len()] = {
@@ -368,9 +368,9 @@ impl Operation {
 }
 
 impl Kind {
-    /// The operations of this kind, in the order in which tables list them.
+    /// Returns the operations of this kind, in the order in which tables list them.
     pub const fn operations(self) -> &'static [Operation] {
-        /// Those of the kinds before, and its own.
+        /// Number of operations of the kinds before, and of the kind itself.
         const COUNTS: [(u8, u8); Kind::ALL.len()] = {
             let (mut counts, mut at) = ([(0, 0); Kind::ALL.len()], 0);
             while at < TABLE.len() {
@@ -412,7 +412,8 @@ impl fmt::Display for Operation {
 }
 
 impl AlgorithmInfo {
-    /// Bytes of a field, of a request of `data` bytes in a session with tags of `tag` bytes. Seeds have the length that is not left to the device.
+    /// Returns the bytes of a field, for a request of `data` bytes in a session with tags of `tag` bytes. Assumes that seeds come from the
+    /// caller.
     pub fn length(&self, length: Length, data: usize, tag: usize) -> usize {
         match length {
             Length::Nothing => 0,
@@ -431,7 +432,7 @@ impl AlgorithmInfo {
         }
     }
 
-    /// The bytes of data that a request of an operation takes, where these are always the same.
+    /// Returns the bytes of data that a request of an operation takes, if they are always the same.
     pub fn data_of(&self, operation: Operation) -> Option<usize> {
         let input = operation.info().input;
         (input != Length::Data).then(|| self.length(input, 0, self.tag.max))

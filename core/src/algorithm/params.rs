@@ -47,7 +47,7 @@ struct Signing {
 }
 
 impl SessionParams {
-    /// `key` is empty for digests, both halves one after the other for XTS, and the private key for signatures, key exchange and key
+    /// Makes parameters. `key` is empty for digests, both halves in order for XTS, and the private key for signatures, key exchange and key
     /// encapsulation. Operations with another key need [their direction](Self::with_direction).
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
         Self {
@@ -64,14 +64,14 @@ impl SessionParams {
         }
     }
 
-    /// The association whose packets a session protects or opens.
+    /// Sets the association whose packets a session protects or opens.
     #[must_use]
     pub fn with_esp(mut self, esp: Esp) -> Self {
         self.esp = Some(esp);
         self
     }
 
-    /// The association of a session for packets.
+    /// Returns the association of a session for packets.
     pub fn esp(&self) -> Option<Esp> {
         self.esp
     }
@@ -91,8 +91,8 @@ impl SessionParams {
         self
     }
 
-    /// Signatures of one message are alike: no random number goes into them. Only devices serve such a session that can
-    /// ([`Capability::deterministic`](crate::driver::Capability::deterministic)), or whose algorithm knows no others.
+    /// Makes signatures without a random number, so that all signatures of a message are equal. If the algorithm normally takes a random
+    /// number, only devices with [`Capability::deterministic`](crate::driver::Capability::deterministic) serve such a session.
     #[must_use]
     pub fn deterministic(mut self) -> Self {
         self.signing.deterministic = true;
@@ -107,12 +107,12 @@ impl SessionParams {
         self
     }
 
-    /// How hard a session that compresses tries.
+    /// Returns the compression level.
     pub fn level(&self) -> usize {
         self.level
     }
 
-    /// The context string of signatures.
+    /// Returns the context string of signatures.
     pub fn context(&self) -> &[u8] {
         &self.signing.context
     }
@@ -132,22 +132,22 @@ impl SessionParams {
         self.algorithm.info().randomized && !self.signing.deterministic
     }
 
-    /// The second key, of encrypt-then-authenticate algorithms.
+    /// Sets the second key, of encrypt-then-authenticate algorithms.
     #[must_use]
     pub fn with_mac_key(mut self, key: &[u8]) -> Self {
         self.mac_key = Zeroizing::new(key.to_vec());
         self
     }
 
-    /// Both ways, unless said otherwise. An operation stands for its own.
+    /// Sets the direction; the default is both. An operation stands for its own direction.
     #[must_use]
     pub fn with_direction(mut self, direction: impl Into<Direction>) -> Self {
         self.direction = direction.into();
         self
     }
 
-    /// The bytes of a MAC or tag, or of the digest of a function that has any length of it; the algorithm's
-    /// [default](crate::AlgorithmInfo::default_tag), unless said otherwise.
+    /// Sets the bytes of a MAC or tag, or of a digest whose length the caller chooses. If not set, the length is the algorithm's
+    /// [default](crate::AlgorithmInfo::default_tag).
     #[must_use]
     pub fn with_tag_len(mut self, bytes: usize) -> Self {
         self.tag_len = bytes;
@@ -162,7 +162,7 @@ impl SessionParams {
         self
     }
 
-    /// The lengths of the session's IVs or nonces.
+    /// Returns the lengths of the session's IVs or nonces.
     pub fn iv_lengths(&self) -> Lengths {
         let info = self.algorithm.info();
         if self.any_nonce && info.any_nonce.max > 0 { info.any_nonce } else { info.iv }
@@ -185,17 +185,17 @@ impl SessionParams {
         self.algorithm
     }
 
-    /// The key. Secret.
+    /// Returns the key. Secret.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The second key of encrypt-then-authenticate algorithms, otherwise empty. Secret.
+    /// Returns the second key of encrypt-then-authenticate algorithms, otherwise an empty one. Secret.
     pub fn mac_key(&self) -> &[u8] {
         &self.mac_key
     }
 
-    /// The bytes of a digest, MAC, tag, signature or secret of this session; 0 for ciphers.
+    /// Returns the bytes of a digest, MAC, tag, signature or secret of this session; 0 for ciphers.
     pub fn tag_len(&self) -> usize {
         self.tag_len
     }
@@ -216,7 +216,7 @@ impl SessionParams {
         Self { algorithm, direction, key, mac_key, tag_len, any_nonce, ordered, level, signing, esp }
     }
 
-    /// Everything that can be wrong with a session before a device is asked.
+    /// Checks all that can be checked without a device.
     pub(crate) fn check(&self) -> Result<(), Misuse> {
         let info = self.algorithm.info();
         let algorithm = self.algorithm;
@@ -269,7 +269,7 @@ impl SessionParams {
         if good { Ok(()) } else { Err(Misuse::Prehash { algorithm }) }
     }
 
-    /// The operation of this session's streams.
+    /// Returns the operation of this session's streams.
     pub(crate) fn stream_operation(&self) -> Option<Operation> {
         match self.algorithm.kind() {
             Kind::Digest => Some(Operation::Digest),

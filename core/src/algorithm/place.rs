@@ -1,4 +1,4 @@
-//! Where tables that have an entry for each operation of each algorithm have it.
+//! Indexes of tables that have an entry for each operation of each algorithm.
 
 use super::ids::Algorithm;
 use super::operation::Operation;
@@ -10,7 +10,8 @@ const COLUMNS: usize = 32;
 /// Entries of an algorithm that a driver brings: as many as any kind has operations.
 const MOST: usize = 3;
 
-/// The entries, and behind them their number. Where an algorithm does not have an operation, that of its last one.
+/// The index of each operation's entry, then the number of entries. An operation that the algorithm does not have gets the last entry of
+/// the algorithm.
 static PLACES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
     let mut places = [[0; COLUMNS]; Algorithm::COUNT];
     let (mut index, mut first) = (0, 0);
@@ -36,7 +37,7 @@ static PLACES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
     (places, first)
 };
 
-/// The algorithm of each entry, and which of its operations.
+/// The algorithm of each entry, and the place of the operation in its kind.
 static ENTRIES: [(Algorithm, u8); Algorithm::PLACES] = {
     let mut entries = [(Algorithm::ALL[0], 0); Algorithm::PLACES];
     let (mut index, mut place) = (0, 0);
@@ -57,7 +58,7 @@ static ENTRIES: [(Algorithm, u8); Algorithm::PLACES] = {
 };
 
 impl Algorithm {
-    /// Entries of such a table.
+    /// Number of entries of such a table.
     pub const PLACES: usize = PLACES.1;
 
     /// Returns the entry of an operation. An operation that the algorithm does not have shares one of the algorithm's entries.
@@ -66,7 +67,7 @@ impl Algorithm {
         PLACES.0[self as usize][operation as usize].into()
     }
 
-    /// Returns the subject of an entry.
+    /// Returns the algorithm and the operation of an entry.
     pub fn at_place(place: usize) -> (Algorithm, Operation) {
         let (algorithm, operation) = ENTRIES[place];
         let operations = algorithm.kind().operations();

@@ -32,14 +32,14 @@ const FUNCTIONS: [(Algorithm, u8); 11] = [
 ];
 
 impl Prehash {
-    /// The function's object identifier, in DER, as it goes into the message; `None` where there is no function that has one.
+    /// Returns the function's object identifier, in DER, as it goes into the message; `None` if there is no such function.
     pub fn identifier(self) -> Option<[u8; 11]> {
         let Prehash::Hash(algorithm) = self else { return None };
         let (_, last) = FUNCTIONS.iter().find(|(known, _)| *known == algorithm)?;
         Some([0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, *last])
     }
 
-    /// The function with this last byte of its identifier.
+    /// Returns the function whose identifier ends in this byte.
     pub fn of_identifier(last: u8) -> Option<Self> {
         FUNCTIONS.iter().find(|(_, known)| *known == last).map(|(algorithm, _)| Prehash::Hash(*algorithm))
     }

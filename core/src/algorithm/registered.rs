@@ -31,7 +31,7 @@ pub struct Answer {
 pub(crate) struct KnownAnswer {
     pub(crate) algorithm: Algorithm,
     pub(crate) key: &'static [u8],
-    /// As in [`Answer`], each of them.
+    /// The fields of an [`Answer`].
     pub(crate) second_key: &'static [u8],
     pub(crate) iv: &'static [u8],
     pub(crate) aad: &'static [u8],
@@ -40,11 +40,11 @@ pub(crate) struct KnownAnswer {
     pub(crate) tag: &'static [u8],
 }
 
-/// Why an algorithm was not registered.
+/// The reason why an algorithm was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unregistered {
-    /// As many have been registered as there is room for.
+    /// There is no room for another algorithm.
     #[error("{name}: there is no room for another algorithm")]
     Full {
         /// The name of the algorithm.
@@ -56,7 +56,7 @@ pub enum Unregistered {
         /// The name.
         name: &'static str,
     },
-    /// The row or one of the known answers cannot be.
+    /// The row or one of the known answers is invalid.
     #[error("{name}: {why}")]
     Row {
         /// The name of the algorithm.
@@ -107,12 +107,12 @@ impl Algorithm {
         Ok(algorithm)
     }
 
-    /// All that there are: those of the table, then those that drivers have registered until now.
+    /// Returns all algorithms: those of the table, then those that drivers have registered so far.
     pub fn all() -> impl Iterator<Item = Algorithm> {
         rows_of_table().chain(rows()).map(|(algorithm, _)| algorithm)
     }
 
-    /// The rows of [all](Self::all).
+    /// Returns the rows of [all](Self::all).
     pub(super) fn rows() -> impl Iterator<Item = &'static AlgorithmInfo> {
         rows_of_table().chain(rows()).map(|(_, row)| row)
     }
@@ -131,12 +131,12 @@ fn rows() -> impl Iterator<Item = (Algorithm, &'static AlgorithmInfo)> {
     ROWS.iter().filter_map(OnceLock::get).map(|registered| (registered.info.algorithm, &registered.info))
 }
 
-/// The place of an algorithm that stands behind the table.
+/// Returns the place of an algorithm that is not in the table.
 fn place(algorithm: Algorithm) -> Option<usize> {
     (algorithm as usize).checked_sub(TABLE.len())
 }
 
-/// The row of an algorithm that the table does not have.
+/// Returns the row of an algorithm that is not in the table.
 #[cold]
 pub(super) fn info(algorithm: Algorithm) -> &'static AlgorithmInfo {
     place(algorithm).and_then(|place| ROWS[place].get()).map_or(&NONE, |registered| &registered.info)

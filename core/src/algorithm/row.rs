@@ -57,7 +57,7 @@ pub struct AlgorithmInfo {
     pub encapsulation: (usize, usize),
     /// Compression levels. A higher one takes longer and gives fewer bytes; a device may have fewer of them.
     pub levels: Lengths,
-    /// The level where nothing is said.
+    /// The default level.
     pub default_level: usize,
     /// For key exchange, the point of which every public key is a multiple, as a public key.
     pub generator: &'static [u8],
@@ -66,7 +66,7 @@ pub struct AlgorithmInfo {
 }
 
 impl AlgorithmInfo {
-    /// A row that says nothing else, to be filled in: no keys, no IV, data of any length, and the block is 1.
+    /// Makes a row to be filled in: no keys, no IV, data of any length, and a block of 1.
     pub const fn new(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, ..BLANK }
     }
@@ -86,7 +86,7 @@ impl AlgorithmInfo {
         self
     }
 
-    /// The tag cannot be truncated.
+    /// Forbids truncated tags.
     pub(super) const fn full_tag(mut self) -> Self {
         self.tag.min = self.tag.max;
         self
@@ -158,7 +158,7 @@ pub(super) const fn xof(
     AlgorithmInfo { tag: Lengths::range(1, XOF_MAX, 1), xof: Some(size), ..digest(name, aliases, "", block, size) }
 }
 
-/// RFC 2104. A truncated MAC keeps at least 4 bytes, which is less than any protocol uses.
+/// Makes a row of HMAC (RFC 2104). A truncated MAC keeps at least 4 bytes, which is less than any protocol uses.
 pub(super) const fn hmac(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -195,7 +195,7 @@ pub(super) const fn cipher(
     AlgorithmInfo { name, aliases, kernel, kind: Kind::Cipher, key, iv, block, ..BLANK }
 }
 
-/// Ciphertext stealing serves any length from one block on.
+/// Makes a row of XTS, whose ciphertext stealing takes any length from one block on.
 pub(super) const fn xts(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
     AlgorithmInfo {
         min_data: 16,
@@ -216,7 +216,7 @@ pub(super) const fn aead(
     AlgorithmInfo { key, iv, tag, ..named(name, aliases, kernel, Kind::Aead) }
 }
 
-/// SP 800-38D recommends nonces of 12 bytes. Others are hashed, and collide sooner.
+/// Makes a row of GCM. SP 800-38D recommends nonces of 12 bytes. Others are hashed, and collide sooner.
 pub(super) const fn gcm(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
     AlgorithmInfo {
         max_data: GCM_MAX,
@@ -226,7 +226,7 @@ pub(super) const fn gcm(name: &'static str, aliases: &'static [&'static str], ke
     }
 }
 
-/// The nonce takes 15 - L bytes, and the data has a length of L bytes (RFC 3610): see `SessionParams`.
+/// Makes a row of CCM. A nonce of 15 - L bytes leaves L bytes for the length of the data (RFC 3610).
 pub(super) const fn ccm(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
     AlgorithmInfo {
         tag: Lengths::range(4, 16, 2),
@@ -274,7 +274,8 @@ pub(super) const fn rsa_signature(name: &'static str, modulus: usize) -> Algorit
     AlgorithmInfo { min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
 }
 
-/// Messages have `padding` bytes less than the modulus at most; without padding, they are numbers of its length.
+/// Makes a row for encryption. Messages are at least `padding` bytes shorter than the modulus; without padding, they are numbers of its
+/// length.
 pub(super) const fn rsa_encryption(name: &'static str, modulus: usize, padding: usize) -> AlgorithmInfo {
     let min_data = if padding == 0 { modulus } else { 0 };
     let (key, public) = (rsa::private_length(modulus), rsa::public_length(modulus));
@@ -290,7 +291,7 @@ pub(super) const fn rsa_encryption(name: &'static str, modulus: usize, padding: 
     }
 }
 
-/// Private keys and secrets are of one length. The data of a request are a public key.
+/// Makes a row whose private keys and secrets have one length. The data of a request are a public key.
 pub(super) const fn exchange(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -309,7 +310,7 @@ pub(super) const fn exchange(
     }
 }
 
-/// A private key is the seed ξ, or sk as FIPS 204 writes it out.
+/// Makes a row of ML-DSA. A private key is the seed ξ, or sk as FIPS 204 encodes it.
 pub(super) const fn ml_dsa(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -324,8 +325,8 @@ pub(super) const fn ml_dsa(
     }
 }
 
-/// `n` is the bytes of a digest. A private key is the seeds SK.seed ‖ SK.prf ‖ PK.seed, or sk as FIPS 205 writes it out: the seeds and
-/// PK.root.
+/// Makes a row of SLH-DSA. A digest has `n` bytes. A private key is the seeds SK.seed ‖ SK.prf ‖ PK.seed, or sk as FIPS 205 encodes it: the
+/// seeds and PK.root.
 pub(super) const fn slh_dsa(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -339,7 +340,8 @@ pub(super) const fn slh_dsa(
     }
 }
 
-/// A private key is the seed d ‖ z, or dk as FIPS 203 writes it out. The data of a request are a public key or a ciphertext.
+/// Makes a row of ML-KEM. A private key is the seed d ‖ z, or dk as FIPS 203 encodes it. The data of a request are a public key or a
+/// ciphertext.
 pub(super) const fn ml_kem(
     name: &'static str,
     aliases: &'static [&'static str],

@@ -23,7 +23,7 @@
 /// Bytes of a public exponent.
 pub const EXPONENT: usize = 4;
 
-/// Bytes by which a message of PKCS #1 v1.5 is shorter than the modulus, at least: three that are fixed, and eight random ones.
+/// Minimum bytes by which a message of PKCS #1 v1.5 is shorter than the modulus: three fixed ones, and eight random ones.
 pub const PADDING: usize = 11;
 
 /// Returns the bytes of a public key with a modulus of `modulus` bytes.

@@ -127,11 +127,11 @@ rows! {
 
     Ed25519 = signature("ed25519", &["1.3.101.112"], 32, 32, 64).from("RFC 8032");
     X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32, &generators::X25519).from("RFC 7748");
-    // The message is a digest, of which the first 32 bytes count (6.4.1). Numbers are big-endian. A private key is one, a public key the point 4 ‖ x ‖ y
-    // (SEC 1, 2.3.3), a signature r ‖ s, and a secret the x coordinate of a point.
+    // The message is a digest, of which the first 32 bytes count (6.4.1). Numbers are big-endian. A private key is a number, a public key
+    // the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, and a secret the x coordinate of a point.
     EcdsaP256 = signature("ecdsa-p256", &["ecdsa-nistp256"], 32, 65, 64).randomized().from("FIPS 186-5");
     EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, generators::P256).from("SP 800-56A");
-    // The message of a signature is a digest; which one, and how keys lie in memory, is said in `rsa.rs`.
+    // The message of a signature is a digest. `rsa.rs` describes the digests and the layout of keys.
     Rsa2048Pkcs1 = rsa_signature("rsa-2048-pkcs1", 256);
     Rsa3072Pkcs1 = rsa_signature("rsa-3072-pkcs1", 384);
     Rsa4096Pkcs1 = rsa_signature("rsa-4096-pkcs1", 512);

@@ -2,7 +2,7 @@
 
 /// Compares two tags in a time that depends on their lengths only.
 ///
-/// Everything that compares secrets, in core and in drivers, does it here.
+/// All comparisons of secrets, in core and in drivers, use this function.
 #[must_use]
 pub fn tags_equal(a: &[u8], b: &[u8]) -> bool {
     subtle::ConstantTimeEq::ct_eq(a, b).into()

@@ -449,7 +449,7 @@ impl Queue {
         }
     }
 
-    /// For one request in [`TIMED_EVERY`]: records the time until its completion. Returns its site and the present time.
+    /// Records the time until completion for one request in [`TIMED_EVERY`]. Returns its site and the present time.
     #[inline]
     fn time_end(&self, handle: &Handle) -> Option<(Site, u64)> {
         if self.slots.sequence(handle.meta.slot)? % TIMED_EVERY == 1 { self.time(handle) } else { None }

@@ -177,7 +177,7 @@ impl AeadStream {
         Ok(())
     }
 
-    /// [`begin`](Self::begin) and [`update`](Self::update) in one step.
+    /// Does [`begin`](Self::begin) and [`update`](Self::update) in one step.
     pub fn begin_with<'a>(&mut self, iv: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         self.session.limits.check_iv(iv)?;

@@ -181,7 +181,7 @@ impl Probation {
         Some(true)
     }
 
-    /// Like [`Admission::release_pair`].
+    /// Releases a queue pair like [`Admission::release_pair`].
     pub(crate) fn release_pair(&mut self, clock: &dyn Clock) -> bool {
         self.test.as_mut().and_then(Test::sent).is_some_and(|sent| sent.poll(clock))
     }

@@ -106,7 +106,7 @@ impl PartialOrd for WaitingRequest {
     }
 }
 impl Ord for WaitingRequest {
-    /// Reversed, because a heap returns its greatest element and the longest-waiting request must come first.
+    /// Reverses the order, because a heap returns its greatest element and the longest-waiting request must come first.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         Reverse(self.position).cmp(&Reverse(other.position))
     }
@@ -318,8 +318,8 @@ mod races {
         }
     }
 
-    /// FreeBSD: the driver said ERESTART, then called crypto_unblock, and only then was it marked as blocked, so it was never asked
-    /// again. Here a thread that waits for the request looks again, and one look is enough.
+    /// FreeBSD: the driver returned ERESTART, then called crypto_unblock, and was marked as blocked only then, so it was never called
+    /// again. Here a thread that waits for the request checks again, and one check is enough.
     #[test]
     fn unblock_between_the_full_answer_and_the_blocked_mark() {
         loom::model(|| {

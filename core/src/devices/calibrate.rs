@@ -75,7 +75,7 @@ impl Calibrations {
         }
     }
 
-    /// Neither loads nor stores costs any more.
+    /// Stops loading and storing costs.
     pub(crate) fn close_store(&self) {
         self.is_closed.store(true, Relaxed);
     }

@@ -251,7 +251,7 @@ impl RegisteredDevice {
         self.active().expect("an excluded device has no capabilities, so no request is sent to it")
     }
 
-    /// Only for devices that are candidates of a session, which excluded ones never are.
+    /// Returns the health of a device that is a candidate of a session. Excluded devices never are.
     #[inline]
     pub(crate) fn health(&self) -> &Health {
         &self.expect_active().health

@@ -80,7 +80,7 @@ impl Gantry {
         self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
 
-    /// Neither loads nor stores costs any more. For programs that open no file after their start, because a filter of system calls would end them.
+    /// Stops loading and storing costs. For programs that open no file after their start, because a filter of system calls would end them.
     pub fn close_cost_store(&self) {
         self.inner.devices.calibrations.close_store();
     }

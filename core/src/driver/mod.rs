@@ -19,7 +19,7 @@
 //! 3. *A failure is a [`Fault`](crate::Fault).* Core runs the request on another device. Therefore a device that offers
 //!    [`in_place`](Capability::in_place) leaves the data of an in-place request unchanged when it reports a fault. A panic
 //!    is also a fault, but gives no such guarantee: a request that was being changed in place then ends with an error.
-//! 4. *Limits are stated, not hidden.* Core routes around them; a driver never copies data silently. If a capability cannot
+//! 4. *Limits are declared.* Core routes around them; a driver never copies data silently. If a capability cannot
 //!    express a limit (such as one nonce length), requests beyond it get [`Fault::Declined`](crate::Fault::Declined).
 //! 5. *Every job comes back*, in time or when its queue pair is dropped. A dropped [`Job`] is reported as
 //!    [`Fault::Lost`](crate::Fault::Lost). A device that is late is quarantined, its queue pair is dropped, and its

@@ -258,7 +258,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// The fields as they are now. Steps of streams have an input or an output.
+    /// Returns the current fields. Steps of streams have an input or an output.
     pub fn view(&self) -> View<'_> {
         let view = View::default();
         match self {
@@ -292,7 +292,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// The results, to be filled in.
+    /// Returns the results, to be filled in.
     pub fn results(&mut self) -> Results<'_> {
         let (output, tag, written): (&mut [u8], &mut [u8], _) = match self {
             Operands::Cipher { data, .. } | Operands::Open { data, .. } => (data.output(), &mut [], None),
@@ -319,7 +319,7 @@ impl<'a> Operands<'a> {
 }
 
 impl Operands<'_> {
-    /// The operation; for streams, that of their session's kind: a digest, or the same steps with a key before them.
+    /// Returns the operation. For streams, it is that of their session's kind: a digest, or a MAC, which is the same with a key.
     #[inline]
     pub fn operation(&self) -> Operation {
         self.shape().operation
@@ -364,7 +364,7 @@ impl Operands<'_> {
     #[inline]
     #[allow(unsafe_code)]
     pub fn reborrow(&mut self) -> Operands<'_> {
-        /// A bitwise copy of something that owned anything would be dropped twice.
+        /// A bitwise copy of an owning value would be dropped twice.
         const _: () = assert!(!std::mem::needs_drop::<Operands<'static>>());
         // SAFETY: the copy equals operands built anew from the reborrowed fields. The original is inaccessible while the copy lives, and the copy does not
         // outlive the data that the fields point to. No field owns anything.

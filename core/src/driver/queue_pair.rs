@@ -1,4 +1,4 @@
-//! The way of a thread's bursts into a device and back.
+//! Queue pairs, through which a thread's bursts enter a device and come back.
 
 use std::any::Any;
 use std::task::Waker;
@@ -14,14 +14,14 @@ pub trait QueuePair: Send + Any {
     /// again after a `poll`. All jobs have the same algorithm and operation; their sessions may differ.
     fn submit(&mut self, batch: &mut Batch<'_>);
 
-    /// Called after one or more `submit`s: a device that is told of new descriptors by a write to a register is told now.
+    /// Notifies the device of new descriptors, for example by a write to a register. Called after one or more `submit`s.
     fn doorbell(&mut self) {}
 
     /// Completes finished jobs, in any order, without waiting. Returns the number of jobs of this queue pair that are still in the device.
     fn poll(&mut self, done: &mut Completions) -> usize;
 
-    /// Wakes `waker` once when the next job of this queue pair is ready, or at once if one is. `false` from a device that
-    /// cannot: it has to be polled.
+    /// Wakes `waker` once when the next job of this queue pair is ready, or at once if one is. Returns `false` if the device cannot notify,
+    /// and must be polled.
     fn arm(&mut self, waker: &Waker) -> bool {
         let _ = waker;
         false

@@ -6,16 +6,16 @@ use crate::algorithm::{Buffers, Fault, Operation, Outcome};
 
 /// The state of a digest or MAC between two pieces of its message. Zeroized when dropped.
 pub trait DigestStream: Send + Any {
-    /// [`Operation::Digest`] or [`Operation::Mac`].
+    /// Returns [`Operation::Digest`] or [`Operation::Mac`].
     fn operation(&self) -> Operation;
 
     /// Takes the next piece.
     fn update(&mut self, input: &[u8]) -> Result<(), Fault>;
 
-    /// Writes the digest or MAC, and stands at the beginning of the next message.
+    /// Writes the digest or MAC, and is then ready for the next message.
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault>;
 
-    /// A second stream that stands where this one does.
+    /// Returns a copy of the stream at the same position.
     fn duplicate(&self) -> Box<dyn DigestStream>;
 }
 
@@ -24,7 +24,7 @@ pub trait CipherStream: Send + Any {
     /// Takes the next piece, whose length is a multiple of the algorithm's block.
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault>;
 
-    /// A second stream that stands where this one does.
+    /// Returns a copy of the stream at the same position.
     fn duplicate(&self) -> Box<dyn CipherStream>;
 }
 
@@ -52,6 +52,6 @@ pub trait AeadStream: Send + Any {
     /// Ends an opened message, and compares its tag with `tag`, which may be truncated: [`Outcome::Done`] or [`Outcome::BadTag`].
     fn open(&mut self, tag: &[u8]) -> Result<Outcome, Fault>;
 
-    /// A second stream that stands where this one does.
+    /// Returns a copy of the stream at the same position.
     fn duplicate(&self) -> Box<dyn AeadStream>;
 }

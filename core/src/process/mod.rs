@@ -33,7 +33,7 @@ mod sys {
     }
 }
 
-/// A process. Memory keeps it to find out, later, whether that is still the same one.
+/// The process that runs this code, kept to find out later whether the code still runs in it.
 ///
 /// ```
 /// let made_in = gantry_core::Process::current();
@@ -42,11 +42,11 @@ mod sys {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process(u64);
 
-/// The last number that was taken by this process, or by one that it comes from.
+/// The last number that this process or one of its ancestors took.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
-    /// The process that calls. May be called in a signal handler, and in a child before `exec`.
+    /// Returns the calling process. May be called in a signal handler, and in a child before `exec`.
     #[inline]
     pub fn current() -> Self {
         let place = sys::place();
@@ -62,8 +62,8 @@ impl Process {
         self == Self::current()
     }
 
-    /// The process that calls, for counters of which no number may be used twice. `None` where the system does not tell every child
-    /// from its parent.
+    /// Returns the calling process, for counters whose numbers must not be used twice. `None` if the system does not distinguish every
+    /// child from its parent.
     pub fn certain() -> Option<Self> {
         let current = Self::current();
         sys::is_wiped().then_some(current)

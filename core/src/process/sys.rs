@@ -1,14 +1,14 @@
-//! Where the number of the process lies: in memory that is zeros in a child.
+//! The memory that holds the number of the process, and is zero in a child.
 
 #![allow(unsafe_code, reason = "a page that the kernel wipes, or a function that the C library calls")]
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The place, once something has asked for it.
+/// The place; null until it is first used.
 static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The place where there is no page.
+/// The place if there is no page.
 static FALLBACK: AtomicU64 = AtomicU64::new(0);
 
 #[inline]
@@ -22,7 +22,7 @@ pub(super) fn is_wiped() -> bool {
     !ptr::eq(place(), &raw const FALLBACK)
 }
 
-/// Without a lock, which a child could find taken by a thread that it does not have.
+/// Finds the place, without a lock: a child could find it locked by a thread that it does not have.
 #[cold]
 fn set_up() -> &'static AtomicU64 {
     let page = page::wiped();
@@ -39,7 +39,7 @@ fn set_up() -> &'static AtomicU64 {
     unsafe { &*place }
 }
 
-/// The place that the C library lets us wipe in children.
+/// Returns a place that a callback of the C library wipes in children.
 #[cold]
 fn fallback() -> *mut AtomicU64 {
     extern "C" fn child() {
@@ -47,7 +47,7 @@ fn fallback() -> *mut AtomicU64 {
     }
     // SAFETY: the function writes a number. The C library forgets it when its module is unloaded.
     if unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) } != 0 {
-        // It fails for want of memory alone.
+        // It fails only for lack of memory.
         std::alloc::handle_alloc_error(std::alloc::Layout::new::<AtomicU64>());
     }
     (&raw const FALLBACK).cast_mut()
@@ -58,7 +58,7 @@ mod page {
     use std::ptr;
     use std::sync::atomic::AtomicU64;
 
-    /// Bytes of it, at least: the kernel's pages may be larger.
+    /// Minimum bytes of the page: the kernel's pages may be larger.
     const BYTES: usize = 4096;
     /// madvise(2). The crate `libc` has it for other systems.
     const MADV_WIPEONFORK: libc::c_int = 18;
@@ -66,9 +66,9 @@ mod page {
     /// A page of zeros, which is unmapped when dropped.
     pub(super) struct Page(*mut libc::c_void);
 
-    /// A page that is wiped in children, if the kernel has that.
+    /// Makes a page that is wiped in children, if the kernel supports that.
     pub(super) fn wiped() -> Option<Page> {
-        // Emulators that follow no advice and say that they did say so of shared memory, too, which the kernel never wipes.
+        // An emulator that accepts all advice, and follows none, also accepts it for shared memory, which the kernel never wipes.
         let is_followed = !Page::new(libc::MAP_SHARED)?.wipe();
         let page = Page::new(libc::MAP_PRIVATE)?;
         (is_followed && page.wipe()).then_some(page)

@@ -200,7 +200,7 @@ impl Limits {
 
     #[inline(always)]
     pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
-        // Algorithms that take two lengths take those between, too.
+        // Algorithms that take two lengths take the lengths between them, too.
         let taken = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
         if taken { Ok(()) } else { Err(self.wrong_iv(iv.len())) }
     }

@@ -9,8 +9,8 @@ pub struct Route {
     pub device: usize,
     /// Number of requests, counted from the first one, that run there; at least one.
     pub requests: usize,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
-    /// The policy learns from this one: how long the device takes shall be measured.
+    /// The time of these requests is measured, so that the policy learns from it.
     pub measure: bool,
 }

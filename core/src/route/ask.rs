@@ -15,10 +15,9 @@ pub struct Ask<'a> {
     pub(crate) question: &'a Question<'a>,
     /// Devices that offer the algorithm.
     pub(crate) candidates: &'a [Candidate],
-    /// Those among all devices that cannot serve the requests, as bits: they have been tried, have declined the session, or
-    /// are in quarantine.
+    /// Bit mask of the devices that cannot serve the requests: they have been tried, have declined the session, or are in quarantine.
     pub(crate) excluded: u64,
-    /// Nothing will be run: the caller only wants to know.
+    /// No request will run: the caller only wants the answer.
     pub(crate) hypothetical: bool,
     pub(crate) ledgers: &'a Ledgers,
     pub(crate) calibrator: &'a dyn Calibrator,
@@ -47,7 +46,7 @@ pub(crate) enum Sizes<'a> {
     Many(&'a dyn RequestSizes),
 }
 
-/// Requests whose sizes can be looked at one by one, by the few policies that do.
+/// The sizes of single requests, for the few policies that read them.
 pub(crate) trait RequestSizes {
     fn sizes(&self) -> Box<dyn Iterator<Item = usize> + '_>;
 }
@@ -60,12 +59,12 @@ pub(crate) struct Question<'a> {
     pub(crate) bytes: usize,
     pub(crate) sizes: Sizes<'a>,
     pub(crate) needs: Needs,
-    /// Devices that have failed or declined already, as bits.
+    /// Bit mask of the devices that have failed or declined already.
     pub(crate) tried: u64,
 }
 
 impl Question<'static> {
-    /// About one request by itself.
+    /// Asks about one request by itself.
     #[inline]
     pub(crate) fn one(shape: Shape, tried: u64) -> Self {
         let Shape { operation, bytes, in_place } = shape;
@@ -85,7 +84,7 @@ pub struct Choice<'a> {
     pub capability: &'a Capability,
     /// Its costs, as far as they are known.
     pub costs: &'a Costs,
-    /// Requests that these would wait for: those in its rings, and those that wait for room there.
+    /// Number of earlier requests: in its rings, or waiting for room there.
     pub ahead: u64,
 }
 
@@ -120,18 +119,18 @@ impl Ask<'_> {
     /// Returns the mean bytes of data in a request.
     #[inline]
     pub fn mean_bytes(&self) -> usize {
-        // Most come alone, and a division costs more than the rest of the choice.
+        // Most requests come alone, and a division costs more than the rest of the choice.
         if self.question.requests == 1 { self.question.bytes } else { self.question.bytes / self.question.requests }
     }
 
-    /// The devices that can serve the requests, in the order in which they were registered: working, not tried before,
-    /// and with no limit that the requests exceed.
+    /// Returns the devices that can serve the requests, in the order of registration. They work, have not been tried, and have no limit
+    /// that the requests exceed.
     #[inline]
     pub fn choices(&self) -> impl Iterator<Item = Choice<'_>> {
         self.choices_among(|_| true)
     }
 
-    /// The device of this name, if it can serve the requests.
+    /// Returns the device of this name, if it can serve the requests.
     pub fn choice<'a>(&'a self, name: &'a str) -> Option<Choice<'a>> {
         self.choices_among(move |info| info.name == name).next()
     }
@@ -166,7 +165,7 @@ impl Ask<'_> {
             && capability.max_bytes >= max_bytes
     }
 
-    /// Like `can_run`, by the device's index in the framework.
+    /// Does the same as `can_run`, by the device's index in the framework.
     #[inline]
     pub(super) fn can_run_on(&self, device: usize) -> bool {
         self.candidates.iter().any(|candidate| candidate.device == device && self.can_run(candidate))
@@ -178,7 +177,7 @@ impl Ask<'_> {
         self.candidates.iter().filter(offering).count()
     }
 
-    /// A question like those before and after it: requests will be run, nothing has failed, no stream begins.
+    /// Returns whether the question is an ordinary one: requests will run, no device has failed, and no stream begins.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.question.tried == 0 && !self.hypothetical && !self.question.needs.streaming

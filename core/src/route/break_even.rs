@@ -1,4 +1,4 @@
-//! The default policy: it relies on the declared capabilities.
+//! The policy for devices without measured costs: it relies on the declared capabilities.
 
 use super::answer::Route;
 use super::ask::{Ask, Choice};
@@ -40,7 +40,7 @@ impl Policy for BreakEven {
         Some(Route { requests: ask.requests() - left_over, ..ask.all_to(&best, Reason::EnoughRequests) })
     }
 
-    /// As many as the most lanes that would be worth it.
+    /// Returns the maximum lanes of the devices whose break-even is at most their number of lanes.
     fn batch_size(&self, ask: &Ask<'_>) -> usize {
         let capabilities = ask.choices().map(|choice| choice.capability);
         let worth_it =

@@ -16,7 +16,7 @@ pub(crate) struct Candidate {
     pub(crate) load: Arc<Load>,
     /// One for each operation of the algorithm.
     pub(crate) costs: Box<[Arc<Costs>]>,
-    /// Where tables have the first of these.
+    /// The place of the first operation in tables.
     pub(crate) first: usize,
 }
 
@@ -27,17 +27,17 @@ impl Candidate {
         &self.costs[self.capability.algorithm.place(operation) - self.first]
     }
 
-    /// This device, as a set of one.
+    /// Returns a bit mask of this device alone.
     #[inline]
     pub(crate) fn bit(&self) -> u64 {
         1 << self.device
     }
 }
 
-/// Requests in a device that works beside the calling threads. Others have none.
+/// The numbers of requests in a device that works beside the calling threads. For other devices they are 0.
 #[derive(Default)]
 pub(crate) struct Load {
-    /// Requests that entered a ring of it, and those that came back.
+    /// Requests that entered a ring of the device, and requests that left one.
     entered: AtomicU64,
     left: AtomicU64,
     /// Requests that wait for room.
@@ -45,7 +45,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Notes that the requests in a ring were `before` and are `now`.
+    /// Notes that the number of requests in a ring changed from `before` to `now`.
     #[inline]
     pub(crate) fn count(&self, before: usize, now: usize) {
         if now > before {
@@ -55,7 +55,7 @@ impl Load {
         }
     }
 
-    /// How many requests have entered the rings, and how many have left.
+    /// Returns the numbers of requests that have entered the rings, and that have left them.
     pub(crate) fn moved(&self) -> (u64, u64) {
         let left = self.left.load(Ordering::Relaxed);
         (self.entered.load(Ordering::Relaxed), left)
@@ -70,7 +70,7 @@ impl Load {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Requests that are in a ring or wait for room there.
+    /// Returns the number of requests that are in a ring or wait for room there.
     pub(crate) fn held(&self) -> u64 {
         let (entered, left) = self.moved();
         entered.saturating_sub(left) + self.waiting.load(Ordering::Relaxed) as u64

@@ -47,12 +47,12 @@ pub struct Estimate {
 
 /// A relative difference from which a device may have changed as a whole, or loaded costs may be invalid.
 const CHANGE: f32 = 0.25;
-/// Nanoseconds of work that show it, measured a few times at least: a machine that does other things is slow for some milliseconds
-/// now and then.
+/// Nanoseconds of work, and the minimum of measurements, that show such a change: other programs occasionally slow the machine for some
+/// milliseconds.
 const SURE: (f32, i32) = (32e6, 4);
 /// A trial that takes less than this share of the loaded cost contradicts it, because no disturbance makes a device faster.
 const CONTRADICTS: f32 = 0.75;
-/// One that takes more than this share confirms it.
+/// A trial that takes more than this share confirms it.
 const CONFIRMS: f32 = 0.95;
 
 /// A change of a device as a whole, by one measurement.
@@ -70,24 +70,24 @@ pub(crate) enum Finding {
 /// The costs of one device for one algorithm and operation.
 pub struct Costs {
     known: AtomicBool,
-    /// The tables are made from these.
+    /// The measurements from which the tables are made.
     measured: Mutex<Option<Arc<Measured>>>,
     /// The costs come from an earlier process or from the caller.
     loaded: AtomicBool,
-    /// By row, the columns of which this process has seen that they hold, as bits.
+    /// By row, a bit mask of the columns that this process has confirmed.
     confirmed: [AtomicU32; REQUESTS.len()],
-    /// Nanoseconds of work that contradicted the loaded costs, since other work confirmed them.
+    /// Nanoseconds of work that contradicted the loaded costs since work last confirmed them.
     doubt: Number,
     wall: Table,
-    /// Only of devices that work beside the calling thread.
+    /// Only for devices that work beside the calling thread.
     cpu: OnceLock<Box<Table>>,
     /// The factor of all cells.
     drift: Number,
-    /// Measurements on end that were above (positive) or below the estimate.
+    /// Number of consecutive measurements above (positive) or below (negative) the estimate.
     run: AtomicI32,
-    /// The smallest of their errors: the part that all of them share.
+    /// The smallest error of these measurements, which all of them share.
     agreed: Number,
-    /// Nanoseconds of work that they stand for.
+    /// Nanoseconds of work that these measurements represent.
     run_ns: Number,
 }
 
@@ -127,7 +127,7 @@ impl Costs {
         self.drift.get()
     }
 
-    /// Starts anew from a calibration: of this process, or one that was loaded. `direct`: the device computes in the calling thread.
+    /// Takes over a calibration, of this process or loaded. `direct`: the device computes in the calling thread.
     pub(crate) fn set(&self, measured: Measured, direct: bool, loaded: bool) {
         self.wall.set(&measured.wall());
         if !direct {
@@ -149,7 +149,7 @@ impl Costs {
         }
     }
 
-    /// The measurements, without later corrections by requests.
+    /// Returns the measurements, without later corrections by requests.
     pub(crate) fn measured(&self) -> Option<Arc<Measured>> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.is_known())
     }
@@ -168,13 +168,13 @@ impl Costs {
         self.confirmed.iter().any(|row| row.load(Relaxed) != 0)
     }
 
-    /// The measurement on which the estimate of such requests rests most, and when it was made, in seconds since 1970.
+    /// Returns the measurement with the most weight in the estimate of such requests, and its time in seconds since 1970.
     pub fn basis(&self, requests: usize, bytes: usize) -> Option<(CostCell, u64)> {
         let measured = self.measured()?;
         Some((*measured.nearest(requests, bytes)?, measured.at))
     }
 
-    /// Takes in one measurement below the estimate. It counts for much, because no disturbance makes a device faster.
+    /// Learns from a measurement below the estimate, with a large weight: no disturbance makes a device faster.
     pub(crate) fn was_faster(&self, requests: usize, bytes: usize, wall_ns: f32) {
         let place = Place::new(requests, bytes);
         let share = wall_ns / (self.wall.read(place) * self.drift.get());
@@ -183,9 +183,9 @@ impl Costs {
         }
     }
 
-    /// Takes in a trial of requests whose estimate is not confirmed.
+    /// Learns from a trial of requests whose estimate is not confirmed.
     pub(crate) fn check(&self, requests: usize, bytes: usize, wall_ns: f32) -> Finding {
-        // A CPU that is slower now than it was then is no reason to doubt.
+        // A CPU that has become slower does not contradict the costs.
         let share = wall_ns / self.estimate(requests, bytes).wall_ns * self.drift().max(1.0);
         if share < CONTRADICTS {
             return Finding::Contradicted;
@@ -197,11 +197,12 @@ impl Costs {
         self.compare(requests, bytes, wall_ns)
     }
 
-    /// Takes in a measurement of `requests` requests of `bytes` bytes each. `cpu_ns` is the thread's own time, if it was measured separately.
+    /// Learns from a measurement of `requests` requests of `bytes` bytes each. `cpu_ns` is the thread's own time, if it was measured
+    /// separately.
     pub(crate) fn learn(&self, requests: usize, bytes: usize, wall_ns: f32, cpu_ns: Option<f32>) -> Finding {
         /// The step of the thread's time, which has no drift.
         const THREAD: f32 = 0.02;
-        /// Measurements on end from which on steps grow.
+        /// Consecutive measurements after which steps grow.
         const PATIENT: i32 = 16;
 
         if !(self.is_known() && wall_ns > 0.0 && wall_ns.is_finite()) {
@@ -268,12 +269,12 @@ impl Costs {
         if doubt >= SURE.0 { Finding::Contradicted } else { Finding::Nothing }
     }
 
-    /// The device is as it was calibrated.
+    /// Resets the drift: the device is as it was calibrated.
     pub(crate) fn reset_drift(&self) {
         self.drift.set(1.0);
     }
 
-    /// The device has changed as a whole.
+    /// Multiplies the drift: the device has changed as a whole.
     pub(crate) fn drift_by(&self, factor: f32) {
         self.drift.set((self.drift.get() * factor).clamp(1e-4, 1e4));
         self.run.store(0, Relaxed);
@@ -293,7 +294,7 @@ pub(crate) mod tests {
     use super::super::table::BYTES;
     use super::*;
 
-    /// A measured table by a formula: of the time until requests are done, and of that of the thread.
+    /// Makes a measured table from a formula for the time until requests are done, and for the time of the thread.
     pub(crate) fn measured(formula: impl Fn(f32, f32) -> (f32, f32)) -> Measured {
         let cell = |requests: usize, bytes: usize| {
             let (wall_ns, cpu_ns) = formula(requests as f32, bytes as f32);

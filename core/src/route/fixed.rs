@@ -28,8 +28,8 @@ impl Policy for Pin {
     }
 }
 
-/// The first in an order that works (FreeBSD's OCF, DPDK's fail-over scheduler); devices not named come last, in the
-/// order of registration.
+/// Sends requests to the first working device of an order (FreeBSD's OCF, DPDK's fail-over scheduler). Devices that it does not name come
+/// last, in the order of registration.
 #[derive(Debug)]
 pub struct Failover {
     /// Names of devices.
@@ -47,11 +47,11 @@ impl Policy for Failover {
     }
 }
 
-/// Small requests to one device, the others to another (DPDK's packet-size scheduler, QAT_Engine's thresholds). A batch
-/// is split where sizes cross the threshold.
+/// Sends small requests to one device, and large ones to another (DPDK's packet-size scheduler, QAT_Engine's thresholds). A batch is split
+/// where sizes cross the threshold.
 #[derive(Debug)]
 pub struct SizeThreshold {
-    /// From how many bytes of data on a request is large.
+    /// Minimum bytes of data in a large request.
     pub bytes: usize,
     /// The device for small requests.
     pub small: String,
@@ -78,7 +78,7 @@ impl Policy for SizeThreshold {
     }
 }
 
-/// Each batch, and each direct request, to the next device (DPDK's round-robin scheduler).
+/// Sends each batch, and each direct request, to the next device (DPDK's round-robin scheduler).
 #[derive(Debug, Default)]
 pub struct RoundRobin {
     turn: AtomicUsize,

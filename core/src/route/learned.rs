@@ -23,7 +23,7 @@
     reason = "times and sizes that fit into 24 bits or need no more"
 )]
 
-/// The devices that it chooses from.
+/// The devices that a policy chooses from.
 mod known;
 
 use super::answer::Route;
@@ -36,7 +36,7 @@ use crate::algorithm::Kind;
 use crate::stats::Reason;
 use known::{Device, Known};
 
-/// A policy that goes by measured costs.
+/// A policy that chooses by measured costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
     /// Requests are done as early as possible.
@@ -48,19 +48,19 @@ pub enum Learned {
     Offload,
 }
 
-/// How many times as long as on the fastest device a request may take so that the calling thread has less to do.
+/// Maximum time of a request, as a multiple of its time on the fastest device, if the calling thread then has less to do.
 pub const PATIENCE: f32 = 32.0;
 /// Cost of a separate part beside its requests, in nanoseconds: another question to the policy, and another queue.
 const PART: f32 = 200.0;
 /// A device that takes no more than this share longer than the best is close to it.
 const CLOSE: f32 = 0.5;
-/// Requests that take as long, in nanoseconds, are tried without another one before that warms up the caches.
+/// Nanoseconds from which a request is tried without an earlier one that warms up the caches.
 const LONG: f32 = 20_000.0;
-/// A split that gains less than this share is none.
+/// A split must take less than this share of the time without a split.
 const GAIN: f32 = 0.97;
-/// A device that gains less than this share is no reason to leave another one.
+/// The previous device stays if it costs at most 1/`STAY` of the best.
 const STAY: f32 = 0.98;
-/// Bytes that a message which comes in pieces is thought to have in each.
+/// Assumed bytes of a chunk of a stream.
 const PIECE: usize = 16 << 10;
 
 impl Policy for Learned {
@@ -105,7 +105,7 @@ impl Policy for Learned {
 }
 
 impl Learned {
-    /// As few as make a request nearly as cheap as it gets, if that is much cheaper than alone.
+    /// Returns the smallest batch in which a request costs nearly the minimum, or 1 if it costs hardly less than a single request.
     #[cold]
     fn choose_batch_size(self, ask: &Ask<'_>, bytes: usize) -> usize {
         let known = Known::new(ask, self, 2, bytes);
@@ -132,18 +132,18 @@ impl Learned {
     }
 }
 
-/// A request in a batch that costs more than this share of one alone does not wait for it.
+/// Batching pays if a request then costs at most this share of a single one.
 const BATCHING_PAYS: f32 = 0.85;
-/// A batch in which a request costs more than this many times as much as in the best is too small.
+/// A batch is large enough if a request costs at most this multiple of its cost in the best batch.
 const NEARLY_CHEAPEST: f32 = 1.02;
-/// Batches that are thought of.
+/// The considered batch sizes.
 const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
-/// Nanoseconds that a request is thought to take while nothing is known, and one for each byte; and with a key pair.
+/// Assumed nanoseconds of a request with unknown costs: a fixed part, besides 1 ns a byte; and of one with a key pair.
 const PRIOR: u32 = 100;
 const PAIR: u32 = 50_000;
 
-/// The time that requests are thought to take while nothing is known.
+/// Returns the assumed nanoseconds of requests with unknown costs.
 fn prior(kind: Kind, requests: usize, bytes: usize) -> u32 {
     match kind {
         Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => PAIR.saturating_mul(requests as u32),
@@ -152,14 +152,14 @@ fn prior(kind: Kind, requests: usize, bytes: usize) -> u32 {
 }
 
 impl Learned {
-    /// The long way.
+    /// Compares the devices, where no stored verdict decides.
     #[cold]
     #[inline(never)]
     fn decide(self, ask: &Ask<'_>, ledger: &Ledger) -> Option<Route> {
         let (requests, bytes) = (ask.requests(), if ask.question.needs.streaming { PIECE } else { ask.mean_bytes() });
         let measured_choices = || Known::new(ask, self, requests, bytes);
         let mut known = measured_choices();
-        // A question without a run counts nothing and stores nothing.
+        // A hypothetical question counts nothing and stores nothing.
         let is_due = |expected: u32| {
             let due = ask.is_plain() && ask.ledgers.is_due(expected);
             if due {
@@ -191,7 +191,7 @@ impl Learned {
             ledger.remember(requests, bytes, best.verdict());
         }
         let due = is_due(best.verdict().expected) && known.len > 1;
-        // Kept costs are compared with the first request that uses them.
+        // Stored costs are compared with the first request that uses them.
         let first = ask.is_plain() && known.len > 1 && best.device.costs.is_unconfirmed(best.requests, bytes);
         if due
             && !first
@@ -247,7 +247,7 @@ impl Learned {
     /// Splits the requests into parts for rings and for the calling thread that end at the same moment. Returns the largest part of a ring, because the
     /// ring works while the thread does its own part. Returns the thread's part if no ring gets any.
     fn balance<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
-        // In the long run a ring that keeps the thread busy for longer than the work itself would is none.
+        // A pipelined ring that keeps the thread busy for longer than the work itself gets no part.
         let work = known.iter().filter(|device| device.in_thread).map(|device| device.wall(1, bytes));
         let work = work.fold(f32::INFINITY, f32::min);
         let helps = |device: &Device<'_>| !device.is_pipelined || device.costs.estimate(1, bytes).cpu_ns < work;
@@ -270,7 +270,7 @@ impl Learned {
                 early = middle;
             }
         }
-        // In the long run a ring has one more than it will have done by then, so that it does not wait for the thread.
+        // A pipelined ring gets one request more than it can finish by then, so that it does not wait for the thread.
         let reach = |device: &Device<'_>| if device.is_pipelined { late + device.wall(1, bytes) } else { late };
         let largest = |in_thread: bool| {
             let devices = known.iter().filter(|device| device.in_thread == in_thread);
@@ -282,7 +282,7 @@ impl Learned {
         Some(Best { device: *device, requests: part, reason, expected: late })
     }
 
-    /// How many of the requests a device can have done by a time.
+    /// Returns the number of requests that a device can finish by a time.
     fn requests_within(self, device: &Device<'_>, requests: usize, bytes: usize, time: f32) -> usize {
         // Bisects: `enough` requests are done in time, `late` are not.
         let (mut enough, mut late) = (0, requests + 1);
@@ -307,7 +307,7 @@ impl Learned {
     }
 }
 
-/// Another device than the best one, if it is time to try one, and whether the trial is to be measured.
+/// Returns another device than the best one if a trial is due, and whether the trial is to be measured.
 fn trial<'a>(
     known: &Known<'a>,
     ledger: &Ledger,
@@ -327,7 +327,7 @@ fn trial<'a>(
         let first = first || !device.costs.is_confirmed_anywhere();
         ledger.pay_for_check(first, loss(device, requests)).then_some(requests)
     };
-    // All of them, or one if that is too dear.
+    // Try all requests, or one if all are too expensive.
     let pay = |device: &Device<'a>| {
         [requests, 1].into_iter().find(|requests| ledger.pay_for_trial(device.place, loss(device, *requests)))
     };
@@ -355,7 +355,7 @@ fn trial<'a>(
     Some((trial, is_long))
 }
 
-/// Full lanes on one device and the rest on another, where that is faster than `whole`. All are in the calling thread.
+/// Splits requests into full lanes on one device and the rest on another, if that is faster than `whole`. All are in the calling thread.
 fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
     let mut best = whole;
     let mut limit = whole.expected * GAIN;

@@ -5,9 +5,9 @@
 //! request after every [`INTERVAL`] of work, evaluates it again, and stores the result. So verdicts in heavy use are reviewed soon, and rare ones cost
 //! hardly anything.
 //!
-//! These measurements also pay for trials. Each earns a two-hundredth of its interval. Once they cover the expected loss, a request goes to the device
-//! whose last trial was longest ago. Its real loss is then taken off, and its gain given back. A trial is two requests, because the first one
-//! warms up the caches. A device that loses as expected is tried half as often from then on.
+//! These measurements also pay for trials. Each adds a two-hundredth of its interval to a credit. Once the credit covers the expected loss,
+//! a request goes to the device whose last trial was longest ago. The credit is then corrected by the real loss or gain. A trial is two
+//! requests, because the first one warms up the caches. A device that loses as expected is tried half as often from then on.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -31,15 +31,15 @@ use crate::stats::{MOST_DEVICES, Reason};
 
 /// The share of each interval that may be spent on trials of devices with higher estimates: one part in this number.
 const SHARE: i64 = 200;
-/// The most that is saved up, in nanoseconds.
+/// Maximum credit, in nanoseconds.
 const MOST_CREDIT: i64 = 20_000_000;
-/// The part of the work that may be lost to verify loaded costs: one in 8 for the first time, one in 32 in all.
+/// The part of the work that may be lost to verify loaded costs: 1/8 for the first check of a device, otherwise 1/32.
 const CHECKS: (f32, f32) = (8.0, 32.0);
 /// Intervals of work between two trials of a device: at first, and once it has lost again and again (a second or so).
 const TRIALS: (u32, u32) = (8, 2048);
 /// Maximum number of intervals between two trials of a device with nearly the best estimate.
 const CLOSE: u32 = 16;
-/// Intervals of work for which a thought about the size of batches is good.
+/// Intervals of work for which a batch size stays valid.
 const BATCH_SIZE_LASTS: u32 = 8;
 /// Nanoseconds of work after which a calibration pays. A process that ends earlier never pays for one.
 const CALIBRATION_PAYS: u32 = 10_000_000;
@@ -51,9 +51,9 @@ thread_local! {
     static INTERVAL_LEFT: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// All that a framework remembers.
+/// The memory of a framework.
 pub(crate) struct Ledgers {
-    /// Tells frameworks apart: the time since the last measurement is kept by thread, and is one framework's.
+    /// Distinguishes frameworks: a thread keeps the time since its last measurement for one framework.
     id: u32,
     /// By algorithm and operation.
     each: Box<[OnceLock<Box<Ledger>>]>,
@@ -79,7 +79,7 @@ pub(crate) struct Ledger {
     settled: AtomicUsize,
 }
 
-/// When a device is tried next.
+/// The schedule of a device's trials.
 struct Trial {
     next: AtomicU32,
     wait: AtomicU32,
@@ -92,7 +92,7 @@ impl Default for Trial {
 }
 
 impl Trial {
-    /// Devices that are tried: all that a framework can have.
+    /// Maximum number of devices that are tried: all devices of a framework.
     const MOST: usize = MOST_DEVICES;
 }
 
@@ -108,7 +108,7 @@ impl Ledgers {
         self.each[algorithm.place(operation)].get_or_init(Box::default)
     }
 
-    /// Counts work of this thread; whether it is time for a measurement.
+    /// Counts work of this thread. Returns whether a measurement is due.
     #[inline]
     pub(crate) fn is_due(&self, expected_ns: u32) -> bool {
         INTERVAL_LEFT.with(|cell| {
@@ -122,24 +122,24 @@ impl Ledgers {
         })
     }
 
-    /// The next request of this thread will be measured too.
+    /// Makes the next request of this thread due for a measurement, too.
     pub(crate) fn measure_next(&self) {
         INTERVAL_LEFT.set((self.id, 0));
     }
 
-    /// By which clock a device is measured.
+    /// Returns the clock that measures a device.
     pub(crate) fn meter(&self, clock: &dyn Clock, class: Class, direct: bool) -> Meter {
         self.clock_costs.get_or_init(|| ClockCosts::new(clock)).meter(class, direct)
     }
 }
 
-/// A route as it is remembered.
+/// A stored route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) device: usize,
     pub(crate) requests: usize,
     pub(crate) reason: Reason,
-    /// Nanoseconds.
+    /// Expected nanoseconds.
     pub(crate) expected: u32,
 }
 
@@ -148,7 +148,7 @@ const MOST_REQUESTS: usize = 64;
 /// Classes of sizes: eight for each doubling from 8 bytes to 1 MiB, and one for larger ones.
 const CLASSES: usize = 8 * 18;
 
-/// The class of a size. Sizes of one class differ by an eighth at most.
+/// Returns the class of a size. Sizes of one class differ by an eighth at most.
 #[inline]
 fn class(bytes: usize) -> usize {
     let bytes = bytes.clamp(8, (1 << 21) - 1);
@@ -159,7 +159,7 @@ fn class(bytes: usize) -> usize {
 impl Default for Ledger {
     fn default() -> Self {
         Self {
-            // The system's zeros, taken over as they are: most of these pages are never looked at, and then there are none.
+            // The system provides these zeros: pages that are never read, as most are, take no memory.
             verdicts: vec![0; MOST_REQUESTS * CLASSES].into_iter().map(AtomicU64::new).collect(),
             batch_sizes: (0..CLASSES).map(|_| AtomicU64::default()).collect(),
             ticks: AtomicU32::new(0),
@@ -199,7 +199,7 @@ impl Ledger {
         }
     }
 
-    /// The number of requests in a batch that was thought best for this size, if that was not long ago.
+    /// Returns the best batch size for requests of this size, if it was computed recently.
     #[inline]
     pub(crate) fn batch_size(&self, bytes: usize) -> Option<usize> {
         let packed = self.batch_sizes[class(bytes)].load(Relaxed);
@@ -212,7 +212,7 @@ impl Ledger {
         self.batch_sizes[class(bytes)].store(packed, Relaxed);
     }
 
-    /// Changes with every few intervals of work.
+    /// Returns a number that changes with every few intervals of work.
     fn age(&self) -> u16 {
         (self.ticks.load(Relaxed) / BATCH_SIZE_LASTS) as u16
     }
@@ -225,21 +225,21 @@ impl Ledger {
         }
     }
 
-    /// Has the devices measured anew, because the kept costs do not hold.
+    /// Lets the devices be measured again, because the stored costs are wrong.
     pub(crate) fn reset(&self) {
         self.settled.store(0, Relaxed);
         self.checked.store(0, Relaxed);
         self.forget();
     }
 
-    /// Forgets all verdicts: the costs are others now.
+    /// Forgets all verdicts, because the costs have changed.
     pub(crate) fn forget(&self) {
         for verdict in self.verdicts.iter().chain(&self.batch_sizes) {
             verdict.store(0, Relaxed);
         }
     }
 
-    /// So much more work is done: an interval, or one request that takes longer.
+    /// Counts work that is done: an interval, or one request that takes longer.
     pub(crate) fn tick(&self, expected_ns: u32) {
         let work = expected_ns.max(INTERVAL);
         let credit = self.credit.load(Relaxed) + i64::from(work) / SHARE;
@@ -273,8 +273,8 @@ impl Ledger {
         self.settled.fetch_max(devices, Relaxed);
     }
 
-    /// How long ago the trial of a device was due, in ticks; negative when it is not. `close`: it is thought to be nearly as good, so that
-    /// little is lost by it.
+    /// Returns the ticks since the trial of a device was due; negative if it is not yet due. `close`: the device has nearly the best
+    /// estimate, so that a trial costs little.
     pub(crate) fn overdue(&self, device: usize, close: bool) -> Option<i32> {
         let trial = self.trials.get(device)?;
         let early = if close { trial.wait.load(Relaxed).saturating_sub(CLOSE) } else { 0 };
@@ -299,7 +299,7 @@ impl Ledger {
         }
     }
 
-    /// Pays for a trial of `device`, if there is enough for it.
+    /// Pays for a trial of `device`, if the credit suffices.
     pub(crate) fn pay_for_trial(&self, device: usize, loss_ns: f32) -> bool {
         let Some(trial) = self.trials.get(device) else { return false };
         let credit = self.credit.load(Relaxed);
@@ -313,7 +313,7 @@ impl Ledger {
         true
     }
 
-    /// Returns whether the work so far allows a loss of `loss_ns` to verify the kept costs of a device.
+    /// Returns whether the work so far allows a loss of `loss_ns` to verify the stored costs of a device.
     pub(crate) fn pay_for_check(&self, first: bool, loss_ns: f32) -> bool {
         let work = self.ticks.load(Relaxed) as f32 * INTERVAL as f32;
         let lost = self.checked.load(Relaxed) as f32 + loss_ns.max(0.0);
@@ -329,7 +329,7 @@ impl Ledger {
         self.checked.fetch_add(ns.max(0.0) as i64, Relaxed);
     }
 
-    /// A trial is over: it was expected to take `expected`, and took `wall` nanoseconds.
+    /// Records the end of a trial that was expected to take `expected` nanoseconds, and took `wall`.
     pub(crate) fn record_trial(&self, device: usize, expected: f32, wall: f32) {
         let Some(trial) = self.trials.get(device) else { return };
         let credit = self.credit.load(Relaxed) + (expected - wall) as i64;

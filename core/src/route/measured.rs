@@ -1,4 +1,4 @@
-//! Measured cells of a table: which are plausible, and the whole table that follows from them.
+//! The plausible measured cells of a table, and the whole table that follows from them.
 //!
 //! Other work of the machine makes measurements longer, never shorter. So a cell that took longer than a larger one was disturbed, and
 //! is left out. The rest makes a table that is monotone: a larger request never costs less, nor a batch less than its part.
@@ -14,16 +14,16 @@ use super::table::{BYTES, Grid, REQUESTS};
 const TOLERANCE: f32 = 1.1;
 /// With fewer measurements than this, a cell that takes far more than its part suggests was disturbed.
 const FEW: u32 = 3;
-/// How many times more than in proportion that is, and how many nanoseconds more.
+/// Such a cell exceeds its proportional time by this factor and these nanoseconds.
 const FAR: (f32, f32) = (3.0, 2000.0);
 
 /// The result of calibrating one device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     cells: Vec<CostCell>,
-    /// Turns of the calibration that count.
+    /// Valid turns of the calibration.
     pub(crate) turns: u32,
-    /// In seconds since 1970.
+    /// The time of the measurement, in seconds since 1970.
     pub(crate) at: u64,
 }
 
@@ -31,17 +31,17 @@ pub(crate) struct Measured {
 type Sparse = [[Option<f32>; BYTES.len()]; REQUESTS.len()];
 
 impl Measured {
-    /// Takes in new measurements from `turns` turns. Returns `None` if there are none.
+    /// Makes a result from new measurements of `turns` turns. Returns `None` if there are none.
     pub(crate) fn new(mut cells: Vec<CostCell>, turns: u32) -> Option<Self> {
         let all = cells.len();
         sift(&mut cells);
         let at = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-        // Where more than a quarter was disturbed, no turn counts, and a later process measures again.
+        // If more than a quarter was disturbed, no turn is valid, and a later process measures again.
         let turns = if all - cells.len() <= all / 4 { turns } else { 0 };
         (!cells.is_empty()).then_some(Self { cells, turns, at })
     }
 
-    /// Takes in kept measurements, if they are plausible.
+    /// Makes a result from stored measurements, if they are plausible.
     pub(crate) fn loaded(cells: &[CostCell], turns: u32, at: u64) -> Option<Self> {
         let is_time = |ns: f32| (0.1..1e12).contains(&ns);
         let mut sifted = cells.to_vec();
@@ -60,14 +60,14 @@ impl Measured {
         &self.cells
     }
 
-    /// The measured cell that is nearest to these requests: its times say most about theirs.
+    /// Returns the measured cell that is nearest to these requests.
     pub(crate) fn nearest(&self, requests: usize, bytes: usize) -> Option<&CostCell> {
         let distance = |a: usize, b: usize| (a.max(1) as f32 / b.max(1) as f32).log2().abs();
         let from = |cell: &&CostCell| distance(cell.requests, requests) + distance(cell.bytes, bytes.max(BYTES[0]));
         self.cells.iter().min_by(|a, b| from(a).total_cmp(&from(b)))
     }
 
-    /// The whole table of the times until all requests are done.
+    /// Returns the grid of the times until all requests are done.
     pub(crate) fn wall(&self) -> Grid {
         fill(&sparse(&self.cells, |cell| cell.wall_ns))
     }
@@ -96,7 +96,7 @@ fn sift(cells: &mut Vec<CostCell>) {
     });
 }
 
-/// Row and column of a cell.
+/// Returns the row and the column of a cell.
 fn place(cell: &CostCell) -> Option<(usize, usize)> {
     let row = REQUESTS.iter().position(|requests| *requests == cell.requests);
     row.zip(BYTES.iter().position(|bytes| *bytes == cell.bytes))
@@ -112,8 +112,8 @@ fn sparse(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> Sparse {
     sparse
 }
 
-/// A whole table. Sizes lie on a line between two that were measured, and so do numbers of requests. Sizes beyond those of a row are as far
-/// from the row next to it as the nearest that it has.
+/// Returns a whole table. Times between two measured sizes are interpolated, as are times between two numbers of requests. Beyond the
+/// measured sizes of a row, the distance to the next row is that of the nearest measured size.
 fn fill(measured: &Sparse) -> Grid {
     let ceilings = ceilings(measured);
     let mut rows: Vec<Row> = (0..REQUESTS.len()).filter_map(|row| Row::new(row, measured, &ceilings)).collect();
@@ -142,7 +142,7 @@ fn fill(measured: &Sparse) -> Grid {
     grid
 }
 
-/// A row of which something was measured.
+/// A row with measurements.
 struct Row {
     requests: f32,
     /// The first and the last column that were measured.
@@ -172,7 +172,7 @@ impl Row {
     }
 }
 
-/// For each cell the least that it, or a larger one, was measured to take.
+/// Returns for each cell the least measured time of this cell and all larger ones.
 fn ceilings(measured: &Sparse) -> Grid {
     let mut least = [[f32::INFINITY; BYTES.len()]; REQUESTS.len()];
     for row in (0..REQUESTS.len()).rev() {
@@ -185,7 +185,7 @@ fn ceilings(measured: &Sparse) -> Grid {
     least
 }
 
-/// The value at `x` of the line through the points around it; `points` go by `x`, and grow.
+/// Returns the value at `x` of the line through the points around it. `points` are sorted by `x`, and grow.
 fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
     let Some(&(first, time)) = points.first() else { return 1.0 };
     if points.len() == 1 {
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// The whole table of cells by a formula, of some rows and columns only.
+    /// Returns the whole table that follows from a formula's cells in some rows and columns.
     fn table(rows: &[usize], columns: &[usize], formula: impl Fn(f32, f32) -> f32) -> Grid {
         let pairs = rows.iter().flat_map(|requests| columns.iter().map(move |bytes| (*requests, *bytes)));
         let times: Vec<_> =
@@ -285,7 +285,7 @@ mod tests {
                 assert!((found / right - 1.0).abs() < 0.01, "{requests} x {bytes}: {found}, not {right}");
             }
         }
-        // As good as nothing is known of single requests, but four take as long in these lanes.
+        // Hardly any single request is measured, but four take as long in these lanes.
         let lanes = |requests: f32, bytes: f32| (requests / 4.0).ceil() * (100.0 + bytes);
         let most = |bytes| table(&[2, 4, 8], &[16, 64, 256, 1024, 16_384, 1 << 20], lanes)[1][bytes];
         let mut few: Vec<_> = cells(&[(1, 1024, lanes(1.0, 1024.0))]);

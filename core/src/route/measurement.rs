@@ -11,7 +11,7 @@ use crate::stats::Reason;
 /// Requests that fill any device without lanes.
 pub(super) const MANY: usize = 64;
 
-/// Requests that were run as a route said, and how long that took.
+/// Requests that ran on a route, and their time.
 pub(crate) struct Measurement<'a> {
     pub(crate) ledgers: &'a Ledgers,
     pub(crate) clock: &'a dyn Clock,
@@ -20,17 +20,17 @@ pub(crate) struct Measurement<'a> {
     pub(crate) device: usize,
     pub(crate) reason: Reason,
     pub(crate) requests: usize,
-    /// In each of them.
+    /// Bytes of each request.
     pub(crate) bytes: usize,
-    /// By the [meter](Ledgers::meter) of the device.
+    /// The start, by the [meter](Ledgers::meter) of the device.
     pub(crate) started: u64,
-    /// Others that were before them in the ring.
+    /// Number of earlier requests in the ring.
     pub(crate) ahead: usize,
-    /// Where they were in a ring: nanoseconds in which the thread was busy with them.
+    /// For requests in a ring, the nanoseconds in which the thread was busy with them.
     pub(crate) cpu_ns: Option<u64>,
 }
 
-/// Takes in a measurement that ends now.
+/// Learns from a measurement that ends now.
 #[cold]
 pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
     let Measurement { ledgers, clock, algorithm, operation, device, reason, requests, bytes, started, ahead, cpu_ns } =
@@ -43,7 +43,7 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
     let expected = costs.estimate(requests, bytes).wall_ns;
     #[allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
     let wall = ledgers.meter(clock, candidate.info.class, candidate.capability.direct).since(started, clock) as f32;
-    // As much slower or faster as all of them together were.
+    // Assume that the earlier requests deviated from their estimate by the same factor.
     #[allow(clippy::cast_precision_loss, reason = "as above")]
     let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
     let wall = wall * expected / (expected + others);
@@ -87,7 +87,7 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
             }
         }
         Finding::Contradicted => {
-            // The others were kept together with it.
+            // Costs of the other devices were stored together with these.
             for candidate in candidates {
                 candidate.costs(operation).forget_loaded();
             }

@@ -1,4 +1,4 @@
-//! By which clock a device is measured.
+//! The clock that measures a device.
 
 use crate::clock::Clock;
 use crate::driver::Class;
@@ -7,7 +7,7 @@ use crate::driver::Class;
 #[derive(Clone, Copy)]
 pub(super) struct ClockCosts {
     wall: u64,
-    /// `None` where no clock shows the thread's own time, or one that goes in steps.
+    /// `None` if no clock shows the thread's own time, or if this clock goes in steps.
     cpu: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl ClockCosts {
         Self { wall: shortest(&wall).unwrap_or(0), cpu: shortest(&cpu).filter(|reading| *reading > 0) }
     }
 
-    /// For a device that computes in the thread, the thread's own time: that of other programs in between is none of the device's.
+    /// Returns the clock of a device. For a device that computes in the thread, the thread's own time excludes that of other programs.
     pub(super) fn meter(self, class: Class, direct: bool) -> Meter {
         let runs_in_thread = direct && matches!(class, Class::Software | Class::Simd);
         let cpu = self.cpu.filter(|_| runs_in_thread);
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// A look takes 20 ns, of which the thread has as many as `cpu` says.
+    /// A clock whose reading takes 20 ns. `cpu` returns the thread's own time at a reading.
     #[derive(Debug)]
     struct SteppingClock {
         readings: AtomicU64,
@@ -69,7 +69,7 @@ mod tests {
     impl Clock for SteppingClock {
         fn now(&self) -> u64 {
             let reading = self.readings.fetch_add(1, Relaxed);
-            // Forward at one look, and back at another.
+            // Jumps forward at one reading, and back at another.
             reading * 20 + if (51..120).contains(&reading) { self.jump } else { 0 }
         }
         fn wait(&self, _: Option<u64>) {}

@@ -1,6 +1,6 @@
 //! The device of each request: a [`Policy`] is asked, and answers with a [`Route`].
 //!
-//! Everything here is data: candidates with their capabilities, costs and loads. No policy sees a session.
+//! A policy sees only data: candidates with their capabilities, costs and loads. It sees no session.
 
 mod answer;
 mod ask;

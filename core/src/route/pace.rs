@@ -1,8 +1,8 @@
-//! The pace of the CPU, as the devices show it that compute in the calling thread.
+//! The pace of the CPU, shown by the devices that compute in the calling thread.
 //!
 //! When the CPU becomes slower, or a neighbour takes a part of its caches, these devices become slower together. If each only learned it by
-//! its own requests, the device in use would soon seem slower than the others. So requests of several devices and shapes that agree are not
-//! put down to them: one step moves all of these devices.
+//! its own requests, the device in use would soon seem slower than the others. So if requests of several devices and shapes agree, one step
+//! moves all of these devices.
 
 #![allow(clippy::cast_precision_loss, reason = "runs that fit into 24 bits")]
 
@@ -12,11 +12,11 @@ use libm::{exp2f, expf, logf};
 
 use super::table::Place;
 
-/// A difference that nothing depends on.
+/// A relative difference that is ignored.
 pub(super) const NOTHING: f32 = 0.02;
 /// The resolution of the clock, in nanoseconds.
 pub(super) const CLOCK: f32 = 40.0;
-/// A step, and the steps on end from which on they grow, up to eight times.
+/// A step, the consecutive steps after which steps grow, and those until they are eight times as large.
 const STEP: f32 = 0.005;
 const PATIENT: i32 = 8;
 const GROWS: i32 = 24;
@@ -26,12 +26,12 @@ const GROWS: i32 = 24;
 pub(super) struct Pace {
     /// Consecutive measurements above (positive) or below (negative) the estimate, each of another cell than the one before.
     run: AtomicI32,
-    /// The cell of the last one.
+    /// The cell of the last measurement.
     last: AtomicU32,
 }
 
 impl Pace {
-    /// Takes in a measurement. Returns the factor of a step, if several cells agree.
+    /// Learns from a measurement. Returns the factor of a step, if several cells agree.
     pub(super) fn follow(&self, device: usize, place: Place, expected_ns: f32, wall_ns: f32) -> Option<f32> {
         let error = logf(wall_ns / expected_ns);
         let direction = match error.abs() > NOTHING.max(CLOCK / expected_ns) {

@@ -1,10 +1,10 @@
-//! Costs as plain data, and where they are kept between two processes.
+//! Costs as plain data, and their store between two processes.
 
 use std::fmt;
 
-/// Where costs are kept between two processes. Core touches no file.
+/// A store that keeps costs between two processes. Core itself accesses no file.
 pub trait CostStore: Send + Sync + fmt::Debug {
-    /// Everything that was kept for this machine; or why it cannot be used.
+    /// Returns all records of this machine, or the reason why they cannot be used.
     fn load(&self) -> Result<Vec<CostRecord>, String>;
 
     /// Keeps these records, and replaces earlier ones of the same device, algorithm and operation.
@@ -16,18 +16,18 @@ pub trait CostStore: Send + Sync + fmt::Debug {
 pub struct CostRecord {
     /// The name of the device.
     pub device: String,
-    /// The [version](crate::driver::DeviceInfo::version) and [description](crate::driver::DeviceInfo::description) of it
-    /// that was measured: another one is another device.
+    /// The [version](crate::driver::DeviceInfo::version) and [description](crate::driver::DeviceInfo::description) of the measured device.
+    /// A device with another version is another device.
     pub version: String,
     /// The name of the algorithm.
     pub algorithm: String,
     /// The name of the operation.
     pub operation: String,
-    /// When it was measured, in seconds since 1970.
+    /// The time of the measurement, in seconds since 1970.
     pub measured_at: u64,
-    /// Turns of the calibration that measured it: few where it was interrupted.
+    /// Turns of the calibration that measured it: few if it was interrupted.
     pub turns: u32,
-    /// Measured cells. Times between and beyond them are worked out when they are asked for, and kept nowhere.
+    /// Measured cells. Times between and beyond them are computed when needed, and not stored.
     pub cells: Vec<CostCell>,
 }
 
@@ -38,7 +38,7 @@ pub struct CostCell {
     pub requests: usize,
     /// Bytes in each: one of [`BYTES`](super::BYTES).
     pub bytes: usize,
-    /// How many measurements there were.
+    /// Number of measurements.
     pub measurements: u32,
     /// Nanoseconds until all of them are done: the least of all measurements.
     pub wall_ns: f32,

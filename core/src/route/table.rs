@@ -39,7 +39,7 @@ impl Number {
     }
 }
 
-/// Where a group of requests lies in a table: between four cells, or beyond the last.
+/// The position of a group of requests in a table: between four cells, or beyond the last.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     row: usize,
@@ -55,7 +55,7 @@ pub(super) struct Place {
 /// The row from which on each is twice the one before: that of 64 requests.
 const DOUBLING: usize = 15;
 
-/// For each number of requests up to there the row above, and the way to the next one.
+/// For each number of requests up to that row: the row above, and the way to the next one.
 const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
     let mut rows = [(0, 0.0); REQUESTS[DOUBLING] + 1];
     let (mut row, mut requests) = (0, 1);
@@ -84,12 +84,12 @@ impl Place {
         Self { row: row as usize, column, down, across, times }
     }
 
-    /// The row and the column of the nearest cell.
+    /// Returns the row and the column of the nearest cell.
     pub(super) fn nearest(self) -> (usize, usize) {
         (self.row + usize::from(self.down > 0.5), self.column + usize::from(self.across > 0.5))
     }
 
-    /// The four cells around, each with its weight.
+    /// Returns the four cells around, each with its weight.
     fn around(self) -> [(usize, usize, f32); 4] {
         let Self { row, column, down, across, .. } = self;
         let across = across.clamp(0.0, 1.0);
@@ -124,7 +124,7 @@ impl Table {
         if down == 0.0 { from * times } else { (from + (in_row(row + 1) - from) * down) * times }
     }
 
-    /// Moves the cells around a place by this share, those that are nearest by all of it.
+    /// Changes the cells around a place in proportion to their weights, the nearest ones by the whole share.
     pub(super) fn scale(&self, place: Place, share: f32) {
         let around = place.around();
         let nearest = around.iter().fold(0.0, |most: f32, (.., weight)| most.max(*weight));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Requests of at least two to this power bytes are treated alike.
 const HIGHEST: u32 = 14;
-/// Sizes that are told apart: each up to twice the one before.
+/// Classes of sizes, each up to twice the one before.
 const CLASSES: usize = HIGHEST as usize + 1;
 /// Requests of fewer bytes, as a power of two, are not worth a question while nothing is known.
 const LOWEST: u32 = 8;
@@ -13,12 +13,12 @@ const LOWEST: u32 = 8;
 const FORGET: u32 = 4096;
 /// New keys after which the estimated time of opening a session is lowered by an eighth.
 const DOUBT: u32 = 64;
-/// Nanoseconds of opening a session, until one was seen to be opened: of some algorithms none ever is.
+/// Assumed nanoseconds of opening a session before the first opening. Sessions of some algorithms are never opened.
 const OPEN_NS: u32 = 3000;
-/// No session is thought to be opened in less.
+/// Minimum estimate of the nanoseconds of opening a session.
 const OPEN_NS_AT_LEAST: u32 = 256;
 
-/// The class of a size.
+/// Returns the class of a size.
 #[inline(always)]
 fn class(bytes: usize) -> usize {
     (bytes | 1).ilog2().min(HIGHEST) as usize
@@ -35,7 +35,7 @@ impl SizeSet {
     pub const ALL: SizeSet = SizeSet((2 << HIGHEST) - 1);
     /// Sizes that are worth a question while nothing is known.
     pub const LARGE: SizeSet = SizeSet((2 << HIGHEST) - (1 << LOWEST));
-    /// The first of these.
+    /// The smallest of these sizes, in bytes.
     pub const SMALLEST: usize = 1 << LOWEST;
 
     /// Returns whether requests of this size are included.
@@ -44,7 +44,7 @@ impl SizeSet {
         self.0 >> class(bytes) & 1 != 0
     }
 
-    /// The first number of bytes in it.
+    /// Returns the smallest number of bytes in it.
     #[inline(always)]
     pub fn smallest(self) -> usize {
         match self.0.trailing_zeros() {
@@ -57,9 +57,9 @@ impl SizeSet {
 
 /// The savings for one operation of one algorithm.
 pub struct Worth {
-    /// Nanoseconds that a device saves in a request, by class of sizes; 0 where it stays with the caller.
+    /// Nanoseconds that a device saves in a request, by class of sizes; 0 if the request stays with the caller.
     saved_ns: [AtomicU32; CLASSES],
-    /// Classes of which that is known, as bits.
+    /// Bit mask of the classes whose savings are known.
     known: AtomicU32,
     /// Sizes that may be worth it.
     sizes: AtomicU32,
@@ -80,13 +80,13 @@ impl Worth {
         }
     }
 
-    /// Requests of other sizes stay with the caller, without a question.
+    /// Returns the sizes that may be worth a question. Requests of other sizes stay with the caller.
     #[inline(always)]
     pub fn sizes(&self) -> SizeSet {
         SizeSet(self.sizes.load(Relaxed))
     }
 
-    /// Nanoseconds that a device saves in a request; `None` while that is not known.
+    /// Returns the nanoseconds that a device saves in a request; `None` while they are not known.
     pub fn saved_ns(&self, bytes: usize) -> Option<u32> {
         let class = class(bytes);
         (self.known.load(Relaxed) >> class & 1 != 0).then(|| self.saved_ns[class].load(Relaxed))
@@ -108,25 +108,25 @@ impl Worth {
         (0..CLASSES).map(|class| 1 << class).for_each(|bytes| self.learn(bytes, saved_ns(bytes)));
     }
 
-    /// Nanoseconds that opening a session takes.
+    /// Returns the nanoseconds that opening a session takes.
     pub fn open_ns(&self) -> u32 {
         self.open_ns.load(Relaxed)
     }
 
     /// Counts the opening of a session that took `ns` nanoseconds.
     pub fn opened_in(&self, ns: u32) {
-        // The first one may include the known-answer test, and any one a moment of another program's; later ones put it right.
+        // The first opening may include the known-answer test, and any opening the time of another program; later ones correct it.
         let (known, ns) = (self.open_ns.load(Relaxed), ns.clamp(OPEN_NS_AT_LEAST, 10 * OPEN_NS));
         let now = if known == OPEN_NS { ns } else { ns.min(known + known / 8) };
         self.open_ns.store(now, Relaxed);
     }
 
-    /// The caller has a new key: now and then, the answer is asked for again.
+    /// Counts a new key of the caller. At times, the answer is then asked for again.
     pub fn new_key(&self) {
-        // Threads that come at the same time may count as one: nothing hangs on the exact number.
+        // Simultaneous threads may count as one: nothing depends on the exact number.
         let keys = self.keys.load(Relaxed);
         self.keys.store(keys.wrapping_add(1), Relaxed);
-        // Or else, where each key has a few messages, it might never be known better.
+        // Otherwise, if each key has few messages, the estimate might never improve.
         let known = self.open_ns.load(Relaxed);
         if keys % DOUBT == DOUBT - 1 && known != OPEN_NS {
             self.open_ns.store(OPEN_NS_AT_LEAST.max(known - known / 8), Relaxed);
@@ -170,7 +170,7 @@ mod tests {
         assert!(worth.open_ns() < 1100, "that may be chance");
         (0..20).for_each(|_| worth.opened_in(1700));
         assert_eq!(worth.open_ns(), 1700, "that is not");
-        // However many keys come under which none is opened.
+        // Any number of keys without an opening.
         (0..100_000).for_each(|_| worth.new_key());
         (0..20).for_each(|_| worth.opened_in(1700));
         assert_eq!(worth.open_ns(), 1700);

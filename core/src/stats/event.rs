@@ -21,7 +21,8 @@ coded! {
     pub enum Event {
         /// A request ended with [`Outcome::BadTag`](crate::Outcome::BadTag).
         BadTag = "bad-tag";
-        /// A request ended with [`Outcome::BadLength`](crate::Outcome::BadLength). Where core knows before, it is counted of no device.
+        /// A request ended with [`Outcome::BadLength`](crate::Outcome::BadLength). If core itself detects the length, it is counted without
+        /// a device.
         BadLength = "bad-length";
         /// A request ended with [`Outcome::BadKey`](crate::Outcome::BadKey).
         BadKey = "bad-key";
@@ -31,13 +32,13 @@ coded! {
         NoRoom = "no-room";
         /// A request came back with a [`Fault`](crate::Fault) of the device.
         Fault = "fault";
-        /// The device declined a request that it does not do, without being at fault.
+        /// The device declined a request that it does not serve, without being at fault.
         Declined = "declined";
         /// A request that another device had failed was run again on this one.
         Retried = "retried";
         /// The device was put into quarantine.
         Quarantined = "quarantined";
-        /// The device came back from there.
+        /// The device came back from quarantine.
         Returned = "returned";
         /// A request had to wait because the device was full, or because others waited already.
         Full = "full";
@@ -47,11 +48,11 @@ coded! {
         Coalescing = "coalescing";
         /// A request was cancelled before it reached a device.
         Cancelled = "cancelled";
-        /// A request was handed back to its caller because his queue was full.
+        /// A request was handed back to its caller because the queue was full.
         Rejected = "rejected";
-        /// A request was computed again on software to see whether the device was right.
+        /// A request was computed again in software to verify the device's result.
         Verified = "verified";
-        /// It was not.
+        /// The two results differed.
         Mismatched = "mismatched";
         /// Bytes copied from segments into buffers for the device, or back.
         Copied = "copied";

@@ -10,7 +10,7 @@ const FINE: u32 = 4;
 const END: u32 = 40;
 const BUCKETS: usize = ((END - FINE) as usize + 1) << FINE;
 
-/// The bucket of a time. Those below 32 ns have one for each nanosecond.
+/// Returns the bucket of a time. Times below 32 ns have one for each nanosecond.
 #[inline]
 fn bucket(ns: u64) -> usize {
     let ns = ns.min((1 << END) - 1);
@@ -18,7 +18,7 @@ fn bucket(ns: u64) -> usize {
     ((shift as usize) << FINE) + (ns >> shift) as usize
 }
 
-/// The shortest and the longest time of a bucket.
+/// Returns the shortest and the longest time of a bucket.
 fn bounds(bucket: usize) -> (u64, u64) {
     let shift = (bucket >> FINE).saturating_sub(1);
     let low = (bucket - (shift << FINE)) as u64;
@@ -51,7 +51,7 @@ impl Recorder {
     }
 }
 
-/// How long something took, for how many requests.
+/// The distribution of the times of requests.
 ///
 /// Quantiles are within 3.2 % of the time that was measured; the longest time is exact. Numbers that would overflow stay at
 /// the largest.
@@ -109,7 +109,7 @@ impl Histogram {
         Histogram { buckets, total: self.total.saturating_sub(earlier.total), longest: self.longest.min(last) }
     }
 
-    /// Requests that were counted.
+    /// Returns the number of counted requests.
     pub fn requests(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, requests| sum.saturating_add(*requests))
     }
@@ -129,22 +129,22 @@ impl Histogram {
         0
     }
 
-    /// The longest time, in nanoseconds.
+    /// Returns the longest time, in nanoseconds.
     pub fn max_ns(&self) -> u64 {
         self.longest
     }
 
-    /// The times of all requests together, in nanoseconds.
+    /// Returns the sum of all times, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.total
     }
 
-    /// The mean time, in nanoseconds; 0 of an empty histogram.
+    /// Returns the mean time, in nanoseconds; 0 for an empty histogram.
     pub fn mean_ns(&self) -> u64 {
         self.total.checked_div(self.requests()).unwrap_or(0)
     }
 
-    /// The buckets that have any: the shortest time in each, in nanoseconds, and its requests.
+    /// Returns the buckets that have requests: the shortest time of each, in nanoseconds, and its requests.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let counted = self.buckets.iter().enumerate().filter(|(_, requests)| **requests > 0);
         counted.map(|(index, requests)| (bounds(index).0, *requests))
@@ -171,7 +171,7 @@ fn rank(all: u64, per_mille: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Numbers of all magnitudes up to 2^40, the same at every run.
+    /// Returns numbers of all magnitudes up to 2^40, the same at every run.
     fn times(seed: u64, count: usize) -> Vec<u64> {
         let mut state = seed * 2 + 1;
         let mut next = || {

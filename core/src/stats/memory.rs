@@ -1,4 +1,4 @@
-//! Where numbers are kept: in private memory, or where others can read them while they grow.
+//! The memory of numbers: private, or readable by others while they grow.
 
 use std::fmt;
 use std::ops::Deref;
@@ -19,9 +19,9 @@ pub trait Memory: Send + Sync {
 pub struct Labels<'a> {
     /// The meaning of each number.
     pub numbers: Meaning,
-    /// Name of the device, and of its class. Empty for requests that reached no device.
+    /// Name of the device. Empty for requests that reached no device.
     pub device: &'a str,
-    /// See there.
+    /// Name of its class, or empty.
     pub class: &'a str,
     /// The algorithm.
     pub algorithm: &'a str,
@@ -33,7 +33,7 @@ pub struct Labels<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meaning {
-    /// Those of [`COLUMNS`].
+    /// The numbers of [`COLUMNS`].
     Counts,
     /// The buckets of a histogram of this stage, then all times together, then the longest; in nanoseconds.
     Times(Stage),
@@ -51,9 +51,9 @@ pub enum Column {
     Bytes,
     /// Batches of two or more.
     Batches,
-    /// Requests in these.
+    /// Requests in such batches.
     Batched,
-    /// How often this happened.
+    /// Number of these events.
     Event(Event),
 }
 
@@ -105,7 +105,7 @@ pub(super) enum Words<const N: usize> {
 pub(super) struct CacheAligned<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> Words<N> {
-    /// Zeros in this memory, or private ones where it has no room.
+    /// Makes zeros in this memory, or private ones if it has no room.
     pub(super) fn new(memory: Option<&dyn Memory>, about: Labels<'_>) -> Self {
         let external = memory.and_then(|memory| memory.take(about, N)).and_then(|words| words.as_array());
         external.map_or_else(Self::own, Self::External)
@@ -128,7 +128,7 @@ impl<const N: usize> Deref for Words<N> {
     }
 }
 
-/// Adds to a number, which stays at `u64::MAX` rather than begin again. `shared`: several threads may be adding.
+/// Adds to a number, which stays at `u64::MAX` rather than overflow. `shared`: several threads may be adding.
 #[inline]
 pub(super) fn add(to: &AtomicU64, number: u64, shared: bool) {
     if shared {

@@ -54,7 +54,7 @@ pub(crate) struct Stats {
     source: Arc<RowSource>,
     clock: Arc<dyn Clock>,
     publisher: Option<Publisher>,
-    /// When the next snapshot is to be published, by `clock`.
+    /// The time of the next publication, by `clock`.
     due: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ impl Stats {
         }
     }
 
-    /// Has a place for the numbers of one more device.
+    /// Adds a place for the numbers of one more device.
     pub(crate) fn add_device(&self, name: String, class: Class) {
         self.source.devices.write().unwrap_or_else(PoisonError::into_inner).push((name, class));
     }
@@ -90,7 +90,7 @@ impl Stats {
         self.source.devices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counters of the calling thread.
+    /// Returns the counters of the calling thread.
     #[inline]
     pub(crate) fn here(&self) -> Here<'_> {
         Here { shard: self.shards.here(|used| self.shard(used)), thread: PhantomData }
@@ -211,19 +211,19 @@ impl Here<'_> {
     }
 }
 
-/// Follows requests through the calling thread, and looks at the clock when they are among those that are timed.
+/// Follows requests through the calling thread, and reads the clock if they are timed.
 pub(crate) struct StageTimer<'a> {
     stats: &'a Stats,
     here: Here<'a>,
     /// Requests that were handed over.
     requests: usize,
-    /// How many requests they stand for; 0 when they are not timed.
+    /// Number of requests that they represent; 0 if they are not timed.
     weight: u64,
     since: u64,
 }
 
 impl<'a> StageTimer<'a> {
-    /// The counters of the calling thread.
+    /// Returns the counters of the calling thread.
     #[inline]
     pub(crate) fn here(&self) -> Here<'a> {
         self.here
@@ -242,7 +242,7 @@ impl<'a> StageTimer<'a> {
     #[inline]
     pub(crate) fn back(&mut self, site: Site, requests: usize) {
         if self.weight != 0 {
-            // Where a ring has all of them, it has just begun.
+            // A ring that has all of them has just begun.
             if requests > 0 {
                 self.stage(site, Stage::Invoke, requests);
             }

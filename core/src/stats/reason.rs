@@ -1,11 +1,11 @@
-//! Why a request went where it went. Routes give reasons, and counters go by them.
+//! The reasons of routes. Requests are counted by reason.
 
 use crate::coded::coded;
 
 coded! {
-    /// Why a route leads where it does.
+    /// The reason of a route.
     pub enum Reason {
-        /// No other device can.
+        /// No other device can serve the requests.
         OnlyChoice = "only-choice";
         /// The batch reaches the device's break-even.
         EnoughRequests = "enough-requests";
@@ -13,7 +13,7 @@ coded! {
         TooFew = "too-few";
         /// The policy names the device: requests wait for its known-answer test.
         Pinned = "pinned";
-        /// First in the policy's order of those that work.
+        /// The first working device in the policy's order.
         FirstInOrder = "first-in-order";
         /// It was the device's turn.
         Turn = "turn";

@@ -48,11 +48,11 @@ pub(super) struct Shard {
     /// Gaps before this one.
     taken: AtomicU64,
     rows: Rows,
-    /// Those of devices that came later.
+    /// Rows of devices that were added later.
     later: OnceLock<Rows>,
 }
 
-/// By site; those are there that have numbers.
+/// Rows by site. Only sites with numbers have one.
 type Rows = Box<[OnceLock<Box<Row>>]>;
 
 /// The numbers of one site.
@@ -116,7 +116,7 @@ impl Shard {
         let taken = self.taken.load(Ordering::Relaxed);
         self.taken.store(taken.wrapping_add(1), Ordering::Relaxed);
         let mean = (FIRST_GAP + taken / 8).min(LAST_GAP);
-        // From 3/4 to 5/4 of it, by the upper bits of a multiplicative sequence.
+        // From 3/4 to 5/4 of the gap, by the upper bits of a multiplicative sequence.
         let random = taken.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let next = mean * 3 / 4 + random % (mean / 2 + 1);
         self.gap.store(next, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl Shard {
         gap.saturating_sub(left).saturating_add(requests as u64)
     }
 
-    /// Every site that has numbers.
+    /// Returns every site that has numbers.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Site, &Row)> {
         let later = self.later.get().into_iter().flatten();
         self.rows.iter().chain(later).enumerate().filter_map(|(index, row)| Some((Site(index), &**row.get()?)))
@@ -138,7 +138,7 @@ impl Shard {
     #[cold]
     fn make(&self, site: Site) -> Row {
         let counts = self.source.with(site, Meaning::Counts, Words::new);
-        // Those of direct requests from the first request on: later ones allocate nothing.
+        // Allocate the stages of direct requests at the first request, so that later ones allocate nothing.
         let at_once = |stage: &Stage| matches!(stage, Stage::Dispatch | Stage::Invoke);
         let recorder = |stage: &Stage| at_once(stage).then(|| self.recorder(site, *stage));
         let stages =
@@ -172,7 +172,7 @@ impl Row {
         }
     }
 
-    /// The histogram of a stage, if it has any.
+    /// Returns the histogram of a stage, if there is one.
     pub(super) fn stage(&self, stage: Stage) -> Option<&Recorder> {
         self.stages[stage as usize].get()
     }

@@ -1,4 +1,4 @@
-//! Which row of numbers a request belongs to.
+//! The row of numbers that a request belongs to.
 
 use crate::algorithm::{Algorithm, Operation};
 
@@ -9,21 +9,21 @@ pub(crate) struct Site(pub(super) usize);
 /// Sites of a device.
 pub(super) const WORKS: usize = Algorithm::PLACES;
 
-/// Most devices of a framework: sets of them are the bits of one word.
+/// Maximum number of devices in a framework: sets of them are the bits of one word.
 pub(crate) const MOST_DEVICES: usize = u64::BITS as usize;
 
-/// Most sites of a framework.
+/// Maximum number of sites in a framework.
 pub(super) const MOST_SITES: usize = (1 + MOST_DEVICES) * WORKS;
 
 impl Site {
-    /// Work on a device, given by its place in the framework.
+    /// Returns the site of work on a device, which is given by its place in the framework.
     #[inline]
     pub(crate) fn new(device: usize, algorithm: Algorithm, operation: Operation) -> Self {
         let Self(nowhere) = Self::nowhere(algorithm, operation);
         Self((1 + device) * WORKS + nowhere)
     }
 
-    /// Work that reached no device.
+    /// Returns the site of work that reached no device.
     #[inline]
     pub(crate) fn nowhere(algorithm: Algorithm, operation: Operation) -> Self {
         Self(algorithm.place(operation))

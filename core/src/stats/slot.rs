@@ -3,8 +3,8 @@
 //! A thread takes a slot at its first request, and returns it when it ends. Its successor reads its writes, because returning is a `Release` and taking an
 //! `Acquire` of the same word. A thread that finds no slot, or is already ending, uses the [`SHARED`] slot, where numbers are added atomically.
 //!
-//! `fork` copies the word: in the child, the slots of the parent's other threads stay taken. Numbers are still right; including these, the 65th thread
-//! shares. The memory of slots may be one that the parent continues to write, so a child begins with new slots.
+//! `fork` copies the word: in the child, the slots of the parent's other threads stay taken. Counts remain correct, but fewer threads have
+//! their own slot. The parent may continue to write the memory of its slots, so a child begins with new ones.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -14,9 +14,9 @@ use crate::process::Process;
 
 /// Slots that one thread at a time has to itself.
 const OWN: usize = u64::BITS as usize;
-/// The slot of all others.
+/// The slot of all other threads.
 const SHARED: usize = OWN;
-/// The slot of those whose requests are not counted.
+/// The slot of threads whose requests are not counted.
 const QUIET: usize = OWN + 1;
 
 const NONE: usize = usize::MAX;
@@ -50,9 +50,9 @@ pub(super) enum Use {
 /// The content of each slot, in one process.
 pub(super) struct Slots<T> {
     process: Process,
-    /// None at all when nothing is to be counted.
+    /// Empty if nothing is counted.
     each: Box<[OnceLock<Box<T>>]>,
-    /// Those of a child, in the copy that it has of these.
+    /// The slots of a child, in its copy of this value.
     child: OnceLock<Box<Slots<T>>>,
 }
 
@@ -96,7 +96,7 @@ thread_local! {
     static OWNER: Owner = const { Owner { slot: Cell::new(SHARED) } };
 }
 
-/// The slot of the calling thread.
+/// Returns the slot of the calling thread.
 #[inline]
 fn current() -> usize {
     match SLOT.get() {

@@ -15,7 +15,7 @@ use crate::driver::Class;
 pub struct Snapshot {
     /// The PID of the process whose numbers these are. A child of `fork` has its own, which begin with zeros.
     pub process: u32,
-    /// When it was taken, in nanoseconds of the framework's clock.
+    /// The time of the snapshot, in nanoseconds of the framework's clock.
     pub at: u64,
     /// One for each device, algorithm and operation that has any numbers; those of no device first, then in the order of
     /// [`Gantry::devices`](crate::Gantry::devices).
@@ -35,7 +35,7 @@ pub struct Numbers {
     pub bytes: u64,
     /// Batches of two or more.
     pub batches: u64,
-    /// Requests in these.
+    /// Requests in such batches.
     pub batched: u64,
     reasons: [u64; Reason::ALL.len()],
     events: [u64; Event::ALL.len()],
@@ -43,7 +43,7 @@ pub struct Numbers {
 }
 
 impl Snapshot {
-    /// Everything of the shards together.
+    /// Adds up the shards.
     pub(super) fn new<'s>(
         shards: impl Iterator<Item = &'s Shard>,
         devices: &[(String, Class)],
@@ -53,7 +53,7 @@ impl Snapshot {
         let mut rows = std::collections::BTreeMap::new();
         for (site, row) in shards.flat_map(Shard::rows) {
             let (device, algorithm, operation) = site.parts();
-            // One that came in the place of another of its name goes on with the numbers of that.
+            // A device that replaced another of its name continues its numbers.
             let device = device.and_then(|device| devices.iter().position(|other| other.0 == devices[device].0));
             let site = device.map_or(site, |device| Site::new(device, algorithm, operation));
             let numbers = rows.entry(site.0).or_insert_with(|| Numbers {
@@ -90,17 +90,17 @@ impl Snapshot {
         Snapshot { process: self.process, at: self.at, rows: rows.collect() }
     }
 
-    /// Requests that were handed to devices, those that were run again counted again.
+    /// Returns the number of requests that were handed to devices. A request that ran again counts again.
     pub fn requests(&self) -> u64 {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.requests()))
     }
 
-    /// How often something happened, everywhere.
+    /// Returns the number of these events in all rows.
     pub fn events(&self, event: Event) -> u64 {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.events(event)))
     }
 
-    /// The times of a stage on the device of this name.
+    /// Returns the times of a stage on the device of this name.
     pub fn stage(&self, device: &str, stage: Stage) -> Histogram {
         let mut sum = Histogram::default();
         for row in self.rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name == device)) {
@@ -111,22 +111,22 @@ impl Snapshot {
 }
 
 impl Numbers {
-    /// Requests that were handed to the device.
+    /// Returns the number of requests that were handed to the device.
     pub fn requests(&self) -> u64 {
         self.reasons.iter().fold(0, |sum, requests| sum.saturating_add(*requests))
     }
 
-    /// Those of them that a route with this reason led there.
+    /// Returns the number of requests that a route with this reason sent to the device.
     pub fn reason(&self, reason: Reason) -> u64 {
         self.reasons[reason as usize]
     }
 
-    /// How often something happened.
+    /// Returns the number of these events.
     pub fn events(&self, event: Event) -> u64 {
         self.events[event as usize]
     }
 
-    /// The times of a stage.
+    /// Returns the times of a stage.
     pub fn stage(&self, stage: Stage) -> &Histogram {
         &self.stages[stage as usize]
     }
@@ -150,7 +150,7 @@ impl Numbers {
         self.clone().numbers_mut().all(|number| *number == 0)
     }
 
-    /// Every number that is not in a histogram, in the order of [`COLUMNS`](super::COLUMNS).
+    /// Returns every number that is not in a histogram, in the order of [`COLUMNS`](super::COLUMNS).
     fn numbers_mut(&mut self) -> impl Iterator<Item = &mut u64> {
         let Self { device: _, algorithm: _, operation: _, bytes, batches, batched, reasons, events, stages: _ } = self;
         reasons.iter_mut().chain([bytes, batches, batched]).chain(events)

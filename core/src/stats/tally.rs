@@ -1,4 +1,4 @@
-//! Numbers of those who serve requests without a framework.
+//! Counters for code that serves requests without a framework.
 
 use std::sync::OnceLock;
 
@@ -15,14 +15,14 @@ pub struct Tally {
     shards: Slots<Shard>,
 }
 
-/// Those rows that have numbers, of one slot.
+/// The rows of one slot that have numbers.
 struct Shard {
     shared: bool,
     rows: Box<[OnceLock<Words<2>>]>,
 }
 
 impl Tally {
-    /// Zeros.
+    /// Makes zeros.
     pub fn new(
         device: &'static str,
         rows: impl IntoIterator<Item = (&'static str, &'static str)>,

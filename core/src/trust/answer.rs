@@ -8,7 +8,7 @@ use crate::algorithm::{KeyOf, Kind, Operation, Place, Refusal, SessionParams};
 use crate::driver::{Device, DeviceSession};
 
 impl KnownAnswer {
-    /// The session that shows `operation`.
+    /// Returns the parameters of the session that tests `operation`.
     pub(crate) fn params(&self, operation: Operation) -> SessionParams {
         let row = operation.info();
         let key = match row.key {
@@ -29,7 +29,7 @@ impl KnownAnswer {
         }
     }
 
-    /// The bytes of a field.
+    /// Returns the bytes of a field.
     pub(super) fn at(&self, place: Place) -> &'static [u8] {
         match place {
             Place::Nothing => &[],

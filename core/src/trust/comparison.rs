@@ -1,8 +1,8 @@
 use crate::algorithm::Outcome;
 
-/// A second computation beside the first.
+/// The comparison of a device's result with a second computation.
 pub(crate) enum Comparison {
-    /// Nothing: the reference cannot compute this request.
+    /// There is none: the reference cannot compute this request.
     None,
     /// Both agree.
     Same,

@@ -14,8 +14,7 @@ pub(super) fn restores(session: &dyn DeviceSession, input: &[u8], data: &[u8]) -
     Ok(outcome == Outcome::Done && length == data.len() && **back == *data)
 }
 
-/// Looks at the result of a request: `output`, and how many bytes of it were written. Where the device was wrong, they have the right
-/// result afterwards.
+/// Checks the result of a request: `output`, and the bytes written to it. If the device was wrong, they get the right result.
 pub(super) fn check(
     reference: &dyn DeviceSession,
     (operation, input): (Operation, &[u8]),
@@ -32,7 +31,7 @@ pub(super) fn check(
                 Ok(restores) => restores,
                 Err(_) => return Comparison::None,
             },
-            // How much is saved is the device's.
+            // The compressed length depends on the device.
             Outcome::NoRoom => output.len() < AlgorithmInfo::compressed_max(input.len()),
             _ => false,
         };
@@ -45,7 +44,7 @@ pub(super) fn check(
     let Some(outcome_again) = run(&mut right, &mut length) else { return Comparison::None };
     let agrees = match (outcome, outcome_again) {
         (Outcome::Done, Outcome::Done) => result == right.get(..length),
-        // Damaged data may end in either way, by how far a device reads before it looks at its room.
+        // Damaged data may give either error, depending on how far a device reads before it checks its room.
         (one, other) => one != Outcome::Done && other != Outcome::Done,
     };
     if agrees {

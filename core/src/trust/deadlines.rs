@@ -1,8 +1,8 @@
-//! How long an answer may take.
+//! Deadlines of requests, learned from the times of earlier ones.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How long the requests of a device may take, by their size.
+/// The deadlines of a device's requests, by size.
 #[derive(Default)]
 pub(crate) struct Deadlines {
     times: [Times; SIZES.len()],
@@ -14,7 +14,7 @@ impl Deadlines {
         self.times[size(bytes)].record(ns, u32::try_from(requests).unwrap_or(ENOUGH));
     }
 
-    /// How long a request may be in the device.
+    /// Returns the maximum time of a request in the device, in nanoseconds.
     pub(crate) fn deadline(&self, bytes: usize) -> u64 {
         match self.times[size(bytes)].deadline.load(Ordering::Relaxed) {
             0 => UNKNOWN,
@@ -30,18 +30,18 @@ fn size(bytes: usize) -> usize {
     SIZES.iter().position(|most| bytes <= *most).unwrap_or(SIZES.len() - 1)
 }
 
-/// The deadline before anything was learned: one second.
+/// The deadline until enough requests were recorded: one second.
 const UNKNOWN: u64 = 1_000_000_000;
 /// The deadline as a multiple of the time that 999 of 1,000 requests took.
 const MARGIN: u64 = 8;
-/// No deadline is below this, because the machine does other things, too: 20 ms.
+/// The shortest deadline, because other programs run, too: 20 ms.
 const SHORTEST: u64 = 20_000_000;
-/// Nor above this: 10 s.
+/// The longest deadline: 10 s.
 const LONGEST: u64 = 10_000_000_000;
 /// Number of requests after which a deadline is learned from them.
 const ENOUGH: u32 = 1024;
 
-/// How long requests of one size took, in octaves of nanoseconds.
+/// The times of requests of one size, in octaves of nanoseconds.
 struct Times {
     octaves: [AtomicU32; 40],
     recorded: AtomicU32,
@@ -103,10 +103,10 @@ mod tests {
         let learned = deadlines.deadline(16);
         assert!(
             (80_000_000..200_000_000).contains(&learned),
-            "eight times 10 to 16 ms, the rare second aside: {learned}"
+            "eight times 10 to 16 ms, without the rare second: {learned}"
         );
-        assert_eq!(deadlines.deadline(1 << 20), UNKNOWN, "large requests are another matter");
-        // In bursts, with which no thousandth request is the last one of anything.
+        assert_eq!(deadlines.deadline(1 << 20), UNKNOWN, "large requests have their own deadline");
+        // In bursts of 33, so that the request with which learning begins lies inside a burst.
         for _ in 0..300 {
             deadlines.record(16, 100, 33);
         }

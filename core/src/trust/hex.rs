@@ -1,6 +1,6 @@
 //! Hexadecimal digits of tables.
 
-/// Bytes from their hexadecimal digits, at compile time.
+/// Converts hexadecimal digits to bytes, at compile time.
 macro_rules! hex {
     ($digits:literal) => {
         &const { $crate::trust::hex::unhex::<{ $digits.len() / 2 }>($digits.as_bytes()) }

@@ -11,7 +11,7 @@ use super::{compressed, packets, post_quantum, slh_dsa, vectors};
 use crate::algorithm::{Algorithm, Fault, Operation, Outcome};
 use crate::driver::{Capability, Device, DeviceSession, call_guarded};
 
-/// A run of a batch, and how it ended.
+/// A run of a batch, and its result.
 pub(crate) type RunResult = (Run, Result<Outcome, Fault>);
 
 /// The path of a batch to the device: a queue pair without other requests, for as long as the caller has time.
@@ -19,13 +19,13 @@ pub(crate) trait Bench {
     /// A batch that has been sent, and may stay in the device when the caller has no more time.
     type Sent;
 
-    /// Sends these as one batch; `None` while the device has no queue pair for it.
+    /// Sends these runs as one batch. Returns `None` while the device has no queue pair for it.
     fn send(&self, session: &Arc<dyn DeviceSession>, runs: Vec<Run>) -> Result<Option<Self::Sent>, Fault>;
 
     /// Waits for a batch while there is time. Returns whether all of it is back.
     fn wait(&self, sent: &mut Self::Sent) -> Result<bool, Fault>;
 
-    /// How each of a batch that is back ended, in order, and the nanoseconds that all of them took.
+    /// Returns the result of each run of a completed batch, in order, and the nanoseconds of the batch.
     fn results(&self, sent: Self::Sent) -> (Vec<RunResult>, u64);
 
     /// Returns whether the time is over.
@@ -47,11 +47,11 @@ enum Path {
 const PATHS: [Path; 5] =
     [Path::Direct { in_place: false }, Path::Direct { in_place: true }, Path::Forgery, Path::Stream, Path::Batch];
 
-/// How far a test is.
+/// The progress of a test.
 pub(crate) enum Progress {
     /// Passed, with the nanoseconds of the fastest batch.
     Passed(u64),
-    /// There was no time for all of it.
+    /// There was no time for the whole test.
     Unfinished,
     /// The device has no queue pair for it now.
     NoPair,
@@ -74,12 +74,12 @@ pub(crate) struct Test<S> {
 #[derive(Clone)]
 struct Sessions {
     session: Arc<dyn DeviceSession>,
-    /// Tells whether a result is good that need not be the known one.
+    /// Checks results that may differ from the known one.
     verifier: Option<Arc<dyn DeviceSession>>,
 }
 
 impl<S> Test<S> {
-    /// Makes a test of everything that a capability offers.
+    /// Makes a test of all that a capability offers.
     pub(crate) fn new(capability: &Capability) -> Self {
         let tables = [
             vectors::KNOWN_ANSWERS,
@@ -94,12 +94,12 @@ impl<S> Test<S> {
         Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest: u64::MAX }
     }
 
-    /// The batch that was sent and has not come back yet.
+    /// Returns the batch that was sent and has not come back yet.
     pub(crate) fn sent(&mut self) -> Option<&mut S> {
         self.sent.as_mut()
     }
 
-    /// Continues until all is tested, or the bench has no more time; for one step at least.
+    /// Continues until all is tested, or the bench has no more time. Runs at least one step.
     pub(crate) fn run(&mut self, device: &dyn Device, bench: &impl Bench<Sent = S>) -> Result<Progress, Failure> {
         if self.answers.is_empty() {
             return Err(Failure::Wrong(format!("{} has no known answers", self.capability.algorithm)));
@@ -123,7 +123,7 @@ impl<S> Test<S> {
         Ok(Progress::Passed(self.fastest))
     }
 
-    /// One known answer of one operation on one path, if the capability offers it. Returns the reason if the step is not complete.
+    /// Runs one known answer of one operation on one path, if the capability offers it. Returns the reason if the step is not complete.
     fn run_step(
         &mut self,
         device: &dyn Device,
@@ -157,7 +157,7 @@ impl<S> Test<S> {
         Ok(None)
     }
 
-    /// The answer among as many others as it takes, all under its key.
+    /// Runs the answer in a batch with other answers under its key.
     fn run_batch(
         &mut self,
         bench: &impl Bench<Sent = S>,
@@ -185,7 +185,7 @@ impl<S> Test<S> {
         Ok(None)
     }
 
-    /// Fills the lanes twice, and then some. Only answers of the same session can be judged.
+    /// Makes a batch that fills the lanes twice and has three more. All answers belong to the same session.
     fn batch(&self, operation: Operation, answer: &KnownAnswer) -> Vec<Run> {
         let same_length =
             |other: &KnownAnswer| operation != Operation::Digest || other.output.len() == answer.output.len();
@@ -196,7 +196,7 @@ impl<S> Test<S> {
         let most = if answer.algorithm.is_slh_dsa() { 1 } else { LARGEST_BATCH };
         let count = (2 * self.capability.lanes).saturating_add(3).min(most);
         let verifies = operation.info().detects_forgeries && operation != Operation::Decompress;
-        // One among many: the device has to tell it from its neighbours.
+        // One forgery among many messages: the device must not confuse it with its neighbours.
         let run = |index: usize| match answers[index % answers.len()] {
             answer if verifies && index == 1 => Run::forged(answer, operation, self.capability.in_place),
             answer => Run::new(answer, operation, self.capability.in_place),
@@ -205,9 +205,9 @@ impl<S> Test<S> {
     }
 }
 
-/// The algorithm whose known answers stand for this one: its own, but for SLH-DSA. Its parameter sets are numbers in one program over three
-/// choices of hash functions, and a signature takes up to the better part of a second and 50 kB. So a device shows the fastest set of
-/// each choice, which it has to have.
+/// Returns the algorithm whose known answers stand for this one: itself, except for SLH-DSA. Its parameter sets are numbers in one program
+/// over three choices of hash functions, and a signature takes up to nearly a second and 50 kB. So a device is tested with the fastest set
+/// of each choice, which it must offer.
 fn representative(algorithm: Algorithm) -> Algorithm {
     use Algorithm as A;
     match algorithm {
@@ -221,7 +221,7 @@ fn representative(algorithm: Algorithm) -> Algorithm {
     }
 }
 
-/// How long a batch of known answers may take at first, in nanoseconds.
+/// Maximum nanoseconds of a batch of known answers in the first test.
 pub(crate) const PATIENCE: u64 = 500_000_000;
 
 /// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before`, the time of the first test, between 1 ms

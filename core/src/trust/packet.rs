@@ -13,7 +13,7 @@ pub(super) fn association(aad: &[u8]) -> Option<Esp> {
     Some(Esp { spi: u32::from_be_bytes([a, b, c, d]), extended: extended != 0 })
 }
 
-/// The number of a packet, from where other requests have their IV.
+/// Returns the number of a packet, from the field in which other requests have their IV.
 pub(super) fn number(iv: &[u8]) -> u64 {
     iv.as_array().map_or(0, |number| u64::from_be_bytes(*number))
 }
@@ -34,7 +34,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// One that came.
+    /// Copies a packet. The payload and the next header are not known yet.
     pub(super) fn new(data: &[u8]) -> Self {
         Self { data: Zeroizing::new(data.to_vec()), payload: 0, next_header: 0 }
     }
@@ -44,7 +44,7 @@ impl Packet {
         session.run(Operands::Packet { operation, number, packet, payload, next_header })
     }
 
-    /// The payload and its next header; `None` where it would be longer than the packet.
+    /// Returns the payload and its next header; `None` if the payload would be longer than the packet.
     pub(super) fn content(&self, algorithm: Algorithm) -> Option<(&[u8], u8)> {
         let start = algorithm.info().payload_start();
         let payload = self.data.get(start..start.checked_add(self.payload)?)?;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 #[derive(Default)]
 pub(crate) struct Trust {
     state: AtomicU8,
-    /// Quarantines in a row.
+    /// Number of consecutive quarantines.
     failures: AtomicU32,
-    /// When the last quarantine began, or ended.
+    /// The time at which the last quarantine began, or ended.
     changed: AtomicU64,
 }
 
@@ -17,7 +17,7 @@ const QUARANTINED: u8 = 1;
 /// Its known-answer tests are being repeated.
 const ON_PROBATION: u8 = 2;
 
-/// How long the first quarantine lasts, in nanoseconds. Each one in a row lasts twice as long as the one before.
+/// Duration of the first quarantine, in nanoseconds. Each consecutive one lasts twice as long as the one before.
 const FIRST_QUARANTINE: u64 = 100_000_000;
 /// The longest quarantine: five minutes.
 const LONGEST_QUARANTINE: u64 = 300_000_000_000;
@@ -34,7 +34,7 @@ impl Trust {
             return false;
         }
         let before = self.changed.swap(now, Ordering::Relaxed);
-        // One that worked for longer than it was away has earned a new start.
+        // A device that worked for longer than its quarantine begins again with the shortest one.
         let failures = self.failures.load(Ordering::Relaxed);
         let recovered = now.saturating_sub(before) > self.length().max(FIRST_QUARANTINE);
         self.failures.store(if recovered { 1 } else { failures.saturating_add(1) }, Ordering::Relaxed);

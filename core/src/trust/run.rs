@@ -8,9 +8,9 @@ use crate::driver::{Buffers, DeviceSession, Fields, Operands};
 
 /// The failure of a device in its known-answer test.
 pub(crate) enum Failure {
-    /// It does not: an answer was wrong, or something that it offers is not there.
+    /// An answer was wrong, or an offered operation or path does not exist.
     Wrong(String),
-    /// It failed. Another time it may show it.
+    /// The device had a fault. It may pass another time.
     Fault(String),
 }
 
@@ -65,7 +65,7 @@ fn truncated(session: &dyn DeviceSession, answer: &'static KnownAnswer) -> Resul
         _ => return Err(Failure::Wrong("more was decompressed than the buffer holds".to_owned())),
     }
     match run(&answer.output[..short], &mut room)? {
-        // A device may have looked at its room first.
+        // A device may have checked its room first.
         Outcome::Malformed | Outcome::NoRoom => Ok(()),
         _ => Err(Failure::Wrong("truncated data was accepted".to_owned())),
     }
@@ -87,7 +87,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// An answer with a wrong tag, for an operation that verifies one.
+    /// Makes a run with a wrong tag, for an operation that verifies one.
     pub(super) fn forged(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
         let mut run = Self { forged: true, ..Self::new(answer, operation, in_place) };
         let end = if operation.info().kind == Kind::Packet { run.data.last_mut() } else { run.tag.last_mut() };
@@ -195,7 +195,7 @@ impl Run {
     }
 }
 
-/// The answer in two pieces, twice on the same stream; then a copy taken between the pieces must find a forgery.
+/// Runs the answer in two pieces, twice on the same stream. Then a copy taken between the pieces must find a forgery.
 fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operation: Operation) -> Result<(), Failure> {
     let mut stream = session.aead_stream(operation)?;
     for _ in 0..2 {
@@ -212,7 +212,7 @@ fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operat
             let mut changed = vec![1; other.len() + 1];
             copy.update(Buffers::InPlace(&mut changed))?;
             match copy.open(&run.tag)? {
-                // Wrong, not broken.
+                // The answer is wrong, but the device has no fault.
                 Outcome::Done => Err(Fault::Declined("a bad tag was accepted")),
                 _ => stream.open(&run.tag),
             }
@@ -223,7 +223,7 @@ fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operat
     Ok(())
 }
 
-/// The answer in two pieces, twice on the same stream, and once more on a copy taken between the pieces.
+/// Runs the answer in two pieces, twice on the same stream, and once more on a copy taken between the pieces.
 pub(super) fn stream(
     session: &dyn DeviceSession,
     answer: &'static KnownAnswer,

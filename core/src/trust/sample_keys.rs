@@ -37,7 +37,7 @@ pub fn sample_params(algorithm: Algorithm) -> SessionParams {
     if info.kind == Kind::Packet { params.with_esp(Esp { spi: 256, extended: false }) } else { params }
 }
 
-/// The public key of a private one.
+/// Returns the public key of a private key.
 pub(crate) const fn public_key(private: &'static [u8]) -> &'static [u8] {
     let modulus = (private.len() - rsa::EXPONENT) * 2 / 9;
     private.split_at(rsa::public_length(modulus)).0

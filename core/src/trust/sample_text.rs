@@ -1,4 +1,4 @@
-//! Something to compress, for measurements.
+//! Text to compress, for measurements.
 
 #[rustfmt::skip]
 const WORDS: [&[u8]; 32] = [
@@ -17,7 +17,7 @@ pub fn sample_text(bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {
         text.extend_from_slice(WORDS[random(32)]);
-        // Names and numbers are no words.
+        // Letters that are not in the list, like names and numbers in a text.
         (0..random(4)).for_each(|_| text.push(b'a' + random(16) as u8));
     }
     text.truncate(bytes);

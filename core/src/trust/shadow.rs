@@ -1,7 +1,7 @@
 //! Verification by sampling: some requests are computed a second time on software, and the results are compared.
 //!
-//! Known-answer tests find a device that always computes wrongly. A device that does so once in a million requests, or only since this morning, is found
-//! by checking its work. A wrong result is replaced before the caller sees it.
+//! Known-answer tests find a device that always computes wrongly. Sampling also finds a device that does so once in a million requests, or
+//! only since this morning. A wrong result is replaced before the caller sees it.
 
 use std::cell::Cell;
 
@@ -42,7 +42,8 @@ pub(crate) fn is_due(every: u32) -> bool {
 }
 
 impl ShadowCopy {
-    /// Steps of streams have none: the state that they began with is gone. Nor have keys and secrets that the device drew itself.
+    /// Copies a request. Returns `None` for steps of streams, whose initial state is gone, and for keys and secrets that the device drew
+    /// itself.
     pub(crate) fn new(operands: &Operands<'_>) -> Option<Self> {
         let operation = operands.operation();
         let mut number = Zeroizing::default();
@@ -61,8 +62,7 @@ impl ShadowCopy {
         Some(Self { operation, iv, aad: aad.to_vec(), input, tag, output: output.len(), written: written.unwrap_or(0) })
     }
 
-    /// Computes the request on `reference` and compares. Where the device was wrong, `operands` have the right result
-    /// afterwards.
+    /// Computes the request on `reference` and compares. If the device was wrong, `operands` get the right result.
     pub(crate) fn check(
         mut self,
         algorithm: Algorithm,
@@ -85,11 +85,11 @@ impl ShadowCopy {
         let right = call_guarded(|| reference.run(Operands::from_fields(*operation, fields)));
         let Ok(right) = right else { return Comparison::None };
         let theirs = operands.view();
-        // A result that tells its length may be followed by anything.
+        // The buffer may hold anything after a result of variable length.
         let length = theirs.written.map_or(output.len(), |_| written);
         let same = theirs.written.is_none_or(|theirs| theirs == written)
             && tags_equal(theirs.output.get(..length).unwrap_or_default(), output.get(..length).unwrap_or_default());
-        // After a bad tag the output holds nothing that could be compared.
+        // After a bad tag the output holds no result to compare.
         if right == outcome && (right != Outcome::Done || same && tags_equal(theirs.tag, tag)) {
             return Comparison::Same;
         }
@@ -105,7 +105,7 @@ impl ShadowCopy {
     }
 }
 
-/// The class of device that is believed.
+/// The class of the device whose results are trusted.
 pub(crate) const REFERENCE: Class = Class::Software;
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::algorithm::Fault;
 
-    /// Deciphers everything to this, or to nothing.
+    /// Deciphers every ciphertext to this message; without one, every ciphertext is malformed.
     struct Reference(Option<&'static [u8]>);
 
     impl DeviceSession for Reference {

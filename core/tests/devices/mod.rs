@@ -266,7 +266,7 @@ impl Drop for TheSession {
 }
 
 impl TheSession {
-    /// Returns the deed for the next request. Known-answer tests, which never have `LENGTH` bytes, come before the script begins.
+    /// Returns the action for the next request. Known-answer tests, which never have `LENGTH` bytes, come before the script begins.
     fn next(&self, bytes: usize) -> Action {
         if let (Algorithm::Sha256, Some(digests)) = (self.algorithm, &self.script.digests) {
             return digests();
@@ -335,7 +335,7 @@ struct Ring {
     stalled: bool,
     /// Jobs that are in the device but not in `jobs`.
     leaked: usize,
-    /// The deed for the next job, instead of the script's.
+    /// The action for the next job, instead of the script's.
     next: Option<Action>,
 }
 

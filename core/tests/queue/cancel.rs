@@ -36,7 +36,7 @@ fn requests_in_the_coalescer_can_be_cancelled() {
     assert_eq!(one.complete(|_| {}) + two.complete(|_| {}), 0, "three wait for a fourth");
     assert_eq!(one.cancel(tickets[0]).expect("no device has the request").data(), [0; LENGTH]);
     assert!(one.cancel(tickets[0]).is_none(), "once");
-    assert!(two.cancel(other).is_none(), "taking back one's own runs the requests of others");
+    assert!(two.cancel(other).is_none(), "a queue that takes back its requests runs those of others");
     let mut users = Vec::new();
     two.complete(|completion| users.push(completion.user));
     assert_eq!(users, [10]);

@@ -13,7 +13,7 @@ impl Random {
         Self(seed)
     }
 
-    /// SplitMix64.
+    /// Returns the next number (SplitMix64).
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -79,7 +79,7 @@ impl Disturbances {
         Self { kind, state: Mutex::default() }
     }
 
-    /// Lets a request of a device pass that takes `ns` nanoseconds on an otherwise idle machine.
+    /// Lets the time of a request pass, which is `ns` nanoseconds on an otherwise idle machine.
     pub(super) fn spend(&self, device: &'static str, ns: u64, clock: &VirtualClock) {
         const MS: f64 = 1e6;
         const COLD: u64 = 10_000;

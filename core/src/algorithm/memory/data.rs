@@ -19,12 +19,12 @@ pub enum Data {
 
 #[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
 impl Data {
-    /// Any contiguous buffer.
+    /// Makes data from any contiguous buffer.
     pub fn buffer(buffer: impl IoBuf) -> Self {
         Data::Buffer(Box::new(buffer))
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -50,8 +50,8 @@ impl Data {
 }
 
 impl Clone for Data {
-    /// Bytes of a buffer are copied, and of one that is not a vector the copy is wiped when it is dropped. Cloned segments are
-    /// the same memory.
+    /// Copies the bytes of a buffer. The copy is wiped when it is dropped, unless the buffer is a vector. Cloned segments are the same
+    /// memory.
     fn clone(&self) -> Self {
         match self {
             Data::Vec(data) => Data::Vec(data.clone()),

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 ///
 /// Both methods return the same bytes while nothing else has access to the buffer. A request has the length of its buffer at submission.
 pub trait IoBuf: Any + Send + Sync {
-    /// All of its bytes.
+    /// Returns all bytes.
     fn as_slice(&self) -> &[u8];
 
     /// Returns the same bytes for writing.

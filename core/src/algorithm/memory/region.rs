@@ -58,7 +58,7 @@ struct Shared {
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: the memory is used through atomics only, lives as long as the owner, and that one is Send and Sync.
+// SAFETY: the memory is used through atomics only, lives as long as the owner, and the owner is Send and Sync.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -68,12 +68,12 @@ const WORD: usize = size_of::<usize>();
 /// A cell of a region.
 enum Cell<'a> {
     Byte(&'a AtomicU8),
-    /// And where in it the byte is that was asked for.
+    /// The word, and the offset of the requested byte in it.
     Word(&'a AtomicUsize, usize),
 }
 
 impl Region {
-    /// A region of this program's own memory.
+    /// Makes a region of this program's own memory.
     pub fn owned(bytes: Box<[u8]>) -> Self {
         let cells: Box<[AtomicU8]> = Vec::from(bytes).into_iter().map(AtomicU8::new).collect();
         let owner = Arc::new(cells);
@@ -89,8 +89,8 @@ impl Region {
     ///
     /// * The `len` bytes from `start` on are readable and writable until `owner` is dropped, and `len` is at most `isize::MAX`.
     /// * Meanwhile this program has no Rust reference to them except to atomics. Its other threads use them through this region, or in another
-    ///   way that does not race with this region's relaxed atomic accesses. Those are of whole aligned words where the word lies in the
-    ///   region, and of single bytes at its ends.
+    ///   way that does not race with this region's relaxed atomic accesses. The region accesses every aligned word that lies in it as a
+    ///   whole, and single bytes at its ends.
     pub unsafe fn foreign(start: NonNull<u8>, len: usize, owner: Arc<dyn Any + Send + Sync>) -> Self {
         debug_assert!(isize::try_from(len).is_ok(), "no memory is so long");
         Self(Arc::new(Shared { start, len, origin: Origin::Foreign, handles: DeviceHandles::default(), _owner: owner }))
@@ -103,7 +103,7 @@ impl Region {
         self
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.0.len
     }
@@ -128,7 +128,7 @@ impl Region {
         self.0.start
     }
 
-    /// The piece of `len` bytes from `offset` on.
+    /// Returns the piece of `len` bytes from `offset` on.
     ///
     /// # Errors
     /// [`Misuse::Bounds`] if it does not lie in the region.
@@ -162,7 +162,7 @@ impl Region {
         if within { Ok(()) } else { Err(Misuse::Bounds { offset, len, of: self.0.len }) }
     }
 
-    /// The cell that holds a byte, which lies in the region.
+    /// Returns the cell that holds a byte of the region.
     #[inline]
     fn cell(&self, offset: usize) -> Cell<'_> {
         assert!(offset < self.0.len, "bounds were checked");
@@ -178,7 +178,7 @@ impl Region {
         Cell::Word(unsafe { AtomicUsize::from_ptr(byte.sub(within).cast().as_ptr()) }, within)
     }
 
-    /// As `read`, after the bounds were checked.
+    /// Copies like `read`, after the bounds were checked.
     pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         let mut done = 0;
         while done < into.len() {
@@ -202,7 +202,7 @@ impl Region {
         }
     }
 
-    /// As `write`, after the bounds were checked.
+    /// Copies like `write`, after the bounds were checked.
     pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
         let mut done = 0;
         while done < from.len() {

@@ -1,9 +1,11 @@
+//! The end of a queue.
+
 use std::mem::{self, ManuallyDrop};
 
 use super::Queue;
 use crate::request::List;
 
-/// Attempts of a queue that is dropped to get back requests that other threads are running. After these, its memory is leaked.
+/// Attempts of a dropped queue to get back requests that other threads are running. After these attempts, its memory is leaked.
 const PATIENCE: usize = 1000;
 
 impl Queue {

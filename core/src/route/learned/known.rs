@@ -50,9 +50,9 @@ impl<'a> Device<'a> {
 pub(super) struct Known<'a> {
     devices: [Option<Device<'a>>; Known::MOST],
     pub(super) len: usize,
-    /// Those that work beside the calling thread.
+    /// Number of choices that work beside the calling thread.
     pub(super) rings: usize,
-    /// Choices whose costs are not known.
+    /// Number of choices whose costs are not known.
     pub(super) unmeasured: usize,
     /// No device that offers the operation was left out.
     pub(super) is_complete: bool,
@@ -105,7 +105,7 @@ impl<'a> Known<'a> {
         self.devices[..self.len].iter().flatten()
     }
 
-    /// The one for which `cost` is least, with that.
+    /// Returns the device for which `cost` is least, with its cost.
     pub(super) fn least(&self, cost: impl Fn(&Device<'a>) -> f32) -> Option<(Device<'a>, f32)> {
         let mut least: Option<(Device<'a>, f32)> = None;
         for device in self.iter() {

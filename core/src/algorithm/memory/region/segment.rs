@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Region;
 use crate::algorithm::Misuse;
 
-/// A piece of a [`Region`], which lies in it: [`Region::segment`] makes one. It keeps the region.
+/// A piece that lies within a [`Region`], made by [`Region::segment`]. It keeps the region alive.
 #[derive(Clone)]
 pub struct Segment {
     region: Region,
@@ -33,12 +33,12 @@ impl Segment {
         self.offset
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Where it begins; as [`Region::address`].
+    /// Returns its start, like [`Region::address`].
     pub fn address(&self) -> NonNull<u8> {
         let start = self.region.address();
         start.map_addr(|address| address.saturating_add(self.offset))
@@ -60,7 +60,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// None at all.
+    /// Makes an empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -68,7 +68,7 @@ impl Segments {
     /// Adds a segment at the end.
     ///
     /// # Errors
-    /// [`Misuse::Bounds`] if all of them together would have more bytes than any buffer.
+    /// [`Misuse::Bounds`] if the list would have more bytes than a buffer can have.
     pub fn push(&mut self, segment: Segment) -> Result<(), Misuse> {
         let bytes = self.bytes.checked_add(segment.len).filter(|bytes| isize::try_from(*bytes).is_ok());
         let most = isize::MAX as usize;
@@ -77,12 +77,12 @@ impl Segments {
         Ok(())
     }
 
-    /// The segments, in the order of the data.
+    /// Returns the segments, in the order of the data.
     pub fn list(&self) -> &[Segment] {
         &self.list
     }
 
-    /// Bytes of all of them.
+    /// Returns the bytes of all segments.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
