@@ -101,7 +101,7 @@ impl CostCache {
 
     fn name(&self) -> String {
         let Machine { cpu, kernel, gantry } = self.machine();
-        // FNV-1a: it only has to tell machines apart.
+        // FNV-1a: the hash only has to distinguish machines.
         let hash = [cpu, kernel, gantry].into_iter().flat_map(|part| part.bytes().chain([0]));
         let hash =
             hash.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -1,3 +1,5 @@
+//! The machine's clock.
+
 use gantry_core::{Clock, RealClock};
 use nix::time::{ClockId, clock_gettime};
 

@@ -1,3 +1,5 @@
+//! The drivers that the configuration turns on.
+
 use std::sync::Arc;
 
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]

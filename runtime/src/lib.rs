@@ -138,7 +138,8 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
     open_with(config, &[], CostCache::for_user().map(|cache| Arc::new(cache) as _))
 }
 
-/// Like [`open`], with devices of the caller after those of the machine. They are the caller's own code, so they need not be validated.
+/// Opens like [`open`], with devices of the caller after those of the machine. They are the caller's own code, so they need not be
+/// validated.
 ///
 /// In a build without the feature `software`, one of them must have the class [`Software`](gantry_core::driver::Class::Software) and serve
 /// every algorithm that the program uses. It verifies the results of other devices, requests end up there when all others fail, and the

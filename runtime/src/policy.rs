@@ -1,3 +1,5 @@
+//! Policies by name.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! Queues as file descriptors.
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;

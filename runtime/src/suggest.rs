@@ -1,3 +1,5 @@
+//! Corrections of misspelt names.
+
 /// Returns the end of a message about an unknown `name`: the name that was probably meant, or all names.
 ///
 /// ```

@@ -296,7 +296,7 @@ pub(crate) fn read(
 ) -> Result<(), String> {
     let (name, member) = path.split_once('.').map_or((path, None), |(name, member)| (name, Some(member)));
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-        // The settings of a driver that this build lacks.
+        // Ignore settings of a driver that this build lacks.
         if name == DPDK {
             return Ok(());
         }

@@ -1,3 +1,5 @@
+//! The configuration in layers: files, variables, arguments.
+
 pub(crate) mod devices;
 #[cfg(feature = "dpdk")]
 pub(crate) mod dpdk;

@@ -1,3 +1,5 @@
+//! Tests of the configuration's layers and messages.
+
 use std::fs;
 
 use gantry_core::RegisteredDevice;

@@ -106,7 +106,8 @@ struct PublishedFile {
 }
 
 impl Publisher {
-    /// Never waits. Two threads do not publish at once, and a lock held by another thread at a `fork` stays locked in the child.
+    /// Publishes a snapshot without waiting. Two threads do not publish at once, and a lock held by another thread at a `fork` stays locked
+    /// in the child.
     fn publish(&self, snapshot: &Snapshot) {
         let Ok(mut file) = self.file.try_lock() else { return };
         // Ignore errors: there is no way to report them.

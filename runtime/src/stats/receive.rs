@@ -1,8 +1,8 @@
-//! Pages that processes hand to the gantry command that started them. The command can read them after the processes have ended, in any way.
+//! Pages that processes send to the gantry command that started them. The command can read the pages even after a process was killed.
 //!
-//! The command creates a socket in a private folder, and passes its path in the variable [`VARIABLE`](super::VARIABLE). A process sends the memory of its page
-//! there once (unix(7), `SCM_RIGHTS`), and a sentence about problems with devices, if any. If the command does not listen, nothing fails. A
-//! program with elevated rights, or under a system call filter, sends nothing.
+//! The command creates a socket in a private folder, and passes its path in the variable [`VARIABLE`](super::VARIABLE). A process sends its
+//! page there once (unix(7), `SCM_RIGHTS`), and a sentence about problems with devices, if any. A process whose command does not listen
+//! continues without. A program with elevated rights, or under a system call filter, sends nothing.
 
 #![allow(unsafe_code, reason = "descriptors that come out of a socket")]
 
@@ -60,7 +60,7 @@ impl PageReceiver {
         &self.path
     }
 
-    /// Stops, and returns all messages so far.
+    /// Stops listening, and returns all messages so far.
     ///
     /// # Errors
     /// The socket no longer exists.

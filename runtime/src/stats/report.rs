@@ -1,3 +1,5 @@
+//! Counters as plain data: reports, their sums, and their JSON.
+
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::io;
