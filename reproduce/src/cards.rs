@@ -60,7 +60,7 @@ pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
     Ok(text)
 }
 
-/// Table 1.
+/// Simulates Table 1.
 fn stages(rows: &mut Vec<Row>) -> Result<String> {
     let bytes = 8192;
     let clock = Arc::new(VirtualClock::default());
@@ -81,7 +81,7 @@ fn stages(rows: &mut Vec<Row>) -> Result<String> {
     Ok(format!("Table 1: stages of one request, 3DES with {bytes} bytes on the BCM5822.\n\n{}\n", table.render()))
 }
 
-/// Tables 5, 6 and 8.
+/// Simulates Tables 5, 6 and 8.
 fn throughput(rows: &mut Vec<Row>, title: &str, names: [&str; 2], host: &Host, all: &[Series]) -> Result<String> {
     let header = ["DEVICE", "ALGORITHM", "BYTES", "FREEBSD 2003", "OURS", "", "OPENBSD 2003", "OURS", ""];
     let mut table = Table::new(&header, 2);
@@ -136,7 +136,7 @@ fn gain(rows: &mut Vec<Row>) -> Result<String> {
     ))
 }
 
-/// The throughput of one request at a time on a modelled card, in virtual time.
+/// Returns the throughput of one request at a time on a modelled card, in virtual time.
 fn megabits(host: &Host, system: &System, device: &str, algorithm: Algorithm, bytes: usize) -> Result<f64> {
     const REQUESTS: u64 = 4;
     let clock = Arc::new(VirtualClock::default());

@@ -32,7 +32,7 @@ pub(crate) fn measure(rows: &mut Vec<Row>) -> Result<String> {
 
     let mut found = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
-        // In turn, so that all of them see the same state of the machine.
+        // In turn, so that all measurements see the same state of the machine.
         let [dispatch, back] = direct(&session, &watch)?;
         let [dispatch_thread, back_thread] = through_threads(&session, &watch)?;
         let together = calls(&null)?;
@@ -136,7 +136,7 @@ fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     }
 }
 
-/// A session on the null device.
+/// Opens a session on the null device.
 fn null() -> Result<Session> {
     let mut config = gantry_runtime::Config::default();
     config.set("devices", "null=on", "gantry-reproduce")?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub(crate) type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// A modelled device in virtual time.
+/// Makes a modelled device in virtual time.
 pub(crate) fn model(profile: &Profile, clock: &Arc<VirtualClock>) -> Result<ModelDriver> {
     Ok(ModelDriver::new(profile.clone(), gantry_runtime::reference(), clock.clone().into())?)
 }
