@@ -18,7 +18,7 @@ fn main() {
     for (number, (name, text)) in files.iter().enumerate() {
         fs::write(out.join(number.to_string()), pack(text.as_bytes())).expect("the folder can be written");
         writeln!(list, "({name:?}, &{:?}, include_bytes!(\"{number}\")),", algorithms(text))
-            .expect("a string takes text");
+            .expect("writing to a string does not fail");
     }
     fs::write(out.join("files.rs"), list + "]").expect("the folder can be written");
 }

@@ -65,7 +65,7 @@ fn run_vector(
         Ok(answers)
     };
     match (run_both(), expected) {
-        // Core refuses a length that it never passes to a device.
+        // Core itself refuses such a length, and does not pass it to a device.
         (Err(CaseError::Misuse(_)), Required::AnyExcept(_) | Required::Answer(Answer::Refused(_)))
         // The device refuses the key of the session.
         | (Err(CaseError::Unsupported(_)), Required::Answer(Answer::Refused(Outcome::BadKey))) => Ok(()),

@@ -1,13 +1,13 @@
 //! Memory that detects writes outside of its buffer.
 
-/// Bytes on each side that must stay as they are: more than the widest register or cache line.
+/// Bytes on each side that must not change: more than the widest register or cache line.
 const GUARD: usize = 128;
 
 /// Bytes after which the poison repeats.
 const PERIOD: usize = 256;
 
-/// Content of memory that was not written yet: never zero, and different from its neighbours. It has two periods, so that one can be read from any
-/// offset.
+/// Content of memory that was not written yet. A byte is never zero, and differs from its neighbours. The two periods allow reading one
+/// period from any offset.
 const POISON: [u8; 2 * PERIOD] = {
     let mut bytes = [0; 2 * PERIOD];
     let mut index = 0;
@@ -27,7 +27,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// `contents`, `offset` bytes behind an address that is a multiple of 64.
+    /// Makes a buffer with these contents, `offset` bytes behind an address that is a multiple of 64.
     pub(crate) fn new(contents: &[u8], offset: usize) -> Self {
         let mut guarded = Self::poisoned(contents.len(), offset);
         guarded.bytes_mut().copy_from_slice(contents);

@@ -81,7 +81,7 @@ pub struct Options {
     /// The amount of random cross-checks.
     pub random: Random,
     /// Step between the sizes of batches from 1 to 100, between the positions at which messages are cut, and between rounds of threads: 1 for all. RSA has at
-    /// least 33.
+    /// a step of at least 33.
     pub step: usize,
     /// Time limit of the whole run, including random cross-checks. Each check runs as many cases as there is time for, and at least one (for the small sets of
     /// SLH-DSA, known answers alone). `None` runs all cases.
@@ -184,7 +184,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
     Some(Report { device: device.to_owned(), capabilities, rows })
 }
 
-/// A signature of RSA takes as long as thousands of other requests.
+/// Returns whether requests are slow. A signature of RSA takes as long as thousands of other requests.
 pub(crate) fn is_slow(algorithm: Algorithm) -> bool {
     gantry_core::sample_key(algorithm).is_some()
 }

@@ -16,7 +16,7 @@ pub enum Check {
     Start,
     /// Known answers of NIST, the RFCs and Wycheproof, in place and not, aligned and not, between guard bytes.
     Vectors,
-    /// Messages in pieces: every split around block borders, duplicated streams, many streams side by side.
+    /// Messages in pieces: every split around block borders, copies of streams, many streams side by side.
     Streams,
     /// Batches of 1 to 100 requests of mixed lengths, empty ones among them.
     Batches,
@@ -33,7 +33,7 @@ impl Check {
     pub const ALL: &'static [Check] =
         &[Check::Start, Check::Vectors, Check::Streams, Check::Batches, Check::Tags, Check::Threads, Check::Random];
 
-    /// The name in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Check::Start => "start",

@@ -13,7 +13,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// `None` when no device has this name.
+    /// Returns `None` if no device has this name.
     pub(crate) fn new(gantry: &Gantry, name: &str) -> Option<Self> {
         let index = gantry.devices().iter().position(|device| device.name() == name)?;
         Some(Self { gantry: gantry.with_policy(OnlyDevice(index)), index })

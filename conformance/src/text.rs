@@ -151,7 +151,7 @@ impl Vector {
     }
 }
 
-/// The pattern of RFC 9861, section 5.
+/// Returns the pattern of RFC 9861, section 5.
 fn ptn(bytes: usize) -> Vec<u8> {
     (0..=0xfa).cycle().take(bytes).collect()
 }

@@ -104,7 +104,7 @@ impl TestedQueue {
         if let Some(order) = self.order.get_mut(&expected.session) {
             assert_eq!(order.pop_front(), Some(*user), "in order");
         }
-        assert_eq!(*result, Ok(expected.outcome), "software can do all of it");
+        assert_eq!(*result, Ok(expected.outcome), "software serves every request");
         if expected.outcome == Outcome::BadTag {
             let zeros = submission.data().iter().all(|byte| *byte == 0);
             assert!(zeros || submission.data() == expected.data, "no plaintext with a bad tag");

@@ -75,7 +75,7 @@ const COMPRESSED: Expect = Expect::Undefined(2);
 impl Text {
     /// Starts the section of an algorithm. A second name, as in `ecdsa-p256 sha256`, is the digest of the input that is signed.
     fn section(&mut self, title: &str) {
-        writeln!(self.0, "[{title}]\n").expect("a string takes text");
+        writeln!(self.0, "[{title}]\n").expect("writing to a string does not fail");
     }
 
     fn test(&mut self, id: usize, expect: Expect, fields: &[(&str, &[u8])]) {
