@@ -3,8 +3,8 @@
  *
  *     loop VDEV gcm|eta BYTES...
  *
- * A row for each size: bytes, nanoseconds a request with the data in the mbuf, and with them copied there and back as Gantry
- * does. The first row is the frequency of the cycle counter in MHz.
+ * Prints a row for each size: bytes, nanoseconds a request with the data in the mbuf, and with the data copied there and back, as
+ * Gantry does. The first row is the frequency of the cycle counter in MHz.
  */
 #define _GNU_SOURCE
 #define ALLOW_EXPERIMENTAL_API

@@ -1,11 +1,11 @@
 /*
- * What a packet of ESP costs with DPDK's librte_ipsec over a cryptodev, sealed and opened in bursts of 32 that belong to 32
+ * Measures an ESP packet with DPDK's librte_ipsec over a cryptodev, sealed and opened in bursts of 32 that belong to 32
  * associations. For benches/packets/run.
  *
  *     ipsec VDEV gcm|cbc BYTES...
  *
- * A row for each size of an IPv4 packet in transport mode: bytes, nanoseconds to seal a packet and to open it. Each is the best of
- * many rounds.
+ * Prints a row for each size of an IPv4 packet in transport mode: bytes, nanoseconds to seal a packet and to open it. Each is the
+ * best of many rounds.
  */
 #define _GNU_SOURCE
 #define ALLOW_EXPERIMENTAL_API
@@ -46,7 +46,7 @@ static double now(void)
 	return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
-/* One packet of each association through the device, by the sessions of one direction. */
+/* Sends one packet of each association through the device, by the sessions of one direction. */
 static void burst(struct rte_ipsec_session *sessions)
 {
 	struct rte_crypto_op *done[BURST];
@@ -96,7 +96,7 @@ static void measure(int bytes, double at_least, double *sealing, double *opening
 	*opening = opened_in / bursts / BURST;
 }
 
-/* The association `at` in one direction. */
+/* Opens the association `at` in one direction. */
 static void open_session(struct rte_ipsec_session *session, int at, int gcm, int seals, struct rte_mempool *pool)
 {
 	uint8_t key[16], mac_key[32];

@@ -1,10 +1,10 @@
 /*
- * What libsrtp2 takes for a packet of SRTP, as gantry-bench-srtp measures it.
+ * Measures a packet of SRTP with libsrtp2, as gantry-bench-srtp does with Gantry.
  *
  *     libsrtp SUITE BYTES STREAMS SECONDS        e.g. libsrtp AEAD_AES_128_GCM 172 1000 0.2
  *
- * Each stream has a session and a master key of its own. All streams have a packet in turn; so many packets are sealed, then all of them opened,
- * again and again. Prints nanoseconds of CPU time for each packet that is sealed, and for each that is opened.
+ * Each stream has a session and a master key of its own. Each round seals TURNS packets of every stream, one of each in turn, and then
+ * opens them. Prints nanoseconds of CPU time for each sealed packet, and for each opened one.
  *
  * Built by benches/packets/srtp with: cc -O2 libsrtp.c -lsrtp2
  */
@@ -14,7 +14,7 @@
 #define PEER "libsrtp"
 #include "../peers/peer.h"
 
-/* Packets of each stream between two changes from sealing to opening. */
+/* Packets of each stream in a round. */
 enum { TURNS = 8, HEADER = 12, SALTED = 46 };
 
 static const struct {
@@ -68,7 +68,7 @@ int main(int count, char **words)
     if (bytes < HEADER || streams == 0 || srtp_init() != srtp_err_status_ok)
         fail("bytes, streams, or no library");
 
-    /* Whole words, because libsrtp2 reads such. */
+    /* Whole words, because libsrtp2 reads whole words. */
     const size_t room = (bytes + SRTP_MAX_TRAILER_LEN + 63) / 64 * 64, packets = streams * TURNS;
     uint8_t *buffers = aligned_alloc(64, packets * room);
     srtp_t *out = calloc(streams, sizeof(*out)), *in = calloc(streams, sizeof(*in));
@@ -81,7 +81,7 @@ int main(int count, char **words)
     }
 
     uint64_t seal = 0, open = 0, done = 0;
-    /* The first change fills caches, and is not counted. */
+    /* The first round fills caches, and is not counted. */
     for (uint64_t turn = 0; turn == 0 || seal + open < least; turn++) {
         uint64_t begun = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
         int length = 0;

@@ -1,4 +1,4 @@
-"""What core costs, and what its routes are worth: our own programs, whose JSON becomes tables."""
+"""The cost of core, and the gain of its routes: our own programs, whose JSON becomes tables."""
 
 import json
 

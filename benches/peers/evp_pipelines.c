@@ -4,7 +4,7 @@
  *     evp_pipelines CONFIGURATION ALGORITHM PIPES SECONDS ROUNDS BYTES...
  *
  * CONFIGURATION is a file of OpenSSL that activates the module. The two sides take turns in slices of SECONDS, ROUNDS times for each
- * number of bytes. Each message has a nonce of its own, and as many bytes. Rates are by CPU time of the one thread that there is. */
+ * number of bytes. Each message has a nonce of its own. Rates are by CPU time of the only thread. */
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ int main(int count, char **words)
         }
         must(EVP_EncryptInit_ex2(one, theirs, key, iv[0], NULL), "init");
         must(EVP_CipherPipelineEncryptInit(many, ours, key, (size_t)EVP_CIPHER_get_key_length(ours), pipes, iv, 16), "init");
-        /* The first round is for whatever is found out in it. */
+        /* Routes are learned in the first round, which does not count. */
         for (int round = -1; round < atoi(words[5]); round++) {
             if (round >= 0)
                 printf("%s{\"bytes\": %zu, ", word == 6 && round == 0 ? "[" : ",\n", bytes);

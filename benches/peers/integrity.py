@@ -4,7 +4,7 @@ one file, and hash trees over it.
 
     benches/peers/integrity.py [FOLDER]      a folder with 2.1 GB free (/tmp)
 
-It wants a release build. Contenders run in turn over files in the page cache, ours at two CPU levels, and CPU time counts, of user and system
+Needs a release build. Contenders run in turn over files in the page cache, ours at two CPU levels. CPU time is that of user and system
 together. bagit.py must be in PATH (`pip install bagit`).
 """
 
@@ -24,7 +24,7 @@ ROUNDS = 5
 
 
 def rows(bag, large, tree):
-    """What is measured, by our arguments and the command of the peer."""
+    """Yields the cases: title, our arguments, and the command of the peer."""
     yield "bag, sha256 and sha512", ["sum", "audit", bag], ["bagit.py", "--validate", bag]
     yield "md5 of parts", ["sum", "--parts", str(PART), "-a", "md5", large], ["openssl", "dgst", "-md5", large]
     for name in ["sha256", "sha512"]:
@@ -34,7 +34,7 @@ def rows(bag, large, tree):
 
 
 def compare(title, ours, theirs):
-    """A line of the table: medians of seconds, and of the ratios inside each round."""
+    """Measures a case and prints a line of the table: medians of seconds, and of the ratios inside each round."""
     contenders = {level: ["env", f"GANTRY_CPU={level}", measure.GANTRY, *ours] for level in LEVELS} | {"peer": theirs}
     run = lambda command: lambda: measure.timed(command, stderr=subprocess.DEVNULL)
     rounds = measure.rounds(ROUNDS, {name: run(command) for name, command in contenders.items()})
@@ -44,7 +44,7 @@ def compare(title, ours, theirs):
 
 
 def main(folder):
-    """All comparisons, in a folder that goes away."""
+    """Runs all comparisons, in a temporary folder."""
     model = next(line for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name"))
     print(f"{model.split(':')[1].strip()}, {os.cpu_count()} processors, Linux {platform.release()}")
     print(f"{FILES} files of {FILE_SIZE // MIB} MiB, and one of {LARGE // MIB} MiB; seconds of CPU time, medians of {ROUNDS} rounds (times as fast)\n")

@@ -3,7 +3,7 @@
  *
  *     ipsec_mb ALGORITHM BYTES BATCH SECONDS ALIGNMENT LEVEL     e.g. ipsec_mb hmac-sha256 1024 16 0.5 64 best
  *
- * LEVEL is best or avx2: with all of the instructions that the CPU has, or without AVX-512.
+ * LEVEL is best or avx2: with all instructions of the CPU, or without AVX-512.
  *
  * One thread hands over BATCH requests of BYTES bytes each and flushes until all of them are done,
  * again and again. Every request has its own data and IV, and ciphers work in place, as in `gantry speed`. Of its interfaces the fastest is used: unchecked, and a synchronous burst where it has one.
@@ -69,7 +69,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The hashed pads of HMAC. */
+/* Hashes the pads of HMAC. */
 static void prepare_hmac(IMB_MGR *manager, IMB_HASH_ALG hash, const uint8_t *key)
 {
     for (int outer = 0; outer < 2; outer++) {
@@ -85,7 +85,7 @@ static void prepare_hmac(IMB_MGR *manager, IMB_HASH_ALG hash, const uint8_t *key
     }
 }
 
-/* What does not change from request to request. */
+/* Prepares the keys, which all requests share. */
 static void prepare(IMB_MGR *manager, const struct algorithm *algorithm)
 {
     uint8_t key[64];
@@ -116,7 +116,7 @@ static void prepare(IMB_MGR *manager, const struct algorithm *algorithm)
 
 static void fill(IMB_JOB *job, const struct algorithm *algorithm, struct buffers *request, size_t bytes)
 {
-    /* Encrypt, then authenticate what is in front, too. */
+    /* Encrypt-then-authenticate also covers the associated data and the IV in front. */
     const size_t front = algorithm->cipher != IMB_CIPHER_NULL && algorithm->hash <= IMB_AUTH_HMAC_SHA_512 ? FRONT : 0;
 
     job->chain_order = IMB_ORDER_HASH_CIPHER;
@@ -166,7 +166,7 @@ static void fill(IMB_JOB *job, const struct algorithm *algorithm, struct buffers
     }
 }
 
-/* Hands over one batch and waits for the last of it. */
+/* Hands over one batch and waits for its last request. */
 static void run(IMB_MGR *manager, const struct algorithm *algorithm, struct buffers *requests, size_t bytes,
                 size_t batch)
 {
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
         memset(requests[i].data - FRONT, (int)i, FRONT + bytes);
     }
 
-    /* Outside of the window: page faults and the way up to full clock. */
+    /* Warms up before the measurement: page faults, and the rise to the full clock. */
     size_t batches = 0;
     for (uint64_t end = nanoseconds(CLOCK_MONOTONIC) + span / 8; nanoseconds(CLOCK_MONOTONIC) < end;)
         run(manager, algorithm, &requests[batches++ % sets * batch], bytes, batch);

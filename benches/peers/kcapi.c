@@ -1,8 +1,8 @@
-/* What libkcapi makes of AES-128-CBC encryption through AF_ALG: for each size given, "BYTES NANOSECONDS" a request.
+/* Measures AES-128-CBC encryption by libkcapi through AF_ALG. Prints "BYTES NANOSECONDS" of a request for each given size.
  *
  *     kcapi DRIVER SECONDS BYTES...
  *
- * Both of libkcapi's ways are measured, and the faster one counts: sendmsg, and its heuristic, which splices. */
+ * Measures both methods of libkcapi, sendmsg and its heuristic, which splices. The faster one counts. */
 #include <kcapi.h>
 #include <stdint.h>
 #include <stdio.h>

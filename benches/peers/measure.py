@@ -1,4 +1,4 @@
-"""Paired measurement: contenders run in turn, so that what disturbs one disturbs the others too.
+"""Paired measurement: contenders run in turn, so that a disturbance affects all of them.
 
 A ratio is the median of the ratios inside each round, never a ratio of medians taken apart.
 """
@@ -27,14 +27,14 @@ def remember(*command):
 
 
 def output(command, **options):
-    """What a command prints; its failure is the end of the benchmark."""
+    """Returns the output of a command. Its failure ends the benchmark."""
     return subprocess.run(
         [str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, **options
     ).stdout
 
 
 def program(work, name, *library, suffix=""):
-    """A program of this folder, built against a library."""
+    """Builds a program of this folder against a library, and returns its path."""
     source, built = ROOT / f"benches/peers/{name}.c", work / (name + suffix)
     output(["cc", "-O2", "-o", built, source, *library])
     remember("cc -O2 -o", built.name, source, *library)
@@ -42,7 +42,7 @@ def program(work, name, *library, suffix=""):
 
 
 def timed(command, cwd=None, stdout=subprocess.DEVNULL, stderr=None):
-    """Wall and CPU seconds of a command (its children included)."""
+    """Returns the wall and CPU seconds of a command, including its children."""
     start = time.perf_counter()
     process = subprocess.Popen([str(word) for word in command], cwd=cwd, stdout=stdout, stderr=stderr)
     _, status, usage = os.wait4(process.pid, 0)
@@ -54,8 +54,8 @@ def timed(command, cwd=None, stdout=subprocess.DEVNULL, stderr=None):
 
 
 def rounds(count, contenders):
-    """`count` rounds of every contender (name: function without arguments), the order turned round
-    each time. Gives a list of {name: result}."""
+    """Runs `count` rounds of every contender (name: function without arguments), in reverse order every other time.
+    Returns a list of {name: result}."""
     names = list(contenders)
     results = []
     for number in range(count):
@@ -70,5 +70,5 @@ def median(results, name, key):
 
 
 def ratio(results, above, below, key):
-    """Median over the rounds of above / below."""
+    """Returns the median over the rounds of above / below."""
     return statistics.median(result[above][key] / result[below][key] for result in results)

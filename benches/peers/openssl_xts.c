@@ -4,8 +4,8 @@
  *
  *     openssl_xts BYTES SECONDS     e.g. openssl_xts 1024 0.5
  *
- * XTS numbers the data units (IEEE 1619), so whoever encrypts sectors of a disk tells the tweak of each, as `gantry speed` does.
- * `openssl speed` does not: it tells one tweak at first, and encrypts every unit under that one.
+ * XTS numbers the data units (IEEE 1619), so disk encryption sets a tweak for each sector, as `gantry speed` does.
+ * `openssl speed` sets one tweak at the start, and encrypts every unit under it.
  *
  * Built by benches/peers/run with: cc -O2 openssl_xts.c -lcrypto
  */
@@ -20,7 +20,7 @@ static struct unit {
     uint8_t tweak[16];
 } units[MAX_REQUESTS];
 
-/* The clock is read once for all of them. */
+/* Encrypts `count` units. The caller reads the clock once for all of them. */
 static void run(EVP_CIPHER_CTX *context, size_t count, int bytes)
 {
     for (size_t i = 0; i < count; i++) {
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     if (!cipher || !context || EVP_EncryptInit_ex2(context, cipher, key, units[0].tweak, NULL) != 1)
         fail("EVP_EncryptInit_ex2");
 
-    /* Outside of the window: page faults and the way up to full clock. */
+    /* Warms up before the measurement: page faults, and the rise to the full clock. */
     for (uint64_t end = nanoseconds(CLOCK_MONOTONIC) + span / 8; nanoseconds(CLOCK_MONOTONIC) < end;)
         run(context, count, (int)bytes);
 

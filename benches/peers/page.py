@@ -1,4 +1,4 @@
-"""The page of benchmarks: one chart and one table by CPU, from the latest recorded run on each CPU. Nothing is measured here."""
+"""Writes the page of benchmarks: one chart and one table by CPU, from the latest recorded run on each CPU. Measures nothing."""
 
 import json
 import statistics
@@ -12,7 +12,7 @@ RESULTS = measure.ROOT / "benches/results"
 
 
 def pairs(rows, below, above, key, **wanted):
-    """Median of above / below over neighbouring rows of the two devices that have these values; None if there are none."""
+    """Returns the median of above / below over neighbouring rows of the two devices that have these values; None if there are none."""
     ratios = []
     for first, second in zip(rows, rows[1:]):
         fits = all(row.get(name) == value for row in (first, second) for name, value in wanted.items() if name != "batch")
@@ -22,7 +22,7 @@ def pairs(rows, below, above, key, **wanted):
 
 
 def sides(rows, below, above, key, **wanted):
-    """The same of rows that hold both sides."""
+    """Returns the same median for rows that hold both sides."""
     ratios = [row[above][key] / row[below][key] for row in rows if all((row | row[above]).get(name) == value for name, value in wanted.items())]
     return statistics.median(ratios) if ratios else None
 
@@ -66,7 +66,7 @@ def pipelines(sections):
     return statistics.median(rate(row["gantry"]) / rate(row["default"]) for row in rows)
 
 
-# Title, peer, in the chart or not, command, ratio.
+# Title, peer, whether the chart has the row, command, ratio.
 ROWS = [
     ("SHA-256 of 256 files of 4 MiB, two cores, wall time", "sha256sum, one core", True, "gantry sum -a sha256 FILE...", files("wall_s")),
     ("the same, CPU time", "sha256sum", False, "gantry sum -a sha256 FILE...", files("cpu_s")),
@@ -118,12 +118,12 @@ LIMITS = """
 
 
 def cpu(facts):
-    """The name of a CPU for people."""
+    """Returns the name of a CPU for people."""
     return facts.get("core") or facts["cpu"]
 
 
 def latest():
-    """The last run of each CPU, the newest first."""
+    """Returns the last run of each CPU, the newest first."""
     runs = {}
     for path in sorted(RESULTS.glob("*.json")):
         run = json.loads(path.read_text())
@@ -137,7 +137,7 @@ def number(ratio):
 
 
 def markdown(columns, rows, numbers_from):
-    """A table whose columns from this one on are numbers, except commands."""
+    """Returns a table whose columns from this one on are numbers, except commands."""
     kinds = ["---:" if place >= numbers_from and name != "command" else "---" for place, name in enumerate(columns)]
     lines = ["| " + " | ".join(str(cell) for cell in line) + " |" for line in [columns, *rows]]
     return "\n".join([lines[0], "|" + "|".join(kinds) + "|", *lines[1:]]) + "\n"
@@ -170,7 +170,7 @@ COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"]
 
 
 def chart(runs):
-    """Horizontal bars: a group for each row of the chart, a bar for each CPU."""
+    """Returns a chart of horizontal bars: a group for each row of the chart, a bar for each CPU."""
     rows = [(what, peer, [ratio(run["sections"]) for run in runs]) for what, peer, shown, _, ratio in ROWS if shown]
     bar, gap, left, width, top = 11, 14, 330, 880, 46
     most = max(ratio for _, _, ratios in rows for ratio in ratios if ratio)
@@ -214,7 +214,7 @@ def write():
 
 
 def check():
-    """Fails if the page is another than what the recorded runs say."""
+    """Fails if the page differs from the recorded runs."""
     stale = [str(path.relative_to(measure.ROOT)) for path, text in files_of_the_book().items() if not path.exists() or path.read_text() != text]
     if stale:
         raise SystemExit(f"bench: {', '.join(stale)}: not what benches/results says; benches/peers/run --page writes it")

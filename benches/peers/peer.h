@@ -1,13 +1,13 @@
 /*
- * What the peers of `gantry speed` have in common.
+ * Shared by the peers of `gantry speed`.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* Those of `gantry speed`: buffers are used in turn, as a program that does more than one thing would, larger than a first-level
- * cache and smaller than a second-level one. */
+/* As in `gantry speed`: programs cycle through buffers that are larger than a first-level cache and smaller than a second-level one,
+* like a program that also does other work. */
 enum { MAX_REQUESTS = 1024, WORKING_SET = 256 << 10 };
 
 static void fail(const char *what)

@@ -1,4 +1,4 @@
-"""OpenSSL's programs with gantry.so and without it."""
+"""Measures OpenSSL's programs with gantry.so and without it."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import measure
 
 MODULE = measure.TARGET / "release/libgantry_openssl.so"
-# Configuration of an engine that is much slower than this machine, as the board's own software was not.
+# Configuration of an engine that is much slower than this machine. On the real board, the software was as slow.
 ENGINE = """CIPHERS = AES-128-CBC
 DEVICES = model:kirkwood=on
 POLICY = size-threshold:1024,host,model:kirkwood
@@ -33,12 +33,12 @@ SPEED = ["openssl", "speed", "-elapsed", "-mr", "-seconds", "1"]
 
 
 def speed(cipher, size, *options):
-    """A command of `openssl speed` for one size."""
+    """Returns a command of `openssl speed` for one size."""
     return [*SPEED, *options, "-evp", cipher, "-bytes", size]
 
 
 def said(work, conf, command, place=3):
-    """The figure in this place of the line in which such a command says its result, with an openssl.cnf; and its wall and CPU time."""
+    """Runs such a command with an openssl.cnf. Returns the figure at this place of its result line, and its wall and CPU time."""
     with open(work / "said", "w+") as lines:
         used = measure.timed(["env", f"OPENSSL_CONF={conf}", *command], stdout=lines, stderr=subprocess.DEVNULL)
         lines.seek(0)
@@ -46,7 +46,7 @@ def said(work, conf, command, place=3):
 
 
 def rate(work, conf, command):
-    """MB per second of such a command, CPUs that it kept busy, and MB per second of CPU time."""
+    """Returns the MB per second of such a command, the CPUs that it kept busy, and the MB per second of CPU time."""
     rate, used = said(work, conf, command)
     cpus = used["cpu_s"] / used["wall_s"]
     return used | {"mb_per_s": rate / 1e6, "cpus": cpus, "mb_per_cpu_s": rate / 1e6 / cpus}
@@ -64,7 +64,7 @@ NAMED = {
 
 
 def named(work):
-    """The rows with a goal, without gantry and with its default configuration."""
+    """Measures the rows with a goal, without gantry and with its default configuration."""
     sides = {"without": "/dev/null", "gantry": configuration(work / "named.cnf", "")}
     raw, table = [], []
     for what, (asked, place, unit, scale, goal) in NAMED.items():
@@ -83,7 +83,7 @@ def named(work):
 
 
 def engine(work):
-    """Bytes per second and the share of a CPU, without gantry and with a modelled engine."""
+    """Measures bytes per second and the share of a CPU, without gantry and with a modelled engine."""
     sides = {"without": "/dev/null", "engine": configuration(work / "engine.cnf", ENGINE)}
     measure.remember("OPENSSL_CONF=FILE", *speed("aes-128-cbc", "BYTES"))
 
@@ -107,7 +107,7 @@ NGINX_ROUNDS = 9
 
 
 def worker_cpu_s(master):
-    """CPU seconds of nginx's one worker so far."""
+    """Returns the CPU seconds of nginx's only worker so far."""
     children = Path(f"/proc/{master}/task/{master}/children").read_text().split()
     user, system = Path(f"/proc/{children[0]}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
@@ -115,7 +115,7 @@ def worker_cpu_s(master):
 
 @contextlib.contextmanager
 def served(work, name, conf):
-    """nginx with one worker and this openssl.cnf; its process and its port."""
+    """Starts nginx with one worker and this openssl.cnf. Yields its process and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -147,8 +147,8 @@ def served(work, name, conf):
 
 
 def nginx(work):
-    """Responses and new connections of TLS 1.3 under a certificate of Ed25519: each side's nginx runs all the time, and one at a
-    time has something to do. The client is the same, and without gantry."""
+    """Measures responses and new connections of TLS 1.3 under a certificate of Ed25519. The nginx of each side runs all the
+    time, and one at a time has requests. The client is the same, and without gantry."""
     plain = os.environ | {"OPENSSL_CONF": "/dev/null"}
     certificate = "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost".split()
     subprocess.run(certificate, check=True, cwd=work, env=plain, stderr=subprocess.DEVNULL)

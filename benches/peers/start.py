@@ -1,4 +1,4 @@
-"""How long the program takes to start, and to have its first digest out."""
+"""Measures the time until the program has started, and until it has written its first digest."""
 
 import measure
 

@@ -1,4 +1,4 @@
-"""`gantry sum` against coreutils and `openssl dgst`: many files, one large file, many small files."""
+"""Measures `gantry sum` against coreutils and `openssl dgst`: many files, one large file, many small files."""
 
 import os
 
@@ -9,7 +9,7 @@ MIB = 1 << 20
 
 
 def write_files(folder, count, size):
-    """`count` files of `size` different bytes, in the page cache."""
+    """Writes `count` files of `size` different bytes, so that they are in the page cache."""
     folder.mkdir()
     for number in range(count):
         with open(folder / f"{number:05}", "wb") as file:
@@ -19,7 +19,7 @@ def write_files(folder, count, size):
 
 
 def compare(folder, names, algorithm, count, with_coreutils):
-    """Rounds of all contenders over the files, after one run of each whose digests must agree."""
+    """Runs rounds of all contenders over the files, after one run of each whose digests must agree."""
     commands = {
         "gantry": [measure.GANTRY, "sum", "-a", algorithm, *names],
         "openssl": ["openssl", "dgst", f"-{algorithm}", "-r", *names],
@@ -40,7 +40,7 @@ def compare(folder, names, algorithm, count, with_coreutils):
 
 
 def sums(work):
-    """Raw rounds, and a table for each of the three loads."""
+    """Returns the raw rounds, and a table for each of the three loads."""
     raw, tables = [], {}
     loads = [
         # title, files, bytes of each, rounds, whether coreutils takes part

@@ -1,8 +1,8 @@
-"""Throughput on one core: lanes against ipsec-mb, lanes and software against OpenSSL; XTS against an
-OpenSSL that is told a tweak for each unit, too.
+"""Measures throughput on one core: lanes against ipsec-mb, lanes and software against OpenSSL, and XTS against an OpenSSL that also
+sets a tweak for each unit.
 
-Counted in bytes per second of CPU time: one thread is always busy, so that is its wall time too,
-but for what other programs take from the core meanwhile.
+Figures are bytes per second of CPU time. One thread is always busy, so CPU time is wall time without
+the time of other programs on the core.
 """
 
 import itertools
@@ -43,7 +43,7 @@ LANES_SECONDS = "0.1"
 
 
 def only_row(rows, **wanted):
-    """The one row that has these values."""
+    """Returns the only row that has these values."""
     found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     if len(found) != 1:
         raise SystemExit(f"bench: {len(found)} rows for {wanted}")
@@ -51,12 +51,12 @@ def only_row(rows, **wanted):
 
 
 def with_rate(row):
-    """The row, and its MB per second of CPU time."""
+    """Returns the row with its MB per second of CPU time."""
     return row | {"mb_per_cpu_s": row["requests"] * row["bytes"] / row["cpu_s"] / 1e6}
 
 
 def speed(algorithm, device, size, batch, seconds, *more, **options):
-    """The rows of `gantry speed` in the direction that the comparisons are about."""
+    """Returns the rows of `gantry speed` in the compared direction."""
     command = [
         *measure.ONE_CORE, measure.GANTRY, "speed", algorithm, "--device", device, "--bytes", size,
         "--batch", batch, "--seconds", seconds, *more, "--json",
@@ -66,7 +66,7 @@ def speed(algorithm, device, size, batch, seconds, *more, **options):
 
 
 def levels():
-    """The levels at which lanes are compared: as the key `cpu` has it, and what ipsec-mb calls it."""
+    """Returns the levels at which lanes are compared: the value of the key `cpu`, and ipsec-mb's name for it."""
     flags = Path("/proc/cpuinfo").read_text()
     found = [("avx512", "best")] if " avx512bw" in flags else []
     if " avx2" in flags:
@@ -75,7 +75,7 @@ def levels():
 
 
 def ipsec_mb(work):
-    """The installed library, and beside it the one in the folder `IPSEC_MB`: its sources, built in `build` there."""
+    """Builds the program with the installed library, and with the one in the folder `IPSEC_MB`: its sources, built in `build` there."""
     programs = [measure.program(work, "ipsec_mb", "-lIPSec_MB")]
     if folder := os.environ.get("IPSEC_MB"):
         built = Path(folder) / "build/lib"
@@ -85,7 +85,7 @@ def ipsec_mb(work):
 
 
 def lanes(work):
-    """Every round of every cell, and the lines of a table for each level and each release of ipsec-mb."""
+    """Returns every round of every cell, and the lines of a table for each level and each release of ipsec-mb."""
     programs = ipsec_mb(work)
     measure.remember("taskset -c N ipsec_mb ALGORITHM BYTES BATCH", LANES_SECONDS, "ALIGNMENT LEVEL")
     measure.remember(
@@ -146,7 +146,7 @@ def openssl(_work):
 
 
 def releases(_work):
-    """This machine's OpenSSL, and later releases from Debian, each found first in a `PATH`."""
+    """Returns this machine's OpenSSL, and later releases from Debian, each with the `PATH` that finds it first."""
     paths = {measure.output(["openssl", "version"]).split()[1]: os.environ["PATH"]}
     for series in ("3.5", "4.0"):
         program = Path(measure.output([measure.ROOT / "scripts/openssl-command", series]).strip())

@@ -18,7 +18,7 @@ KEY = b"a key of thirty-two bytes, or so"
 
 
 def cost(run, rounds):
-    """Nanoseconds of CPU time of the fastest of the rounds, and its result."""
+    """Returns the nanoseconds of CPU time of the fastest round, and its result."""
     best = None
     for _ in range(rounds):
         begin = time.process_time_ns()
@@ -29,7 +29,7 @@ def cost(run, rounds):
 
 
 def import_cost(statement):
-    """Milliseconds of CPU time of the fastest of some processes for a statement."""
+    """Returns the milliseconds of CPU time of a statement, in the fastest of some processes."""
     program = f"import time; b = time.process_time_ns(); {statement}; print(time.process_time_ns() - b)"
     runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(9)]
     return min(map(int, runs)) / 1e6

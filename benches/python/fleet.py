@@ -14,17 +14,17 @@ import random
 WORKERS, FILES, STRAGGLERS, LOST, SEED, RUNS = 32, 200_000, 2, 2, 25, 5
 # Files and bytes of a batch, as `manifest.batches` has them.
 BATCH_FILES, BATCH_BYTES = 1024, 8 << 30
-# Bytes a second of a worker, and seconds that a file costs beside its bytes.
+# Bytes a second of a worker, and the seconds of a file besides its bytes.
 RATE, COST = 1e9, 0.0005
 
 
 def sizes(random):
-    """Sizes of files in the order in which they are listed: their logarithms are normal, half are below 1 MiB, and none is above 16 GiB."""
+    """Returns sizes of files in the listed order: their logarithms are normal, half are below 1 MiB, and none is above 16 GiB."""
     return [min(16 << 30, int(random.lognormvariate(math.log(1 << 20), 2.5))) for _ in range(FILES)]
 
 
 def batches(files):
-    """Seconds of each batch on a worker that is no straggler."""
+    """Returns the seconds of each batch on a worker that is no straggler."""
     found, count, held = [], 0, 0
     for size in files:
         count, held = count + 1, held + size
@@ -35,7 +35,7 @@ def batches(files):
 
 
 def static(parts, speeds, ends):
-    """The end of a job whose batches were dealt out before it began, and of the one that does what was lost."""
+    """Returns the end of a job with a static split, including the job that hashes the lost files afterwards."""
     shares = [parts[begin :: len(speeds)] for begin in range(len(speeds))]
     times, rest = [], []
     for share, speed, end in zip(shares, speeds, ends):
@@ -53,9 +53,9 @@ def static(parts, speeds, ends):
 
 
 def dynamic(parts, speeds, ends):
-    """The end of a job whose workers take the next batch whenever they are free; a lost worker's batch goes to the next one."""
+    """Returns the end of a job whose free workers take the next batch. The batch of a lost worker goes to the next one."""
     free = [(0.0, worker) for worker in range(len(speeds))]
-    # Batches that are lost come back when their worker ends.
+    # A lost batch is dealt again when its worker ends.
     waiting, lost, last = list(reversed(parts)), [], 0.0
     while waiting or lost:
         now, worker = heapq.heappop(free)
@@ -74,7 +74,7 @@ def dynamic(parts, speeds, ends):
 
 
 def run(seed):
-    """Multiples of the ideal time of one fleet, by trouble and way of sharing."""
+    """Returns multiples of the ideal time of one fleet, by trouble and split."""
     source = random.Random(seed)
     files = sizes(source)
     largest = sorted(files, reverse=True)

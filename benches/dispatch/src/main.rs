@@ -81,9 +81,9 @@ fn batch(session: &Session, requests: usize) {
     }
 }
 
-/// Completed submissions are submitted again.
+/// Submits requests to a queue. Completed submissions are submitted again.
 fn queue(session: &Session, requests: usize) {
-    let mut queue = session.gantry().queue(QueueOptions::default()).expect("the defaults are right");
+    let mut queue = session.gantry().queue(QueueOptions::default()).expect("the default options are valid");
     let mut free: Vec<_> = (0..BATCH).map(|_| Submission::encrypt(&[], vec![0; BYTES])).collect();
     for _ in 0..requests / BATCH {
         while let Some(submission) = free.pop() {

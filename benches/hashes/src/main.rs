@@ -20,7 +20,7 @@ const ROUNDS: usize = 40;
 /// Hashes messages, or pairs of nodes, and writes their digests.
 type Work<'a, T> = dyn FnMut(&[T], &mut [u8]) + 'a;
 
-/// The nanoseconds of this thread's CPU time.
+/// Returns the nanoseconds of this thread's CPU time.
 fn cpu_time() -> i64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
     time.tv_sec() * 1_000_000_000 + time.tv_nsec()
@@ -68,7 +68,7 @@ impl Filter {
     }
 }
 
-/// A loop over a function of one message.
+/// Returns a loop over a function of one message.
 fn each<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8]) {
     move |messages, output| {
         for (message, output) in messages.iter().zip(output.chunks_exact_mut(output.len() / messages.len())) {
@@ -77,7 +77,7 @@ fn each<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8
     }
 }
 
-/// Different bytes everywhere: the time of SHA-1 with collision detection depends on the number of suspicious blocks.
+/// Returns bytes without repetition: the time of SHA-1 with collision detection depends on the number of suspicious blocks.
 fn bytes(length: usize) -> Vec<u8> {
     (0..COUNT * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect()
 }
@@ -132,7 +132,7 @@ fn sha2(filter: &Filter, openssl: &Openssl) {
     }
 }
 
-/// Levels of a tree of SHA-256.
+/// Measures levels of a tree of SHA-256.
 fn nodes(filter: &Filter) {
     let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
     for batch in [1, 4, 32, COUNT] {
@@ -152,7 +152,7 @@ fn nodes(filter: &Filter) {
     }
 }
 
-/// A loop over a function of one pair.
+/// Returns a loop over a function of one pair.
 fn pairs(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
     move |children, output| {
         for (pair, output) in children.chunks_exact(2).zip(output.as_chunks_mut().0) {
@@ -161,7 +161,7 @@ fn pairs(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
     }
 }
 
-/// Nodes with a byte before each pair (RFC 6962), and a tree that gets its leaves in pieces.
+/// Measures nodes with a byte before each pair (RFC 6962), and a tree that gets its leaves in pieces.
 fn logs(filter: &Filter) {
     let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
     let one = |pair: &[u8]| sha2::Sha256::new().chain_update([1]).chain_update(pair).finalize().into();
@@ -194,7 +194,7 @@ fn logs(filter: &Filter) {
     }
 }
 
-/// Keccak-256 as in Ethereum.
+/// Measures Keccak-256 as in Ethereum.
 fn keccak(filter: &Filter, openssl: &Openssl) {
     for length in [32, 64, 1024] {
         let data = bytes(length);
@@ -226,7 +226,7 @@ fn keccak(filter: &Filter, openssl: &Openssl) {
     );
 }
 
-/// SHA-1 with collision detection.
+/// Measures SHA-1 with collision detection.
 fn sha1_checked(filter: &Filter) {
     for length in [64, 300, 4096] {
         let data = bytes(length);

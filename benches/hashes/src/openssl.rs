@@ -44,7 +44,7 @@ impl Openssl {
         unsafe { CStr::from_ptr((self.version)(0)) }.to_str().expect("ASCII")
     }
 
-    /// A loop over one message at a time, in one context and with a fetched algorithm, both of which remain.
+    /// Returns a loop over one message at a time. It keeps one context and one fetched algorithm.
     pub(crate) fn digest(&self, algorithm: &CStr) -> impl Fn(&[&[u8]], &mut [u8]) {
         let digest = (self.fetch)(null_mut(), algorithm.as_ptr(), null());
         let context = (self.context)();

@@ -1,3 +1,5 @@
+//! Requests of one thread, repeated.
+
 use gantry_core::driver::{Buffers, Operands};
 use gantry_core::{Algorithm, Kind, Operation, Outcome, Request, Session};
 
@@ -23,7 +25,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Returns `None` for algorithms of other kinds.
+    /// Makes a load. Returns `None` for algorithms of other kinds.
     pub(crate) fn new(algorithm: Algorithm, bytes: usize, batch: usize) -> Option<Self> {
         let info = algorithm.info();
         if !matches!(info.kind, Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead) {

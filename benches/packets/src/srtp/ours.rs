@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{Cost, Options, Result};
 
-/// Packets of each stream between two changes from sealing to opening.
+/// Packets of each stream in a turn, which seals them and then opens them.
 const TURNS: usize = 8;
 /// Bytes of the RTP header.
 pub(super) const HEADER: usize = 12;
