@@ -44,14 +44,14 @@ fn the_device_without_a_mistake_passes() {
 }
 
 #[test]
-fn start() {
+fn known_answer_tests_find_wrong_results() {
     for algorithm in [Algorithm::Sha256, Algorithm::EcdsaP256] {
         assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
     }
 }
 
 #[test]
-fn vectors() {
+fn vectors_find_wrong_results() {
     use Algorithm::*;
     assert_found(Check::Vectors, Mistake::WrongWhenLong, Sha512, "differs from byte 0");
     assert_found(Check::Vectors, Mistake::WrongWhenLong, HmacSha3_256, "differs from byte 0");
@@ -67,7 +67,7 @@ fn vectors() {
 }
 
 #[test]
-fn memory() {
+fn writes_outside_the_output_are_found() {
     for check in [Check::Vectors, Check::Batches, Check::Random] {
         assert_found(check, Mistake::WritesBehind, Algorithm::Aes128Cbc, "outside the buffers");
         assert_found(check, Mistake::WritesInput, Algorithm::Aes128Cbc, "an input was changed");
@@ -75,7 +75,7 @@ fn memory() {
 }
 
 #[test]
-fn batches() {
+fn batches_find_wrong_and_lost_requests() {
     use Algorithm::*;
     assert_found(Check::Batches, Mistake::ForgetsARequest, Md5, "differs from byte 0");
     assert_found(Check::Batches, Mistake::LosesARequest, Sha1, "lost a request");
@@ -84,7 +84,7 @@ fn batches() {
 }
 
 #[test]
-fn tags() {
+fn forgeries_that_a_device_accepts_are_found() {
     use Algorithm::*;
     for algorithm in [Aes128Gcm, Aes256Ccm, XChaCha20Poly1305, Aes256CbcHmacSha512] {
         assert_found(Check::Tags, Mistake::TakesAnyTag, algorithm, "it was accepted");
@@ -102,7 +102,7 @@ fn tags() {
 }
 
 #[test]
-fn compression() {
+fn mistakes_of_compression_are_found() {
     use Algorithm::*;
     for algorithm in [Deflate, Gzip, Zstd] {
         assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
@@ -114,7 +114,7 @@ fn compression() {
 }
 
 #[test]
-fn encipherment() {
+fn mistakes_of_encipherment_are_found() {
     use Algorithm::*;
     for algorithm in [Rsa2048Raw, Rsaes2048Pkcs1] {
         assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
@@ -123,7 +123,7 @@ fn encipherment() {
 }
 
 #[test]
-fn packets() {
+fn mistakes_with_packets_are_found() {
     use Algorithm::*;
     for algorithm in [EspAes128Gcm, EspAes256CbcHmacSha1] {
         assert_found(Check::Start, Mistake::WrongAlways, algorithm, "failed its known-answer test");
@@ -136,7 +136,7 @@ fn packets() {
 }
 
 #[test]
-fn streams() {
+fn mistakes_of_streams_are_found() {
     use Algorithm::*;
     for algorithm in [Sha256, HmacSha384, Aes128Cmac] {
         assert_found(Check::Streams, Mistake::StreamLosesBytes, algorithm, "in pieces of 2:");
@@ -149,15 +149,15 @@ fn streams() {
 }
 
 #[test]
-fn threads() {
+fn mistakes_of_threads_are_found() {
     assert_found(Check::Threads, Mistake::NotForThreads, Algorithm::Sha256, "threads");
 }
 
 #[test]
-fn random_requests_against_the_reference() {
+fn random_requests_find_mistakes_only_with_a_reference() {
     let alone = report(Mistake::WrongWhenHuge, Algorithm::Sha256, None);
     let random = alone.rows.iter().find(|row| row.check == Check::Random).unwrap();
-    assert!(random.mismatches.is_empty(), "without a reference nothing tells: {random:?}");
+    assert!(random.mismatches.is_empty(), "without a reference, no mistake is visible: {random:?}");
     assert_found(Check::Random, Mistake::WrongWhenHuge, Algorithm::Sha256, "differs from byte 0");
     assert_found(Check::Batches, Mistake::WrongWhenHuge, Algorithm::Aes128Gcm, "differs from byte 0");
 }

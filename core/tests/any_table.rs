@@ -96,7 +96,7 @@ fn holds(kind: Kind, name: &str, table: Table<'_>) {
 }
 
 /// Tests tables that are uninformative or wrong.
-fn adversarial(kind: Kind) {
+fn check_wrong_tables(kind: Kind) {
     holds(kind, "true", &time);
     let faster_or_slower = |slow: &'static str| {
         move |device: &Timing, shape| time(device, shape) * if device.name == slow { 1000.0 } else { 0.001 }
@@ -121,7 +121,7 @@ fn adversarial(kind: Kind) {
 }
 
 /// Tests random tables: with random cells, or a random factor for each device.
-fn of_chance(kind: Kind) {
+fn check_random_tables(kind: Kind) {
     let number = |device: &Timing| device.name.len() as u64;
     holds(kind, "random cells", &|device, (requests, bytes)| {
         let cell = number(device) << 48 | (requests << 24 | bytes) as u64;
@@ -136,7 +136,7 @@ fn of_chance(kind: Kind) {
 }
 
 /// Tests costs that programs kept under load, for some algorithms.
-fn poisoned(kind: Kind) {
+fn check_disturbed_tables(kind: Kind) {
     let text = include_str!("timed/poisoned.txt");
     let row = |name: &str| -> Vec<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -163,18 +163,18 @@ macro_rules! tests {
             use super::*;
 
             #[test]
-            fn adversarial() {
-                super::adversarial(Kind::$kind);
+            fn wrong_tables_are_corrected() {
+                super::check_wrong_tables(Kind::$kind);
             }
 
             #[test]
-            fn of_chance() {
-                super::of_chance(Kind::$kind);
+            fn random_tables_are_corrected() {
+                super::check_random_tables(Kind::$kind);
             }
 
             #[test]
-            fn poisoned() {
-                super::poisoned(Kind::$kind);
+            fn disturbed_tables_are_corrected() {
+                super::check_disturbed_tables(Kind::$kind);
             }
         })*
     };
