@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with [`at`](Self::at) before its
-/// deadline. Without one, it goes in steps, small ones first, because another thread may be about to announce a moment, and a leap to a deadline
-/// would skip it. On a clock that several threads use, such a step also takes real time, so that a thread without a CPU is not late.
+/// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with [`at`](Self::at)
+/// before its deadline. Without one, it goes in steps, small ones first, because another thread may be about to announce a moment, and a
+/// leap to a deadline would skip it. On a clock that several threads use, such a step also takes real time, so that a thread without a CPU
+/// is not late.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: AtomicU64,

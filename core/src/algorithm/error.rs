@@ -212,7 +212,7 @@ pub enum Misuse {
     },
 }
 
-/// How a request ended. None of these is a failure of a device.
+/// The outcome of a request. No outcome is a failure of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 #[non_exhaustive]
@@ -223,12 +223,13 @@ pub enum Outcome {
     BadTag,
     /// The algorithm does not accept data of this length. The output is unchanged.
     BadLength,
-    /// The peer's public key is not a point of the curve, is one that gives the same secret for any private key (RFC 7748, 6.1), or is not an
-    /// encapsulation key (FIPS 203, 7.2). The output is unchanged or zero.
+    /// The peer's public key is not a point of the curve, is one that gives the same secret for any private key (RFC 7748, 6.1), or is not
+    /// an encapsulation key (FIPS 203, 7.2). The output is unchanged or zero.
     BadKey,
-    /// The input is malformed. Compressed data break the rules of their format, end too early, have a tail, or do not match their checksum; the output is then
-    /// undefined. A packet is not of its session or has invalid padding; it is then unchanged or zero. The input of encipherment or decipherment is not
-    /// below the modulus or has invalid padding ([`rsa`](crate::rsa)); the output is then unchanged or zero.
+    /// The input is malformed. Compressed data break the rules of their format, end too early, have a tail, or do not match their checksum;
+    /// the output is then undefined. A packet is not of its session or has invalid padding; it is then unchanged or zero. The input of
+    /// encipherment or decipherment is not below the modulus or has invalid padding ([`rsa`](crate::rsa)); the output is then unchanged or
+    /// zero.
     Malformed,
     /// The result is longer than its buffer, or seems so because of damaged data. The output is undefined.
     NoRoom,

@@ -22,7 +22,7 @@ macro_rules! algorithms {
     };
 }
 
-// In the order of the rows in `table.rs`, which a test in `info.rs` checks.
+// The order is that of the rows in `table.rs`; a test in `info.rs` checks it.
 #[rustfmt::skip]
 algorithms! {
     Null Md5 Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 Shake128 Shake256

@@ -27,8 +27,8 @@ impl Algorithm {
         self.info().kind
     }
 
-    /// Returns whether it is a parameter set of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds to nearly a second,
-    /// where others take microseconds.
+    /// Returns whether it is a parameter set of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds to nearly
+    /// a second, where others take microseconds.
     pub fn is_slh_dsa(self) -> bool {
         (Algorithm::SlhDsaSha2_128s..=Algorithm::SlhDsaShake256f).contains(&self)
     }

@@ -24,8 +24,8 @@ impl Algorithm {
     }
 }
 
-/// Returns true if two spellings name one algorithm: case, `-`, `_`, `/` and spaces make no difference (`SHA3_256`, `sha3-256`; `SHA-512/256`,
-/// `sha512-256`).
+/// Returns true if two spellings name one algorithm: case, `-`, `_`, `/` and spaces make no difference (`SHA3_256`, `sha3-256`;
+/// `SHA-512/256`, `sha512-256`).
 pub fn same_name(one: &str, other: &str) -> bool {
     letters(one).eq(letters(other))
 }
@@ -84,8 +84,8 @@ pub struct UnknownAlgorithm {
     pub suggestions: Vec<&'static str>,
 }
 
-/// The longest name that is compared with others, in bytes: names come from files and sockets, and a comparison takes time in proportion to both
-/// lengths.
+/// The longest name that is compared with others, in bytes: names come from files and sockets, and a comparison takes time in proportion to
+/// both lengths.
 const LONGEST: usize = 64;
 
 impl UnknownAlgorithm {

@@ -277,8 +277,8 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
     ]
 };
 
-/// The direction of a session that runs this operation and not its inverse. A session that verifies or enciphers has the public key, and one that
-/// generates keys or encapsulates has none.
+/// The direction of a session that runs this operation and not its inverse. A session that verifies or enciphers has the public key, and
+/// one that generates keys or encapsulates has none.
 impl From<Operation> for Direction {
     fn from(operation: Operation) -> Self {
         operation.info().direction

@@ -76,8 +76,8 @@ impl SessionParams {
         self.esp
     }
 
-    /// Sets the context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). It names their purpose, so that none is
-    /// valid for another one. Empty by default.
+    /// Sets the context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). It names their purpose, so that
+    /// none is valid for another one. Empty by default.
     #[must_use]
     pub fn with_context(mut self, context: &[u8]) -> Self {
         self.signing.context = context.to_vec();
@@ -99,8 +99,8 @@ impl SessionParams {
         self
     }
 
-    /// Sets the compression level ([`AlgorithmInfo::levels`](crate::AlgorithmInfo::levels)). Sessions of any level decompress the result. A device
-    /// with fewer levels takes its nearest one.
+    /// Sets the compression level ([`AlgorithmInfo::levels`](crate::AlgorithmInfo::levels)). Sessions of any level decompress the result. A
+    /// device with fewer levels takes its nearest one.
     #[must_use]
     pub fn with_level(mut self, level: usize) -> Self {
         self.level = level;
@@ -154,8 +154,8 @@ impl SessionParams {
         self
     }
 
-    /// Takes nonces of any length that the algorithm has ([`AlgorithmInfo::any_nonce`](crate::AlgorithmInfo::any_nonce)): of AES-GCM, 1 to 65,536
-    /// bytes. Without this, AES-GCM takes 12 bytes only.
+    /// Takes nonces of any length that the algorithm has ([`AlgorithmInfo::any_nonce`](crate::AlgorithmInfo::any_nonce)): of AES-GCM, 1 to
+    /// 65,536 bytes. Without this, AES-GCM takes 12 bytes only.
     #[must_use]
     pub fn with_any_nonce(mut self) -> Self {
         self.any_nonce = true;

@@ -7,8 +7,8 @@ use super::kind::Kind;
 use super::row::AlgorithmInfo;
 use super::table::TABLE;
 
-/// A known answer of a driver's own algorithm: a device must give it before it serves the algorithm. Fields that the algorithm does not have are
-/// empty.
+/// A known answer of a driver's own algorithm: a device must give it before it serves the algorithm. Fields that the algorithm does not
+/// have are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
     /// The key; of signatures, key exchange and key encapsulation, the private one.
@@ -73,18 +73,19 @@ struct Registered {
 
 static ROWS: [OnceLock<Registered>; Algorithm::REGISTERED.len()] = [const { OnceLock::new() }; _];
 
-/// One registration at a time.
+/// Allows one registration at a time.
 static REGISTERING: Mutex<()> = Mutex::new(());
 
 /// The row of an unregistered algorithm.
 static NONE: AlgorithmInfo = AlgorithmInfo::new("unregistered", Kind::Digest);
 
 impl Algorithm {
-    /// Adds an algorithm to the tables for the rest of the process. A driver calls this before it declares its capabilities, and passes the result to
-    /// [`Capability::new`](crate::driver::Capability::new). Then sessions, batches, queues, statistics and the names of algorithms include it.
+    /// Adds an algorithm to the tables for the rest of the process. A driver calls this before it declares its capabilities, and passes the
+    /// result to [`Capability::new`](crate::driver::Capability::new). Then sessions, batches, queues, statistics and the names of
+    /// algorithms include it.
     ///
-    /// `..`[`AlgorithmInfo::new`] fills in the fields that the row does not set; this function sets the id. At least one known answer is needed,
-    /// because without one no device can serve an algorithm. Registering the same row again returns the same algorithm.
+    /// `..`[`AlgorithmInfo::new`] fills in the fields that the row does not set; this function sets the id. At least one known answer is
+    /// needed, because without one no device can serve an algorithm. Registering the same row again returns the same algorithm.
     pub fn register(info: AlgorithmInfo, answers: &[Answer]) -> Result<Algorithm, Unregistered> {
         let _guard = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         let name = info.name;
@@ -201,7 +202,7 @@ mod tests {
     const ANSWER: Answer =
         Answer { key: &[1; 4], second_key: &[], iv: &[], aad: &[], input: b"x", output: &[7; 2], tag: &[] };
 
-    /// One test, because the rows are the process'.
+    /// There is one test, because all tests of the process share the rows.
     #[test]
     fn registers_algorithms_until_the_table_is_full() {
         let wrong = |info, answers: &[Answer]| Algorithm::register(info, answers).unwrap_err().to_string();

@@ -19,8 +19,8 @@ pub struct AlgorithmInfo {
     pub kernel: &'static str,
     /// Its kind.
     pub kind: Kind,
-    /// Key lengths. XTS counts both halves. For signatures, key exchange, key encapsulation and encipherment, these are private keys. The shorter of
-    /// two lengths is that of the seed from which the key is made.
+    /// Key lengths. XTS counts both halves. For signatures, key exchange, key encapsulation and encipherment, these are private keys. The
+    /// shorter of two lengths is that of the seed from which the key is made.
     pub key: Lengths,
     /// Lengths of public keys, of signatures, key exchange, key encapsulation and encipherment.
     pub public_key: Lengths,
@@ -48,8 +48,8 @@ pub struct AlgorithmInfo {
     pub aead: Option<Algorithm>,
     /// The cipher inside, of encrypt-then-authenticate.
     pub cipher: Option<Algorithm>,
-    /// Signatures or ciphertexts are made with random numbers, so that two of one message differ. They can be verified or deciphered, but not
-    /// compared.
+    /// Signatures or ciphertexts are made with random numbers, so that two of one message differ. They can be verified or deciphered, but
+    /// not compared.
     pub randomized: bool,
     /// Lengths of the context string of signatures ([`SessionParams::with_context`](crate::SessionParams::with_context)).
     pub context: Lengths,
@@ -59,7 +59,7 @@ pub struct AlgorithmInfo {
     pub levels: Lengths,
     /// The default level.
     pub default_level: usize,
-    /// For key exchange, the point of which every public key is a multiple, as a public key.
+    /// For key exchange, the base point, encoded as a public key.
     pub generator: &'static [u8],
     /// The standard.
     pub source: &'static str,
@@ -235,8 +235,8 @@ pub(super) const fn ccm(name: &'static str, aliases: &'static [&'static str], ke
     }
 }
 
-/// Makes a row of encrypt-then-authenticate: ciphertext = cipher(iv, data), tag = HMAC(aad ‖ iv ‖ ciphertext), truncated to the tag length of the session.
-/// ESP computes this with aad = SPI ‖ sequence number (RFC 4303, 2.8).
+/// Makes a row of encrypt-then-authenticate: ciphertext = cipher(iv, data), tag = HMAC(aad ‖ iv ‖ ciphertext), truncated to the tag length
+/// of the session. ESP computes this with aad = SPI ‖ sequence number (RFC 4303, 2.8).
 pub(super) const fn eta(
     name: &'static str,
     kernel: &'static str,

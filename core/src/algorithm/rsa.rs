@@ -1,12 +1,13 @@
 //! RSA: the layout of keys in memory.
 //!
-//! Signatures are those of RFC 8017, of digests of SHA-256, SHA-384 or SHA-512, which the length distinguishes: PKCS #1 v1.5 (8.2) and PSS (8.1). In PSS the
-//! mask uses the same function, and the salt has the length of the digest, as in TLS 1.3 (RFC 8446, 4.2.3) and JOSE (RFC 7518, 3.5).
+//! Signatures are those of RFC 8017, of digests of SHA-256, SHA-384 or SHA-512, which the length distinguishes: PKCS #1 v1.5 (8.2) and PSS
+//! (8.1). In PSS the mask uses the same function, and the salt has the length of the digest, as in TLS 1.3 (RFC 8446, 4.2.3) and JOSE (RFC
+//! 7518, 3.5).
 //!
-//! Encryption is that of PKCS #1 v1.5 (RFC 8017, 7.2), or the bare permutation (5.1) of numbers below the modulus, which is not secure without a padding by the
-//! caller. Ciphertexts have the length of the modulus. Invalid padding of PKCS #1 v1.5 is [`Malformed`](crate::Outcome::Malformed), in time that does
-//! not depend on the error. A protocol that reveals this outcome to a peer is Bleichenbacher's oracle. It must continue with random bytes in place of the
-//! message (RFC 5246, 7.4.7.1).
+//! Encryption is that of PKCS #1 v1.5 (RFC 8017, 7.2), or the bare permutation (5.1) of numbers below the modulus, which is not secure
+//! without a padding by the caller. Ciphertexts have the length of the modulus. Invalid padding of PKCS #1 v1.5 is
+//! [`Malformed`](crate::Outcome::Malformed), in time that does not depend on the error. A protocol that reveals this outcome to a peer is
+//! Bleichenbacher's oracle. It must continue with random bytes in place of the message (RFC 5246, 7.4.7.1).
 //!
 //! Keys are of two primes of equal length. All numbers are big-endian, with leading zeros. For a modulus of N bytes:
 //!

@@ -85,8 +85,8 @@ rows! {
     Aes128Xts = xts("aes-128-xts", &["aes128-xts"], 32);
     Aes256Xts = xts("aes-256-xts", &["aes256-xts"], 64);
     DesEde3Cbc = cipher("des-ede3-cbc", &["des3", "3des-cbc", "des3-cbc"], "cbc(des3_ede)", 24, 8, 8).from("SP 800-67");
-    // The IV is that of OpenSSL: a little-endian 32-bit block counter, then the 12-byte nonce of RFC 8439. The counter must not wrap within a request, so
-    // a request has at most 256 GiB.
+    // The IV is that of OpenSSL: a little-endian 32-bit block counter, then the 12-byte nonce of RFC 8439. The counter must not wrap within
+    // a request, so a request has at most 256 GiB.
     ChaCha20 = cipher("chacha20", &["chacha"], "chacha20", 32, 16, 1).max_data(64 << 32).from("RFC 8439");
 
     Aes128Gcm = gcm("aes-128-gcm", &["aead_aes_128_gcm", "id-aes128-gcm", "aes128-gcm", "aes128-gcm@openssh.com", "a128gcm", "aes-gcm-128"], 16);

@@ -53,7 +53,8 @@ impl GantryBuilder {
         self.driver_with(driver, |_| None)
     }
 
-    /// Adds the devices that the driver discovers. `exclude` gets each device's description; if it returns a reason, the device is not used.
+    /// Adds the devices that the driver discovers. `exclude` gets each device's description; if it returns a reason, the device is not
+    /// used.
     #[must_use]
     pub fn driver_with(mut self, driver: &dyn Driver, exclude: impl Fn(&DeviceInfo) -> Option<String>) -> Self {
         for found in driver.discover() {

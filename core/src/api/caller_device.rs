@@ -33,8 +33,8 @@ pub struct CallerDevice {
 }
 
 impl CallerDevice {
-    /// Creates it for a caller that is the device `own`. `may_serve` selects the other devices that may take requests. With `follows_policy` the
-    /// policy decides for every request of any size; otherwise the measured costs do.
+    /// Creates it for a caller that is the device `own`. `may_serve` selects the other devices that may take requests. With
+    /// `follows_policy` the policy decides for every request of any size; otherwise the measured costs do.
     pub fn new(
         gantry: Gantry,
         own: &str,

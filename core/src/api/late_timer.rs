@@ -1,7 +1,7 @@
 //! A thread that wakes tasks when a device is late.
 //!
-//! A stalled device wakes no task. When all tasks sleep, only a timer can end the wait, and executors need not have timers. The thread starts
-//! when a task first sleeps for a device, and ends with its queue. It is the framework's only thread.
+//! A stalled device wakes no task. When all tasks sleep, only a timer can end the wait, and executors need not have timers. The thread
+//! starts when a task first sleeps for a device, and ends with its queue. It is the framework's only thread.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

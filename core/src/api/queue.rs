@@ -26,7 +26,7 @@ use crate::stats::{Event, Site, Stage};
 const BURST: usize = 32;
 /// A group of this many bytes is sent, too: running it costs far more than sending it, and the data is still in the cache.
 const BURST_BYTES: usize = 64 << 10;
-/// One request in this many has its completion timed.
+/// The completion of one in this many requests is timed.
 const TIMED_EVERY: u64 = 64;
 
 /// A queue to submit requests and to complete them later. One thread uses it at a time.
@@ -45,8 +45,8 @@ const TIMED_EVERY: u64 = 64;
 ///
 /// Dropping a queue takes its requests back from the devices. If a device keeps one even then, the queue's memory is leaked.
 ///
-/// A queue belongs to the process that made it. In a child of that process it is empty, and [refuses](Misuse::Forked) requests: the requests
-/// made before are with the devices and threads of the parent.
+/// A queue belongs to the process that made it. In a child of that process it is empty, and [refuses](Misuse::Forked) requests: the
+/// requests made before are with the devices and threads of the parent.
 pub struct Queue {
     gantry: Gantry,
     process: Process,
@@ -198,7 +198,8 @@ impl Queue {
         self.deliver_immediately();
     }
 
-    /// Takes back a request that no device has yet. The request gets no completion. Returns `None` if a device has it, or if it is finished.
+    /// Takes back a request that no device has yet. The request gets no completion. Returns `None` if a device has it, or if it is
+    /// finished.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<Submission> {
         if self.is_forked() || self.slots.sequence(ticket.slot) != Some(ticket.sequence) {
             return None;
@@ -260,8 +261,8 @@ impl Queue {
         if self.is_forked() { 0 } else { self.slots.used() }
     }
 
-    /// Registers `waker` for the next completion, and sends all waiting requests. Returns `false` if no wake-up is to be expected: the queue
-    /// is empty, a completion is ready, or a device that cannot notify has requests and must be polled.
+    /// Registers `waker` for the next completion, and sends all waiting requests. Returns `false` if no wake-up is to be expected: the
+    /// queue is empty, a completion is ready, or a device that cannot notify has requests and must be polled.
     pub fn arm(&mut self, waker: &Waker) -> bool {
         if self.is_forked() {
             return false;

@@ -76,8 +76,8 @@ impl Session {
         self.run(Operands::Derive { input: peer, output })?.ok()
     }
 
-    /// Generates a key pair with the device's random number generator. If a private key has two encodings, the length of `private` selects the
-    /// seed or the expanded key.
+    /// Generates a key pair with the device's random number generator. If a private key has two encodings, the length of `private` selects
+    /// the seed or the expanded key.
     ///
     /// ```no_run
     /// # fn main() -> gantry_core::Result<()> {
@@ -143,8 +143,8 @@ impl Session {
         self.run_compression(Operation::Compress, input, output)
     }
 
-    /// Decompresses `input`; returns the bytes written to `output`. The result is [`Outcome::NoRoom`](crate::Outcome::NoRoom) if `output` is
-    /// too short, and [`Outcome::Malformed`](crate::Outcome::Malformed) if `input` is not compressed data.
+    /// Decompresses `input`; returns the bytes written to `output`. The result is [`Outcome::NoRoom`](crate::Outcome::NoRoom) if `output`
+    /// is too short, and [`Outcome::Malformed`](crate::Outcome::Malformed) if `input` is not compressed data.
     pub fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<usize> {
         self.run_compression(Operation::Decompress, input, output)
     }
@@ -263,17 +263,19 @@ impl Session {
 
     /// Runs a batch on the calling thread and returns when every request has an outcome. Parts of the batch may go to several devices.
     ///
-    /// A [`Misuse`] in any request is reported before any request runs. After [`Error::Device`] or [`Error::Unserved`], the requests that no
-    /// device could serve have no outcome; the others have one.
+    /// A [`Misuse`] in any request is reported before any request runs. After [`Error::Device`] or [`Error::Unserved`], the requests that
+    /// no device could serve have no outcome; the others have one.
     pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
         self.core.process(requests)
     }
 
-    /// Runs a batch whose requests belong to different sessions, and so may differ in algorithm and key: `requests[i]` runs with `sessions[i]`.
-    /// Requests of one algorithm and operation run side by side. Each request has its own [result](Request::result), which may be a [`Misuse`].
+    /// Runs a batch whose requests belong to different sessions, and so may differ in algorithm and key: `requests[i]` runs with
+    /// `sessions[i]`. Requests of one algorithm and operation run side by side. Each request has its own [result](Request::result), which
+    /// may be a [`Misuse`].
     ///
     /// # Errors
-    /// [`Misuse::Framework`], also as the result of each request, if the slices differ in length or the sessions belong to several frameworks.
+    /// [`Misuse::Framework`], also as the result of each request, if the slices differ in length or the sessions belong to several
+    /// frameworks.
     pub fn process_each<S: AsRef<Session>>(sessions: &[S], requests: &mut [Request<'_>]) -> Result<()> {
         let Some(lead) = sessions.first().map(AsRef::as_ref) else { return Ok(()) };
         let like = |session: &S| session.as_ref().gantry().shares_devices_with(lead.gantry());

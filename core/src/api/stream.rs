@@ -144,10 +144,12 @@ impl Clone for CipherStream {
     }
 }
 
-/// The state of an AEAD whose messages arrive in chunks, one message after the other; from [`Session::aead_stream`](crate::Session::aead_stream).
+/// The state of an AEAD whose messages arrive in chunks, one message after the other; from
+/// [`Session::aead_stream`](crate::Session::aead_stream).
 ///
-/// When opening, [`update`](Self::update) releases plaintext before its tag is verified. Use this only for interfaces that work so, and keep
-/// the plaintext back until [`open`](Self::open) has succeeded. For a message in one piece, use [`Session::open`](crate::Session::open).
+/// When opening, [`update`](Self::update) releases plaintext before its tag is verified. Use this only for interfaces that work so, and
+/// keep the plaintext back until [`open`](Self::open) has succeeded. For a message in one piece, use
+/// [`Session::open`](crate::Session::open).
 ///
 /// A clone continues from the same position under the same nonce: of two that seal, only one may go on with the message.
 pub struct AeadStream {
@@ -199,8 +201,8 @@ impl AeadStream {
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
     }
 
-    /// Adds associated data after data, in messages of ChaCha20-Poly1305 as some releases of OpenSSL have them: all bytes are authenticated in
-    /// their order. RFC 8439 has none. [`Outcome::Malformed`]: the algorithm or the device has no such messages; this one is unchanged.
+    /// Adds associated data after data, in messages of ChaCha20-Poly1305 as some releases of OpenSSL have them: all bytes are authenticated
+    /// in their order. RFC 8439 has none. [`Outcome::Malformed`]: the algorithm or the device has no such messages; this one is unchanged.
     pub fn aad_after_data(&mut self, aad: &[u8]) -> Result<()> {
         self.remaining()?;
         self.step(0, |state| state.aad_after_data(aad))?.ok()
@@ -225,8 +227,8 @@ impl AeadStream {
         self.step(0, |state| state.seal(tag).map(|()| Outcome::Done)).map(drop)
     }
 
-    /// Ends an opened message and verifies its tag, which may have any length that the algorithm allows. [`Error::Refused`] means a forgery:
-    /// discard the plaintext.
+    /// Ends an opened message and verifies its tag, which may have any length that the algorithm allows. [`Error::Refused`] means a
+    /// forgery: discard the plaintext.
     pub fn open(&mut self, tag: &[u8]) -> Result<()> {
         self.end_message(Operation::Open)?;
         if !self.session.params.algorithm().info().tag.allows(tag.len()) {

@@ -6,8 +6,8 @@
 //! A completion wakes only the task of its request. One task at a time, the *poller*, is woken by devices and collects completions for all
 //! tasks. When the poller leaves, the next task is woken to take over.
 //!
-//! There is no coalescing time: the poller sends all waiting requests before it sleeps. A stalled device wakes no task, so a thread wakes one
-//! when the device is late (`late_timer.rs`).
+//! There is no coalescing time: the poller sends all waiting requests before it sleeps. A stalled device wakes no task, so a thread wakes
+//! one when the device is late (`late_timer.rs`).
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -78,7 +78,8 @@ struct State {
     deferred: Deferred,
 }
 
-/// A task, by the event it waits for. The task whose request has been in flight longest sorts first: it will probably be woken first anyway.
+/// A task, by the event it waits for. The task whose request has been in flight longest sorts first: it will probably be woken first
+/// anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum WaitKey {
     /// The completion of the request with this sequence number.
@@ -130,8 +131,8 @@ impl TaskQueue {
         RequestFuture { shared: self.shared.clone(), session: session.clone(), stage }
     }
 
-    /// Collects completions and gives up on late devices, without a task. Returns the time until a device that has not answered is late; `None`
-    /// if no device has requests. For tests with simulated time; programs need not call it.
+    /// Collects completions and gives up on late devices, without a task. Returns the time until a device that has not answered is late;
+    /// `None` if no device has requests. For tests with simulated time; programs need not call it.
     #[cfg(any(test, feature = "simulation"))]
     pub fn poll_once(&self) -> Option<Duration> {
         if !self.shared.process.is_current() {

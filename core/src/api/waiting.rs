@@ -15,7 +15,8 @@ pub(super) struct PendingGroup {
     pub(super) since: u64,
     /// The batch size: this many requests are sent at once.
     pub(super) enough: usize,
-    /// Send as soon as there are `enough`: a device with queue pairs starts right away. Work on this thread gains by waiting for more requests.
+    /// Send as soon as there are `enough`: a device with queue pairs starts right away. Work on this thread gains by waiting for more
+    /// requests.
     pub(super) at_once: bool,
     /// The requests are in the coalescer, where other threads may take them along.
     pub(super) posted: bool,

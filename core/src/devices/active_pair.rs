@@ -262,8 +262,8 @@ impl SharedPairs {
         self.in_flight.load(Ordering::SeqCst) > 0
     }
 
-    /// Offers waiting requests to the device, after polling the queue pairs if `poll` is set. Does nothing if another thread is doing so: every
-    /// waiting thread calls again.
+    /// Offers waiting requests to the device, after polling the queue pairs if `poll` is set. Does nothing if another thread is doing so:
+    /// every waiting thread calls again.
     pub(crate) fn serve(&self, context: &ServeContext<'_>, poll: bool, back: &mut List) {
         let ServeContext { health, common, .. } = *context;
         if !self.has_requests() && health.backlog.is_empty() {
@@ -291,8 +291,8 @@ impl SharedPairs {
         self.update(&mut state, context);
     }
 
-    /// Takes back the waiting requests of `home`, and all requests on the same queue pairs as one of `home`. The lock excludes offers: a request
-    /// being offered is neither in the backlog nor on a queue pair.
+    /// Takes back the waiting requests of `home`, and all requests on the same queue pairs as one of `home`. The lock excludes offers: a
+    /// request being offered is neither in the backlog nor on a queue pair.
     pub(crate) fn abandon(&self, context: &ServeContext<'_>, home: &Inbox, back: &mut List) {
         let mut state = lock(&self.state);
         back.append(&mut context.health.backlog.withdraw(home));
@@ -323,8 +323,8 @@ impl SharedPairs {
 }
 
 impl SharedPairsState {
-    /// Offers the backlog to the open queue pairs, and to new ones as long as the device has any and requests are left. Returns a fault if there
-    /// is no way into the device.
+    /// Offers the backlog to the open queue pairs, and to new ones as long as the device has any and requests are left. Returns a fault if
+    /// there is no way into the device.
     fn resume(&mut self, context: &ServeContext<'_>, back: &mut List) -> Option<Fault> {
         let (health, now) = (context.health, context.common.clock.now());
         for active in self.pairs.iter_mut().filter(|active| active.pair.is_open()) {

@@ -46,8 +46,8 @@ impl Urgency {
 }
 
 impl Admission {
-    /// Runs the known-answer test unless its result is known, and returns an error if the device failed it. After a fault, a later call runs the
-    /// test again.
+    /// Runs the known-answer test unless its result is known, and returns an error if the device failed it. After a fault, a later call
+    /// runs the test again.
     pub(crate) fn admit(
         &self,
         device: &dyn Device,

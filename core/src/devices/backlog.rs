@@ -143,8 +143,8 @@ impl Backlog {
         self.load.set_waiting(schedule.len());
     }
 
-    /// Offers requests in order, grouped by algorithm and operation, as long as all are taken. The backlog is not locked during an offer. Callers
-    /// hold the lock of the shared queue pairs, so that one thread at a time serves it.
+    /// Offers requests in order, grouped by algorithm and operation, as long as all are taken. The backlog is not locked during an offer.
+    /// Callers hold the lock of the shared queue pairs, so that one thread at a time serves it.
     pub(crate) fn serve(&self, mut offer: impl FnMut(&mut List)) {
         if self.is_empty() {
             return;

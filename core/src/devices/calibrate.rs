@@ -1,8 +1,8 @@
 //! Measures the devices for one algorithm and operation, and keeps the costs.
 //!
 //! The devices take turns, cell by cell. There are five rounds, and the best measurement of a cell counts: this removes disturbances of the
-//! machine, and spreads the remaining ones over all devices. A caller that asks for a calibration waits for it and gets twenty rounds, which
-//! also outlast longer disturbances.
+//! machine, and spreads the remaining ones over all devices. A caller that asks for a calibration waits for it and gets twenty rounds,
+//! which also outlast longer disturbances.
 //!
 //! No other caller waits. A calibration takes up to 25 ms per device, and threads with requests continue it for a [`SLICE_NS`] at a
 //! time. All such calibrations of a process together take at most a second of their time.
@@ -109,8 +109,8 @@ impl Calibrations {
         true
     }
 
-    /// Continues the calibration in progress, or begins this one. Does nothing if another thread is at it, if it is too early, or if the time is
-    /// used up. Returns `true` if more costs are known now.
+    /// Continues the calibration in progress, or begins this one. Does nothing if another thread is at it, if it is too early, or if the
+    /// time is used up. Returns `true` if more costs are known now.
     pub(crate) fn advance(&self, context: CalibrationContext<'_>, algorithm: Algorithm, operation: Operation) -> bool {
         let mut current = match self.current.try_lock() {
             Ok(current) => current,

@@ -1,8 +1,8 @@
 //! Coalescers, where requests of several queues wait to be batched.
 //!
-//! Lanes pay if several requests run side by side. Requests of all queues for the same algorithm share a coalescer. The thread that completes
-//! a batch takes all of them along and runs them. A thread whose coalescing time is over runs the requests that are there. There is no
-//! helper thread.
+//! Lanes pay if several requests run side by side. Requests of all queues for the same algorithm share a coalescer. The thread that
+//! completes a batch takes all of them along and runs them. A thread whose coalescing time is over runs the requests that are there. There
+//! is no helper thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -209,8 +209,8 @@ impl RegisteredDevice {
         self.active().map_or(0, |active| active.health.load.held())
     }
 
-    /// Runs the known-answer test of `algorithm` unless its result is known, and returns an error if the device failed it. A device serves an
-    /// algorithm only after this. After a fault, a later call runs the test again.
+    /// Runs the known-answer test of `algorithm` unless its result is known, and returns an error if the device failed it. A device serves
+    /// an algorithm only after this. After a fault, a later call runs the test again.
     pub fn admit(&self, algorithm: Algorithm) -> Result<(), Refusal> {
         self.admit_with(algorithm, Urgency::Patient)
     }

@@ -69,8 +69,8 @@ impl OpenPair {
         let ended = catch_panic(|| pair.submit(&mut batch));
         let (mut back, mut plain) = (Chain::new(), true);
         let taken = batch.settle(|place, is_back| {
-            // SAFETY: a request that is back belongs to core again and is in no chain. Any other belongs to the device, and its owner keeps it
-            // alive until it has left the flight.
+            // SAFETY: a request that is back belongs to core again and is in no chain. Any other belongs to the device, and its owner keeps
+            // it alive until it has left the flight.
             unsafe {
                 if is_back {
                     plain &= place.cast::<Request<'_>>().as_ref().is_done();

@@ -156,7 +156,8 @@ impl Probe {
         let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
             (0..rows.len()).flat_map(|row| (0..found[row].len()).map(move |column| (row, column))).collect();
-        // Single requests of all sizes come first: large ones reveal an engine with high start-up time, and larger groups can be extrapolated.
+        // Single requests of all sizes come first: large ones reveal an engine with high start-up time, and larger groups can be
+        // extrapolated.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
         let buffers = (0..*rows.last().ok_or(NotMeasurable)?).map(buffer).collect();
         let meter = context.ledgers.meter(context.clock, device.class(), capability.direct);

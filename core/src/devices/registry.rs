@@ -38,8 +38,8 @@ impl Registry {
     #[inline]
     pub(crate) fn devices(&self) -> &[RegisteredDevice] {
         let len = self.len.load(Ordering::Acquire);
-        // SAFETY: both wrappers have the layout of their content. The first `len` slots hold devices, which `add` wrote before it published this
-        // number, and which do not change as long as `self` is borrowed.
+        // SAFETY: both wrappers have the layout of their content. The first `len` slots hold devices, which `add` wrote before it published
+        // this number, and which do not change as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.slots.as_ptr().cast(), len) }
     }
 

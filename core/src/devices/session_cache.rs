@@ -25,8 +25,8 @@ impl SessionCache {
         Self { limit: limit.saturating_sub(2).max(1), open: Mutex::default() }
     }
 
-    /// Returns the session with this number, and opens it if needed; other threads that need a session of the device wait meanwhile. Declines if
-    /// every open session has requests in flight.
+    /// Returns the session with this number, and opens it if needed; other threads that need a session of the device wait meanwhile.
+    /// Declines if every open session has requests in flight.
     pub(crate) fn get_or_open(
         &self,
         id: usize,

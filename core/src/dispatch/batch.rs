@@ -82,7 +82,8 @@ impl SessionCore {
         Ok(())
     }
 
-    /// Runs requests of any sessions of this framework. `owner` returns the session of the request at an index. An error stays with its request.
+    /// Runs requests of any sessions of this framework. `owner` returns the session of the request at an index. An error stays with its
+    /// request.
     pub(crate) fn process_each<'s>(&self, owner: impl Fn(usize) -> &'s SessionCore, requests: &mut [Request<'_>]) {
         /// Requests of one algorithm and operation, which share routes; in order of first appearance.
         struct RequestClass<'s> {

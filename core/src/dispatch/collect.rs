@@ -47,8 +47,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         back
     }
 
-    /// Releases idle queue pairs if they are scarce or all our requests are back. Otherwise a thread that stops calling could keep every other
-    /// thread off the device.
+    /// Releases idle queue pairs if they are scarce or all our requests are back. Otherwise a thread that stops calling could keep every
+    /// other thread off the device.
     fn release_idle_pairs(&mut self, gantry: &Gantry, all_back: bool) {
         self.release_pairs(gantry, |active| all_back || gantry.devices()[active.device].is_scarce());
     }
@@ -118,8 +118,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         }
     }
 
-    /// Takes back all requests that no device has, drops the queue pairs, and collects the requests that these return. Requests that are still
-    /// in flight afterwards will not come back.
+    /// Takes back all requests that no device has, drops the queue pairs, and collects the requests that these return. Requests that are
+    /// still in flight afterwards will not come back.
     pub(crate) fn abandon(&mut self, gantry: &Gantry, done: &mut List) {
         let mut back = List::new();
         for active in &mut self.pairs {

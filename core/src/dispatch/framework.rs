@@ -46,12 +46,12 @@ impl Gantry {
         self.devices().iter().rev().find(|device| device.name() == name)
     }
 
-    /// Runs a driver's discovery again, for devices that were plugged in. Adds new devices, and devices that replace a quarantined one of the same
-    /// name, which is then retired. `exclude` gets each device's name; if it returns a reason, the device is not used. Returns the names of the
-    /// added devices.
+    /// Runs a driver's discovery again, for devices that were plugged in. Adds new devices, and devices that replace a quarantined one of
+    /// the same name, which is then retired. `exclude` gets each device's name; if it returns a reason, the device is not used. Returns the
+    /// names of the added devices.
     ///
-    /// An added device serves sessions made later, each algorithm after its known-answer test. Older sessions and their requests do not change.
-    /// A framework has at most 64 devices, including retired ones.
+    /// An added device serves sessions made later, each algorithm after its known-answer test. Older sessions and their requests do not
+    /// change. A framework has at most 64 devices, including retired ones.
     ///
     /// A removed device needs no call: it fails, its requests run on other devices, and it stays in quarantine.
     pub fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&DeviceInfo) -> Option<String>) -> Vec<String> {
@@ -74,8 +74,8 @@ impl Gantry {
         &self.common().clock
     }
 
-    /// Measures the devices that offer an operation and are not measured yet, or all with `anew`; this takes about ten milliseconds per device.
-    /// Learned policies call it themselves when it pays.
+    /// Measures the devices that offer an operation and are not measured yet, or all with `anew`; this takes about ten milliseconds per
+    /// device. Learned policies call it themselves when it pays.
     pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
         self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
@@ -85,9 +85,9 @@ impl Gantry {
         self.inner.devices.calibrations.close_store();
     }
 
-    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays first for
-    /// loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a time. Returns
-    /// `true` if costs are known and no measurement is running.
+    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays
+    /// first for loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a
+    /// time. Returns `true` if costs are known and no measurement is running.
     pub(crate) fn count_work(&self, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
         let ledgers = &self.inner.ledgers;
         let ledger = ledgers.ledger(algorithm, operation);

@@ -1,7 +1,7 @@
 //! Helpers for tests under loom: requests without a queue, of a session on a device with the NULL cipher. `scripts/loom` runs the tests.
 //!
-//! Three tests cover races from the history of FreeBSD's framework. In `backlog.rs`: an unblock lost between the full answer and the blocked
-//! mark, and a queue drained while a device unblocks. In `inbox.rs`: a completion before the submitter waits.
+//! Three tests cover races from the history of FreeBSD's framework. In `backlog.rs`: an unblock lost between the full answer and the
+//! blocked mark, and a queue drained while a device unblocks. In `inbox.rs`: a completion before the submitter waits.
 
 #![allow(unsafe_code)]
 

@@ -370,8 +370,8 @@ impl Handle {
     #[inline]
     pub(crate) fn owner(&self) -> &SessionCore {
         let owner = self.meta.owner.expect("a request in flight has a session");
-        // SAFETY: only `set_owner` and `BorrowedBatch::new` set it, to the address of a session that lives until the request is back. A session is only
-        // ever shared.
+        // SAFETY: only `set_owner` and `BorrowedBatch::new` set it, to the address of a session that lives until the request is back. A
+        // session is only ever shared.
         unsafe { owner.cast().as_ref() }
     }
 

@@ -1,7 +1,7 @@
 //! The memory of a queue's requests.
 //!
-//! A submission and the request that points into it are in one slot, which does not move while the request is in flight. Every [`Handle`] made
-//! here relies on that.
+//! A submission and the request that points into it are in one slot, which does not move while the request is in flight. Every [`Handle`]
+//! made here relies on that.
 
 #![allow(unsafe_code)]
 
@@ -112,8 +112,8 @@ impl Slots {
         (slot.session, slot.sequence) = (session, sequence);
         let (shape, is_assorted) = (submission.shape(), submission.is_assorted());
         let mut submission = NonNull::from(slot.submission.insert(submission));
-        // SAFETY: the submission does not move and is not accessed otherwise until `take` has cleared the operands that point into it. No holder of
-        // the request outlives that, which justifies `'static`. (`copy_unless_taken` makes new operands and keeps none of these.)
+        // SAFETY: the submission does not move and is not accessed otherwise until `take` has cleared the operands that point into it. No
+        // holder of the request outlives that, which justifies `'static`. (`copy_unless_taken` makes new operands and keeps none of these.)
         let operands = unsafe { submission.as_mut() }.operands(owner.params.tag_len());
         let request = &mut slot.request;
         request.begin_anew(operands, shape);
@@ -227,8 +227,8 @@ impl Handle {
         let Some(SegmentSource { mut submission, .. }) = self.meta.segment_source.take() else { return 0 };
         // Clear the pointers into the submission before borrowing it.
         self.entry.scattered = None;
-        // SAFETY: `Slots::put` recorded the address of the submission, which stays there until `Slots::take`. We own the request, so nothing else
-        // reads its operands, the only other pointers into the submission; they are replaced at once.
+        // SAFETY: `Slots::put` recorded the address of the submission, which stays there until `Slots::take`. We own the request, so
+        // nothing else reads its operands, the only other pointers into the submission; they are replaced at once.
         let submission = unsafe { submission.as_mut() };
         let bytes = submission.copy_in();
         self.entry.operands = submission.operands(result);

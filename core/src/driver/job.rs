@@ -146,8 +146,8 @@ impl<'f> Completions<'f> {
 /// reports [`Fault::Lost`].
 pub struct Job(Place);
 
-// SAFETY: a job is the only access to its entry (rule 1), and the parts of an entry (slices, streams, plain values) are Send. The session is Sync, and the
-// mark is atomic. Rule 3 makes the writes of another thread visible to core.
+// SAFETY: a job is the only access to its entry (rule 1), and the parts of an entry (slices, streams, plain values) are Send. The session
+// is Sync, and the mark is atomic. Rule 3 makes the writes of another thread visible to core.
 unsafe impl Send for Job {}
 
 impl Job {

@@ -366,8 +366,8 @@ impl Operands<'_> {
     pub fn reborrow(&mut self) -> Operands<'_> {
         /// A bitwise copy of an owning value would be dropped twice.
         const _: () = assert!(!std::mem::needs_drop::<Operands<'static>>());
-        // SAFETY: the copy equals operands built anew from the reborrowed fields. The original is inaccessible while the copy lives, and the copy does not
-        // outlive the data that the fields point to. No field owns anything.
+        // SAFETY: the copy equals operands built anew from the reborrowed fields. The original is inaccessible while the copy lives, and
+        // the copy does not outlive the data that the fields point to. No field owns anything.
         unsafe { (&raw const *self).cast::<Operands<'_>>().read() }
     }
 }

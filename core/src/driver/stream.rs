@@ -30,8 +30,8 @@ pub trait CipherStream: Send + Any {
 
 /// The state of an AEAD between two pieces of its message. Zeroized when dropped.
 ///
-/// When opening, it returns plaintext before the tag is verified. Only interfaces that cannot be served otherwise use it, and they are responsible for
-/// that plaintext.
+/// When opening, it returns plaintext before the tag is verified. Only interfaces that cannot be served otherwise use it, and they are
+/// responsible for that plaintext.
 pub trait AeadStream: Send + Any {
     /// Begins a new message, regardless of the state of the last one. `iv` has been checked.
     fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault>;

@@ -1,17 +1,18 @@
 //! The process that runs this code, distinguished from its ancestors and descendants.
 //!
-//! A child has a copy of its parent's memory. The copy includes counters whose next numbers both would use, and handles of the kernel or of devices that
-//! belong to the parent. A PID does not distinguish the two: in a PID namespace, or after reuse of a PID, a child may have its parent's.
+//! A child has a copy of its parent's memory. The copy includes counters whose next numbers both would use, and handles of the kernel or of
+//! devices that belong to the parent. A PID does not distinguish the two: in a PID namespace, or after reuse of a PID, a child may have its
+//! parent's.
 //!
-//! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), unless it shares memory. The page holds the number of
-//! the process; a process that finds none takes the next. So a check costs two loads. The first check creates the page. Later checks make no system
-//! calls, so that filters of them (seccomp) have nothing to refuse, and start no thread.
+//! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), unless it shares memory. The page holds
+//! the number of the process; a process that finds none takes the next. So a check costs two loads. The first check creates the page. Later
+//! checks make no system calls, so that filters of them (seccomp) have nothing to refuse, and start no thread.
 //!
-//! Without such a page (before Linux 4.14, gVisor, emulators), or if a filter refuses it, the C library calls a function of ours in each child of `fork`.
-//! A child of a bare `clone` is then not detected, so [`Process::certain`] returns `None` there.
+//! Without such a page (before Linux 4.14, gVisor, emulators), or if a filter refuses it, the C library calls a function of ours in each
+//! child of `fork`. A child of a bare `clone` is then not detected, so [`Process::certain`] returns `None` there.
 //!
-//! Processes that share memory count as one: the child of `vfork` before `exec`, and children of `clone` with `CLONE_VM`. A process or virtual machine
-//! that is restored twice from one snapshot is not detected: replace its keys after that.
+//! Processes that share memory count as one: the child of `vfork` before `exec`, and children of `clone` with `CLONE_VM`. A process or
+//! virtual machine that is restored twice from one snapshot is not detected: replace its keys after that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -19,7 +19,8 @@ pub(crate) struct BorrowedBatch<'r> {
 }
 
 impl<'r> BorrowedBatch<'r> {
-    /// Lends all requests, after `examine` has checked each and returned the address of its session. Stops at the first error from `examine`.
+    /// Lends all requests, after `examine` has checked each and returned the address of its session. Stops at the first error from
+    /// `examine`.
     ///
     /// # Safety
     ///
@@ -31,8 +32,8 @@ impl<'r> BorrowedBatch<'r> {
         mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<NonNull<()>>, E>,
     ) -> Result<Self, E> {
         let len = requests.len();
-        // The slice and the inbox are borrowed as long as the batch lives, and the slice is not accessed by its own name meanwhile. All handles come
-        // back before the batch ends (`run`), and handles cannot be copied.
+        // The slice and the inbox are borrowed as long as the batch lives, and the slice is not accessed by its own name meanwhile. All
+        // handles come back before the batch ends (`run`), and handles cannot be copied.
         let first: NonNull<Request<'static>> = NonNull::from(requests).cast();
         for place in 0..len {
             // SAFETY: within the slice, or one past its end.

@@ -16,8 +16,8 @@ pub(crate) struct Parts {
     pub(crate) output: Option<Vec<u8>>,
     /// Data and output, if one of them is not a vector. `data` and `output` are then empty.
     pub(crate) assorted: Option<Box<MixedBuffers>>,
-    /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is sent.
-    /// The caller wipes `data`.
+    /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is
+    /// sent. The caller wipes `data`.
     pub(crate) tag: Zeroizing<[u8; SHORT_TAG]>,
     /// A longer tag: signatures and messages of RSA, digests of any length, and private keys.
     pub(crate) long_tag: Zeroizing<Vec<u8>>,
@@ -178,8 +178,8 @@ impl MixedBuffers {
         bytes
     }
 
-    /// Drops the copies. Writes the result back to its segments only if the request succeeded, so that no plaintext of a forgery gets there.
-    /// Returns the number of bytes copied.
+    /// Drops the copies. Writes the result back to its segments only if the request succeeded, so that no plaintext of a forgery gets
+    /// there. Returns the number of bytes copied.
     #[cold]
     pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
         let Some(copies) = self.copies.take() else { return 0 };

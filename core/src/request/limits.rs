@@ -23,7 +23,7 @@ pub(crate) struct Limits {
     short_span: usize,
     /// CCM: the nonce length determines the width of the data length.
     is_ccm: bool,
-    /// For packets.
+    /// The association of a session for packets.
     esp: Option<Esp>,
 }
 
@@ -36,7 +36,7 @@ const COMPRESSION: u32 = 1 << Operation::Compress as u32 | 1 << Operation::Decom
 /// The operations of [`Operands::Packet`].
 const PACKET: u32 = 1 << Operation::Protect as u32 | 1 << Operation::Unprotect as u32;
 
-/// For operands that imply their operation.
+/// The mask for operands that imply their operation.
 const ANY: u32 = u32::MAX;
 
 impl Limits {
@@ -125,7 +125,7 @@ impl Limits {
             Length::Key if !info.key.allows(view.tag.len()) => {
                 return Err(Misuse::KeyLength { algorithm: self.algorithm, got: view.tag.len(), takes: info.key });
             }
-            // As with an AEAD's tag.
+            // A short tag is a wrong tag, as for an AEAD.
             Length::GivenTag if view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
             Length::Tag => self.check_output(view.tag.len(), self.tag_len)?,
             _ => {}

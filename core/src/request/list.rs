@@ -24,8 +24,8 @@ unsafe impl Send for Handle {}
 impl Handle {
     /// # Safety
     ///
-    /// As long as the handle exists, the request must stay in place, and so must the data that it borrows and the sessions that it points to.
-    /// Nothing else may access the request (rules 1 and 2).
+    /// As long as the handle exists, the request must stay in place, and so must the data that it borrows and the sessions that it points
+    /// to. Nothing else may access the request (rules 1 and 2).
     #[inline]
     pub(crate) unsafe fn new(request: NonNull<Request<'_>>) -> Self {
         // A request begins with its entry.

@@ -170,13 +170,14 @@ impl<'a> Request<'a> {
         Self::new(Operands::Derive { input: peer, output }, None)
     }
 
-    /// Generates a key pair from `seed`, or from the device's random number generator if `seed` is empty. If a private key has two encodings, the
-    /// length of `private` selects one.
+    /// Generates a key pair from `seed`, or from the device's random number generator if `seed` is empty. If a private key has two
+    /// encodings, the length of `private` selects one.
     pub fn key_gen(seed: &'a [u8], private: &'a mut [u8], public: &'a mut [u8]) -> Self {
         Self::new(Operands::KeyGen { seed, private, public }, None)
     }
 
-    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is empty.
+    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is
+    /// empty.
     pub fn encapsulate(peer: &'a [u8], seed: &'a [u8], ciphertext: &'a mut [u8], secret: &'a mut [u8]) -> Self {
         Self::new(Operands::Encapsulate { input: peer, seed, ciphertext, output: secret }, None)
     }
@@ -272,8 +273,8 @@ impl<'a> Request<'a> {
     /// Returns the outcome after [`Session::process_each`](crate::Session::process_each).
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the request was wrong; [`Error::Device`] and [`Error::Unserved`] if no device could serve it. The error is returned
-    /// only once.
+    /// [`Error::Misuse`] if the request was wrong; [`Error::Device`] and [`Error::Unserved`] if no device could serve it. The error is
+    /// returned only once.
     #[inline]
     pub fn result(&mut self) -> Result<Outcome, Error> {
         self.entry.outcome.ok_or_else(|| self.failure())

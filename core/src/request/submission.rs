@@ -81,8 +81,8 @@ impl Submission {
         Self::new(Operation::Derive, &[], Vec::new(), peer.into())
     }
 
-    /// Generates a key pair from `seed`, or from the device's random number generator if `seed` is empty. Afterwards, [`tag`](Self::tag) is the
-    /// expanded private key, and [`data`](Self::data) the public key.
+    /// Generates a key pair from `seed`, or from the device's random number generator if `seed` is empty. Afterwards, [`tag`](Self::tag) is
+    /// the expanded private key, and [`data`](Self::data) the public key.
     pub fn key_gen(algorithm: Algorithm, seed: &[u8]) -> Self {
         let info = algorithm.info();
         // Keys of other kinds may have no maximum length; the queue refuses the request.
@@ -94,8 +94,8 @@ impl Submission {
         submission
     }
 
-    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is empty.
-    /// Afterwards, [`tag`](Self::tag) is the secret, and [`data`](Self::data) the ciphertext.
+    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is
+    /// empty. Afterwards, [`tag`](Self::tag) is the secret, and [`data`](Self::data) the ciphertext.
     pub fn encapsulate(algorithm: Algorithm, peer: Vec<u8>, seed: &[u8]) -> Self {
         let mut submission = Self::new(Operation::Encapsulate, &[], Vec::new(), peer.into());
         submission.0.output = Some(vec![0; algorithm.info().encapsulation.0]);
@@ -118,8 +118,8 @@ impl Submission {
         Self::new(Operation::Decipher, &[], Vec::new(), ciphertext.into())
     }
 
-    /// Compresses `message` to at most `most` bytes ([`compressed_max`](crate::AlgorithmInfo::compressed_max) always suffice); the result is
-    /// afterwards in [`data`](Self::data).
+    /// Compresses `message` to at most `most` bytes ([`compressed_max`](crate::AlgorithmInfo::compressed_max) always suffice); the result
+    /// is afterwards in [`data`](Self::data).
     pub fn compress(message: impl Into<Data>, most: usize) -> Self {
         Self::with_room(Operation::Compress, message.into(), most)
     }
@@ -135,8 +135,8 @@ impl Submission {
         submission
     }
 
-    /// Builds a packet from a payload of `payload` bytes, as [`Session::protect`](crate::Session::protect) does; the packet is afterwards in
-    /// [`data`](Self::data).
+    /// Builds a packet from a payload of `payload` bytes, as [`Session::protect`](crate::Session::protect) does; the packet is afterwards
+    /// in [`data`](Self::data).
     pub fn protect(number: u64, next_header: u8, packet: impl Into<Data>, payload: usize) -> Self {
         let mut submission = Self::new(Operation::Protect, &number.to_be_bytes(), Vec::new(), packet.into());
         let Parts { tag, tag_length, written, .. } = &mut *submission.0;
@@ -281,7 +281,8 @@ impl Submission {
         self.0.assorted.is_some()
     }
 
-    /// Returns the bytes of a result that replaces data, if there are segments. Operands do not have this length before segments are copied.
+    /// Returns the bytes of a result that replaces data, if there are segments. Operands do not have this length before segments are
+    /// copied.
     pub(crate) fn scattered_result(&self) -> Option<usize> {
         let assorted = self.0.assorted.as_deref()?;
         assorted.has_segments().then(|| assorted.result().len())

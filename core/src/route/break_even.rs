@@ -6,10 +6,11 @@ use super::policy::Policy;
 use crate::driver::{Capability, Class};
 use crate::stats::Reason;
 
-/// Sends requests to the device with the highest break-even that they reach. Splits a batch if its last requests are too few for that device.
+/// Sends requests to the device with the highest break-even that they reach. Splits a batch if its last requests are too few for that
+/// device.
 ///
-/// For example, a device has 16 lanes and a break-even of 6. Then 7 requests go to the lanes, and 5 to plain software. A batch of 35 is split: 32 go to
-/// the lanes, and the remaining 3 to plain software.
+/// For example, a device has 16 lanes and a break-even of 6. Then 7 requests go to the lanes, and 5 to plain software. A batch of 35 is
+/// split: 32 go to the lanes, and the remaining 3 to plain software.
 #[derive(Debug)]
 pub struct BreakEven;
 
@@ -49,8 +50,8 @@ impl Policy for BreakEven {
     }
 }
 
-/// Ranks a choice. Devices whose break-even is reached come first: the highest break-even, then the most lanes, then SIMD devices, which compare
-/// themselves with plain software. Among the others, the lowest break-even comes first.
+/// Ranks a choice. Devices whose break-even is reached come first: the highest break-even, then the most lanes, then SIMD devices, which
+/// compare themselves with plain software. Among the others, the lowest break-even comes first.
 fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize, bool) {
     let Capability { break_even, lanes, .. } = *choice.capability;
     let (pays, simd) = (break_even <= ask.requests(), choice.info.class == Class::Simd);

@@ -1,19 +1,20 @@
 //! The costs of a device for one algorithm and operation, as far as they are known.
 //!
-//! The model is a table over requests side by side and bytes in each, linear in between and beyond. A formula (setup time, time per byte, lanes)
-//! would be shorter, but wrong: a device with 16 lanes takes as long for 17 requests as for 32. Kernels have another loop for the last requests,
-//! and caches are finite.
+//! The model is a table over requests side by side and bytes in each, linear in between and beyond. A formula (setup time, time per byte,
+//! lanes) would be shorter, but wrong: a device with 16 lanes takes as long for 17 requests as for 32. Kernels have another loop for the
+//! last requests, and caches are finite.
 //!
-//! Every route reads the table, and writes are rare. So it consists of relaxed atomics: no lock, and no cache line that moves between CPUs for each
-//! request. If two threads learn at the same moment, one of two measurements may be lost.
+//! Every route reads the table, and writes are rare. So it consists of relaxed atomics: no lock, and no cache line that moves between CPUs
+//! for each request. If two threads learn at the same moment, one of two measurements may be lost.
 //!
-//! The machine does other work too, so that one measurement in a hundred is a thousand times too long. A measurement therefore moves the table by a
-//! small step in its direction, regardless of its distance, as in a running median. Steps grow after 16 in the same direction. A device that differs
-//! from its estimates by more than a quarter during 32 ms of work has changed as a whole, for example in its clock or its load. Then one factor
-//! changes all cells, including those without measurements, by half of the difference that all measurements share.
+//! The machine does other work too, so that one measurement in a hundred is a thousand times too long. A measurement therefore moves the
+//! table by a small step in its direction, regardless of its distance, as in a running median. Steps grow after 16 in the same direction. A
+//! device that differs from its estimates by more than a quarter during 32 ms of work has changed as a whole, for example in its clock or
+//! its load. Then one factor changes all cells, including those without measurements, by half of the difference that all measurements
+//! share.
 //!
-//! Costs of an earlier process are compared with the first requests that use them, cell by cell. They are discarded and measured again if 32 ms of
-//! work contradict them, or one trial that is faster by a quarter.
+//! Costs of an earlier process are compared with the first requests that use them, cell by cell. They are discarded and measured again if
+//! 32 ms of work contradict them, or one trial that is faster by a quarter.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -32,8 +33,8 @@ use super::pace::{CLOCK, NOTHING};
 use super::record::CostCell;
 use super::table::{Number, Place, REQUESTS, Table};
 
-/// Nanoseconds of a thread's work between two measurements. A measurement takes about 200 ns, so more of them would be affordable. But then a
-/// machine that is slow for a moment would change the table too soon.
+/// Nanoseconds of a thread's work between two measurements. A measurement takes about 200 ns, so more of them would be affordable. But then
+/// a machine that is slow for a moment would change the table too soon.
 pub(super) const INTERVAL: u32 = 500_000;
 
 /// The estimated time of a device for requests that it gets together.

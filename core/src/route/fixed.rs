@@ -7,8 +7,8 @@ use super::ask::Ask;
 use super::policy::Policy;
 use crate::stats::Reason;
 
-/// Sends all requests to one device, and others only if that device cannot serve them (as `OPENSSL_ia32cap` or a hard-wired engine would). Waits for
-/// the device's known-answer test, so that no other device serves requests before.
+/// Sends all requests to one device, and others only if that device cannot serve them (as `OPENSSL_ia32cap` or a hard-wired engine would).
+/// Waits for the device's known-answer test, so that no other device serves requests before.
 #[derive(Debug)]
 pub struct Pin {
     /// The device's name.

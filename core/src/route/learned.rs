@@ -3,19 +3,20 @@
 //! All three read the same [`Costs`], and add up different parts of them:
 //!
 //! * `latency`: the time until the requests are done. This is the default.
-//! * `throughput`: the time that a device is occupied. If a ring is slow for one request but can hold many, a request is charged its cost in a full
-//!   ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a higher rate
-//!   finishes each one earlier (Little's law).
-//! * `offload`: the time of the calling thread. A device that takes more than [`PATIENCE`] times as long as the fastest one is left out; apart from
-//!   that, other work is worth more than time.
+//! * `throughput`: the time that a device is occupied. If a ring is slow for one request but can hold many, a request is charged its cost
+//!   in a full ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a
+//!   higher rate finishes each one earlier (Little's law).
+//! * `offload`: the time of the calling thread. A device that takes more than [`PATIENCE`] times as long as the fastest one is left out;
+//!   apart from that, other work is worth more than time.
 //!
-//! Devices in the calling thread add up, because they run one after the other. Devices with a ring work beside the thread, unless measurements show
-//! that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in two ways. Rings and the thread get parts
-//! that end at the same moment. In the thread, full batches go to the lanes, and a remainder that leaves lanes empty to the best device for it.
+//! Devices in the calling thread add up, because they run one after the other. Devices with a ring work beside the thread, unless
+//! measurements show that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in two ways. Rings
+//! and the thread get parts that end at the same moment. In the thread, full batches go to the lanes, and a remainder that leaves lanes
+//! empty to the best device for it.
 //!
-//! While the costs of a device are unknown, [`BreakEven`] chooses by the declared capabilities. After ten milliseconds of work for an algorithm, its
-//! devices are calibrated (`devices/calibrate.rs`), unless an earlier process kept their costs. Later, one request in each `INTERVAL` of work is
-//! measured.
+//! While the costs of a device are unknown, [`BreakEven`] chooses by the declared capabilities. After ten milliseconds of work for an
+//! algorithm, its devices are calibrated (`devices/calibrate.rs`), unless an earlier process kept their costs. Later, one request in each
+//! `INTERVAL` of work is measured.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -72,7 +73,7 @@ impl Policy for Learned {
         }
     }
 
-    // Not `#[inline]`: compiled here with this crate's optimisation, and not in each crate that names the policy.
+    // Without `#[inline]`, it is compiled here with this crate's optimisation, and not in each crate that names the policy.
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         if let [only] = ask.candidates {
             let able = ask.can_run(only);
@@ -205,8 +206,8 @@ impl Learned {
         Some(Route { measure: due || first, ..best.verdict().route() })
     }
 
-    /// Returns the device of the last verdict if it costs hardly more. A device that proved slower and was left is estimated like the next one, because
-    /// it has not been used since. Noise alone must not lead back to it.
+    /// Returns the device of the last verdict if it costs hardly more. A device that proved slower and was left is estimated like the next
+    /// one, because it has not been used since. Noise alone must not lead back to it.
     fn keep_previous<'a>(self, known: &Known<'a>, best: Best<'a>, before: Option<Verdict>, bytes: usize) -> Best<'a> {
         let before = before.filter(|before| before.requests == best.requests && before.device != best.device.place);
         let device = before.and_then(|before| known.iter().find(|device| device.place == before.device));
@@ -244,8 +245,8 @@ impl Learned {
         Some(if known.rings > 0 { whole } else { split(known, whole, bytes) })
     }
 
-    /// Splits the requests into parts for rings and for the calling thread that end at the same moment. Returns the largest part of a ring, because the
-    /// ring works while the thread does its own part. Returns the thread's part if no ring gets any.
+    /// Splits the requests into parts for rings and for the calling thread that end at the same moment. Returns the largest part of a ring,
+    /// because the ring works while the thread does its own part. Returns the thread's part if no ring gets any.
     fn balance<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
         // A pipelined ring that keeps the thread busy for longer than the work itself gets no part.
         let work = known.iter().filter(|device| device.in_thread).map(|device| device.wall(1, bytes));

@@ -1,9 +1,9 @@
 //! The memory of the learned policies of a framework: verdicts, and the cost of trials.
 //!
-//! A request of 16 bytes takes 40 ns, and a well chosen device saves a few of them, so the choice must be almost free. A verdict is stored for each
-//! number of requests and class of sizes, and found by one look-up. Cached verdicts are not invalidated; they are re-evaluated. Each thread measures a
-//! request after every [`INTERVAL`] of work, evaluates it again, and stores the result. So verdicts in heavy use are reviewed soon, and rare ones cost
-//! hardly anything.
+//! A request of 16 bytes takes 40 ns, and a well chosen device saves a few of them, so the choice must be almost free. A verdict is stored
+//! for each number of requests and class of sizes, and found by one look-up. Cached verdicts are not invalidated; they are re-evaluated.
+//! Each thread measures a request after every [`INTERVAL`] of work, evaluates it again, and stores the result. So verdicts in heavy use are
+//! reviewed soon, and rare ones cost hardly anything.
 //!
 //! These measurements also pay for trials. Each adds a two-hundredth of its interval to a credit. Once the credit covers the expected loss,
 //! a request goes to the device whose last trial was longest ago. The credit is then corrected by the real loss or gain. A trial is two
@@ -247,8 +247,8 @@ impl Ledger {
         self.ticks.fetch_add(work / INTERVAL, Relaxed);
     }
 
-    /// Returns whether reading the costs of earlier processes pays after the work so far and the next request. It never does for a program that makes
-    /// one short request.
+    /// Returns whether reading the costs of earlier processes pays after the work so far and the next request. It never does for a program
+    /// that makes one short request.
     pub(crate) fn loading_pays(&self, next_ns: u32) -> bool {
         self.ticks.load(Relaxed) != 0 || next_ns >= LOADING_PAYS
     }

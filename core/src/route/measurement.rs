@@ -81,7 +81,8 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
         Finding::Changed(factor) => {
             ledger.hasten_trials();
             if candidate.capability.direct {
-                // The CPU may have changed, and with it the other devices that compute on it. Their next trial shows whether this device alone has changed.
+                // The CPU may have changed, and with it the other devices that compute on it. Their next trial shows whether this device
+                // alone has changed.
                 let others = direct().filter(|other| other.device != device);
                 others.for_each(|other| other.costs(operation).drift_by(factor));
             }

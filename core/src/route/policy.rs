@@ -10,8 +10,8 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the name in the configuration, in tables and JSON.
     fn name(&self) -> &'static str;
 
-    /// Chooses the device for the first of the requests. Called again for the remaining requests, and for a request whose device failed. Returns
-    /// `None` if no device is suitable.
+    /// Chooses the device for the first of the requests. Called again for the remaining requests, and for a request whose device failed.
+    /// Returns `None` if no device is suitable.
     fn route(&self, ask: &Ask<'_>) -> Option<Route>;
 
     /// Returns the number of requests like this one for which a queue waits, for its coalescing time at most. Returns 1 if batches do not

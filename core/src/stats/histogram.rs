@@ -73,7 +73,8 @@ impl Histogram {
         histogram
     }
 
-    /// Builds a histogram from the numbers of [`Meaning::Times`](super::Meaning::Times), possibly of another process. Missing numbers are zero.
+    /// Builds a histogram from the numbers of [`Meaning::Times`](super::Meaning::Times), possibly of another process. Missing numbers are
+    /// zero.
     pub fn from_words(words: impl IntoIterator<Item = u64>) -> Self {
         let mut words = words.into_iter();
         let mut histogram = Self::default();

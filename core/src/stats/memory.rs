@@ -9,8 +9,8 @@ use super::reason::Reason;
 
 /// Memory that others can read, such as a file that is mapped: [`GantryBuilder::stats_memory`](crate::GantryBuilder::stats_memory).
 pub trait Memory: Send + Sync {
-    /// Returns `count` zeros for these numbers. They begin on their own cache line, or on the pair of lines that some CPUs fetch together. The calling
-    /// thread or its successors write them. Returns `None` if there is no room: they are then private.
+    /// Returns `count` zeros for these numbers. They begin on their own cache line, or on the pair of lines that some CPUs fetch together.
+    /// The calling thread or its successors write them. Returns `None` if there is no room: they are then private.
     fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]>;
 }
 

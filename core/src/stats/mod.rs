@@ -4,16 +4,17 @@
 //!
 //! # Costs
 //!
-//! Counting a request writes nothing that is shared. Each thread has a slot (`slot.rs`), and each slot a shard of counters (`shard.rs`) in its own
-//! cache lines, allocated when the thread first uses a device for an algorithm. A reader adds the shards. So a counter is a load and a store
-//! without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or with their batch: of
-//! each thread one in 8 at first, one in 512 later. They represent the others: the counts in a [`Histogram`] are those of all requests. The
-//! distances vary, so that requests at regular intervals are timed as often as others.
+//! Counting a request writes nothing that is shared. Each thread has a slot (`slot.rs`), and each slot a shard of counters (`shard.rs`) in
+//! its own cache lines, allocated when the thread first uses a device for an algorithm. A reader adds the shards. So a counter is a load
+//! and a store without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or
+//! with their batch: of each thread one in 8 at first, one in 512 later. They represent the others: the counts in a [`Histogram`] are those
+//! of all requests. The distances vary, so that requests at regular intervals are timed as often as others.
 //!
 //! # Accuracy
 //!
-//! Counters are exact: after threads have been joined, a snapshot has all their requests. A snapshot taken while they run may have a request's count
-//! without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins with zeros; [`Snapshot::process`] has its PID.
+//! Counters are exact: after threads have been joined, a snapshot has all their requests. A snapshot taken while they run may have a
+//! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins with zeros;
+//! [`Snapshot::process`] has its PID.
 //!
 //! Numbers may lie in memory that other processes read while they grow: [`Memory`].
 

@@ -11,8 +11,8 @@ use super::site::{MOST_SITES, Site};
 use super::slot::Use;
 use crate::driver::Class;
 
-/// Average distance between two timed requests: at first, so that short programs have times too, and later, so that the clock costs long programs hardly
-/// anything.
+/// Average distance between two timed requests: at first, so that short programs have times too, and later, so that the clock costs long
+/// programs hardly anything.
 const FIRST_GAP: u64 = 8;
 const LAST_GAP: u64 = 512;
 
@@ -98,8 +98,8 @@ impl Shard {
         recorder.add(ns, requests, self.shared);
     }
 
-    /// Returns whether to time these requests; then call [`begin_gap`](Self::begin_gap). In the shared slot, threads sometimes overwrite each other's
-    /// countdown, which times a request more or less.
+    /// Returns whether to time these requests; then call [`begin_gap`](Self::begin_gap). In the shared slot, threads sometimes overwrite
+    /// each other's countdown, which times a request more or less.
     #[inline]
     pub(super) fn count_down(&self, requests: usize) -> bool {
         let left = self.left.load(Ordering::Relaxed);
@@ -109,8 +109,8 @@ impl Shard {
         left <= requests as u64
     }
 
-    /// Returns the number of requests that the timed ones represent: themselves, and all since the last timed ones. The distance to the next ones varies,
-    /// so that requests at regular intervals are timed neither always nor never.
+    /// Returns the number of requests that the timed ones represent: themselves, and all since the last timed ones. The distance to the
+    /// next ones varies, so that requests at regular intervals are timed neither always nor never.
     pub(super) fn begin_gap(&self, requests: usize) -> u64 {
         let (left, gap) = (self.left.load(Ordering::Relaxed), self.gap.load(Ordering::Relaxed));
         let taken = self.taken.load(Ordering::Relaxed);

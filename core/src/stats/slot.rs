@@ -1,7 +1,8 @@
 //! Numbers of threads, so that each thread has counters that no other thread writes.
 //!
-//! A thread takes a slot at its first request, and returns it when it ends. Its successor reads its writes, because returning is a `Release` and taking an
-//! `Acquire` of the same word. A thread that finds no slot, or is already ending, uses the [`SHARED`] slot, where numbers are added atomically.
+//! A thread takes a slot at its first request, and returns it when it ends. Its successor reads its writes, because returning is a
+//! `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is already ending, uses the [`SHARED`] slot, where
+//! numbers are added atomically.
 //!
 //! `fork` copies the word: in the child, the slots of the parent's other threads stay taken. Counts remain correct, but fewer threads have
 //! their own slot. The parent may continue to write the memory of its slots, so a child begins with new ones.
@@ -24,7 +25,8 @@ const NONE: usize = usize::MAX;
 /// Bit n: slot n is taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `body` without counting the requests of the calling thread, because measurements are not work of the program. Events of devices are counted.
+/// Runs `body` without counting the requests of the calling thread, because measurements are not work of the program. Events of devices are
+/// counted.
 pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
     struct Back(usize);
     impl Drop for Back {

@@ -48,7 +48,8 @@ impl KnownAnswer {
         self.output.len() - self.algorithm.info().packet_length(self.input.len(), 0)
     }
 
-    /// Returns a verifier for results that may differ from the known one: signatures, packets, compressed data, and ciphertexts of encipherment.
+    /// Returns a verifier for results that may differ from the known one: signatures, packets, compressed data, and ciphertexts of
+    /// encipherment.
     pub(super) fn verifier(
         &self,
         device: &dyn Device,

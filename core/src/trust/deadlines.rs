@@ -106,7 +106,7 @@ mod tests {
             "eight times 10 to 16 ms, without the rare second: {learned}"
         );
         assert_eq!(deadlines.deadline(1 << 20), UNKNOWN, "large requests have their own deadline");
-        // In bursts of 33, so that the request with which learning begins lies inside a burst.
+        // Record bursts of 33 requests, so that the request with which learning begins lies inside a burst.
         for _ in 0..300 {
             deadlines.record(16, 100, 33);
         }

@@ -1,7 +1,7 @@
 //! Known-answer tests, which a device must pass before it serves an algorithm.
 //!
-//! They are short, because every process pays for them. They use every path that a capability offers: direct calls, both operations of a kind, streams, and
-//! a batch. Its messages have mixed lengths, and fill the lanes more than once.
+//! The tests are short, because every process pays for them. They use every path that a capability offers: direct calls, both operations of
+//! a kind, streams, and a batch. The messages of the batch have mixed lengths, and fill the lanes more than once.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub(crate) trait Bench {
     fn is_over(&self) -> bool;
 }
 
-/// Maximum number of requests in a batch, regardless of a device's lanes, because a caller waits for the test. (SLH-DSA: one, which fills the lanes.)
+/// Maximum number of requests in a batch, regardless of a device's lanes, because a caller waits for the test. (SLH-DSA: one, which fills
+/// the lanes.)
 const LARGEST_BATCH: usize = 128;
 
 /// The paths that a capability may offer, in the order of the test.
@@ -212,7 +213,7 @@ fn representative(algorithm: Algorithm) -> Algorithm {
     use Algorithm as A;
     match algorithm {
         A::SlhDsaSha2_128s => A::SlhDsaSha2_128f,
-        // With SHA-512 in the trees.
+        // These sets have SHA-512 in the trees.
         A::SlhDsaSha2_192s | A::SlhDsaSha2_256s | A::SlhDsaSha2_256f => A::SlhDsaSha2_192f,
         A::SlhDsaShake128s | A::SlhDsaShake192s | A::SlhDsaShake192f | A::SlhDsaShake256s | A::SlhDsaShake256f => {
             A::SlhDsaShake128f
@@ -224,8 +225,8 @@ fn representative(algorithm: Algorithm) -> Algorithm {
 /// Maximum nanoseconds of a batch of known answers in the first test.
 pub(crate) const PATIENCE: u64 = 500_000_000;
 
-/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before`, the time of the first test, between 1 ms
-/// and 20 ms, and at least twice `before`. The machine does other work too.
+/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before`, the time of the first
+/// test, between 1 ms and 20 ms, and at least twice `before`. The machine does other work too.
 pub(crate) fn retry_patience(before: u64) -> u64 {
     let needs = before.min(PATIENCE / 2);
     (8 * needs).clamp(1_000_000, 20_000_000).max(2 * needs)

@@ -1,5 +1,5 @@
-//! Tests of devices and their results: known answers before a device serves, verification by sampling while it does, quarantine after a failure, and
-//! deadlines.
+//! Tests of devices and their results: known answers before a device serves, verification by sampling while it does, quarantine after a
+//! failure, and deadlines.
 
 mod answer;
 mod comparison;

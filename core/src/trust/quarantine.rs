@@ -47,7 +47,8 @@ impl Trust {
         (FIRST_QUARANTINE << shift).min(LONGEST_QUARANTINE)
     }
 
-    /// Returns whether the quarantine has lasted long enough for a test; if so, the caller must [`end_probation`](Self::end_probation) the device.
+    /// Returns whether the quarantine has lasted long enough for a test; if so, the caller must [`end_probation`](Self::end_probation) the
+    /// device.
     pub(crate) fn begin_probation(&self, now: u64) -> bool {
         let due = self.changed.load(Ordering::Relaxed).saturating_add(self.length());
         self.state.load(Ordering::Relaxed) == QUARANTINED

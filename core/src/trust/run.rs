@@ -130,8 +130,8 @@ impl Run {
         Operands::from_fields(*operation, Fields { iv, aad: answer.aad, input, output: data, tag, written })
     }
 
-    /// Accepts a signature that the device itself verifies, and a result that it decompresses or deciphers to the data. Other tests show that it does
-    /// these correctly.
+    /// Accepts a signature that the device itself verifies, and a result that it decompresses or deciphers to the data. Other tests show
+    /// that it does these correctly.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
         let KnownAnswer { algorithm, iv, aad, input, output, .. } = self.answer;

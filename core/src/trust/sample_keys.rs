@@ -3,8 +3,8 @@
 use super::hex::hex;
 use crate::algorithm::{Algorithm, Esp, Kind, Lengths, SessionParams, rsa};
 
-/// Returns a public sample key of `algorithm`, for measurements, if few byte strings are valid keys. Returns `None` if any bytes of the right length are
-/// valid.
+/// Returns a public sample key of `algorithm`, for measurements, if few byte strings are valid keys. Returns `None` if any bytes of the
+/// right length are valid.
 #[must_use]
 pub fn sample_key(algorithm: Algorithm) -> Option<&'static [u8]> {
     match algorithm {

@@ -121,8 +121,8 @@ impl Script {
         }
     }
 
-    /// Returns a script for each path of a batch to a device: sessions, one request after the other; a queue pair in the calling thread; and
-    /// a ring.
+    /// Returns a script for each path of a batch to a device: sessions, one request after the other; a queue pair in the calling thread;
+    /// and a ring.
     pub(crate) fn in_every_way(name: &'static str) -> [Self; 3] {
         let queue = Self { queues: true, ..Self::new(name) };
         [Self::new(name), queue, Self { ring: Some(4), ..Self::new(name) }]

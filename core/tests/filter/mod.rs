@@ -14,8 +14,8 @@ pub(crate) fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Makes `madvise` refuse `MADV_WIPEONFORK` for this thread and its children, like an old kernel. Returns `false` if there are no filters, as
-/// in an emulator of one program (qemu-aarch64).
+/// Makes `madvise` refuse `MADV_WIPEONFORK` for this thread and its children, like an old kernel. Returns `false` if there are no filters,
+/// as in an emulator of one program (qemu-aarch64).
 pub(crate) fn refuse_wiped_pages() -> bool {
     const WIPEONFORK: u32 = 18;
     // Offset of the lower half of the third argument in `seccomp_data`.

@@ -1,4 +1,4 @@
-//! Where the data of a request are.
+//! The location of a request's data: a buffer, or segments.
 
 use std::fmt;
 

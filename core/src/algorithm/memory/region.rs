@@ -1,8 +1,9 @@
 //! Memory that is known by its address, and that others may write.
 //!
-//! Another process, a device or another thread may write its bytes at any time. For Rust this is a data race unless every access is atomic. Overlapping
-//! accesses must also have one size. So a region is cut into cells, always in the same way: the whole words in it, and single bytes at its ends. A
-//! cell is loaded and stored as one. A part of a word is changed by an exchange that keeps the rest. The order in which others see cells is unspecified.
+//! Another process, a device or another thread may write its bytes at any time. For Rust this is a data race unless every access is atomic.
+//! Overlapping accesses must also have one size. So a region is cut into cells, always in the same way: the whole words in it, and single
+//! bytes at its ends. A cell is loaded and stored as one. A part of a word is changed by an exchange that keeps the rest. The order in
+//! which others see cells is unspecified.
 
 #![allow(unsafe_code)]
 
@@ -22,14 +23,14 @@ use crate::algorithm::Misuse;
 pub enum Origin {
     /// This program alone, and not while a request uses it.
     Trusted,
-    /// Others too, at any time: a guest, another process, a device.
+    /// Other writers, too, at any time: a guest, another process, a device.
     Foreign,
 }
 
 /// The handles by which a device knows a region, besides its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceHandles {
-    /// Where it begins in the device's address space.
+    /// Its start in the device's address space.
     pub iova: Option<u64>,
     /// A file descriptor that stands for it from its first byte on: a dma-buf, a memfd. The region does not close it.
     pub fd: Option<i32>,
@@ -82,15 +83,15 @@ impl Region {
         Self(Arc::new(Shared { start, len, origin: Origin::Trusted, handles, _owner: owner }))
     }
 
-    /// Makes a region of memory that others may write at any time. `owner` keeps it alive, and is dropped with the last clone of the region and of its
-    /// segments.
+    /// Makes a region of memory that others may write at any time. `owner` keeps it alive, and is dropped with the last clone of the region
+    /// and of its segments.
     ///
     /// # Safety
     ///
     /// * The `len` bytes from `start` on are readable and writable until `owner` is dropped, and `len` is at most `isize::MAX`.
-    /// * Meanwhile this program has no Rust reference to them except to atomics. Its other threads use them through this region, or in another
-    ///   way that does not race with this region's relaxed atomic accesses. The region accesses every aligned word that lies in it as a
-    ///   whole, and single bytes at its ends.
+    /// * Meanwhile this program has no Rust reference to them except to atomics. Its other threads use them through this region, or in
+    ///   another way that does not race with this region's relaxed atomic accesses. The region accesses every aligned word that lies in it
+    ///   as a whole, and single bytes at its ends.
     pub unsafe fn foreign(start: NonNull<u8>, len: usize, owner: Arc<dyn Any + Send + Sync>) -> Self {
         debug_assert!(isize::try_from(len).is_ok(), "no memory is so long");
         Self(Arc::new(Shared { start, len, origin: Origin::Foreign, handles: DeviceHandles::default(), _owner: owner }))
