@@ -31,8 +31,8 @@ impl Key {
     /// Copies a key.
     ///
     /// # Errors
-    /// [`Misuse::KeyLength`], with the length of `bytes` and the lengths that the algorithm takes. [`Misuse::MacKeyLength`] if the algorithm
-    /// needs a second key; use [`with_mac_key`](Self::with_mac_key).
+    /// [`Misuse::KeyLength`], with the length of `bytes` and the lengths that the algorithm takes. [`Misuse::MacKeyLength`] if the
+    /// algorithm needs a second key; use [`with_mac_key`](Self::with_mac_key).
     pub fn new(algorithm: Aead, bytes: &[u8]) -> Result<Self> {
         Self::with_mac_key(algorithm, bytes, &[])
     }

@@ -20,8 +20,8 @@ impl Session {
     /// Returns a session with digests of `bytes` bytes.
     ///
     /// # Errors
-    /// [`Misuse::TagLength`](gantry_core::Misuse::TagLength) if the function has no digests of this length. Only extendable-output functions
-    /// have several.
+    /// [`Misuse::TagLength`](gantry_core::Misuse::TagLength) if the function has no digests of this length. Only extendable-output
+    /// functions have several.
     pub fn with_output_len(&self, bytes: usize) -> Result<Self> {
         self.0.gantry().session(self.0.params().clone().with_tag_len(bytes)).map(Self)
     }

@@ -32,8 +32,8 @@ impl Gantry {
         Self::open(Config::from_env()?)
     }
 
-    /// Returns the framework shared by the adapters for RustCrypto's traits, which cannot pass one. The first call opens it from the environment,
-    /// or with the default configuration if that fails.
+    /// Returns the framework shared by the adapters for RustCrypto's traits, which cannot pass one. The first call opens it from the
+    /// environment, or with the default configuration if that fails.
     pub fn shared() -> Self {
         Self(shared::shared().clone())
     }

@@ -100,8 +100,8 @@ impl Decapsulator {
     /// Returns the encapsulated secret. An invalid ciphertext yields a pseudorandom secret (implicit rejection).
     ///
     /// # Errors
-    /// [`Outcome::BadLength`](gantry_core::Outcome::BadLength) as [`Error::Refused`](gantry_core::Error::Refused) if the ciphertext has a wrong
-    /// length.
+    /// [`Outcome::BadLength`](gantry_core::Outcome::BadLength) as [`Error::Refused`](gantry_core::Error::Refused) if the ciphertext has a
+    /// wrong length.
     pub fn decapsulate(&self, ciphertext: &[u8]) -> Result<Secret> {
         let mut secret = Secret::zeros(self.0.params().tag_len());
         self.0.decapsulate(ciphertext, secret.as_mut_bytes())?;

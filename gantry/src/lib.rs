@@ -1,7 +1,8 @@
-//! Gantry sends each cryptographic request to the engine of the machine that serves it best: SIMD lanes, AWS-LC, a kernel driver, or a card.
+//! Gantry sends each cryptographic request to the engine of the machine that serves it best: SIMD lanes, AWS-LC, a kernel driver, or a
+//! card.
 //!
-//! A [`Gantry`] makes *handles*. A handle is an algorithm with its key, checked when the handle is made. Its methods are those of its kind of
-//! algorithm, for one message at a time or for many at once.
+//! A [`Gantry`] makes *handles*. A handle is an algorithm with its key, checked when the handle is made. Its methods are those of its kind
+//! of algorithm, for one message at a time or for many at once.
 //!
 //! ```
 //! use gantry::{Aead, Digest, Gantry, Signature, aead, signature};
@@ -45,14 +46,14 @@
 //! | go on while requests run | [`queue`] | | |
 //!
 //! A key of a wrong length is an error when the key is made. Keys are zeroized on drop and do not print. An [`Error`] tells its origin: a
-//! [`Misuse`](core::Misuse) comes from the caller, a wrong tag from the peer, a [`Fault`](core::Fault) from the device. If a device fails, its
-//! requests run on another device before there is an error.
+//! [`Misuse`](core::Misuse) comes from the caller, a wrong tag from the peer, a [`Fault`](core::Fault) from the device. If a device fails,
+//! its requests run on another device before there is an error.
 //!
 //! # Features
 //!
-//! Drivers: `lanes` and `software`, on by default; `afalg`, `devcrypto` and `dpdk`. `software` is AWS-LC and needs a C compiler. Without it, the
-//! program must bring a device for algorithms that no other driver serves. `futures` adds [`queue::TaskQueue`](gantry_core::TaskQueue), for
-//! any executor.
+//! Drivers: `lanes` and `software`, on by default; `afalg`, `devcrypto` and `dpdk`. `software` is AWS-LC and needs a C compiler. Without
+//! it, the program must bring a device for algorithms that no other driver serves. `futures` adds
+//! [`queue::TaskQueue`](gantry_core::TaskQueue), for any executor.
 //!
 //! `aead`, `cipher` and `signature` add RustCrypto's traits for generic code: `aead::rustcrypto`, `cipher::rustcrypto`, and `Signer` and
 //! `Verifier` for the handles in [`signature`]. Hashes with the traits of `digest` are in [`gantry-digest`](gantry_digest::rustcrypto).

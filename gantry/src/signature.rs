@@ -1,8 +1,8 @@
 //! Signatures.
 //!
 //! Handles take whole messages. For algorithms that sign digests (ECDSA, RSA), the handle hashes each message first, with SHA-256 unless
-//! [`with_hash`](SigningKey::with_hash) names another function. Keys are raw numbers or strings as in the standards; for the layout of RSA keys
-//! see [`gantry_core::rsa`]. PEM is not supported.
+//! [`with_hash`](SigningKey::with_hash) names another function. Keys are raw numbers or strings as in the standards; for the layout of RSA
+//! keys see [`gantry_core::rsa`]. PEM is not supported.
 
 /// RustCrypto's traits of the crate `signature`.
 #[cfg(feature = "signature")]
@@ -48,8 +48,8 @@ macro_rules! key {
                 Ok(Self { algorithm, bytes: copy_checked(id, bytes, id.info().$lengths)?, options: SignatureOptions::default() })
             }
 
-            /// Hashes each message with this function before it is signed. ECDSA and RSA always hash: with SHA-256 by default, or with SHA-384 or
-            /// SHA-512. ML-DSA and SLH-DSA become HashML-DSA and HashSLH-DSA (FIPS 204 and 205).
+            /// Hashes each message with this function before it is signed. ECDSA and RSA always hash: with SHA-256 by default, or with
+            /// SHA-384 or SHA-512. ML-DSA and SLH-DSA become HashML-DSA and HashSLH-DSA (FIPS 204 and 205).
             #[must_use]
             pub fn with_hash(mut self, hash: Digest) -> Self {
                 self.options.hash = Some(hash);

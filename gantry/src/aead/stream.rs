@@ -36,8 +36,8 @@ impl SealStream {
 
 /// A handle that opens messages in chunks, one message after the other.
 ///
-/// Plaintext is released before the tag is verified: keep it back until [`finish`](Self::finish) returns `Ok`. For a message in one piece, use
-/// [`Session::open`](super::Session::open).
+/// Plaintext is released before the tag is verified: keep it back until [`finish`](Self::finish) returns `Ok`. For a message in one piece,
+/// use [`Session::open`](super::Session::open).
 #[derive(Clone)]
 pub struct OpenStream(AeadStream);
 
