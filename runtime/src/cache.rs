@@ -1,8 +1,8 @@
 //! A cache of device costs: a file of the user that outlives the process.
 //!
-//! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is a hash of the CPU's model, the kernel's release, and
-//! Gantry's version and build, so that machines that share a home directory do not collide. The file repeats these in full. Problems with
-//! the file or its folder are not errors: the costs are measured again, and there is a warning. A file of an older format is ignored.
+//! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is a hash of the CPU's model, the kernel's release,
+//! and Gantry's version and build, so that machines that share a home directory do not collide. The file repeats these in full. Problems
+//! with the file or its folder are not errors: the costs are measured again, and there is a warning. A file of an older format is ignored.
 //!
 //! The file has measured cells only, each with its number of measurements, and the time of measurement for each table. Core interpolates
 //! between the cells, and believes plausible values only.

@@ -1,5 +1,5 @@
-//! Folders for files written by this process. They are accessed by descriptor, so that another user who may rename a parent cannot redirect the
-//! files.
+//! Folders for files written by this process. They are accessed by descriptor, so that another user who may rename a parent cannot redirect
+//! the files.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;

@@ -199,8 +199,8 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver], costs: Option<Arc<dyn 
     Ok(gantry)
 }
 
-/// Discovers devices again, and adds new ones: see [`Gantry::discover`]. Takes the configuration given to [`open`], and returns the names of
-/// the added devices. A new engine of the kernel is one. Drivers that the configuration turned off stay off.
+/// Discovers devices again, and adds new ones: see [`Gantry::discover`]. Takes the configuration given to [`open`], and returns the names
+/// of the added devices. A new engine of the kernel is one. Drivers that the configuration turned off stay off.
 ///
 /// # Errors
 /// [`Error::Setting`], as [`open`].

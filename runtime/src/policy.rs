@@ -81,7 +81,8 @@ impl PolicyChoice {
 impl FromStr for PolicyChoice {
     type Err = ();
 
-    /// Parses a name, followed by a colon and arguments with commas between if it takes any. Names of devices may contain colons (`cuda:0`).
+    /// Parses a name, followed by a colon and arguments with commas between if it takes any. Names of devices may contain colons
+    /// (`cuda:0`).
     fn from_str(text: &str) -> Result<Self, ()> {
         let (name, arguments) =
             text.split_once(':').map_or((text, Vec::new()), |(name, rest)| (name, rest.split(',').collect()));

@@ -38,8 +38,8 @@ impl Readiness {
         Ok(Self(Arc::new(Event(EventFd::from_flags(flags)?))))
     }
 
-    /// Arms the descriptor before every wait: resets it, and makes it readable once `queue` has a completion. Returns `false` if there is no
-    /// need to wait: a completion is ready, the queue is empty, or a device must be polled.
+    /// Arms the descriptor before every wait: resets it, and makes it readable once `queue` has a completion. Returns `false` if there is
+    /// no need to wait: a completion is ready, the queue is empty, or a device must be polled.
     pub fn arm(&self, queue: &mut Queue) -> bool {
         // Earlier notifications are covered by the result of `arm`.
         while self.0.0.read().is_ok() {}

@@ -5,8 +5,8 @@ use gantry_core::{Gantry, RegisteredDevice};
 
 use crate::config::devices::LAST_RESORT;
 
-/// Returns the device that a name of the configuration stands for. Without the software driver, `software` stands for the last device of its
-/// class, because the caller's devices come after those of the machine.
+/// Returns the device that a name of the configuration stands for. Without the software driver, `software` stands for the last device of
+/// its class, because the caller's devices come after those of the machine.
 pub(crate) fn resolve_name<'n>(gantry: &'n Gantry, name: &'n str) -> &'n str {
     if name != LAST_RESORT || gantry.device(name).is_some() {
         return name;

@@ -34,8 +34,8 @@ pub fn devices() -> impl Iterator<Item = (&'static str, bool)> {
     DRIVERS.iter().filter(|row| row.is_built).map(|row| (row.name, row.is_on))
 }
 
-/// Returns `true` for a device whose driver this build lacks. One file configures all programs of a machine, so its lines about such a device are
-/// ignored. [`LAST_RESORT`] is none: another device takes its place.
+/// Returns `true` for a device whose driver this build lacks. One file configures all programs of a machine, so its lines about such a
+/// device are ignored. [`LAST_RESORT`] is none: another device takes its place.
 pub(crate) fn is_of_another_build(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
     driver != LAST_RESORT && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)

@@ -132,8 +132,8 @@ impl Config {
     /// Reads the configuration files and the variables.
     ///
     /// # Errors
-    /// A file cannot be read or is not TOML; a key does not exist; a variable is misspelt; a value is not valid for its key. The message has
-    /// the place and suggests a correction.
+    /// A file cannot be read or is not TOML; a key does not exist; a variable is misspelt; a value is not valid for its key. The message
+    /// has the place and suggests a correction.
     pub fn from_env() -> Result<Self, Error> {
         Self::layered(files(), rights::variables())
     }

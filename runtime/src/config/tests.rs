@@ -101,7 +101,7 @@ fn variables_are_checked_like_files() {
     assert_eq!(value(&config, "devices.cuda:0").0, "off");
 }
 
-/// Such as those of a Kubernetes service named gantry, and of other programs.
+/// Tests variables such as those of a Kubernetes service named gantry.
 #[test]
 fn ignores_variables_of_other_programs() {
     for name in [

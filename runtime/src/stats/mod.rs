@@ -3,12 +3,12 @@
 //! A process that uses Gantry has a page of counters (`page.rs`), which other processes can read while it runs: [`live`] finds the pages of
 //! all running processes. The page costs some system calls when the framework is opened, and none later.
 //!
-//! If the key `stats` is a folder, a process also writes its [`Report`] there, as a JSON file of its own. A thread with a request does so at
-//! most once a second. It also happens when the framework is dropped, and when the thread that opened it ends. For the main thread, that is
-//! the end of the program (with the GNU C library). Files are replaced atomically. They remain after the process has ended.
+//! If the key `stats` is a folder, a process also writes its [`Report`] there, as a JSON file of its own. A thread with a request does so
+//! at most once a second. It also happens when the framework is dropped, and when the thread that opened it ends. For the main thread, that
+//! is the end of the program (with the GNU C library). Files are replaced atomically. They remain after the process has ended.
 //!
-//! Publishing never fails a request. If there is no memory, the folder is not safe, the disk is full or a system call is refused, the process
-//! continues without.
+//! Publishing never fails a request. If there is no memory, the folder is not safe, the disk is full or a system call is refused, the
+//! process continues without.
 
 mod files;
 mod live;
@@ -56,8 +56,8 @@ pub fn memory(choice: &StatsChoice) -> Option<&'static dyn Memory> {
     page::current(choice).map(|page| page as &dyn Memory)
 }
 
-/// Returns a server's counters for a guest in shared memory, with these names. `None` if nothing is published or the page is full. The memory
-/// is never freed, so use it only for guests that are known at the start.
+/// Returns a server's counters for a guest in shared memory, with these names. `None` if nothing is published or the page is full. The
+/// memory is never freed, so use it only for guests that are known at the start.
 pub fn guest<const N: usize>(choice: &StatsChoice, name: &str, numbers: &[&str; N]) -> Option<&'static [AtomicU64; N]> {
     page::current(choice)?.guest(name, numbers)?.try_into().ok()
 }

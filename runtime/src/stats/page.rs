@@ -1,9 +1,9 @@
 //! The page of a process: counters in memory that other processes can read while it runs.
 //!
-//! The page is a memfd (memfd_create(2)): it has no name in a folder, needs no disk space, and disappears with the last process that has it.
-//! It is sealed (fcntl(2), `F_ADD_SEALS`). No process can shorten it, which would remove memory that this process uses. If the kernel has
-//! `F_SEAL_FUTURE_WRITE` (Linux 5.1), no other process can write to it. Readers find the page through `/proc` (`live.rs`), subject to the
-//! kernel's rules for `/proc/PID/fd`: root finds the pages of all users, a user its own.
+//! The page is a memfd (memfd_create(2)): it has no name in a folder, needs no disk space, and disappears with the last process that has
+//! it. It is sealed (fcntl(2), `F_ADD_SEALS`). No process can shorten it, which would remove memory that this process uses. If the kernel
+//! has `F_SEAL_FUTURE_WRITE` (Linux 5.1), no other process can write to it. Readers find the page through `/proc` (`live.rs`), subject to
+//! the kernel's rules for `/proc/PID/fd`: root finds the pages of all users, a user its own.
 //!
 //! Children of `fork` continue in the page of their parent, each in rows of its own. Only creating the page makes system calls.
 //!

@@ -86,8 +86,8 @@ impl Watch {
         all.into_iter()
     }
 
-    /// Returns the totals by program of all processes seen so far, including ended ones. Totals never decrease as long as there is room for all
-    /// programs and their sites: 16,384 together.
+    /// Returns the totals by program of all processes seen so far, including ended ones. Totals never decrease as long as there is room for
+    /// all programs and their sites: 16,384 together.
     pub fn totals(&self) -> BTreeMap<String, Report> {
         let mut totals = self.ended.clone();
         for watched in self.known.values() {
