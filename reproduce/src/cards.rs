@@ -25,8 +25,8 @@ struct Host {
     ps_per_byte: u64,
 }
 
-/// A Pentium 4 of 1.8 GHz. Table 5 has 172.4 us for 3DES with 8192 bytes on the BCM5822. Table 1 has 158.6 us for dispatch, card, done and callback. The
-/// difference is left for the host.
+/// A Pentium 4 of 1.8 GHz. Table 5 has 172.4 us for 3DES with 8192 bytes on the BCM5822. Table 1 has 158.6 us for dispatch, card, done and
+/// callback. The difference is left for the host.
 const PENTIUM_4: Host = Host { request_ns: 13_800, ps_per_byte: 0 };
 /// A Pentium II of 300 MHz, fitted to Table 8: its difference to Tables 5 and 6 is the same for all cards.
 const PENTIUM_II: Host = Host { request_ns: 45_000, ps_per_byte: 13_750 };
@@ -39,8 +39,8 @@ struct System {
 
 /// One switch of threads, fitted to the difference of Tables 5 and 6.
 const SWITCH_NS: u64 = 10_550;
-/// After the switches, the request's data is no longer in the cache. The cost of 3.7 ns a byte is two misses of 118 ns for each line of 64 bytes: one
-/// for the user's copy, one for the kernel's.
+/// After the switches, the request's data is no longer in the cache. The cost of 3.7 ns a byte is two misses of 118 ns for each line of 64
+/// bytes: one for the user's copy, one for the kernel's.
 const COLD_PS_PER_BYTE: u64 = 3_700;
 /// Longer data was not in the cache before either: 8 KiB of a Pentium 4 hold the two copies of input and output.
 const CACHED_BYTES: usize = 2048;

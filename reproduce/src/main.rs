@@ -29,8 +29,8 @@ use report::{Report, Result};
 
 /// Print published figures next to those of Gantry
 ///
-/// The machines of the publications are modelled and run in simulated time, with the same result on every machine. The costs of Gantry itself are
-/// measured on this machine. The exit status is 1 if a figure is out of its bounds or a program is missing.
+/// The machines of the publications are modelled and run in simulated time, with the same result on every machine. The costs of Gantry
+/// itself are measured on this machine. The exit status is 1 if a figure is out of its bounds or a program is missing.
 #[derive(Parser)]
 #[command(
     version,

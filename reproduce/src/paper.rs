@@ -85,7 +85,8 @@ pub(crate) const SLOWER_HOST: [Series; 3] = [
     },
 ];
 
-/// Table 1: mean nanoseconds of one request, 3DES with 8192 bytes on the BCM5822. The model does not separate "done" (2295) from "callback" (341).
+/// Table 1: mean nanoseconds of one request, 3DES with 8192 bytes on the BCM5822. The model does not separate "done" (2295) from "callback"
+/// (341).
 pub(crate) const STAGES: [(&str, f64); 3] =
     [("dispatch", 115.0), ("invoke", 155_883.0), ("done and callback", 2_636.0)];
 

@@ -1,7 +1,7 @@
 //! Partitions of one engine: the report's curves for the SEC of Freescale's P4080, on the model `freescale-sec`.
 //!
-//! Each partition is a guest with its own vhost-user connection. A thread of a guest's program waits for its request before it makes the next
-//! one, so threads equal requests in flight.
+//! Each partition is a guest with its own vhost-user connection. A thread of a guest's program waits for its request before it makes the
+//! next one, so threads equal requests in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -221,8 +221,9 @@ impl Guests {
         self.folder.path().join(format!("partition{partition}.sock"))
     }
 
-    /// Returns the best of several rounds: other load slows down a model in real time, and nothing speeds it up. Discards rounds with refused requests:
-    /// if the machine stalls for 20 ms, the engine misses a deadline and is quarantined until it passes its known-answer tests.
+    /// Returns the best of several rounds: other load slows down a model in real time, and nothing speeds it up. Discards rounds with
+    /// refused requests: if the machine stalls for 20 ms, the engine misses a deadline and is quarantined until it passes its known-answer
+    /// tests.
     fn rate(&self, bytes: usize, (partitions, threads): Case) -> Result<f64> {
         const ROUND: Duration = Duration::from_millis(100);
         /// The first round warms up.

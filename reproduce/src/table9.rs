@@ -1,7 +1,7 @@
 //! Table 9 of the paper: an IPsec tunnel between two hosts, without cryptography, with that of the CPU, and with that of a card.
 //!
-//! The hosts are two network namespaces of this machine, the sender is iperf3, and `gantry esp serve` runs on both sides. The column "raw" of the paper
-//! is a wire without a tunnel and without ESP.
+//! The hosts are two network namespaces of this machine, the sender is iperf3, and `gantry esp serve` runs on both sides. The column "raw"
+//! of the paper is a wire without a tunnel and without ESP.
 
 use std::fs;
 use std::io::Read;
