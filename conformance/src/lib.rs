@@ -1,8 +1,9 @@
 //! The suite that every device of Gantry must pass.
 //!
-//! [`run`] runs the suite on a device, and returns a [`Report`], which `gantry check` prints. Tests use [`assert_conforms`]: a new driver is a line in
-//! `tests/devices.rs` of this crate, and a declaration, which `GANTRY_DECLARE=1 cargo test -p gantry-conformance` writes. The suite reaches the device
-//! through core, as programs do, and knows no driver. The reference is another device of the same framework, which the caller names.
+//! [`run`] runs the suite on a device, and returns a [`Report`], which `gantry check` prints. Tests use [`assert_conforms`]: a new driver
+//! is a line in `tests/devices.rs` of this crate, and a declaration, which `GANTRY_DECLARE=1 cargo test -p gantry-conformance` writes. The
+//! suite reaches the device through core, as programs do, and knows no driver. The reference is another device of the same framework, which
+//! the caller names.
 //!
 //! ```
 //! use gantry_conformance::{Options, run};
@@ -80,11 +81,11 @@ pub struct Options {
     pub seed: u64,
     /// The amount of random cross-checks.
     pub random: Random,
-    /// Step between the sizes of batches from 1 to 100, between the positions at which messages are cut, and between rounds of threads: 1 for all. RSA has at
-    /// a step of at least 33.
+    /// Step between the sizes of batches from 1 to 100, between the positions at which messages are cut, and between rounds of threads: 1
+    /// for all. RSA has at a step of at least 33.
     pub step: usize,
-    /// Time limit of the whole run, including random cross-checks. Each check runs as many cases as there is time for, and at least one (for the small sets of
-    /// SLH-DSA, known answers alone). `None` runs all cases.
+    /// Time limit of the whole run, including random cross-checks. Each check runs as many cases as there is time for, and at least one
+    /// (for the small sets of SLH-DSA, known answers alone). `None` runs all cases.
     pub time: Option<Duration>,
     /// Known answers in addition to those of the suite.
     pub vectors: Vectors,
@@ -93,8 +94,8 @@ pub struct Options {
 /// The amount of random cross-checks for each algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Random {
-    /// A number of rounds, of one request or one batch each. Round n of seed s is round 0 of seed s + n, so that one round repeats a mismatch from its
-    /// seed.
+    /// A number of rounds, of one request or one batch each. Round n of seed s is round 0 of seed s + n, so that one round repeats a
+    /// mismatch from its seed.
     Rounds(u64),
     /// As many rounds as fit into this time, and at least one.
     Time(Duration),
@@ -189,8 +190,8 @@ pub(crate) fn is_slow(algorithm: Algorithm) -> bool {
     gantry_core::sample_key(algorithm).is_some()
 }
 
-/// Returns the number of requests of a step: `default`, or less for SLH-DSA, where a signature takes up to a second and fills a CPU's lanes alone. The small
-/// sets run the code of the fast ones.
+/// Returns the number of requests of a step: `default`, or less for SLH-DSA, where a signature takes up to a second and fills a CPU's lanes
+/// alone. The small sets run the code of the fast ones.
 pub(crate) fn reduced(algorithm: Algorithm, default: u64) -> u64 {
     match algorithm {
         _ if is_small_slh_dsa(algorithm) => default.min(1),
@@ -270,8 +271,8 @@ impl Suite<'_> {
         Oracle::new(self.reference, self.subject, params)
     }
 
-    /// Compares `got` with the required answer. The reference verifies signatures that differ each time. It decompresses, opens or deciphers results
-    /// that differ each time, and the data must match.
+    /// Compares `got` with the required answer. The reference verifies signatures that differ each time. It decompresses, opens or
+    /// deciphers results that differ each time, and the data must match.
     pub(crate) fn compare(
         &self,
         params: &SessionParams,

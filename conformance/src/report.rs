@@ -125,8 +125,8 @@ impl Report {
         problems
     }
 
-    /// Returns the text of the declaration: the capabilities of the device, the number of vectors that judged it, and the parts that the suite left
-    /// out. A device that serves less than before shows as a difference.
+    /// Returns the text of the declaration: the capabilities of the device, the number of vectors that judged it, and the parts that the
+    /// suite left out. A device that serves less than before shows as a difference.
     pub fn declaration(&self) -> String {
         let mut lines =
             vec![format!("# Capabilities of {}, and the parts of the suite that do not apply to it.", self.device)];

@@ -211,8 +211,8 @@ fn cipher_in_pieces(session: &Session, case: &Case, expected: &[u8], length: usi
     compare_output(&output, expected)
 }
 
-/// Checks AEADs: messages in two pieces, cut at every position, all on one stream, which begins again after each message. The second piece also goes to a copy
-/// made between the pieces.
+/// Checks AEADs: messages in two pieces, cut at every position, all on one stream, which begins again after each message. The second piece
+/// also goes to a copy made between the pieces.
 fn check_aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: &mut Tally) -> Result<(), CaseError> {
     let oracle = suite.oracle(params)?;
     let session = suite.subject.session(params.clone())?;

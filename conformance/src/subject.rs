@@ -32,8 +32,8 @@ impl Subject {
     }
 }
 
-/// The source of required answers: the reference. If it does not serve the request, the device itself runs the request alone; the vectors have checked that
-/// path before.
+/// The source of required answers: the reference. If it does not serve the request, the device itself runs the request alone; the vectors
+/// have checked that path before.
 pub(crate) struct Oracle {
     reference: Option<Session>,
     subject: Session,

@@ -1,6 +1,6 @@
-//! The format of vectors, which `scripts/vectors.py` writes. `[algorithm]` begins a section. A block of lines `key = hexadecimal`, or `ptn = bytes` for that
-//! pattern as input, ends at an empty line. `#` begins a comment. In a section `[algorithm digest]` the inputs are messages, whose digests go to the
-//! algorithm.
+//! The format of vectors, which `scripts/vectors.py` writes. `[algorithm]` begins a section. A block of lines `key = hexadecimal`, or `ptn
+//! = bytes` for that pattern as input, ends at an empty line. `#` begins a comment. In a section `[algorithm digest]` the inputs are
+//! messages, whose digests go to the algorithm.
 
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ pub(crate) struct Vector {
     pub(crate) second_key: Vec<u8>,
     /// IV or nonce. For key encapsulation, the random bytes of a secret; for packets, the number.
     pub(crate) iv: Vec<u8>,
-    /// Associated data. For key encapsulation, the random bytes of both keys; for signatures, the context; for packets, SPI, next header, and
-    /// a flag for extended numbers.
+    /// Associated data. For key encapsulation, the random bytes of both keys; for signatures, the context; for packets, SPI, next header,
+    /// and a flag for extended numbers.
     pub(crate) aad: Vec<u8>,
     /// Message or plaintext. Empty if an AEAD must refuse the vector, because no plaintext may leave.
     pub(crate) input: Vec<u8>,
