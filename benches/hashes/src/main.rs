@@ -2,8 +2,8 @@
 //!
 //!     benches/hashes/run [WORD...]
 //!
-//! With words, only rows whose name has one of them run. The first number of a row is the least CPU time of gantry-digest for a message. The
-//! number of a peer is its CPU time over that of gantry-digest, the median of all rounds: 2.00 means that the peer takes twice as long.
+//! With words, only rows whose name has one of them run. The first number of a row is the least CPU time of gantry-digest for a message.
+//! The number of a peer is its CPU time over that of gantry-digest, the median of all rounds: 2.00 means that the peer takes twice as long.
 
 mod openssl;
 
@@ -175,7 +175,7 @@ fn logs(filter: &Filter) {
             &mut [("sha2", &mut pairs(one))],
         );
     }
-    // As many leaves as nodes are hashed.
+    // The number of leaves is that of the nodes above.
     for batch in [1, 256, COUNT] {
         let mut tree = MerkleTree::new(NodeHash::Rfc6962);
         filter.row(

@@ -1,7 +1,7 @@
 //! The CPU time of ML-KEM-768 by AWS-LC and by libcrux, as TLS uses it.
 //!
-//! The engines take turns. The ratio is the median over the rounds of AWS-LC's time by libcrux's, so above 1 libcrux is faster. Each has the
-//! checks of FIPS 203: AWS-LC's functions include them, libcrux has functions of their own. Random numbers are AWS-LC's.
+//! The engines take turns. The ratio is the median over the rounds of AWS-LC's time by libcrux's, so above 1 libcrux is faster. Each has
+//! the checks of FIPS 203: AWS-LC's functions include them, libcrux has functions of their own. Random numbers are AWS-LC's.
 
 use std::hint::black_box;
 use std::time::Duration;
