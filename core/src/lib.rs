@@ -1,7 +1,7 @@
 //! Gantry takes cryptographic requests and sends each one to the engine of the machine that serves it best.
 //!
 //! This crate is the framework. It holds no cryptography, and of the operating system it uses threads, clocks, and a page of memory that
-//! tells a process from its children ([`Process`]). Devices come from driver crates; `gantry-runtime` assembles both.
+//! distinguishes a process from its children ([`Process`]). Devices come from driver crates; `gantry-runtime` assembles both.
 //!
 //! ```
 //! use gantry_core::{Algorithm, Gantry, SessionParams};

@@ -12,9 +12,9 @@ use gantry_core::{Clock, DeviceState, Gantry, Outcome, Queue, QueueOptions, Requ
 /// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// Returns a ring with this number of queue pairs, which it declares if `says`.
-fn few(pairs: usize, says: bool) -> Script {
-    let queue_pairs = if says { pairs } else { usize::MAX };
+/// Returns a ring with this number of queue pairs, which it declares if `declares`.
+fn few(pairs: usize, declares: bool) -> Script {
+    let queue_pairs = if declares { pairs } else { usize::MAX };
     let limits = DeviceLimits { queue_pairs, ..DeviceLimits::default() };
     Script { ring: Some(3), limits, pairs, ..Script::new("few") }
 }
@@ -45,8 +45,8 @@ fn drain(queue: &mut Queue) -> Vec<u64> {
 fn many_threads_and_queues_share_one_or_two_queue_pairs() {
     const THREADS: usize = if cfg!(miri) { 2 } else { 4 };
     const ROUNDS: usize = if cfg!(miri) { 2 } else { 30 };
-    for (pairs, says) in [(1, true), (2, true), (1, false), (2, false)] {
-        let device = Scripted::new(few(pairs, says));
+    for (pairs, declares) in [(1, true), (2, true), (1, false), (2, false)] {
+        let device = Scripted::new(few(pairs, declares));
         let gantry = Gantry::builder().driver(&device).build();
         let session = session(&gantry);
         std::thread::scope(|scope| {
@@ -69,9 +69,9 @@ fn many_threads_and_queues_share_one_or_two_queue_pairs() {
             }
         });
         let batches: usize = (0..ROUNDS).map(|round| 1 + round % 5 + 1).sum();
-        assert_eq!(device.served(), THREADS * (batches + 4 * ROUNDS), "{pairs} {says}: each once");
+        assert_eq!(device.served(), THREADS * (batches + 4 * ROUNDS), "{pairs} {declares}: each once");
         let stats = gantry.stats();
-        assert_eq!((stats.events(Event::Fault), stats.events(Event::Quarantined)), (0, 0), "{pairs} {says}");
+        assert_eq!((stats.events(Event::Fault), stats.events(Event::Quarantined)), (0, 0), "{pairs} {declares}");
         assert_eq!(gantry.devices()[0].state(), DeviceState::Ready);
     }
 }
@@ -90,10 +90,10 @@ fn queues(gantry: &Gantry, session: &Session) -> Vec<Queue> {
 
 #[test]
 fn a_late_device_with_shared_queue_pairs_is_quarantined_and_returns() {
-    for says in [true, false] {
+    for declares in [true, false] {
         for action in [Action::Stall, Action::Fail, Action::Lose, Action::Panic] {
             let clock: Arc<VirtualClock> = Arc::default();
-            let bad = Scripted::new(few(1, says).with_actions(move |n| if n == 2 { action } else { Action::Work }));
+            let bad = Scripted::new(few(1, declares).with_actions(move |n| if n == 2 { action } else { Action::Work }));
             let good = Scripted::new(Script::new("good"));
             let gantry = in_order(&clock, &[&bad, &good]);
             let session = session(&gantry);
@@ -125,9 +125,9 @@ fn a_late_device_with_shared_queue_pairs_is_quarantined_and_returns() {
 
 #[test]
 fn dropping_a_queue_does_not_affect_others_on_a_shared_queue_pair() {
-    for says in [true, false] {
+    for declares in [true, false] {
         let clock = Arc::default();
-        let (device, software) = (Scripted::new(few(1, says)), Scripted::new(Script::new("software")));
+        let (device, software) = (Scripted::new(few(1, declares)), Scripted::new(Script::new("software")));
         let gantry = in_order(&clock, &[&device, &software]);
         let session = session(&gantry);
         let mut queues = queues(&gantry, &session);

@@ -126,7 +126,7 @@ pub enum Misuse {
         /// The values that the algorithm has.
         has: Lengths,
     },
-    /// The SPI of a session for packets of ESP is missing (0) or reserved (RFC 4303, 2.1), or a session for something else has one.
+    /// The SPI of a session for packets of ESP is missing (0) or reserved (RFC 4303, 2.1), or another session has one.
     #[error("{algorithm}: an SPI of {got}; sessions for packets take one of 256 or more, and others take none")]
     Spi {
         /// The algorithm of the session.

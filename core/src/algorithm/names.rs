@@ -72,7 +72,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// A name that no algorithm has, or none of the required kind.
+/// A name that no algorithm has, or no algorithm of the required kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", subject(.name, *.kind), suggest(.suggestions, *.kind))]
 pub struct UnknownAlgorithm {

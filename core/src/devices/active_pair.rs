@@ -236,7 +236,7 @@ pub(crate) struct SharedPairs {
 struct SharedPairsState {
     /// Open queue pairs, and closed ones from which a request has not come back.
     pairs: Vec<ActivePair>,
-    /// The device's counts at the last movement, and the time since when they stand still while requests wait for room.
+    /// The device's counts at the last movement, and the time since when they have not changed although requests wait for room.
     stuck: Option<(Moved, u64)>,
 }
 
@@ -372,7 +372,7 @@ impl SharedPairsState {
     }
 }
 
-/// Returns how long, in nanoseconds, a device may stand still while requests wait for room.
+/// Returns the maximum nanoseconds without movement on a device while requests wait for room.
 fn stuck_limit(moved: Moved, health: &Health) -> u64 {
     health.deadline(if moved.0 == moved.1 { 0 } else { usize::MAX })
 }

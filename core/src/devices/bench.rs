@@ -25,7 +25,7 @@ pub(crate) struct PairBench<'a> {
     until: u64,
     /// Nanoseconds without a completion after which the device is late.
     patience: u64,
-    /// Requests that are handed over between two looks at the clock.
+    /// Requests that are handed over between two readings of the clock.
     at_once: usize,
 }
 
@@ -37,7 +37,7 @@ impl<'a> PairBench<'a> {
         until: u64,
         patience: u64,
     ) -> Self {
-        // A device that runs one request after the other in this thread gains nothing from more.
+        // A device that runs one request after the other in this thread gains nothing from several at once.
         let at_once = if capability.direct && capability.lanes == 1 { 1 } else { usize::MAX };
         Self { take_pair, clock, until, patience, at_once }
     }

@@ -215,7 +215,8 @@ impl Calibration {
         }
     }
 
-    /// Marks the operation as settled: unknown costs stay unknown. Does not if costs of another device were found to be wrong meanwhile.
+    /// Marks the operation as settled: unknown costs stay unknown. Does nothing if the costs of another device were found to be wrong
+    /// meanwhile.
     fn settle(&self, context: CalibrationContext<'_>) {
         let Self { algorithm, operation, .. } = *self;
         let missed = |(place, device): (usize, &RegisteredDevice)| {

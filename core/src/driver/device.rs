@@ -58,8 +58,7 @@ pub struct DeviceInfo {
     pub description: String,
     /// The version of the code or hardware behind the device. Measurements of another version are discarded.
     pub version: String,
-    /// The engine itself says that it is a FIPS 140 validated module, in its approved mode. Its certificate tells which algorithms are
-    /// approved.
+    /// The engine itself says that it is a FIPS 140 validated module, in its approved mode. Its certificate lists the approved algorithms.
     pub validated: bool,
     /// One entry for each supported algorithm.
     pub capabilities: Vec<Capability>,

@@ -38,7 +38,7 @@ impl<'b> Batch<'b> {
 
     /// Returns the number of requests that have not been taken.
     #[inline]
-    #[allow(clippy::len_without_is_empty, reason = "take() tells")]
+    #[allow(clippy::len_without_is_empty, reason = "take() returns None")]
     pub fn len(&self) -> usize {
         self.places.len() - self.taken
     }

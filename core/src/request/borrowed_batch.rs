@@ -1,4 +1,4 @@
-//! Loans: borrowed requests of a synchronous call, on their way to devices.
+//! Batches of borrowed requests, which a synchronous call lends to core.
 
 #![allow(unsafe_code)]
 

@@ -202,7 +202,7 @@ impl Stack {
     /// Takes all requests.
     pub(crate) fn take(&self) -> List {
         let top = self.top.swap(null_mut(), Ordering::SeqCst);
-        // SAFETY: the swap took the chains out of the stack, and the threads that pushed them gave them away.
+        // SAFETY: the swap took the chains out of the stack, and the threads that pushed them gave up their ownership.
         unsafe { List::from_chain(Chain::from_first(Place::new(top))) }
     }
 }

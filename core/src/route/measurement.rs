@@ -57,7 +57,7 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
         }
         (true, false) => {
             ledger.record_trial(device, expected, wall);
-            // The caches are cold for a device that is seldom used: a trial speaks for it or not at all.
+            // The caches are cold for a rarely used device, so only a faster trial is learned.
             if wall >= expected {
                 return;
             }

@@ -44,9 +44,9 @@ impl Number {
 pub(super) struct Place {
     row: usize,
     column: usize,
-    /// The way to the next row, 0 to 1.
+    /// The fraction of the way to the next row, 0 to 1.
     down: f32,
-    /// The way to the next column: from -1 (below the first) on.
+    /// The fraction of the way to the next column, from -1 (below the first) on.
     across: f32,
     /// Requests beyond the last row take their time in proportion.
     times: f32,
@@ -55,7 +55,7 @@ pub(super) struct Place {
 /// The row from which on each is twice the one before: that of 64 requests.
 const DOUBLING: usize = 15;
 
-/// For each number of requests up to that row: the row above, and the way to the next one.
+/// For each number of requests up to that row: the row above, and the fraction of the way to the next one.
 const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
     let mut rows = [(0, 0.0); REQUESTS[DOUBLING] + 1];
     let (mut row, mut requests) = (0, 1);

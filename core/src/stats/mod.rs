@@ -126,7 +126,7 @@ impl Stats {
         }
     }
 
-    /// Publishes a snapshot if it is time. One thread does; others go on.
+    /// Publishes a snapshot if it is time. One thread does so; other threads continue.
     #[inline]
     fn publish_if_due(&self, now: u64) {
         if now >= self.due.load(Ordering::Relaxed) {

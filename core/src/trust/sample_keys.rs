@@ -25,7 +25,7 @@ pub fn sample_key(algorithm: Algorithm) -> Option<&'static [u8]> {
     }
 }
 
-/// Parameters of a session for this algorithm, with keys that are fit for a measurement and nothing else.
+/// Returns parameters of a session for this algorithm, with keys for measurements only.
 #[must_use]
 pub fn sample_params(algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
