@@ -45,7 +45,7 @@
 //! | derive keys | [`Gantry::kdf`] | | [`Kdf`] |
 //! | go on while requests run | [`queue`] | | |
 //!
-//! A key of a wrong length is an error when the key is made. Keys are zeroized on drop and do not print. An [`Error`] tells its origin: a
+//! A key of a wrong length is an error when the key is made. Keys are zeroized on drop and do not print. An [`Error`] shows its origin: a
 //! [`Misuse`](core::Misuse) comes from the caller, a wrong tag from the peer, a [`Fault`](core::Fault) from the device. If a device fails,
 //! its requests run on another device before there is an error.
 //!

@@ -16,7 +16,7 @@
 //! framework.
 //!
 //! Limits: nonces have 12 bytes (RFC 5116; 24 with XChaCha20) and tags 16. The traits allow one key only, so encrypt-then-authenticate
-//! algorithms are missing. For these and for other lengths use [`Session`](crate::aead::Session). Errors do not tell their cause.
+//! algorithms are missing. For these and for other lengths use [`Session`](crate::aead::Session). Errors do not show their cause.
 
 use std::fmt;
 
