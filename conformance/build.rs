@@ -11,7 +11,7 @@ use miniz_oxide::deflate::{CompressionLevel, core::CompressionStrategy};
 
 fn main() {
     println!("cargo::rerun-if-changed=vectors");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let files = read_files(Path::new("vectors"));
     // `vectors.rs` includes this list: name, algorithms, contents.
     let mut list = "&[\n".to_owned();

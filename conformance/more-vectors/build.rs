@@ -16,7 +16,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=long");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let sets = read_files(Path::new("long")).into_iter().chain(wycheproof::sets());
     let text: Vec<String> = sets.map(|(name, set)| format!("= {name}\n{set}\n")).collect();
     fs::write(out.join("packed"), pack(text.concat().as_bytes())).expect("the folder can be written");

@@ -8,11 +8,11 @@ use crate::guard::Guarded;
 /// The reason why a case did not give the required answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CaseError {
-    /// The device says that it does not do this.
+    /// The device does not support the request.
     Unsupported(String),
     /// Core refused the request.
     Misuse(String),
-    /// The device did something wrong.
+    /// The device made a mistake.
     Wrong(String),
 }
 

@@ -310,7 +310,7 @@ impl CipherStream for WrongCipherStream {
     }
 }
 
-/// Returns the output, and tells if it is another buffer than the input.
+/// Returns the output, and whether it is another buffer than the input.
 fn output<'a>(operands: &'a mut Operands<'_>) -> (bool, &'a mut [u8]) {
     match operands {
         Operands::Digest { output, .. }

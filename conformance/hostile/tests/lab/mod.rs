@@ -256,7 +256,7 @@ impl Home {
         fs::set_permissions(self.path(name), Permissions::from_mode(0o777)).unwrap();
     }
 
-    /// Tells if the shim was loaded.
+    /// Returns whether the shim was loaded.
     pub(crate) fn is_loaded(&self) -> bool {
         self.path("loaded").exists()
     }
