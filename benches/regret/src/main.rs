@@ -141,7 +141,7 @@ fn points(options: &Options) -> Vec<Point> {
     points
 }
 
-/// A way to run requests: on one device, or as the policy chooses.
+/// A mode to run requests: on one device, or as the policy chooses.
 struct DispatchMode {
     /// The device's name; `None` for the policy.
     device: Option<String>,
@@ -149,7 +149,7 @@ struct DispatchMode {
     sessions: Vec<Session>,
 }
 
-/// Sessions of each way.
+/// Sessions of each mode.
 const SESSIONS: usize = 4;
 
 impl DispatchMode {
@@ -202,7 +202,7 @@ impl Point {
         Ok(Verdict { ratio, best_device: modes[best].device.clone().unwrap_or_default() })
     }
 
-    /// Returns, for each way, the nanoseconds per request in each round.
+    /// Returns the nanoseconds per request in each round, for each mode.
     fn rounds(&self, modes: &[DispatchMode], rounds: usize) -> Result<Vec<Vec<f64>>> {
         let barrier = Barrier::new(self.threads);
         let worker = || self.work(modes, rounds, &barrier);
@@ -249,7 +249,7 @@ impl Point {
         let mut found = vec![vec![0.0; rounds]; modes.len()];
         #[allow(clippy::needless_range_loop, reason = "rounds are the inner index")]
         for round in 0..rounds {
-            // Rotates the order, so that each way is first, last and after each other one.
+            // Rotates the order, so that each mode is first, last and after each other one.
             for place in 0..modes.len() {
                 let forward = (round / 2 + place) % modes.len();
                 let mode = if round % 2 == 0 { forward } else { modes.len() - 1 - forward };
