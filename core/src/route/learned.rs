@@ -6,7 +6,8 @@
 //! * `throughput`: the time that a device is occupied. If a ring is slow for one request but can hold many, a request is charged its cost
 //!   in a full ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a
 //!   higher rate finishes each one earlier (Little's law).
-//! * `offload`: the time of the calling thread alone. A device that takes more than [`PATIENCE`] times as long as the fastest one is left out.
+//! * `offload`: the time of the calling thread alone. A device that takes more than [`PATIENCE`] times as long as the fastest one is left
+//!   out.
 //!
 //! Devices in the calling thread add up, because they run one after the other. Devices with a ring work beside the thread, unless
 //! measurements show that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in two ways. Rings
