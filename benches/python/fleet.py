@@ -2,9 +2,9 @@
 
     python3 benches/python/fleet.py
 
-Needs nothing but Python. All workers are equally fast, but a straggler has a quarter of their speed, and a lost worker ends at a random time and
-loses its unfinished files. With a static split, another job hashes the missing files afterwards, on the remaining workers. Times are multiples
-of the time of the same workers without stragglers, losses and idle moments.
+Needs only Python. All workers are equally fast, but a straggler has a quarter of their speed, and a lost worker ends at a random time and
+loses its unfinished files. With a static split, another job hashes the missing files afterwards, on the remaining workers. Times are
+multiples of the time of the same workers without stragglers, losses and idle moments.
 """
 
 import heapq
