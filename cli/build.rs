@@ -1,5 +1,5 @@
-//! Links the unwinder statically, if the C compiler has it as an archive: loading libgcc_s takes a tenth of the time to hash a small file. Packs
-//! the relocations, which are 4 % of the file, if the C library can unpack them (glibc 2.36).
+//! Links the unwinder statically, if the C compiler has it as an archive: loading libgcc_s takes a tenth of the time to hash a small file.
+//! Packs the relocations, which are 4 % of the file, if the C library can unpack them (glibc 2.36).
 
 use std::env;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn main() {
     }
 }
 
-/// Returns the version of the C library, which is used to link and to run the program.
+/// Returns the version of the C library with which the program is linked and run.
 fn glibc() -> Option<(u32, u32)> {
     let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
     let said = String::from_utf8(said.stdout).ok()?;

@@ -1,3 +1,5 @@
+//! `gantry algorithms`: a table of all algorithms, their sizes and devices.
+
 use gantry_core::{Algorithm, AlgorithmInfo, Gantry, Lengths};
 use serde::Serialize;
 

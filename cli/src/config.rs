@@ -1,3 +1,5 @@
+//! `gantry config`: shows the configuration and the origin of each value.
+
 use gantry_runtime::{Origin, files, sample};
 use serde::Serialize;
 
@@ -30,7 +32,7 @@ struct Row {
 fn show(settings: &Settings, json: bool, output: &mut Output) -> Result<(), Failure> {
     let config = settings.config()?;
     let shown = config.show();
-    // Opening checks names of devices, too.
+    // Opening also checks the names of devices.
     gantry_runtime::open(config)?;
     if json {
         let row = |shown: gantry_runtime::Shown| {

@@ -1,3 +1,5 @@
+//! `gantry devices`: lists the devices, or describes one.
+
 use gantry_core::driver::Capability;
 use gantry_core::{DeviceState, Gantry, RegisteredDevice};
 use serde::Serialize;

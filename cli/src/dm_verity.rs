@@ -11,7 +11,7 @@ pub(crate) enum Function {
     Lanes(Algorithm),
     Blake2s256,
     Ripemd160,
-    /// RIPEMD-160 by the name that Linux knows.
+    /// RIPEMD-160 under Linux's name, `rmd160`.
     Rmd160,
     Sm3,
 }

@@ -1,3 +1,5 @@
+//! `gantry esp`: serves the data path, runs IKE daemons with it, and shows its state.
+
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;

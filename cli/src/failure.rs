@@ -1,3 +1,5 @@
+//! The failure of a command, its message and its exit code.
+
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,7 +21,7 @@ impl Failure {
     /// A system error about `what`.
     pub(crate) fn at(what: impl fmt::Display, error: &io::Error) -> Self {
         let text = error.to_string();
-        // Without the error number, which means nothing to users.
+        // Omit the error number, which means nothing to users.
         let words = text.split(" (os error").next().unwrap_or_default();
         Failure::Failed(format!("{what}: {words}"))
     }

@@ -12,8 +12,8 @@ use crate::output::Failure;
 /// The signal that has arrived.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
-/// Handles signals from now on by calling `handler` in a new thread. Signals that this process inherited as ignored (nohup) stay ignored, here and in
-/// commands that it runs. Call this before other threads start: they inherit the signal mask. Commands that are run do not.
+/// Handles signals from now on by calling `handler` in a new thread. Signals that this process inherited as ignored (nohup) stay ignored,
+/// here and in commands that it runs. Call this before other threads start: they inherit the signal mask, unlike commands.
 pub(crate) fn handle_signals(signals: &[Signal], handler: impl Fn(Signal) + Send + 'static) -> io::Result<()> {
     let signals: SigSet = signals.iter().copied().filter(|signal| !sys::is_ignored(*signal as i32)).collect();
     signals.thread_block()?;
@@ -31,7 +31,7 @@ pub(crate) fn end_by(signal: Signal) -> nix::Result<()> {
     raise(signal)
 }
 
-/// From now on, the first signal makes [`is_interrupted`] return true, and the second ends the process. Call this before other threads start.
+/// Makes [`is_interrupted`] return true after the first signal, and ends the process at the second. Call this before other threads start.
 pub(crate) fn watch() -> Result<(), Failure> {
     let handler = |signal: Signal| {
         if RECEIVED.swap(signal as i32, Ordering::Relaxed) != 0 {

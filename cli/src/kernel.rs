@@ -100,7 +100,7 @@ impl View {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let af_alg = [("hash", "sha256"), ("skcipher", "cbc(aes)"), ("aead", "gcm(aes)"), ("rng", "stdrng")]
             .map(|(kind, name)| (kind, try_bind(kind, name).err()));
-        // Read after the tests: the kernel has created the algorithms that they requested.
+        // The tests above made the kernel create algorithms on request, so read the catalogue after them.
         let catalogue = Catalogue::read()
             .map_err(|error| Failure::Failed(format!("/proc/crypto: {error}; this kernel has no crypto drivers")))?;
         let reaches = |entry: &Entry| entry.socket_type().is_some_and(|kind| try_bind(kind, &entry.driver).is_ok());

@@ -8,13 +8,13 @@
 //! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, formatted numbers, drawings |
 //! | `manual.rs` | manual pages and completions |
 //! | `speed/` | `load.rs` requests and buffers, `flight.rs` queues, `measure.rs` timing, `openssl.rs` comparison, `report.rs` results |
-//! | `sum/` | `walk.rs` finds files, `engine/` reads and hashes, `printer.rs` prints, `recognise.rs` parses checksum files, `check.rs` and `audit/` verify |
+//! | `sum/` | `walk.rs` finds files, `engine/` hashes, `printer.rs` prints, `recognise.rs` parses lists, `check.rs` and `audit/` verify |
 //! | `crypt/` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message |
 //! | `verity/`, `torrent/` | hash trees, and pieces of torrents |
 //! | `hashing/` | blocks and pieces of one file, hashed on all processors |
 //! | `program.rs`, `temporary.rs` | other programs, and folders for their files |
 //! | `io/` | inputs, `target.rs` outputs, `scratch.rs` files that get their name once they are complete |
-//! | `top/` | `model.rs` rates between two samples, `columns.rs` tables, `state.rs` and `keys.rs` interaction, `view.rs` and `screen.rs` the terminal |
+//! | `top/` | `model.rs` rates, `columns.rs` tables, `state.rs` and `keys.rs` interaction, `view.rs` and `screen.rs` the terminal |
 //! | `stat.rs`, `exporter/` | statistics of programs, for users and for Prometheus |
 //! | `openssl/` | `conf.rs` parses an `openssl.cnf`, `setup.rs` changes one, `measured.rs` queries the module |
 
@@ -24,7 +24,6 @@
 #[cfg(feature = "programs")]
 mod advise;
 mod algorithms;
-/// The command line, as data.
 mod args;
 mod check;
 mod config;
@@ -43,13 +42,10 @@ mod hex;
 mod interrupt;
 mod io;
 mod kernel;
-/// CPU, version and date of measurements.
 mod machine;
-/// `gantry manual` and `gantry completions`.
 mod manual;
 #[cfg(feature = "programs")]
 mod openssl;
-/// Output and failure of a command.
 mod output;
 mod plot;
 mod program;
@@ -59,7 +55,6 @@ mod serve;
 mod speed;
 #[cfg(feature = "programs")]
 mod stat;
-/// Reports of `gantry esp`.
 #[cfg(feature = "programs")]
 mod status;
 mod sum;
@@ -71,7 +66,6 @@ mod terminal;
 mod top;
 mod torrent;
 mod tune;
-/// Numbers with units, for people.
 mod units;
 mod verity;
 
@@ -151,7 +145,7 @@ fn programs(command: &Programs, settings: &Settings, output: &mut Output) -> Res
     }
 }
 
-/// Prints a message of clap: help and versions go to stdout and are a success, mistakes go to stderr and are not.
+/// Prints a message of clap. Help and versions go to stdout and are a success; mistakes go to stderr and are a failure.
 fn clap_said(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {

@@ -1,3 +1,5 @@
+//! CPU, version and date of measurements.
+
 use std::fs::File;
 use std::io::Read as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -64,7 +66,8 @@ fn cpu_level(gantry: &Gantry) -> Option<&str> {
     description.strip_prefix("level ")?.split(',').next()
 }
 
-/// Formats seconds since 1970 in the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": years begin in March).
+/// Formats seconds since 1970 in the Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": years begin in
+/// March).
 pub(crate) fn date(seconds: u64) -> String {
     let (days, of_day) = (seconds / 86400 + 719_468, seconds % 86400);
     let (era, day) = (days / 146_097, days % 146_097);

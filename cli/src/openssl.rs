@@ -1,16 +1,10 @@
 //! `gantry openssl`: sets up the provider, and finds the module for other commands.
 
-/// Parses an `openssl.cnf`.
 pub(crate) mod conf;
-/// The line of TLS groups.
 mod groups;
-/// Queries the module for the gains on this machine.
 pub(crate) mod measured;
-/// Adds gantry to an existing configuration.
 mod merge;
-/// Replaces a file with its owner and attributes.
 mod replace;
-/// Adds the provider to a configuration, and removes it.
 pub(crate) mod setup;
 
 use std::path::PathBuf;

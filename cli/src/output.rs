@@ -1,3 +1,5 @@
+//! Standard output with checked writes, JSON, and progress bars.
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;

@@ -7,7 +7,8 @@ use gantry_runtime::rights;
 
 use crate::output::Failure;
 
-/// Prepares to run a program from `PATH`. Refuses in a process with borrowed rights: the program would have them, too, and the caller chooses it.
+/// Prepares to run a program from `PATH`. Refuses in a process with borrowed rights, because the caller chooses the program, which would
+/// inherit them.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Result<Command, Failure> {
     if rights::has_elevated_rights() {
         let name = name.as_ref().display();

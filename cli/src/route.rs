@@ -1,3 +1,5 @@
+//! `gantry route`: explains the device that the policy chooses for requests.
+
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
 use std::time::SystemTime;
@@ -140,7 +142,7 @@ impl Answer {
     }
 }
 
-/// Formats an age, in the largest unit of which it has at least two.
+/// Formats an age in the largest unit that gives at least 2.
 fn ago(seconds: u64) -> String {
     let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")];
     let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);

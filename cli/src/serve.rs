@@ -1,3 +1,5 @@
+//! `gantry serve`: serves /dev/crypto and the crypto devices of guests.
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -35,7 +37,7 @@ pub(crate) fn serve(
     }
     let device =
         devcrypto.map(|(name, limits)| device(&gantry, name, limits).map(|device| (name, device))).transpose()?;
-    // Its threads serve as long as the process runs.
+    // The server's threads run until the process ends.
     let server = gantry_vhost_user::Server::new(gantry).map_err(|error| Failure::at("threads", &error))?;
     for guest in guests {
         let numbers = gantry_runtime::stats::guest(&stats, &guest.socket.guest(), &Counters::NAMES);
@@ -72,8 +74,8 @@ fn device(gantry: &Gantry, name: &str, limits: gantry_cuse::Limits) -> Result<ga
     })
 }
 
-/// Blocks SIGHUP and returns it; `None` with a terminal, where SIGHUP ends the server. Call this before other threads start, which drivers may do:
-/// they inherit the signal mask.
+/// Blocks SIGHUP and returns it; `None` with a terminal, where SIGHUP ends the server. Call this before other threads start, even those of
+/// drivers: they inherit the signal mask.
 fn hangup() -> Option<SigSet> {
     let hangup = SigSet::from(Signal::SIGHUP);
     (File::open("/dev/tty").is_err() && hangup.thread_block().is_ok()).then_some(hangup)

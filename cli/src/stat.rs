@@ -1,3 +1,5 @@
+//! `gantry stat`: statistics of a command, of a running process, or of all.
+
 #![allow(clippy::cast_precision_loss, reason = "times for people")]
 
 use std::collections::{HashMap, HashSet};
@@ -136,7 +138,7 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
         }
     } else {
         for page in pages()? {
-            // Its processes have ended in the meantime.
+            // Skip a family whose processes have just ended.
             let Ok(report) = page.read() else { continue };
             let line = |process| line(process, page.pids.len(), user(page.uid), &report);
             report.processes.iter().for_each(|process| table.row(line(process)));
@@ -170,7 +172,7 @@ fn list_published(folder: &Path) -> Result<Vec<Published>, Failure> {
 fn reports(files: &[Published]) -> Vec<Report> {
     let report = |file: &Published| match file.read() {
         Ok(report) => Some(report),
-        // Its process has ended in the meantime.
+        // The process has just ended.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
             print_message(&Failure::at(file.path.display(), &error).to_string());

@@ -1,7 +1,9 @@
+//! Text tables that fit into a terminal.
+
 use crate::terminal;
 
-/// A text table with columns as wide as necessary. The last column is not padded. If the output is too narrow, spare columns are left out and
-/// the last one is folded.
+/// A text table with columns as wide as necessary. The last column is not padded. If the output is too narrow, spare columns are left out
+/// and the last one is folded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,

@@ -1,7 +1,7 @@
-//! Temporary folders for files of other processes, and a command that writes to one. A signal leaves neither behind.
+//! Temporary folders for files of other processes, and the command that writes to one. A signal leaves neither behind.
 //!
-//! While there is a folder, a thread handles the signals that end a program. If a command is running, it gets the signal, and this process ends
-//! as the command does. Otherwise the folders are removed, and the signal ends this process.
+//! While there is a folder, a thread handles the signals that end a program. If a command is running, it gets the signal, and this process
+//! ends as the command does. Otherwise the folders are removed, and the signal ends this process.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -52,12 +52,12 @@ impl Folder {
                 .map_err(|error| Failure::at("a thread for signals", &error))?;
             state.watched = true;
         }
-        // Writing to a closed pipe is an error then, and ends the process when the last folder is gone.
+        // Writing to a closed pipe becomes an error, and the pending signal ends the process when the last folder is gone.
         let _ = SigSet::from(Signal::SIGPIPE).thread_block();
         let unique = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let folder = rights::variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let path = folder.join(format!("gantry-{}-{unique}", std::process::id()));
-        // Fails if another user created it before.
+        // This fails if another user has created the folder.
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| Failure::at(path.display(), &error))?;
         state.folders.push(path.clone());
         Ok(Self(path))
@@ -72,7 +72,7 @@ impl Folder {
     fn run(&self, command: &mut Command) -> Result<ExitStatus, Failure> {
         let program = PathBuf::from(command.get_program());
         let (mut child, pid) = {
-            // A signal that arrives now is passed on once the child is known.
+            // The lock delays signals until the child is known.
             let mut state = state();
             let child = command.spawn().map_err(|error| {
                 print_message(&Failure::at(program.display(), &error).to_string());
@@ -122,7 +122,7 @@ pub(crate) fn exit_like(status: ExitStatus) -> Result<(), Failure> {
 fn handle_signal(signal: Signal) {
     let state = state();
     match (state.command, signal) {
-        // The terminal has sent it to the command, too, which decides.
+        // The terminal has also signalled the command, which decides.
         (Some(_), Signal::SIGINT | Signal::SIGQUIT) => {}
         // The command has probably ended by this signal.
         (None, Signal::SIGINT | Signal::SIGQUIT) if state.ended.is_some_and(|ended| ended.elapsed() < LATE) => {}
@@ -132,7 +132,7 @@ fn handle_signal(signal: Signal) {
             for folder in &state.folders {
                 let _ = fs::remove_dir_all(folder);
             }
-            // The lock is held, so no new folder can appear.
+            // No new folder can appear while the lock is held.
             let _ = interrupt::end_by(signal);
         }
     }

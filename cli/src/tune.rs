@@ -1,3 +1,5 @@
+//! `gantry tune`: measures the devices, and shows the sizes at which each is the fastest.
+
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
 use std::fs;
@@ -146,7 +148,7 @@ fn table(rows: &[Row]) -> String {
     let mut header = vec!["ALGORITHM".to_owned(), "OPERATION".to_owned(), "DEVICE".to_owned()];
     header.extend(IN_FLIGHT.map(|batch| format!("{batch} IN FLIGHT")));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    // Left out first: 2, 8, 4 and 16 in flight.
+    // A narrow terminal omits 2, 8, 4 and 16 in flight first, then OPERATION.
     let mut table = Table::new(&header, &[]).spare(&[4, 6, 5, 7, 1]);
     for group in rows.chunks(IN_FLIGHT.len()) {
         let Some(Row { algorithm, operation, device, .. }) = group.first() else { continue };

@@ -1,3 +1,5 @@
+//! Numbers with units, for people.
+
 use nix::unistd::{Uid, User};
 
 /// Formats a number of bytes in powers of ten, as in MB/s.

@@ -1,3 +1,5 @@
+//! Measures the algorithms of the OpenSSL provider on this machine.
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -12,7 +14,8 @@ use crate::temporary::Folder;
 /// Measurements of this machine.
 pub(super) struct Machine {
     pub(super) measured: Measured,
-    /// The configuration in force. `None` if none activates gantry; the measurements are then those that it would give.
+    /// The configuration in force. `None` if none activates gantry; the measurements then describe the one that `gantry openssl config`
+    /// writes.
     pub(super) configuration: Option<PathBuf>,
     /// Mistakes in the configuration.
     pub(super) notes: Vec<String>,
@@ -20,7 +23,7 @@ pub(super) struct Machine {
 
 /// The noise of the measurements.
 pub(super) struct Noise {
-    /// The interquartile range of the rounds as a share of their median, of the median measurement.
+    /// The median over all measurements of the rounds' interquartile range as a share of their median.
     pub(super) spread: f64,
     /// The share of the time in which other programs had the CPU.
     pub(super) stolen: f64,
@@ -77,13 +80,13 @@ impl Machine {
         Noise { spread: spreads.get(spreads.len() / 2).copied().unwrap_or(0.0), stolen }
     }
 
-    /// The CPU and its lanes.
+    /// Describes the CPU and its lanes.
     pub(super) fn cpu(&self) -> String {
         let lanes = self.measured.devices.iter().find(|(name, about)| name == "lanes" && !about.is_empty());
         [machine::cpu()].into_iter().chain(lanes.map(|(_, about)| about.clone())).collect::<Vec<_>>().join("; ")
     }
 
-    /// The lines of `openssl.cnf` that would gain more than the present ones: each key with all its names.
+    /// Returns the lines of `openssl.cnf` that would gain more than the present ones: each key with all its names.
     pub(super) fn lines(&self) -> Vec<String> {
         let rows = &self.measured.rows;
         let line = |key: &str| {

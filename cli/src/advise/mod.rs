@@ -1,11 +1,8 @@
 //! `gantry advise`: how much gantry gains on this machine or for a program, and how to gain more.
 
 mod machine;
-/// OpenSSL requests of a program.
 mod program;
-/// Reasons why a program does not use gantry.
 mod reasons;
-/// The verdict about a machine, by purpose.
 mod uses;
 mod view;
 

@@ -1,3 +1,5 @@
+//! Counts the OpenSSL requests of a program, and estimates their CPU time.
+
 #![allow(clippy::cast_precision_loss, reason = "shares and times for people")]
 
 use std::collections::BTreeMap;
@@ -154,7 +156,7 @@ impl Program {
         cost
     }
 
-    /// Sums the requests up, in sentences.
+    /// Summarizes the requests in sentences.
     pub(super) fn sentences(&self, machine: &Machine) -> Vec<String> {
         let (requests, all) = self.all();
         let mut algorithms: BTreeMap<&str, u64> = BTreeMap::new();

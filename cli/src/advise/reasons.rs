@@ -1,3 +1,5 @@
+//! Reasons why a program does not use gantry.
+
 use std::fs;
 use std::path::Path;
 
@@ -49,7 +51,7 @@ pub(super) fn configuration_reasons(loaded: bool) -> Vec<String> {
     }
 }
 
-/// Adds a sentence, unless one that is present is its beginning.
+/// Adds a sentence, unless it begins with a present one.
 pub(super) fn add(found: &mut Vec<String>, refused: Option<String>) {
     let new = refused.filter(|refused| !found.iter().any(|said| refused.starts_with(&**said)));
     found.extend(new);

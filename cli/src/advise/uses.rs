@@ -1,3 +1,5 @@
+//! The verdict about a machine, by purpose.
+
 use std::collections::BTreeMap;
 
 use crate::openssl::measured::{Cell, HOST, Row, WORTH};
@@ -128,7 +130,7 @@ fn gain(assessment: Assessment, rows: &[&Row]) -> String {
     if text.is_empty() { "not measured".to_owned() } else { text }
 }
 
-/// Returns the best gain with the longest requests, for which the overhead of a device, which is not measured, is smallest.
+/// Returns the best gain with the longest requests, on which the unmeasured overhead of a device weighs least.
 fn best(rows: &[&Row]) -> Option<f64> {
     let longest = |row: &&Row| {
         row.operations().iter().filter_map(|operation| row.of(operation).last()?.gain()).max_by(f64::total_cmp)
@@ -233,7 +235,7 @@ mod tests {
         );
     }
 
-    /// A served algorithm without a measurement may not count as one that no device could serve.
+    /// A served algorithm without a measurement must not count as unserved.
     #[test]
     fn unmeasured_algorithms_are_served_or_untried() {
         let mut slh_dsa = row("SIGNATURES", "SLH-DSA-SHA2-128s", false, &[("sign", 64, "software", 0.0)]);

@@ -1,3 +1,5 @@
+//! Formats the report as text and as JSON.
+
 use std::fmt::Write as _;
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! `gantry check`: runs the conformance suite on the devices of this machine.
+
 #![allow(clippy::cast_precision_loss, reason = "devices times algorithms are few")]
 
 mod vectors;
@@ -115,7 +117,7 @@ fn offered(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl Iterator<Ite
 struct Row {
     device: String,
     passed: bool,
-    /// True if the whole suite ran, including Wycheproof's vectors.
+    /// True if the complete suite ran, including Wycheproof's vectors.
     whole: bool,
     wycheproof: Source,
     /// Steps of the suite that ran. A step is a vector, a batch, or a message cut at one place. Random requests are not counted.

@@ -85,7 +85,7 @@ impl Piece {
         self.length += missing;
     }
 
-    /// Removes the padding if it is valid. The result is a padding oracle, as is the exit status: unauthenticated decryption cannot hide it.
+    /// Removes the padding if it is valid. The result and the exit status are padding oracles: unauthenticated decryption cannot hide them.
     fn unpad(&mut self, block: usize) -> Option<()> {
         let count = usize::from(*self.bytes().last()?);
         let padding = self.bytes().len().checked_sub(count).map(|start| &self.bytes()[start..])?;

@@ -18,12 +18,12 @@ pub(super) struct DataPath {
     ended: Counters,
     /// The process that answered last, and its answer.
     last: Option<(i32, Report)>,
-    /// It answered the last question.
+    /// True if the data path answered the last query.
     answers: bool,
 }
 
 impl DataPath {
-    /// Creates one for the sockets in this folder, which need not exist.
+    /// Creates the state for the sockets in this folder, which need not exist.
     pub(super) fn new(folder: &Path) -> Self {
         Self { socket: folder.join("status"), ended: Counters::new(), last: None, answers: false }
     }
@@ -159,7 +159,7 @@ mod tests {
         assert!(sent(&path, 12));
         path.record(8, report(20, 0));
         assert!(sent(&path, 32) && has(&path, "gantry_esp_dropped_packets_total{reason=\"forged\"} 1"));
-        // Another process with this PID, as in another namespace: its counter is smaller.
+        // A process of another namespace may have the same PID: its counter is smaller.
         path.record(8, report(5, 0));
         assert!(sent(&path, 37), "{}", text(&path));
     }
@@ -168,7 +168,7 @@ mod tests {
     fn a_data_path_that_has_ended_keeps_its_counters_and_has_no_associations() {
         let mut path = DataPath::new(Path::new("/nonexistent"));
         path.refresh();
-        assert_eq!(text(&path), "", "there has never been one");
+        assert_eq!(text(&path), "", "no data path has ever answered");
         path.record(7, report(10, 0));
         path.answers = true;
         assert!(has(&path, "gantry_esp_associations{direction=\"in\"} 3") && has(&path, "gantry_esp_policies 6"));

@@ -22,7 +22,7 @@ pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<S
     thread::scope(|scope| {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
-                // For example, the process is out of file descriptors.
+                // The process may be out of file descriptors.
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };

@@ -82,7 +82,7 @@ const OF_GUESTS: [(&str, &str, &str); 6] = [
 /// The one event that counts bytes.
 const COPIED: &str = "copied";
 
-/// Formats all metrics: of programs and the number of running processes, then `path`, which are those of a data path.
+/// Formats all metrics: those of programs, the number of running processes, then `path`, the metrics of a data path.
 pub(super) fn render(
     totals: &BTreeMap<String, Report>,
     processes: usize,

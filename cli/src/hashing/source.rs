@@ -30,7 +30,7 @@ impl Source {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
             let end = (&file).seek(SeekFrom::End(0));
-            // Files of /proc, and some devices, have data and no end.
+            // Files of /proc and some devices have data but report no length.
             let is_unknown = match &end {
                 Ok(0) => file.read_at(&mut [0], 0)? > 0,
                 Ok(_) => false,
@@ -81,8 +81,8 @@ type Take<'t> = dyn Fn(u64, &[u8]) -> Result<(), Failure> + Sync + 't;
 const PIECE: usize = 1 << 20;
 
 impl Hashing<'_> {
-    /// Hashes the blocks of a range of bytes; pads a short last block with zeros. Calls `take` with the number of each group and the digests of its
-    /// blocks, on any thread, roughly in order. Stops at the first error.
+    /// Hashes the blocks of a range of bytes; pads a short last block with zeros. Calls `take` on any thread, roughly in order, with the
+    /// number of each group and the digests of its blocks. Stops at the first error.
     pub(crate) fn each_group(&self, source: &Source, range: Range<u64>, take: &Take<'_>) -> Result<(), Failure> {
         let bytes = self.block as u64 * self.group as u64;
         let groups = (range.end - range.start).div_ceil(bytes);

@@ -6,8 +6,8 @@ use std::thread;
 
 use crate::output::Failure;
 
-/// Runs `step` on `count` threads, including the calling one, until it returns false. `own` makes the state of each thread. Stops at the first
-/// error.
+/// Runs `step` on `count` threads, including the calling one, until it returns false. `own` creates the state of each thread. Stops at the
+/// first error.
 pub(super) fn share<T>(
     count: u64,
     own: impl Fn() -> T + Sync,

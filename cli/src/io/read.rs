@@ -5,8 +5,8 @@ pub(crate) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<u
     read_up_to(file, buffer, None).map(|(length, _)| length)
 }
 
-/// Fills the buffer, or reads to the end of the file. Returns the number of bytes read, and true if the file is known to have ended. A short read that
-/// brings the length to `expected` counts as the end, which saves a read of 0 bytes.
+/// Fills the buffer, or reads to the end of the file. Returns the number of bytes read, and true if the file is known to have ended. A
+/// short read that brings the length to `expected` counts as the end, which saves a read of 0 bytes.
 pub(crate) fn read_up_to(file: &mut impl Read, buffer: &mut [u8], expected: Option<u64>) -> io::Result<(usize, bool)> {
     let mut length = 0;
     while length < buffer.len() {

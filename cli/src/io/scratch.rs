@@ -1,3 +1,5 @@
+//! Files without a name until their content is complete.
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -16,7 +18,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Creates one in `folder`.
+    /// Creates a file in `folder`.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let options = |flags| OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).clone();
         let folder = folder.to_owned();

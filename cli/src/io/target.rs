@@ -1,3 +1,5 @@
+//! The output of a command: a stream, or a file that appears when it is complete.
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -246,7 +246,7 @@ impl Conf {
         while let Some((at, line)) = lines.next().filter(|_| self.memory <= MAX_MEMORY) {
             let number = at + 1;
             joined += line;
-            // A backslash joins lines, in comments, too.
+            // A backslash joins lines, even comments.
             if joined.ends_with('\\') && !joined.ends_with("\\\\") {
                 joined.pop();
                 if lines.peek().is_some() {
@@ -263,7 +263,7 @@ impl Conf {
                 self.record_fatal(&file, number, &error);
             }
         }
-        // Reported once, not again by the files that include this one.
+        // Report this once, not again for each file that includes this one.
         if self.memory > MAX_MEMORY && self.memory < usize::MAX {
             let about = format!("the rest was not read: the configuration has more than {} MiB", MAX_MEMORY >> 20);
             self.errors.push(format!("{}: {about}", file.display()));
@@ -365,8 +365,8 @@ impl Conf {
         }
     }
 
-    /// Resolves quotes, escapes and variables of a value. The error has the part of the value that could be resolved, and the reason why OpenSSL ignores the
-    /// file.
+    /// Resolves quotes, escapes and variables of a value. The error has the part of the value that could be resolved, and the reason why
+    /// OpenSSL ignores the file.
     fn value_of(&self, text: &str, section: &str) -> Result<String, (String, String)> {
         let (mut value, mut error) = (String::new(), None);
         let mut rest = text.chars();

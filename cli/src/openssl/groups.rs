@@ -37,13 +37,13 @@ pub(super) fn prefers(conf: &Conf) -> bool {
     defaults.and_then(|defaults| defaults.groups).is_some_and(names)
 }
 
-/// OpenSSL takes `?` before a name from 3.3 on, and `*` and `/` from 3.5 on.
+/// Returns true if a list has the group. OpenSSL takes `?` before a name from 3.3 on, and `*` and `/` from 3.5 on.
 fn names(list: &str) -> bool {
     list.split([':', '/']).any(|group| group.trim_start_matches(['?', '*']).eq_ignore_ascii_case(PREFERRED))
 }
 
-/// Adds the lines that prefer the group to the list that the file has. `head` ends in the section `init`; `tail` is the end of the file. There the
-/// list is the last line that OpenSSL reads: without the module, it stops at the unknown group.
+/// Adds lines that put the group before the file's own list. `head` ends in the section `init`; `tail` is the end of the file. The list
+/// must be the last line of `tail`: without the module, OpenSSL stops reading at the unknown group.
 pub(super) fn add(conf: &Conf, init: &str, head: &mut String, tail: &mut String) {
     let Defaults { ssl, tls, groups } = Defaults::of(conf, init);
     if groups.is_some_and(names) {
@@ -58,7 +58,7 @@ pub(super) fn add(conf: &Conf, init: &str, head: &mut String, tail: &mut String)
     let _ = writeln!(tail, "[{}]\nGroups = {PREFERRED}:{}", tls.unwrap_or("gantry_tls"), groups.unwrap_or(DEFAULT));
 }
 
-/// The message behind the lines.
+/// The message after the lines are added.
 pub(super) const IGNORED_BY: &str = "X25519MLKEM768 is preferred in TLS 1.3. Programs that set their own groups ignore it: PostgreSQL, Postfix, nginx \
      with ssl_ecdh_curve, HAProxy with curves, Apache with SSLOpenSSLConfCmd Groups\n";
 
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(added(theirs), (String::new(), format!("[s]\nsystem_default = gantry_tls\n[gantry_tls]\n{list}")));
         let theirs = format!("{theirs}system_default = d\n[d]\nMinProtocol = TLSv1.2\n");
         assert_eq!(added(&theirs), (String::new(), format!("[d]\n{list}")));
-        // As Red Hat has it.
+        // Red Hat's configuration has both keys.
         let theirs = format!("{theirs}Groups = P-256\nCurves = P-384:X25519\n");
         assert_eq!(added(&theirs), (String::new(), "[d]\nGroups = X25519MLKEM768:P-384:X25519\n".to_owned()));
         let optional = format!("{theirs}Groups = ?X25519MLKEM768:X25519\n");

@@ -1,4 +1,4 @@
-//! Queries the module for the algorithms that it serves on this machine and their gains: `openssl` loads it, and it measures and writes a file.
+//! Queries the module for its algorithms and their gains on this machine: `openssl` loads the module, which measures and writes a file.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     #[serde(rename = "algorithm")]
     pub(crate) ours: String,
     pub(crate) served: bool,
-    /// The measured requests represent the whole cost, without keys and contexts that are not measured.
+    /// True if the measured requests represent the whole cost: no keys or contexts are left out.
     #[serde(skip)]
     pub(crate) measured: bool,
     pub(crate) cells: Vec<Cell>,
@@ -77,7 +77,7 @@ impl Row {
         self.cells.iter().filter(move |cell| cell.operation == operation)
     }
 
-    /// The operations in their order.
+    /// Returns the operations in their order.
     pub(crate) fn operations(&self) -> Vec<&str> {
         let mut operations: Vec<&str> = self.cells.iter().map(|cell| &*cell.operation).collect();
         operations.dedup();
@@ -105,8 +105,8 @@ impl Cell {
     }
 }
 
-/// Asks the module under this configuration about the algorithms of `only`, by any of their names, or about all. The inner error has the messages
-/// of the module, if `openssl` did not load it.
+/// Queries the module under this configuration about the algorithms of `only`, by any of their names, or about all. The inner error has
+/// the messages of the module, if `openssl` did not load it.
 pub(crate) fn query_module(
     configuration: &Path,
     folder: &Folder,

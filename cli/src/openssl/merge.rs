@@ -1,7 +1,7 @@
 //! Adds gantry to an existing configuration. Algorithms that gantry does not serve keep their provider.
 //!
-//! OpenSSL merges sections of one name. Gantry's lines are in two blocks, at the beginning and at the end of the file, so later changes of other
-//! sections stay in force.
+//! OpenSSL merges sections of one name. Gantry's lines are in two blocks, at the beginning and at the end of the file, so later changes of
+//! other sections stay in force.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,8 +27,8 @@ const MODULES: [&str; 7] = ["oid_section", "stbl_section", "engines", "alg_secti
 pub(crate) struct Plan {
     /// The lines of the first block.
     ///
-    /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode set `fips=yes` after the list of providers, and a later
-    /// `alg_section` would overwrite that.
+    /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode set `fips=yes` after the list of providers, and
+    /// a later `alg_section` would overwrite that.
     head: String,
     /// The lines of the last block, without those of the provider's section.
     tail: String,
@@ -69,11 +69,11 @@ impl Plan {
         if post_quantum {
             groups::add(conf, init, &mut plan.head, &mut plan.tail);
         }
-        // OpenSSL 3.0 to 3.4 would get random numbers through gantry. So the random section prefers the default provider (`?`: a program may name
-        // another generator) and ignores gantry's property (`-`).
+        // OpenSSL 3.0 to 3.4 would get random numbers through gantry. So the random section prefers the default provider (`?`: a program
+        // may name another generator) and ignores gantry's property (`-`).
         //
-        // Other algorithms query two properties, because a property in a program's query replaces the default of this name. So `?provider=tpm2`
-        // finds the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
+        // Other algorithms query two properties, because a property in a program's query replaces the default of this name. So
+        // `?provider=tpm2` finds the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
         let _ = write!(
             plan.head,
             "[{algorithms}]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\
@@ -82,8 +82,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the section of properties. One without a choice among providers is used: Red Hat's is empty or has keys of its own, such as
-    /// `rh-allow-sha1-signatures`.
+    /// Returns the section of properties. Keeps an existing section that does not choose among providers: Red Hat's is empty or has keys of
+    /// its own, such as `rh-allow-sha1-signatures`.
     fn algorithms<'c>(&mut self, conf: &'c Conf, init: &'c str, path: &Path) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "alg_section") else {
             self.head += "alg_section = gantry_algorithms\n";
@@ -178,7 +178,7 @@ fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
     let at = |provider: &Provider<'_>| format!("{}: {}", provider.line.place(), provider.name);
     let active = || providers.iter().filter(|provider| provider.active != Active::No);
     for (provider, line) in active().filter_map(|provider| Some((provider, provider.activation?))) {
-        // These values mean different things to different releases.
+        // Releases differ about these values.
         let doubt = match provider.active {
             Active::Misspelt => "is neither yes nor no, which is an error since OpenSSL 3.3",
             Active::Before3_3 if provider.name == "fips" => "activates fips before OpenSSL 3.3",
@@ -199,13 +199,14 @@ fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
             at(other)
         ));
     }
-    // With and without `activate = 0`, which activates before OpenSSL 3.3 only.
+    // Check the order with and without `activate = 0`, which activates before OpenSSL 3.3 only.
     let all: Vec<_> = active().collect();
     let in_later: Vec<_> = all.iter().copied().filter(|provider| provider.active == Active::Yes).collect();
     [all, in_later].iter().try_for_each(|active| keeps_its_order(active))
 }
 
-/// Checks the order of active providers. OpenSSL fetches from the first provider with an algorithm; when it adds one, it sorts all others by name.
+/// Checks the order of active providers. OpenSSL fetches from the first provider with an algorithm; when it adds a provider, it sorts all
+/// others by name.
 fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     let Some((last, sorted)) = active.split_last() else { return Ok(()) };
     let mut order = sorted.to_vec();

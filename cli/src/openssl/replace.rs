@@ -22,12 +22,12 @@ impl OpenedFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
-        // Read through the descriptor: another file may have the name by now.
+        // Reads through the descriptor, because another file may have the name by now.
         let text = bounded::read_to_string(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
         Ok(Self { path: path.to_owned(), file, text })
     }
 
-    /// Copies it to `backup`. Returns false if that file exists.
+    /// Copies the file to `backup`. Returns false if `backup` exists.
     pub(crate) fn keep(&self, backup: &Path) -> io::Result<bool> {
         match self.write_like(backup, &self.text) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && fs::symlink_metadata(backup)?.is_file() => {
@@ -37,15 +37,15 @@ impl OpenedFile {
         }
     }
 
-    /// Replaces it atomically by a file with this text.
+    /// Replaces the file atomically by one with this text.
     pub(crate) fn replace(self, text: &str) -> io::Result<()> {
         let beside = PathBuf::from(format!("{}.gantry-{}", self.path.display(), std::process::id()));
         self.write_like(&beside, text)?;
         fs::rename(&beside, &self.path).inspect_err(|_| drop(fs::remove_file(&beside)))
     }
 
-    /// Writes a new file, which only this user can read until it has the owner and mode of the old one. Fails if the name exists, because another
-    /// user of the folder may have made it.
+    /// Writes a new file, which only this user can read until it has the owner and mode of the old one. Fails if the name exists, because
+    /// another user of the folder may have made it.
     fn write_like(&self, path: &Path, text: &str) -> io::Result<()> {
         let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let written = (|| {
@@ -62,7 +62,8 @@ impl OpenedFile {
     }
 }
 
-/// Copies extended attributes: access lists, the label of SELinux or Smack, user attributes. The kernel sets those that depend on the content.
+/// Copies extended attributes: access lists, the label of SELinux or Smack, user attributes. The kernel sets those that depend on the
+/// content.
 fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
     const MAX_ATTRIBUTE: usize = 64 << 10;
     let mut names = vec![0; MAX_ATTRIBUTE];

@@ -125,7 +125,7 @@ pub(crate) fn run(
         (_, Some(file)) => file.to_owned(),
         (true, None) => conf::system_file().map_err(|none| Failure::Failed(format!("{none}; --file names one")))?,
     };
-    // Change the file itself, not a link to it, as Debian has one.
+    // Change the file itself: Debian's path is a link to it.
     let path = path.canonicalize().map_err(|error| Failure::at(path.display(), &error))?;
     let failed = |error| Failure::at(path.display(), &error);
     // Replacing a device would turn it into a file.
@@ -175,8 +175,8 @@ pub(crate) fn run(
     output.write(&message)
 }
 
-/// Adds gantry to the text of the file at `path`. Keeps the keys and the TLS groups of an earlier run; without lists of algorithms, calls
-/// `measured`. The error names the line in the way.
+/// Adds gantry to the text of the file at `path`. Keeps the keys and the TLS groups of an earlier run. Calls `measured` if there are no
+/// lists of algorithms. The error names the line in the way.
 fn with(
     text: &str,
     path: &Path,
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(without(&again).unwrap(), "");
     }
 
-    /// Including lines that users add later.
+    /// Settings that users add after gantry's lines stay in force, too.
     #[test]
     fn other_settings_stay_in_force() {
         let old = "openssl_conf = init # theirs\n[init]\nproviders = list\nssl_conf = ssl_sect\nalg_section = a\n[list]\ndefault = d\n\
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(keys("a"), ["default_properties", "x"], "{new}");
     }
 
-    /// As Red Hat has it, empty or with a key of its own.
+    /// Red Hat's section is empty or has a key of its own.
     #[test]
     fn a_section_of_algorithms_without_a_choice_of_providers_is_merged() {
         let file = |line: &str| {
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Lines of an earlier run, in a configuration that activated another provider since.
+    /// The user may activate another provider after gantry was added.
     #[test]
     fn lines_that_conflict_now_can_be_removed() {
         let new = put_into("openssl_conf = i\n[i]\nproviders = p\n[p]\n# fips = f\n[f]\nactivate = 1\n").unwrap();

@@ -2,7 +2,6 @@
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 
-/// Throughput against size.
 pub(crate) mod lines;
 mod svg;
 

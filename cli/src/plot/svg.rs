@@ -1,3 +1,5 @@
+//! Writes SVG documents.
+
 use std::fmt::Write;
 
 /// Colour and dashes of a line.

@@ -1,3 +1,5 @@
+//! A queue that is kept full.
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Keys, buffers and requests of a point.
+
 use gantry_core::driver::{Fields, Operands};
 use gantry_core::{Algorithm, AlgorithmInfo, Kind, Operation, Outcome, Request, Session};
 
@@ -37,8 +39,8 @@ impl SubmissionMode {
     }
 }
 
-/// Bytes of the buffers that a thread cycles through, unless one batch needs more: larger than a first-level cache, smaller than a second-level
-/// one.
+/// Bytes of the buffers that a thread cycles through, unless one batch needs more: larger than a first-level cache, smaller than a
+/// second-level one.
 const WORKING_SET: usize = 256 << 10;
 /// Most small requests in the working set.
 const MAX_REQUESTS: usize = 1024;
@@ -179,7 +181,7 @@ impl Load<'_> {
 /// Returns a short message and its ciphertext.
 fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error> {
     let info = load.session.params().algorithm().info();
-    // A number below any modulus.
+    // This message is below any modulus.
     let message = vec![2; if load.operation == Operation::Encipher { load.bytes } else { info.min_data }];
     let mut ciphertext = vec![0; info.tag.max];
     load.session.encipher(&message, &mut ciphertext)?;

@@ -1,3 +1,5 @@
+//! Runs a load on several threads, and measures time, CPU time and latencies.
+
 use std::sync::mpsc::{self, Sender};
 use std::sync::{PoisonError, RwLock};
 use std::thread;
@@ -51,7 +53,7 @@ const CLOCK_SHARE: f64 = 0.005;
 /// Runs the load on `threads` threads for about `seconds`. `place` is the device that must run the requests.
 pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds: f64) -> Result<Tally, String> {
     let clock = clock_cost();
-    // Locked for writing until all threads are ready. Its value tells if the threads should run.
+    // The gate is locked for writing until all threads are ready. Its value tells if the threads should run.
     let gate = RwLock::new(false);
     let (report, reports) = mpsc::channel();
     let worker = |report: Sender<()>| {
@@ -147,7 +149,7 @@ impl<'m> Prepared<'m> {
         match self {
             Prepared::Calls(calls, each) => call(load, calls, every(clock, each), place, clock, seconds),
             Prepared::Flight(mut flight, each) => {
-                // Odd, so that all positions of an even batch are timed.
+                // An odd interval times all positions of an even batch.
                 let every = every(clock, each) | 1;
                 let FlightResult { start, end, requests, latencies, rounds } =
                     flight.run(Duration::from_secs_f64(seconds), every)?;

@@ -2,16 +2,11 @@
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any clock has")]
 
-/// A queue that is kept full.
 mod flight;
-/// Keys, buffers and requests of a point.
 pub(crate) mod load;
 pub(crate) mod measure;
-/// `openssl speed` as rows of the report.
 mod openssl;
-/// Rows as a table, JSON or CSV.
 mod report;
-/// A measurement in rounds.
 pub(crate) mod rounds;
 
 use std::fs;
@@ -69,7 +64,7 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
             show(&point.device);
             point.measure(group, threads, seconds)
         };
-        // Gantry, OpenSSL, gantry: a slow phase of the machine then affects both.
+        // Measure gantry, OpenSSL, then gantry again: a slow phase of the machine affects both.
         let (mut halves, mut theirs) = (Vec::new(), None);
         if let Some(openssl) = &mut openssl {
             for point in &group.points {
@@ -169,7 +164,7 @@ impl Point {
             return Err(wrong("the device cannot run this request".to_owned()));
         }
         let tally = measure::run(&load, self.place, threads, seconds).map_err(wrong)?;
-        // If the device failed, another one replaced it, and the result is not that of the device.
+        // If the device failed, the result is that of its replacement.
         if leads_there() { Ok(tally) } else { Err(wrong("the device failed".to_owned())) }
     }
 }

@@ -14,9 +14,9 @@ use crate::program::program;
 
 /// The installed `openssl speed`.
 pub(super) struct Openssl {
-    /// Operations that it turned out to lack.
+    /// Operations that were found to be missing.
     missing: Vec<(Algorithm, Operation)>,
-    /// The note about short messages was printed.
+    /// True if the note about short messages was printed.
     said: bool,
 }
 
@@ -83,7 +83,7 @@ impl Openssl {
         }
         let requests = measured.iter().map(|(_, requests, _)| requests).sum();
         let wall = measured.iter().map(|(.., wall)| *wall).fold(0.0, f64::max);
-        // `openssl speed` measures both signing and verifying; only one of them counts here.
+        // `openssl speed` measures both signing and verifying; one of them counts here.
         let seconds = |some: &mut dyn Iterator<Item = f64>| some.sum::<f64>();
         let share =
             seconds(&mut measured.iter().map(|(.., wall)| *wall)) / seconds(&mut all.iter().map(|(.., wall)| *wall));
@@ -108,8 +108,8 @@ struct SpeedArguments {
     prefix: &'static str,
 }
 
-/// Names of signatures, key exchange and key encapsulation in `openssl speed`, and the prefixes of their operations' lines (apps/speed.c). The last
-/// eighteen need OpenSSL 3.5.
+/// Names of signatures, key exchange and key encapsulation in `openssl speed`, and the prefixes of their operations' lines (apps/speed.c).
+/// The last eighteen need OpenSSL 3.5.
 const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::Ed25519, "ed25519", &["R8", "R9"]),
     (Algorithm::EcdsaP256, "ecdsap256", &["R5", "R6"]),
@@ -163,8 +163,8 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
         (Kind::Cipher, ..) if algorithm != Algorithm::Null => vec!["-evp".to_owned(), name],
         (Kind::Digest, ..) if info.xof.is_none() => vec!["-evp".to_owned(), name],
-        // OpenSSL's AEADs with a digest are those of TLS, which authenticate before they encrypt. Its extendable-output functions have another output
-        // length.
+        // OpenSSL's AEADs with a digest are those of TLS, which authenticate before they encrypt. Its extendable-output functions have
+        // another output length.
         _ => return None,
     };
     if operation.is_inverse() {

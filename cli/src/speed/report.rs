@@ -1,3 +1,5 @@
+//! Rows of the report as a table, JSON or CSV.
+
 use serde::Serialize;
 
 use super::Group;
@@ -88,7 +90,7 @@ pub(super) struct Report {
     threads: usize,
     machine: Machine,
     rows: Vec<Row>,
-    /// The shown ones of [`COLUMNS`], with their widths.
+    /// The columns of [`COLUMNS`] that are shown, with their widths.
     columns: Vec<(&'static Column, usize)>,
     left_out: Vec<&'static str>,
     queues: bool,
@@ -206,7 +208,7 @@ impl Report {
             spread: spread.map(|spread| round(spread.relative, 4)),
             outliers: spread.map(|spread| spread.outliers),
             machine: self.machine.clone(),
-            // The peer computes, however small its share of the CPU was.
+            // The peer always computes, even with a small share of the CPU.
             computes: device == "openssl" || Round::compute(&tally.rounds),
             over_openssl: None,
             queue_depth: if let SubmissionMode::Queue(depth) = mode { Some(depth) } else { None },
@@ -339,7 +341,7 @@ mod tests {
 
     #[test]
     fn cpu_time_of_other_programs_does_not_count() {
-        // It had half of its CPU, and the peer all of it.
+        // The device had half of a CPU, and the peer a whole one.
         let (ours, theirs) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
         assert!((ours.over(&theirs) - 2.0).abs() < 1e-9);
         assert_eq!((busy(&ours), busy(&theirs)), ("50 %".to_owned(), "100 %".to_owned()));

@@ -19,7 +19,8 @@ impl Round {
     /// Least share of CPU time of a thread that computes; other programs may take the rest.
     pub(crate) const COMPUTES: f64 = 0.3;
 
-    /// True if the thread computes rather than waits for a device. One busy round proves it, because other programs rarely take the CPU in all rounds.
+    /// True if the thread computes rather than waits for a device. One busy round suffices, because other programs rarely take the CPU in
+    /// all rounds.
     pub(crate) fn compute(rounds: &[Round]) -> bool {
         rounds.iter().any(|round| round.cpu > Self::COMPUTES * round.wall)
     }
@@ -46,7 +47,7 @@ impl Rounds {
         }
     }
 
-    /// Notes that `done` requests are complete, and ends the round if it is time.
+    /// Records that `done` requests are complete, and ends the round if its time is over.
     #[inline]
     pub(super) fn see(&mut self, now: Instant, done: u64) {
         if now >= self.end {
@@ -76,8 +77,8 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Computes the spread by CPU time if the thread computes, so that other programs do not count, and by wall time if it waits for a device.
-    /// `None` for fewer than four rounds.
+    /// Computes the spread by CPU time if the thread computes, so that other programs do not count, and by wall time if it waits for a
+    /// device. `None` for fewer than four rounds.
     pub(crate) fn of(rounds: &[Round]) -> Option<Self> {
         const FAR: f64 = 0.2;
         let compute = Round::compute(rounds);
@@ -96,7 +97,7 @@ impl Spread {
     }
 }
 
-/// Returns a CPU time in seconds: of the process, or of this thread. `getrusage` would be out of date by up to a scheduler tick, which is milliseconds.
+/// Returns a CPU time in seconds: of the process, or of this thread. `getrusage` may be late by a scheduler tick, which is milliseconds.
 pub(crate) fn cpu_time(clock: ClockId) -> f64 {
     clock.now().map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }

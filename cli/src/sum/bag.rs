@@ -17,7 +17,7 @@ pub(super) struct Bag {
     pub(super) folder: PathBuf,
     /// Major and minor number; `None` if `bagit.txt` does not have them.
     version: Option<(u32, u32)>,
-    /// `bagit.txt` begins with a byte order mark, against section 2.1.1.
+    /// `bagit.txt` begins with a byte order mark, which section 2.1.1 forbids.
     has_mark: bool,
 }
 
@@ -46,7 +46,7 @@ impl Bag {
         if self.is_current() { Escapes::All } else { Escapes::LineEnds }
     }
 
-    /// Compares the tags with the number of files and bytes of the payload, if known, and returns the faults, in words.
+    /// Compares the tags with the number of files and bytes of the payload, if known. Returns the faults, in words.
     pub(super) fn faults(&self, payload: Option<(u64, u64)>) -> Vec<String> {
         let mut faults = Vec::new();
         if self.has_mark {
@@ -128,7 +128,8 @@ fn tag(tags: &[u8], name: &str) -> Option<String> {
     })
 }
 
-/// Returns the bag if the file is one of its manifests: `manifest-ALGORITHM.txt` or `tagmanifest-ALGORITHM.txt` beside `bagit.txt` (section 2).
+/// Returns the bag if the file is one of its manifests: `manifest-ALGORITHM.txt` or `tagmanifest-ALGORITHM.txt` beside `bagit.txt`
+/// (section 2).
 pub(super) fn bag_of(list: &Path) -> Option<Bag> {
     let name = list.file_name()?.as_bytes();
     let manifest = is_manifest(name) || name.strip_prefix(b"tag").is_some_and(is_manifest);

@@ -35,7 +35,7 @@ const FUNCTIONS: [(&str, Algorithm); 6] = [
     ("sha512", Algorithm::Sha512),
 ];
 
-/// Moves the content of a folder to `data`, and adds the tag files. Without an error, the folder is a whole bag; with one, it is unchanged.
+/// Moves the content of a folder to `data`, and adds the tag files. On an error, the folder is unchanged.
 ///
 /// # Errors
 /// A folder that cannot become a bag, in words.
@@ -65,7 +65,7 @@ pub(super) fn run(run: &Run<'_>, ids: &[Id], opener: &mut Opener, console: &mut 
             return Err(format!("{}: {}", path.display(), reason(&error)));
         }
     }
-    // Last, because the name of the folder tells the next run that this one was interrupted.
+    // This rename comes last: until then, the folder's name tells the next run that this one was interrupted.
     if let Err(error) = fs::rename(&moved.aside, folder.join("data")) {
         moved.undo(&tags);
         return Err(at(error));
@@ -162,7 +162,7 @@ impl Sink<()> for Collector<'_> {
     fn waiting(&mut self) {}
 }
 
-/// Returns the names and contents of the tag files. The declaration is the last, so that an incomplete bag is none.
+/// Returns the names and contents of the tag files. The declaration comes last, so that an incomplete bag does not count as a bag.
 fn tags(files: &[(PathBuf, Vec<Digest>)], bytes: u64, ids: &[Id]) -> Vec<(String, Vec<u8>)> {
     let mut tags: Vec<(String, Vec<u8>)> = Vec::new();
     for (number, id) in ids.iter().enumerate() {
@@ -205,7 +205,7 @@ fn escape(name: &OsStr, text: &mut Vec<u8>) {
     }
 }
 
-/// The beginning of the name of the folder that takes the content until the bag is complete. The number of the process follows.
+/// The prefix of the folder that holds the content until the bag is complete. The PID follows.
 const ASIDE: &str = ".data-";
 
 /// Returns the folder of a run that ended while it moved the content.

@@ -13,7 +13,7 @@ pub(crate) fn tag(line: &[u8]) -> Option<(Id, &'static str)> {
     })
 }
 
-/// Returns a line with at most one blank behind its tag, and without the colons of `openssl dgst -c` in its digest.
+/// Returns a line with at most one blank after its tag, and without the colons of `openssl dgst -c` in its digest.
 pub(crate) fn plain<'a>(line: &'a [u8], tag: &str) -> Cow<'a, [u8]> {
     let begin = line.windows(tag.len()).position(|window| window == tag.as_bytes()).map_or(0, |at| at + tag.len());
     let open = begin + line[begin..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();

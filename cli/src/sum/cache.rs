@@ -1,10 +1,10 @@
 //! Digests of earlier runs for files that have not changed since: `--cache FILE`.
 //!
-//! A file counts as unchanged if the same absolute path has the same size, inode, and times of modification and change. Digests of a file that
-//! changed within [`RACY`] before it was read are not kept: a later change could leave the same times.
+//! A file counts as unchanged if the same absolute path has the same size, inode, and times of modification and change. Digests of a file
+//! that changed within [`RACY`] before it was read are not kept: a later change could leave the same times.
 //!
-//! The cache is JSON lines: a header with the version, a line for each file, and the SHA-256 of the preceding lines. It is replaced atomically,
-//! from time to time and at the end: the run after an interrupted one reads only the other files.
+//! The cache is JSON lines: a header with the version, a line for each file, and the SHA-256 of the preceding lines. It is replaced
+//! atomically, from time to time and at the end: the run after an interrupted one reads only the other files.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ const HEADER: &[u8] = b"{\"gantry_sum_cache\":1}\n";
 const MAX_CACHE: u64 = 4 << 30;
 /// Least time between two replacements during a run.
 const INTERVAL: Duration = Duration::from_mins(1);
-/// Most of the time of a run is not spent on replacements: at least this multiple of the last one's time is between two.
+/// Least time between two replacements, as a multiple of the time of the last one.
 const SPARE: u32 = 20;
 
 /// Known digests of files.
@@ -43,7 +43,7 @@ pub(super) struct Cache {
     path: PathBuf,
     rows: HashMap<Vec<u8>, Row>,
     changed: bool,
-    /// When the file is replaced next.
+    /// The time of the next replacement.
     due: Instant,
     interval: Duration,
 }
@@ -52,7 +52,7 @@ pub(super) struct Cache {
 struct Row {
     state: State,
     digests: Vec<(Id, Digest)>,
-    /// This run looked it up.
+    /// True if this run looked it up.
     used: bool,
 }
 
@@ -140,7 +140,7 @@ impl Cache {
         let state = State::of(&stamp);
         let mut digests: Vec<(Id, Digest)> =
             functions.iter().map(|function| function.id).zip(found.digests.iter().copied()).collect();
-        // Keeps digests of other functions, if the file is unchanged.
+        // Keep digests of other functions if the file is unchanged.
         let before = self.rows.get(&key).filter(|row| row.state == state);
         for digest in before.iter().flat_map(|row| &row.digests) {
             if digests.iter().all(|(id, _)| *id != digest.0) {
@@ -151,7 +151,7 @@ impl Cache {
         self.changed = true;
         let now = Instant::now();
         if now >= self.due {
-            // The last attempt, at the end of the run, reports its failure.
+            // Ignore a failure: the attempt at the end of the run reports it.
             let _ = self.save();
             self.due = Instant::now() + self.interval.max(now.elapsed() * SPARE);
         }

@@ -112,7 +112,7 @@ impl<'c> Verdicts<'c> {
             more(&mut object);
             object.end();
         } else {
-            // Unlike a digest's line, escape only newlines.
+            // Escape only newlines, unlike in a digest's line.
             let escape = !self.options.zero && name.contains(&b'\n');
             if escape {
                 line.push(b'\\');
@@ -184,7 +184,7 @@ impl<'c> Verdicts<'c> {
         }
     }
 
-    /// Returns the other function of this length by which the file has its digest, if no line names the function: the length or the list's name
+    /// Returns another function of this length that gives the listed digest, if no line names the function: the length or the list's name
     /// may mislead.
     fn try_others(&self, name: &[u8], expected: &Expected) -> Option<(Id, Digest)> {
         let [(id, digest)] = expected.digests[..] else { return None };
@@ -313,7 +313,7 @@ impl Feed<'_> {
             let opened = if from_stdin { sys::stdin() } else { File::open(operand) };
             let file = match opened {
                 Ok(file) => file,
-                // With a closed stdin, reading fails, not opening.
+                // A closed stdin counts as an error of reading, not of opening.
                 Err(_) if from_stdin => {
                     pipeline.note(Note::End { list, complete: false });
                     continue;

@@ -1,8 +1,7 @@
 //! The parser of checksum files: turns a line into a digest and a name.
 //!
-//! It accepts three formats: `DIGEST  NAME` (GNU; `*` before the name marks binary mode), `DIGEST NAME` (reversed BSD) and
-//! `SHA256 (NAME) = DIGEST` (BSD, and OpenSSL's spelling without the blanks). A leading backslash means that `\n`, `\r` and `\\` in the name are
-//! escapes.
+//! It accepts three formats: `DIGEST  NAME` (GNU; `*` before the name marks binary mode), `DIGEST NAME` (reversed BSD) and `SHA256 (NAME) =
+//! DIGEST` (BSD, and OpenSSL's spelling without the blanks). A leading backslash means that `\n`, `\r` and `\\` in the name are escapes.
 //!
 //! The lines are untrusted. Every function is total: it returns an answer for any bytes.
 
@@ -15,8 +14,8 @@ pub(crate) struct Format {
     pub(crate) tag: &'static str,
     /// Hexadecimal digits of a digest.
     pub(crate) digits: usize,
-    /// Set by the first line that decides between GNU and reversed BSD, for the rest of the run. Otherwise, a name with a leading blank would be
-    /// ambiguous.
+    /// Set for the rest of the run by the first line that decides between GNU and reversed BSD. Otherwise, a name with a leading blank
+    /// would be ambiguous.
     pub(crate) reversed: Option<bool>,
 }
 

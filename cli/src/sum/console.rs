@@ -24,7 +24,7 @@ pub(super) struct Console {
     /// Buffered lines; those up to `whole` are complete.
     lines: Vec<u8>,
     whole: usize,
-    /// Lines end with newlines, so the C library's line buffering would write each one.
+    /// True if lines end with newlines: the C library's line buffering would write each one.
     by_line: bool,
     /// The first write error.
     failed: Option<io::Error>,
@@ -121,8 +121,8 @@ impl Console {
 
     /// Writes the rest and closes stdout. Returns false, after a message, if a result could not be written.
     ///
-    /// As in coreutils, the message has the reason only if closing failed or lines end with NUL. In coreutils the C library writes each line that
-    /// ends with a newline at once, and does not keep the reason of a failure.
+    /// As in coreutils, the message has the reason only if closing failed or lines end with NUL. In coreutils the C library writes each
+    /// line that ends with a newline at once, and does not keep the reason of a failure.
     #[must_use]
     pub(super) fn finish(mut self) -> bool {
         self.flush();

@@ -3,8 +3,8 @@
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
-/// Longest line; no name that a system can open comes near. Longer lines count as improper, so that a file without line ends does not fill the
-/// memory.
+/// Longest line; no name that a system can open comes near. Longer lines count as improper, so that a file without line ends does not fill
+/// the memory.
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// Bytes whose content decides the encoding.
@@ -28,11 +28,11 @@ pub(crate) enum Encoding {
 }
 
 impl<R: Read> Lines<R> {
-    /// Reads the beginning of a file, which tells the encoding unless it is known.
+    /// Reads the beginning of a file, which shows the encoding unless it is known.
     pub(crate) fn new(mut source: R, known: Option<Encoding>) -> io::Result<Self> {
         let mut head = vec![0; HEAD];
         let mut length = 0;
-        // At least as many bytes as a byte order mark has.
+        // A byte order mark has up to three bytes.
         while length < 3 {
             match source.read(&mut head[length..]) {
                 Ok(0) => break,
@@ -62,8 +62,8 @@ impl<R: Read> Lines<R> {
         self.reader.buffer().contains(&end) || rest.contains(&end)
     }
 
-    /// Reads a line into `line`, as UTF-8 and with a newline at its end. Returns `None` at the end of the file, and false for a line that is
-    /// too long or not of the encoding.
+    /// Reads a line into `line`, as UTF-8 and with a newline at its end. Returns `None` at the end of the file, and false for a line that
+    /// is too long or not of the encoding.
     pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
         line.clear();
         match self.encoding {
@@ -161,7 +161,7 @@ mod tests {
             std::iter::from_fn(next).collect()
         }
 
-        // A slow list whose lines end with NUL is not recognised by its first bytes.
+        // The first bytes of a slow list do not show that its lines end with NUL.
         if !bytes.contains(&0) || bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || raw {
             assert_eq!(all(Slow(bytes), raw), all(bytes, raw));
         }
@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_behind_the_first_lines_makes_its_line_improper() {
+    fn a_nul_after_the_first_lines_makes_its_line_improper() {
         let long = "00  a\n".repeat(HEAD);
         let all = lines(&[long.as_bytes(), b"11  b\0c\n22  d\n"].concat(), false);
         assert_eq!(all[HEAD..], [None, Some("22  d\n".to_owned())]);
     }
 
     #[test]
-    fn marks_alone_are_empty_files() {
+    fn a_byte_order_mark_alone_is_an_empty_file() {
         for bytes in [&b""[..], b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"] {
             assert_eq!(lines(bytes, false), []);
         }

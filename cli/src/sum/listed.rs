@@ -51,7 +51,7 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
     normal(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-/// Returns the path without `.`, and without `..` behind a name.
+/// Returns the path without `.`, and without `..` after a name.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {

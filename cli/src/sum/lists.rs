@@ -48,7 +48,7 @@ pub(super) struct Expected {
     pub(super) digests: Vec<(Id, Digest)>,
     /// The function is certain: it is named, or the only one of this length.
     pub(super) stated: bool,
-    /// Receives the function of the list's other lines if this file shows it.
+    /// Receives the function of the list's other lines once this file shows it.
     pub(super) learned: Learned,
     /// The size and time of the file, if the list has them.
     pub(super) recorded: Option<Recorded>,
@@ -125,7 +125,7 @@ impl ListParser {
     }
 }
 
-/// Returns the file that Windows separates by `\`, if there is no file of that name and one with `/`.
+/// Replaces the separators `\` of Windows by `/`, if only the file with `/` exists.
 fn of_windows(name: Vec<u8>) -> Vec<u8> {
     let there = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
     if !name.contains(&b'\\') || there(&name) {

@@ -90,8 +90,8 @@ fn tool(argv0: &OsStr) -> Option<Algorithm> {
     TOOLS.iter().find(|(tool, _)| name == *tool).map(|(_, algorithm)| *algorithm)
 }
 
-/// Runs as the tool that `argv0` names, or as `gantry sum` under any other name. `args` follow the name of the tool or command; `settings` precede
-/// it.
+/// Runs as the tool that `argv0` names, or as `gantry sum` under any other name. `args` follow the name of the tool or command; `settings`
+/// precede it.
 pub(crate) fn main(argv0: &OsStr, mut args: Vec<OsString>, settings: &Settings) -> ExitCode {
     sys::restore_sigpipe();
     let (front, algorithm) = match tool(argv0) {
@@ -177,7 +177,7 @@ fn begin(
     if let Some((mut cache, path)) = cache.map(RefCell::into_inner).zip(options.cache.as_ref())
         && let Err(error) = cache.save()
     {
-        // A warning only, because the results do not depend on the cache.
+        // Only warn, because the results do not depend on the cache.
         let words = format!("warning: {}: {}; the cache was not changed", path.display(), console::reason(&error));
         console.error(words.as_bytes());
     }

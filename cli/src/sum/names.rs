@@ -70,7 +70,7 @@ impl Id {
     /// Returns the function that the name of a checksum file contains, such as `SHA256SUMS`, `a.iso.sha256` or `manifest-sha512.txt`.
     pub(crate) fn of_file(name: &[u8]) -> Option<Self> {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        // The places behind a label where it stands alone.
+        // Returns the last end of a label that stands alone.
         let ends = |label: &'static str| {
             let alone = |place: usize| {
                 let before = name[..place].chars().next_back();
@@ -84,28 +84,28 @@ impl Id {
             let places = name.match_indices(label).map(|(place, _)| place);
             places.filter(|place| alone(*place)).map(|place| place + label.len()).max()
         };
-        // The last one, because names of programs come first, and the longest, because `sha512-256` contains `sha512`.
+        // The last label counts, because names of programs come first, and the longest, because `sha512-256` contains `sha512`.
         let labels = Self::all().flat_map(|id| id.labels().map(move |label| (label, id)));
         let ended = labels.filter_map(|(label, id)| Some(((ends(label)?, label.len()), id)));
         ended.max_by_key(|(end, _)| *end).map(|(_, id)| id)
     }
 
-    /// The name for `-a`.
+    /// Returns the name for `-a`.
     pub(crate) fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The name for output in BSD-style lines.
+    /// Returns the name for output in BSD-style lines.
     pub(crate) fn tag(self) -> &'static str {
         self.tags()[0]
     }
 
-    /// All names in BSD-style lines.
+    /// Returns all names in BSD-style lines.
     pub(crate) fn tags(self) -> &'static [&'static str] {
         self.row().tags
     }
 
-    /// The number of hexadecimal digits of a digest.
+    /// Returns the number of hexadecimal digits of a digest.
     pub(crate) fn digits(self) -> usize {
         2 * usize::from(self.row().bytes)
     }

@@ -50,8 +50,8 @@ fn id(name: &OsStr) -> Result<Id, String> {
 impl Opener {
     /// Creates an opener, with `ids` opened.
     ///
-    /// Scripts that run a tool of coreutils know nothing of Gantry: under these names, a wrong configuration is a warning, and the defaults are
-    /// used.
+    /// Scripts that run a tool of coreutils know nothing of Gantry: under these names, a wrong configuration is a warning, and the defaults
+    /// are used.
     pub(super) fn new(
         front: Front,
         options: &Options,

@@ -11,7 +11,7 @@ use super::lists::{ListParser, ParsedLine};
 use super::walk::{WalkEntry, walk};
 use crate::args::sum::Options;
 
-/// Returns a bar for `total` bytes; without an end if the total is unknown, because of a pipe.
+/// Returns a bar for `total` bytes, or a bar without an end if a pipe makes the total unknown.
 pub(super) fn bar(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(total) => {
@@ -57,7 +57,7 @@ pub(super) fn listed(lists: &[OsString], parser: &ListParser) -> Option<u64> {
     Some(total)
 }
 
-/// Returns the bytes of a file; `None` if only parser it tells. Unreadable files count 0.
+/// Returns the bytes of a file; `None` if only reading it shows them. Unreadable files count 0.
 fn size(file: &Path) -> Option<u64> {
     match file.metadata() {
         Ok(data) if data.is_file() => Some(data.len()),

@@ -4,7 +4,7 @@ use crate::io::sys;
 
 /// Returns `name` unchanged if it is unambiguous, otherwise quoted for a shell: `'a b'`, `"it's"`, `'a'$'\n''b'`.
 ///
-/// A colon needs quotes, too, because it separates the name from the message after it.
+/// A colon also needs quotes, because it separates the name from the message after it.
 pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
     let pieces = pieces(name);
     let plain = !name.is_empty() && pieces.iter().all(|piece| piece.kind == Kind::Plain);
@@ -16,8 +16,8 @@ pub(crate) fn quote(name: &[u8]) -> Vec<u8> {
         return [b"\"", name, b"\""].concat();
     }
     let mut out = vec![b'\''];
-    // Inside $'...' rather than '...'. Coreutils scans a name with an apostrophe twice, and the second scan begins in the final state of the
-    // first.
+    // True inside $'...', false inside '...'. Coreutils scans a name with an apostrophe twice, and the second scan begins in the final
+    // state of the first.
     let mut escaping = has_apostrophe && pieces.last().is_some_and(|piece| piece.kind == Kind::Escape);
     for piece in pieces {
         match piece.kind {

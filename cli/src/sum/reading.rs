@@ -1,4 +1,4 @@
-//! Files that lists do not mean as whole files of bytes: text with any line ends (`shasum -U`), bits in digits (`shasum -0`), and pieces
+//! Files that are not hashed as whole files of bytes: text with any line ends (`shasum -U`), bits in digits (`shasum -0`), and pieces
 //! (`hashdeep -p`).
 
 use std::ffi::OsStr;
@@ -20,8 +20,8 @@ pub(super) enum Reading {
     Piece,
 }
 
-/// Returns the way to read a file, and its name without the mark before it, `U` or `^`. Marks and pieces count only if there is no file with
-/// them in its name and one without. The name of a piece stays as it is.
+/// Returns the way to read a file, and its name without the mark before it, `U` or `^`. Marks and pieces count only if there is no file
+/// with them in its name and one without. The name of a piece stays as it is.
 pub(super) fn marked(mut name: Vec<u8>) -> (Vec<u8>, Reading) {
     let (file, reading) = match name.first() {
         Some(b'U') => (&name[1..], Reading::Text),
@@ -61,9 +61,9 @@ fn piece(name: &[u8]) -> Option<(&[u8], (u64, u64))> {
 struct Converted<R> {
     reader: BufReader<R>,
     reading: Reading,
-    /// The last byte was a CR, whose LF does not count.
+    /// True if the last byte was a CR: an LF after it does not count.
     after_cr: bool,
-    /// Bits of the next byte behind a one.
+    /// The bits so far of the next byte, after a leading one.
     bits: u8,
 }
 
@@ -72,7 +72,7 @@ impl<R: Read> Converted<R> {
         Self { reader: BufReader::with_capacity(64 << 10, reader), reading, after_cr: false, bits: 1 }
     }
 
-    /// Returns the byte that ends with this one of the file.
+    /// Returns the converted byte that this byte of the file completes, if any.
     fn convert(&mut self, byte: u8) -> Option<u8> {
         match self.reading {
             Reading::Bytes | Reading::Piece => Some(byte),

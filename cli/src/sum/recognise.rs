@@ -54,7 +54,7 @@ enum Frame {
     Headers,
     /// An OpenPGP signature in ASCII armor.
     Signature,
-    /// The line behind a comment of signify or minisign: a signature in base64.
+    /// The line after a comment of signify or minisign: a signature in base64.
     Base64,
 }
 
@@ -92,8 +92,8 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Recogniser {
-    /// Creates a parser for a checksum file of this name, without its folder. `bag` has the escapes of the bag that it belongs to. If `only` is
-    /// not empty, ignores all other functions.
+    /// Creates a parser for a checksum file of this name, without its folder. `bag` has the escapes of the bag that it belongs to. If
+    /// `only` is not empty, ignores all other functions.
     pub(crate) fn new(file: &[u8], bag: Option<Escapes>, only: &[Id]) -> Self {
         Self {
             only: only.to_vec(),
@@ -117,7 +117,7 @@ impl Recogniser {
     /// Parses one line, with or without its line end.
     pub(crate) fn read<'a>(&mut self, line: &'a [u8]) -> Recognised<'a> {
         let bare = without_end(line);
-        // Not in a bag, where names must stay below the bag.
+        // Columns do not count in a bag, where names must stay below the bag.
         if let Some(header) = bare.strip_prefix(b"%%%% ")
             && !matches!(self.layout, Layout::Bag(_))
         {
@@ -144,7 +144,7 @@ impl Recogniser {
         match entry {
             // No file has such a name.
             Some(entry) if entry.name.is_empty() || entry.name.contains(&0) => Recognised::Improper,
-            // Only of functions that do not count.
+            // The digests are of functions that do not count.
             Some(entry) if entry.digests.is_empty() => Recognised::Blank,
             Some(entry) => Recognised::Entry(entry),
             None => Recognised::Improper,
@@ -169,7 +169,7 @@ impl Recogniser {
             (Frame::Headers, _) if line.starts_with(b"Hash: ") => (Frame::Headers, true),
             (Frame::Signature, _) if is_armor(line) => (Frame::Signature, true),
             (Frame::Base64, _) if is_armor(line) => (Frame::List, true),
-            // A line of the list: none may hide in a signature.
+            // Treat any other line as one of the list, so that none hides in a signature.
             _ => (Frame::List, false),
         };
         self.frame = frame;
@@ -243,7 +243,7 @@ impl Recogniser {
         self.format.tag = tag;
         self.format.digits = id.digits();
         let before = self.format.reversed;
-        // A name behind a single blank is never ambiguous.
+        // A name after a single blank is never ambiguous.
         self.format.reversed = before.filter(|reversed| *reversed);
         let line = if tagged.is_some() { plain(line, tag) } else { Cow::Borrowed(line) };
         let parsed = match parse_line(&line, &mut self.format) {
@@ -303,7 +303,7 @@ impl Recogniser {
     }
 }
 
-/// Returns the name of the file that a list is about, if the list's name is that with the name of a function behind it: `a.iso.sha256`.
+/// Returns the file's name if the list's name is the file's name followed by the name of a function: `a.iso.sha256`.
 fn bare_name(list: &[u8]) -> Option<Vec<u8>> {
     let dot = list.iter().rposition(|&byte| byte == b'.').filter(|dot| *dot > 0)?;
     let extension = std::str::from_utf8(&list[dot + 1..]).ok()?.to_ascii_lowercase();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn other_functions_than_the_named_ones_are_ignored() {
+    fn functions_that_are_not_named_are_ignored() {
         let mut only = Recogniser::new(b"sums", None, &[id("sha3-256"), id("md5")]);
         assert_eq!(read(&mut only, &format!("{SHA256}  a")).unwrap().1, ["sha3-256"]);
         assert_eq!(read(&mut only, &format!("SHA256 (a) = {SHA256}")).unwrap().0, "blank");

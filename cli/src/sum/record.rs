@@ -107,7 +107,7 @@ impl<'l> Object<'l> {
 /// Formats nanoseconds since 1970 as seconds.
 fn seconds(nanoseconds: i128) -> String {
     let (seconds, rest) = (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
-    // For times before 1970, count the fraction away from zero.
+    // Before 1970, the fraction counts away from zero.
     let (sign, seconds, rest) = match (seconds < 0, rest) {
         (true, 0) => ("-", -seconds, 0),
         (true, rest) => ("-", -seconds - 1, 1_000_000_000 - rest),

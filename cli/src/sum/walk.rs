@@ -1,7 +1,7 @@
 //! Walks folders, in an order that does not depend on the file system.
 //!
-//! Entries of a folder are in byte order of their names, each folder followed by its entries. Symbolic links are not followed, except operands
-//! and with `-L`.
+//! Entries of a folder are in byte order of their names, each folder followed by its entries. Symbolic links are not followed, except
+//! operands and with `-L`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType, Metadata};
@@ -34,7 +34,7 @@ pub(super) fn walk(operands: &[OsString], options: &Options, mut each: impl FnMu
         let data = if options.recursive && operand != "-" { fs::metadata(operand).ok() } else { None };
         match data.filter(Metadata::is_dir) {
             Some(data) => below(Path::new(operand), &data, options, &mut each),
-            // Including missing files: opening them reports the reason.
+            // Pass on even missing files: opening them reports the reason.
             None => each(WalkEntry::File(operand.clone())),
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn identity(data: &Metadata) -> Identity {
     (data.dev(), data.ino())
 }
 
-/// Returns the file that standard output writes to, if it is one: a list of a folder must not contain itself.
+/// Returns the file that standard output writes to, if any: a list of a folder must not contain itself.
 fn output() -> Option<Identity> {
     let data = sys::stdout().and_then(|file| file.metadata()).ok()?;
     data.is_file().then(|| identity(&data))
@@ -95,7 +95,7 @@ fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(
         let path = folder.path.join(name);
         let looked_at = if options.follow { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
         match looked_at {
-            // Removed since its folder was read. A dangling link is reported if links are followed.
+            // The file was removed after its folder was read. A dangling link is reported if links are followed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&path).is_err() => {}
             Err(error) => {
                 if filter.takes(&path, false) {
@@ -109,7 +109,7 @@ fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(
             Ok(data) if data.is_file() => each(WalkEntry::File(path.into())),
             Ok(data) if data.is_symlink() => match special(&path) {
                 Ok(Some(special)) => each(WalkEntry::Special(path.into(), special)),
-                // Replaced since its folder was read.
+                // The link was replaced after its folder was read.
                 Ok(None) => {}
                 Err(error) => each(WalkEntry::Failed(path.into(), error)),
             },

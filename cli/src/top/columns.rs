@@ -92,7 +92,7 @@ pub(super) fn fit<T>(columns: &'static [Column<T>], width: u16) -> Vec<(&'static
     let mut widths = vec![0; columns.len()];
     let mut left = width;
     for column in by_rank() {
-        // The first column is shown in any case, cut if necessary.
+        // Show the first column in any case, cut if necessary.
         let gap = if left == width { 0 } else { GAP };
         let needed = columns[column].width.0 + gap;
         if needed > left && gap > 0 {
@@ -101,7 +101,7 @@ pub(super) fn fit<T>(columns: &'static [Column<T>], width: u16) -> Vec<(&'static
         left = left.saturating_sub(needed);
         widths[column] = columns[column].width.0;
     }
-    // The remaining room goes to the same columns, in the same order.
+    // Give the remaining room to the same columns in the same order.
     for column in by_rank().filter(|column| widths[*column] > 0).collect::<Vec<_>>() {
         let more = left.min(columns[column].width.1 - widths[column]);
         left -= more;
@@ -222,11 +222,11 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), PROCESSES.len());
-        assert!(!keys.contains(&'q') && !keys.contains(&'a'), "these keys do something else");
+        assert!(!keys.contains(&'q') && !keys.contains(&'a'), "q and a have other meanings");
     }
 
     #[test]
-    fn text_has_every_column_and_keeps_to_a_terminal() {
+    fn text_has_every_column_and_fits_a_terminal() {
         let rows = [process(17, "a-program-with-a-very-long-name", [row("lanes", "sha256", 12, &[("full", 3)])])];
         let wide = "    PID";
         let text_of = |width| text(PROCESSES, &rows, width);

@@ -1,13 +1,10 @@
 //! `gantry top`: activity of processes, live.
 
 mod columns;
-/// Guests of servers between two samples.
 mod guests;
 mod keys;
-/// Activity of processes between two samples.
 mod model;
 mod screen;
-/// State of the view, changed by keys.
 mod state;
 mod view;
 

@@ -86,7 +86,7 @@ enum WakeReason {
 
 impl Screen {
     fn new() -> io::Result<Self> {
-        // Signals that were inherited as ignored stay ignored (nohup).
+        // Signals that this process inherited as ignored (nohup) stay ignored.
         let handled: SigSet = SIGNALS.into_iter().filter(|signal| !sys::is_ignored(*signal as i32)).collect();
         handled.thread_block()?;
         let signals = SignalFd::with_flags(&handled, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;

@@ -28,7 +28,7 @@ pub(super) struct State {
     /// The selected process: its row, and the identity of its page, which finds it when rows move.
     selected: usize,
     page: Option<(u64, u64)>,
-    /// The lower table shows only the selected process.
+    /// True if the lower table shows only the selected process.
     one: bool,
     pub(super) paused: bool,
     pub(super) help: bool,
@@ -70,17 +70,17 @@ impl State {
         &self.sample.all
     }
 
-    /// The row of the selected process.
+    /// Returns the row of the selected process.
     pub(super) fn selected(&self) -> usize {
         self.selected
     }
 
-    /// The process in the lower table; `None` for all in total.
+    /// Returns the process in the lower table; `None` for all in total.
     pub(super) fn one(&self) -> Option<&Process> {
         self.sample.processes.get(self.selected).filter(|_| self.one)
     }
 
-    /// The index of the column that sorts processes.
+    /// Returns the index of the column that sorts processes.
     pub(super) fn sort(&self) -> usize {
         self.sort.0
     }

@@ -13,7 +13,7 @@ pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer
     let mut lines = Lines { area, next: 0, colours, buffer };
     lines.put(&about(state), BOLD);
     let summary = state.one().map_or(state.all(), |process| &process.summary);
-    // Each table gets the height that it needs; if they do not fit, the lower one gets two fifths.
+    // Each table gets the height that it needs. If both do not fit, the lower one gets two fifths.
     let room = area.height.saturating_sub(2);
     let upper = count(state.processes().len().max(1)).saturating_add(1);
     let guests = if summary.guests.is_empty() { 0 } else { summary.guests.len() + 1 };
@@ -44,7 +44,7 @@ pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const TITLE: Style = Style::new().add_modifier(Modifier::UNDERLINED);
 
-/// The first line.
+/// Formats the first line.
 fn about(state: &State) -> String {
     let Activity { requests_per_s, bytes_per_s, .. } = state.all().activity;
     let every = format!("every {} s", state.interval().as_secs_f64());
@@ -91,7 +91,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Red for errors, yellow for full rings.
+    /// Returns red for errors, yellow for full rings.
     fn style(&self, worst_event: Option<usize>) -> Style {
         match worst_event.filter(|_| self.colours) {
             None => Style::new(),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selected_of_500_processes_is_visible_at_any_size() {
+    fn the_selected_process_of_500_is_visible_at_any_size() {
         let processes = (1..=500).map(|pid| process(pid, "server", [row("lanes", "sha256", pid.into(), &[])]));
         let mut state = State::new(Sample::new(processes.collect()), 1.0, "");
         for key in [Key::Home, Key::PageDown, Key::Down, Key::End, Key::Up] {

@@ -1,5 +1,5 @@
-//! Parses bencoding (BEP 3), the format of torrents. Torrents are untrusted: values are slices of the file, and nothing is allocated until a caller asks
-//! for it.
+//! Parses bencoding (BEP 3), the format of torrents. Torrents are untrusted: values are slices of the file, and nothing is allocated until
+//! a caller asks for it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value<'a>(&'a [u8]);
 
-/// The offset in the file after which it is not bencoded.
+/// The offset after which the file is not bencoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError(pub(crate) usize);
 

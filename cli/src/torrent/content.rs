@@ -14,7 +14,7 @@ pub(super) struct ContentFile {
     /// The names of its folders and its own, below the torrent's; none for a single file.
     pub(super) names: Vec<String>,
     pub(super) length: u64,
-    /// Its owner may execute it.
+    /// True if its owner may execute it.
     pub(super) is_executable: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn list(path: &Path) -> Result<Vec<ContentFile>, Failure> {
     Ok(files)
 }
 
-/// `above` has device and inode of the folders that lead here.
+/// Adds a file, or the files of a folder. `above` has device and inode of the folders that lead here.
 fn walk(
     path: &Path,
     names: &mut Vec<String>,

@@ -1,4 +1,4 @@
-//! Files one after the other, as v1 cuts them into pieces.
+//! The concatenated files, which v1 cuts into pieces.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ type PathOf<'a> = dyn Fn(usize) -> Option<PathBuf> + Sync + 'a;
 
 /// The files, concatenated.
 pub(super) struct Joined<'a> {
-    /// The offset behind each file.
+    /// The end offset of each file.
     ends: Vec<u64>,
     path: Box<PathOf<'a>>,
     /// Recently read files by their indices, most recent last.

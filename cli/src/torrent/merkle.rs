@@ -1,5 +1,5 @@
-//! The trees of BitTorrent v2 (BEP 52): SHA-256 of blocks of 16 KiB, and of pairs of digests. The leaves are padded with zero digests to a power
-//! of two.
+//! The trees of BitTorrent v2 (BEP 52): SHA-256 of blocks of 16 KiB, and of pairs of digests. The leaves are padded with zero digests to a
+//! power of two.
 
 use std::sync::{Mutex, PoisonError};
 

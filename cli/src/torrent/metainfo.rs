@@ -1,7 +1,7 @@
 //! The files of a torrent: BitTorrent v1 (BEP 3), padding files and symbolic links (BEP 47), and v2 (BEP 52).
 //!
-//! Files of a torrent share names, folders and layers, so a torrent can list far more than its own size. Only slices of the torrent are kept for a
-//! file, and the torrent is walked again when its files are verified.
+//! Files of a torrent share names, folders and layers, so a torrent can list far more than its own size. Only slices of the torrent are
+//! kept for a file, and the torrent is walked again when its files are verified.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -54,13 +54,13 @@ pub(crate) struct Part<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Kind<'a> {
     File,
-    /// Zeros in front of the next file, in no file of their own.
+    /// Zeros before the next file, without a file of their own.
     Padding,
     /// A symbolic link to the file or folder with these names, below the torrent's folder or that of the link.
     Link(Value<'a>),
 }
 
-/// Begin of the names of padding files of BitComet, which marks them by their names only.
+/// Prefix of the names of BitComet's padding files, which have no other mark.
 const PADDING: &[u8] = b"_____padding_file_";
 
 /// The file tree of v2, and the roots of pieces.
@@ -128,9 +128,9 @@ impl<'a> V1<'a> {
         Ok(V1 { files, count, digests })
     }
 
-    /// The files, in the order of the torrent.
+    /// Returns the files, in the order of the torrent.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'a>> {
-        // All have been checked.
+        // `new` has checked all of them.
         self.files.parts().into_iter().flatten().flatten()
     }
 }
@@ -173,8 +173,8 @@ fn names_of(names: Option<Value<'_>>) -> Option<Result<Value<'_>, String>> {
     Some(all.try_for_each(|name| component(name.bytes().unwrap_or_default()).map(|_| ())).map(|()| names))
 }
 
-/// Returns the names of a symbolic link's target, if the file is one; `depth` is the number of folders above it. BEP 47 counts them from the
-/// torrent's folder. libtorrent writes the link as it is, with `..` from its own folder.
+/// Returns the names of a symbolic link's target, if the file is a link; `depth` is the number of folders above it. In BEP 47 the target
+/// begins at the torrent's folder. libtorrent writes the link unchanged, with `..` from its own folder.
 fn link_of(file: Value<'_>, mut depth: usize) -> Result<Option<Value<'_>>, String> {
     if !file.get("attr").and_then(Value::bytes).unwrap_or_default().contains(&b'l') {
         return Ok(None);
@@ -365,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Most memory of a torrent: times its bytes, plus a constant.
+    /// Most memory of a torrent: `TIMES` its bytes, plus `BESIDE`.
     const TIMES: usize = 4;
     const BESIDE: usize = 64 << 10;
     const ROOT: &str = "01234567890123456789012345678901";

@@ -1,4 +1,4 @@
-//! `gantry torrent verify`.
+//! `gantry torrent verify`: compares files with a torrent.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -52,19 +52,19 @@ pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {
     if report.bad { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Returns the path of the torrent's file or folder: its name below the folder in the arguments, or that folder or file itself.
+/// Returns the path of the torrent's file or folder: its name below the folder in the arguments, or the argument itself.
 fn content(args: &TorrentVerify, name: &[u8]) -> PathBuf {
     let folder = args.folder.as_deref().or(args.torrent.parent()).unwrap_or(Path::new("."));
     let below = folder.join(OsStr::from_bytes(name));
     if args.folder.is_some() && folder.exists() && !below.exists() { folder.to_owned() } else { below }
 }
 
-/// Returns a path below the torrent's folder; an empty one is that of its only file.
+/// Returns a path below the torrent's folder. An empty path names the torrent's only file.
 fn within(content: &Path, below: &Path) -> PathBuf {
     below.components().fold(content.to_owned(), |path, name| path.join(name))
 }
 
-/// Prints a line for everything that differs.
+/// Prints a line for each difference.
 struct Report {
     bad: bool,
 }
@@ -75,8 +75,7 @@ impl Report {
         print_message(&wrong.to_string());
     }
 
-    /// Adds pieces of a file that do not match, those that follow each other together. `begin` is the offset of the first piece from the file's
-    /// begin.
+    /// Adds pieces of a file that do not match; consecutive pieces share a line. `begin` is the offset of the file in the pieces' data.
     fn add_pieces(&mut self, name: &str, pieces: impl Iterator<Item = u64>, piece: u64, begin: u64, length: u64) {
         let mut pieces = pieces.peekable();
         while let Some(first) = pieces.next() {
@@ -107,7 +106,7 @@ fn verify_v1(
         let begin = number as usize * PIECE_DIGEST;
         found[begin..begin + PIECE_DIGEST] != expected[begin..begin + PIECE_DIGEST]
     };
-    // Pieces that cannot be verified, because a part of them is in a file that is missing.
+    // These pieces cannot be verified, because a part of them is in a missing file.
     let absent = files.all.iter().filter(|file| file.is_absent).flat_map(|file| file.pieces(piece));
     let absent: BTreeSet<u64> = absent.collect();
     for file in &files.all {
@@ -149,8 +148,8 @@ fn verify_v2(
     Ok(())
 }
 
-/// Checks that a path is a link to its target, or the same file or folder by other means. As in libtorrent, the target is below the torrent's
-/// folder, or else below that of the link.
+/// Checks that a path is a link to its target, or the same file or folder by other means. As in libtorrent, the target is below the
+/// torrent's folder, or else below that of the link.
 fn verify_link(content: &Path, link: &Path, target: Value<'_>) -> Result<(), Failure> {
     let real = |path: &Path| path.canonicalize().map_err(|error| Failure::at(path.display(), &error));
     let (target, folder) = (path(target), link.parent().unwrap_or(content));
@@ -183,7 +182,7 @@ struct Placed<'a> {
     names: Option<Value<'a>>,
     begin: u64,
     end: u64,
-    /// It is missing, or of another length.
+    /// True if it is missing or has another length.
     is_absent: bool,
 }
 

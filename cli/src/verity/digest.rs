@@ -44,7 +44,7 @@ fn line(args: &VerityDigest, digest: &[u8], path: &Path) -> String {
     if args.compact { format!("{begin}\n") } else { format!("{begin} {}\n", path.display()) }
 }
 
-/// True if this is the path of the source.
+/// True if the path leads to the source.
 fn is_at(source: &Source, path: &Path) -> bool {
     let (Ok(source), Ok(other)) = (source.file.metadata(), path.metadata()) else { return false };
     (source.dev(), source.ino()) == (other.dev(), other.ino())

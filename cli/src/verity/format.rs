@@ -41,7 +41,7 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
         .ok_or_else(|| Failure::Usage("the tree would be longer than a file can be".to_owned()))?;
     let name = args.hash_file.display().to_string();
     let failed = |error: io::Error| Failure::at(&name, &error);
-    // Bytes outside this tree stay, such as the data in the same file.
+    // Keep bytes outside this tree, such as data in the same file.
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&args.hash_file);
     let file = file.map_err(failed)?;
     if same_file(&file, &data.file).map_err(failed)? && begin < bytes {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
     let hashes = Source { file, name: name.clone(), length: u64::MAX };
     let root = write_tree(&superblock, &layout, &data, &hashes, threads)?;
     if !tree.no_superblock {
-        // Last, so that a tree with a superblock is complete.
+        // The superblock comes last, so that a tree with one is complete.
         hashes.file.sync_data().and_then(|()| hashes.file.write_all_at(&superblock.write(), begin)).map_err(failed)?;
     }
     hashes.file.sync_all().map_err(failed)?;

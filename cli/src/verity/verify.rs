@@ -34,7 +34,7 @@ pub(crate) fn run(args: &VerityVerify, threads: usize) -> Result<(), Failure> {
         Failure::Failed(format!("{}: it has {} bytes, not {blocks} blocks of {block}", data.name, data.length))
     })?;
     let all = Verifying { superblock: &superblock, layout: &layout, hashes: &hashes, threads };
-    // The highest level is one block; a tree without levels covers one data block.
+    // The highest level is one block. A tree without levels covers one data block.
     match layout.levels.last() {
         Some(level) => all.top(&hashes, level, superblock.hash_block, &root)?,
         None => all.top(&data, &(0..bytes), superblock.data_block, &root)?,

@@ -1,3 +1,5 @@
+//! Configurations and their mistakes, compared with OpenSSL's reading.
+
 use gantry_lab::memory::{many, taken};
 
 use super::*;

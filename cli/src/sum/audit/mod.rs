@@ -1,7 +1,7 @@
 //! `gantry sum audit`: compares a folder with a manifest.
 //!
-//! Listed files are hashed with the manifest's functions. Unlisted files are hashed only if a listed file is missing, because they may be moved
-//! files. `plan.rs` reads the manifests, `tree.rs` compares names, links and folders, `report.rs` prints.
+//! Listed files are hashed with the manifest's functions. Unlisted files are hashed only if a listed file is missing, because they may be
+//! moved files. `plan.rs` reads the manifests, `tree.rs` compares names, links and folders, `report.rs` prints.
 
 mod plan;
 mod report;
@@ -26,8 +26,8 @@ use plan::{ListedFile, Plan};
 use report::{Kind, Report};
 use tree::Tree;
 
-/// Most files of one digest that are compared with a listed file. More of them share one digest but differ in another only if a function is broken
-/// or a manifest is wrong.
+/// Most files of one digest that are compared with a listed file. More files share one digest but differ in another only if a function is
+/// broken or a manifest is wrong.
 const COLLISIONS: usize = 16;
 
 /// Compares, and returns the exit status: 0 if everything is as listed, 1 if something differs, 2 if something could not be compared.
@@ -64,7 +64,7 @@ pub(super) fn run(run: &Run<'_>, parser: ListParser, opener: &mut Opener, consol
         tree.new.iter().map(|name| (name, None)).collect();
     let mut gone: Vec<&Vec<u8>> = Vec::new();
     let mut places: HashMap<(Id, Digest), Vec<usize>> = HashMap::new();
-    // In reverse, so that the first candidate is popped first.
+    // Push in reverse, so that the first candidate is popped first.
     for (place, candidate) in candidates.iter().enumerate().rev() {
         let (job, found) = candidate;
         for (function, digest) in job.functions.iter().zip(&found.digests) {
@@ -77,7 +77,7 @@ pub(super) fn run(run: &Run<'_>, parser: ListParser, opener: &mut Opener, consol
         let expected = &files[name].digests;
         let same = |place: &usize| !taken[*place] && candidates[*place].0.agrees(expected, &candidates[*place].1);
         let found = expected.last().and_then(|digest| places.get_mut(digest)).and_then(|places| {
-            // Drops candidates that were taken through another function.
+            // Drop candidates that were taken through another function.
             while places.pop_if(|place| taken[*place]).is_some() {}
             let at = places.len().saturating_sub(COLLISIONS);
             let place = places[at..].iter().rposition(same)?;

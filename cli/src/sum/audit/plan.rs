@@ -44,8 +44,8 @@ pub(super) struct ListedFile {
 }
 
 impl Plan {
-    /// Interprets the operands: a manifest and a folder, `.` by default; or a bag, given as a folder or by one of its manifests (RFC 8493), whose
-    /// payload is in `data`.
+    /// Interprets the operands: a manifest and a folder, `.` by default; or a bag, given as a folder or by one of its manifests (RFC 8493),
+    /// whose payload is in `data`.
     ///
     /// # Errors
     /// Operands that do not exist, in words.
@@ -100,7 +100,7 @@ impl Plan {
         let (mut files, mut specials) = (Vec::new(), Vec::new());
         for manifest in &self.manifests {
             let at = |error: io::Error| format!("{}: {}", manifest.display(), reason(&error));
-            // Other lists may be pipes; one in a stranger's bag would block.
+            // A pipe in a stranger's bag would block the audit; other lists may be pipes.
             if self.bag.is_some() && !manifest.is_file() {
                 return Err(format!("{}: not a regular file", manifest.display()));
             }

@@ -111,7 +111,7 @@ impl<'c> Report<'c> {
     pub(super) fn end(self) -> u8 {
         if !self.options.quiet && !self.options.json {
             let kinds = [Kind::Ok, Kind::Changed, Kind::Damaged, Kind::Moved, Kind::Missing, Kind::New];
-            // Most lists do not tell damage from changes.
+            // Most lists cannot tell damage from changes, so omit a count of 0.
             let shown = kinds.iter().filter(|kind| **kind != Kind::Damaged || self.counts[**kind as usize] > 0);
             let counts = shown.map(|kind| format!("{} {}", self.counts[*kind as usize], KINDS[*kind as usize].1));
             self.console.text(&counts.collect::<Vec<_>>().join(", "));

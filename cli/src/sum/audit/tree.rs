@@ -19,7 +19,7 @@ use crate::sum::walk::{WalkEntry, identity, special, walk, wanted};
 /// The names in the folder.
 #[derive(Default)]
 pub(super) struct Tree<'l> {
-    /// Listed files that are present, with their names in the folder if these are others.
+    /// Listed files that are present, with their names in the folder if those differ.
     pub(super) present: BTreeMap<&'l Vec<u8>, Option<Vec<u8>>>,
     /// Files that are not listed.
     pub(super) new: BTreeSet<Vec<u8>>,
@@ -31,7 +31,7 @@ pub(super) struct Tree<'l> {
 }
 
 impl<'l> Tree<'l> {
-    /// Walks the folder. Reports links and folders, and files that became one.
+    /// Walks the folder. Reports links and folders, and files that became a link or folder.
     pub(super) fn new(plan: &Plan, listing: &'l Listing, options: &Options, report: &mut Report<'_>) -> Self {
         let ours = plan.manifests.iter().map(PathBuf::as_path).chain(options.cache.as_deref().map(Path::new));
         let ours: BTreeSet<_> = ours.filter_map(|path| fs::metadata(path).ok()).map(|data| identity(&data)).collect();
@@ -52,7 +52,7 @@ impl<'l> Tree<'l> {
                 }
             }
             WalkEntry::Special(path, special) => {
-                // A link to a file counts as one.
+                // A link to a file counts as a file.
                 if let Some(data) = fs::metadata(&path).ok().filter(fs::Metadata::is_file) {
                     tree.files += 1;
                     tree.bytes += data.len();
@@ -79,7 +79,7 @@ impl<'l> Tree<'l> {
             }
             let became = special(&path).ok().flatten().filter(|found| match found {
                 Special::Folder => true,
-                // Only a list with links says that this was none.
+                // A list without links cannot tell whether this was a link before.
                 Special::Link(_) => !listing.specials.is_empty() && !listing.specials.contains_key(name),
             });
             match became {
@@ -93,7 +93,7 @@ impl<'l> Tree<'l> {
         for (name, listed) in listing.specials.iter().filter(|(name, _)| wanted(name)) {
             compare_special(plan, name, listed, report);
         }
-        // A list without links and folders does not name the ones that were there.
+        // A list without links and folders cannot tell which of these are new.
         if !listing.specials.is_empty() {
             for (name, found) in unlisted {
                 report.print(Kind::New, &name, None, |object| object.special(&found));
@@ -102,7 +102,7 @@ impl<'l> Tree<'l> {
         tree
     }
 
-    /// Finds missing files whose names are there in another normalization form: file systems and archives change it.
+    /// Finds missing files whose names are present in another normalization form: file systems and archives change the form.
     fn match_normalized(&mut self, report: &mut Report<'_>) {
         let normalized = |name: &[u8]| Some(std::str::from_utf8(name).ok()?.nfc().collect::<String>());
         if self.missing.is_empty() {
@@ -114,7 +114,7 @@ impl<'l> Tree<'l> {
         let pair = |name: &&'l Vec<u8>| Some((*name, by_form.get(&normalized(name)?)?.clone()));
         let pairs: Vec<(&Vec<u8>, Vec<u8>)> = self.missing.iter().filter_map(pair).collect();
         for (listed, found) in pairs {
-            // Two listed names may be one in another form.
+            // Two listed names may be equal in another form.
             if !self.new.remove(&found) {
                 continue;
             }

@@ -1,12 +1,12 @@
 //! Hashes many files at once, on all cores, and reports their digests in the order of the files.
 //!
-//! The calling thread feeds a [`Pipeline`] and receives the results in order through its [`Sink`]. Workers take files from the [`Queue`], read
-//! them piece by piece, and hash the pieces of all their files together. The framework chooses the device for each file. Memory is bounded by
-//! the pieces and by the window: the distance between the first unreported file and the last that a worker may take.
+//! The calling thread feeds a [`Pipeline`] and receives the results in order through its [`Sink`]. Workers take files from the [`Queue`],
+//! read them piece by piece, and hash the pieces of all their files together. The framework chooses the device for each file. Memory is
+//! bounded by the pieces and by the window: the distance between the first unreported file and the last that a worker may take.
 //!
-//! Callers must not notice that files are read early. The calling thread reads `-`, pipes, terminals, and other inputs that are not regular
-//! files. It opens each of them only after all inputs before it have been reported, as a sequential tool does. Workers may have read later files by then;
-//! files that changed since are read again. `tee copy | sum - copy` depends on this.
+//! Users must not notice that files are read early. The calling thread reads `-`, pipes, terminals, and other inputs that are not regular
+//! files. It opens each of them only after all inputs before it have been reported, as a sequential tool does. Workers may have read later
+//! files by then; files that changed since are read again. `tee copy | sum - copy` depends on this.
 //!
 //! Files: [`pipeline`] feeds and reports, [`queue`] holds files and results, [`worker`] hashes many files in rounds, [`single`] hashes one,
 //! [`read`] reads.
@@ -33,8 +33,8 @@ pub(in crate::sum) use read::Stamp;
 pub(super) use single::hash_single;
 use worker::Worker;
 
-/// Least and most files that a worker reads side by side: fewer would make small batches of small files, and the pieces of more would not fit
-/// into the cache.
+/// Least and most files that a worker reads side by side: fewer would make small batches of small files, and the pieces of more would not
+/// fit into the cache.
 const MIN_SLOTS: usize = 8;
 const MAX_SLOTS: usize = 16;
 /// Most workers: more would only wait for the file system, and each may hold [`MAX_SLOTS`] files open.
@@ -60,13 +60,13 @@ pub(super) struct HashedFile {
     pub(super) bytes: u64,
     /// The state of a regular file before it was read.
     pub(super) stamp: Option<Stamp>,
-    /// The digests are from the cache.
+    /// True if the digests are from the cache.
     pub(super) cached: bool,
 }
 
 impl Engine {
-    /// Creates an engine for up to `files` files and at most `threads` threads; `None` means one for each CPU. `functions` are those of all files,
-    /// if known. Adds the hashed bytes to `progress`.
+    /// Creates an engine for up to `files` files and at most `threads` threads; `None` means one for each CPU. `functions` are those of all
+    /// files, if known. Adds the hashed bytes to `progress`.
     pub(super) fn new(
         functions: Option<&Functions>,
         files: usize,
@@ -87,7 +87,7 @@ impl Engine {
     /// Runs `feed` and returns when every result has been reported.
     pub(super) fn run<N, S: Sink<N>>(&self, sink: &mut S, feed: impl FnOnce(&mut Pipeline<'_, N, S>)) {
         std::thread::scope(|scope| {
-            // Also closes the queue on unwinding, because the scope waits for the workers.
+            // Closes the queue even on unwinding, because the scope waits for the workers.
             let _close = Close(&self.queue);
             let spawn = |_: &usize| Builder::new().spawn_scoped(scope, || Worker::new(self).run()).is_ok();
             // If the system refuses a thread, the other workers do all the work.

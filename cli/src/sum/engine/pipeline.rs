@@ -21,11 +21,11 @@ const PENDING_JOBS: usize = 64;
 
 /// Receives the results.
 pub(in crate::sum) trait Sink<N> {
-    /// The result of a file.
+    /// Receives the result of a file.
     fn file(&mut self, name: OsString, note: N, result: io::Result<HashedFile>);
-    /// A note without a file, in its place among the files.
+    /// Receives a note without a file, in its place among the files.
     fn note(&mut self, note: N);
-    /// No result is ready: show buffered output now.
+    /// Shows buffered output, because no result is ready.
     fn waiting(&mut self);
 }
 
@@ -46,7 +46,7 @@ pub(in crate::sum) struct Pipeline<'p, N, S> {
     ready: VecDeque<Done>,
     /// Files that were reported.
     reported: u64,
-    /// Files before this number may have been read too early: before the end of a pipe that their content depends on.
+    /// Files before this number may have been read too early: before the end of a pipe on which their content depends.
     speculative: u64,
     stdin_ended: bool,
 }

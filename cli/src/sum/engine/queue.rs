@@ -1,4 +1,4 @@
-//! The queue of files to the workers, and of results back.
+//! The queue of files for the workers, and of their results.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -58,7 +58,7 @@ struct State {
     /// Workers that wait for files.
     idle: usize,
     closed: bool,
-    /// A worker panicked, and its files will never have results.
+    /// True if a worker panicked: its files will never have results.
     broken: bool,
 }
 
@@ -88,13 +88,13 @@ impl Queue {
         self.lock().free -= slots;
     }
 
-    /// Ends the queue: there will be no more files.
+    /// Closes the queue: no more files will follow.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.work.notify_all();
     }
 
-    /// Notes that a worker panicked and that its files will never have results.
+    /// Records that a worker panicked and that its files will never have results.
     pub(super) fn break_off(&self) {
         self.lock().broken = true;
         self.ready.notify_one();
@@ -116,8 +116,8 @@ impl Queue {
         }
     }
 
-    /// Delivers a worker's `results`, and takes files for its `free` slots, of which `freed` have become empty since its last call. With `wait`,
-    /// waits for files; an empty `jobs` then means that there will be none.
+    /// Delivers a worker's `results`, and takes files for its `free` slots, of which `freed` have become empty since its last call. With
+    /// `wait`, waits for files; an empty `jobs` then means that there will be none.
     pub(super) fn exchange(
         &self,
         results: &mut Vec<(u64, Done)>,
@@ -172,7 +172,7 @@ impl Queue {
         }
     }
 
-    /// The number after the last file that a worker took.
+    /// Returns the number after the last file that a worker took.
     pub(super) fn taken(&self) -> u64 {
         self.lock().taken
     }

@@ -25,7 +25,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// `data` is the metadata of the file.
+    /// Creates a reader; `data` is the metadata of the file.
     pub(super) fn new(file: File, data: &Metadata) -> Self {
         Self { file, stamp: Stamp::new(data), read: 0, ended: false }
     }
@@ -57,17 +57,17 @@ impl Reader {
         self.stamp
     }
 
-    /// Bytes that have been read.
+    /// Returns the number of bytes that have been read.
     pub(super) fn read(&self) -> u64 {
         self.read
     }
 
-    /// The size of the file when it was opened.
+    /// Returns the size of the file when it was opened.
     pub(super) fn size(&self) -> u64 {
         self.stamp.size
     }
 
-    /// Bytes left to read, according to that size.
+    /// Returns the number of bytes left to read, according to that size.
     pub(super) fn left(&self) -> u64 {
         self.stamp.size.saturating_sub(self.read)
     }
@@ -88,7 +88,7 @@ pub(in crate::sum) struct Stamp {
 }
 
 impl Stamp {
-    /// `data` has just been queried.
+    /// Creates the stamp of metadata that has just been queried.
     pub(in crate::sum) fn new(data: &Metadata) -> Self {
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Self {

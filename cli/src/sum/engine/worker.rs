@@ -1,7 +1,8 @@
 //! A worker hashes many files side by side, in rounds.
 //!
-//! A round reads one piece of each file in the worker's slots and hashes all of them together. A file that ends within its first piece is a whole
-//! message. A longer one is a stream; the end of a stream is part of the round after its last piece, so that it needs no batch of its own.
+//! A round reads one piece of each file in the worker's slots and hashes all of them together. A file that ends within its first piece is a
+//! whole message. A longer one is a stream; the end of a stream is part of the round after its last piece, so that it needs no batch of its
+//! own.
 //!
 //! The framework chooses the device: for whole messages with each round, for a stream when it opens. A round is one batch.
 
@@ -237,8 +238,7 @@ impl<'e> Worker<'e> {
         LocalHash::finish_all(ends.collect()).is_ok()
     }
 
-    /// Moves the last files of a run to another device, if the framework prefers it for a small number of files and if restarting them
-    /// pays.
+    /// Moves the last files of a run to another device, if the framework prefers it for few files and if restarting them pays.
     fn move_last_files(&mut self) {
         let devices: BTreeSet<usize> = self
             .slots
@@ -260,9 +260,9 @@ impl<'e> Worker<'e> {
         let (session, _) = on_device().next()?.stream()?;
         // The device was chosen for a larger number of files.
         on_device().find(|file| file.batch_size > files && !file.moved)?;
-        // With empty lanes, a round on this device takes about as long with few pieces as with many. While the framework would send `pieces` pieces
-        // elsewhere, they take no longer there than a round takes here. The rest of the longest file therefore takes as long as `pieces` times its
-        // bytes take elsewhere, where all files have to restart.
+        // A round on this device takes about as long with empty lanes as with full ones. If the framework sends `pieces` pieces elsewhere,
+        // they take at most as long there as a round takes here. Moving therefore pays if all files from their beginning have at most
+        // `pieces` times the bytes that are left of the longest file.
         let left = on_device().map(|file| file.reader.left()).max()?;
         let anew = on_device().map(|file| file.reader.size()).sum::<u64>();
         let pieces = usize::try_from(anew / left.max(1)).ok()?.saturating_add(1).max(files);
@@ -274,7 +274,7 @@ impl<'e> Worker<'e> {
     /// Restarts the files of a device on the device that the framework chooses for `files` files.
     fn move_away(&mut self, device: usize, files: usize) {
         for file in self.slots.iter_mut().filter_map(Slot::streamed_mut).filter(|file| file.is_on(device)) {
-            // At most once: a policy that takes turns would restart files forever.
+            // Move a file at most once: a policy that takes turns would restart it forever.
             if !std::mem::replace(&mut file.moved, true)
                 && let Some((session, _)) = file.stream()
                 && let Ok(stream) = session.stream(files)
@@ -356,7 +356,7 @@ fn start(
         Err(error) if is_shortage(&error) => return Some(job.done(Outcome::InTurn)),
         Err(error) => return Some(job.done(Outcome::Failed(error))),
     };
-    // The file appeared after its metadata were queried.
+    // The file appeared after its metadata was queried.
     let Some(data) = data else { return Some(job.done(Outcome::InTurn)) };
     let mut reader = Reader::new(file, &data);
     match reader.next_piece(buffer) {

@@ -49,12 +49,12 @@ impl Checksum {
         CHECKSUMS.iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
     }
 
-    /// True if S3 computes it of objects in parts, too, from the checksums of the parts.
+    /// True if S3 also computes it for objects in parts, from the checksums of the parts.
     pub(super) fn is_composite(self) -> bool {
         !matches!(self, Self::Crc(CrcAlgorithm::Crc64Nvme, _))
     }
 
-    /// Bytes of a value.
+    /// Returns the number of bytes of a value.
     pub(super) fn size(self) -> usize {
         match self {
             Self::Digest(algorithm) => algorithm.digest_size(),

@@ -1,6 +1,6 @@
-//! S3's checksums of objects. An object in one piece has the checksum of its content. An object that was uploaded in parts has the checksum of
-//! the parts' checksums, and the number of parts. ETags are MD5 in hexadecimal digits; others (x-amz-checksum-sha256) are in Base64 (Amazon S3 User
-//! Guide, "Checking object integrity"). A CRC may be that of the content though the object was uploaded in parts.
+//! S3's checksums of objects (Amazon S3 User Guide, "Checking object integrity"). An object in one piece has the checksum of its content.
+//! An object that was uploaded in parts has the checksum of the parts' checksums, and the number of parts. A CRC may cover the content even
+//! if the object was uploaded in parts. ETags are MD5 in hexadecimal digits; others (x-amz-checksum-sha256) are in Base64.
 
 mod checksum;
 mod stream;
@@ -36,13 +36,13 @@ const OF_UNKNOWN_LENGTH: [u64; 2] = [17_179_870, 549_755_814];
 const UNITS: [u64; 5] = [MIB, MB, 1024, 1000, 1];
 const FEW: u64 = 40;
 
-/// The answer to the question how a file was uploaded.
+/// The result of the search for the part size of an upload.
 enum HashedFile {
-    /// In these words.
+    /// The part size, in words.
     Size(String),
-    /// In no way: the file differs.
+    /// The file differs.
     Damaged,
-    /// No size of those tried fits; these sizes are possible.
+    /// No tried size fits; these sizes are possible.
     Unknown(RangeInclusive<u64>),
 }
 
@@ -58,7 +58,7 @@ enum Input {
 /// # Errors
 /// A function that S3 does not have, in words.
 pub(super) fn run(options: &Options, threads: usize, console: &mut Console) -> Result<bool, String> {
-    // ETags are of MD5.
+    // MD5 is the function of ETags.
     let name = options.algorithms.first().map_or("md5".into(), |name| name.to_string_lossy());
     let checksum = Checksum::of_name(&name)?;
     if matches!(options.parts, Some(PartSize::Bytes(_))) && !checksum.is_composite() {
@@ -144,7 +144,7 @@ fn of_parts(checksum: Checksum, values: &[u8]) -> String {
     format!("{}-{}", checksum.text(&checksum.of(values)), values.len() / checksum.size())
 }
 
-/// Finds out how a file with this checksum was uploaded.
+/// Searches for the part size with which a file of this checksum was uploaded.
 fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Result<HashedFile, Failure> {
     let wrong = || {
         Failure::Failed(format!(

@@ -33,7 +33,7 @@ pub(super) fn parts(
     let mut all: Vec<Parts> = sizes.iter().map(begin).collect();
     let (mut buffer, mut total) = (vec![0; PIECE as usize], 0);
     loop {
-        // Up to the next end of a part.
+        // Read up to the next end of a part.
         let next = all.iter().map(|parts| parts.size - parts.bytes).min().unwrap_or(PIECE).min(PIECE);
         let length = read_full(&mut pipe, &mut buffer[..next as usize]).map_err(|error| Failure::at(name, &error))?;
         let piece = &buffer[..length];
