@@ -257,8 +257,8 @@ fn guests(report: &Report) -> Table {
     for guest in &report.guests {
         let number = |name: &str| guest.numbers.get(name).copied().unwrap_or(0);
         let plain = |name: &str| number(name).to_string();
-        let (requests, company) = (number("requests"), number("company"));
-        let batch = if requests == 0 { "-".to_owned() } else { tenths(company, requests) };
+        let (requests, burst_sum) = (number("requests"), number("company"));
+        let batch = if requests == 0 { "-".to_owned() } else { tenths(burst_sum, requests) };
         table.row([
             guest.name.clone(),
             plain("connections"),

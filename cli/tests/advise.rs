@@ -44,7 +44,7 @@ fn reports_requests_of_devices_and_of_the_host() {
     let message = installed.advice(&configuration, &["sh", "-c", both]);
     assert!(message.contains("sh ended with exit status: 3.\n"), "{message}");
     row(&message, &["AES-256-CBC", "decrypt"]);
-    // A program without OpenSSL requests.
+    // This program makes no OpenSSL requests.
     let message = installed.advice(&configuration, &["openssl", "list", "-providers"]);
     assert!(message.contains("openssl loaded gantry, but made no OpenSSL requests.\n"), "{message}");
     assert_eq!(fs::read(installed.0.join("opened")).unwrap(), fs::read(installed.0.join("plain")).unwrap());
@@ -195,7 +195,7 @@ fn advice_and_statistics_agree_and_change_nothing() {
 
 /// `gantry top` shows the same as the final report.
 #[test]
-fn top_shows_the_same_while_it_runs() {
+fn top_shows_a_running_program_as_the_final_report_does() {
     let installed = Installed::new("top");
     let configuration = installed.configuration(&installed.module(), "CIPHERS = NONE");
     let speed = ["openssl", "speed", "-elapsed", "-seconds", "3", "-bytes", "16384", "-evp", "aes-192-ctr"];
@@ -266,7 +266,7 @@ fn a_machine_is_measured_and_the_json_has_every_number() {
     for (name, nid, served) in [("AES-128-CBC", 419, true), ("AES-256-GCM", 901, false)] {
         let row = named(name);
         assert_eq!((row["nid"].as_u64(), row["served"].as_bool()), (Some(nid), Some(served)), "{row}");
-        // Two operations, three sizes each.
+        // The row has two operations with three sizes each.
         let cells = row["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 6, "{row}");
         for cell in cells {
@@ -282,7 +282,7 @@ fn a_machine_is_measured_and_the_json_has_every_number() {
     assert!(message.contains("this is the result after gantry openssl config --system.\n"), "{message}");
     let [_, sign, .., device, error] = row(&message, &["ED25519", "1087"])[..] else { panic!("{message}") };
     assert_eq!((sign, error), ("sign", "measured"));
-    // In a debug build some algorithms gain and others do not; only those that gain are proposed.
+    // In a debug build only some algorithms gain, and only these are proposed.
     assert_eq!(device != "host", message.contains("  SIGNATURES = ED25519\n"), "{message}");
     row(&message, &["AES-128-CTR", "904"]);
     // Nothing is proposed for a configuration that gantry refuses.

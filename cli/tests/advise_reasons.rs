@@ -40,7 +40,7 @@ fn recognises_a_program_of_another_tls_library() {
     assert!(fs::read_to_string(installed.0.join("page")).unwrap().contains("Cipher"), "{printed}");
 }
 
-/// Programs that link dummy libraries of these names.
+/// The programs link dummy libraries of these names.
 #[test]
 fn recognises_tls_libraries() {
     let installed = Installed::new("libraries");
@@ -139,7 +139,7 @@ fn explains_why_a_program_did_not_load_the_module() {
             "{printed}"
         );
     }
-    // A configuration that gantry refuses to change.
+    // gantry refuses to change this configuration.
     let fips = installed.write("fips.cnf", "openssl_conf = i\n[i]\nproviders = l\n[l]\nfips = f\n[f]\nactivate = 1\n");
     let printed = installed.advice(&fips, &enc);
     assert!(
@@ -147,7 +147,7 @@ fn explains_why_a_program_did_not_load_the_module() {
             && !printed.contains("--system"),
         "{printed}"
     );
-    // A mistake that OpenSSL finds before it loads gantry.
+    // OpenSSL finds this mistake before it loads gantry.
     let right = fs::read_to_string(installed.configuration(&installed.module(), "")).unwrap();
     let empty = installed
         .write("ssl.cnf", &right.replace("[init]", "[ssl]\nsystem_default = none\n[none]\n[init]\nssl_conf = ssl"));
@@ -156,18 +156,18 @@ fn explains_why_a_program_did_not_load_the_module() {
         printed.contains("ssl.cnf: OpenSSL says 'ssl command section empty', name=system_default, value=none\n"),
         "{printed}"
     );
-    // Disabled, in a correct configuration.
+    // The configuration is correct, but gantry is disabled.
     let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
     let output =
         installed.command(&right, &[&["advise", "--"][..], &enc].concat()).env("GANTRY_DISABLE", "1").output().unwrap();
     let off = text(&output.stderr);
     assert!(off.contains("It did not load gantry.\n- GANTRY_DISABLE is set.\n"), "{off}");
     assert!(!off.contains("does not activate gantry") && !off.contains("there is no"), "{off}");
-    // A static program.
+    // This program is static.
     let program = installed.compile("int main(void) { return 0; }\n", &["-static"]);
     let printed = installed.advice(&right, &[&program]);
     assert!(printed.contains(&format!("- {program}: it links no known TLS library: it may be static")), "{printed}");
-    // A program that does not exist.
+    // This program does not exist.
     let (code, message) = run_command(installed.command(&right, &["advise", "--", "/nowhere/program"]));
     assert!(code == 127 && message.contains("/nowhere/program: No such file or directory"), "{code} {message}");
 }
@@ -201,7 +201,7 @@ fn errors_of_the_module_are_reported() {
     assert!(!said.contains("does it read openssl.cnf"), "{said}");
     let (code, message) = run_command(installed.command(&conf, &["advise"]));
     assert!(code == 1 && message.contains("openssl did not load gantry\n") && message.contains(why), "{message}");
-    // An unknown device: everything stays with the host, and the report says so.
+    // If the device is unknown, all requests stay with the host, and the report says so.
     let conf = installed.configuration(&installed.module(), "CIPHERS = ALL\nPOLICY = pin:afalg");
     let said = installed.advice(&conf, &encrypt);
     assert!(said.contains("/openssl: OpenSSL serves all requests: ") && said.contains("afalg"), "{said}");

@@ -143,7 +143,7 @@ fn an_unusable_file_of_vectors_is_reported_without_delay() {
         fs::write(&file, bytes).unwrap();
         installed.refuses(error);
     }
-    // A sparse file.
+    // This file is sparse.
     fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
     installed.refuses("larger than 16 MiB");
     fs::remove_file(&file).unwrap();

@@ -125,7 +125,7 @@ fn ciphers_of_openssl_enc_give_the_same_output() {
     }
 }
 
-/// Key, nonce, AAD and tag of RFC 8439, 2.8.2.
+/// Key, nonce, AAD and tag are those of RFC 8439, 2.8.2.
 #[test]
 fn aeads_append_the_tag_to_the_ciphertext() {
     let folder = Folder::new("crypt-aead");
@@ -215,7 +215,7 @@ fn plaintext_is_not_on_disk_before_its_tag_is_verified() {
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let message = noise(1 << 20);
     let out = folder.path().join("plain");
-    // A process that may write no byte to a file: ulimit(1p).
+    // Run the command with a limit of 0 bytes for files (ulimit(1p)).
     let without_files = |arguments: &[&str], input: &[u8]| {
         let command =
             crypt.command(&[arguments, &["aes-256-gcm", "--key-fd=3", "--iv=000102030405060708090a0b"]].concat());
@@ -272,9 +272,9 @@ fn an_interrupted_command_leaves_nothing() {
         let mut command = crypt.command(&[&["-e", "--key-fd=3", "-o", out.to_str().unwrap()], algorithm].concat());
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // More than a pipe holds: afterwards the command is running.
+        // This is more than a pipe holds, so the command is running afterwards.
         stdin.write_all(&noise(1 << 20)).unwrap();
-        // Not SIGINT, which is ignored if a script runs the tests in the background.
+        // SIGINT would be ignored if a script runs the tests in the background.
         signal("TERM", child.id());
         assert_eq!(child.wait().unwrap().signal(), Some(15));
         assert_eq!(leftovers(folder.path()), [""; 0]);
@@ -289,7 +289,7 @@ fn a_pipe_gets_its_bytes_before_the_input_ends() {
     let mut command = crypt.command(&["-e", "aes-128-ctr", "--key-fd=3", "--iv", IV]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    // Two pieces, so that the first is not the last.
+    // Send two pieces, so that the first is not the last.
     let feeder = thread::spawn(move || {
         stdin.write_all(&noise(2 * PIECE)).unwrap();
         stdin

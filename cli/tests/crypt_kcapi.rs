@@ -27,7 +27,7 @@ gantry_lab::in_guest! {
             gantry(&folder, &format!("-e 'gcm(aes)' --iv {iv} --aad {aad} -i plain -o ours"));
             let (ours, theirs) = (read(&folder, "ours"), read(&folder, "theirs"));
             assert_eq!(ours.len(), length + 16);
-            // Its files may begin with the associated data, which the kernel returns.
+            // The files of kcapi-enc may begin with the associated data, which the kernel returns.
             assert!(theirs.ends_with(&ours), "gcm, {length} bytes: {} and {}", ours.len(), theirs.len());
         }
     }

@@ -1,5 +1,5 @@
-//! External programs over `gantry devcrypto serve`, in a guest: wolfSSL's test, OpenSSL's devcrypto engine, and the tests of cryptodev-linux, the
-//! kernel module that provides /dev/crypto elsewhere.
+//! External programs over `gantry devcrypto serve`, in a guest: wolfSSL's test, OpenSSL's devcrypto engine, and the tests of
+//! cryptodev-linux, the kernel module that provides /dev/crypto elsewhere.
 
 mod gantry;
 
@@ -43,7 +43,7 @@ fn wolfssl_passes_its_own_test() {
     // Each digest has a descriptor, and the test does not close all of them.
     let run = format!("ulimit -n 65536; cd '{}' && ./testwolfcrypt", folder.trim_end());
     let output = in_guest(&["sh", "-c", &run]);
-    assert!(!output.contains("Test complete"), "it needs no device: {output}");
+    assert!(!output.contains("Test complete"), "the test passes without the device: {output}");
 
     let output = with_server(&run);
     let has = |line: &str| output.lines().any(|other| other == line);
@@ -107,8 +107,8 @@ fn the_devcrypto_engine_of_openssl_computes_the_same_as_openssl() {
 }
 
 /// Runs the tests that compare results with known answers or with OpenSSL, and the examples. Other tests only measure, or need asynchronous
-/// calls, which the module does not have by default either. `hmac_comp` compares uninitialized bytes after the MAC, and fails with the module,
-/// too.
+/// calls, which the module does not have by default either. `hmac_comp` compares uninitialized bytes after the MAC, and fails with the
+/// module, too.
 #[test]
 #[ignore = "compiles the tests of cryptodev-linux, and runs them in a guest: make test-clients"]
 fn the_tests_of_cryptodev_linux_pass() {

@@ -49,7 +49,7 @@ gantry_lab::in_guest! {
         let side = Side::new(&site, 1);
         let _running = (side.start_data_path(), side.start_daemon());
         let denied = format!("profile=\"{CHARON}\" name=\"{}\"", site.library());
-        wait_until("the kernel denies it the library", || denials().iter().any(|line| line.contains(&denied)));
+        wait_until("the kernel denies the library", || denials().iter().any(|line| line.contains(&denied)));
         side.load_connection();
         assert_eq!(side.status()["policies"], 0, "{}", side.status());
     }
@@ -152,7 +152,7 @@ impl<'a> Side<'a> {
         let line = "mount -t tmpfs tmpfs /run && touch /run/is-own && exec sleep infinity";
         let owner = Command::new("unshare").args(["--net", "--mount", "sh", "-c", line]).spawn().unwrap();
         let side = Self { site, number, owner: Running(owner) };
-        side.await_success("it has namespaces of its own", "test -e /run/is-own");
+        side.await_success("the side has its own namespaces", "test -e /run/is-own");
         side.sh(&format!("ip link set lo up && ip address add 10.{number}.0.1/32 dev lo"));
         side
     }

@@ -29,7 +29,7 @@ fn metrics_of_processes_are_exported_and_stay_after_their_end() {
     let mut command = command(&["sum", "-a", "sha3-224", "-"]);
     let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&data).unwrap();
-    wait_until("it is seen while it runs", || {
+    wait_until("the running process is seen", || {
         let metrics = scrape(address);
         let processes = sum(&metrics, "gantry_processes", "");
         processes > 0 && sum(&metrics, "gantry_request_bytes_total", ALGORITHM) >= before + (2 << 20)
@@ -38,7 +38,7 @@ fn metrics_of_processes_are_exported_and_stay_after_their_end() {
     drop(child.0.stdin.take());
     assert!(child.0.wait().unwrap().success());
     let all = before + 2 * data.len() as u64;
-    // Its last bytes came after the last sample, but are counted.
+    // The process hashed its last bytes after the last sample, but they are counted.
     wait_until("the last bytes are known", || sum(&scrape(address), "gantry_request_bytes_total", ALGORITHM) == all);
     for _ in 0..2 {
         std::thread::sleep(Duration::from_millis(1100)); // longer than the time between two samples
@@ -53,21 +53,21 @@ fn metrics_of_processes_are_exported_and_stay_after_their_end() {
 fn all_counters_of_a_data_path_are_exported_and_never_decrease() {
     let folder = Folder::new("exporter-esp");
     let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
-    assert!(!scrape(address).contains("gantry_esp"), "there is none");
+    assert!(!scrape(address).contains("gantry_esp"), "no data path runs yet");
     let report = Arc::new(Mutex::new(Some(esp_report(|at| 1000 + at))));
     data_path(folder.path(), &report);
-    wait_until("it is seen", || scrape(address).contains("gantry_esp_up 1\n"));
+    wait_until("the data path is seen", || scrape(address).contains("gantry_esp_up 1\n"));
     let metrics = scrape(address);
     assert!(metrics.contains("gantry_esp_associations{direction=\"out\"} 2\n"), "{metrics}");
     for (at, name) in esp_counters().iter().enumerate() {
         let of_it = |line: &str| line.starts_with("gantry_esp") && line.ends_with(&format!(" {}", 1000 + at));
         assert!(metrics.lines().any(of_it), "{name} is in no metric: {metrics}");
     }
-    // Another data path, which starts counting at 0.
+    // Another data path takes over, and starts counting at 0.
     *report.lock().unwrap() = Some(esp_report(|_| 1));
     let sent = |metrics: &str| sum(metrics, "gantry_esp_packets_total", "\"out\"");
     let first = sent(&metrics);
-    wait_until("both are in the sum", || sent(&scrape(address)) == first + 1);
+    wait_until("both data paths are in the sum", || sent(&scrape(address)) == first + 1);
 }
 
 #[test]
@@ -76,15 +76,15 @@ fn a_data_path_that_hangs_or_lies_does_not_delay_scrapes() {
     let report = Arc::new(Mutex::new(Some(esp_report(|_| 1))));
     data_path(folder.path(), &report);
     let (_exporter, address) = exporter(&["--esp", folder.path().to_str().unwrap()]);
-    wait_until("it is up", || scrape(address).contains("gantry_esp_up 1\n"));
+    wait_until("the data path is up", || scrape(address).contains("gantry_esp_up 1\n"));
     for answer in [None, Some("no JSON".to_owned()), Some("[".repeat(70 << 20)), Some("{\"counters\":1}".to_owned())] {
         *report.lock().unwrap() = answer;
         let begun = Instant::now();
-        wait_until("it is down", || scrape(address).contains("gantry_esp_up 0\n"));
+        wait_until("the data path is down", || scrape(address).contains("gantry_esp_up 0\n"));
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         assert_eq!(sum(&scrape(address), "gantry_esp_packets_total", "\"out\""), 1);
         *report.lock().unwrap() = Some(esp_report(|_| 1));
-        wait_until("it is up again", || scrape(address).contains("gantry_esp_up 1\n"));
+        wait_until("the data path is up again", || scrape(address).contains("gantry_esp_up 1\n"));
     }
 }
 
@@ -131,7 +131,7 @@ fn the_textfile_is_complete_or_absent() {
     }
 }
 
-/// Like the systemd unit: a user with only the unit's capabilities sees a process of root.
+/// A user with only the capabilities of the systemd unit sees a process of root.
 #[test]
 fn the_capabilities_of_the_unit_are_sufficient() {
     if !nix::unistd::geteuid().is_root() {
@@ -166,8 +166,8 @@ fn the_capabilities_of_the_unit_are_sufficient() {
         assert!(output.status.success(), "{output:?}");
         text(&output.stdout).lines().any(|line| line.split_whitespace().next() == Some(&child.0.id().to_string()))
     };
-    wait_until("it is seen", || lists(rights));
-    assert!(!lists("+chown"), "no rights, no processes of others");
+    wait_until("the process is seen", || lists(rights));
+    assert!(!lists("+chown"), "processes of others are visible without the capabilities");
 }
 
 /// Prometheus accepts the metrics, and the queries of the dashboard and of the alerts.
@@ -182,7 +182,9 @@ fn prometheus_accepts_metrics_dashboard_and_alerts() {
     let mut command = command(&["sum", "-a", "sha3-384", "-"]);
     let mut child = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     child.0.stdin.as_mut().unwrap().write_all(&vec![7; 1 << 20]).unwrap();
-    wait_until("it is seen", || sum(&scrape(address), "gantry_requests_total", "algorithm=\"sha3-384\"") > 0);
+    wait_until("the requests are seen", || {
+        sum(&scrape(address), "gantry_requests_total", "algorithm=\"sha3-384\"") > 0
+    });
     promtool_is_silent(&scrape(address));
     let output = Command::new("promtool").args(["check", "rules"]).arg(contrib.join("alerts.yml")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -209,7 +211,7 @@ fn prometheus_accepts_metrics_dashboard_and_alerts() {
     // Prometheus listens before it can answer.
     let is_ready = || answer(server, "GET /-/ready HTTP/1.0\r\n\r\n").0.ends_with(" 200 OK");
     wait_until("Prometheus runs", || TcpStream::connect(server).is_ok() && is_ready());
-    wait_until("it has scraped", || {
+    wait_until("Prometheus has scraped", || {
         !query("rate(gantry_requests_total[5m])")["data"]["result"].as_array().unwrap().is_empty()
     });
     // More work, for rates.
@@ -239,7 +241,7 @@ fn counters(metrics: &str) -> BTreeMap<&str, f64> {
     counters.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
 }
 
-/// Ten scrapes per second for a minute, while processes start, work and end.
+/// Scrapes ten times per second for a minute, while processes start, work and end.
 #[test]
 #[ignore = "a minute: scripts/test-clients"]
 fn counters_never_decrease_while_processes_come_and_go() {
@@ -289,7 +291,7 @@ fn counters_never_decrease_while_processes_come_and_go() {
     });
 }
 
-/// Servers of two unprivileged users: their work is visible in the metrics of node_exporter.
+/// The metrics of node_exporter show the work of servers of two unprivileged users.
 #[test]
 #[ignore = "needs node_exporter and servers: scripts/test-clients"]
 fn node_exporter_shows_servers_of_other_users() {

@@ -1,14 +1,14 @@
 //! The book beside the program: runs every command of a page, and compares its output with the page.
 //!
-//! A page has its commands in blocks of the language `console`: lines with `$ ` are commands, those with `> ` go on with one, the others
-//! are output. The commands of a page run in one shell, in a folder of its own, which is `/home/alice` in the book; `/usr/local` is where
-//! a test has installed the program. In output, a line `...` stands for any lines, and ` ...` at the end of a line for any rest.
-//! A comment right above a block describes exceptions:
+//! A page has its commands in blocks of the language `console`: lines with `$ ` begin a command, lines with `> ` continue it, others are
+//! output. The commands of a page run in one shell, in their own folder, which is `/home/alice` in the book. The installed program is
+//! below `/usr/local` in the book. In output, a line `...` stands for any lines, and ` ...` at the end of a line for any rest. A comment
+//! right above a block describes exceptions:
 //!
 //! ```text
 //! <!-- not run: REASON -->     needs root, a network, hardware, minutes
 //! <!-- exit status 1 -->       of its last command
-//! <!-- numbers vary -->        times, rates and counts may be others, words may not
+//! <!-- numbers vary -->        times, rates and counts may differ, words may not
 //! ```
 
 mod book;
@@ -33,7 +33,7 @@ fn declare(page: &str, found: &[Difference]) {
     fs::write(path, lines.join("\n") + "\n").unwrap();
 }
 
-/// Every difference between a page and the program, in order.
+/// Returns every difference between a page and the program, in order.
 fn differences(page: &str) -> Vec<Difference> {
     let (mut shown, mut left_out) = (Vec::new(), Vec::new());
     for block in blocks(page).iter().filter(|block| block.language == "console") {
@@ -47,7 +47,7 @@ fn differences(page: &str) -> Vec<Difference> {
     for (line, count, reason) in left_out {
         writeln!(printed, "    {count} of line {line}: {reason}").unwrap();
     }
-    // `eprint!` would be kept to itself by a test that passes.
+    // The test harness hides `eprint!` of a test that passes.
     let _ = std::io::stderr().write_all(printed.as_bytes());
     compare(page, &shown)
 }
@@ -100,7 +100,7 @@ fn every_page_with_commands_is_run() {
         let runs = |block: &&Block| block.language == "console" && !matches!(block.special, Special::NotRun(_));
         assert!(
             RUN.contains(&&*page) || blocks.iter().find(runs).is_none(),
-            "{page} has commands, and no test follows it"
+            "{page} has commands, and no test runs them"
         );
         for block in &blocks {
             let known = ["console", "c", "rust", "rust,ignore", "pycon", "toml", "ini", "text", "nginx"];
@@ -127,7 +127,7 @@ fn every_page_with_commands_is_run() {
 /// Commands that are not in every build.
 const ELSEWHERE: &[&str] = &["advise"];
 
-/// Returns the first word of a command that is not run, its name or an option, that the program's help does not have.
+/// Returns the first name or option of a command that the program's help does not have.
 fn unknown(command: &str) -> Option<String> {
     let words = command.split_whitespace().skip_while(|word| word.rsplit('/').next() != Some("gantry")).skip(1);
     let words: Vec<&str> =
@@ -192,7 +192,7 @@ fn configurations_of_the_book_can_be_read() {
     for page in pages() {
         for block in blocks(&page).iter().filter(|block| block.language == "toml") {
             let text = block.lines.join("\n");
-            // Cargo's, and those of models, which a usual build leaves out.
+            // Skip manifests of cargo, and configurations of models, which a default build lacks.
             if text.contains("[dependencies]") || text.contains("[models]") {
                 continue;
             }

@@ -19,7 +19,7 @@ fn says(program: &Path, arguments: &[&str]) -> String {
 #[test]
 fn everything_is_installed_under_the_prefix_and_works_there() {
     let folder = Folder::new("install");
-    // The build of this test, where the script expects the release.
+    // Put the build of this test where the script expects the release.
     let release = folder.path().join("build/release");
     fs::create_dir_all(&release).unwrap();
     symlink(env!("CARGO_BIN_EXE_gantry"), release.join("gantry")).unwrap();
@@ -48,7 +48,7 @@ fn everything_is_installed_under_the_prefix_and_works_there() {
         .status()
         .unwrap();
     assert!(status.success());
-    assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "something outside of the prefix");
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "a file is outside of the prefix");
     let prefix = root.join("opt/gantry");
 
     assert!(says(&prefix.join("bin/gantry"), &["--version"]).starts_with("gantry "));

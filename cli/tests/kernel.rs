@@ -70,7 +70,7 @@ gantry_lab::in_guest! {
         wait_for_engine(true);
         assert_eq!(server.look_again(), "gantry: SIGHUP: new: afalg:virtio_crypto");
         assert_eq!(server.look_again(), "gantry: SIGHUP: no new device");
-        assert!(std::path::Path::new("/dev/crypto").exists(), "and it serves on");
+        assert!(std::path::Path::new("/dev/crypto").exists(), "the server has stopped serving");
     }
 }
 

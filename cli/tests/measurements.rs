@@ -138,7 +138,7 @@ fn rows_appear_when_they_are_measured() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first = lines.by_ref().take(2).last().unwrap().unwrap();
     assert!(first.starts_with("sha256,digest,software,64,1,"), "{first}");
-    assert!(child.try_wait().unwrap().is_none(), "the second row is not there yet");
+    assert!(child.try_wait().unwrap().is_none(), "the second row is complete, too");
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -176,7 +176,7 @@ fn tables_fit_into_terminals_and_name_omitted_columns() {
 }
 
 #[test]
-fn colours_are_for_terminals_that_allow_them() {
+fn only_terminals_that_allow_colours_get_them() {
     let check = "$g check --seconds 0 --algorithm md5 2>/dev/null";
     assert!(terminal(80, check, &[]).contains("\x1b[32mpassed\x1b[0m"));
     for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {

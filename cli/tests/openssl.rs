@@ -13,7 +13,7 @@ use installed::{Installed, earlier, row, there};
 use nix::unistd::Uid;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
-/// The first steps of the book's chapter.
+/// Follows the first steps of the book's chapter.
 #[test]
 fn a_configuration_is_added_used_by_curl_and_removed() {
     let installed = Installed::new("first");
@@ -37,7 +37,7 @@ fn a_configuration_is_added_used_by_curl_and_removed() {
     let curl = ["curl", "-sS", "--cacert", "cert.pem", "--ciphers", "ECDHE+AESGCM", "--tls-max", "1.2"];
     let message = installed.advice(&conf, &[&curl[..], &["--resolve", &resolve, &address]].concat());
     assert!(message.contains("OpenSSL requests of curl:\n"), "{message}");
-    // Served by a device or by the host.
+    // A device or the host serves the requests.
     for operation in ["seal", "open"] {
         row(&message, &["AES-256-GCM", operation]);
     }

@@ -1,5 +1,5 @@
-//! `gantry openssl config` on existing configurations: each algorithm keeps its provider, except algorithms that gantry takes over from the default
-//! provider.
+//! `gantry openssl config` on existing configurations: each algorithm keeps its provider, except algorithms that gantry takes over from the
+//! default provider.
 
 mod gantry;
 mod installed;
@@ -38,7 +38,7 @@ fn listed(lines: &str) -> String {
 /// Rows of name, configuration, and expected result.
 fn table() -> Vec<(&'static str, String, Expectation)> {
     let own = |text: &str| text.to_owned();
-    // As in Fedora's package of OpenSSL.
+    // Fedora's package of OpenSSL has this configuration.
     let fedora = |tuned: &str| {
         format!(
             "openssl_conf = openssl_init\nHOME = .\n\n[openssl_init]\nproviders = provider_sect\n# Load default TLS policy configuration\n\
@@ -163,7 +163,7 @@ fn table() -> Vec<(&'static str, String, Expectation)> {
         ),
         ("tpm2, switched off", switched("tpm2", "off"), Added),
         ("fips, switched off", switched("fips", "0"), Refused("OpenSSL 3.3")),
-        ("tpm2, switched no way", switched("tpm2", "maybe"), Refused("activate = maybe")),
+        ("tpm2, with a wrong switch", switched("tpm2", "maybe"), Refused("activate = maybe")),
         ("an included file", own("openssl_conf = init\n.include @/included.cnf\n[init]\nproviders = list\n"), Added),
         (
             "an included file with fips",
@@ -177,7 +177,7 @@ fn table() -> Vec<(&'static str, String, Expectation)> {
             Refused("fipsmodule.cnf"),
         ),
         ("a variable without a value", listed("default = default_sect") + "x = $nobody\n", Refused("nobody")),
-        ("a line that is none", listed("default = default_sect") + "x\n", Refused("no '='")),
+        ("a line without an equals sign", listed("default = default_sect") + "x\n", Refused("no '='")),
         ("gantry, by hand", listed("default = default_sect\ngantry = x") + "[x]\nactivate = 1\n", Refused("gantry")),
     ]
 }

@@ -65,7 +65,7 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
     let has = |line: &str| assert!(message.lines().any(|message| message == line), "{line}: {message}");
     has("+version = \"9.8.7\"");
     has("+gantry-core = { package = \"gantry-crypto-core\", path = \"core\", version = \"9.8.7\" }");
-    // Every workspace, and the changelog.
+    // The release changes every workspace and the changelog.
     for file in [
         "CHANGELOG.md",
         "Cargo.toml",

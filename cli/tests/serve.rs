@@ -54,7 +54,7 @@ fn systemd_accepts_the_unit_and_rates_it_as_confined() {
     let (confined, printed, errors) = analyze(&["security", "--offline=yes", "--threshold=20"]);
     assert!(confined, "{printed}{errors}");
     // ExecStart is a valid command line, which fails only because of the missing folder.
-    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("it starts something");
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("the unit has an ExecStart");
     let start = start.replace("/run/gantry-serve", "/nonexistent");
     let (code, message) = failure(&start.split(' ').skip(1).collect::<Vec<_>>());
     assert!(code == 1 && message.contains("/nonexistent/vm1.sock"), "{code} {message}");

@@ -38,8 +38,8 @@ gantry_lab::in_guest! {
         let peace = run_all_clients(&folder);
         // Only these two guests have requests in flight, eight each, so larger bursts are shared.
         for name in ["vm1", "vm2"] {
-            let [requests, company] = ["requests", "company"].map(|number| server.number(name, number));
-            assert!(company > IN_FLIGHT as u64 * requests, "{name}: {company} for {requests}");
+            let [requests, burst_sum] = ["requests", "company"].map(|number| server.number(name, number));
+            assert!(burst_sum > IN_FLIGHT as u64 * requests, "{name}: {burst_sum} for {requests}");
         }
         let stop = AtomicBool::new(false);
         let war = thread::scope(|scope| {
@@ -212,7 +212,7 @@ fn encrypt_as_guest(path: &Path) -> u64 {
     (ROUNDS * IN_FLIGHT) as u64
 }
 
-/// Acts as a guest that floods its device with requests for unknown sessions, breaks its ring, and starts again.
+/// Acts as a guest that floods its device with requests for unknown sessions, breaks its ring, and restarts.
 fn mean_harm(path: &Path, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let lies = Load::new(path, Layout::Qemu10, 1024, 64).and_then(Load::with_unknown_sessions);

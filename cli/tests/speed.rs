@@ -219,7 +219,7 @@ fn a_plot_is_an_image_with_a_line_for_each_device_and_batch() {
 }
 
 #[test]
-fn openssl_has_rows_for_algorithms_that_it_has() {
+fn openssl_has_rows_for_its_algorithms() {
     if std::process::Command::new("openssl").arg("version").output().is_err() {
         return gantry_lab::skip("openssl");
     }

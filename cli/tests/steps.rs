@@ -1,4 +1,4 @@
-//! The work for untrusted files grows linearly, not quadratically: valgrind counts instructions.
+//! Checks that the work for untrusted files grows linearly, not quadratically. valgrind counts the instructions.
 
 mod gantry;
 
@@ -45,7 +45,7 @@ fn assert_grows_as_its_input(name: &str, least: usize, arguments: &[&str], make:
 }
 
 #[test]
-fn torrents_with_a_layer_for_each_file() {
+fn many_layers_of_a_torrent_take_linear_work() {
     assert_grows_as_its_input("steps-torrent", 500, &["torrent", "verify", "torrent"], |folder, size| {
         let root = |file: usize| format!("32:{file:032}");
         let file = |file: usize| format!("5:{file:05}d0:d6:lengthi32768e11:pieces root{}ee", root(file));
@@ -59,14 +59,14 @@ fn torrents_with_a_layer_for_each_file() {
 const ADVISE: [&str; 3] = ["advise", "--", "true"];
 
 #[test]
-fn configurations_of_many_lines() {
+fn many_lines_of_a_configuration_take_linear_work() {
     assert_grows_as_its_input("steps-lines", 2000, &ADVISE, |folder, size| {
         folder.write("openssl.cnf", &many(size, |line| format!("{line} = x\n")));
     });
 }
 
 #[test]
-fn configurations_of_many_providers() {
+fn many_providers_of_a_configuration_take_linear_work() {
     assert_grows_as_its_input("steps-providers", 500, &ADVISE, |folder, size| {
         let lines = many(size, |line| format!("{line}.default = list\n"));
         let gantry = "gantry = ours\n[ours]\nactivate = 1\n";
@@ -76,15 +76,15 @@ fn configurations_of_many_providers() {
 }
 
 #[test]
-fn configurations_of_many_variables() {
+fn many_variables_of_a_configuration_take_linear_work() {
     assert_grows_as_its_input("steps-variables", 10_000, &ADVISE, |folder, size| {
         folder.write("openssl.cnf", &format!("a = {}\n", "${".repeat(size)));
     });
 }
 
-/// Statistics of two processes with a PID that no running process can have.
+/// The statistics are of two processes with a PID that no running process can have.
 #[test]
-fn statistics_of_many_sites() {
+fn many_rows_of_statistics_take_linear_work() {
     assert_grows_as_its_input("steps-stat", 250, &["stat", "4194305"], |folder, size| {
         for file in ["a", "b"] {
             let row = |row: usize| {
@@ -103,9 +103,9 @@ fn statistics_of_many_sites() {
 /// The digest of `e`.
 const SHA256: &str = "3f79bb7b435b05321651daefd374cdc681dc06faa65e374e38337b88ca046dea";
 
-/// Files that match the last digest of every listed file, but not the first.
+/// The files match the last digest of every listed file, but not the first.
 #[test]
-fn files_that_may_have_been_moved() {
+fn many_files_that_may_have_moved_take_linear_work() {
     assert_grows_as_its_input("steps-audit", 750, &["sum", "audit", "list", "dir"], |folder, size| {
         (0..size).for_each(|file| drop(folder.write(&format!("dir/new{file}"), "e")));
         let lines = many(size, |file| format!("1,{file:032x},{SHA256},./old{file}\n"));

@@ -88,7 +88,7 @@ fn files_that_change_while_an_earlier_pipe_is_read_are_read_again() {
     let mut child = spawn(lab.tool("md5sum").args(args("kept fifo removed changed replaced created kept")));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), format!("{}  kept", md5_of(&lab, "kept")));
-    // Lets the workers read the other files too early.
+    // Let the workers read the other files too early.
     std::thread::sleep(Duration::from_millis(100));
     fs::remove_file(lab.path("removed")).unwrap();
     lab.write("changed", "CHANGED");
@@ -143,7 +143,7 @@ fn a_pipe_without_a_writer_does_not_delay_earlier_files() {
     for name in &names {
         assert!(lines.next().unwrap().unwrap().ends_with(name));
     }
-    // SIGINT while it waits: it dies by the signal, and has printed only whole lines.
+    // SIGINT ends the waiting process, which has printed only whole lines.
     interrupt(&child);
     assert_eq!(lines.count(), 0);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
@@ -222,7 +222,7 @@ fn few_descriptors_are_enough_for_many_files() {
     }
 }
 
-/// Bounded: pieces of files, results that wait for their turn, names in a list.
+/// Pieces of files, results that wait for their turn, and names in a list take bounded memory.
 #[test]
 fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     let lab = Lab::new();
@@ -428,8 +428,8 @@ fn interrupt(child: &Child) {
 
 /// Runs a command to the end, and returns its peak memory in KiB.
 ///
-/// Polls the peak, because the total that the system reports at the end includes the memory of the test program, which the child shares briefly
-/// when it starts.
+/// Polls the peak, because the total that the system reports at the end includes the memory of the test program, which the child shares
+/// briefly when it starts.
 fn peak_kib(command: &mut Command) -> u64 {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut peak = 0;

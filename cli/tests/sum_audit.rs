@@ -75,7 +75,7 @@ fn a_change_under_the_same_size_and_time_is_damage() {
     assert!(lines.contains(r#""path":"rotten","verdict":"damaged""#), "{lines}");
     // A list without times cannot tell.
     assert!(run_text(&lab, "audit plain t").0.contains("changed: rotten"));
-    // A copy that keeps whole seconds.
+    // A copy may keep only whole seconds.
     let whole = fs::metadata(lab.path("t/rotten")).unwrap().modified().unwrap();
     let whole = whole.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let whole = SystemTime::UNIX_EPOCH + Duration::from_secs(whole);
@@ -340,7 +340,7 @@ fn a_cache_saves_reading_unchanged_files() {
     assert_eq!(count_opened(&lab, "audit --cache cache sums t"), Some(0));
     let (_, warnings, code) = run_text(&lab, "-c --cache cache sums");
     assert_eq!((&*warnings, code), ("gantry sum: sums: 3 files were not read; digests are from the cache\n", Some(0)));
-    // A file that was replaced by another one of the same size and modification time.
+    // Replace a file by another one of the same size and modification time.
     let before = fs::metadata(lab.path("t/a")).unwrap().modified().unwrap();
     lab.write("other", "t/A");
     File::options().write(true).open(lab.path("other")).unwrap().set_modified(before).unwrap();
@@ -352,7 +352,7 @@ fn a_cache_saves_reading_unchanged_files() {
 #[test]
 fn files_that_changed_recently_are_not_cached() {
     let lab = Lab::new();
-    // In the future, so that a slow machine makes no difference.
+    // A time in the future makes the test independent of the machine's speed.
     let now = SystemTime::now() + Duration::from_hours(1);
     let write = |content: &str| {
         lab.write("t/a", content);
@@ -382,7 +382,7 @@ fn a_damaged_cache_is_ignored_and_another_file_is_not_overwritten() {
         let (lines, warnings, code) = run_text(&lab, "-r --cache cache t");
         assert_eq!((&lines, code), (&good.0, Some(0)));
         assert_eq!(warnings, "gantry sum: warning: cache is damaged, so every file is read\n");
-        assert_eq!(fs::read(lab.path("cache")).unwrap(), whole, "it is whole again");
+        assert_eq!(fs::read(lab.path("cache")).unwrap(), whole, "the cache is not whole again");
     }
     for (name, content) in [("precious", "my thesis"), ("json", "{\"a\":1}\n")] {
         lab.write(name, content);

@@ -30,7 +30,7 @@ fn assert_bagit(lab: &Lab, accepts: bool, what: &str) {
     assert!(bagit_accepts(lab).is_none_or(|found| found == accepts), "bagit.py about {what}");
 }
 
-/// Writes a bag of this version, with manifests for these names, which are those of the files in the payload, too.
+/// Writes a bag of this version: each name in the manifests comes with the name of its file in the payload.
 fn bag(lab: &Lab, version: &str, names: &[(&str, &str)]) {
     fs::create_dir_all(lab.path("bag/data")).unwrap();
     lab.write("bag/bagit.txt", format!("BagIt-Version: {version}\nTag-File-Character-Encoding: UTF-8\n"));

@@ -379,7 +379,7 @@ fn closed_and_full_descriptors_are_reported_the_same_way() {
 }
 
 #[test]
-fn a_reader_that_closes_the_pipe_ends_it_as_it_ends_coreutils() {
+fn a_reader_that_closes_the_pipe_ends_gantry_like_coreutils() {
     if !coreutils_is_here() {
         return;
     }

@@ -89,7 +89,7 @@ fn text_and_bits_of_shasum_are_verified() {
     assert_eq!(run_text(&lab, "-c list").0, "text: OK\n", "only line ends changed");
     lab.write("text", "a\nb\nd\n");
     assert_eq!(run_text(&lab, "-c list").0, "text: FAILED\n");
-    // A file whose name begins with the mark.
+    // This file's name begins with the mark.
     lab.write("Utext", "a\nb\nc\n");
     assert_eq!(run_text(&lab, "-c list").0, "Utext: OK\n");
 }
@@ -118,7 +118,7 @@ fn pieces_of_hashdeep_are_verified() {
     assert_eq!((lines, code), (verdicts(Some(2)), Some(1)));
     lab.write("d", &content[..99_999]);
     assert_eq!(run_text(&lab, "-c list").0, verdicts(Some(6)), "a file that is too short");
-    // A file whose name looks like a piece.
+    // This file's name looks like a piece.
     lab.write("d offset 0-1", "x");
     let mut sum = lab.gantry_sum();
     sum.args(["-a", "md5", "d offset 0-1"]);
@@ -126,7 +126,7 @@ fn pieces_of_hashdeep_are_verified() {
     assert_eq!(run_text(&lab, "-c list").0, "d offset 0-1: OK\n");
 }
 
-/// Lengths of digests that several functions share.
+/// Several functions have digests of these lengths.
 #[test]
 fn short_digests_of_b2sum_and_digests_of_openssl_without_tags_are_found_by_trying() {
     let lab = Lab::new();
@@ -176,7 +176,7 @@ fn a_function_that_nothing_names_is_found_by_trying() {
         ("list", "sha3-256"),
         ("list", "blake3"),
         ("list", "ripemd160"),
-        // Names that mislead.
+        // These names mislead.
         ("SHA256SUMS", "blake2b-256"),
         ("shake128.txt", "sha256"),
         ("BLAKE2SUMS", "blake2b-512"),
@@ -191,7 +191,7 @@ fn a_function_that_nothing_names_is_found_by_trying() {
     }
     lab.write("SHA3-256SUMS", run_text(&lab, "-a sha3-256 a").0);
     assert_eq!(run_text(&lab, "-c SHA3-256SUMS"), ("a: OK\n".to_owned(), String::new(), Some(0)));
-    // A file that no function of that length makes is damaged.
+    // A file is damaged if no function of that length gives its digest.
     lab.write("list", run_text(&lab, "-a sha3-256 a b").0);
     lab.write("b", "damaged");
     let (lines, warnings, code) = run_text(&lab, "-c list");
@@ -321,7 +321,7 @@ fn digests_in_base64_and_paths_of_windows_are_understood() {
 }
 
 #[test]
-fn signatures_and_sizes_around_digests_are_no_lines_of_files() {
+fn signatures_and_sizes_around_digests_are_skipped() {
     let lab = Lab::new();
     lab.write("a", "a");
     let line = "MD5 (a) = 0cc175b9c0f1b6a831c399e269772661\n";

@@ -31,7 +31,7 @@ impl Server {
             gantry_lab::skip(MISSING);
             return None;
         }
-        // Currently free.
+        // This port is free now.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new("moto_server");
         command.args(["-H", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -102,7 +102,7 @@ fn values_match_objects_that_clients_uploaded_in_parts() {
     let etag = head("small", &[])["ETag"].as_str().unwrap().to_owned();
     assert_eq!(stdout(&["sum", "--etag", &etag, &small]), format!("{small}: OK, in one piece\n"));
 
-    // The composite checksum, uploaded part by part as a client does.
+    // Upload part by part, as a client does, to get the composite checksum.
     let upload = server.asked(
         &config("8MB"),
         &["s3api", "create-multipart-upload", "--bucket", "bucket", "--key", "sha", "--checksum-algorithm", "SHA256"],

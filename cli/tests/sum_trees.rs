@@ -133,7 +133,7 @@ fn a_list_of_a_folder_does_not_contain_itself() {
     );
 }
 
-/// Behind a pipe nothing names the list, which grows while the folder is read. rhash lists it, too.
+/// A program cannot know the file behind its output pipe. The list grows while the folder is read. rhash lists it, too.
 #[test]
 fn a_list_that_tee_writes_is_reported_unless_it_is_excluded() {
     let lab = Lab::new();
@@ -212,7 +212,7 @@ fn several_digests_need_one_reading_and_have_tags() {
             }
         }
         assert_eq!(lines, expected);
-        // On other devices and lanes, too.
+        // Other devices and lanes give the same digests.
         for (variable, value) in [("GANTRY_CPU", "base"), ("GANTRY_CPU", "avx2"), ("GANTRY_POLICY", "round-robin")] {
             let mut command = lab.gantry_sum();
             command.args(args(&words)).env(variable, value);

@@ -23,7 +23,7 @@ impl Waiting {
             command(&["sum", "-a", "sha256", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(&vec![7; usize::try_from(READ).unwrap()]).unwrap();
         let waiting = Self(child);
-        wait_until("all of it was counted", || {
+        wait_until("all bytes are counted", || {
             let output = run(&["stat", &waiting.pid(), "--json"]);
             output.status.success() && sum(&parsed(&output.stdout)["rows"], "bytes") == READ
         });
@@ -100,7 +100,7 @@ fn work_in_the_interval_has_a_rate() {
 }
 
 #[test]
-fn without_a_terminal_it_prints_one_table() {
+fn prints_one_table_without_a_terminal() {
     let waiting = Waiting::new();
     for arguments in [&["top", "--interval", "0.1"][..], &["top", "--once", "--interval", "0.1"]] {
         let top = run(arguments);
@@ -113,7 +113,7 @@ fn without_a_terminal_it_prints_one_table() {
 }
 
 #[test]
-fn in_a_pipe_its_width_is_that_of_columns() {
+fn takes_the_width_of_a_pipe_from_the_variable_columns() {
     let _waiting = Waiting::new();
     let shown = |columns: &str| {
         let top = command(&["top", "--once", "--interval", "0.1"]).env("COLUMNS", columns).output().unwrap();
@@ -188,7 +188,9 @@ impl Terminal {
 
     /// Returns its exit status as in shells, and checks that the terminal is restored.
     fn end(mut self) -> String {
-        wait_until("it ends", || fs::read_to_string(self.path("after")).is_ok_and(|settings| !settings.is_empty()));
+        wait_until("the view ends", || {
+            fs::read_to_string(self.path("after")).is_ok_and(|settings| !settings.is_empty())
+        });
         let _ = self.script.wait();
         let [before, after, status] =
             ["before", "after", "status"].map(|name| fs::read_to_string(self.path(name)).unwrap());
@@ -214,7 +216,7 @@ fn q_quits_and_restores_the_terminal() {
 }
 
 #[test]
-fn signals_end_it_and_restore_the_terminal() {
+fn signals_end_the_view_and_restore_the_terminal() {
     for (signal, status) in [("TERM", "143"), ("HUP", "129"), ("INT", "130")] {
         let terminal = Terminal::new("top-signals");
         terminal.shows("total");
@@ -230,7 +232,7 @@ fn control_keys_send_their_signals() {
     terminal.shows("total");
     // No shell could continue a job of this terminal, so the kernel does not stop it, and it redraws.
     terminal.press("\x1a");
-    wait_until("it is back", || terminal.screen().matches("\x1b[?1049h").count() == 2);
+    wait_until("the view is back", || terminal.screen().matches("\x1b[?1049h").count() == 2);
     terminal.press("?");
     terminal.shows("Esc");
     terminal.press("\x03");

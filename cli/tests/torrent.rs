@@ -232,7 +232,7 @@ fn links_of_libtorrent_are_verified_in_every_version() {
         }
         assert!(fs::read(&torrent).unwrap().windows(12).any(|key| key == b"symlink path"), "{kind}");
         assert_eq!(stdout(&verify), "", "{kind}");
-        // To another file of the torrent, and to none.
+        // The link may lead to another file of the torrent, or to none.
         for (target, words) in [("../one/0.flac", "link: it is no link to "), ("nowhere", "link: No such file")] {
             fs::remove_file(&link).unwrap();
             std::os::unix::fs::symlink(target, &link).unwrap();
@@ -244,7 +244,7 @@ fn links_of_libtorrent_are_verified_in_every_version() {
     }
 }
 
-/// Keys of BEP 47, of BitComet and of old clients, and a newline behind the torrent.
+/// The torrent has keys of BEP 47, of BitComet and of old clients, and a newline at its end.
 #[test]
 fn links_padding_and_names_in_utf8_are_understood() {
     let folder = Folder::new("torrent-keys");

@@ -10,7 +10,8 @@ use std::process::Command;
 
 use gantry::{Folder, command, failure, stdout, text};
 
-/// Makes a torrent of a file or folder, and prints its info hashes. Then prints those of another torrent, whose layers it checks against the roots.
+/// Makes a torrent of a file or folder, and prints its info hashes. Then prints those of another torrent, whose layers it checks against
+/// the roots.
 const LIBTORRENT: &str = "\
 import os, sys, libtorrent as lt
 kind, piece, path, ours = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -98,7 +99,7 @@ fn info_hashes_of_folders_equal_those_of_libtorrent() {
     let torrent = folder.path().join("x.torrent");
     for kind in ["v1", "v2", "hybrid"] {
         if kind != "v1" {
-            // An attribute of BEP 47.
+            // This becomes an attribute of BEP 47.
             fs::set_permissions(top.join("a-b"), Permissions::from_mode(0o755)).unwrap();
         }
         for (size, piece) in [("16K", 16 << 10), ("64K", 64 << 10), ("1M", 1 << 20)] {
@@ -110,7 +111,7 @@ fn info_hashes_of_folders_equal_those_of_libtorrent() {
         let hashes = create(&["--format", kind], &top, &torrent);
         equals_libtorrent(kind, 0, &top, &torrent, &hashes);
     }
-    // A folder with one file.
+    // This folder has one file.
     let alone = folder.path().join("one");
     fs::create_dir(&alone).unwrap();
     fs::write(alone.join("file"), bytes(100_000, 3)).unwrap();

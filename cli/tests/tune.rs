@@ -302,13 +302,13 @@ fn a_killed_run_leaves_the_old_cache_or_a_valid_one() {
     let folder = Folder::new("killed");
     let file = cache_file(&folder);
     let before = costs(folder.path());
-    // Tuning everything takes seconds: killed once before and once after its first result.
+    // Tuning everything takes seconds, so kill the run once before and once after its first result.
     for wait_for_a_result in [false, true] {
         let old = fs::read(&file).unwrap();
         let mut child =
             with_cache(folder.path(), &["tune"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         while wait_for_a_result && fs::read(&file).unwrap() == old {
-            assert!(child.try_wait().unwrap().is_none(), "it ends with results");
+            assert!(child.try_wait().unwrap().is_none(), "the run ended without results");
             std::thread::yield_now();
         }
         child.kill().unwrap();

@@ -100,7 +100,7 @@ fn trees_equal_those_of_veritysetup_and_each_verifies_the_other() {
     }
 }
 
-/// veritysetup leaves such a rest out without a word.
+/// veritysetup silently omits such a rest.
 #[test]
 fn data_that_is_no_multiple_of_the_block_is_named() {
     let folder = Folder::new("verity-rest");
@@ -188,7 +188,7 @@ fn verify_reports_the_first_changed_block_of_data_or_tree() {
         flip(&data_file, block * 4096 + 4095);
         assert_eq!(verify(), bad(&data_file, block, block * 4096));
     }
-    // The superblock, the top, 2 blocks, 157: a changed block of the lowest level is found before the data.
+    // The file has the superblock, the top, 2 blocks and 157 blocks. A changed block of the lowest level is found before the data.
     let lowest = 4096 * 4;
     flip(&tree, lowest + 4096 * 100);
     assert_eq!(verify(), bad(&tree, 100, lowest + 4096 * 100));
@@ -232,7 +232,7 @@ fn invalid_superblocks_and_files_are_refused() {
     assert!(verify().1.contains("it has 1224704 bytes, not 300 blocks of 4096"));
     let (status, message) = failure(&["verity", "format", "/dev/null", as_str(&tree)]);
     assert_eq!((status, message.contains("fewer than 1 blocks")), (1, true), "{message}");
-    assert!(fs::read(&tree).unwrap() == good, "it was not touched");
+    assert!(fs::read(&tree).unwrap() == good, "the tree was changed");
     assert_eq!(failure(&["verity", "verify", as_str(&data_file), as_str(&tree), "00"]).0, 2);
     assert_eq!(failure(&["verity", "format", "/", as_str(&tree)]).0, 1);
     let (status, message) = failure(&["verity", "format", "--hash-offset", "100", as_str(&data_file), as_str(&tree)]);

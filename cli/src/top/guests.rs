@@ -54,10 +54,10 @@ mod tests {
     use super::super::columns::{GUESTS, text};
     use super::*;
 
-    fn report(requests: u64, company: u64) -> Report {
+    fn report(requests: u64, burst_sum: u64) -> Report {
         let json = format!(
             r#"{{"processes":[],"rows":[],"guests":[{{"name":"vm1","numbers":
-                {{"requests":{requests},"bytes":{},"company":{company},"sessions":2,"refused":1}}}}]}}"#,
+                {{"requests":{requests},"bytes":{},"company":{burst_sum},"sessions":2,"refused":1}}}}]}}"#,
             requests * 1000
         );
         Report::from_json(&json).unwrap()

@@ -149,7 +149,7 @@ pub(crate) struct Machine(PathBuf);
 
 impl Machine {
     pub(crate) fn new(page: &str) -> Self {
-        // On the file system of cargo's builds, for hard links.
+        // Hard links need a folder on the file system of cargo's builds.
         let name = format!("guide-{}-{}", page.trim_end_matches(".md"), std::process::id());
         let machine = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
         let _ = fs::remove_dir_all(&machine.0);
@@ -256,8 +256,7 @@ pub(crate) fn compare(page: &str, shown: &[Shown]) -> Vec<Difference> {
             let message = format!("{place}\nended with {status} in place of {}:\n{output}", shown.status);
             found.push(Difference { message, should_be: None });
         } else if !shown.output.is_empty() && !agrees(&shown.output, &lines, shown.numbers_vary) {
-            let message =
-                format!("{place}\nprints something else than the page shows (GANTRY_DECLARE=1 changes it):\n{output}");
+            let message = format!("{place}\ndiffers from the page (GANTRY_DECLARE=1 changes the page):\n{output}");
             found.push(Difference::output(message, shown, &lines));
         }
     }

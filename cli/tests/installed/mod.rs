@@ -26,7 +26,7 @@ pub(crate) struct Installed(pub(crate) PathBuf);
 
 impl Installed {
     pub(crate) fn new(name: &str) -> Self {
-        // On the file system of cargo's builds, for hard links.
+        // Hard links need a folder on the file system of cargo's builds.
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("openssl-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("bin")).unwrap();

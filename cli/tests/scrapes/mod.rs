@@ -39,7 +39,7 @@ pub(crate) fn exporter(arguments: &[&str]) -> (Running, SocketAddr) {
     let address = lines
         .map_while(Result::ok)
         .find_map(|line| line.split_once("http://").and_then(|(_, rest)| rest.strip_suffix("/metrics")?.parse().ok()));
-    (child, address.expect("it says where it listens"))
+    (child, address.expect("the exporter prints its address"))
 }
 
 /// Returns a server's answer: status line, head, body.
