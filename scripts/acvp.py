@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Make ml-kem.txt and ml-dsa.txt in conformance/vectors and conformance/more-vectors/long, and core/src/trust/post_quantum.rs, from vectors of
-NIST's ACVP.
+"""Makes ml-kem.txt and ml-dsa.txt in conformance/vectors and conformance/more-vectors/long, and core/src/trust/post_quantum.rs, from
+vectors of NIST's ACVP.
 
     scripts/acvp.py FOLDER
 
 FOLDER has the files internalProjection.json of usnistgov/ACVP-Server (gen-val/json-files, commit 65370b8), by these names:
 kem-key-gen.json, kem-encap-decap.json, dsa-key-gen.json, dsa-sig-gen.json and dsa-sig-ver.json.
 
-The signatures are of Algorithm 7 and 8 of FIPS 204 (the internal interface), whose message is made into the representative mu here.
-Parts missing in ACVP (a context, a hash before the signature, a secret under a key made from a seed) are computed by kyber-py
-and dilithium-py (`pip install kyber-py dilithium-py`), which are written from the standards, and verified by the devices.
+The signatures are of Algorithms 7 and 8 of FIPS 204 (the internal interface); this script makes the representative mu of their messages.
+kyber-py and dilithium-py (`pip install kyber-py dilithium-py`), which are written from the standards, compute the parts that ACVP lacks: a
+context, a hash before the signature, a secret under a key made from a seed. The devices verify these parts.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ from kyber_py import ml_kem
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ACVP = "NIST ACVP, usnistgov/ACVP-Server 65370b8"
 
-# Tests taken from each group; few, because the repository keeps them.
+# Tests taken from each group: few, because the repository keeps them.
 KEYS, SECRETS, REJECTIONS, SIGNATURES, VERDICTS = 3, 3, 10, 2, 10
 
-# Tests of each parameter set that are not in the folder `long`: programs with `gantry check` contain these.
+# Tests of each parameter set outside the folder `long`, which programs with `gantry check` contain.
 SHORT = {"keyGen": 1, "encapsulation": 1, "decapsulation": 2, "sigGen": 0, "sigVer": 1, "sigVer invalid": 1}
 
 # The last byte of the hash's OID, 2.16.840.1.101.3.4.2.
@@ -79,13 +79,13 @@ def scheme(group, hashed=False):
 
 
 def mu(public, message):
-    """FIPS 204, Algorithm 7, step 6."""
+    """Computes mu (FIPS 204, Algorithm 7, step 6)."""
     tr = hashlib.shake_256(bytes.fromhex(public)).digest(64)
     return hashlib.shake_256(tr + bytes.fromhex(message)).hexdigest(64)
 
 
 def signed(group, test):
-    """A signature under the key of a seed: a third each pure, with a context, and of a hash."""
+    """Returns a signature under the key of a seed: a third each are pure, with a context, and of a hash."""
     which = test["tcId"] % 3
     hashed, context = which == 2, [b"", b"Gantry", b"a context"][which]
     message = bytes(range(200 + which))

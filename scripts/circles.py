@@ -16,7 +16,7 @@ TEST = re.compile(r"#\[cfg\((?:all\()?test\b[^\n]*\]\s*(?:#\[[^\n]*\]\s*)*(?:pub
 
 
 def without_tests(code):
-    """The code without test modules."""
+    """Returns the code without test modules."""
     while found := TEST.search(code):
         end = found.end()
         if code[end : end + 1] == "{":
@@ -33,7 +33,7 @@ def without_tests(code):
 
 
 def expand(tree, prefix=()):
-    """The paths of a use tree, each with the name it binds."""
+    """Yields the paths of a use tree, each with the name that it binds."""
     tree = tree.strip()
     if group := re.fullmatch(r"(?:(.*?)::\s*)?\{(.*)\}", tree, re.S):
         prefix += tuple(part.strip() for part in (group[1] or "").split("::") if part.strip())
@@ -70,7 +70,7 @@ class Crate:
                     self.names[module].setdefault(name, []).append(path)
 
     def resolve(self, module, path, seen=frozenset()):
-        """The modules that a path refers to, as seen from a module."""
+        """Yields the modules that a path refers to, as seen from a module."""
         if (module, path) in seen:
             return
         seen |= {(module, path)}
@@ -91,7 +91,7 @@ class Crate:
         yield from found or [here]
 
     def imports(self):
-        """Pairs of modules: one imports the other."""
+        """Yields pairs of modules, of which the first imports the second."""
         for module, code in self.code.items():
             paths = {path for names in self.names[module].values() for path in names}
             paths |= {tuple(part.strip() for part in found[0].split("::")) for found in PATH.finditer(USE.sub(" ", code))}
@@ -101,7 +101,7 @@ class Crate:
                         yield module, target
 
     def circles(self):
-        """Sets of sibling modules that reach each other, each sorted."""
+        """Returns the sets of sibling modules that reach each other, each sorted."""
         arrows = {}
         for source, target in self.imports():
             common = 0
@@ -121,7 +121,7 @@ class Crate:
 
 
 def of_folder(source):
-    """The circles of the crate in a folder `src`, as lists of modules."""
+    """Returns the circles of the crate in a folder `src`, as lists of modules."""
     files = {str(path.relative_to(source)): path.read_text() for path in sorted(source.rglob("*.rs"))}
     files = {path: text for path, text in files.items() if not re.search(r"(^|/)(tests|races)(/|\.rs$)", path)}
     return [["::".join(module) for module in circle] for circle in Crate(files).circles()]
@@ -137,7 +137,7 @@ def self_test():
         "folder/low.rs": "use crate::b::B;\n",
     }
     assert Crate(sources).circles() == [], Crate(sources).circles()
-    # Each closes a circle.
+    # Each of these imports closes a circle.
     wrong = [
         ("b.rs", "use super::a;"),
         ("b.rs", "use super::{folder, a};"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make core/src/trust/compressed.rs and conformance/vectors/compression.txt, with zlib (Python's) and the command zstd. Streams that no program
-writes are made by hand.
+"""Makes core/src/trust/compressed.rs and conformance/vectors/compression.txt, with zlib (Python's) and the command zstd. Streams that no
+program writes are made by hand.
 
     scripts/compressed.py
 
-Other versions of zlib and zstd write other bytes for the same data; the present ones stay valid.
+Other versions of zlib and zstd write other bytes for the same data. The present bytes stay valid.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ TEXT = (
 
 
 def noise(length, seed=5):
-    """Incompressible bytes."""
+    """Returns incompressible bytes."""
     state, result = seed, bytearray()
     while len(result) < length:
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -41,7 +41,7 @@ RAW, ZLIB, GZIP = -15, 15, 31
 
 
 def by_zstd(data, *options):
-    # From a pipe, it would not know the length.
+    # zstd cannot know the length of a pipe.
     command = ["zstd", "--quiet", "--stdout", f"--stream-size={len(data)}", *options]
     return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
 
@@ -75,17 +75,17 @@ pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &["""
     yield "];"
 
 
-# A run, a text repeated at all distances, letters of few bits, and noise in between.
+# Data with a run, a text repeated at all distances, letters of few bits, and noise in between.
 MIXED = b"".join(
     (b"\0" * 300, TEXT, noise(90), bytes(65 + value % 5 for value in noise(200, 7)), TEXT, b"ab" * 50)
 )
-# Farther apart than the window of DEFLATE.
+# Two copies of the text, farther apart than the window of DEFLATE.
 FAR = TEXT + b"\0" * 33000 + TEXT
 PLAIN = (b"", b"a", b"\0" * 258, b"abc" * 7, TEXT, MIXED, bytes(range(256)) * 5)
 
 
 def deflate(bits):
-    """Streams that zlib writes, as pairs of data and stream."""
+    """Yields streams that zlib writes, as pairs of data and stream."""
     for data in PLAIN:
         yield data, by_zlib(bits, data, 6)
     for level in (1, 9):
@@ -100,7 +100,7 @@ def deflate(bits):
 
 
 def bad_deflate():
-    """Streams that break rules of RFC 1951. The bits of a byte are read from the lowest on."""
+    """Yields streams that break rules of RFC 1951. The bits of a byte are read from the lowest on."""
     yield "nothing", b""
     yield "a block of the type that is reserved", b"\x07"
     yield "a stored block whose lengths do not agree", b"\x01\x01\x00\xff\xff\x41"
@@ -128,7 +128,7 @@ def bad_zlib():
 
 
 def member(data, flags=0, fields=b"", mtime=0):
-    """A gzip member with all optional header fields (RFC 1952, 2.3)."""
+    """Returns a gzip member with all optional header fields (RFC 1952, 2.3)."""
     header = b"\x1f\x8b\x08" + bytes([flags]) + struct.pack("<I", mtime) + b"\0\x03" + fields
     if flags & 2:
         header += struct.pack("<H", zlib.crc32(header) & 0xFFFF)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Make core/src/trust/vectors.rs: the known answers that a device must give before it serves an algorithm.
+"""Makes core/src/trust/vectors.rs: the known answers that a device must give before it serves an algorithm.
 
-One short answer per algorithm, from a public set where conformance/vectors has one, and one that crosses
-several blocks, computed by reference.py (two implementations agreeing) over a pattern.
+Each algorithm has a short answer, from a public set if conformance/vectors has one, and an answer that crosses several blocks, which the
+two implementations of reference.py compute over a pattern.
 """
 
 import pathlib
@@ -63,7 +63,7 @@ def main():
     samples = dict(shared)
     for algorithm in reference.ALGORITHMS:
         if reference.is_rsa(algorithm):
-            # One is enough: private keys take long.
+            # One answer is enough: private keys take long.
             length = reference.rsa_size(bytes(algorithm.key)) if algorithm.mode == "raw" else 48
             entries.append(entry(algorithm, "computed", reference.known_answer(algorithm, length, 0, shift=3), shared))
             continue
@@ -86,7 +86,7 @@ def main():
 
 
 def short_vectors():
-    """For each algorithm, the first public vector with a short input, the usual IV and a full tag."""
+    """Returns, for each algorithm, the first public vector with a short input, the usual IV and a full tag."""
     found = {}
     for path in sorted((ROOT / "conformance/vectors").glob("*.txt")):
         if path.stem == "computed":
@@ -119,7 +119,7 @@ def suits(algorithm, block):
 
 
 def entry(algorithm, origin, block, shared):
-    """`shared` holds long ciphertexts seen so far: an encrypt-then-authenticate pair repeats its cipher's."""
+    """Formats an answer. `shared` holds long ciphertexts so far: an encrypt-then-authenticate pair repeats its cipher's."""
     lines = ""
     values = {name: "".join(block.get(theirs, "") for theirs in fields) for name, fields in FIELDS.items()}
     for name, digits in values.items():
@@ -147,12 +147,12 @@ def literal(value):
 
 
 def wrapped(digits):
-    """The digits of a string literal, wrapped."""
+    """Wraps the digits of a string literal."""
     return "\\\n            ".join(digits[i : i + 96] for i in range(0, len(digits), 96))
 
 
 def variant(name):
-    """sha512-256 -> Sha512_256, aes-128-cbc-hmac-sha1 -> Aes128CbcHmacSha1."""
+    """Returns the Rust name: sha512-256 -> Sha512_256, aes-128-cbc-hmac-sha1 -> Aes128CbcHmacSha1."""
     special = {"chacha20": "ChaCha20", "xchacha20": "XChaCha20"}
     special |= {"turboshake128": "TurboShake128", "turboshake256": "TurboShake256"}
     result = ""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Make core/src/trust/packets.rs and conformance/vectors/esp.txt: packets of ESP, computed by the package `cryptography`. Packets that no sender
-makes are made by hand.
+"""Makes core/src/trust/packets.rs and conformance/vectors/esp.txt: packets of ESP, computed by the package `cryptography`. Packets that no
+sender makes are made by hand.
 
     scripts/packets.py
 """
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 ROOT = pathlib.Path(__file__).parent.parent
-# Name, variant, bytes of the cipher's key, digest or none.
+# Rows: name, variant, bytes of the cipher's key, digest if any.
 ROWS = (
     ("esp-aes-128-gcm", "EspAes128Gcm", 16, None),
     ("esp-aes-192-gcm", "EspAes192Gcm", 24, None),
@@ -32,7 +32,7 @@ def pattern(seed, length):
 
 
 class Association:
-    """RFC 4303, with the keys of a row."""
+    """A security association (RFC 4303) with the keys of a row."""
 
     def __init__(self, row, seed, spi=0x1234ABCD, extended=False):
         self.name, _, key, self.digest = row

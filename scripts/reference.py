@@ -1,8 +1,7 @@
-"""Every algorithm of Gantry, computed twice by implementations that share no code.
+"""Computes every algorithm of Gantry twice, by implementations that share no code.
 
-The first is OpenSSL (packages `hashlib` and `cryptography`), the second PyCryptodome; where one of them
-lacks an algorithm, a few lines of Python built from the standard's text take its place. Needs
-`pip install cryptography==48.0.0 pycryptodome`.
+The first is OpenSSL (packages `hashlib` and `cryptography`), the second PyCryptodome. If one of them lacks an algorithm, a few lines of
+Python from the standard's text replace it. Needs `pip install cryptography==48.0.0 pycryptodome`.
 """
 
 import dataclasses
@@ -38,11 +37,11 @@ class Algorithm:
     block: int = 1  # input is a multiple of it
     digest: str = ""  # of hmac and eta
     mode: str = ""
-    xof: int = 0  # bytes of a digest of any length, where nothing is said
+    xof: int = 0  # default number of bytes of a digest of any length
 
 
 def known_answer(algorithm, length, aad, shift=0, iv=None, xof=None):
-    """A block like those of the vector files, over the pattern; both implementations must agree."""
+    """Returns a block as in the vector files, over the pattern; both implementations must agree."""
     key = pattern(16 + shift, algorithm.key)
     if is_rsa(algorithm):
         key = rsa_samples()[algorithm.key]
@@ -71,14 +70,14 @@ def known_answer(algorithm, length, aad, shift=0, iv=None, xof=None):
 
 
 def known_answer_of_ptn(algorithm, length, xof):
-    """A block over the pattern of RFC 9861, of which it only contains the length."""
+    """Returns a block over the pattern of RFC 9861. The block contains only the pattern's length."""
     first, second = (of(algorithm, b"", b"", b"", b"", ptn(length), xof) for of in (first_implementation, second_implementation))
     assert first == second, (algorithm.name, length, first, second)
     return {"ptn": str(length), "output": first[0].hex()}
 
 
 def confirm(algorithm, block):
-    """Recomputes a block of a vector file with each implementation that can; at least one must."""
+    """Recomputes a block of a vector file with each implementation that supports it; at least one must."""
     key, mac_key, iv, aad, message, output, tag = (
         bytes.fromhex(block.get(name, "")) for name in ("key", "mac_key", "iv", "aad", "input", "output", "tag")
     )
@@ -123,7 +122,7 @@ def confirm(algorithm, block):
 
 
 def p256_digest(digest):
-    """FIPS 186-5, 6.4.1: the digest as a number, from its first 32 bytes or fewer."""
+    """Returns the digest as a number, from its first 32 bytes or fewer (FIPS 186-5, 6.4.1)."""
     return digest[:32].rjust(32, b"\0")
 
 
@@ -140,19 +139,19 @@ def is_rsa(algorithm):
 
 
 def rsa_samples():
-    """The keys of core/src/trust/sample_keys.rs, by their length."""
+    """Returns the keys of core/src/trust/sample_keys.rs, by their length."""
     text = (pathlib.Path(__file__).resolve().parent.parent / "core/src/trust/sample_keys.rs").read_text()
     keys = [bytes.fromhex(re.sub(r"[\\\s]", "", digits)) for digits in re.findall(r'hex!\(\s*"([^"]*)"', text)]
     return {len(key): key for key in keys}
 
 
 def rsa_size(key):
-    """Bytes of a private key's modulus."""
+    """Returns the number of bytes of a private key's modulus."""
     return (len(key) - EXPONENT) * 2 // 9
 
 
 def rsa_numbers(key):
-    """The numbers of a private key, in the layout of core/src/algorithm/rsa.rs."""
+    """Returns the numbers of a private key in the layout of core/src/algorithm/rsa.rs."""
     size, numbers = rsa_size(key), []
     for length in [size, EXPONENT, size] + 5 * [size // 2]:
         numbers.append(int.from_bytes(key[:length]))
@@ -165,7 +164,7 @@ def rsa_public(public):
 
 
 def rsa_digest(digest):
-    """The name of the function that makes digests of this length."""
+    """Returns the name of the function that makes digests of this length."""
     return {32: "sha256", 48: "sha384", 64: "sha512"}[len(digest)]
 
 
@@ -174,7 +173,7 @@ def rsa_salt(digest):
 
 
 def emsa_pss(digest, size):
-    """RFC 8017, 9.1.1, with MGF1 (B.2.1), for a modulus of `size` bytes whose top bit is set."""
+    """Encodes as in RFC 8017, 9.1.1, with MGF1 (B.2.1), for a modulus of `size` bytes whose top bit is set."""
     function = getattr(hashlib, rsa_digest(digest))
     check = function(bytes(8) + digest + rsa_salt(digest)).digest()
     data = (b"\1" + rsa_salt(digest)).rjust(size - len(check) - 1, b"\0")
@@ -184,7 +183,7 @@ def emsa_pss(digest, size):
 
 
 def rsaes_padding(length):
-    """Bytes in place of random ones."""
+    """Returns fixed bytes in place of random ones."""
     return bytes(byte or 1 for byte in pattern(400, length))
 
 
@@ -194,12 +193,12 @@ def emes_pkcs1(message, size):
 
 
 def pattern(start, length):
-    """Bytes start .. start + length of the pattern, as in kat_vectors.rs."""
+    """Returns bytes start .. start + length of the pattern of core/src/trust/vectors.rs."""
     return bytes((7 * i + 31 * (i >> 8)) & 0xFF for i in range(start, start + length))
 
 
 def ptn(length):
-    """The pattern of RFC 9861, section 5."""
+    """Returns the pattern of RFC 9861, section 5."""
     return bytes(i % 0xFB for i in range(length))
 
 
@@ -234,13 +233,13 @@ def first_implementation(algorithm, key, mac_key, iv, aad, message, tag_length):
         block = message if mode == "raw" else emes_pkcs1(message, rsa_size(key))
         output = pow(int.from_bytes(block), e, n).to_bytes(rsa_size(key))
         private = rsa.RSAPrivateNumbers(p, q, d, dp, dq, inverse, rsa.RSAPublicNumbers(e, n)).private_key()
-        # OpenSSL draws the padding itself: it only verifies this one.
+        # OpenSSL draws its own padding, so it only verifies this one.
         assert mode == "raw" or private.decrypt(output, padding.PKCS1v15()) == message
         return output, b""
     if is_rsa(algorithm):
         n, e, d, p, q, dp, dq, inverse = rsa_numbers(key)
         if mode == "pss":
-            # OpenSSL takes no salt: it only verifies the signature.
+            # OpenSSL takes no salt, so it only verifies this signature.
             signature = pow(int.from_bytes(emsa_pss(message, rsa_size(key))), d, n).to_bytes(rsa_size(key))
             assert openssl_verifies_rsa(mode, key[: rsa_size(key) + EXPONENT], message, signature)
             return signature, b""
@@ -562,7 +561,7 @@ def turboshake(rate, domain, message, length):
 
 
 def keccak_p12(a):
-    """The last twelve rounds; word `x + 5 * y` is lane (x, y)."""
+    """Computes the last twelve rounds; word `x + 5 * y` is lane (x, y)."""
 
     def rotated(word, by):
         by %= 64
@@ -607,7 +606,7 @@ def kt128(message, length):
 
 
 def monte_carlo(implementation, algorithm, seed, width):
-    """One inner loop of SHAVS (`width` 3) or SHA3VS (`width` 1)."""
+    """Computes an inner loop of SHAVS (`width` 3) or SHA3VS (`width` 1)."""
     last = [seed] * width
     for _ in range(1000):
         last = last[1:] + [implementation(algorithm, b"", b"", b"", b"", b"".join(last), 0)[0]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the known answers of SLH-DSA from vectors of NIST's ACVP.
+"""Makes the known answers of SLH-DSA from vectors of NIST's ACVP.
 
     scripts/slh-dsa.py OPENSSL
 
@@ -22,7 +22,7 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ORIGIN = "NIST ACVP, usnistgov/ACVP-Server (version 53)"
 SETS = [f"SLH-DSA-{function}-{size}{kind}" for function in ("SHA2", "SHAKE") for size in (128, 192, 256) for kind in "sf"]
-# Verdicts that are kept: one for each reason.
+# The sets whose verdicts are kept, one for each reason.
 SMALLEST = ["SLH-DSA-SHA2-128s", "SLH-DSA-SHAKE-128s"]
 # Signatures used as known answers: the fastest ones of each choice of hash functions.
 SHOWN = {"SLH-DSA-SHA2-128f": "SlhDsaSha2_128f", "SLH-DSA-SHA2-192f": "SlhDsaSha2_192f", "SLH-DSA-SHAKE-128f": "SlhDsaShake128f"}
@@ -48,7 +48,7 @@ def made_keys(data):
 
 
 def made_signatures(data):
-    """For each test its set, if its message is framed, and if it is deterministic."""
+    """Yields vectors, each with its set, whether its message is framed, and whether it is deterministic."""
     for controls, name, key, block in with_keys(data / "evppkey_slh_dsa_siggen.txt", "PrivateKeyRaw", "Sign-Message"):
         vector = {"key": key, "message": block["Input"]}
         framed, deterministic = controls["message-encoding"] == "1", controls["deterministic"] == "1"
@@ -60,7 +60,7 @@ def made_signatures(data):
 
 
 def made_verdicts(data):
-    """For each test its set, and the reason of its verdict."""
+    """Yields vectors, each with its set and the reason of its verdict."""
     for controls, name, key, block in with_keys(data / "evppkey_slh_dsa_sigver.txt", "PublicKeyRaw", "Verify-Message-Public"):
         if controls["message-encoding"] == "1":
             vector = {"#": block["#"], "public": key, "message": block["Input"], "context": controls["hexcontext-string"]}
@@ -79,7 +79,7 @@ def with_keys(path, raw, operation):
 
 
 def records(path):
-    """Paragraphs of `name = value`; control values are in a dictionary of their own."""
+    """Yields the paragraphs of `name = value` as dictionaries; control values are in a nested dictionary."""
     for paragraph in path.read_text().split("\n\n"):
         record = {"Ctrl": {}, "CtrlOut": {}}
         for line in paragraph.splitlines():
@@ -98,7 +98,7 @@ def records(path):
 
 
 def shortest(vectors):
-    """For each kind the test with the shortest message."""
+    """Returns the test with the shortest message of each kind."""
     found = {}
     for kind, vector in vectors:
         if kind not in found or len(vector["message"]) < len(found[kind]["message"]):
@@ -126,7 +126,7 @@ def write_crate(keys, signatures, verdicts):
 
 
 def write_short(keys):
-    """Without signatures, which would add a third of a megabyte to every program with `gantry check`."""
+    """Omits signatures, which would add a third of a megabyte to every program with `gantry check`."""
     sections = {name: [] for name in SETS}
     for name, key in keys:
         for length, context in MESSAGES[len(sections[name]) :][:1]:

@@ -1,4 +1,4 @@
-"""Shared by scripts/openssl-suite and scripts/client-suite: gantry.so, its section in configurations, and the declared differences."""
+"""Code of scripts/openssl-suite and scripts/client-suite: gantry.so, its section in configurations, and the declared differences."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# A file for each suite.
+# This folder has a file for each suite.
 DECLARED = ROOT / "frontends/openssl/tests/suite"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gantry"
 NAMED = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n"
@@ -19,7 +19,7 @@ PROVIDERS = "[gantry_providers]\ndefault = gantry_default\ngantry = gantry_provi
 
 
 def build_module(folder):
-    """gantry.so, installed in a place that no later build changes."""
+    """Builds gantry.so, and copies it to a place that no later build changes."""
     subprocess.run(["cargo", "build", "--locked", "--release", "-p", "gantry-openssl"], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     module = folder / "gantry.so"
@@ -29,7 +29,7 @@ def build_module(folder):
 
 
 def sections(module, lines):
-    """The sections of gantry, with these lines in its own, and those that LEADS names."""
+    """Returns the provider's section with these lines, and the sections that LEADS names."""
     return (
         f"\n[gantry_provider]\nmodule = {module}\nactivate = 1\n{lines}\n[gantry_algorithms]\n"
         "default_properties = ?provider=gantry,?gantry.serves=yes\n[gantry_random]\nproperties = ?provider=default,-gantry.serves\n"
@@ -37,7 +37,7 @@ def sections(module, lines):
 
 
 def read_declared(path):
-    """Rows of kinds, recipe and test. A file has a line for each recipe, with the reason in the last column."""
+    """Returns rows of kinds, recipe and test. A file has a line for each recipe, with the reason in the last column."""
     rows = []
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
@@ -48,11 +48,11 @@ def read_declared(path):
 
 
 def compare(program, kind, differs, expected):
-    """Prints differing pairs of recipe and test that are not declared, and declared ones that do not differ. Returns their number."""
+    """Prints pairs of recipe and test that differ without a declaration, and declared pairs that do not differ. Returns their number."""
     for recipe, test in sorted(differs - expected):
-        print(f"{program}: {kind}: {recipe} {test}: fails with gantry, and is not declared to")
+        print(f"{program}: {kind}: {recipe} {test}: fails with gantry, but is not declared to")
     for recipe, test in sorted(expected - differs):
-        print(f"{program}: {kind}: {recipe} {test}: declared to fail with gantry, and does not")
+        print(f"{program}: {kind}: {recipe} {test}: is declared to fail with gantry, but does not")
     wrong = len(differs ^ expected)
     print(f"{program}: {kind}: {len(differs)} tests differ, {wrong} not as declared", flush=True)
     return wrong

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make conformance/vectors/*.txt from public test vectors.
+"""Makes conformance/vectors/*.txt from public test vectors.
 
     scripts/vectors.py [DIRECTORY]
 
@@ -108,7 +108,7 @@ def xof_block(record):
     return {"input": record["msg"][: 2 * length], "output": record["output"]}
 
 
-# From the RFC.
+# Outputs in the RFC.
 RFC_9861 = {
     "turboshake128": (
         "1e415f1c5983aff2169217277d17bb538cd945a397ddec541f1ce41af2c1b74c"
@@ -146,7 +146,7 @@ RFC_9861 = {
 
 
 def rfc9861(empty, *outputs):
-    """The empty message; then 17 ** i bytes of the pattern."""
+    """Returns blocks of the empty message, then of 17 ** i bytes of the pattern."""
     blocks = [{"input": "", "output": empty}]
     return blocks + [{"ptn": str(17**i), "output": output} for i, output in enumerate(outputs)]
 
@@ -160,7 +160,7 @@ def digest_section(algorithm, path):
 
 
 def monte_carlo(algorithm, path, family):
-    """A block is one inner loop of a Monte Carlo test: a thousand digests, each over the last `monte` ones."""
+    """Returns a section whose blocks are inner loops of a Monte Carlo test: a thousand digests, each over the last `monte` digests."""
     width, blocks, seed = ("01" if family == "sha3" else "03"), [], None
     for record in records(path):
         seed = seed or record["seed"]
@@ -392,7 +392,7 @@ def curves(source):
 
 
 def p256_signatures(path):
-    """Signatures of digests, made from the message with the function in the heading."""
+    """Returns signatures of digests; the heading names the function that makes the digest of the message."""
     blocks, function = [], None
     for part in re.split(r"\n\s*\n", path.read_text().replace("\r", "")):
         if heading := re.search(r"^\[(.*),(SHA-\d+)\]", part, re.M):
@@ -411,7 +411,7 @@ def p256_signatures(path):
 
 
 def rsa_signatures(path):
-    """By key size, with the functions and exponents of our rows. (NIST's PSS salts have 10 bytes.)"""
+    """Returns signatures by key size, with the functions and exponents of our rows. (NIST's PSS salts have 10 bytes.)"""
     found, numbers = {"2048": [], "3072": [], "4096": []}, {}
     for record in (line_by_line(part) for part in re.split(r"\n\s*\n", path.read_text().replace("\r", ""))):
         numbers |= {name: value for name, value in record.items() if name in ("[mod", "n", "p", "q")}
@@ -436,7 +436,7 @@ def rsa_signatures(path):
 
 
 def rsa_ciphertexts(path):
-    """Vectors of the only key with a size of our rows. Seeds are given, so that padded messages are vectors of the bare permutation."""
+    """Returns vectors of the only key with a size of our rows. Seeds make padded messages vectors of the bare permutation."""
     (text,) = re.findall(r"^# Example \d+: A 2048-bit RSA key pair$(.*)", path.read_text(), re.M | re.S)
     size, numbers, padded, bare = 256, {}, [], []
     for name, digits in re.findall(r"^# ([^:\n]+):[^\n]*\n((?:[0-9a-f]{2} [0-9a-f ]*\n)+)", text, re.M):
@@ -449,7 +449,7 @@ def rsa_ciphertexts(path):
             message, block = numbers["Message"], b"\0\2" + numbers["Seed"] + b"\0" + numbers["Message"]
             keys = {"key": private.hex(), "public": public.hex()}
             padded.append(keys | {"input": message.hex(), "output": numbers[name].hex()})
-            # One seed lacks its last byte.
+            # A seed of the set lacks its last byte.
             if len(block) == size:
                 bare.append(keys | {"input": block.hex(), "output": numbers[name].hex()})
     assert len(padded) == 20, len(padded)
@@ -461,7 +461,7 @@ def line_by_line(part):
 
 
 def p256_secrets(path):
-    """Valid ones, and peers that are not points. Other defects of some vectors do not concern the secret."""
+    """Returns valid vectors, and peers that are not points. Other defects of some vectors do not concern the secret."""
     blocks, curve = [], None
     for part in re.split(r"\n\s*\n", path.read_text().replace("\r", "")):
         if heading := re.search(r"^\[(E[A-E]) - ", part, re.M):
@@ -479,7 +479,7 @@ def p256_secrets(path):
 
 
 def computed(_source):
-    """Algorithms and lengths that the public sets do not cover, over the pattern of reference.py."""
+    """Computes algorithms and lengths that the public sets do not cover, over the pattern of reference.py."""
     everything = []
     for algorithm in reference.ALGORITHMS:
         lengths = (0, 1, 63, 129, 600)
@@ -521,7 +521,7 @@ def computed(_source):
 
 
 def records(path):
-    """The blocks of a response file, each with the values of the headings above it; keys in lower case."""
+    """Yields the blocks of a response file, each with the values of the headings above it; keys are in lower case."""
     heading, block = {}, {}
 
     def close():
@@ -554,7 +554,7 @@ def grouped(path, names):
 
 
 def spread(items, count):
-    """At most `count` items, evenly spread, including the first and the last."""
+    """Returns at most `count` items, evenly spread, including the first and the last."""
     if len(items) <= count:
         return items
     return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
