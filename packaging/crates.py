@@ -1,4 +1,4 @@
-"""The crates that a program is made of, as `cargo auditable` wrote them into it, and what cargo knows about them."""
+"""Reads the list of crates that `cargo auditable` writes into a program, and cargo's metadata about them."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def inside(program):
-    """The list in the section .dep-v0: name, version, source, kind ("build", or nothing), and dependencies as places in the list."""
+    """Returns the list in the section .dep-v0: name, version, source, kind ("build", or nothing), and dependencies as indices."""
     with tempfile.NamedTemporaryFile() as section:
         command = ["objcopy", "-O", "binary", "--only-section=.dep-v0", "--set-section-flags", ".dep-v0=alloc", program, section.name]
         subprocess.run(command, check=True)
@@ -19,13 +19,13 @@ def inside(program):
 
 
 def known():
-    """What cargo knows, by name and version."""
+    """Returns cargo's metadata by name and version."""
     command = ["cargo", "metadata", "--locked", "--format-version", "1"]
     output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     return {(package["name"], package["version"]): package for package in json.loads(output)["packages"]}
 
 
 def checksums():
-    """SHA-256 of each crate as the registry has it, by name and version."""
+    """Returns the registry's SHA-256 of each crate, by name and version."""
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
     return {(package["name"], package["version"]): package.get("checksum") for package in lock["package"]}
