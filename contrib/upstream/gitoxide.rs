@@ -1,4 +1,4 @@
-//! The work of `gix free pack verify` for an index, and of `gix free pack index create` for a pack. Prints the hash of the index.
+//! Does the work of `gix free pack verify` for an index, and of `gix free pack index create` for a pack. Prints the hash of the index.
 
 use std::sync::atomic::AtomicBool;
 
