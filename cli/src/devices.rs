@@ -51,7 +51,7 @@ struct CapabilityRow {
     direct: bool,
     in_place: bool,
     streaming: bool,
-    /// Randomized signatures can be made deterministically, too.
+    /// True if randomized signatures can also be made deterministically.
     deterministic: bool,
     /// `null` if there is no limit but memory.
     ring: Option<usize>,

@@ -18,7 +18,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A system error about `what`.
+    /// Makes the failure of a system error about `what`.
     pub(crate) fn at(what: impl fmt::Display, error: &io::Error) -> Self {
         let text = error.to_string();
         // Omit the error number, which means nothing to users.

@@ -49,7 +49,7 @@ const INSTRUCTIONS: &[Instructions] = &[
 
 #[derive(Serialize)]
 struct View {
-    /// At most five lines about everything below.
+    /// A summary of the other fields in at most five lines.
     verdict: Vec<String>,
     kernel: String,
     dev_crypto: bool,
@@ -66,7 +66,7 @@ struct View {
 struct EngineAlgorithm {
     name: String,
     driver: String,
-    /// The kernel prefers the engine to the CPU.
+    /// True if the kernel prefers the engine to the CPU.
     preferred: bool,
     /// Instructions of this CPU for the same algorithm.
     instructions: Option<&'static str>,
@@ -118,7 +118,7 @@ impl View {
         Ok(view)
     }
 
-    /// `reaches` returns true if AF_ALG offers a driver to programs.
+    /// Creates the view. `reaches` returns true if AF_ALG offers a driver to programs.
     fn new(catalogue: &Catalogue, only: Option<&str>, cpuinfo: &str, reaches: &dyn Fn(&Entry) -> bool) -> Self {
         let instructions = instructions(cpuinfo);
         let mut names: Vec<&Entry> = catalogue
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(drivers, [("cbc-aes-aesni", "cpu"), ("virtio_crypto_aes_cbc", "virtio_crypto")]);
         let engine = &view.engines["virtio_crypto"];
         assert!(engine[0].device.as_deref() == Some("afalg:virtio_crypto") && !engine[0].preferred);
-        assert_eq!(engine[1].device, None, "rsa is no algorithm of ours");
+        assert_eq!(engine[1].device, None, "Gantry does not have rsa");
     }
 
     #[test]

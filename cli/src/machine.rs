@@ -14,7 +14,7 @@ pub(crate) struct Machine {
     /// Level of the SIMD lanes; `none` without them.
     pub(crate) cpu_level: String,
     pub(crate) gantry_version: String,
-    /// In UTC (RFC 3339).
+    /// The date in UTC (RFC 3339).
     pub(crate) date: String,
 }
 

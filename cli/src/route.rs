@@ -21,7 +21,7 @@ struct Answer {
     bytes: usize,
     batch: usize,
     policy: &'static str,
-    /// In the order of submission.
+    /// The parts of the batch in the order of submission.
     routes: Vec<Part>,
     devices: Vec<Estimate>,
 }

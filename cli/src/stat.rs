@@ -282,7 +282,7 @@ fn stages(report: &Report) -> Table {
             sums.entry((row.device.as_deref().unwrap_or_default(), stage)).or_default().merge(&times.histogram());
         }
     }
-    // In the order of their first rows.
+    // List the devices in the order of their first rows.
     let mut seen = HashSet::new();
     let devices = report.rows.iter().filter_map(|row| row.device.as_deref()).filter(|device| seen.insert(*device));
     for device in devices {

@@ -16,7 +16,7 @@ const GAP: usize = 2;
 const NARROWEST: usize = 16;
 
 impl Table {
-    /// `right` has the columns of numbers.
+    /// Creates a table; `right` has the columns of numbers.
     pub(crate) fn new(header: &[&str], right: &[usize]) -> Self {
         let rows = vec![header.iter().map(|&cell| cell.to_owned()).collect()];
         Self { rows, right: right.to_vec(), spare: Vec::new() }

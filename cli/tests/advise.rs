@@ -277,7 +277,7 @@ fn a_machine_is_measured_and_the_json_has_every_number() {
     }
     assert_eq!(named("AES-256-GCM")["use"], "TLS records");
     assert!(advice["noise"]["spread"].is_number() && advice["cpu"].is_string());
-    // Without a configuration, the future one is measured.
+    // Without a configuration, the one that `gantry openssl config` would write is measured.
     let message = installed.says(Path::new("/dev/null"), &["advise", "--verbose"]);
     assert!(message.contains("this is the result after gantry openssl config --system.\n"), "{message}");
     let [_, sign, .., device, error] = row(&message, &["ED25519", "1087"])[..] else { panic!("{message}") };

@@ -11,7 +11,7 @@ use std::process::Command;
 use gantry::{Folder, command, status_and_stderr, text};
 use gantry_lab::memory::many;
 
-/// `gantry`, under this OpenSSL configuration.
+/// Prepares `gantry` under this OpenSSL configuration.
 fn reading(configuration: &Path, arguments: &[&str]) -> Command {
     let mut command = command(&[]);
     command.env("OPENSSL_CONF", configuration).env_remove("GANTRY_DISABLE").args(arguments);

@@ -329,7 +329,7 @@ fn each_algorithm_keeps_its_provider_here() {
     nothing_of_gantry_is_validated(&installed, &release);
 }
 
-/// With Debian's own fips and pkcs11 providers.
+/// Uses Debian's own fips and pkcs11 providers.
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use sum_lab::{Input, Lab, Random, TOOLS, args, coreutils_is_here, ours, run, same, same_in_shell, same_with, theirs};
 
-/// A directory with files of all kinds.
+/// Makes a directory with files of all kinds.
 fn lab() -> Lab {
     let lab = Lab::new();
     for name in ["a", "b b", "-dash", "new\nline", "back\\slash", "cr\rname", "\u{e9}", "c:d", "it's", "#hash"] {

@@ -216,7 +216,7 @@ fn the_last_function_in_the_name_of_a_list_counts() {
     }
 }
 
-/// Windows PowerShell writes UTF-16, and editors there a byte order mark.
+/// Windows PowerShell writes UTF-16, and editors of Windows write a byte order mark.
 #[test]
 fn no_encoding_of_a_list_hides_a_damaged_file() {
     let lab = Lab::new();
@@ -264,7 +264,7 @@ fn a_line_that_is_not_understood_is_a_failure_unless_it_is_allowed() {
         let (lines, warnings, code) = run_text(&lab, "-c --ignore-improper list");
         assert_eq!((&*lines, code), ("a: OK\n", Some(0)), "{improper}");
         assert_eq!(warnings, "gantry sum: WARNING: 1 line is improperly formatted\n");
-        // As coreutils does.
+        // Under the name of coreutils, the line is ignored.
         assert!(lab.tool("md5sum").args(args("-c --status list")).status().unwrap().success());
     }
 }

@@ -50,7 +50,7 @@ fn bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// A folder of files with sizes around those of blocks and pieces, one of them empty.
+/// Makes a folder of files with sizes around those of blocks and pieces, one of them empty.
 fn tree(folder: &Folder) -> PathBuf {
     let top = folder.path().join("album");
     let lengths = [1, 16_383, 16_384, 16_385, 32_768, 70_000, 1_000_000, 0, 131_072];

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use gantry::{Folder, command, status_and_stderr, text};
 use serde_json::Value;
 
-/// A command that keeps the costs of devices in this folder.
+/// Prepares a command that keeps the costs of devices in this folder.
 fn with_cache(cache: &Path, arguments: &[&str]) -> Command {
     let mut command = command(arguments);
     command.env("XDG_CACHE_HOME", cache);
@@ -316,7 +316,7 @@ fn a_killed_run_leaves_the_old_cache_or_a_valid_one() {
         assert!(costs(folder.path()).is_superset(&before), "valid, with the earlier costs");
         value(folder.path(), &["route", "sha256"]);
     }
-    // Without an earlier cache, there is none or a valid one.
+    // Without an earlier cache, a killed run leaves no cache or a valid one.
     let empty = Folder::new("killed-empty");
     let mut child = with_cache(empty.path(), &["tune"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     child.kill().unwrap();

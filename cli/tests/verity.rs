@@ -11,7 +11,7 @@ use gantry::{Folder, command, failure, run, stdout, text};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
-/// Data that differs in every block.
+/// Makes data that differs in every block.
 fn data(length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

@@ -137,7 +137,7 @@ impl Program {
         for counts in &self.operations {
             let rows = rows_of(machine, &counts.algorithm);
             let estimates: Vec<Estimate> = rows.iter().filter_map(|row| Estimate::of(row, counts)).collect();
-            // With several rows, the right one is unknown.
+            // If there are several rows, the right one is unknown.
             let [estimate] = estimates[..] else {
                 cost.without.push(label(&counts.algorithm, Some(machine)));
                 continue;

@@ -230,7 +230,7 @@ mod tests {
     use crate::openssl::measured::tests::row;
     use crate::openssl::measured::{Measured, Row};
 
-    /// The algorithms of the provider: ciphers of each key size, signatures, and PBKDF2 with each hash function.
+    /// Makes rows of the provider's algorithms: ciphers of each key size, signatures, and PBKDF2 with each hash function.
     fn every_row() -> Vec<Row> {
         let sizes = |mode: &str, gains: [f64; 3]| {
             [128, 192, 256].map(|bits| {

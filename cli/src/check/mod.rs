@@ -20,7 +20,7 @@ use crate::terminal::{Colour, paint};
 use crate::units::share;
 use vectors::Source;
 
-/// The device whose results others are compared with.
+/// The device whose results are the reference for other devices.
 const REFERENCE: &str = "software";
 
 pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Result<(), Failure> {

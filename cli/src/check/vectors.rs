@@ -12,7 +12,7 @@ use crate::output::Failure;
 /// The file that `gantry-vectors` writes.
 const NAME: &str = "gantry-vectors.zlib";
 
-/// Source of the vectors, or the reason why there are none. In JSON an object with one field.
+/// Source of the vectors, or the reason why there are none. In JSON, it is an object with one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Source {

@@ -124,7 +124,7 @@ fn hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
     bytes.ok_or_else(|| Failure::Usage(format!("{option} takes an even number of hexadecimal digits")))
 }
 
-/// Parameters that core refuses came from the command line.
+/// Reports parameters that core refuses as a mistake on the command line.
 fn refused(error: gantry_core::Error) -> Failure {
     match error {
         gantry_core::Error::Misuse(misuse) => Failure::Usage(misuse.to_string()),

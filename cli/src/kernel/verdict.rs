@@ -81,7 +81,7 @@ fn is_plain(driver: &DriverRow) -> bool {
     plain_parts(driver).next().is_some()
 }
 
-/// The algorithms that a driver computes in portable C: `aes` of `cbc(aes-generic)`.
+/// Returns the algorithms that a driver computes in portable C: `aes` of `cbc(aes-generic)`.
 fn plain_parts(driver: &DriverRow) -> impl Iterator<Item = &str> {
     let parts = driver.driver.split(['(', ')', ',']);
     parts.filter_map(|part| part.strip_suffix("-generic").or_else(|| part.strip_suffix("-fixed-time")))

@@ -35,7 +35,7 @@ pub(crate) struct Conf {
     missing: Vec<String>,
     /// The folder of `.pragma includedir`.
     folder: Option<PathBuf>,
-    /// `.pragma dollarid` is on: variables need brackets.
+    /// True if variables need brackets (`.pragma dollarid`).
     brackets: bool,
     /// Estimated bytes of memory for the configuration and its files.
     memory: usize,

@@ -38,7 +38,8 @@ pub(crate) fn refusal() -> Option<String> {
 /// The remedy for lines of an earlier run.
 const UNDO: &str = "; --undo removes gantry's lines from it";
 
-/// In the kernel's FIPS mode, OpenSSL of several distributions activates `fips` and sets `fips=yes`, unless a configuration differs.
+/// Returns the reason if the kernel is in FIPS mode. There, OpenSSL of several distributions activates `fips` and sets `fips=yes`, unless a
+/// configuration differs.
 fn fips_of_the_kernel() -> Option<String> {
     says_fips(Path::new("/proc/sys/crypto/fips_enabled"))
 }

@@ -45,7 +45,7 @@ impl Sheet {
         }
     }
 
-    /// Left and top of a panel.
+    /// Returns the left and top of a panel.
     fn corner(&self, index: usize) -> (f64, f64) {
         let (column, row) = (index % self.across, index / self.across);
         (PADDING + PANEL.0 * column as f64, PADDING + PANEL.1 * row as f64)
@@ -60,7 +60,7 @@ impl Sheet {
     }
 }
 
-/// Left, top, right and bottom of the axes of a panel.
+/// Returns the left, top, right and bottom of the axes of a panel.
 fn edges((x, y): (f64, f64)) -> (f64, f64, f64, f64) {
     (x + MARGIN.0, y + MARGIN.1, x + PANEL.0 - MARGIN.2, y + PANEL.1 - MARGIN.3)
 }

@@ -23,14 +23,14 @@ pub(crate) enum SubmissionMode {
 }
 
 impl SubmissionMode {
-    /// Requests in flight.
+    /// Returns the number of requests in flight.
     pub(crate) fn in_flight(self) -> usize {
         match self {
             SubmissionMode::Batch(requests) | SubmissionMode::Queue(requests) => requests,
         }
     }
 
-    /// Requests per call.
+    /// Returns the number of requests per call.
     pub(crate) fn batch(self) -> usize {
         match self {
             SubmissionMode::Batch(requests) => requests,

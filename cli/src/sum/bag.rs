@@ -17,7 +17,7 @@ pub(super) struct Bag {
     pub(super) folder: PathBuf,
     /// Major and minor number; `None` if `bagit.txt` does not have them.
     version: Option<(u32, u32)>,
-    /// `bagit.txt` begins with a byte order mark, which section 2.1.1 forbids.
+    /// True if `bagit.txt` begins with a byte order mark, which section 2.1.1 forbids.
     has_mark: bool,
 }
 

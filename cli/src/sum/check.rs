@@ -54,7 +54,7 @@ pub(super) struct Place {
 /// Prints verdicts and counts them.
 pub(super) struct Verdicts<'c> {
     options: &'c Options,
-    /// An improper line is a failure.
+    /// True if an improper line is a failure.
     strict: bool,
     opener: &'c RefCell<&'c mut Opener>,
     cache: Option<&'c RefCell<Cache>>,

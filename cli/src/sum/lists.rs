@@ -27,7 +27,7 @@ pub(super) enum ListParser {
         recogniser: Recogniser,
         /// The folder of a bag, to which names are relative.
         bag: Option<Vec<u8>>,
-        /// Lines end with NUL, and names are not escaped.
+        /// True if lines end with NUL, and names are not escaped.
         zero: bool,
     },
 }
@@ -44,9 +44,9 @@ pub(super) enum ParsedLine {
 /// A file and its listed digests.
 pub(super) struct Expected {
     pub(super) name: Vec<u8>,
-    /// At least one, in the order of functions.
+    /// The digests, at least one, in the order of functions.
     pub(super) digests: Vec<(Id, Digest)>,
-    /// The function is certain: it is named, or the only one of this length.
+    /// True if the function is certain: it is named, or the only one of this length.
     pub(super) stated: bool,
     /// Receives the function of the list's other lines once this file shows it.
     pub(super) learned: Learned,

@@ -50,8 +50,8 @@ fn id(name: &OsStr) -> Result<Id, String> {
 impl Opener {
     /// Creates an opener, with `ids` opened.
     ///
-    /// Scripts that run a tool of coreutils know nothing of Gantry: under these names, a wrong configuration is a warning, and the defaults
-    /// are used.
+    /// Under the names of coreutils, a wrong configuration is a warning, and the defaults are used: scripts that run these tools know
+    /// nothing of Gantry.
     pub(super) fn new(
         front: Front,
         options: &Options,

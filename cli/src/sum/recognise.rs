@@ -83,9 +83,9 @@ pub(crate) enum Recognised<'a> {
 pub(crate) struct Entry<'a> {
     /// The file's name, with escapes undone. In a bag, relative to it and below it.
     pub(crate) name: Cow<'a, [u8]>,
-    /// At least one, each function once, in the order of functions.
+    /// The digests, at least one, each function once, in the order of functions.
     pub(crate) digests: Vec<(Id, Digest)>,
-    /// The line or the caller names the function, or no other function has digests of this length.
+    /// True if the line or the caller names the function, or no other function has digests of this length.
     pub(crate) stated: bool,
     /// The size and time of the file, if the line has them.
     pub(crate) recorded: Option<Recorded>,

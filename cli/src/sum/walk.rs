@@ -160,7 +160,7 @@ impl Filter<'_> {
         !matches(&options.exclude) && (folder || options.include.is_empty() || matches(&options.include))
     }
 
-    /// A glob with a slash matches the path below the operand, any other the name.
+    /// True if a glob matches: with a slash the path below the operand, otherwise the name.
     fn matches(&self, glob: &OsStr, path: &Path) -> bool {
         let subject = if glob.as_bytes().contains(&b'/') {
             path.strip_prefix(self.root).unwrap_or(path).as_os_str()

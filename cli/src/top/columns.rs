@@ -18,7 +18,7 @@ pub(super) struct Column<T: 'static> {
     /// Its importance among the columns; the highest rank is left out first.
     rank: u8,
     pub(super) cell: fn(&T) -> String,
-    /// Numbers are aligned to the right.
+    /// True if the cells are aligned to the right, as numbers are.
     pub(super) right: bool,
     pub(super) sort: Option<Sort<T>>,
 }

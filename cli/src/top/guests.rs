@@ -13,15 +13,15 @@ use crate::units::round;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Guest {
     pub(super) name: String,
-    /// Open at the end of the interval.
+    /// Sessions open at the end of the interval.
     pub(super) sessions: u64,
-    /// Since the start of the server.
+    /// Requests since the start of the server.
     pub(super) requests: u64,
     pub(super) requests_per_s: f64,
     pub(super) bytes_per_s: f64,
     /// Mean size of the bursts, including requests of other guests; `None` without requests.
     pub(super) burst: Option<f64>,
-    /// In the interval.
+    /// Requests refused in the interval.
     pub(super) refused: u64,
     pub(super) broken: u64,
 }

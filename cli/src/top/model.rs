@@ -81,9 +81,9 @@ pub(super) struct Work {
 #[derive(Clone, Default, Serialize)]
 #[serde(into = "ActivityJson")]
 pub(super) struct Activity {
-    /// Since the start of the process.
+    /// Requests since the start of the process.
     pub(super) requests: u64,
-    /// Since the start of the process.
+    /// Bytes since the start of the process.
     pub(super) bytes: u64,
     pub(super) requests_per_s: f64,
     pub(super) bytes_per_s: f64,
@@ -315,7 +315,7 @@ impl From<Activity> for ActivityJson {
 pub(super) mod tests {
     use super::*;
 
-    /// A row of a report: `requests` requests of 1000 bytes that took 2 us each, and events.
+    /// Makes a row of a report: `requests` requests of 1000 bytes that took 2 us each, and events.
     pub(in crate::top) fn row(device: &str, algorithm: &str, requests: u64, events: &[(&str, u64)]) -> Row {
         let mut times = Histogram::default();
         times.add(2000, requests);
@@ -338,7 +338,7 @@ pub(super) mod tests {
         Report { rows: rows.into_iter().collect(), ..Report::default() }
     }
 
-    /// A process that did all of this within one second.
+    /// Makes a process that did all of this within one second.
     pub(in crate::top) fn process(pid: u32, program: &str, rows: impl IntoIterator<Item = Row>) -> Process {
         Process {
             key: (0, u64::from(pid)),

@@ -370,12 +370,12 @@ mod tests {
     const BESIDE: usize = 64 << 10;
     const ROOT: &str = "01234567890123456789012345678901";
 
-    /// A torrent of v1 with these files.
+    /// Makes a torrent of v1 with these files.
     fn of_v1(name: &str, files: &str) -> Vec<u8> {
         format!("d4:infod5:filesl{files}e4:name{}:{name}12:piece lengthi1e6:pieces0:ee", name.len()).into_bytes()
     }
 
-    /// A torrent of v2 with this file tree and one layer.
+    /// Makes a torrent of v2 with this file tree and one layer.
     fn of_v2(name: &str, tree: &str, layer: &str) -> Vec<u8> {
         let length = name.len();
         let info = format!("d9:file treed{tree}e12:meta versioni2e4:name{length}:{name}12:piece lengthi16384ee");
@@ -387,7 +387,7 @@ mod tests {
         format!("{}:{name}d0:d6:lengthi{length}e11:pieces root32:{ROOT}ee", name.len())
     }
 
-    /// 2000 files of `pieces` pieces each.
+    /// Makes 2000 files of `pieces` pieces each.
     fn files(pieces: usize) -> String {
         many(2000, |number| file(&format!("{number:05}"), pieces))
     }

@@ -20,7 +20,7 @@ use crate::hashing::pieces::digests;
 use crate::hashing::source::Source;
 use crate::output::{Failure, print_message};
 
-/// Most bytes of a torrent. One for 1 TiB in pieces of 1 MiB has 52 MiB.
+/// Most bytes of a torrent. A torrent for 1 TiB in pieces of 1 MiB has 52 MiB.
 const MAX_TORRENT: u64 = 256 << 20;
 
 pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {

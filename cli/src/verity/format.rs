@@ -110,7 +110,7 @@ fn report(superblock: &Superblock, args: &VerityFormat, layout: &Layout, root: &
         ("Root hash:      ", hex(root)),
     ];
     let title = format!("VERITY header information for {}\n", args.hash_file.display());
-    // The tree has no size of its own in a file with other content.
+    // In a file with other content, the size of the file is not that of the tree.
     let size = (args.tree.hash_offset == 0).then(|| ("Hash device size: ", format!("{} [bytes]", layout.end)));
     rows.iter().chain(&size).fold(title, |text, (name, value)| text + &format!("{name}\t{value}\n"))
 }

@@ -19,7 +19,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// `begin` is the offset of the superblock, or of the tree if there is no superblock. `None` if the tree would exceed 2^63 bytes.
+    /// Computes a layout. `begin` is the offset of the superblock, or of the tree if there is no superblock. `None` if the tree would
+    /// exceed 2^63 bytes.
     pub(crate) fn new(superblock: &Superblock, begin: u64, has_superblock: bool) -> Option<Self> {
         let (size, block) = (superblock.function.digest_size(), superblock.hash_block);
         let per_block = 1 << (block / size).ilog2();

@@ -16,7 +16,7 @@ use crate::gantry::text;
 pub(crate) const EVERYTHING: &str =
     "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n";
 
-/// Lines of an earlier run of `gantry openssl config`, so that the next run does not measure.
+/// Returns lines of an earlier run of `gantry openssl config`, so that the next run does not measure.
 pub(crate) fn earlier() -> String {
     format!("# gantry: begin\n[gantry_provider]\n{EVERYTHING}# gantry: end\n")
 }
@@ -48,7 +48,7 @@ impl Installed {
         self.0.join("lib/ossl-modules/gantry.so")
     }
 
-    /// A configuration that activates `module`, with these lines in its section.
+    /// Writes a configuration that activates `module`, with these lines in its section.
     pub(crate) fn configuration(&self, module: &Path, section: &str) -> PathBuf {
         let text = format!(
             "openssl_conf = init\n[init]\nproviders = providers\nalg_section = algorithms\n[providers]\ndefault = host\n\
@@ -59,7 +59,7 @@ impl Installed {
         self.write("openssl.cnf", &text)
     }
 
-    /// `gantry` with these arguments, under this OpenSSL configuration.
+    /// Prepares `gantry` with these arguments, under this OpenSSL configuration.
     pub(crate) fn command(&self, configuration: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.0.join("bin/gantry"));
         for variable in

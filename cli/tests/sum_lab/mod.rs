@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The names under which `gantry` acts as coreutils.
 pub(crate) const TOOLS: [&str; 6] = ["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum"];
 
-/// The program under test.
+/// Returns the path of the program under test.
 pub(crate) fn ours() -> PathBuf {
     env!("CARGO_BIN_EXE_gantry").into()
 }
 
-/// The program of coreutils.
+/// Returns the path of the program of coreutils.
 pub(crate) fn theirs(tool: &str) -> PathBuf {
     Path::new("/usr/bin").join(tool)
 }
@@ -45,7 +45,7 @@ impl Lab {
         fs::write(self.path(name), content).unwrap();
     }
 
-    /// `program` in this directory, called `name`, in the C locale.
+    /// Prepares `program` in this directory, called `name`, in the C locale.
     pub(crate) fn command(&self, program: &Path, name: &str) -> Command {
         let mut command = Command::new(program);
         command.arg0(name).current_dir(&self.dir).env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
@@ -60,7 +60,7 @@ impl Lab {
         command
     }
 
-    /// `gantry` under a name of coreutils.
+    /// Prepares `gantry` under a name of coreutils.
     pub(crate) fn tool(&self, name: &str) -> Command {
         self.command(&ours(), name)
     }

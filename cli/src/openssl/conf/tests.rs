@@ -8,7 +8,7 @@ fn of(text: &str) -> Conf {
     Conf::parse(text, Path::new("x.cnf"))
 }
 
-/// A correct configuration, with these lines in gantry's section.
+/// Makes a correct configuration, with these lines in gantry's section.
 fn with(lines: &str) -> String {
     format!(
         "openssl_conf = init\n[init]\nproviders = list\nalg_section = asked\n[list]\ndefault = host\ngantry = ours\n\

@@ -34,9 +34,9 @@ pub(super) struct Report<'c> {
     options: &'c Options,
     pub(super) console: &'c mut Console,
     counts: [u64; KINDS.len()],
-    /// A rule of the bag is broken.
+    /// True if a rule of the bag is broken.
     differs: bool,
-    /// Something could not be compared.
+    /// True if something could not be compared.
     has_errors: bool,
 }
 
