@@ -94,7 +94,7 @@ fn exec(folder: &Path, command: &[OsString]) -> Result<(), Failure> {
 
 const LIBRARY: &str = "libgantry_xfrm.so";
 
-/// Finds the preload library: beside the program, where cargo puts it, or where `make install` and packages do.
+/// Finds the preload library: beside the program, where cargo puts it, or where `make install` and packages put it.
 fn library() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let folder = program.parent()?;

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Resu
     }
 }
 
-/// True if any setting is given beside the place of statistics.
+/// True if any setting other than the place of statistics is given.
 fn has_other_settings(settings: &Settings) -> bool {
     let other = |set: &String| set.split('=').next().map(str::trim) != Some("stats");
     settings.devices.is_some() || settings.policy.is_some() || settings.set.iter().any(other)

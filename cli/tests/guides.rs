@@ -1,4 +1,4 @@
-//! The book beside the program: runs every command of a page, and compares its output with the page.
+//! Compares the book with the program: runs every command of a page, and compares its output with the page.
 //!
 //! A page has its commands in blocks of the language `console`: lines with `$ ` begin a command, lines with `> ` continue it, others are
 //! output. The commands of a page run in one shell, in their own folder, which is `/home/alice` in the book. The installed program is

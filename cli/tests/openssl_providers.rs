@@ -12,7 +12,7 @@ use std::process::Command;
 use gantry::{status_and_stderr, text};
 use installed::{EVERYTHING, Installed, earlier};
 
-/// Queries of programs, beside the defaults of the configuration.
+/// Queries of programs, in addition to the defaults of the configuration.
 const QUERIES: [&str; 7] =
     ["fips=yes", "-fips", "provider=default", "provider=tpm2", "provider=pkcs11", "?provider=pkcs11", "?provider=tpm2"];
 

@@ -83,7 +83,7 @@ fn files_that_change_while_an_earlier_pipe_is_read_are_read_again() {
     for name in ["kept", "removed", "changed", "replaced"] {
         lab.write(name, name);
     }
-    // Old enough for reliable time stamps, so that only comparing them detects the change.
+    // The files become old enough for reliable time stamps, so that only comparing these detects the change.
     std::thread::sleep(Duration::from_millis(200));
     let mut child = spawn(lab.tool("md5sum").args(args("kept fifo removed changed replaced created kept")));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -244,7 +244,7 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     within("a sparse file of 2 GiB", peak_kib(lab.tool("sha256sum").arg("huge")));
     within("two long ones and a small one", peak_kib(lab.tool("sha1sum").args(args("long empty long2"))));
 
-    // A long file first, so that results have to wait, and names of the greatest length.
+    // A long file comes first, so that results have to wait. The names have the greatest length.
     let long = |number: usize| format!("{number:0>200}");
     let digest = "d41d8cd98f00b204e9800998ecf8427e";
     let mut list = format!("{digest}  long\n");
@@ -299,7 +299,7 @@ fn a_line_that_is_too_long_is_improper_and_the_next_one_is_read() {
 #[test]
 fn the_last_large_files_are_read_completely_on_every_device() {
     let lab = Lab::new();
-    // Larger than the pieces, and of different lengths, so that batches shrink towards the end.
+    // The files are larger than the pieces and have different lengths, so that batches shrink towards the end.
     let names: Vec<String> = (0_usize..5).map(|n| format!("file{n}")).collect();
     for (n, name) in names.iter().enumerate() {
         lab.write(name, vec![n as u8; 700_000 + 150_000 * n]);

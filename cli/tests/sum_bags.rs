@@ -1,4 +1,4 @@
-//! `gantry sum audit` and `gantry sum bag` on BagIt bags (RFC 8493), beside bagit.py.
+//! `gantry sum audit` and `gantry sum bag` on BagIt bags (RFC 8493), compared with bagit.py.
 
 mod sum_lab;
 

@@ -34,7 +34,7 @@ pub(super) struct Program {
     pub(super) operations: Vec<OperationCounts>,
     /// Reasons why it did not load gantry, or why devices did not get its requests.
     pub(super) reasons: Vec<String>,
-    /// Directions of TLS connections that programs of this machine gave to the kernel meanwhile.
+    /// Directions of TLS connections that programs of this machine gave to the kernel during the observation.
     pub(super) kernel_tls: u64,
 }
 

@@ -22,7 +22,7 @@ impl Format {
     }
 }
 
-/// Labels of samples beside device, algorithm and operation.
+/// Labels of samples in addition to device, algorithm and operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Labels {
     None,

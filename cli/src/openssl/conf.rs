@@ -112,7 +112,7 @@ const MAX_DEPTH: usize = 10;
 const MAX_VALUE: usize = 65_536;
 /// Most bytes of memory for a configuration. Debian's has 12 KB.
 const MAX_MEMORY: usize = 4 << 20;
-/// Bytes counted for a line, a section or an included file, beside its text.
+/// Bytes counted for a line, a section or an included file, in addition to its text.
 const LINE_OVERHEAD: usize = 256;
 
 /// OpenSSL's own keys of a provider's section.
@@ -412,7 +412,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a key without the prefix before a point, which makes keys of one name distinct.
+/// Returns a key without the prefix before a dot, which makes keys of one name distinct.
 fn base_key(key: &str) -> &str {
     key.split_once('.').map_or(key, |(_, base_key)| base_key)
 }

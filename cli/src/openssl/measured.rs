@@ -54,7 +54,7 @@ pub(crate) struct Cell {
     /// The device that serves them once the algorithm is configured, and the reason.
     pub(crate) device: String,
     pub(crate) why: String,
-    /// The fastest device beside the host; `None` if there is none, or if it cannot be measured alone.
+    /// The fastest device other than the host; `None` if there is none, or if it cannot be measured alone.
     pub(crate) best: Option<Best>,
 }
 

@@ -38,7 +38,7 @@ const USUAL: [Algorithm; 6] = [
 const MAX_MEMORY: usize = 4 << 30;
 /// Bytes of the longest digest and the shortest public key.
 const MAX_DIGEST: u64 = 65;
-/// Approximate bytes of a request beside its data.
+/// Approximate bytes of a request without its data.
 const REQUEST: usize = 512;
 
 pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {

@@ -345,7 +345,7 @@ mod tests {
         let (ours, theirs) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
         assert!((ours.over(&theirs) - 2.0).abs() < 1e-9);
         assert_eq!((busy(&ours), busy(&theirs)), ("50 %".to_owned(), "100 %".to_owned()));
-        // A device beside the CPU: its thread waits.
+        // The thread of a device outside the CPU waits.
         let ours = row("card", 3000, 1.0, 0.01);
         assert!((ours.over(&theirs) - 3.0).abs() < 1e-9);
     }

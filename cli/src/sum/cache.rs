@@ -89,7 +89,7 @@ pub(super) fn feed<N, S: Sink<N>>(
 }
 
 impl Cache {
-    /// Opens a cache. If it does not exist or is damaged, returns an empty one, and in the latter case a warning.
+    /// Opens a cache. Returns an empty cache if there is none, and an empty cache with a warning if it is damaged.
     ///
     /// # Errors
     /// The file exists, but is not a cache and would be overwritten.

@@ -28,7 +28,7 @@ use super::record::Object;
 use super::{sys, walk, write_name};
 use crate::args::sum::Options;
 
-/// A note in the pipeline beside each file, in the order of the lines.
+/// A note that accompanies each file through the pipeline, in the order of the lines.
 pub(super) enum Note {
     /// A line with a file.
     Expect(Expected, Functions, Place),
@@ -72,7 +72,7 @@ struct Tally {
     mismatched: u64,
     matched: u64,
     cached: u64,
-    /// The function of the lines, if neither they nor the list's name told it.
+    /// The function that trying found for the lines, if neither they nor the list's name tell it.
     learned: Option<Id>,
 }
 

@@ -180,7 +180,7 @@ impl<'e> Worker<'e> {
         let (mut sessions, mut requests) = (Vec::with_capacity(most), Vec::with_capacity(most));
         let mut pieces = Vec::new();
         let mut bytes = 0;
-        // Ends first, because they are short: a lane that is done with one continues with a piece.
+        // Put ends first, because they are short: a lane that has finished an end continues with a piece.
         for file in &mut self.finishing {
             for ((function, running), digest) in file.job.functions.iter().zip(&mut file.running).zip(&mut file.digests)
             {
