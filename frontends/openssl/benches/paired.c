@@ -33,7 +33,7 @@ enum { SIDES = 2, ROUNDS = 31, TURNS = 4, BYTES = 65536, CONTEXTS = 256 };
 static const double ROUND_NS = 1e6;
 
 static OSSL_LIB_CTX *library[SIDES];
-/* Goals for messages, contexts and memory; the numbers of rows that miss them, of all rows; and those rows. */
+/* Goals for messages, contexts and memory; the number of rows that miss each goal and of all rows; and the rows that miss. */
 static const double GOALS[] = { 0.97, 1 / 1.05, 1024 };
 static int missed[3], seen[3];
 static char misses[1 << 16];
@@ -54,7 +54,7 @@ static double now(void)
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
-/* The named algorithm, or NULL for all; and 1 once it was found. */
+/* The named algorithm, or NULL for all; `known` is 1 once it was found. */
 static const char *asked;
 static int known;
 /* Set by `all`. */
@@ -299,7 +299,7 @@ static void pair(const char *name, const char *what, struct job *jobs, void (*ru
             run(&jobs[0]);
         spent = now() - begun;
     }
-    /* One side, the other one twice, and the first one again. Rare work of a side (RSA's blinding is renewed every 32 uses)
+    /* Runs one side, the other one twice, and the first one again. Rare work of a side (RSA's blinding is renewed every 32 uses)
     * then occurs equally often on either side of a round. */
     for (int round = 0; round < ROUNDS; round++) {
         double spent[SIDES] = { 0, 0 };

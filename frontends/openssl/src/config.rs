@@ -17,14 +17,14 @@ pub(crate) struct Settings {
     pub(crate) signatures: Selection,
     pub(crate) exchanges: Selection,
     pub(crate) derivations: Selection,
-    /// The four selections without the effect of `gantry` commands that count or measure; those select everything.
+    /// The four selections as configured. A `gantry` command that counts or measures selects everything instead.
     regular: [Selection; 4],
     pub(crate) soft: SoftDrivers,
     /// The TLS groups that the host does not have are served.
     pub(crate) groups: bool,
     /// Every operation of this provider fails.
     pub(crate) force_fail: bool,
-    /// A `gantry` command watches: algorithms that are not served pass through here to be counted, and continue to the host.
+    /// A `gantry` command watches: algorithms that are not served are counted here, and continue to the host.
     pub(crate) counts_all: bool,
     /// The output file of measurements for `gantry advise` and `gantry openssl config`, and the algorithms to measure, if not all.
     pub(crate) measure: Option<(PathBuf, Option<String>)>,

@@ -39,7 +39,7 @@ impl FrameworkState {
     pub(crate) fn new(settings: &Settings, startup: &Startup, host: &dyn Driver) -> Self {
         match Framework::open(settings, startup, host) {
             Ok(framework) => Self { process: Some(framework.process), framework: Some(framework) },
-            // A filter also applies to children. Asking which process this is could be a call for which the filter ends it.
+            // A filter also applies to children, and might end the process for the system call that tells its ID.
             Err(OpenError::Sandbox) => Self { framework: None, process: None },
             Err(OpenError::Unavailable(error)) => {
                 gantry_runtime::stats::report_problem(&format!("OpenSSL serves all requests: {error}"));
@@ -48,7 +48,7 @@ impl FrameworkState {
         }
     }
 
-    /// Returns true if this holds for the calling process, not just for one that it was forked from.
+    /// Returns true if this holds for the calling process, not only for a parent that forked it.
     pub(crate) fn is_current(&self) -> bool {
         self.process.is_none_or(Process::is_current)
     }

@@ -85,7 +85,7 @@ impl Group {
         Some(if ml_kem_first { (first, second) } else { (second, first) })
     }
 
-    /// As [`parts`](Self::parts), to write to.
+    /// As [`parts`](Self::parts), for writing.
     pub(crate) fn parts_mut<'s>(&self, bytes: &'s mut [u8], ml_kem: usize) -> Option<(&'s mut [u8], &'s mut [u8])> {
         let (curve, ml_kem_first) = self.split(bytes.len(), ml_kem)?;
         let (first, second) = bytes.split_at_mut(if ml_kem_first { ml_kem } else { curve });
@@ -190,8 +190,8 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
 ];
 
-/// Returns true if every coefficient of an encapsulation key is below the modulus (FIPS 203, 7.2). The key has whole groups of 3 bytes, then the
-/// 32 bytes of its seed.
+/// Returns true if every coefficient of an encapsulation key is below the modulus (FIPS 203, 7.2). The key has whole groups of 3 bytes,
+/// then the 32 bytes of its seed.
 pub(crate) fn is_reduced(public: &[u8]) -> bool {
     const MODULUS: u16 = 3329;
     let coefficients = public.len().saturating_sub(32);

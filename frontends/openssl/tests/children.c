@@ -1,4 +1,4 @@
-// The module under a core of our own, which enforces the rules of provider-base(7) for callbacks and for the end of a provider:
+// Runs the module under a core of our own, which enforces the rules of provider-base(7) for callbacks and for the end of a provider:
 //
 //     children MODULE
 //

@@ -1,8 +1,6 @@
-/* The TLS groups that the module reports to a core whose default provider lacks something:
+/* Prints the names of the TLS groups that the module reports to a core whose default provider lacks a key type or a curve:
  *
- *     curveless MODULE [EC|X25519|P-384]
- *
- * Lacking are all keys of a type, or one curve. Prints the names of the groups. */
+ *     curveless MODULE [EC|X25519|P-384] */
 #include <dlfcn.h>
 #include <openssl/core.h>
 #include <openssl/core_dispatch.h>

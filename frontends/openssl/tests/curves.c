@@ -123,7 +123,7 @@ static void signatures(EVP_PKEY *key)
     EVP_MD_CTX_free(ctx);
     EVP_MD_CTX_free(copy);
 
-    /* A public key signs nothing. */
+    /* A public key cannot sign. */
     must(!sign(with, public, message, 5, one) && !sign(without, their_public, message, 5, one), "signed by a public key");
     ERR_clear_error();
     EVP_PKEY_free(theirs);

@@ -52,13 +52,13 @@ fn a_connection_outlives_the_engine_that_fails_in_it() {
     };
     // In this suite, each record is one request.
     for arguments in ["-tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256"] {
-        // After some records: every request fails, the engine is pulled, it stops answering. The last one is busy all the time.
+        // After some records, every request fails, the engine is removed, or it stops answering. The last engine is always busy.
         for faults in ["after=70,errors=1/1", "gone=70", "after=70,stalls=1/1", "full=1/2,late=1/2"] {
             for (server, client) in [(&*engine, none), (none, &*engine)] {
                 connect(faults, server, client, arguments).unwrap_or_else(|error| panic!("{faults}: {error}"));
             }
         }
-        // Proves that the engine is used: a wrongly sealed record ends the connection, and every byte before it is right.
+        // A wrongly sealed record ends the connection after correct bytes, which proves that the engine is used.
         assert!(connect("after=70,wrong=1/1", &engine, none, arguments).is_err(), "not used");
         let got = fs::read(lab.path("got")).unwrap();
         assert!(!got.is_empty() && answer.starts_with(&got), "{arguments}: wrong bytes");

@@ -208,7 +208,7 @@ fn pipelines_give_the_results_of_single_messages() {
     if !lab::has_models() {
         return;
     }
-    // Requests of a batch that an engine fails, loses or never answers are done elsewhere; no pipe notices.
+    // Requests of a batch that an engine fails, loses or never answers run elsewhere, and every pipe gets its result.
     fs::create_dir(lab.path("gantry")).unwrap();
     let engine = lab.configuration("CIPHERS = ALL\nDEVICES = model:faulty=on\nPOLICY = pin:model:faulty");
     for (faults, expected) in [

@@ -3,7 +3,7 @@
  *     exits WAY
  *
  * OPENSSL_CONF names the configuration. WAY is how the program ends: return, exit (called by another thread) or _exit. The first handler
- * of atexit runs last, after libcrypto's own: it reports if everything still works. */
+ * of atexit runs last, after libcrypto's own, and reports if everything still works. */
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -169,14 +169,14 @@ fn sixteen_threads_share_fetched_algorithms() {
     }
 }
 
-/// Unloads in every way that a program can, with a device that runs in this thread and one that has its own.
+/// Unloads in every way that a program can, with a device that runs in the calling thread and one that has its own thread.
 #[test]
 fn the_module_can_be_reloaded_and_leaves_nothing_behind() {
     let lab = Lab::new("unload");
     let program = lab.compile("tests/unload.c");
     let engine = "CIPHERS = ALL\nDEVICES = model:kirkwood=on\n\
                   POLICY = size-threshold:1024,host,model:kirkwood";
-    // Like the module, the page of statistics stays with the process, and there is one, however often the module is loaded.
+    // Like the module, the page of statistics stays with the process: there is one page, regardless of how often the module is loaded.
     let engine = has_models().then_some((engine, "on", 1));
     for (section, stats, descriptors) in [(OFFLOADED, "off", 0), (OFFLOADED, "on", 1)].into_iter().chain(engine) {
         let active = lab.configuration(section);

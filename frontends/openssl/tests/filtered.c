@@ -2,9 +2,9 @@
 //
 //     filtered first|later allow|refuse|kill here|child|thread
 //
-// The filter is in force from the first request on, or from a later one. It allows memory, clocks, threads, and output. Any other call works,
-// fails with EPERM, or ends the process. Filter and requests are of this process, of a child of a fork, or of this process with the requests in
-// a thread that it starts later; the filter then allows the calls of such a start.
+// The filter is in force from the first request on, or from a later one. It allows memory, clocks, threads, and output. Any other call
+// works, fails with EPERM, or ends the process. `here` filters and makes requests in this process, `child` in a child of a fork.
+// `thread` makes the requests in a thread that starts under the filter, which then allows the calls of such a start.
 
 #include "filter.h"
 #include <errno.h>

@@ -84,7 +84,7 @@ fn kept_costs_are_read_before_the_filter() {
     sealed_by_devices(&lab, EVERYTHING, ["first", "kill", "here"]);
 }
 
-/// Devices outside the program make calls of their own. Such a filter is noticed before.
+/// Devices outside the program need further system calls. The module detects a filter of these calls before the first request.
 #[test]
 fn a_filter_that_refuses_calls_leaves_all_to_openssl_if_a_device_of_the_kernel_is_on() {
     let lab = Lab::new("filters-kernel");

@@ -1,4 +1,4 @@
-// The first connection of a process, between a client and a server in one thread:
+// Makes the first connection of a process, between a client and a server in one thread:
 //
 //     first CONFIGURATION CIPHERSUITE
 //

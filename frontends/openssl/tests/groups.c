@@ -161,7 +161,7 @@ static void one(int group)
             MUST(!agrees(pair, answer, server, other, secret));
         }
     }
-    /* A share replaces no pair, and a peer's key agrees on nothing. */
+    /* A share does not replace a pair, and a peer's key alone cannot agree on a secret. */
     MUST(EVP_PKEY_set1_encoded_public_key(pair, share, client) != 1);
     EVP_PKEY *peer = make(group, 0);
     MUST(!agrees(peer, answer, server, other, secret));

@@ -66,7 +66,7 @@ fn tls_agrees_in_each_group_and_counts_it() {
     assert_eq!(counters["X25519MLKEM768"][2..4], [1, 64], "{counters:?}");
 }
 
-/// Programs work without the module, and without its groups.
+/// A program works with the list even if the module is disabled or missing.
 #[test]
 fn a_list_with_the_group_harms_no_program_without_it() {
     if !is_old() {
@@ -79,7 +79,7 @@ fn a_list_with_the_group_harms_no_program_without_it() {
     // A client with one classical share, and a server that asks for one.
     tls(&lab, &ours, none, "").unwrap();
     tls(&lab, none, &ours, "").unwrap();
-    // The server knows TLS 1.2 only, and the client offers the group.
+    // One end supports only TLS 1.2.
     let openssl = Path::new("openssl");
     for (server, client) in [("-tls1_2", ""), ("", "-tls1_2")] {
         let (_server, port) = End::new(openssl, &ours, server).serve(&lab);

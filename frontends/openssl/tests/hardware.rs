@@ -1,5 +1,5 @@
-//! Keys in hardware, which another provider or an engine keeps to itself: that one signs, although gantry serves every known
-//! algorithm. The hardware is simulated.
+//! Keys in hardware, which another provider or an engine does not export: that provider or engine signs, although gantry serves every
+//! known algorithm. The hardware is simulated.
 
 mod lab;
 

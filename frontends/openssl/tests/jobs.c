@@ -1,4 +1,4 @@
-// Messages of several jobs in several threads, compared with the default provider without jobs:
+// Compares messages of several jobs in several threads with those of the default provider without jobs:
 //
 //     jobs CONFIGURATION inside|across
 //

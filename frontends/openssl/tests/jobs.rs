@@ -47,7 +47,7 @@ fn a_device_continues_its_messages_in_a_job() {
     assert_eq!(answer, "the same\n");
 }
 
-/// Its loop waits with `select` and takes one descriptor per job.
+/// The loop of `openssl speed` waits with `select`, and takes one descriptor per job.
 #[test]
 fn a_device_serves_the_jobs_of_openssl_speed() {
     if !installed("openssl") {

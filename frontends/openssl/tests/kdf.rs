@@ -85,7 +85,7 @@ fn openssl_and_python_derive_the_keys_of_the_default_provider() {
     let kdf = "openssl kdf -keylen 48 -kdfopt digest:SHA256 -kdfopt pass:password -kdfopt salt:salt -kdfopt iter:5000";
     for command in [
         format!("{kdf} PBKDF2"),
-        // With the checks of SP 800-132, whose bounds are not met.
+        // Fails the checks of SP 800-132.
         format!("{kdf} -kdfopt pkcs5:0 PBKDF2 2>&1 || true"),
         "openssl kdf -keylen 42 -kdfopt digest:SHA384 -kdfopt key:secret -kdfopt salt:s -kdfopt info:i HKDF".to_owned(),
         "openssl kdf -keylen 10 -kdfopt digest:SHA999 -kdfopt pass:p -kdfopt salt:s PBKDF2 >/dev/null 2>&1 || echo no"

@@ -13,7 +13,7 @@ struct Difference<'l> {
     algorithm: &'l str,
     /// The calls up to the first whose result differs.
     calls: &'l str,
-    /// Those since the last one that set a nonce.
+    /// The calls since the last one that set a nonce.
     message: &'l str,
     /// True if the last of these calls succeeds with the default provider and fails here.
     is_refused: bool,
@@ -33,7 +33,7 @@ impl<'l> Difference<'l> {
         Self { algorithm, calls, message, is_refused }
     }
 
-    /// Returns true if the message has one of these calls, and one of the others behind it.
+    /// Returns true if the message has one of the `first` calls, and one of the `then` calls behind it.
     fn has(&self, first: &[char], then: &[char]) -> bool {
         self.message.find(first).is_some_and(|at| self.message[at..].contains(then))
     }
@@ -52,7 +52,7 @@ const DATA: [char; 6] = ['d', 'o', 'j', 'c', 'r', 'R'];
 
 type Exception = (&'static str, fn(&Difference<'_>) -> bool);
 
-/// Differences of messages that a device serves, each with its reason. Without a named policy there is none.
+/// Differences of messages that a device serves, each with its reason. Without a named policy, no call differs.
 const DECLARED: [Exception; 6] = [
     (
         "another key or direction in the middle of a message: OpenSSL continues it with the state of both keys, and a session has one",

@@ -176,8 +176,8 @@ fn nginx_serves_and_curl_fetches() {
     assert!(!fetch(&none, "1.3").status.success(), "nginx: not used");
 }
 
-/// The work of a server's workers, which run as another user than the master, is in its page: with all devices, and if the host
-/// serves everything.
+/// The requests of a server's workers, which run as another user than the master, are counted in its page: with all devices, and if the
+/// host serves everything.
 #[test]
 fn requests_of_worker_processes_are_counted() {
     if !installed("nginx") || !installed("curl") {

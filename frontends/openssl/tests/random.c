@@ -1,4 +1,4 @@
-// Random numbers of a provider other than the default one:
+// Draws random numbers of a provider other than the default one:
 //
 //     random CONFIGURATION
 //

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lab::{FAILED, Lab, OFFLOADED, installed, noise, port, text};
 
-/// A kind of certificate that gantry hardly touches.
+/// A kind of certificate whose signatures gantry does not serve.
 const P256: &str = "ec -pkeyopt ec_paramgen_curve:prime256v1";
 
 /// Only signatures fail.
@@ -23,7 +23,7 @@ fn backend(answer: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
-            // Errors of a peer that hangs up early are the peer's.
+            // Ignores the error of a peer that hangs up early.
             thread::spawn(move || answer(stream));
         }
     });

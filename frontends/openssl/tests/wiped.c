@@ -141,7 +141,7 @@ static void slh_dsa(const char *name, unsigned char *key)
 }
 #endif
 
-// Finds the seed d ‖ z of ML-KEM from which an encapsulation key was made, whose last 32 bytes are the first half of G(d ‖ k) (FIPS 203, 5.1).
+// Finds the seed d ‖ z of an encapsulation key of ML-KEM. The key's last 32 bytes are the first half of G(d ‖ k) (FIPS 203, 5.1).
 static int find_seed(const unsigned char *rho, unsigned char rank, unsigned char *turned)
 {
     static struct places list[4096];

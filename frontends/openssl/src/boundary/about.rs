@@ -57,7 +57,7 @@ pub(super) unsafe extern "C" fn capabilities(
     })
 }
 
-/// Reports a group that the host does not have: of TLS 1.3 and later, and not of DTLS.
+/// Reports a group that the host does not have, for TLS 1.3 and later but not for DTLS.
 ///
 /// # Safety
 ///

@@ -11,7 +11,7 @@ use crate::host::functions::{Common, ContextFns, Family};
 use crate::host::{guard, stack};
 use crate::provider::{Provider, Wrapped};
 
-/// A family with contexts, and our part of them.
+/// A family of algorithms that have contexts, with our part of a context.
 pub(super) trait Contexts: ContextFns {
     /// Our state of a context beside the host's.
     type State: Clone;
@@ -28,8 +28,8 @@ pub(super) struct Context<F: Contexts> {
     pub(super) state: F::State,
 }
 
-/// Calls and bytes that went straight to the host and are not counted yet. They are counted at the end of a message, when another one begins,
-/// or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
+/// Calls and bytes that went straight to the host and are not counted yet. They are counted at the end of a message, when another
+/// one begins, or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
 #[derive(Default)]
 pub(super) struct ForwardedTally {
     /// The operation is decrypt or open.
@@ -38,7 +38,7 @@ pub(super) struct ForwardedTally {
     bytes: usize,
 }
 
-/// Uncounted bytes at most, so that a message without an end, or a context that is never freed, is counted too.
+/// Most uncounted bytes, so that a message without an end, or a context that is never freed, is counted too.
 const FLUSH_BYTES: usize = 4096;
 
 impl<F: Contexts> Context<F> {

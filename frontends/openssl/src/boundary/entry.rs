@@ -42,7 +42,7 @@ fn rows_of(provider: &Provider, operation: c_int) -> *const AlgorithmRow {
     rows.as_ptr()
 }
 
-/// Returns the rows of the host's algorithms that we serve, and the end.
+/// Returns the rows of the host's algorithms that we serve, with the terminator.
 fn wrapped_rows(provider: &Provider, operation: c_int) -> Option<&[AlgorithmRow]> {
     let served = provider.served_algorithms(operation)?;
     let rows = served.rows.get_or_init(|| {

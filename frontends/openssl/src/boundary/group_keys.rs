@@ -60,13 +60,13 @@ impl GroupKeyData {
         }
     }
 
-    /// Puts the reason on the stack why a call is refused, and returns 0.
+    /// Puts the reason of a refusal on the error stack, and returns 0.
     fn refuse(&self, reason: Refusal) -> c_int {
         self.provider().refuse(self.key.group, reason);
         0
     }
 
-    /// Sets the share of a peer; returns 0 and puts the reason on the stack if it is invalid.
+    /// Sets the share of a peer. If it is invalid, puts the reason on the error stack and returns 0.
     fn set_peer(&self, share: &[u8]) -> c_int {
         match self.key.set_peer(self.provider(), share) {
             Ok(()) => 1,
@@ -113,7 +113,7 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
     })
 }
 
-/// Accepts the name of the group that the key type has, which libssl sets.
+/// Accepts only the name of the key type's own group, which libssl sets.
 unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call: a context from `gen_init`, and a table or null.
@@ -290,7 +290,7 @@ fn table<const PLACE: usize>() -> Box<[Dispatch]> {
     entries.into_iter().chain([Dispatch { id: 0, function: None }]).collect()
 }
 
-/// Returns the rows of the groups' keys, or of another operation with their names; each has one of `tables`.
+/// Returns the rows of the groups' keys, or those of another operation under the same names. Each row has one of `tables`.
 pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = AlgorithmRow> {
     GROUPS.iter().zip(tables.iter().cycle()).map(|(group, table)| AlgorithmRow {
         names: group.names.as_ptr(),

@@ -62,7 +62,7 @@ pub(super) unsafe extern "C" fn derive(
         if wrapped.is_forced_to_fail() || (!unsafe { is_empty(params) } && unsafe { this.set_params(params) } != 1) {
             return 0;
         }
-        // The thread counts among those that derive until the key is ready, even if the host derives it.
+        // The thread counts as deriving until the key is ready, even if the host derives it.
         let thread = this.state.register(wrapped);
         if let Some(thread) = &thread
             && !key.is_null()

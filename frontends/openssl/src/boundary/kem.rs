@@ -72,7 +72,7 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// The call: as long as the length says, or as a result if there is no length; and not used otherwise for as long as the result lives.
+    /// The call: the buffer has the given length, or that of a result if none is given. While the result lives, nothing else uses it.
     unsafe fn take<'c>(&self, length: usize) -> Result<&'c mut [u8], Refusal> {
         // SAFETY: as the caller promises.
         unsafe {

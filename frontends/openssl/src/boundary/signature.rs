@@ -19,7 +19,7 @@ use crate::provider::Wrapped;
 /// The core's `sigctx`.
 pub(super) type SignatureCtx = Context<SignatureFns>;
 
-/// The key for whole messages. `None` if a parameter was set that only the host understands, such as the variants of RFC 8032, and for
+/// The key for whole messages. `None` if a parameter was set that only the host understands, such as a variant of RFC 8032, and after
 /// calls that only newer releases have.
 #[derive(Clone, Default)]
 pub(crate) struct Signer {

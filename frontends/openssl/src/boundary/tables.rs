@@ -44,8 +44,8 @@ pub(super) fn dispatch_table(wrapped: &Wrapped, place: usize) -> Vec<Dispatch> {
     }
 }
 
-/// Returns our table for an algorithm: the functions in `entries` that the host also has, and the host's own functions in `passed`, which take
-/// neither context nor provider. Other functions of the host are omitted, because they would receive our contexts.
+/// Returns our table for an algorithm: the functions in `entries` that the host also has, and the host's own functions in `passed`,
+/// which take neither context nor provider. Other functions of the host are omitted, because they would receive our contexts.
 fn complete(host: Table, entries: &[Dispatch], passed: &[c_int]) -> Vec<Dispatch> {
     let mut table: Vec<Dispatch> = entries.iter().copied().filter(|entry| host.entry(entry.id).is_some()).collect();
     let passed = passed.iter().map(|id| Dispatch { id: *id, function: host.entry(*id) });

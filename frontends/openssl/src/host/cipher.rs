@@ -33,7 +33,7 @@ impl Host {
         self.functions().finish.map_or(0, |finish| unsafe { finish(self.context(), output, written, room) })
     }
 
-    /// Passes buffered associated data. The host requires that much room, although it writes nothing.
+    /// Passes buffered associated data. The host requires output room of the same length, although it writes nothing.
     pub(crate) fn update_aad(&self, data: &[u8]) -> c_int {
         let mut written = 0;
         let (at, length) = (data.as_ptr(), data.len());
@@ -41,7 +41,7 @@ impl Host {
         unsafe { (self.functions().update)(self.context(), ptr::null_mut(), &raw mut written, length, at, length) }
     }
 
-    /// GCM: ends a record that a device processed and whose header the host has. The empty record is invalid, and the host drops the header.
+    /// GCM: makes the host drop the header of a record that a device has processed. An empty record, which is invalid, does that.
     pub(crate) fn end_record(&self) {
         let (mut nothing, mut written) = ([0_u8; 1], 0);
         let at = nothing.as_mut_ptr();

@@ -103,8 +103,8 @@ impl Core {
         (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
     }
 
-    /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash programs with
-    /// two libcryptos, one of them inside a module of OpenSSL's: that one forgets its reasons only after its own teardown.
+    /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash a program with a
+    /// second libcrypto inside a module of OpenSSL's: this second one forgets registered reasons only after its own teardown.
     pub(crate) fn raise(&self, reason: c_int, sentence: &str) {
         if let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) {
             self.set_error(reason, Some(&format));

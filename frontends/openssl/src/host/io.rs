@@ -117,7 +117,7 @@ impl Io<'_> {
         !writes_over(self, other) && !writes_over(other, self)
     }
 
-    /// Returns true if that holds for all pairs.
+    /// Returns true if every two of the calls are disjoint.
     pub(crate) fn are_disjoint(ios: &[Io<'_>]) -> bool {
         // Most calls share no buffers, which shows once the buffers are sorted.
         let place = |at: *const u8, length: usize| (at as usize, (at as usize).saturating_add(length));

@@ -238,7 +238,7 @@ impl AeadState {
         self.has_computed &= !has_ended;
     }
 
-    /// Returns the tag of the last sealed message, if it is from a device. The host also keeps it for as long.
+    /// Returns the tag of the last sealed message, if a device made it. The host keeps its own tags for as long.
     #[inline(always)]
     pub(crate) fn computed_tag(&self) -> Option<&[u8; TAG]> {
         (self.seal && self.has_computed && self.phase != Phase::Broken).then_some(&self.tag)

@@ -28,7 +28,7 @@ pub(crate) enum BlocksResult {
 }
 
 impl Clone for Pipes {
-    /// Returns no pipes if the host has no more contexts; then their data is refused.
+    /// Returns no pipes if the host cannot make more contexts: data for them is then refused.
     fn clone(&self) -> Self {
         Self(collect_pipes(self.0.iter().map(Pipe::duplicate)).unwrap_or_default())
     }

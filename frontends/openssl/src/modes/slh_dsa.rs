@@ -114,8 +114,8 @@ impl SlhDsaParams {
 static SAVED: AtomicU32 = AtomicU32::new(0);
 const OPENING_COST: u32 = 256;
 
-/// Returns true if a request is worth opening a device. A "small" signature takes so long that the first one is. Measured with OpenSSL 4.0 on
-/// Zen 4: a small signature saves 76 to 540 ms, a fast one at least 3.6 ms, a verification at least 0.05 ms. The known-answer tests of the
+/// Returns true if a request is worth opening a device; the first signature of a "small" set is. Measured with OpenSSL 4.0 on Zen 4:
+/// a small signature saves 76 to 540 ms, a fast one at least 3.6 ms, a verification at least 0.05 ms. The known-answer tests of the
 /// fast sets take some 15 ms.
 fn is_worth_it(algorithm: Algorithm, operation: Operation) -> bool {
     let saves = match operation {

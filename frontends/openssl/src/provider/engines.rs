@@ -1,7 +1,7 @@
 //! The engines behind TLS groups: ML-KEM of the software device, and the host's curves.
 //!
-//! No route is chosen and no framework is opened: no other device has ML-KEM, and the host has none before OpenSSL 3.5. So handshakes also work
-//! behind system call filters.
+//! There is no route to choose and no framework to open: no other device has ML-KEM, and the host has none before OpenSSL 3.5. So
+//! handshakes also work behind system call filters.
 
 use std::sync::{Arc, OnceLock};
 
@@ -50,7 +50,7 @@ impl Provider {
         self.engines.software.get_or_init(gantry_runtime::software).as_deref()
     }
 
-    /// Counts an agreement on a secret in a group: that of a server, or that of a client.
+    /// Counts an agreement on a secret in a group, as a server or as a client.
     pub(crate) fn count_agreement(&self, group: &Group, is_server: bool) {
         let place = GROUPS.iter().position(|other| other.id == group.id).unwrap_or(GROUPS.len());
         if let Some(tally) = &self.group_tally {
@@ -67,7 +67,7 @@ impl Provider {
         self.settings.force_fail
     }
 
-    /// Puts the reason on the stack why a share or call is refused.
+    /// Puts the reason why a share or call is refused on the error stack.
     pub(crate) fn refuse(&self, group: &Group, reason: &str) {
         self.core.raise(abi::ERR_R_PASSED_INVALID_ARGUMENT, &format!("gantry: {}: {reason}", group.text()));
     }

@@ -58,7 +58,8 @@ pub(crate) struct ServedAlgorithms {
     pub(crate) rows: OnceLock<Box<[AlgorithmRow]>>,
 }
 
-// SAFETY: everything is written once, before it is shared or under a lock; the strings behind the pointers belong to the host and stay valid.
+// SAFETY: everything is written once, before it is shared or under a lock. The strings behind the pointers belong to the host and
+// stay valid.
 unsafe impl Send for ServedAlgorithms {}
 // SAFETY: as above.
 unsafe impl Sync for ServedAlgorithms {}

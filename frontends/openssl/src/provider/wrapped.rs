@@ -68,7 +68,7 @@ impl Wrapped {
         HostAlgorithm::new(&self.provider().default, &self.functions)
     }
 
-    /// Returns true if the host's cipher takes associated data after data. Releases up to 4.0 differ, by their fixes too, so the host is asked.
+    /// Returns true if the host's cipher takes associated data after data. This differs even between patch releases, so the host is asked.
     pub(crate) fn takes_aad_after_data(&self) -> bool {
         let ask = |host: HostAlgorithm| {
             let taken = || {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::{Lab, Server, port, text, wait_for};
 
-/// Nothing but the groups is served.
+/// Serves nothing but the groups.
 pub(crate) const ONLY: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
 
 /// Returns true if the installed release has no such groups; otherwise the test is skipped with a message.
@@ -95,7 +95,7 @@ pub(crate) fn new_lab(name: &str) -> Lab {
     lab
 }
 
-/// Returns true if a client of a release with such groups reports `group`: those of key encapsulation by name, others by their temporary key.
+/// Returns true if a client of a release with such groups reports `group`: by name for key encapsulation, otherwise by the temporary key.
 pub(crate) fn negotiated(said: &str, group: &str) -> bool {
     [format!("Negotiated TLS1.3 group: {group}"), format!("Temp Key: {group}")].iter().any(|line| said.contains(line))
 }

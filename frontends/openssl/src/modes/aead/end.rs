@@ -10,7 +10,7 @@ impl AeadState {
     pub(crate) fn finish(&mut self, wrapped: &Wrapped, host: &Host, io: &mut Io<'_>) -> i32 {
         self.restart_message();
         if self.header.take().is_some() {
-            // The host has the header, and ends no message before its record.
+            // The host has the header, and refuses to end a message before the record of this header.
             self.phase = Phase::Host;
         }
         let is_flushed = self.phase != Phase::Begun || self.flush_aad(host);
