@@ -155,7 +155,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             queue.try_set_desc_table_address(address(descriptor)?).map_err(io::Error::other)?;
             queue.try_set_avail_ring_address(address(available)?).map_err(io::Error::other)?;
             queue.try_set_used_ring_address(address(used)?).map_err(io::Error::other)?;
-            // Messages tell only the index of available requests.
+            // Messages contain only the index of available requests.
             let used = queue.used_idx(memory.map(), std::sync::atomic::Ordering::Relaxed).map_err(io::Error::other)?;
             queue.set_next_used(used.0);
             Ok(())

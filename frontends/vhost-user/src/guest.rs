@@ -41,7 +41,7 @@ pub(crate) struct Guest {
     broken: AtomicBool,
     /// Bytes in flight.
     load: AtomicUsize,
-    /// A ring waits for bytes in flight to be returned.
+    /// A ring waits until requests in flight have been returned.
     awaits_return: AtomicBool,
 }
 
@@ -219,10 +219,10 @@ impl Guest {
         next
     }
 
-    /// Makes the answers of requests in flight kick the rings.
+    /// Makes the return of requests in flight kick the rings.
     fn await_return(&self) -> NextVisit {
         self.awaits_return.store(true, Release);
-        // All of them may have been answered in the meantime.
+        // All requests may have been returned in the meantime.
         if self.load.load(Acquire) == 0 { NextVisit::Now } else { NextVisit::OnReturn }
     }
 

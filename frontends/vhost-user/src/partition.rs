@@ -11,11 +11,11 @@ pub struct Limits {
     pub sessions: usize,
     /// Most bytes in flight in the server, source and destination together. More stay in the guest's queues.
     pub bytes: usize,
-    /// Most bytes a second; `None` is no limit. More stay in the guest's queues until later.
+    /// Most bytes per second; `None` is no limit. More stay in the guest's queues until later.
     pub rate: Option<u64>,
-    /// Share of a burst among guests of the same class: 32 requests and 2 MiB for each unit; at least 1.
+    /// Weight among guests of the same class: each unit is 32 requests and 2 MiB of a burst; at least 1.
     pub weight: u32,
-    /// Class by which requests are taken first.
+    /// Class of the guest: requests of more urgent classes are taken first.
     pub class: Priority,
 }
 
@@ -37,7 +37,7 @@ impl Limits {
 #[derive(Debug)]
 pub(crate) struct Meter {
     rate: Option<u64>,
-    /// The time until which all requests so far are paid for.
+    /// The time at which the rate has paid for all requests so far.
     charged_until: Instant,
 }
 

@@ -84,7 +84,7 @@ impl Ring {
         // Edge-triggered: each kick is an event, and the descriptor, which is shared with the front end, is never read.
         epoll.add(kick.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, token))?;
         self.started = true;
-        // Requests may have been in the ring before.
+        // The ring may have requests already.
         self.kick();
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Ring {
         if std::mem::take(&mut self.started)
             && let Some(kick) = &self.kick
         {
-            // It was added when the ring was started.
+            // `start` has added the descriptor.
             let _ = epoll.delete(kick.as_fd());
         }
     }
@@ -104,8 +104,8 @@ impl Ring {
         self.queue.set_ready(false);
     }
 
-    /// Like [`clear_descriptors`](Self::clear_descriptors), and also forgets whether the ring was enabled: QEMU's cryptodev resets the device before it
-    /// uses it, and enables nothing afterwards.
+    /// Like [`clear_descriptors`](Self::clear_descriptors), and also forgets whether the ring was enabled: QEMU's cryptodev resets the
+    /// device before it uses it, and enables nothing afterwards.
     pub(crate) fn reset(&mut self) {
         self.clear_descriptors();
         self.enabled = None;
@@ -116,7 +116,7 @@ impl Ring {
         signal(self.kick.as_ref());
     }
 
-    /// Wakes the guest, if it wants to be.
+    /// Wakes the guest, if its driver asks for that.
     pub(crate) fn call(&mut self, memory: &GuestMemoryMmap) {
         // If the front end does not tell, the driver is always called.
         let should_notify = match self.event_idx {

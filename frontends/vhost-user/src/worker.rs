@@ -30,7 +30,7 @@ struct Leader {
     events: Vec<EpollEvent>,
     /// Rings that may have requests, by class.
     ready: [VecDeque<u64>; CLASSES],
-    /// How often others were served while a class waited.
+    /// Number of rings of other classes that were served while a class waited.
     skipped: [u32; CLASSES],
     /// Rings whose guests have used up their rate for now.
     throttled: Vec<(Instant, u64)>,
@@ -120,7 +120,7 @@ impl Leader {
             if burst.is_full() {
                 return Ok(());
             }
-            // Also takes requests of guests that have kicked meanwhile.
+            // Also takes requests of guests that kicked in the meantime.
             let timeout = match self.throttled.iter().map(|(at, _)| *at).min() {
                 _ if !burst.is_empty() || self.ready.iter().any(|ready| !ready.is_empty()) => EpollTimeout::ZERO,
                 Some(at) => {

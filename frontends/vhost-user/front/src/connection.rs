@@ -29,7 +29,7 @@ pub const NEED_REPLY: u32 = 8;
 /// Most bytes of a reply's payload.
 const LONGEST: usize = 4096;
 
-/// The enabling of a ring after its eventfds have been set.
+/// The way in which a ring is enabled after its eventfds have been set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enable {
     /// `VHOST_USER_SET_VRING_ENABLE` follows, as the protocol requires.
@@ -119,7 +119,7 @@ impl Connection {
         for address in [descriptors, used, available] {
             addresses.extend(memory.user_address(address)?.to_le_bytes());
         }
-        // No logging.
+        // No address for a log of dirty pages.
         addresses.extend(0_u64.to_le_bytes());
         self.send_acknowledged(FrontendReq::SET_VRING_ADDR, &addresses, &[])?;
         event(FrontendReq::SET_VRING_KICK, ring.kick_event())?;

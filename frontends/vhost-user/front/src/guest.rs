@@ -25,10 +25,10 @@ pub const CRYPTO: u64 = 0x3f;
 /// The part of the device that the front end implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEnd {
-    /// As QEMU's cryptodev-vhost-user: sessions are messages of this layout; the front end implements configuration space and control
-    /// queue. The back end does not learn the features that the guest's driver accepted.
+    /// Like QEMU's cryptodev-vhost-user: a message of this layout opens a session; the front end implements configuration space and
+    /// control queue. The back end does not learn the features that the guest's driver accepted.
     Messages(Layout, Enable),
-    /// As generic front ends, such as cloud-hypervisor: the back end implements everything.
+    /// Like generic front ends, such as cloud-hypervisor: the back end implements everything.
     Generic,
 }
 

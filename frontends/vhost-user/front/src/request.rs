@@ -73,9 +73,9 @@ pub enum Operands<'a> {
     Key {
         /// Data. To verify: the signature, followed by the signed data.
         data: &'a [u8],
-        /// Bytes of `data` that are the request's source: all, or to verify those of the signature.
+        /// Bytes of `data` that are the request's source: all of them or, to verify, the signature.
         source: u32,
-        /// Bytes of the output; to verify, those of the signed data.
+        /// Bytes of the output or, to verify, of the signed data.
         result: u32,
         /// The device writes an output; false for verification.
         output: bool,

@@ -83,7 +83,7 @@ pub struct Ring {
     free_descriptors: VecDeque<u16>,
     /// The descriptors of the chain that begins at each index. Their copies in memory may have been changed.
     chains: Vec<Vec<u16>>,
-    /// The available index of the next chain, and the published one.
+    /// The available index of the next chain, and the available index that the device sees.
     next: u16,
     published: u16,
     /// The next element of the used ring.

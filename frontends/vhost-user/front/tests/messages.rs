@@ -253,7 +253,7 @@ fn unexpected_descriptors_are_closed() {
     hostile.assert_serves_after_reconnect();
 }
 
-/// A front end whose back end serves another one waits, and gets the device when that one ends.
+/// A front end waits while the back end serves another one, and gets the device when the other one ends.
 #[test]
 fn a_second_front_end_waits_for_the_end_of_the_first() {
     let hostile = hostile();

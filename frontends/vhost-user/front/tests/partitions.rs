@@ -106,7 +106,7 @@ fn a_guest_with_a_rate_waits_and_another_does_not() {
 #[test]
 fn a_guest_at_its_limit_of_bytes_is_served_in_pieces() {
     let server = Host::new();
-    // A request has 8 KiB, in and out. A request is taken as long as the limit is not reached, even if it exceeds it.
+    // A request has 8 KiB, in and out. Below its limit, a guest may take one more request, even if that one exceeds the limit.
     let mut peer = server.guest(Limits { bytes: 12 << 10, ..Limits::default() });
     let session = peer.guest.open(&CBC).unwrap().id;
     let requests = vec![request(&peer.guest, session, &[6; 4096]); 16];
@@ -121,7 +121,7 @@ fn a_guest_at_its_limit_of_bytes_is_served_in_pieces() {
 #[test]
 fn the_weight_of_a_guest_sets_its_requests_per_visit() {
     let server = Host::new();
-    // If the kick arrives after the end of the first visit, one burst has two visits: 40 on average instead of 32.
+    // If the kick arrives after the end of the first visit, one burst has two visits: the mean is then 40 instead of 32.
     for (weight, expected_mean) in [(1, 32..=40), (2, 64..=64)] {
         let mut peer = server.guest_as(Limits { weight, ..Limits::default() }, &Setup::qemu());
         let session = peer.guest.open(&CBC).unwrap().id;

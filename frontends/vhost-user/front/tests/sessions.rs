@@ -144,7 +144,7 @@ fn a_message_with_wrong_lengths_opens_no_session() {
                 let mut message = good.clone();
                 message[at..at + 4].copy_from_slice(&u32::to_le_bytes(lie));
                 let opened = guest.open_by(&message, layout.session_at());
-                // A MAC may have a key of up to 512 bytes, and 65 of them are there.
+                // A MAC may have a key of up to 512 bytes, and the message has 65 bytes there.
                 assert!(opened.is_err() || (lie == 65 && at == 24 + shift), "{layout:?}: {lie} at {at}");
             }
         }

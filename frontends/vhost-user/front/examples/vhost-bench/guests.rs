@@ -1,4 +1,4 @@
-//! Two guests: how much they share bursts, and how one affects the other.
+//! Measures two guests: how much they share bursts, and how one affects the other.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const ROUND: Duration = Duration::from_secs(1);
 const WARM: Duration = Duration::from_millis(500);
 /// Bytes and requests in flight of the measured guest.
 const MEASURED: (usize, usize) = (1024, 8);
-/// Bytes a second of the guest at its cap.
+/// Bytes per second of the guest at its cap.
 const CAP: u64 = 10_000_000;
 
 /// Two guests with 8 requests in flight each.
@@ -47,7 +47,7 @@ const OTHERS: [(&str, usize, (usize, usize), bool); 3] = [
     ("is at its cap: 10 MB/s of 64 requests of 4 KiB in flight", 2, (4096, 64), false),
 ];
 
-/// Measures and prints how much two equal guests share.
+/// Measures and prints how much two equal guests share bursts.
 pub(crate) fn measure_pairs() -> Result<Vec<PairRow>, Box<dyn Error>> {
     println!("\n{:>8} {:>12} {:>12} {:>12}   two guests, 8 in flight each", "bytes", "mean batch", "us CPU", "alone");
     let mut rows = Vec::new();
@@ -74,8 +74,8 @@ pub(crate) fn measure_pairs() -> Result<Vec<PairRow>, Box<dyn Error>> {
     Ok(rows)
 }
 
-/// Measures and prints how another guest affects one. CPU time is that of a process that serves both. From the joint time, the other
-/// guest's requests are subtracted at their cost when that guest is alone.
+/// Measures and prints how a second guest affects the first. One process serves both. From its CPU time, the second guest's requests are
+/// subtracted at their cost when that guest is alone.
 pub(crate) fn measure_interference() -> Result<Vec<InterferenceRow>, Box<dyn Error>> {
     println!(
         "\n{:>8} {:>14} {:>14}   a guest with {} in flight of {} bytes beside one that ...",

@@ -1,15 +1,14 @@
-//! The cost of a virtio-crypto request for a back end: its CPU time, AES-128-CBC, for bytes x requests in flight.
+//! Measures the CPU time of a back end per virtio-crypto request of AES-128-CBC, for bytes x requests in flight.
 //!
 //!     cargo run --release -p gantry-vhost-user-front --example vhost-bench
 //!     cargo run --release -p gantry-vhost-user-front --example vhost-bench -- rates SOCKET PID qemu7|qemu10|dpdk22 BYTESxDEPTH...
 //!
-//! Without arguments it starts Gantry's server in a process of its own. It prints three tables, and the same as
-//! JSON: one guest, two guests with 8 requests in flight each, and a guest beside a misbehaving or limited one. `rates` is the first table for
-//! any running back end; `benches/vhost` has DPDK's.
+//! Without arguments it starts Gantry's server in a process of its own. It prints three tables, also as JSON: one guest, two guests with
+//! 8 requests in flight each, and a guest beside a misbehaving or limited one. `rates` prints the first table for any running back end;
+//! `benches/vhost` has DPDK's.
 //!
 //! CPU time is that of all threads of the back end (/proc/PID/task/*/schedstat). Each number is the median of five rounds of a second.
-//! A polling back end always uses its whole core. For such a back end the minimum of the rounds is the cost of a request while the
-//! front end keeps up.
+//! A polling back end always uses its whole core. Its cost of a request is the minimum of the rounds, if the front end keeps up.
 //!
 //! | file | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! One guest: bytes x requests in flight.
+//! Measures one guest: bytes x requests in flight.
 
 use std::error::Error;
 use std::path::Path;

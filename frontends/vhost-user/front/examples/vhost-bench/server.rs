@@ -17,7 +17,7 @@ pub(crate) struct ServerProcess {
     folder: PathBuf,
 }
 
-/// Sums over guests: the requests taken, and over them the requests of their bursts.
+/// Sums over guests: the requests taken, and for each request the number of requests in its burst.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub(crate) requests: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Sums {
 }
 
 impl ServerProcess {
-    /// Starts a server with a guest for each rate: bytes a second, or 0 for no limit.
+    /// Starts a server with a guest for each rate: bytes per second, or 0 for no limit.
     pub(crate) fn new(rates: &[u64]) -> Result<Self, Box<dyn Error>> {
         let folder = env::temp_dir().join(format!("vhost-bench-{}", std::process::id()));
         fs::create_dir_all(&folder)?;

@@ -10,10 +10,10 @@ use gantry_vhost_user_front::{Guest, Session, Setup};
 use super::server::Server;
 use super::{assert_session_serves, is_known};
 
-/// The wait for a chain that is not expected to be completed.
+/// The time after which a chain counts as not completed.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// The wait for a chain that must be completed.
+/// The time limit of a chain that must be completed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The outcome of a chain.
