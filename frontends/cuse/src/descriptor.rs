@@ -1,10 +1,10 @@
 //! CRIOGET: a second descriptor, which only the caller itself can create.
 //!
 //! A server can neither put a descriptor into another process nor answer an ioctl with one. So it becomes the caller's tracer, by the
-//! same privilege that lets it read the caller's memory. The ioctl is answered, and the caller stops on its way back to user space.
-//! There it is sent back to the system call instruction, this time for dup(2). Then all its registers are restored, with the result
-//! of the ioctl. The program notices none of this. If a signal arrives before the dup, the ioctl is restarted after the signal's
-//! handler.
+//! same privilege that lets it read the caller's memory. It answers the ioctl, and the caller stops on its way back to user space.
+//! There the tracer sends the caller back to the system call instruction, this time for dup(2). Then it restores all registers, with
+//! the result of the ioctl, so the program does not notice. If a signal arrives before the dup, the ioctl is restarted after the
+//! signal's handler.
 //!
 //! **Threads.** The tracer is a thread, and only that thread may control the caller. So each CRIOGET has a thread of its own, which
 //! also waits for callers that do not run (a frozen cgroup). When the thread ends, the kernel detaches the caller, and delivers the
@@ -34,7 +34,7 @@ pub(crate) struct Caller {
 pub(crate) fn give_descriptor(kernel: &Kernel, caller: &Caller) {
     match caller.stop() {
         Ok(overwritten) => {
-            // The answer makes the caller run into its stop.
+            // The answer lets the caller run to its stop.
             if kernel.ioctl(caller.unique, &[]).is_ok() {
                 // A caller that has exited needs no descriptor.
                 let _ = caller.duplicate(overwritten);

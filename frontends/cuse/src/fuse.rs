@@ -1,8 +1,8 @@
 //! The protocol of /dev/cuse: the few FUSE messages that a character device gets (facts from `linux/fuse.h` and
 //! `fs/fuse/cuse.c`).
 //!
-//! The server speaks the protocol directly. libfuse3 would be a C library to link and an unsafe interface to wrap, for seven
-//! messages. It leaves the hard part of ioctls (nested pointers) to its user anyway.
+//! The server speaks the protocol directly. For seven messages, libfuse3 would be a C library to link and an unsafe interface to wrap,
+//! and it leaves the hard part of ioctls (nested pointers) to its user anyway.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -33,7 +33,7 @@ pub(crate) enum Message<'a> {
     },
     Ioctl(Ioctl<'a>),
     Poll,
-    /// Wants no answer.
+    /// A message without an answer.
     Interrupt,
     /// A request that this device does not support, like the kernel module.
     Other,

@@ -1,3 +1,5 @@
+//! The resources of each user, and their limits.
+
 use std::collections::HashMap;
 
 /// Most resources of a user at a time.
@@ -5,7 +7,7 @@ use std::collections::HashMap;
 pub struct Limits {
     /// Sessions of all files together. One more fails with ENOMEM.
     pub sessions: usize,
-    /// Bytes of long requests in progress. A larger single request fails with ENOMEM; one that does not fit now waits.
+    /// Bytes of long requests in progress. A larger single request fails with ENOMEM; a request that does not fit now waits.
     pub bytes: usize,
 }
 
@@ -70,7 +72,7 @@ impl Users {
         self.change(uid, |usage| usage.bytes -= bytes);
     }
 
-    /// Changes the usage of a user, and forgets a user without any.
+    /// Changes the usage of a user, and forgets a user without resources.
     fn change(&mut self, uid: u32, change: impl Fn(&mut Usage)) {
         if let Some(usage) = self.users.get_mut(&uid) {
             change(usage);

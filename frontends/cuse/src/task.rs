@@ -1,5 +1,4 @@
-//! A request on its way through the devices, as steps. Each step is at most one request to core, and requests of several
-//! tasks share a batch if possible.
+//! A request as a sequence of steps. Each step is at most one request to core, and requests of several tasks share a batch if possible.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -232,7 +231,7 @@ impl Task {
         }
     }
 
-    /// Compares the MAC of a message that ends at `place`, and continues with the next one.
+    /// Compares the MAC of a message that ends at `place`, and continues with the next possible end.
     fn compare_mac(&mut self, place: usize) {
         let Some(search) = &mut self.record else { return };
         let data = self.job.data.clone();

@@ -1,3 +1,5 @@
+//! Tasks without a kernel: the NULL cipher, and TLS records.
+
 use gantry_abi_cryptodev::{COP_DECRYPT, COP_ENCRYPT, COP_FLAG_AEAD_TLS_TYPE, CryptAuthOp, Ioctl, Width};
 
 use super::*;
@@ -28,7 +30,7 @@ fn the_null_cipher_leaves_data_unchanged() {
     }
 }
 
-/// The only session.
+/// Has only this session.
 impl Sessions for Arc<CryptoSession> {
     fn crypto_session(&self, _: u32) -> Option<&CryptoSession> {
         Some(self)

@@ -1,3 +1,5 @@
+//! Every ioctl with right and wrong arguments.
+
 use gantry_abi_cryptodev::{
     COP_FLAG_AEAD_SRTP_TYPE, COP_FLAG_AEAD_TLS_TYPE, COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE,
     COP_FLAG_WRITE_IV, CryptAuthOp, CryptOp, Ioctl, SIOP_FLAG_KERNEL_DRIVER_ONLY, SessionOp, Width,
@@ -50,7 +52,7 @@ gantry_lab::in_guest! {
         assert!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 120 << 10]).is_ok());
     }
 
-    /// On a 64-bit kernel, through its system call entry for 32-bit programs.
+    /// Calls a 64-bit kernel through its system call entry for 32-bit programs.
     fn programs_of_32_bits_are_answered() {
         #[cfg(target_arch = "x86_64")]
         crate::narrow::encrypts_and_hashes();
@@ -372,7 +374,7 @@ fn digests(gantry: &Gantry, crypto: &Crypto) {
         let copy = crypto.hash(number, key).unwrap();
         assert_eq!(crypto.digest(session, 0, &message, bytes), Ok(digest(&message)), "{algorithm}");
         assert_eq!(crypto.digest(session, 0, &[], bytes), Ok(digest(&[])), "{algorithm} of nothing");
-        // In pieces, with a copy in between that continues differently; then again.
+        // Digests the message in pieces, with a copy in between that continues differently; then again.
         for _ in 0..2 {
             let first = COP_FLAG_UPDATE | COP_FLAG_RESET;
             assert_eq!(

@@ -65,7 +65,7 @@ impl Server {
         }
         command.args(["--exact", "serve", "--include-ignored", "--nocapture"]).env("SERVE", "yes");
         let mut server = Self(Some(command.spawn().unwrap()));
-        wait_until("there is the device", || {
+        wait_until("the device exists", || {
             assert!(server.is_running(), "the server ended");
             Path::new(DEVICE).exists()
         });
@@ -93,7 +93,7 @@ impl Server {
             let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
             names.any(|name| name.trim_end() == "descriptor")
         };
-        wait_until("no thread gives a descriptor", || !gives());
+        wait_until("no thread is creating a descriptor", || !gives());
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
         let number = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();

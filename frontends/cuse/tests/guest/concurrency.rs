@@ -1,3 +1,5 @@
+//! Many programs at once, and the end of one of them or of the server.
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};

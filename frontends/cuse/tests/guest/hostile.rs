@@ -1,3 +1,5 @@
+//! Random ioctls, most of them nearly valid, mixed with requests whose answers are checked.
+
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -11,14 +13,14 @@ use libc::{EBADMSG, EIO};
 
 use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
 
-/// Limits of a user. After the random file is closed, all of it must be free again.
+/// Limits of a user. After the random file is closed, all its resources must be free again.
 const SESSIONS: usize = 4096;
 const BYTES: usize = 1 << 20;
 /// Ioctls after which the random file is reopened.
 const REOPEN_INTERVAL: usize = 500;
 /// Ioctls after which a valid request is checked.
 const CHECK_INTERVAL: usize = 20;
-/// Half of the ioctls are of these: sessions are opened more often than closed, and used.
+/// Half of the ioctls are drawn from this list, so that sessions are used, and opened more often than closed.
 const FREQUENT: [Ioctl; 8] = [
     Ioctl::OpenSession,
     Ioctl::OpenSession,
@@ -77,7 +79,7 @@ fn random(mut server: Server, largest: usize) {
                     drop(unsafe { OwnedFd::from_raw_fd(number) });
                 }
             }
-            // The answer of a server thread that panicked.
+            // EIO is the answer of a server thread that panicked.
             Err(EIO) => panic!("turn {turn}: {code:x} {bytes:x?}"),
             Err(_) => {}
         }

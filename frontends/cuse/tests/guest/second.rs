@@ -145,7 +145,7 @@ gantry_lab::in_guest! {
         assert!(server.is_running());
         // A thread of the server ends soon after its caller.
         let threads = |server: &Server| server.resources().map_or(0, |resources| resources.threads);
-        // The test's two, and a worker for each processor.
+        // Two threads of the test harness, and a worker for each processor.
         wait_until("four threads are left", || threads(&server) <= 4);
     }
 

@@ -1,3 +1,5 @@
+//! The conformance suite over the server, with different devices behind it.
+
 use std::path::Path;
 
 use gantry_abi_cryptodev::{CIPHERS, HASHES};
@@ -14,28 +16,28 @@ const AES: (&str, &str) = ("aesni_intel", "module_blacklist=aesni_intel");
 
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "900"]
-    /// The conformance suite through Gantry's driver of `/dev/crypto` and this server.
+    /// Runs the conformance suite through Gantry's driver of `/dev/crypto` and this server.
     fn the_device_conforms() {
         let _server = Server::start();
         conforms("devcrypto:cpu", "", "served", |_| true);
     }
 
     ["--modules", "cuse", "--device", "virtio-crypto", "--timeout", "900"]
-    /// An engine of the kernel behind the server.
+    /// Serves from an engine of the kernel.
     fn an_engine_that_is_served_conforms() {
         let _server = Server::start_pinned("afalg:virtio_crypto");
         conforms("devcrypto:engine", "afalg:virtio_crypto", "served-virtio_crypto", |_| true);
     }
 
     ["--modules", "cuse", "--modules", AES.0, "--timeout", "900"]
-    /// The kernel's own code behind the server.
+    /// Serves from the kernel's own code.
     fn the_kernel_that_is_served_conforms() {
         let _server = Server::start_pinned("afalg:cpu");
         conforms("devcrypto:cpu", "afalg:cpu", &format!("served-cpu-aes-{}", gantry_lab::series()), |_| true);
     }
 
     ["--modules", "cuse", "--append", AES.1, "--timeout", "900"]
-    /// Algorithms without AES are the same as with the module.
+    /// Runs only the algorithms with AES: the others are the same as with the AES module.
     fn the_kernel_without_aes_that_is_served_conforms() {
         let _server = Server::start_pinned("afalg:cpu");
         conforms("devcrypto:cpu", "afalg:cpu", &format!("served-cpu-{}", gantry_lab::series()), |algorithm| {

@@ -36,7 +36,7 @@ gantry_lab::in_guest! {
             Command::new("sh").args(["-c", &open]).uid(4321).gid(4321).status().unwrap().success()
         };
         assert!(user(DEVICE) && !user("/dev/cuse"));
-        // The capability works: without it 128 KiB is the limit.
+        // Without the capability, a request has at most 128 KiB.
         let crypto = Crypto::open();
         let session = crypto.cipher(11, &[1; 16]).unwrap();
         assert!(crypto.run(session, 0, &[0; 16], &vec![0; 256 << 10]).is_ok());
