@@ -30,7 +30,7 @@ struct device {
     unsigned served, left;
 };
 
-/* A digest or HMAC in progress. A digest that is freed before its end leaks its message, because wolfSSL 5.5 does not call back. */
+/* A digest or HMAC in progress. Freeing a digest before its end leaks its message, because wolfSSL 5.5 then makes no callback. */
 struct message {
     gantry_stream *stream;
     size_t digest_len;
@@ -323,7 +323,7 @@ static void show_hmac(const char *name, int type, int number)
 static const byte key[16] = {0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6, 0xab, 0xf7, 0x15, 0x88, 0x09, 0xcf, 0x4f, 0x3c};
 static const byte iv[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* Encrypts in two calls, of which the second continues the first, and decrypts in place. */
+/* Encrypts in two calls, the second of which continues the first, and decrypts in place. */
 static void show_cbc(int number)
 {
     Aes aes;

@@ -200,7 +200,7 @@ void gantry_stream_close(gantry_stream *stream);
 /* Makes a second stream in the same state. */
 int gantry_stream_copy(gantry_stream *stream, gantry_stream **out);
 
-/* Adds a chunk. After an error other than GANTRY_E_ARGUMENT and GANTRY_E_BUSY the stream can only be closed. */
+/* Adds a chunk. After an error other than GANTRY_E_ARGUMENT and GANTRY_E_BUSY, the stream can only be closed. */
 int gantry_stream_update(gantry_stream *stream, const void *data, size_t len);
 
 /* Adds chunks to many streams of one session; each stream occurs once. */
@@ -235,8 +235,8 @@ int gantry_queue_wait(gantry_queue *queue, gantry_completion *completions, size_
  * closes it. */
 int gantry_queue_descriptor(gantry_queue *queue);
 
-/* To be called before each wait. Returns 1: wait until the descriptor is readable, at most `timeout_ms` milliseconds (-1: no limit), then
- * call gantry_queue_complete. Returns 0: call gantry_queue_complete at once, because a request is done or a device has to be polled. */
+/* Prepares a wait. After 1: wait until the descriptor is readable, at most `timeout_ms` milliseconds (-1: no limit), then call
+ * gantry_queue_complete. After 0: call gantry_queue_complete at once, because a request is done or a device has to be polled. */
 int gantry_queue_arm(gantry_queue *queue, int *timeout_ms);
 
 #ifdef __cplusplus

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::fmt::{self, Display, Write};
 
-/// Bytes of a message with its terminating 0; the end of a longer one is missing.
+/// Bytes of a message with its terminating 0; a longer message is truncated.
 const ROOM: usize = 256;
 
-// Without destructors, which would run when the thread ends.
+// Types without destructors, which would run when the thread ends.
 thread_local! {
     static MESSAGE: Cell<[u8; ROOM]> = const { Cell::new([0; ROOM]) };
     /// The current call has set its message.
@@ -22,7 +22,7 @@ pub(crate) fn begin() {
 /// Sets the message of the current call.
 pub(crate) fn set(error: &impl Display) {
     let mut text = Text { bytes: [0; ROOM], len: 0 };
-    // Text that exceeds the room is not an error.
+    // A message that exceeds the room is truncated.
     let _ = write!(text, "{error}");
     MESSAGE.set(text.bytes);
     IS_SET.set(true);

@@ -10,7 +10,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Returns the range of `len` bytes. They are memory, so they end before the last address.
+    /// Returns the range of `len` bytes of memory, which end before the last address.
     pub(crate) fn new(start: usize, len: usize) -> Self {
         Self { start, end: start.saturating_add(len) }
     }

@@ -136,7 +136,7 @@ static void ciphers(void)
     gantry_request requests[COUNT];
     hex(CBC_IV, iv);
     hex(CBC_TEXT, text);
-    /* Every second one in place. */
+    /* Every second request is in place. */
     for (int i = 0; i < COUNT; i++) {
         memcpy(out[i], text, 32);
         requests[i] = request_of(GANTRY_ENCRYPT, i % 2 ? text : out[i], 32, out[i], 32);
@@ -150,7 +150,7 @@ static void ciphers(void)
         requests[i].operation = GANTRY_DECRYPT;
         requests[i].in = out[i];
     }
-    /* A length that is no multiple of the block is a result; the other requests run. */
+    /* A length that is not a multiple of the block fails this request alone; the others run. */
     requests[7].in_len = requests[7].out_len = 31;
     must(gantry_run(session, requests, COUNT) == GANTRY_OK);
     for (int i = 0; i < COUNT; i++) {

@@ -1,4 +1,4 @@
-/* A fork midway: the child continues with sessions and streams, and cannot use queues. A bare clone behaves likewise. */
+/* Forks midway: the child continues with sessions and streams, and cannot use queues. A bare clone behaves likewise. */
 #define _GNU_SOURCE
 #include "must.h"
 #include <signal.h>

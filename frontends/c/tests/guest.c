@@ -30,7 +30,7 @@ static void *hashes(void *unused)
         must(gantry_run(session, requests, 20) == GANTRY_OK);
         for (int j = 0; j < 20; j++)
             must(is(out[j], SHA256_OF_ABC));
-        /* This handle takes one thread at a time: another one gets an error. */
+        /* A stream takes one thread at a time: a second thread gets an error. */
         int error = gantry_stream_update(stream, out, sizeof out);
         must(error == GANTRY_OK || error == GANTRY_E_BUSY);
     }
@@ -42,7 +42,7 @@ int main(void)
     int threads = entries("/proc/self/task");
     gantry *devices = opened(NULL);
     gantry_close(devices);
-    /* Includes the page of statistics, of which a process has one. */
+    /* The first opening has made the process's page of statistics, which stays. */
     int descriptors = entries("/proc/self/fd");
     devices = opened(NULL);
     session = session_of(devices, "sha256", NULL, 0);

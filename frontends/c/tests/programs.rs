@@ -1,4 +1,4 @@
-//! The library in other people's programs: as a device of wolfSSL, and in mktorrent.
+//! The library in programs of others: as a device of wolfSSL, and in mktorrent.
 
 mod lab;
 

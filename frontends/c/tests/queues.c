@@ -1,4 +1,5 @@
-/* Keeps requests in flight over its own buffers, and prints the number of waits for the descriptor. The argument is the text of a gantry.toml. */
+/* Keeps requests in flight over its own buffers, and prints the number of waits for the descriptor. The argument is the text of a
+ * gantry.toml. */
 #include "must.h"
 #include <poll.h>
 
@@ -77,7 +78,7 @@ int main(int count, char **arguments)
             gantry_request one = request_of(GANTRY_DIGEST, text[i], LEN, expected, 16);
             must(results[i] == GANTRY_DONE && gantry_run(md5, &one, 1) == GANTRY_OK && !memcmp(expected, out[i], 16));
         }
-        /* Sealed messages, every second one in place. */
+        /* Seals messages, every second one in place. */
         for (int i = 0; i < COUNT; i++) {
             nonces[i][0] = (unsigned char)i;
             memcpy(out[i], text[i], LEN);

@@ -51,7 +51,7 @@ static void sessions(void)
     must(gantry_session_open(NULL, &good, &session) == GANTRY_E_ARGUMENT);
     must(gantry_session_open(devices, NULL, &session) == GANTRY_E_ARGUMENT);
     must(gantry_session_open(devices, &good, NULL) == GANTRY_E_ARGUMENT);
-    /* A handle of another type, and memory that is no handle. */
+    /* A handle of another type, and memory that is not a handle. */
     void *foreign = sha256;
     static uint64_t zeros[8];
     must(gantry_session_open((gantry *)foreign, &good, &session) == GANTRY_E_HANDLE);
@@ -102,7 +102,7 @@ static void sessions(void)
     must(session_with(params) == GANTRY_E_KEY && said("sha256: a MAC key of 1 bytes; it takes 0"));
 }
 
-/* One algorithm in each spelling that people use. */
+/* One algorithm in each usual spelling. */
 static void spellings(void)
 {
     static const unsigned char key[16];

@@ -8,7 +8,7 @@ use crate::code::Code;
 /// An object that C holds.
 #[repr(C)]
 pub struct Handle<T: Kind> {
-    /// The first field, because allocators overwrite the start of freed memory.
+    /// The mark of the type, which is the first field because allocators overwrite the start of freed memory.
     mark: u64,
     inner: T,
 }
@@ -80,7 +80,7 @@ impl<T: Kind> Handle<T> {
     }
 }
 
-/// Locks an object, unless another thread uses it, or a panic left it in an unknown state.
+/// Locks an object. Fails if another thread uses it, or a panic left it in an unknown state.
 pub(super) fn try_lock<T>(object: &Mutex<T>) -> Result<MutexGuard<'_, T>, Code> {
     object.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => Code::Busy,

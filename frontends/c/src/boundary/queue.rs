@@ -37,7 +37,7 @@ impl Kind for Queue {
 struct QueueState {
     queue: gantry_core::Queue,
     readiness: Readiness,
-    /// Requests in flight, by the number that core has for each.
+    /// Requests in flight, by core's number of each.
     pending: Vec<Option<PendingRequest>>,
     free: Vec<usize>,
     /// Completions that C has not taken yet; it has room for `depth`.
@@ -52,7 +52,7 @@ struct PendingRequest {
     result_len: usize,
 }
 
-// SAFETY: the pointer is only written through when the completion is returned, by the thread that holds the lock; the queue.
+// SAFETY: the queue: only the thread that holds the lock writes through the pointer, when it returns the completion.
 unsafe impl Send for PendingRequest {}
 
 /// A buffer of C's that core uses until the completion.

@@ -1,4 +1,4 @@
-//! A prefix with the installed library, and programs that are compiled and run with it.
+//! Installs the library below a prefix, and compiles and runs programs with it.
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
