@@ -29,8 +29,8 @@ create_exception!(
 
 /// Encrypts and authenticates each value with its nonce. A result is the ciphertext followed by the tag (RFC 5116).
 ///
-/// A nonce must not be used twice under one key. `aad` is the associated data of all values, or a list with one for each. Nonces of AES-GCM have
-/// 12 bytes; with `any_nonce`, 1 to 65,536.
+/// A nonce must not be used twice under one key. `aad` is the associated data of all values, or a list with one for each. Nonces of
+/// AES-GCM have 12 bytes; with `any_nonce`, 1 to 65,536.
 ///
 /// ValueError: an unknown AEAD, a key or a nonce of a wrong length, one nonce twice in the call, lists of different lengths.
 /// RuntimeError: Gantry's configuration is invalid, or every device failed.
@@ -249,7 +249,7 @@ impl Batch {
             let text = format!("value {index}: a nonce or IV of {} bytes; {algorithm} takes {takes}", iv.len());
             return Err(PyValueError::new_err(text));
         }
-        // Two messages under one nonce reveal their difference, and the key of GCM's tags.
+        // Two messages under one nonce reveal their XOR, and the key of GCM's tags.
         if self.operation == Operation::Seal
             && let Some(first) = self.nonces.insert(Box::from(&self.iv_and_aad[iv.clone()]), index)
         {

@@ -67,7 +67,7 @@ pub(crate) struct Messages<'py> {
 }
 
 impl<'py> Messages<'py> {
-    /// `name` is that of the object in errors.
+    /// `name` names the object in errors.
     pub(crate) fn new(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Self> {
         let type_error =
             || PyTypeError::new_err(format!("{name}: expected a list of buffers, not a single {}", type_name(object)));

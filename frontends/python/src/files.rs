@@ -28,11 +28,11 @@ struct State {
     rounds: Rounds<Py<PyAny>, PyErr>,
 }
 
-/// Digests of files, in the order of their paths, which are consumed on demand.
+/// Hashes files. The results come in the order of the paths, which are consumed on demand.
 ///
-/// Up to 32 files are read side by side, in pieces of 64 KiB; up to 1024 results are held back for an earlier one. Every file is read once for all
-/// algorithms. A file that cannot be read yields a `FileDigest` with an `error`; so does anything other than a regular file or block device. Ctrl+C
-/// interrupts the call between two pieces.
+/// Up to 32 files are read side by side, in pieces of 64 KiB; up to 1024 results are held back for an earlier one. Every file is read
+/// once for all algorithms. A file that cannot be read yields a `FileDigest` with an `error`; so does anything other than a regular file
+/// or block device. Ctrl+C interrupts the call between two pieces.
 ///
 /// TypeError: a single path instead of a list.
 /// ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier files.

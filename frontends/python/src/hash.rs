@@ -21,7 +21,7 @@ const SHORT: usize = 2048;
 #[pyclass(module = "gantry_crypto", frozen)]
 pub(crate) struct Hash {
     algorithm: Algorithm,
-    /// Locked briefly with the GIL, and for longer only without it: waiting for it with the GIL would stop all threads.
+    /// Locked briefly with the GIL, and for longer only without it: a wait for the lock with the GIL would stop all threads.
     hasher: Mutex<Hasher<'static>>,
 }
 
@@ -76,7 +76,8 @@ impl Hash {
         })
     }
 
-    /// Adds data in rounds, and checks signals between them. If a handler raises an exception, such as KeyboardInterrupt, the message is restored.
+    /// Adds data in rounds, and checks signals between them. If a handler raises an exception, such as KeyboardInterrupt, restores the
+    /// message.
     fn add_rounds<T: Send>(
         &self,
         py: Python<'_>,

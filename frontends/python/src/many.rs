@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 4 << 20;
 /// Long buffers that are hashed side by side.
 const STREAMS: usize = 32;
 
-/// The digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.
+/// Returns the digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.
 ///
 /// Columns: string, large_string, string_view, binary, large_binary, binary_view, fixed_size_binary and null, as one array or a stream of
 /// arrays, and tables with one such column. They are not copied.

@@ -3,7 +3,7 @@
 //! Another thread of Python, or of a library that has released the GIL, may change the bytes while they are hashed. So they never become a
 //! Rust reference: atomic loads copy them, and the copy is hashed. The digest may be that of a mixture of old and new bytes.
 //!
-//! Also memory of this module, for which the kernel is asked for large pages.
+//! For this module's own large vectors, it asks the kernel for large pages.
 
 #![allow(unsafe_code, reason = "memory given by its address")]
 
@@ -130,7 +130,7 @@ pub(crate) fn allocate(bytes: usize) -> PyResult<Vec<u8>> {
     Ok(vector)
 }
 
-/// Shorter vectors are left unchanged.
+/// Bytes from which a vector gets large pages.
 const LARGE_VECTOR: usize = 4 << 20;
 
 /// Asks the kernel for large pages for the unwritten capacity of a vector: clearing small pages takes as long as hashing short values.

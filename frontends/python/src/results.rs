@@ -137,7 +137,7 @@ fn append(column: &mut ExportedColumn, digests: &[u8]) {
     }
 }
 
-/// Writes hexadecimal digits in lower case. It has no table and no branch, so that the compiler vectorises it.
+/// Writes hexadecimal digits in lower case, without a table or a branch, so that the compiler vectorises it.
 pub(crate) fn to_hex(bytes: &[u8], digits: &mut [u8]) {
     let digit = |nibble: u8| nibble + b'0' + if nibble > 9 { b'a' - b'0' - 10 } else { 0 };
     for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut::<2>().0) {

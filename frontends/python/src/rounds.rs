@@ -17,11 +17,11 @@ const PIECE: usize = 64 << 10;
 const WINDOW: usize = 1024;
 
 pub(crate) enum Outcome<E> {
-    /// Its size in bytes, and a digest for each algorithm.
+    /// The file's size in bytes, and a digest for each algorithm.
     Done(u64, Vec<Vec<u8>>),
     /// The operating system's error.
     Failed(io::Error),
-    /// No file: the iterator of paths failed.
+    /// The iterator of paths failed.
     Ended(E),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Rounds<N, E> {
     free_slots: Vec<Slot>,
     /// Files whose results have not been taken, in order.
     results: VecDeque<(N, Option<Outcome<E>>)>,
-    /// The number of the first of these.
+    /// The number of the first file in `results`.
     first_number: u64,
 }
 

@@ -12,11 +12,12 @@ use crate::memory::{Memory, ROUND, allocate};
 /// Maximum bytes of a block. The zeros that fill up the last block are hashed in one call, which signals cannot interrupt.
 const MAX_BLOCK: usize = 1 << 30;
 
-/// The concatenated digests of the blocks of `block` bytes of one buffer: the lowest level of a Merkle tree over the buffer. For the level above,
-/// pass this result as `data`; it is also padded with zeros to whole blocks.
+/// Returns the concatenated digests of the blocks of `block` bytes of one buffer: the lowest level of a Merkle tree over the buffer.
+/// For the level above, pass this result as `data`; it is also padded with zeros to whole blocks.
 ///
-/// The last block is padded with zeros. The salt is hashed before each block, as in dm-verity's hash type 1 and in fs-verity. fs-verity pads its salt
-/// with zeros to a block of the hash function. With `salt_behind`, the salt is hashed after each block, as in hash type 0. Empty data have no blocks.
+/// The last block is padded with zeros. The salt is hashed before each block, as in dm-verity's hash type 1 and in fs-verity. fs-verity
+/// pads its salt with zeros to a block of the hash function. With `salt_behind`, the salt is hashed after each block, as in hash type 0.
+/// Empty data have no blocks.
 ///
 /// ValueError: an unknown algorithm, a block of 0 bytes or of more than 2**30. OverflowError: a negative block size.
 /// TypeError: data or a salt that is not a buffer. MemoryError: there is not enough memory for the digests.

@@ -17,7 +17,7 @@ def key(alg):
     return KEY[: 16 if "128-" in alg else 32]
 
 
-def test_a_vector_of_the_gcm_specification():
+def test_aes_gcm_matches_a_vector_of_its_specification():
     # McGrew and Viega, "The Galois/Counter Mode of Operation", test case 4.
     key = bytes.fromhex("feffe9928665731c6d6a8f9467308308")
     nonce = bytes.fromhex("cafebabefacedbaddecaf888")
@@ -33,7 +33,7 @@ def test_a_vector_of_the_gcm_specification():
     assert gantry.open_many("aes-128-gcm", key, [nonce], [sealed], aad) == [text]
 
 
-def test_a_vector_of_the_counter_mode():
+def test_aes_ctr_matches_a_vector_of_its_specification():
     # NIST SP 800-38A, F.5.1.
     key = bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c")
     counter = bytes.fromhex("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff")
@@ -71,7 +71,7 @@ def test_ciphers_take_buffers_of_any_kind_and_rows():
     assert gantry.decrypt_many("aes-256-cbc", KEY, rows * 0, [bytearray(value) for value in encrypted]) == [bytes(row) for row in rows]
 
 
-def test_mistakes_are_errors_with_the_number_of_the_value():
+def test_mistakes_are_errors_with_the_index_of_the_value():
     for arguments, error, words in [
         (("nope", KEY, NONCES[:2], [b"a", b"b"]), ValueError, "there is no AEAD 'nope'; there are aes-128-gcm, "),
         (("aes-256-cbc", KEY, NONCES[:2], [b"a", b"b"]), ValueError, "there is no AEAD 'aes-256-cbc'; did you mean aes-256-"),

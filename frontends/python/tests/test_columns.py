@@ -55,7 +55,7 @@ def test_every_algorithm_agrees_with_hashlib_and_hmac(alg):
             assert gantry.digest_many(alg, values, bytearray(key)).to_list() == expected
 
 
-def test_fixed_size_values_and_nulls_alone():
+def test_fixed_size_values_are_hashed_and_nulls_stay_null():
     column = pyarrow.array([b"abcd", None, b"efgh"], pyarrow.binary(4))
     expected = [hashlib.md5(b"abcd").digest(), None, hashlib.md5(b"efgh").digest()]
     assert gantry.digest_many("md5", column).to_list() == expected
@@ -71,7 +71,7 @@ def test_a_column_without_values_has_no_digests():
         assert pyarrow.array(digests).type == pyarrow.binary(32)
 
 
-def test_series_tables_of_one_column_and_relations():
+def test_series_and_relations_and_tables_of_one_column_are_hashed():
     table = pyarrow.table({"email": VALUES})
     connection = duckdb.connect()
     connection.register("users", table)
@@ -201,7 +201,7 @@ def test_wrong_offsets_are_errors_with_the_index_of_the_value():
             gantry.digest_many("sha256", strings(offsets, b"alicebob"))
 
 
-def test_values_of_a_stream_are_counted_from_its_first():
+def test_errors_count_the_values_of_a_stream_from_its_first_array():
     chunks = pyarrow.chunked_array([["a", "b"], strings([0, 5, 3, 8], b"alicebob")])
     with pytest.raises(ValueError, match="value 3: its offsets run backwards"):
         gantry.digest_many("sha256", chunks)

@@ -38,14 +38,14 @@ def test_an_object_has_hashlibs_attributes_and_digests(name):
     assert gantry.new(name.upper(), usedforsecurity=False).name == name
 
 
-def test_blake2b_of_two_lengths():
+def test_blake2b_has_two_lengths():
     assert gantry.blake2b_512(b"x").digest() == hashlib.blake2b(b"x").digest()
     assert gantry.blake2b_256(b"x").digest() == hashlib.blake2b(b"x", digest_size=32).digest()
     assert gantry.new("blake2b-256").name == "blake2b_256"
 
 
 def test_keccak_256_is_that_of_ethereum():
-    # EIP-1052: the hash of no code.
+    # EIP-1052: the hash of empty code.
     empty = "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
     assert gantry.keccak_256().hexdigest() == empty
     assert gantry.digest_many("keccak-256", [b""] * 5).to_list() == [bytes.fromhex(empty)] * 5

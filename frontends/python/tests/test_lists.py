@@ -43,7 +43,7 @@ def test_a_list_that_claims_a_length_without_room_is_an_error():
         gantry.digest_many("sha256", Claims([b"a"]))
 
 
-def test_more_values_than_a_block_holds():
+def test_more_values_than_a_block_holds_are_hashed():
     values = [None if i % 11 == 3 else str(i).encode() for i in range(5000)]
     assert gantry.digest_many("sha256", values).to_list() == sha256(values)
     assert gantry.digest_many("sha256", values, hex=True).to_list() == [v and v.hex() for v in sha256(values)]

@@ -17,7 +17,7 @@ from gantry_crypto import manifest  # noqa: E402
 
 FILES, BATCH = 20_000, 500
 
-# Each batch writes a line to the log when it begins, and one when its shard is written. The job writes the last line itself, because Ray uses stdout.
+# Each batch logs a line when it begins, and one when its shard is written. The job logs the last line itself, because Ray uses stdout.
 JOB = """
 import os, sys, time
 import ray

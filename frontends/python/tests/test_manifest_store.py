@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 def environment(monkeypatch, endpoint):
-    """The environment of a store at an address, for this process and its children."""
+    """Returns the environment of a store at an address, for this process and its children."""
     for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     for name, value in {

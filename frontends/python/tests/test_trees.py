@@ -11,7 +11,7 @@ import pytest
 
 
 def level(alg, data, block, before=b"", behind=b""):
-    """The expected level, hashed block by block."""
+    """Returns the expected level, hashed block by block."""
     blocks = [data[begin : begin + block].ljust(block, b"\0") for begin in range(0, len(data), block)]
     return b"".join(hashlib.new(alg, before + each + behind).digest() for each in blocks)
 

@@ -17,13 +17,13 @@ class ArrowStreamExportable(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 Values: TypeAlias = ArrowArrayExportable | ArrowStreamExportable | Iterable[ReadableBuffer | str | None] | ReadableBuffer
-"""A column of strings or byte strings; a list of buffers, strings (hashed as UTF-8) and None; or a two-dimensional buffer, whose rows are the
-values."""
+"""A column of strings or byte strings; a list of buffers, strings (hashed as UTF-8) and None; or a two-dimensional buffer, whose rows are
+the values."""
 
 class Digests:
     """Digests of many values, in their order: a sequence of `bytes`, or of `str` for hexadecimal digits; and an Arrow column of
-    `fixed_size_binary(n)`, or of `string`. A null value stays null; in the sequence it is None. A slice has digests of its own. Digests can be
-    compared and pickled."""
+    `fixed_size_binary(n)`, or of `string`. A null value stays null; in the sequence it is None. A slice has digests of its own.
+    Digests can be compared and pickled."""
 
     def __len__(self) -> int: ...
     @overload
@@ -33,14 +33,14 @@ class Digests:
     def __eq__(self, other: object, /) -> bool: ...
     def __iter__(self) -> Iterator[Any]: ...
     def to_list(self) -> list[Any]:
-        """All digests as a list."""
+        """Returns all digests as a list."""
 
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 def digest_many(alg: str, values: Values, key: ReadableBuffer | None = None, hex: bool = False) -> Digests:
-    """The digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.
+    """Returns the digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.
 
     Columns: string, large_string, string_view, binary, large_binary, binary_view, fixed_size_binary and null, as one array or a stream of
     arrays, and tables with one such column. They are not copied.
@@ -53,11 +53,12 @@ def digest_many(alg: str, values: Values, key: ReadableBuffer | None = None, hex
 def tree_level(
     alg: str, data: ReadableBuffer, block: int, salt: ReadableBuffer | None = None, *, salt_behind: bool = False
 ) -> bytes:
-    """The concatenated digests of the blocks of `block` bytes of one buffer: the lowest level of a Merkle tree over the buffer. For the level above,
-    pass this result as `data`; it is also padded with zeros to whole blocks.
+    """Returns the concatenated digests of the blocks of `block` bytes of one buffer: the lowest level of a Merkle tree over the buffer.
+    For the level above, pass this result as `data`; it is also padded with zeros to whole blocks.
 
-    The last block is padded with zeros. The salt is hashed before each block, as in dm-verity's hash type 1 and in fs-verity. fs-verity pads its salt
-    with zeros to a block of the hash function. With `salt_behind`, the salt is hashed after each block, as in hash type 0. Empty data have no blocks.
+    The last block is padded with zeros. The salt is hashed before each block, as in dm-verity's hash type 1 and in fs-verity. fs-verity
+    pads its salt with zeros to a block of the hash function. With `salt_behind`, the salt is hashed after each block, as in hash type 0.
+    Empty data have no blocks.
 
     ValueError: an unknown algorithm, a block of 0 bytes or of more than 2**30. OverflowError: a negative block size.
     TypeError: data or a salt that is not a buffer. MemoryError: there is not enough memory for the digests.
@@ -69,11 +70,11 @@ class FileDigests(Iterator[FileDigest]):
     def __next__(self) -> FileDigest: ...
 
 def hash_files(paths: Iterable[str | bytes | PathLike[str] | PathLike[bytes]], algs: str | Iterable[str]) -> FileDigests:
-    """Digests of files, in the order of their paths, which are consumed on demand.
+    """Hashes files. The results come in the order of the paths, which are consumed on demand.
 
-    Up to 32 files are read side by side, in pieces of 64 KiB; up to 1024 results are held back for an earlier one. Every file is read once for all
-    algorithms. A file that cannot be read yields a `FileDigest` with an `error`; so does anything other than a regular file or block device. Ctrl+C
-    interrupts the call between two pieces.
+    Up to 32 files are read side by side, in pieces of 64 KiB; up to 1024 results are held back for an earlier one. Every file is read
+    once for all algorithms. A file that cannot be read yields a `FileDigest` with an `error`; so does anything other than a regular file
+    or block device. Ctrl+C interrupts the call between two pieces.
 
     TypeError: a single path instead of a list.
     ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier files.
@@ -140,8 +141,8 @@ def seal_many(
 ) -> list[bytes]:
     """Encrypts and authenticates each value with its nonce. A result is the ciphertext followed by the tag (RFC 5116).
 
-    A nonce must not be used twice under one key. `aad` is the associated data of all values, or a list with one for each. Nonces of AES-GCM have
-    12 bytes; with `any_nonce`, 1 to 65,536.
+    A nonce must not be used twice under one key. `aad` is the associated data of all values, or a list with one for each. Nonces of
+    AES-GCM have 12 bytes; with `any_nonce`, 1 to 65,536.
 
     ValueError: an unknown AEAD, a key or a nonce of a wrong length, one nonce twice in the call, lists of different lengths.
     RuntimeError: Gantry's configuration is invalid, or every device failed.

@@ -1,4 +1,4 @@
-"""`python -m gantry_crypto`: the version, the algorithms, and the places of more."""
+"""`python -m gantry_crypto`: prints the version and the algorithms, and names the sources of help."""
 
 from . import __doc__ as summary
 from . import __version__, _core

@@ -13,6 +13,6 @@ class FileDigest(NamedTuple):
     digests: dict[str, str]
     """Hexadecimal digests by the name of the algorithm; empty if the file could not be read."""
     error: OSError | None
-    """Why the file could not be read; None if it was."""
+    """The reason why the file could not be read; None if it was read."""
     size: int | None
     """Bytes of the file; None if it could not be read."""

@@ -1,4 +1,4 @@
-"""A plugin for mypy, which then knows `gantry` of polars' expressions: `plugins = ["gantry_crypto.mypy_plugin"]` in its settings."""
+"""A plugin that tells mypy about `gantry` of polars' expressions: `plugins = ["gantry_crypto.mypy_plugin"]` in its settings."""
 
 from __future__ import annotations
 

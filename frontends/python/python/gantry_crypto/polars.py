@@ -20,7 +20,7 @@ class GantryExpressions:
         self._expr = expr
 
     def digest(self, alg: str, *, key: bytes | None = None, hex: bool = False) -> pl.Expr:
-        """The digest of each value, or its HMAC if there is a key."""
+        """Returns the digest of each value, or its HMAC if there is a key."""
         dtype = pl.String if hex else pl.Binary
 
         def hashed(values: pl.Series) -> pl.Series:
@@ -29,29 +29,29 @@ class GantryExpressions:
         return self._expr.map_batches(hashed, return_dtype=dtype, is_elementwise=True)
 
     def hmac(self, alg: str, key: bytes, *, hex: bool = False) -> pl.Expr:
-        """The HMAC (RFC 2104) of each value."""
+        """Returns the HMAC (RFC 2104) of each value."""
         return self.digest(alg, key=key, hex=hex)
 
     def md5(self, *, hex: bool = False) -> pl.Expr:
-        """The MD5 digest of each value."""
+        """Returns the MD5 digest of each value."""
         return self.digest("md5", hex=hex)
 
     def sha1(self, *, hex: bool = False) -> pl.Expr:
-        """The SHA-1 digest of each value."""
+        """Returns the SHA-1 digest of each value."""
         return self.digest("sha1", hex=hex)
 
     def sha256(self, *, hex: bool = False) -> pl.Expr:
-        """The SHA-256 digest of each value."""
+        """Returns the SHA-256 digest of each value."""
         return self.digest("sha256", hex=hex)
 
     def sha512(self, *, hex: bool = False) -> pl.Expr:
-        """The SHA-512 digest of each value."""
+        """Returns the SHA-512 digest of each value."""
         return self.digest("sha512", hex=hex)
 
     def sha3_256(self, *, hex: bool = False) -> pl.Expr:
-        """The SHA3-256 digest of each value."""
+        """Returns the SHA3-256 digest of each value."""
         return self.digest("sha3_256", hex=hex)
 
     def blake2b_256(self, *, hex: bool = False) -> pl.Expr:
-        """The BLAKE2b digest, of 32 bytes, of each value."""
+        """Returns the BLAKE2b digest, of 32 bytes, of each value."""
         return self.digest("blake2b_256", hex=hex)

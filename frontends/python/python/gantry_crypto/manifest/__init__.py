@@ -1,8 +1,8 @@
 """Digests of all files of a tree or an object store, on one machine or many.
 
-`plan` lists the files, largest first. `Hasher` hashes a batch of them wherever it is called, and writes a shard of results. `missing` returns the
-rest for a job that is started again. `verify_sums`, `verify_bag` and `verify_etags` compare results. `python -m gantry_crypto.manifest --help` runs
-these on one machine.
+`plan` lists the files, largest first. `Hasher` hashes a batch of them wherever it is called, and writes a shard of results. `missing`
+returns the remaining files for a restarted job. `verify_sums`, `verify_bag` and `verify_etags` compare results.
+`python -m gantry_crypto.manifest` does all this on one machine.
 
 | module | content |
 |---|---|

@@ -1,5 +1,5 @@
 """The ETags of S3: the MD5 of an object, or the MD5 of the MD5s of its parts with their number (Amazon S3 User Guide, "Checking object
-integrity"). Stores have other ETags, too: those of objects under SSE-KMS and SSE-C are no digests.
+integrity"). Stores have other ETags, too: the ETag of an object under SSE-KMS or SSE-C is not a digest.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _MAX_CANDIDATES = 8
 
 
 def shape(etag: str) -> tuple[str, int | None] | None:
-    """The digits of an S3 ETag, and its number of parts if it was uploaded in parts; None for an ETag of another shape."""
+    """Returns the digits of an S3 ETag, and its number of parts if it was uploaded in parts; None for an ETag of another shape."""
     match = re.fullmatch(r'"?([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?"?', etag)
     return match and (match[1], int(match[2]) if match[2] else None)
 
 
 def sizes(parts: int, size: int) -> list[int]:
-    """Part sizes, in bytes, that split an object of `size` bytes into `parts` parts."""
+    """Returns part sizes, in bytes, that split an object of `size` bytes into `parts` parts."""
     if parts == 1:
         return [max(size, 1)]
     # The smallest and largest part size, in MiB, that give this number of parts with a non-empty last one.
@@ -54,7 +54,7 @@ class Parts:
         self._left, self._hash = self._part, new("md5")
 
     def etag(self) -> str:
-        """The ETag without quotes."""
+        """Returns the ETag without quotes."""
         self._end_part()
         return f"{new('md5', self._digests).hexdigest()}-{len(self._digests) // 16}"
 
@@ -75,7 +75,7 @@ class Etag:
         return [update for parts in self._tries for update in parts.take(piece)]
 
     def hexdigest(self) -> str | None:
-        """The ETag of the content, without quotes; None if the given one has another shape, or no known part size gives it."""
+        """Returns the content's ETag, without quotes; None if the given ETag has another shape or comes from an unknown part size."""
         if self._whole is not None:
             return self._whole.hexdigest()
         found = [parts.etag() for parts in self._tries]

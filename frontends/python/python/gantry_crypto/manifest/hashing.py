@@ -23,14 +23,14 @@ Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
 
 
 class Hasher:
-    """A callable that hashes the files of a batch of a plan, and returns a row with digests for each: for Ray's `map_batches`, a process pool,
-    Dask, Spark's `mapInArrow`. It can be sent to other processes, and opens files and objects where it is called.
+    """A callable that hashes the files of a batch of a plan, and returns a row with digests for each: for Ray's `map_batches`, a process
+    pool, Dask, Spark's `mapInArrow`. It can be sent to other processes, and opens files and objects where it is called.
 
-    `algs` are names in `gantry_crypto.algorithms_available`, and "s3_etag". Each file is read once for all of them. `shards` is a folder, or a URL
-    of an object store; each batch becomes a shard there.
+    `algs` are names in `gantry_crypto.algorithms_available`, and "s3_etag". Each file is read once for all of them. `shards` is a folder, or
+    a URL of an object store; each batch becomes a shard there.
 
-    At most 32 files are open, with 64 KiB of each in memory; for objects also the next part of the response, and data buffered by the operating
-    system. A failed request to an object store is repeated up to `retries` times, after increasing waits.
+    At most 32 files are open, with 64 KiB of each in memory; for an object also the next part of the response, and the operating system's
+    buffers. A failed request to an object store is repeated up to `retries` times, after increasing waits.
 
     ValueError: an unknown algorithm, none, or one twice.
     """
@@ -39,12 +39,12 @@ class Hasher:
         self.algs = columns(algs)
         if not self.algs or len(set(self.algs)) < len(self.algs):
             raise ValueError("name at least one algorithm, and none twice")
-        # A worker may have another current folder.
+        # A worker may have a different current folder.
         self.shards = os.path.abspath(shards) if shards is not None and not places.is_url(shards) else shards
         self.retries = retries
 
     def __call__(self, batch: Batch) -> Batch:
-        """Hashes a batch. Returns the columns of the plan, one of hexadecimal digests per algorithm, and `error`: null, or why there are none.
+        """Hashes a batch. Returns the plan's columns, a column of hexadecimal digests per algorithm, and `error`, null for hashed files.
 
         TypeError: not an Arrow batch, or one without the columns of a plan. OSError: the shard cannot be written.
         """
@@ -103,7 +103,7 @@ class _File:
         return not self._piece
 
     def updates(self) -> list[tuple[_core.Hash, bytes | memoryview]]:
-        """The hashes to update with the piece."""
+        """Returns the hashes to update with the piece."""
         updates: list[tuple[_core.Hash, bytes | memoryview]] = []
         for message in self._messages:
             updates += message.take(memoryview(self._piece)) if isinstance(message, Etag) else [(message, self._piece)]
@@ -115,7 +115,7 @@ class _File:
             self._reader.close()
 
     def row(self) -> list[str | None]:
-        """The digests, and the error."""
+        """Returns the digests, and the error."""
         if self._error is not None:
             return [*(None for _ in self._algs), self._error]
         return [*(message.hexdigest() for message in self._messages), None]
@@ -124,7 +124,7 @@ class _File:
 def _hash(files: list[_File], retries: int) -> list[list[str | None]]:
     """Hashes files in rounds, each of which takes a piece of every open file. Returns their rows, in order."""
     pending, opening, active = iter(files), set[Future[_File]](), list[_File]()
-    # Opening takes as long as a server's response, so threads open the next files meanwhile.
+    # Opening waits for a server's response, so threads open the next files meanwhile.
     with ThreadPoolExecutor(STREAMS) as pool:
         try:
             while True:

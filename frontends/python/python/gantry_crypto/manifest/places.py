@@ -1,7 +1,7 @@
 """Files and objects by their paths.
 
-A path that begins with a scheme and `://` is an object: `s3://bucket/key`, and the other schemes of obstore. Any other path is a file. Arrow's text
-has to be UTF-8, so a file whose name is not UTF-8 is `file://` and its bytes, percent-encoded (RFC 8089).
+A path that begins with a scheme and `://` is an object: `s3://bucket/key`, and the other schemes of obstore. Any other path is a file.
+Arrow's text has to be UTF-8, so the path of a file whose name is not UTF-8 is `file://` and its bytes, percent-encoded (RFC 8089).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any
 PIECE = 64 << 10
 """Bytes of a file that are read at a time."""
 RETRIES = 10
-"""How often a request to an object store is repeated by default."""
+"""Retries of a request to an object store by default."""
 READ_TIMEOUT = timedelta(seconds=60)
 """An object store that sends nothing for this time has failed."""
 
 
 class ReadError(Exception):
-    """Why a file or an object has no digest."""
+    """The reason why a file or an object has no digest."""
 
 
 def is_url(path: str) -> bool:
-    """True if the path is an object in a store."""
+    """Returns True if the path is an object in a store."""
     return re.match("[A-Za-z][A-Za-z0-9+.-]*://", path) is not None and not path.startswith("file://")
 
 
 def path_of(name: str | bytes) -> str:
-    """The absolute path of a file as text."""
+    """Returns the absolute path of a file as text."""
     name = os.path.abspath(os.fsdecode(name))
     try:
         name.encode()
@@ -43,17 +43,17 @@ def path_of(name: str | bytes) -> str:
 
 
 def file_of(path: str) -> str | bytes:
-    """The name of the file of a path."""
+    """Returns the name of the file of a path."""
     return urllib.parse.unquote_to_bytes(path[len("file://") :]) if path.startswith("file://") else path
 
 
 def etag_of_file(status: os.stat_result) -> str:
-    """A weak ETag (RFC 9110) for a file, made of the time of its last change in nanoseconds and its size."""
+    """Returns a weak ETag (RFC 9110) for a file, made of the time of its last change in nanoseconds and its size."""
     return f'W/"{status.st_mtime_ns:x}-{status.st_size:x}"'
 
 
 def split(url: str) -> tuple[str, str]:
-    """The store of an object, and its key there."""
+    """Returns the store of an object, and its key there."""
     scheme, _, rest = url.partition("://")
     bucket, _, key = rest.partition("/")
     return f"{scheme}://{bucket}", key
@@ -61,9 +61,11 @@ def split(url: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=16)
 def store(root: str, retries: int) -> Any:
-    """The object store `scheme://bucket`, configured by the environment (`AWS_ENDPOINT_URL` and so on).
+    """Returns the object store `scheme://bucket`, configured by the environment (`AWS_ENDPOINT_URL` and so on).
 
-    Waits increase with each retry, up to 15 seconds; it fails after `retries` retries or three minutes. ImportError: obstore is not installed.
+    Waits increase with each retry, up to 15 seconds; a request fails after `retries` retries or three minutes.
+
+    ImportError: obstore is not installed.
     """
     try:
         from obstore.store import from_url
@@ -74,14 +76,14 @@ def store(root: str, retries: int) -> Any:
         # No limit for a whole response: an object may have 5 TB.
         "timeout": timedelta(days=30),
         "read_timeout": READ_TIMEOUT,
-        # Without TLS only if the endpoint says so.
+        # Only an endpoint that says so is used without TLS.
         "allow_http": endpoint.startswith("http://"),
     }
     return from_url(root, retry_config={"max_retries": retries}, client_options=client)
 
 
 def text_of(error: Exception) -> str:
-    """An error in one line, without obstore's debug output."""
+    """Returns an error in one line, without obstore's debug output."""
     return " ".join(str(error).partition("Debug source:")[0].split()) or type(error).__name__
 
 
@@ -111,7 +113,7 @@ class FileReader:
             raise ReadError(f"changed since it was planned: {status.st_size} bytes, planned {self._planned[0]}")
 
     def read(self) -> bytes:
-        """The next piece; empty at the end, where the file must still match the plan."""
+        """Returns the next piece; empty at the end, where the file must still match the plan."""
         try:
             piece = os.read(self._file, PIECE)
             if not piece:
@@ -153,7 +155,7 @@ class ObjectReader:
         self._chunks: Iterator[Any] = iter(found.stream(min_chunk_size=PIECE))
 
     def read(self) -> memoryview:
-        """The next piece; empty at the end. After an incomplete response, the rest is requested again."""
+        """Returns the next piece; empty at the end. After an incomplete response, the rest is requested again."""
         import obstore
 
         while not self._rest and self._offset < self._size:

@@ -24,7 +24,7 @@ _ROWS = 100_000
 
 
 def plan(url: str | os.PathLike[str], *, retries: int = places.RETRIES) -> pa.Table:
-    """All regular files below a folder, or all objects of a store below `scheme://bucket/prefix`, in `SCHEMA`, largest first.
+    """Returns all regular files below a folder, or all objects of a store below `scheme://bucket/prefix`, in `SCHEMA`, largest first.
 
     Symbolic links are not followed; they, FIFOs, sockets and devices are omitted. So are files and folders that vanish meanwhile.
 
@@ -44,12 +44,12 @@ def plan(url: str | os.PathLike[str], *, retries: int = places.RETRIES) -> pa.Ta
 
 
 def largest_first(rows: pa.Table) -> pa.Table:
-    """The rows in the order in which to hash them: a large file that begins last would keep one worker busy after all others are done."""
+    """Returns the rows with the largest first: a large file that begins last would keep one worker busy after all others are done."""
     return rows.sort_by([("size", "descending"), ("path", "ascending")])
 
 
 def batches(rows: pa.Table, *, files: int = 1024, size: int = 8 << 30) -> Iterator[pa.Table]:
-    """The rows in batches, in order. Each ends after `files` files, or once it has `size` bytes.
+    """Yields the rows in batches, in order. Each ends after `files` files, or once it has `size` bytes.
 
     A worker that fails loses its whole batch. A batch of a few large files fills fewer lanes.
 
@@ -69,7 +69,7 @@ def batches(rows: pa.Table, *, files: int = 1024, size: int = 8 << 30) -> Iterat
 
 
 def _part(rows: pa.Table, begin: int, end: int) -> pa.Table:
-    # A copy: a slice would be sent to another process with the whole table.
+    # Copies the rows: a slice would be sent to another process with the whole table.
     return rows.take(pa.array(range(begin, end), pa.int64()))
 
 

@@ -28,14 +28,14 @@ NOT_DIGESTS = frozenset([*SCHEMA.names, ERROR])
 
 
 def columns(algs: str | Iterable[str]) -> list[str]:
-    """The columns of results for algorithms. ValueError: an unknown algorithm."""
+    """Returns the columns of results for algorithms. ValueError: an unknown algorithm."""
     return [name if name == S3_ETAG else _core.new(name).name for name in ([algs] if isinstance(algs, str) else algs)]
 
 
 def write(shards: str, results: pa.Table) -> None:
     """Writes a shard, named after its keys and columns: if a batch is hashed twice, its second shard replaces the first.
 
-    OSError: it cannot be written, with its path; no part of it remains. obstore's errors, for a URL.
+    OSError, with the path: the shard cannot be written, and no part of it remains. obstore's errors, for a URL.
     """
     keys = hashlib.sha256(repr(results.schema.names).encode())
     for name in KEY:
@@ -78,10 +78,11 @@ def write_file(path: str, rows: pa.Table) -> None:
 
 
 def read(shards: str | os.PathLike[str]) -> pa.Table:
-    """All results, largest first. A result after an error replaces it; digests of several jobs share a row. For a file that changed between two
-    jobs, the newer row is returned, or both if the times of the last change are equal.
+    """Returns all results, largest first. A later result replaces an error; digests of several jobs share a row. For a file that changed
+    between two jobs, the newer row is returned, or both if the times of the last change are equal.
 
-    ValueError: a shard is damaged, or two disagree about an unchanged file, with the path. OSError, obstore's errors: they cannot be read.
+    ValueError, with the path: a shard is damaged, or two disagree about an unchanged file.
+    OSError, obstore's errors: a shard cannot be read.
     """
     rows = _merged(os.fspath(shards))
     newest = rows.group_by("path").aggregate([("mtime", "max")])
@@ -90,7 +91,7 @@ def read(shards: str | os.PathLike[str]) -> pa.Table:
 
 
 def missing(plan: pa.Table, shards: str | os.PathLike[str], algs: str | Iterable[str] = "sha256") -> pa.Table:
-    """The rows of a plan whose path, size and ETag lack a digest of some algorithm, largest first. Unreadable files are included.
+    """Returns the rows of a plan whose path, size and ETag lack a digest of some algorithm, largest first. Unreadable files are included.
 
     ValueError: an unknown algorithm. Other errors as `read`.
     """
@@ -102,7 +103,7 @@ def missing(plan: pa.Table, shards: str | os.PathLike[str], algs: str | Iterable
 
 
 def _merged(shards: str) -> pa.Table:
-    """One row for each key."""
+    """Returns one row for each key."""
     tables = [_table(name, content) for name, content in _contents(shards)]
     if not tables:
         return pa.table({**{field.name: pa.array([], field.type) for field in SCHEMA}, ERROR: pa.array([], pa.string())})
@@ -132,7 +133,7 @@ def _table(name: str, content: Any) -> pa.Table:
 
 
 def _contents(shards: str) -> Iterator[tuple[str, Any]]:
-    """The path and the content of each shard."""
+    """Yields the path and the content of each shard."""
     if places.is_url(shards):
         import obstore
 

@@ -17,7 +17,7 @@ _ESCAPES = {b"\\n": b"\n", b"\\r": b"\r", b"\\\\": b"\\"}
 
 
 def read_list(path: str) -> Iterator[tuple[str, str, bytes]]:
-    """The algorithm, digits and name of each line. ValueError: a line of another format, with its number."""
+    """Yields the algorithm, digits and name of each line. ValueError: a line of another format, with its number."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip(b"\r\n")
@@ -34,7 +34,10 @@ def read_list(path: str) -> Iterator[tuple[str, str, bytes]]:
 
 
 def read_bag(bag: str) -> Iterator[tuple[str, str, bytes]]:
-    """The algorithm, digits and name of each line of a bag's payload manifests. ValueError: there is no manifest of a known algorithm, or a wrong line."""
+    """Yields the algorithm, digits and name of each line of a bag's payload manifests.
+
+    ValueError: there is no manifest of a known algorithm, or a line has another format.
+    """
     known = False
     for entry in sorted(os.listdir(bag)):
         match = re.fullmatch(r"manifest-([0-9a-z_]+)\.txt", entry)
@@ -56,7 +59,7 @@ def read_bag(bag: str) -> Iterator[tuple[str, str, bytes]]:
 
 
 def line(digits: str, name: bytes) -> bytes:
-    """A line in the format of `sha256sum`."""
+    """Returns a line in the format of `sha256sum`."""
     escaped = name.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
     return (b"\\" if escaped != name else b"") + digits.encode() + b"  " + escaped + b"\n"
 

@@ -20,7 +20,7 @@ class Finding(NamedTuple):
     status: str
     """"ok", "changed", "unreadable", "missing" (listed, without a result), "new" (in a bag, not listed) or "unknown" (nothing to compare)."""
     detail: str
-    """Why the file could not be read, or the expected value."""
+    """The error of an unreadable file, or the difference."""
 
 
 def verify_sums(results: pa.Table, path: str | os.PathLike[str], under: str | None = None) -> Iterator[Finding]:
