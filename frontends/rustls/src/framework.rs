@@ -14,7 +14,7 @@ pub(crate) struct Framework {
     caller: Option<CallerDevice>,
 }
 
-/// The last framework that was opened. One of another process is left in memory: dropping it could wait for threads that do not exist here.
+/// The last framework that was opened. A parent's framework is leaked: dropping it could wait for threads that do not exist here.
 static LAST: RwLock<Option<&Framework>> = RwLock::new(None);
 
 /// The device that stands for aws-lc-rs, which is the same AWS-LC.

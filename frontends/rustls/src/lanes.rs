@@ -12,7 +12,7 @@ use crate::framework::Framework;
 /// Bytes of the tag of AES-GCM.
 pub(crate) const TAG: usize = 16;
 
-/// A key. aws-lc-rs serves it until there is a session, and never again: its AES-GCM refuses nonces that skip the first record.
+/// A key. aws-lc-rs serves it until it has a session, and never again: aws-lc-rs' AES-GCM refuses nonces that skip the first record.
 pub(crate) struct Lanes {
     /// Contains the key, which is zeroized on drop.
     params: SessionParams,
@@ -41,7 +41,7 @@ impl Lanes {
     }
 
     fn session_if_faster(&mut self, bytes: usize) -> Option<Session> {
-        // In a child of a fork, it is the parent's.
+        // In a child of a fork, the framework is the parent's.
         let caller = self.framework.filter(|framework| framework.is_current())?.caller()?;
         let algorithm = self.params.algorithm();
         let saved = caller.saved_ns(algorithm, self.operation, bytes, || self.open(caller, bytes));

@@ -7,17 +7,18 @@
 //! # drop(config);
 //! ```
 //!
-//! The suites with AES-GCM of TLS 1.2 and 1.3 seal and open their records in the lanes of [Gantry](gantry_runtime), once its measurements show
-//! that lanes are faster than AWS-LC. Everything else is [`rustls::crypto::aws_lc_rs`]'s: ChaCha20-Poly1305, key exchange (X25519MLKEM768
-//! first), signatures, verification, HKDF, random numbers, and the keys of QUIC. [`CryptoProvider::fips`] is `false`.
+//! The suites with AES-GCM of TLS 1.2 and 1.3 seal and open their records in the lanes of [Gantry](gantry_runtime), once its measurements
+//! show that lanes are faster than AWS-LC. Everything else is [`rustls::crypto::aws_lc_rs`]'s: ChaCha20-Poly1305, key exchange
+//! (X25519MLKEM768 first), signatures, verification, HKDF, random numbers, and the keys of QUIC. [`CryptoProvider::fips`] is `false`.
 //!
-//! **Start.** [`default_provider`] opens the framework with the operator's configuration, and reads the kept costs of AES-GCM, or measures and
-//! keeps them. Records then open no file and start no thread. So a program may filter its system calls (seccomp) from then on, if it permits
-//! those of memory and threads, and `clock_gettime`. If opening fails, or calls are filtered before, aws-lc-rs serves all records. To find
-//! out, the call reads `/proc/self/status`.
+//! **Start.** [`default_provider`] opens the framework with the operator's configuration, and reads the kept costs of AES-GCM, or measures
+//! and keeps them. Records then open no file and start no thread. So a program may filter its system calls (seccomp) from then on, if it
+//! permits the calls for memory and threads, and `clock_gettime`. If opening fails, or `/proc/self/status` shows an earlier filter,
+//! aws-lc-rs serves all records.
 //!
-//! **A key** starts with aws-lc-rs. It moves to a session of Gantry once the time lost by staying equals the time to open a session, so short
-//! connections and handshakes open none. It never moves back. Both make the same records, with the nonces of RFC 8446 (5.3) and RFC 5288 (3).
+//! **A key** starts with aws-lc-rs. It moves to a session of Gantry once the time lost by staying equals the time to open a session, so
+//! short connections and handshakes open none. It never moves back. Both sides make the same records, with the nonces of RFC 8446 (5.3)
+//! and RFC 5288 (3).
 //!
 //! **Route.** `policy = "pin:lanes"` in Gantry's configuration, or `GANTRY_POLICY=pin:lanes`, sends every key there from its first record of
 //! 256 bytes, and `pin:software` none. `gantry top` shows the records of lanes.
@@ -45,8 +46,8 @@ use gantry_core::Algorithm;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{CipherSuite, SupportedCipherSuite};
 
-/// Returns the provider: that of aws-lc-rs, with lanes for AES-GCM. The first call in a process opens the framework. In a child of a fork, records
-/// of new connections stay with aws-lc-rs until the child calls this.
+/// Returns the provider: that of aws-lc-rs, with lanes for AES-GCM. The first call in a process opens the framework. In a child of a fork,
+/// records of new connections stay with aws-lc-rs until the child calls this.
 pub fn default_provider() -> CryptoProvider {
     Framework::open();
     CryptoProvider { cipher_suites: SUITES.clone(), ..aws_lc_rs::default_provider() }

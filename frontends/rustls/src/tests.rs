@@ -1,4 +1,4 @@
-//! Every key here goes to the lanes from its first record of 256 bytes, except where lanes do not exist.
+//! The provider in tests, which moves every key to the lanes at its first record of 256 bytes, unless the CPU has no lanes.
 
 mod openssl;
 mod quic;

@@ -1,4 +1,4 @@
-//! The start leaves nothing behind but the counters for `gantry top`. A program of its own, because tests of others open files.
+//! The start leaves nothing behind but the counters for `gantry top`. This is a test program of its own, because other tests open files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn threads() -> usize {
 /// Returns the open files of this process.
 fn files() -> Vec<PathBuf> {
     let files = fs::read_dir("/proc/self/fd").unwrap();
-    // One is the folder itself, which is closed meanwhile.
+    // The descriptor of the folder itself is closed by then.
     files.filter_map(|file| fs::read_link(file.unwrap().path()).ok()).collect()
 }
 

@@ -14,7 +14,7 @@ use rustls::{
 
 const RECORD: usize = 16_384;
 
-/// Allows only system calls of threads and memory, and those of clocks. Any other one ends the process.
+/// Allows only the system calls of threads, memory and clocks. Any other call ends the process.
 fn allow_few_calls() {
     let calls = [
         libc::SYS_brk,
@@ -127,7 +127,7 @@ fn a_filter_after_the_start_allows_lanes() {
     assert!(served.is_none_or(|served| served >= 100), "{served:?}");
 }
 
-/// The costs are measured at the start, and decide with a policy and without.
+/// The costs that the start measures choose the routes, with a policy and without.
 #[test]
 fn a_filter_after_the_start_allows_measured_routes() {
     fn program() -> ! {
@@ -158,7 +158,7 @@ fn a_child_of_a_fork_opens_nothing_by_itself() {
         end()
     }
     let served = served_by_lanes("a_child_of_a_fork_opens_nothing_by_itself", Some("pin:lanes"), program);
-    // Only those of the parent's handshake.
+    // Only the parent's handshake has records in lanes.
     assert!(served.is_none_or(|served| served < 50), "{served:?}");
 }
 

@@ -73,7 +73,7 @@ fn is_missing() -> bool {
 }
 
 #[test]
-fn every_suite_with_a_server_of_openssl() {
+fn every_suite_works_with_an_openssl_server() {
     if is_missing() {
         return;
     }
@@ -102,7 +102,7 @@ fn every_suite_with_a_server_of_openssl() {
 }
 
 #[test]
-fn every_suite_with_a_client_of_openssl() {
+fn every_suite_works_with_an_openssl_client() {
     if is_missing() {
         return;
     }

@@ -50,7 +50,7 @@ fn open(decrypter: &mut dyn MessageDecrypter, mut record: Vec<u8>, number: u64) 
 #[test]
 fn records_equal_those_of_aws_lc_rs() {
     for (ours, own) in suites() {
-        // Short ones, one that moves the key to the lanes, and all kinds after it.
+        // Short records, a record that moves the key to the lanes, and all kinds after it.
         let lengths = [5, 0, 100, 16_384, 0, 1, 255, 4096, 16_384];
         let ((mut seal_ours, mut open_ours), (mut seal_own, mut open_own)) = (ends(ours), ends(own));
         for (number, length) in (0..).zip(lengths) {

@@ -43,7 +43,7 @@ fn lanes_serve_every_suite_with_gcm() {
 }
 
 #[test]
-fn new_keys_continue_the_connection() {
+fn a_connection_continues_after_key_updates() {
     for (_, peer) in providers() {
         for suite in gantry().cipher_suites.iter().filter(|suite| suite.version() == &TLS13) {
             let identity = Identity::for_suite(suite.suite());
@@ -65,7 +65,7 @@ fn a_changed_record_is_refused() {
         let identity = Identity::for_suite(suite.suite());
         // Short records stay with aws-lc-rs, long ones go to the lanes.
         for length in [10, 16_000] {
-            // The explicit nonce or the first block, the middle, the last byte of the tag.
+            // Changes the explicit nonce or the first block, the middle, or the last byte of the tag.
             for choice in 0..3 {
                 let (client, server) = (gantry(), gantry());
                 let mut pair = identity.connect(client, server, &suite);
@@ -93,7 +93,7 @@ fn records_out_of_order_are_refused() {
 }
 
 #[test]
-fn everything_but_records_is_that_of_aws_lc_rs() {
+fn everything_but_records_comes_from_aws_lc_rs() {
     let (ours, own) = (gantry(), aws_lc_rs::default_provider());
     let suites =
         |provider: &CryptoProvider| provider.cipher_suites.iter().map(SupportedCipherSuite::suite).collect::<Vec<_>>();
