@@ -188,8 +188,8 @@ fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
     }
 }
 
-/// Returns whether a successful request is answered. A failing one always is, so MIGRATE counts, which a server
-/// refuses: libreswan uses it to probe the kernel, and expects the answer at once.
+/// Returns whether a request is certain to be answered. MIGRATE counts, because the server refuses it, and a refusal is always
+/// answered: libreswan probes the kernel with MIGRATE, and expects the answer at once.
 fn wants_answer(header: Header) -> bool {
     let asks = matches!(
         header.kind,

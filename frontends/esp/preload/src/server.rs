@@ -66,8 +66,8 @@ pub(crate) fn send_settings(descriptor: c_int, socket: &Socket) {
     message.send(descriptor);
 }
 
-/// Reconnects a socket whose server has disappeared, and then all other sockets without a server. Returns whether a server
-/// was found.
+/// Reconnects a socket whose server has disappeared, and then all other sockets without a server. Returns whether the first
+/// socket found a server.
 pub(crate) fn renew(socket: &Socket) -> bool {
     let renewed = renew_one(socket);
     if renewed {
@@ -97,7 +97,7 @@ fn renew_one(socket: &Socket) -> bool {
     if let Some(connection) = connection {
         send_settings(connection, socket);
         for sequence in socket.unanswered() {
-            // The requests were lost with the old connection. The server refuses these, which answers them.
+            // The requests were lost with the old connection. The new server answers them with a refusal.
             Message::<16>::new(private::LOST, sequence).send(connection);
         }
         replace(socket, connection);

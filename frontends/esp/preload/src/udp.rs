@@ -2,11 +2,11 @@
 //!
 //! The data path uses the daemon's port for ESP in UDP (RFC 3948). So both bind it with SO_REUSEPORT, and a filter of the
 //! server assigns the datagrams. SO_REUSEPORT works only if set before `bind`, and the filter numbers sockets in the order
-//! of binding. So the server is notified before and after each `bind`. It must run with the user ID of the program.
+//! of binding. So the library notifies the server before and after each `bind`. The server must run with the program's user ID.
 //!
-//! Requests of a daemon to the kernel's ESP for such a socket are intercepted. UDP_ENCAP would let the kernel consume ESP
-//! packets. UDP_GRO, which strongSwan sets with it for ESP, would merge IKE datagrams. A socket policy exempts the daemon's
-//! own datagrams; the server does that by a mark.
+//! The options by which a daemon sets up the kernel's ESP on such a socket are intercepted. UDP_ENCAP would let the kernel
+//! consume ESP packets. UDP_GRO, which strongSwan sets with it for ESP, would merge IKE datagrams. A socket policy exempts the
+//! daemon's own datagrams; the server does that by a mark.
 
 use std::ffi::{c_int, c_void};
 

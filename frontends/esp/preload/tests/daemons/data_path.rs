@@ -62,7 +62,7 @@ fn a_data_path_answers_and_ends() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Runs a data path as long as the test holds the other end of the standard input.
+/// Runs a data path until the test closes the other end of the standard input.
 fn run(folder: &Path, protect: &str) -> ! {
     thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -24,7 +24,7 @@ fn a_killed_daemon_loses_no_packet() {
         let streams = pair.streams();
         let before = pair.b.spis("in");
         let losses = while_losing(&streams, || pair.initiate("net"));
-        assert!(pair.b.spis("in").iter().all(|spi| !before.contains(spi)), "the tunnel is another");
+        assert!(pair.b.spis("in").iter().all(|spi| !before.contains(spi)), "the old tunnel is still there");
         await_packets(&streams, 50);
         assert_lost_within(streams, &[losses]);
         wire.end();

@@ -76,20 +76,20 @@ pub(crate) fn fresh_debian(debian: u8, with: &str) -> Option<PathBuf> {
     made.status.success().then(|| String::from_utf8(made.stdout).unwrap().trim().into())
 }
 
-/// The setup of a test's daemons. Texts are lines of their configuration files.
+/// The setup of a test's daemons. Strings are lines of their configuration files.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The outer addresses are IPv6, and the inner ones are.
+    /// The outer addresses are IPv6; the inner addresses are IPv6.
     pub(crate) v6: [bool; 2],
     /// Names and proposals of the first gateway's children, all for the same addresses. The second gateway has the first child with
     /// all proposals, because a responder selects by address.
     pub(crate) children: Vec<(String, String)>,
-    /// In `charon { }`.
+    /// Lines in `charon { }`.
     pub(crate) charon: &'static str,
-    /// In the connection and in each child of the first gateway, and of the second.
+    /// Lines in the connection and in each child, of the first gateway and of the second.
     pub(crate) first: [&'static str; 2],
     pub(crate) second: [&'static str; 2],
-    /// At the end of the file.
+    /// Lines at the end of the file.
     pub(crate) sections: &'static str,
     /// Traffic selectors of the first gateway and of the second, if not their own inner addresses.
     pub(crate) inside: Option<[&'static str; 2]>,
@@ -314,7 +314,7 @@ impl Pair {
         [Stream::start(a, b), Stream::start(b, a)]
     }
 
-    /// Captures on the wire between them. On an end with Linux' ESP a decrypted packet would appear once more on the same device.
+    /// Captures on the wire between the gateways. On a device with Linux' ESP, a decrypted packet would appear a second time.
     pub(crate) fn capture(&self) -> Wire {
         let end = if self.a.kind.esp == Esp::Kernel { &self.b } else { &self.a };
         Wire::capture(&end.namespace, "wire")

@@ -35,7 +35,7 @@ fn a_trap_brings_the_tunnel_up_at_the_first_packet() {
 /// Rekeys the ESP SAs, then those of IKE, then both again: no packet is lost.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn new_keys_under_traffic_lose_no_packet() {
+fn rekeying_under_traffic_loses_no_packet() {
     for kinds in [[GANTRY_12, GANTRY_12], [GANTRY_13, GANTRY_12], [GANTRY_13, GANTRY_13]] {
         if !is_possible(&kinds) {
             continue;
@@ -68,7 +68,7 @@ fn new_keys_under_traffic_lose_no_packet() {
 
 /// Lets SAs reach a limit: the data path notifies the daemon (XFRM_MSG_EXPIRE), which rekeys in time. Only one end has limits: with both,
 /// charon loses track of rekey collisions if the next limit is reached before a collision is resolved.
-fn limits_bring_new_keys(kinds: [Kind; 2], child: &'static str) {
+fn assert_limits_rekey(kinds: [Kind; 2], child: &'static str) {
     if !is_possible(&kinds) {
         return;
     }
@@ -87,34 +87,34 @@ fn limits_bring_new_keys(kinds: [Kind; 2], child: &'static str) {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_limit_of_bytes_brings_new_keys() {
-    limits_bring_new_keys([GANTRY_12, GANTRY_12], "rekey_bytes = 200000\nlife_bytes = 4000000000\nrand_bytes = 0");
+fn an_sa_is_rekeyed_at_its_byte_limit() {
+    assert_limits_rekey([GANTRY_12, GANTRY_12], "rekey_bytes = 200000\nlife_bytes = 4000000000\nrand_bytes = 0");
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_limit_of_packets_brings_new_keys() {
-    limits_bring_new_keys([GANTRY_13, GANTRY_12], "rekey_packets = 400\nlife_packets = 8000000\nrand_packets = 0");
+fn an_sa_is_rekeyed_at_its_packet_limit() {
+    assert_limits_rekey([GANTRY_13, GANTRY_12], "rekey_packets = 400\nlife_packets = 8000000\nrand_packets = 0");
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_limit_of_time_brings_new_keys() {
-    limits_bring_new_keys([GANTRY_12, GANTRY_13], "rekey_time = 2s\nlife_time = 1h\nrand_time = 0s");
+fn an_sa_is_rekeyed_at_its_time_limit() {
+    assert_limits_rekey([GANTRY_12, GANTRY_13], "rekey_time = 2s\nlife_time = 1h\nrand_time = 0s");
 }
 
-/// charon's question about a policy's packets, of which each check asks two, and its message to a silent peer.
+/// charon's log lines for a query of a policy's packets, of which each check makes two, and for a message to a silent peer.
 const QUESTION: &str = "querying policy";
 const PROBE: &str = "sending DPD request";
 
-/// Dead peer detection starts when no packets arrive. Arriving packets are a sign of life, for which the daemon asks the data path.
+/// Dead peer detection starts when no packets arrive. The daemon asks the data path whether packets have arrived.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_peer_that_sends_packets_is_not_probed() {
     if !is_possible(&[GANTRY_12]) {
         return;
     }
-    // At this level the daemon logs its questions.
+    // At this level the daemon logs its queries.
     let charon = "install_routes = no\nfilelog { log { knl = 3 } }";
     let plan = Plan { first: ["dpd_delay = 3s", ""], charon, ..Plan::default() };
     let pair = Pair::new([GANTRY_12, GANTRY_12], &plan);
@@ -126,7 +126,7 @@ fn a_peer_that_sends_packets_is_not_probed() {
     wait_until("the daemon has checked three times", || count(QUESTION) >= questions + 6);
     // On a busy machine the packets may have paused.
     let paused = streams[1].longest_pause() >= Duration::from_secs(2);
-    assert!(paused || count(PROBE) == probes, "packets came all the time");
+    assert!(paused || count(PROBE) == probes, "the peer was probed although its packets came all the time");
     assert_all_arrived(streams);
     // Without packets the peer is probed, and answers through the port that it shares with ESP.
     wait_until("the peer is probed", || count(PROBE) > probes);

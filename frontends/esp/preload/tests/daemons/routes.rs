@@ -7,8 +7,8 @@ use crate::namespace::Namespace;
 use crate::traffic::{Stream, assert_all_arrived, await_packets};
 use gantry_lab::wait_until;
 
-/// charon's routes of table 220 lead out of the device towards the peer, in clear. Ours precede them, and stay when the data path is
-/// gone.
+/// charon's routes of table 220 lead out of the device towards the peer, in clear. Gantry's routes precede them, and stay when the data
+/// path is gone.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn charons_own_routes_do_not_bypass_the_tunnel() {

@@ -1,4 +1,4 @@
-//! Numbered packets: the received and the lost ones.
+//! Streams of numbered packets, which show the packets that are lost.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
@@ -32,15 +32,15 @@ pub(crate) struct Stream {
 #[derive(Debug, Default)]
 struct Progress {
     stop: AtomicBool,
-    /// Packets sent and refused: the number of the next one.
+    /// Number of packets sent or refused, which is also the number of the next packet.
     sent: AtomicU64,
     refused: AtomicU64,
     received: AtomicU64,
-    /// The number behind the highest one received.
+    /// The highest received number plus one.
     received_below: AtomicU64,
     /// The longest time between two received packets, in milliseconds.
     longest_pause: AtomicU64,
-    /// Once the sender has stopped: the number behind the last packet that counts, and the number of those that can arrive.
+    /// Set once the sender has stopped: the number of packets that count, and the number of those that can arrive.
     expected: OnceLock<(u64, usize)>,
 }
 
@@ -108,8 +108,8 @@ impl Stream {
         await_more("packets are refused", &self.progress.refused, count);
     }
 
-    /// Waits until a packet arrives that is sent from now on: packets keep their order, so all earlier ones have arrived or are lost. Returns
-    /// the number behind the earlier ones.
+    /// Waits until a packet arrives that is sent from now on: packets keep their order, so all earlier ones have arrived or are lost.
+    /// Returns the number of earlier packets.
     pub(crate) fn settle(&self) -> u64 {
         let next = self.next_number();
         wait_until("later packets come", || self.progress.received_below.load(Ordering::Relaxed) > next);
@@ -144,14 +144,14 @@ impl Stream {
     }
 }
 
-/// Does work during which packets may be lost, until later ones arrive. Returns their numbers for each stream.
+/// Does work during which packets may be lost, until later packets arrive. Returns for each stream the numbers of packets that may be lost.
 pub(crate) fn while_losing(streams: &[Stream], work: impl FnOnce()) -> Vec<Range<u64>> {
     let begin: Vec<u64> = streams.iter().map(Stream::settle).collect();
     work();
     for stream in streams {
         stream.settle();
     }
-    // The packet that is being sent was not counted yet.
+    // The packet that is being sent is not counted yet.
     begin.into_iter().zip(streams).map(|(begin, stream)| begin..stream.next_number() + 1).collect()
 }
 

@@ -125,7 +125,7 @@ pub(crate) struct State {
     pub(crate) connections: Vec<(Arc<OwnedFd>, u32, u32, bool)>,
     /// The error with which all requests are answered.
     pub(crate) refuse: Option<(i32, &'static str)>,
-    /// Answer no request.
+    /// The server answers no request.
     pub(crate) is_silent: bool,
     /// The delay of answers.
     pub(crate) answer_delay: Duration,

@@ -134,7 +134,7 @@ fn a_user_with_cap_net_admin_alone_may_serve() {
     let status = fs::read_to_string(format!("{process}/status")).unwrap();
     assert!(status.contains("CapEff:\t0000000000001000"), "{status}");
     assert_eq!(pair.a.status()["guarded"], true);
-    // Raw sockets need another right.
+    // Raw sockets need another capability.
     let raw = Sa { in_udp: false, ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
     assert!(pair.a.refused(&raw.add()).contains("ESP without UDP needs CAP_NET_RAW"));
     pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128");

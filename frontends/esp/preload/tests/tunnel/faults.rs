@@ -37,11 +37,11 @@ impl Victim {
         self.peer.seal(&udp((from, self.peer.inner(V4).1), port, 0, &[&[number][..], MARKER].concat()))
     }
 
-    /// Receives the next number of the program.
+    /// Receives the next number at the program.
     fn receive_number(&self) -> u8 {
         let mut buffer = [0; 64];
         self.program.set_read_timeout(Some(PATIENCE)).unwrap();
-        self.program.recv(&mut buffer).expect("the data path lives on");
+        self.program.recv(&mut buffer).expect("the data path still works");
         buffer[0]
     }
 
@@ -109,7 +109,7 @@ fn a_packet_with_any_changed_bit_is_refused() {
             changed[at] ^= 1 << (at % 8);
             victim.peer.send(&changed);
         }
-        // No such packet moves the window, regardless of its number.
+        // A changed packet does not move the window, regardless of its number.
         let others = packet.len() as u64 - 4;
         victim.peer.send(&packet);
         assert_eq!(victim.receive_number(), 1);
@@ -138,7 +138,7 @@ fn only_an_authentic_packet_moves_its_peer() {
     victim.assert_counters(&[("forged", new.len() as u64 - 4), ("replayed", 1)]);
     send_from(4503, &new);
     assert_eq!(victim.receive_number(), 2);
-    // The first message is about the last packet.
+    // Only the last packet causes a message.
     let moved = monitor.await_lines(&["Mapping"]);
     assert!(moved.contains("4503"), "{moved}");
 }

@@ -53,7 +53,7 @@ fn reloading_the_firewall_in_a_loop_leaks_no_packet_under_load_by_other_users() 
             assert!(pair.a.run("nft", "flush ruleset").status.success());
             wait_until("packets are tried", || sent.load(Ordering::Relaxed) > 20 * round);
         }
-        // Daemons are answered meanwhile.
+        // Daemons still get answers.
         assert!(pair.a.xfrm("state count").contains("SAD count 2"));
         wait_until("other users see the counters", || seen.load(Ordering::Relaxed) > 100);
         done.store(true, Ordering::Relaxed);
@@ -112,10 +112,10 @@ fn packets_of_policies_are_stopped_without_the_firewall() {
     let wire = Wire::new(&pair);
     try_policies(&pair.a, &pair.b);
     assert_eq!(wire.count_sealed(), 0);
-    // Packets of others pass.
+    // Packets without a policy pass.
     pair.a.pings(1, "", pair.b.outer[V4]);
     pair.a.pings(1, "", pair.b.outer[V6]);
-    // The next data path knows no policies yet, and devices come meanwhile.
+    // The next data path has no policies yet, and a device is added meanwhile.
     pair.a.serve(&Plan::default());
     pair.a.namespace.join("vn", &Namespace::new(), "fn");
     await_filters(&pair.a);
@@ -133,7 +133,7 @@ fn packets_of_policies_are_stopped_without_the_firewall() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn filters_stop_no_packets_of_others() {
+fn filters_let_packets_without_a_policy_pass() {
     let pair = Pair::with_tunnel(&Plan::default());
     for family in [V4, V6] {
         let (any, bits) = (["0.0.0.0/0", "::/0"][family], [32, 128][family]);
@@ -145,7 +145,7 @@ fn filters_stop_no_packets_of_others() {
     for family in [V4, V6] {
         let (near, far) = (pair.a.udp(pair.a.outer[family], 0), pair.b.udp(pair.b.outer[family], 7));
         let mut buffer = [0; 4000];
-        // The fragments of a datagram, too, of which one alone has ports.
+        // The larger datagram is sent in fragments, only the first of which has ports.
         for bytes in [100, 3000] {
             near.send_to(&payload(bytes), far.local_addr().unwrap()).unwrap();
             assert_eq!(far.recv(&mut buffer).unwrap_or_else(|error| panic!("{bytes} bytes: {error}")), bytes);
@@ -157,7 +157,7 @@ fn filters_stop_no_packets_of_others() {
     }
     let behind = Namespace::new();
     pair.a.namespace.join("vq", &behind, "qp");
-    // Otherwise the firewall looks at the frames of bridges, too. Some kernels have no such variable.
+    // Excludes the frames of bridges from the firewall. Some kernels have no such variable.
     let _ = pair.a.namespace.enter(|| std::fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"));
     for change in ["link set va master bridge0", "link set vq master bridge0"] {
         pair.a.namespace.ip(change);

@@ -100,7 +100,7 @@ impl Host {
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
             .stderr(log);
-        let child = self.namespace.enter(|| command.spawn()).expect("this test runs once more");
+        let child = self.namespace.enter(|| command.spawn()).expect("the test program runs again");
         let child = self.data_path.insert(child);
         let start = Instant::now();
         while status(&self.folder).is_none() {
@@ -296,7 +296,7 @@ fn a_data_path_answers_and_ends() {
     assert!(!pair.a.namespace.ip("link show").contains("gantry0"));
 }
 
-/// Runs a data path as long as the test holds the other end of the standard input.
+/// Runs a data path until the test closes the other end of the standard input.
 fn run(plan: &Value) -> ! {
     thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

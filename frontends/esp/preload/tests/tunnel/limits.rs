@@ -177,7 +177,7 @@ fn updated_limits_end_an_sa() {
     update("limit packet-soft 5 limit packet-hard 7");
     assert_eq!(count_passed(&pair, &sockets, 3), 3);
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
-    // Fewer than have passed: the limit takes effect at once.
+    // More packets than this limit have passed, so it takes effect at once.
     update("limit packet-hard 6");
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
     assert_eq!(count_passed(&pair, &sockets, 1), 0);

@@ -7,8 +7,8 @@ use crate::traffic::{datagrams, stream, stream_while};
 use crate::wire::{self, Listener};
 use gantry_lab::wait_until;
 
-/// Creates a tunnel over a router whose link to the second host has an MTU of `mtu` bytes. The second host knows it, and the first learns
-/// it by notices.
+/// Creates a tunnel over a router whose link to the second host has an MTU of `mtu` bytes. The second host knows the MTU; the first host
+/// learns it by notices.
 fn narrow_path(outer: usize, mtu: u32) -> (Pair, Namespace) {
     let (mut pair, router) = Pair::routed();
     set_mtu(&pair, &router, mtu);

@@ -21,7 +21,7 @@ pub(crate) struct Peer {
     arriving: Inbound,
 }
 
-/// The SPIs of packets that the test sends, and of those that it receives.
+/// The SPIs of packets that the test sends, and of packets that it receives.
 pub(crate) const OUTBOUND_SPI: u32 = 0x2001;
 pub(crate) const INBOUND_SPI: u32 = 0x2002;
 

@@ -341,7 +341,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
     };
     send(&closed, false);
     send(&open, true);
-    // A pass policy behind that of the tunnel lets no packet pass.
+    // A pass policy with a worse priority than the tunnel's policy has no effect.
     pair.a.xfrm(&format!("policy delete {selector} dir out"));
     send(&open, false);
     pair.a.xfrm(&format!("policy add {selector} dir out priority 10"));

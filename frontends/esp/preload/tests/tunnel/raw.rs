@@ -114,7 +114,7 @@ fn ipv6_crosses_a_narrow_path_in_fragments_of_protocol_50() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn an_sa_admits_packets_of_its_own_carriage_alone() {
+fn an_sa_admits_only_packets_of_its_own_encapsulation() {
     for outer in [V4, V6] {
         for in_udp in [true, false] {
             let pair = Pair::with_data_paths(&Plan::default());
@@ -133,7 +133,7 @@ fn an_sa_admits_packets_of_its_own_carriage_alone() {
                 from.send_to(MARKER, (pair.b.inner[V4], 9)).unwrap();
                 pair.b.await_counter("mismatched", at);
             }
-            // Nothing answers them, neither the other end nor the kernel below it.
+            // Neither the other end nor its kernel answers these packets.
             let answers: Vec<_> =
                 wire::esp(&wire.finish()).into_iter().filter(|packet| packet.from == pair.b.outer[outer]).collect();
             assert_eq!(answers, []);

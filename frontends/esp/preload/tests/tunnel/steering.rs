@@ -138,7 +138,7 @@ fn a_policy_for_one_port_leaves_pings_and_other_ports_alone() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn types_of_icmp_and_keys_of_gre_steer() {
+fn policies_steer_by_icmp_type_and_gre_key() {
     let pair = Pair::with_data_paths(&Plan::default());
     let [near, far] = [&pair.a, &pair.b].map(|host| format!("{}/32", host.outer[V4]));
     let [out, _] = sas(&pair);
@@ -189,14 +189,14 @@ fn send_raw(socket: &std::os::fd::OwnedFd, payload: &[u8], to: IpAddr) {
 /// A policy for the local network beside one for everything, as strongSwan's plugin bypass-lan adds it.
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn policies_that_pass_and_block_count_by_their_priority() {
+fn pass_and_block_policies_apply_by_their_priority() {
     let pair = Pair::with_data_paths(&Plan::default());
     let [near, far] = [&pair.a, &pair.b].map(|host| host.outer[V4].to_string());
     protect(&pair, "0.0.0.0/0", "0.0.0.0/0", ["", ""]);
     for host in [&pair.a, &pair.b] {
         host.xfrm("policy add src 10.0.0.0/14 dst 10.0.0.0/14 dir out priority 5");
     }
-    // With an address and without one.
+    // Sends from a socket with an address and from one without.
     for from in [&*near, "0.0.0.0"] {
         assert!(is_clear(&pair, || {
             assert_eq!(exchange((&pair.a.namespace, from), (&pair.b.namespace, &far), 7), pair.a.outer[V4]);
@@ -213,7 +213,7 @@ fn policies_that_pass_and_block_count_by_their_priority() {
         wait_until("it is refused", || pair.a.counter("unprotected") > 0);
     }));
     assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
-    // After the policy for everything, the one for the local network has no effect.
+    // With a worse priority than the policy for everything, the policy for the local network has no effect.
     for host in [&pair.a, &pair.b] {
         host.xfrm("policy update src 10.0.0.0/14 dst 10.0.0.0/14 dir out priority 50");
     }
@@ -277,7 +277,7 @@ fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn fragments_of_others_follow_their_first_one() {
+fn forwarded_fragments_follow_their_first_fragment() {
     let pair = Pair::with_data_paths(&Plan::default());
     let lan = host_behind(&pair.a, "vh", "10.13.0");
     protect(&pair, "10.13.0.0/24", "0.0.0.0/0", ["proto udp dport 5060", "proto udp sport 5060"]);
@@ -304,7 +304,7 @@ fn fragments_of_others_follow_their_first_one() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn packets_with_the_marks_of_others_take_their_way() {
+fn packets_marked_by_another_program_take_its_route() {
     let pair = Pair::with_tunnel(&Plan::default());
     let other = Namespace::new();
     pair.a.namespace.join("vo", &other, "op");

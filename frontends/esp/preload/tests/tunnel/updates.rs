@@ -46,7 +46,7 @@ fn source(host: &Host, to: SocketAddr) -> std::net::IpAddr {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_policy_is_a_route_where_there_is_no_other() {
+fn a_policy_routes_its_packets_where_no_other_route_exists() {
     let mut pair = client_and_gateway();
     let wire = Wire::new(&pair);
     for family in [V4, V6] {
@@ -68,7 +68,7 @@ fn a_policy_is_a_route_where_there_is_no_other() {
     assert_eq!(wire.count_sealed(), 0);
 }
 
-/// A daemon that changes the address of a peer blocks the packets of its policies meanwhile.
+/// While a daemon changes the address of a peer, it blocks the packets of the peer's policies.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_policy_that_blocks_for_a_while_keeps_its_route() {

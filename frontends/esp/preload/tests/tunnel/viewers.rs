@@ -64,7 +64,7 @@ fn viewers_that_do_not_read_delay_nothing() {
     let pair = with_many_sas();
     let before = threads(&pair.a);
     let connect = || UnixStream::connect(pair.a.folder().join("status"));
-    // Viewers of root, which get the SAs.
+    // These viewers run as root, so they get the SAs.
     let mut viewers: Vec<UnixStream> = (0..60).map(|_| connect().unwrap()).collect();
     assert!(pair.a.xfrm("state count").contains("SAD count 1200"));
     assert!(as_nobody(|| pair.a.view()).is_some());
@@ -128,7 +128,7 @@ fn no_requests_are_read_from_a_program_that_does_not_read_answers() {
     let (program, other) = (Program::new(&pair.a), Program::new(&pair.a));
     let request = Message::GetSadInfo(0);
     let most = 20_000;
-    // Each answer to the other program is a turn of the data path, in which it could have read this request.
+    // Each answer to the other program is a turn of the data path, in which the data path could have read this request.
     let sent = (0..most).take_while(|_| {
         (0..5).any(|_| {
             program.try_request(&request) || {
@@ -138,11 +138,11 @@ fn no_requests_are_read_from_a_program_that_does_not_read_answers() {
         })
     });
     let sent = sent.count();
-    assert!(sent < most, "all answers wait in the data path");
+    assert!(sent < most, "the data path read all requests");
     assert!(pair.a.xfrm("state count").contains("SAD count 0"), "others are answered");
     // All answers arrive once the program reads.
     let mut answers = 0;
-    wait_until("its answers come", || {
+    wait_until("all answers arrive", || {
         answers += std::iter::from_fn(|| program.try_receive()).count();
         answers == sent
     });
