@@ -200,7 +200,7 @@ impl Settings {
         self.runtime.show().into_iter().find(|shown| shown.key == key).map(|shown| shown.value)
     }
 
-    /// Returns the device to which the policy pins everything, if it does.
+    /// Returns the device to which the policy pins all requests, if it pins them.
     pub(crate) fn pinned(&self) -> Option<String> {
         self.shown("policy")?.strip_prefix("pin:").map(str::to_owned)
     }

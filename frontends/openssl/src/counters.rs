@@ -20,7 +20,7 @@ pub(crate) struct Tallies {
     pub(crate) host: Tally,
     /// Keys derived in lanes.
     pub(crate) lanes: Tally,
-    /// Agreements in TLS groups: for each, those of servers and those of clients.
+    /// Agreements in TLS groups: two counters for each group, for servers and for clients.
     pub(crate) groups: Tally,
 }
 

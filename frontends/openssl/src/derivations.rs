@@ -19,7 +19,7 @@ pub(crate) const LANES: &str = "lanes";
 const SLICE: u64 = 4096;
 /// Derivations of fewer iterations finish before another thread would have woken up.
 const SHORT: u64 = 4096;
-/// Blocks from which lanes beat one block after the other, even without instructions for the hash function.
+/// Least number of blocks that are faster in lanes than one after the other, even without instructions for the hash function.
 const MIN_BLOCKS: usize = 3;
 
 /// PBKDF2's inputs: hash function, password, salt, iterations.
@@ -27,7 +27,7 @@ type Password<'a> = (Algorithm, &'a [u8], &'a [u8], u64);
 
 pub(crate) struct Derivations {
     pools: [DerivationPool; Algorithm::ALL.len()],
-    /// By algorithm: true if its known answers came out.
+    /// True if the algorithm gave its known answers; by algorithm.
     verified: [OnceLock<bool>; Algorithm::ALL.len()],
     /// Threads that derive or wait for their derivation.
     threads: AtomicUsize,
@@ -151,7 +151,7 @@ impl DerivingThread<'_> {
     }
 }
 
-/// Threads that derive with the same hash function. A leader is a thread that runs derivations: its own, and those of others.
+/// Threads that derive with the same hash function. A leader is a thread that runs its own derivation and those of other threads.
 #[derive(Default)]
 struct DerivationPool(Mutex<PoolState>);
 
@@ -180,7 +180,7 @@ enum WakeReason {
 }
 
 impl DerivationPool {
-    /// Derives a key on the calling thread, or if `joins` on one that already leads. Returns `None` if that one panics.
+    /// Derives a key on the calling thread or, if `joins`, on a thread that already leads. Returns `None` if that thread panics.
     fn run(&self, derivation: Pbkdf2, joins: bool) -> Option<(Pbkdf2, LaneUse)> {
         let mut entry = PoolEntry { derivation, lane_use: LaneUse::Alone, thread: None };
         let mut state = self.lock();
@@ -251,7 +251,7 @@ impl Leader<'_> {
         self.entries.extend(waiting.drain(..taken));
     }
 
-    /// Ends the leader's turn: its own derivation is done. Another thread takes over the remaining ones, if any.
+    /// Ends the leader's turn: its own derivation is done. Another thread takes over the remaining derivations, if any.
     fn finish(mut self) -> (Pbkdf2, LaneUse) {
         let PoolEntry { derivation, lane_use, .. } = self.entries.remove(0);
         let mut state = self.pool.lock();
@@ -271,7 +271,7 @@ impl Leader<'_> {
         drop(state);
         let mut others = mem::take(&mut self.entries);
         match others[0].thread.take() {
-            // Only the leader's own has no thread.
+            // Only the leader's own derivation has no thread to wake.
             None => self.entries = others,
             Some(next) => match next.send(WakeReason::Lead(others)) {
                 Ok(()) => mem::forget(self),

@@ -8,7 +8,7 @@
 //! `modes` asks `framework` which side serves the request. `framework` asks the core how much a device saves. The request then goes
 //! to the default provider's function in `host` or to a `gantry_core::Session`.
 //!
-//! Each of these imports only those above it:
+//! Each row imports only the rows above it:
 //!
 //! | file | content |
 //! |---|---|

@@ -108,7 +108,7 @@ fn measure(
     operation: Operation,
     bytes: usize,
 ) -> Option<Measurement> {
-    // Not counted in the statistics: no program asked for it.
+    // The statistics do not count these requests, because no program made them.
     uncounted(|| {
         let mut trial = Trial::new(gantry, device.name(), algorithm, operation, bytes)?;
         let turn = |on: Option<Side>| {

@@ -68,7 +68,7 @@ pub(crate) fn measurement_report(provider: &Provider, only: Option<&str>) -> Str
     for (key, wrapped) in served.flat_map(|(key, served)| served.wrapped.iter().flatten().map(move |row| (key, row))) {
         let row = wrapped.row;
         let served = provider.settings.serves_regularly(row, provider.version);
-        // The cost of these does not depend on the size.
+        // The cost of these operations does not depend on the size.
         let sizes = if PAIRS.iter().any(|pair| ptr::eq(pair, row)) { &SIZES[..1] } else { &SIZES };
         let is_requested = |name: &str, gantry_name: &str| {
             only.is_none_or(|only| only.split(',').any(|one| [name, row.name, gantry_name].contains(&one)))

@@ -180,7 +180,7 @@ fn nginx_completes_ten_thousand_handshakes() {
     assert!(printed.starts_with("0 0 "), "not used: {printed}");
 }
 
-/// Returns the command that runs programs in their own network, in which they can make another one; `None` if that is not possible.
+/// Returns the command that runs programs in a network namespace in which they can make further ones; `None` if that is not possible.
 fn unshare(lab: &Lab) -> Option<&'static str> {
     const UNSHARE: &str = "timeout 120 unshare -rnmpf --mount-proc --kill-child";
     let probe = lab.sh(&format!("{UNSHARE} ip tuntap add dev probe mode tun"), Path::new("/dev/null"));

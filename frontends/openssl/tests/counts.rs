@@ -46,7 +46,7 @@ fn counters_of_process(pid: u32, algorithm: &str, operation: &str) -> (String, u
     })
 }
 
-/// Requests that go straight to the host are in the page too, even in the middle of a message, and so are those of a forked child.
+/// The page also counts requests that go straight to the host, even in the middle of a message, and requests of a forked child.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn requests_left_to_the_host_are_visible_to_others() {

@@ -123,7 +123,7 @@ static void cipher(const char *name)
 
     /* Enough messages for effects that need many. */
     for (int message = 0; message < (aead || xts ? 600 : 120); message++) {
-        /* Periods in which large messages follow each other without special calls, a short one and a longer one. */
+        /* Two periods, a short and a longer one, in which large messages follow each other without special calls. */
         int calm = !fresh && ((message % 24 >= 12 && message % 24 < 23) || (message >= 300 && message < 400));
         int new_key = fresh || (!calm && chance(4) == 0), together = chance(2), padding = (int)chance(2);
         size_t padding_size = chance(3) ? 0 : 1 + chance(17);
@@ -345,7 +345,7 @@ static void records(const char *name)
             side->ctx = EVP_CIPHER_CTX_new();
             same(EVP_CipherInit_ex2(side->ctx, side->cipher, key, gcm ? NULL : iv, seal, NULL) == 1, "the beginning of records");
         }
-    /* At first without the fixed part of nonces. */
+    /* The first records may come before the fixed part of nonces is set. */
     for (int number = 0; number < 300; number++) {
         int bytes = length(), whole = explicit + bytes + TAG, forged = chance(5) == 0, wrong = chance(6) == 0 ? 1 : 0;
         int told = number == 3 || chance(20) == 0, beside = chance(8) == 0, between = chance(12) == 0;

@@ -1,5 +1,5 @@
 //! OpenSSL's own EVP test with its own data, and our random calls, with other releases than this machine's: as libcrypto.so, with
-//! libcrypto in the program, and in valgrind. Also features that only these releases have. `make test-clients`.
+//! libcrypto in the program, and in valgrind. Tests of features that only these releases have are here, too. `make test-clients`.
 
 mod lab;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use lab::{EVERYTHING, Lab, OFFLOADED, text};
 
-/// Data files without any served algorithm, which take long; those of SLH-DSA have their own test (`slhdsa.rs`).
+/// Slow data files without any served algorithm. The files of SLH-DSA have their own test (`slhdsa.rs`).
 const NOTHING_HERE: [&str; 3] = ["evppkey_ml_", "evppkey_slh_", "evppkey_lms_"];
 
 /// Data files of algorithms that devices may have.

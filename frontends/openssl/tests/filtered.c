@@ -60,6 +60,6 @@ int main(int count, char **words)
         messages(ctx);
     }
     must(write(1, "good\n", 5) == 5, "output");
-    // Without handlers, which may make calls of their own.
+    // Ends without the handlers of exit, which may make other system calls.
     _exit(0);
 }

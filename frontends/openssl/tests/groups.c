@@ -202,7 +202,7 @@ static int filtered(const char *when)
     filter(SECCOMP_RET_KILL_PROCESS, OF_RANDOM);
     all();
     MUST(write(1, "good\n", 5) == 5);
-    /* Without handlers, which may make calls of their own. */
+    /* Ends without the handlers of exit, which may make other system calls. */
     _exit(0);
 }
 

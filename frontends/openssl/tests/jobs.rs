@@ -1,5 +1,5 @@
 //! OpenSSL's jobs, whose stacks have no room for devices: the host serves messages that begin in a job, and a device continues
-//! those that it has begun.
+//! the messages that it has begun.
 
 mod lab;
 

@@ -96,7 +96,7 @@ int main(int count, char **words)
                     iter = 3;
                 OSSL_PARAM pbkdf2[] = {octets("pass", secret), octets("salt", salt), text("digest", digests[digest]),
                     OSSL_PARAM_construct_uint64("iter", &iter), OSSL_PARAM_construct_end(), OSSL_PARAM_construct_end()};
-                /* Without it, the bounds of SP 800-132 are not checked. */
+                /* Without `pkcs5`, the bounds of SP 800-132 are not checked. */
                 if (other % 2 == 0)
                     pbkdf2[4] = OSSL_PARAM_construct_int("pkcs5", &pkcs5);
                 /* Long keys take long. */

@@ -45,7 +45,7 @@ int main(int count, char **words)
     if (in_threads(work) != 0)
         return 1;
     fflush(stdout);
-    /* A child has none of those threads, and starts afresh. */
+    /* A child has none of the parent's other threads, and starts afresh. */
     pid_t child = fork();
     if (child == 0) {
         unsigned char key[32];

@@ -62,7 +62,7 @@ fn only_measurements_for_commands_are_kept_for_later_programs() {
     let speed = "openssl speed -seconds 1 -bytes 16384 -evp aes-128-gcm 2>&1";
     assert!(lab.sh(speed, &configuration).status.success());
     assert!(!cache.exists(), "a program could be filtered by the time it has measured");
-    // One for which the software device is faster on every CPU.
+    // The software device is faster at this algorithm on every CPU.
     lab.measure(&everything(""), "ed25519");
     let folder = fs::read_dir(cache.join("gantry")).expect("costs are kept");
     let kept: Vec<String> = folder.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
@@ -94,7 +94,7 @@ fn a_context_holds_at_most_three_kilobytes_more() {
         }
         assert_eq!(printed.lines().count(), ciphers.len(), "{printed}");
     }
-    // Without a named policy, the fastest side is found while running.
+    // Without a named policy, the module finds the fastest side while it runs.
     let output = Command::new(&program).arg(lab.configuration(&everything(""))).args(gcm).args(xts).output().unwrap();
     assert_eq!(text(&output).lines().count(), gcm.len() + xts.len());
 }

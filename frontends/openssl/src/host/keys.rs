@@ -1,4 +1,4 @@
-//! Keys that are made for no program, and operations with them: those of the host as a device.
+//! Keys that are made for no program, and operations with them, for the host as a device.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

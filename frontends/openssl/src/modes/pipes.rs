@@ -20,7 +20,7 @@ struct Pipe {
 /// The result for the whole blocks of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlocksResult {
-    /// Not done: to be done message by message.
+    /// The blocks were not processed: they go message by message.
     NotDone,
     Done,
     /// The content of the buffer is unknown.

@@ -39,7 +39,7 @@ impl SlhDsaParams {
             && !params.has_repeated()
             && context.is_present() == context_bytes.is_some()
             && deterministic.is_present() == deterministic.number().is_some()
-            // Only the encoding of FIPS 205 with a context.
+            // Devices support only the encoding of FIPS 205 with a context.
             && (!encoding.is_present() || encoding.number() == Some(1));
         self.needs_host |= !good;
         self.is_seeded |= entropy.is_present();

@@ -20,9 +20,9 @@ use crate::table::{Kdf, Mode, Row};
 pub(crate) struct Wrapped {
     pub(super) provider: *const Provider,
     pub(crate) row: &'static Row,
-    /// The row's index among those that are counted; `None` for keys.
+    /// The row's index among the counted rows; `None` for keys.
     pub(super) place: Option<usize>,
-    /// The index of its first counter among those of operations served by the host.
+    /// The index of its first counter of operations that the host serves.
     pub(super) counter: usize,
     /// The host's row.
     pub(crate) host_row: AlgorithmRow,
