@@ -1,8 +1,7 @@
 //! A connection of a front end, message by message.
 //!
-//! The crate `vhost` knows the two messages about crypto sessions, but ends a connection that sends one. So each header is inspected
-//! before the crate reads it, and these two messages are answered here. They carry no descriptors, so plain reads and writes
-//! suffice.
+//! The crate `vhost` knows the two messages about crypto sessions, but ends a connection that sends one. So this module inspects each
+//! header before the crate reads it, and answers these two messages. They carry no descriptors, so plain reads and writes suffice.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;

@@ -1,4 +1,4 @@
-//! Requests of the control queue, by which front ends without crypto support leave sessions to the device.
+//! Requests of the control queue: front ends without crypto support leave the management of sessions to the device.
 
 use gantry_abi_virtio_crypto::control::{self, Header, Request, encode_created};
 use gantry_abi_virtio_crypto::{Error, Features, Status};

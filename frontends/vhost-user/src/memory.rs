@@ -15,7 +15,7 @@ pub(crate) const MOST_REGIONS: usize = 64;
 /// Most bytes of a guest's regions. A process has 2^47 addresses on x86-64, which all guests share.
 const MOST_BYTES: u64 = 8 << 40;
 
-/// The guest's memory at one time. A burst keeps the memory with which it began until it has answered.
+/// A snapshot of the guest's memory map. A burst keeps the map with which it began until it has answered.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Dropped before the mappings.

@@ -38,7 +38,7 @@ pub enum Enable {
     Never,
 }
 
-/// A connection to a back end. All answers have a time limit, unlike those of the crate `vhost`'s `Frontend`, which waits forever.
+/// A connection to a back end. All answers have a time limit; the `Frontend` of the crate `vhost` waits forever.
 pub struct Connection {
     stream: UnixStream,
     offered: u64,
@@ -143,7 +143,7 @@ impl Connection {
         reply.get(12..12 + bytes).map(<[u8]>::to_vec).ok_or(Error::Unanswered)
     }
 
-    /// Sends a message without a reply of its own. The back end acknowledges it if both sides support VHOST_USER_PROTOCOL_F_REPLY_ACK.
+    /// Sends a message that has no reply. The back end acknowledges it if both sides support VHOST_USER_PROTOCOL_F_REPLY_ACK.
     pub fn send_acknowledged(&self, code: FrontendReq, payload: &[u8], descriptors: &[RawFd]) -> Result<(), Error> {
         if !self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK) {
             return self.send(code as u32, VERSION, payload, descriptors);

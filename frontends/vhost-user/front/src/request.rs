@@ -66,7 +66,7 @@ pub enum Operands<'a> {
         data: &'a [u8],
         /// Bytes of the tag.
         tag: u32,
-        /// Bytes of the output: those of the data and, to seal, of the tag.
+        /// Bytes of the output: the data and, to seal, the tag.
         result: u32,
     },
     /// Operands of a public or private key.

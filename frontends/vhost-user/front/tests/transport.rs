@@ -98,7 +98,7 @@ fn descriptors_may_be_split_anywhere_and_be_direct_or_indirect() {
                 for piece in [1, 3, 16, 40, usize::MAX] {
                     let shape = Shape { indirect, event_index, piece, slots: 4, ..Shape::default() };
                     let mut guest = Guest::connect(&server.socket(0), &Setup { shape, ..setup.clone() }).unwrap();
-                    // With the smallest pieces a request has more than 200.
+                    // With the smallest pieces, a request has more than 200 descriptors.
                     let session = common::cbc(&mut guest);
                     for _ in 0..3 {
                         assert_session_serves(&mut guest, session);

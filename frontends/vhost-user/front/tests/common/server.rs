@@ -19,7 +19,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server for guests with these limits, of which it uses sessions, bytes and rate.
+    /// Starts a server for guests with these limits. It applies only the limits of sessions, bytes and rate.
     pub(crate) fn new(guests: &[Limits]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

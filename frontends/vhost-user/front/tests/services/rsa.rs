@@ -35,7 +35,7 @@ fn signatures(client: &mut Client) {
             }
             let private = private_der(vector.field("key"), modulus);
             if matches!(client.mode, Mode::Message(_)) {
-                // The message has room for 1,024 bytes, and these keys are longer.
+                // The message has room for 1,024 bytes, and keys of this size are longer.
                 assert!(private.len() > 1024);
                 continue;
             }
