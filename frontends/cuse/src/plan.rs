@@ -162,7 +162,7 @@ fn decide(
     match call.ioctl {
         Ioctl::AsymmetricFeatures => Ok((Action::Features, write_back)),
         Ioctl::GetDescriptor => Ok((Action::Descriptor, write_back)),
-        // The module supports these only if it is built with them.
+        // The kernel module supports these ioctls only in special builds.
         Ioctl::Key | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => fail(Errno::EINVAL),
         Ioctl::OpenSession => {
             let op = reader.structure(call, SessionOp::from_bytes)?;

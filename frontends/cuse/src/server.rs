@@ -400,7 +400,7 @@ impl Server {
     fn return_state(&mut self, file: u64, session: u32, state: State) {
         if let Some(entry) = self.files.get_mut(&file).and_then(|file| file.sessions.get_mut(&session)) {
             entry.state = Some(state);
-            // In their order, and before later ones.
+            // Waiting ioctls run in their order, and before later ones.
             while let Some(pending) = entry.waiting.pop_back() {
                 self.queue.push_front(pending);
             }

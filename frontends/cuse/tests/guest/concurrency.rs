@@ -60,7 +60,7 @@ gantry_lab::in_guest! {
         let (one, two) = (Crypto::open(), Crypto::open());
         let sessions: Vec<u32> = (0..5).map(|_| one.hash(14, &[]).unwrap()).collect();
         assert_eq!(two.hash(14, &[]), Err(ENOMEM), "all files of a user together");
-        // Another user has its own five sessions, and no access to these.
+        // Another user has its own five sessions, and no access to the first user's.
         let other = program("sessions", 4321).env("THEIRS", sessions[1].to_string()).status().unwrap();
         assert!(other.success());
         assert!(one.digest(sessions[1], 0, b"still there", 20).is_ok());
