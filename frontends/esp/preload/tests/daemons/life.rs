@@ -103,7 +103,7 @@ fn an_sa_is_rekeyed_at_its_time_limit() {
     assert_limits_rekey([GANTRY_12, GANTRY_13], "rekey_time = 2s\nlife_time = 1h\nrand_time = 0s");
 }
 
-/// charon's log lines for a query of a policy's packets, of which each check makes two, and for a message to a silent peer.
+/// charon's log lines for a query of a policy's packets, which each check makes twice, and for a message to a silent peer.
 const QUESTION: &str = "querying policy";
 const PROBE: &str = "sending DPD request";
 

@@ -155,7 +155,7 @@ pub(crate) fn while_losing(streams: &[Stream], work: impl FnOnce()) -> Vec<Range
     begin.into_iter().zip(streams).map(|(begin, stream)| begin..stream.next_number() + 1).collect()
 }
 
-/// Ends the streams, and asserts that only packets of these losses are missing. Returns their fates.
+/// Ends the streams, and asserts that only packets of these losses are missing. Returns the tally of each stream.
 #[track_caller]
 pub(crate) fn assert_lost_within(streams: impl IntoIterator<Item = Stream>, losses: &[Vec<Range<u64>>]) -> Vec<Tally> {
     let tallies: Vec<Tally> = streams.into_iter().map(Stream::end).collect();
@@ -206,7 +206,7 @@ fn await_more(what: &str, count: &AtomicU64, more: u64) {
 fn send(socket: &UdpSocket, to: SocketAddr, progress: &Progress) -> BTreeSet<u64> {
     let (mut number, mut refused) = (0_u64, BTreeSet::new());
     while !progress.stop.load(Ordering::Relaxed) {
-        // From 60 to 1,259 bytes.
+        // Packets have 60 to 1,259 bytes.
         let mut payload = vec![0xA5; 60 + (number as usize * 37) % 1200];
         payload[..8].copy_from_slice(&number.to_be_bytes());
         if socket.send_to(&payload, to).is_err() {

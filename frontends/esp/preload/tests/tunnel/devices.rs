@@ -89,7 +89,7 @@ fn keys_are_zeroized_when_their_sa_is_deleted() {
         policies(&there, &back);
         policies(&back, &there);
         stream(&pair.a, &pair.b, V4, 1 << 18);
-        // Without the salt, as devices store them.
+        // Devices store keys without the salt.
         let secrets: Vec<&[u8]> = [&there, &back]
             .into_iter()
             .flat_map(|sa| [&sa.keys.key[..16], &sa.keys.integrity_key[..]])

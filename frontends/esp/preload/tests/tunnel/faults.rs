@@ -176,7 +176,7 @@ fn packets_without_an_sa_are_counted_and_dropped() {
     victim.peer.send(&[&packet[..], &vec![0; 65_507 - packet.len()]].concat());
     victim.peer.send(&vec![0xEE; 65_507]);
     victim.assert_counters(&[("malformed", 1), ("unknown_spi", 5)]);
-    // A NAT keep-alive and IKE datagrams: no daemon is running, and these are no errors.
+    // A NAT keep-alive and IKE datagrams are not errors, although no daemon is running.
     victim.peer.send(&[0xFF]);
     victim.peer.send(&[&[0; 4][..], &[7; 100]].concat());
     victim.peer.send(&[0; 4]);
@@ -199,7 +199,7 @@ fn an_authentic_packet_is_admitted_only_by_a_policy() {
     }
     let (near, far) = victim.peer.inner(V4);
     let port = victim.program.local_addr().unwrap().port();
-    // To other destinations, and of the wrong family.
+    // Packets to other destinations, and a packet of the wrong family.
     for to in ["10.2.0.2", "127.0.0.1", "10.12.0.2"] {
         victim.peer.send(&victim.peer.seal(&udp((near, to.parse().unwrap()), port, 0, MARKER)));
     }

@@ -72,7 +72,7 @@ impl Host {
     /// Panics unless `count` packets of `ping` are answered.
     pub(crate) fn pings(&self, count: usize, arguments: &str, to: IpAddr) {
         for at in 0..count {
-            // One by one: after the first answer `ping` waits for the others no longer than that one took.
+            // Pings one by one: after the first answer, `ping` waits for the others no longer than the first one took.
             let (got, text) = self.ping(arguments, to);
             assert_eq!(got, 1, "packet {at}: {text}");
         }

@@ -149,7 +149,7 @@ fn no_requests_are_read_from_a_program_that_does_not_read_answers() {
     assert!(!program.request(&request).is_empty());
 }
 
-/// A daemon may have outdated numbers, so no message sets those of an SA in use.
+/// A daemon may have outdated sequence numbers, so no message sets the numbers of an SA in use.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn no_message_changes_the_sequence_numbers_of_an_sa() {
