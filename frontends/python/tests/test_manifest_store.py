@@ -219,7 +219,7 @@ def test_an_interrupted_response_is_continued(flaky):
 
 
 def test_a_response_that_is_always_interrupted_is_an_error(flaky):
-    # Each response has half of the rest, down to one byte, of which half is nothing.
+    # Each response has half of the rest, down to one byte, half of which is no byte.
     flaky.breaks = 1000
     result = hashed(flaky, 2)
     assert result["sha256"] is None and result["error"]
