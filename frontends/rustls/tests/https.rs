@@ -55,6 +55,6 @@ fn hyper_sends_its_records_to_lanes() {
         end()
     }
     let served = served_by_lanes("hyper_sends_its_records_to_lanes", Some("pin:lanes"), program);
-    // At least the records of 16 KiB of one end.
+    // At least one end's records of 16 KiB go to lanes.
     assert!(served.is_none_or(|served| served >= 64), "{served:?}");
 }
