@@ -217,7 +217,7 @@ fn other_providers_come_and_go_while_the_module_does() {
     assert_eq!(text(&output), "as it should\n");
 }
 
-/// Checks that a freed key leaves no more copies on heap and stack than the default provider leaves, and keys of our own TLS groups none.
+/// Checks that a freed key leaves no more copies on heap and stack than in the default provider. Keys of our own TLS groups leave none.
 fn assert_no_key_is_left(lab: &Lab, program: &Path, algorithms: usize, own_groups: usize) {
     let left = |configuration: &Path| {
         // Binds early: lazy binding would spill registers, with their contents, to the stack.

@@ -197,7 +197,7 @@ static void step_pair(void *state, char call, struct results *to)
         return;
     }
     switch (call) {
-    /* keys: of wrong lengths, what a public key does not have, what no key takes */
+    /* keys: of wrong lengths, the private half of a public key, too little room, a parameter that no key takes */
     case '1': note_key(this, 1, 31, to); return;
     case '2': note_key(this, 1, 0, to); return;
     case '3': note_key(this, 0, 33, to); return;

@@ -108,7 +108,7 @@ impl KeyData {
         RawKeys::new(is_present(1).then_some(&private[..]), is_present(0).then_some(&public[..]))
     }
 
-    /// Reads the raw keys of SLH-DSA, likewise.
+    /// Reads the raw keys of SLH-DSA, also without an export.
     fn slh_dsa(&self, algorithm: Algorithm) -> RawKeys {
         let size = algorithm.info().public_key.max;
         let (mut public, mut private) = ([0_u8; LONGEST], Zeroizing::new([0_u8; 2 * LONGEST]));

@@ -42,7 +42,7 @@ pub(crate) struct Provider {
     host_tally: Option<Tally>,
     /// Counts keys derived in lanes, which no framework counts.
     lane_tally: Option<Tally>,
-    /// Counts agreements in TLS groups, likewise.
+    /// Counts agreements in TLS groups, which no framework counts.
     group_tally: Option<Tally>,
     engines: Engines,
     startup: Startup,
