@@ -150,7 +150,7 @@ fn a_second_data_path_in_a_namespace_is_refused() {
     let pair = Pair::with_tunnel(&Plan::default());
     let options = Options { device: "other0".to_owned(), folder: pair.a.folder().join("other"), ..Options::default() };
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
-    let refused = pair.a.namespace.enter(|| Server::new(gantry, options)).err().expect("there is one already");
+    let refused = pair.a.namespace.enter(|| Server::new(gantry, options)).err().expect("the second data path starts");
     let text = "this network namespace: it has another data path, whose device is gantry0";
     assert_eq!(refused.to_string(), text);
     // The first one works as before.

@@ -105,7 +105,7 @@ impl Host {
         let start = Instant::now();
         while status(&self.folder).is_none() {
             let log = || fs::read_to_string(self.folder.join("log")).unwrap();
-            assert!(child.try_wait().unwrap().is_none(), "there is no data path: {}", log());
+            assert!(child.try_wait().unwrap().is_none(), "the data path has ended: {}", log());
             assert!(start.elapsed() < PATIENCE, "the data path does not answer: {}", log());
             thread::sleep(Duration::from_millis(5));
         }
