@@ -71,8 +71,8 @@ impl Curve {
 pub(crate) const ML_KEM_SECRET: usize = 32;
 
 impl Group {
-    /// Returns the bytes of the curve's part of a share or secret, beside the `ml_kem` bytes of ML-KEM's part; and true if ML-KEM's part comes
-    /// first. Among the hybrid groups, only X25519MLKEM768 begins with it.
+    /// Returns the bytes of the curve's part of a share or secret, beside the `ml_kem` bytes of ML-KEM's part; and true if ML-KEM's part
+    /// comes first. Among the hybrid groups, only X25519MLKEM768 begins with it.
     fn split(&self, bytes: usize, ml_kem: usize) -> Option<(usize, bool)> {
         let is_first = matches!(self.curve, None | Some(Curve::X25519));
         Some((bytes.checked_sub(ml_kem)?, is_first))

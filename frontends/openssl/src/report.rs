@@ -15,8 +15,8 @@ use crate::provider::Provider;
 use crate::table::{Mode, PAIRS, Row};
 use crate::{abi, config};
 
-/// The report that `gantry advise` and `gantry openssl config` read: a line for each algorithm, followed by one for each operation and size.
-/// Fields are separated by tabs.
+/// The report that `gantry advise` and `gantry openssl config` read: a line for each algorithm, followed by one for each operation and
+/// size. Fields are separated by tabs.
 struct Report {
     text: String,
 }

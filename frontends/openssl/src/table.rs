@@ -13,8 +13,8 @@ pub(crate) struct Row {
     pub(crate) algorithm: Option<A>,
     pub(crate) mode: Mode,
     /// The first OpenSSL release that is as fast as the devices of this build that every machine has. From that release on, and in rows
-    /// without one, the row is served only if the configuration asks for it, because a row that is not served costs nothing. `gantry openssl
-    /// config` measures, and asks for the rows that gain.
+    /// without one, the row is served only if the configuration asks for it, because a row that is not served costs nothing. `gantry
+    /// openssl config` measures, and asks for the rows that gain.
     pub(crate) faster_before: Option<(u32, u32)>,
 }
 

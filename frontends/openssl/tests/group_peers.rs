@@ -45,8 +45,8 @@ fn nginx(lab: &Lab, configuration: &Path) -> (Server, u16) {
     (server, port)
 }
 
-/// Connects a client to a server with the list: its default, classical shares, a HelloRetryRequest, and a resumed session. `fetch` takes the
-/// arguments of `s_client`, and returns everything that it says.
+/// Connects a client to a server with the list: its default, classical shares, a HelloRetryRequest, and a resumed session. `fetch` takes
+/// the arguments of `s_client`, and returns everything that it says.
 fn check_groups(fetch: impl Fn(&str) -> String) {
     for (arguments, group) in [
         ("", "X25519MLKEM768"),

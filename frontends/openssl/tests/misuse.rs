@@ -1,4 +1,5 @@
-//! Right and wrong calls in every order: results, outputs and error stacks equal those of the default provider, for each row that is served.
+//! Right and wrong calls in every order: results, outputs and error stacks equal those of the default provider, for each row that is
+//! served.
 
 mod lab;
 

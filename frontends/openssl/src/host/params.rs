@@ -249,8 +249,8 @@ impl ParamQuery<'_> {
         unsafe { is_only(self.first, key) }
     }
 
-    /// Answers `key` with as many bytes of `value` as requested. The other parameters, and a request for no bytes or too many, go to `others`,
-    /// one by one. Returns 1 if all were answered.
+    /// Answers `key` with as many bytes of `value` as requested. The other parameters, and a request for no bytes or too many, go to
+    /// `others`, one by one. Returns 1 if all were answered.
     pub(crate) fn answer(&mut self, key: &CStr, value: &[u8], mut others: impl FnMut(ParamQuery<'_>) -> i32) -> i32 {
         let mut at = self.first;
         // SAFETY: as `new` requires: entries before the terminator are valid, and their data has room for `data_size` bytes.
