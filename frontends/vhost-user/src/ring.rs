@@ -67,8 +67,8 @@ impl Ring {
         self.enabled = Some(enabled);
     }
 
-    /// Starts the ring if its setup is complete. `starts_without_enable` is true for front ends that never enable a ring. The call descriptor
-    /// must be known: otherwise a first request could be completed before the guest can be notified.
+    /// Starts the ring if its setup is complete. `starts_without_enable` is true for front ends that never enable a ring. The call
+    /// descriptor must be known: otherwise a first request could be completed before the guest can be notified.
     pub(crate) fn start(&mut self, starts_without_enable: bool, epoll: &Epoll, token: u64) -> io::Result<()> {
         let Some(kick) = &self.kick else { return Ok(()) };
         if self.started
