@@ -35,7 +35,8 @@ struct State {
 /// or block device. Ctrl+C interrupts the call between two pieces.
 ///
 /// TypeError: a single path instead of a list.
-/// ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier files.
+/// ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier
+/// files.
 #[pyfunction]
 #[pyo3(signature = (paths, algs))]
 pub(crate) fn hash_files(paths: &Bound<'_, PyAny>, algs: &Bound<'_, PyAny>) -> PyResult<FileDigests> {

@@ -1,5 +1,5 @@
-//! Gantry for Python: the module `gantry_crypto._core`. The package around it is in `python/`; `python/gantry_crypto/__init__.pyi` describes
-//! the interface.
+//! Gantry for Python: the module `gantry_crypto._core`. The package around it is in `python/`; `python/gantry_crypto/__init__.pyi`
+//! describes the interface.
 //!
 //! The module starts no threads. Long work runs without the GIL. Signals are checked between two blocks of messages, between two
 //! rounds over files, and after each 4 MiB of a long message.

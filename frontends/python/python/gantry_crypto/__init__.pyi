@@ -77,7 +77,8 @@ def hash_files(paths: Iterable[str | bytes | PathLike[str] | PathLike[bytes]], a
     or block device. Ctrl+C interrupts the call between two pieces.
 
     TypeError: a single path instead of a list.
-    ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier files.
+    ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier
+    files.
     """
 
 class Hash:
