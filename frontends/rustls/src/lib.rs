@@ -20,8 +20,8 @@
 //! short connections and handshakes open none. It never moves back. Both sides make the same records, with the nonces of RFC 8446 (5.3)
 //! and RFC 5288 (3).
 //!
-//! **Route.** `policy = "pin:lanes"` in Gantry's configuration, or `GANTRY_POLICY=pin:lanes`, sends every key there from its first record of
-//! 256 bytes, and `pin:software` none. `gantry top` shows the records of lanes.
+//! **Route.** `policy = "pin:lanes"` in Gantry's configuration, or `GANTRY_POLICY=pin:lanes`, sends every key there from its first record
+//! of 256 bytes, and `pin:software` none. `gantry top` shows the records of lanes.
 //!
 //! | file | content |
 //! |---|---|
