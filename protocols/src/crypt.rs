@@ -94,6 +94,8 @@ pub(crate) enum Aad {
     Packet(Range<usize>),
     /// Bytes that do not lie in the packet in this form.
     Other(ShortBytes),
+    /// All bytes before the integrity check value, including the data, which are not encrypted.
+    WholePacket,
 }
 
 /// The work on one packet.
@@ -258,12 +260,14 @@ impl<'p> Task<'p> {
     /// Returns the IV, the AAD, the data, and the tag.
     fn parts(&mut self) -> (&[u8], &[u8], &mut [u8], &mut [u8]) {
         let work = &mut *self.work;
-        let (before, data) = self.packet.split_at_mut(work.data.start);
+        let start = if matches!(work.aad, Aad::WholePacket) { work.data.end } else { work.data.start };
+        let (before, data) = self.packet.split_at_mut(start);
         let aad = match &work.aad {
             Aad::Packet(range) => &before[range.clone()],
             Aad::Other(bytes) => bytes.bytes(),
+            Aad::WholePacket => before,
         };
-        (work.iv.bytes(), aad, &mut data[..work.data.len()], &mut work.tag[..self.keys.tag()])
+        (work.iv.bytes(), aad, &mut data[..work.data.end - start], &mut work.tag[..self.keys.tag()])
     }
 
     /// Returns the session for a step if these keys have one and the packet is not refused.

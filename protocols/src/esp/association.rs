@@ -44,7 +44,7 @@ pub enum ParameterError {
         /// The largest size.
         max: u32,
     },
-    /// A key has a wrong length.
+    /// A key has a wrong length, or the suite takes no extended sequence numbers.
     #[error("the suite takes {0}")]
     Keys(&'static str),
     /// The system cannot tell every child process from its parent, and both would use the same numbers
@@ -139,7 +139,7 @@ impl Association {
     }
 
     fn check(&self) -> Result<(), ParameterError> {
-        match self.suite.unmet_requirement(&self.key, &self.integrity_key) {
+        match self.suite.unmet_requirement(&self.key, &self.integrity_key, self.extended) {
             Some(takes) => Err(ParameterError::Keys(takes)),
             None if self.spi < 256 => Err(ParameterError::Spi(self.spi)),
             None => Ok(()),

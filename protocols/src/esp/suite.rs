@@ -1,10 +1,11 @@
 //! The algorithms that protect the packets of an association.
 
 use gantry_core::Algorithm as A;
+use gantry_core::esp::HEADER;
 use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::crypt::{Keys, RANDOM_IV, ShortBytes};
+use crate::crypt::{Aad, Keys, RANDOM_IV, ShortBytes};
 
 /// The algorithms for encryption and authentication. The key's length selects AES-128, 192 or 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +16,14 @@ pub enum Suite {
         /// Bytes of the integrity check value: 16, 12 or 8.
         icv: u8,
     },
+    /// AES-CCM (RFC 4309). The key is AES's, followed by three bytes of salt.
+    AesCcm {
+        /// Bytes of the integrity check value: 16, 12 or 8.
+        icv: u8,
+    },
+    /// AES-GMAC (RFC 4543), which authenticates and does not encrypt. The key is AES's, followed by four bytes of salt. Sequence numbers have
+    /// 32 bits, because the bytes that it authenticates with longer ones are not contiguous in the packet.
+    AesGmac,
     /// ChaCha20-Poly1305 (RFC 7634). The key is ChaCha20's, followed by four bytes of salt.
     ChaCha20Poly1305,
     /// AES-CBC (RFC 3602).
@@ -33,6 +42,8 @@ pub enum Integrity {
     HmacSha1,
     /// HMAC-SHA-256-128 (RFC 4868).
     HmacSha256,
+    /// HMAC-SHA-256-96 (draft-ietf-ipsec-ciph-sha-256-00), the default of Linux for `hmac(sha256)`.
+    HmacSha256_96,
     /// HMAC-SHA-384-192 (RFC 4868).
     HmacSha384,
     /// HMAC-SHA-512-256 (RFC 4868).
@@ -54,8 +65,9 @@ impl Integrity {
             Integrity::HmacSha1 => {
                 (A::HmacSha1, [A::Aes128CbcHmacSha1, A::Aes192CbcHmacSha1, A::Aes256CbcHmacSha1], 20, 12)
             }
-            Integrity::HmacSha256 => {
-                (A::HmacSha256, [A::Aes128CbcHmacSha256, A::Aes192CbcHmacSha256, A::Aes256CbcHmacSha256], 32, 16)
+            Integrity::HmacSha256 | Integrity::HmacSha256_96 => {
+                let icv = if matches!(self, Integrity::HmacSha256) { 16 } else { 12 };
+                (A::HmacSha256, [A::Aes128CbcHmacSha256, A::Aes192CbcHmacSha256, A::Aes256CbcHmacSha256], 32, icv)
             }
             Integrity::HmacSha384 => {
                 (A::HmacSha384, [A::Aes128CbcHmacSha384, A::Aes192CbcHmacSha384, A::Aes256CbcHmacSha384], 48, 24)
@@ -81,25 +93,42 @@ pub(super) struct Layout {
     pub(super) icv: usize,
     /// True if the cipher's IV ends in a block counter, after salt and IV.
     pub(super) has_block_counter: bool,
+    /// False if the payload is additional authenticated data.
+    pub(super) encrypts: bool,
 }
 
 impl Layout {
     /// Returns the cipher's IV for the one in a packet.
     pub(super) fn cipher_iv(&self, salt: [u8; 4], iv: &[u8]) -> ShortBytes {
         match (iv.as_array(), iv.as_array::<RANDOM_IV>()) {
+            (Some(&[a, b, c, d, e, f, g, h]), _) if self.salt == 3 => {
+                ShortBytes::from_field([salt[0], salt[1], salt[2], a, b, c, d, e, f, g, h])
+            }
             (Some(number), _) if self.has_block_counter => ShortBytes::concat(salt, *number, [0, 0, 0, 1]),
             (Some(number), _) => ShortBytes::concat(salt, *number, []),
             (_, Some(block)) => ShortBytes::from_field(*block),
             _ => ShortBytes::default(),
         }
     }
+
+    /// Returns the additional authenticated data of combined keys.
+    pub(super) fn aad(&self, extended: bool, spi: u32, number: u64) -> Aad {
+        match (self.encrypts, extended) {
+            (false, _) => Aad::WholePacket,
+            // The packet lacks the upper half, which belongs between SPI and lower half (RFC 4106, 5).
+            (true, true) => Aad::Other(ShortBytes::concat(spi.to_be_bytes(), number.to_be_bytes(), [])),
+            (true, false) => Aad::Packet(0..HEADER),
+        }
+    }
 }
 
 impl Suite {
     pub(super) fn layout(self) -> Layout {
-        let aead = |icv| Layout { salt: 4, iv: 8, align: 4, icv, has_block_counter: false };
+        let aead = |icv| Layout { salt: 4, iv: 8, align: 4, icv, has_block_counter: false, encrypts: true };
         match self {
             Suite::AesGcm { icv } => aead(icv.into()),
+            Suite::AesCcm { icv } => Layout { salt: 3, ..aead(icv.into()) },
+            Suite::AesGmac => Layout { encrypts: false, ..aead(16) },
             Suite::ChaCha20Poly1305 => aead(16),
             Suite::AesCbc(integrity) => Layout { salt: 0, iv: 16, align: 16, ..aead(integrity.hmac().icv) },
             Suite::AesCtr(integrity) => Layout { has_block_counter: true, ..aead(integrity.hmac().icv) },
@@ -130,14 +159,11 @@ impl Suite {
             let Hmac { mac, icv, .. } = integrity.hmac();
             open(mac, integrity_key, &[], Some(icv))
         };
+        let aead = |algorithm| open(algorithm, key, integrity_key, Some(self.layout().icv)).map(Keys::Combined);
         Ok(match self {
-            Suite::AesGcm { icv } => Keys::Combined(open(
-                size([A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]),
-                key,
-                integrity_key,
-                Some(icv.into()),
-            )?),
-            Suite::ChaCha20Poly1305 => Keys::Combined(open(A::ChaCha20Poly1305, key, integrity_key, None)?),
+            Suite::AesGcm { .. } | Suite::AesGmac => aead(size([A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]))?,
+            Suite::AesCcm { .. } => aead(size([A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm]))?,
+            Suite::ChaCha20Poly1305 => aead(A::ChaCha20Poly1305)?,
             Suite::AesCbc(integrity) if !extended => {
                 let Hmac { cbc, icv, .. } = integrity.hmac();
                 Keys::Combined(open(size(cbc), key, integrity_key, Some(icv))?)
@@ -171,13 +197,15 @@ impl Suite {
         })
     }
 
-    /// Returns the suite's requirement that the keys do not meet. Sessions do not check these requirements.
-    pub(super) fn unmet_requirement(self, key: &[u8], integrity_key: &[u8]) -> Option<&'static str> {
+    /// Returns the suite's requirement that keys or sequence numbers do not meet. Sessions do not check these requirements.
+    pub(super) fn unmet_requirement(self, key: &[u8], integrity_key: &[u8], extended: bool) -> Option<&'static str> {
         let Layout { salt, .. } = self.layout();
         match self {
-            Suite::AesGcm { icv } if !matches!(icv, 8 | 12 | 16) => {
+            Suite::AesGcm { icv } | Suite::AesCcm { icv } if !matches!(icv, 8 | 12 | 16) => {
                 Some("an integrity check value of 8, 12 or 16 bytes")
             }
+            Suite::AesGmac if extended => Some("sequence numbers of 32 bits"),
+            Suite::AesCcm { .. } if key.len() < salt => Some("a key with three bytes of salt behind it"),
             _ if key.len() < salt => Some("a key with four bytes of salt behind it"),
             Suite::AesCbc(integrity) | Suite::AesCtr(integrity) | Suite::Null(integrity)
                 if integrity_key.len() != integrity.hmac().key =>

@@ -99,12 +99,15 @@ pub(crate) fn suites() -> Vec<(Suite, usize, usize)> {
     let hmacs = [
         (Integrity::HmacSha1, 20),
         (Integrity::HmacSha256, 32),
+        (Integrity::HmacSha256_96, 32),
         (Integrity::HmacSha384, 48),
         (Integrity::HmacSha512, 64),
     ];
     let mut suites = vec![(Suite::ChaCha20Poly1305, 36, 0)];
     for key in [16, 24, 32] {
         suites.extend([8, 12, 16].map(|icv| (Suite::AesGcm { icv }, key + 4, 0)));
+        suites.extend([8, 12, 16].map(|icv| (Suite::AesCcm { icv }, key + 3, 0)));
+        suites.push((Suite::AesGmac, key + 4, 0));
         suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCbc(hmac), key, mac_key)));
         suites.extend(hmacs.map(|(hmac, mac_key)| (Suite::AesCtr(hmac), key + 4, mac_key)));
     }

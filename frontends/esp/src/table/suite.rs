@@ -20,7 +20,7 @@ impl<'s> Keyed<'s> {
 
     /// Returns whether the sequence number determines the nonce.
     pub(super) fn has_nonces(&self) -> bool {
-        matches!(self.suite, Suite::AesGcm { .. } | Suite::ChaCha20Poly1305 | Suite::AesCtr(_))
+        !matches!(self.suite, Suite::AesCbc(_) | Suite::Null(_))
     }
 
     /// Finds the suite of an SA, whose tag length [`complete`] has filled in.
@@ -35,6 +35,8 @@ impl<'s> Keyed<'s> {
         if let Some(aead) = &sa.aead {
             let suite = match (Aead::named(&aead.name).map(|row| row.id), aead.icv_bits) {
                 (Some(Aead::AesGcm), icv @ (64 | 96 | 128)) => Suite::AesGcm { icv: (icv / 8) as u8 },
+                (Some(Aead::AesCcm), icv @ (64 | 96 | 128)) => Suite::AesCcm { icv: (icv / 8) as u8 },
+                (Some(Aead::AesGmac), 128) => Suite::AesGmac,
                 (Some(Aead::ChaCha20Poly1305), 128) => Suite::ChaCha20Poly1305,
                 (_, icv) => return refuse(format!("{} with a tag of {icv} bits is not supported", aead.name)),
             };
@@ -44,17 +46,15 @@ impl<'s> Keyed<'s> {
             return refuse("an SA without authentication is not supported".to_owned());
         };
         let name = &authentication.name;
-        let (integrity, bits) = match Authentication::named(name).map(|row| row.id) {
-            Some(Authentication::HmacSha1) => (Integrity::HmacSha1, 96),
-            Some(Authentication::HmacSha256) => (Integrity::HmacSha256, 128),
-            Some(Authentication::HmacSha384) => (Integrity::HmacSha384, 192),
-            Some(Authentication::HmacSha512) => (Integrity::HmacSha512, 256),
-            _ => return refuse(format!("{name} is not supported")),
+        let bits = authentication.icv_bits.unwrap_or(0);
+        let integrity = match (Authentication::named(name).map(|row| row.id), bits) {
+            (Some(Authentication::HmacSha1), 96) => Integrity::HmacSha1,
+            (Some(Authentication::HmacSha256), 96) => Integrity::HmacSha256_96,
+            (Some(Authentication::HmacSha256), 128) => Integrity::HmacSha256,
+            (Some(Authentication::HmacSha384), 192) => Integrity::HmacSha384,
+            (Some(Authentication::HmacSha512), 256) => Integrity::HmacSha512,
+            _ => return refuse(format!("{name} with a tag of {bits} bits is not supported")),
         };
-        let got = authentication.icv_bits.unwrap_or(0);
-        if got != bits {
-            return refuse(format!("{name} with a tag of {got} bits is not supported; use auth-trunc with {bits}"));
-        }
         let integrity_key = authentication.key.bytes();
         let Some(cipher) = &sa.cipher else {
             return Ok(Self { suite: Suite::Null(integrity), key: &[], integrity_key });

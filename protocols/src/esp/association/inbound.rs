@@ -11,7 +11,6 @@ use zeroize::Zeroizing;
 use super::super::suite::Layout;
 use super::super::{ESP, NONE};
 use super::Association;
-use super::outbound::aad;
 use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Keys, Work};
 use crate::ip::{self, Headers, Mode};
@@ -103,7 +102,7 @@ impl Inbound {
         };
         let data = head..head + length;
         work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
-        work.aad = aad(self.extended, self.spi, number);
+        work.aad = self.layout.aad(self.extended, self.spi, number);
         work.covered = 0..data.end;
         work.tag[..icv].copy_from_slice(&esp[data.end..]);
         if self.extended && matches!(self.keys, Keys::Separate { .. }) {

@@ -12,7 +12,7 @@ use super::super::ESP;
 use super::super::suite::Layout;
 use super::Association;
 use crate::burst::{self, FramedPacket};
-use crate::crypt::{self, Aad, Keys, ShortBytes, Work};
+use crate::crypt::{self, Keys, Work};
 use crate::ip::Mode;
 use crate::packet::{Packet, PacketError};
 use crate::whole_packet::PacketFields;
@@ -130,7 +130,7 @@ impl Outbound {
         let data = head..esp.len() - icv;
         write_trailer(&mut esp[data.clone()], payload, next);
         work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
-        work.aad = aad(self.extended, self.spi, number);
+        work.aad = self.layout.aad(self.extended, self.spi, number);
         work.covered = 0..data.end;
         if self.extended && matches!(self.keys, Keys::Separate { .. }) {
             // The MAC covers the upper half of the number, which is not sent: the integrity check value overwrites it.
@@ -140,16 +140,6 @@ impl Outbound {
         work.data = data;
         work.fields = PacketFields { number, payload, next_header: next };
         Ok(FramedPacket { device_range: start + outer..end, state: start..end })
-    }
-}
-
-/// Returns the additional authenticated data of combined keys.
-pub(super) fn aad(extended: bool, spi: u32, number: u64) -> Aad {
-    // The packet lacks the upper half, which belongs between SPI and lower half (RFC 4106, 5).
-    if extended {
-        Aad::Other(ShortBytes::concat(spi.to_be_bytes(), number.to_be_bytes(), []))
-    } else {
-        Aad::Packet(0..HEADER)
     }
 }
 

@@ -23,11 +23,12 @@ fn charon_5_9_and_6_0_interoperate_in_either_role() {
     }
 }
 
-/// kernel-libipsec does not support extended sequence numbers.
+/// kernel-libipsec supports neither extended sequence numbers nor AES-CTR and AES-GMAC.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn strongswans_own_esp_interoperates_in_either_role() {
-    let known: Vec<_> = SUITES.into_iter().filter(|(proposal, _)| !proposal.contains("ctr")).collect();
+    let known: Vec<_> =
+        SUITES.into_iter().filter(|(proposal, _)| !proposal.contains("ctr") && !proposal.contains("gmac")).collect();
     for kinds in [
         [GANTRY_12, LIBIPSEC_12],
         [LIBIPSEC_12, GANTRY_12],

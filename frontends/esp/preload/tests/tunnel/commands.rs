@@ -155,8 +155,12 @@ fn unsupported_features_are_refused_with_a_text() {
             "only ESP is supported, not AH or IPComp",
         ),
         (
-            format!("{id} mode tunnel aead rfc4309(ccm(aes)) {} 128 {encap}", hex(&[7; 19])),
-            "rfc4309(ccm(aes)) with a tag of 128 bits is not supported",
+            format!("{id} mode tunnel aead rfc4309(ccm(aes)) {} 32 {encap}", hex(&[7; 19])),
+            "rfc4309(ccm(aes)) with a tag of 32 bits is not supported",
+        ),
+        (
+            format!("{id} mode tunnel replay-window 32 flag esn aead rfc4543(gcm(aes)) {} 128 {encap}", hex(&[7; 20])),
+            "the suite takes sequence numbers of 32 bits",
         ),
         (
             format!(
@@ -164,11 +168,11 @@ fn unsupported_features_are_refused_with_a_text() {
                 hex(&[7; 16]),
                 hex(&[7; 16])
             ),
-            "hmac(md5) is not supported",
+            "hmac(md5) with a tag of 96 bits is not supported",
         ),
         (
-            format!("{id} mode tunnel auth-trunc hmac(sha256) {sha256} 96 enc cbc(aes) {} {encap}", hex(&[7; 16])),
-            "hmac(sha256) with a tag of 96 bits is not supported",
+            format!("{id} mode tunnel auth-trunc hmac(sha256) {sha256} 64 enc cbc(aes) {} {encap}", hex(&[7; 16])),
+            "hmac(sha256) with a tag of 64 bits is not supported",
         ),
         (
             format!(

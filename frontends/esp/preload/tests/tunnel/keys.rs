@@ -16,9 +16,10 @@ pub(crate) struct Keys {
     pub(crate) integrity_key: Vec<u8>,
 }
 
-const HMACS: [(Integrity, &str, usize, u32); 4] = [
+const HMACS: [(Integrity, &str, usize, u32); 5] = [
     (Integrity::HmacSha1, "hmac(sha1)", 20, 96),
     (Integrity::HmacSha256, "hmac(sha256)", 32, 128),
+    (Integrity::HmacSha256_96, "hmac(sha256)", 32, 96),
     (Integrity::HmacSha384, "hmac(sha384)", 48, 192),
     (Integrity::HmacSha512, "hmac(sha512)", 64, 256),
 ];
@@ -53,6 +54,8 @@ impl Keys {
         let key = hex(&self.key);
         let (cipher, integrity) = match self.suite {
             Suite::AesGcm { icv } => return format!("aead rfc4106(gcm(aes)) {key} {}", u32::from(icv) * 8),
+            Suite::AesCcm { icv } => return format!("aead rfc4309(ccm(aes)) {key} {}", u32::from(icv) * 8),
+            Suite::AesGmac => return format!("aead rfc4543(gcm(aes)) {key} 128"),
             Suite::ChaCha20Poly1305 => return format!("aead rfc7539esp(chacha20,poly1305) {key} 128"),
             Suite::AesCbc(integrity) => (format!("enc cbc(aes) {key}"), integrity),
             Suite::AesCtr(integrity) => (format!("enc rfc3686(ctr(aes)) {key}"), integrity),
@@ -73,7 +76,9 @@ pub(crate) fn suites() -> Vec<Keys> {
         let ctr = lengths.map(|key| Keys::new(Suite::AesCtr(*integrity), key + 4));
         cbc.into_iter().chain(ctr).chain([Keys::new(Suite::Null(*integrity), 0)])
     });
-    gcm.chain([Keys::new(Suite::ChaCha20Poly1305, 36)]).chain(hmacs).collect()
+    let ccm = [8, 12, 16].into_iter().flat_map(|icv| lengths.map(|key| Keys::new(Suite::AesCcm { icv }, key + 3)));
+    let gmac = lengths.map(|key| Keys::new(Suite::AesGmac, key + 4));
+    gcm.chain(ccm).chain(gmac).chain([Keys::new(Suite::ChaCha20Poly1305, 36)]).chain(hmacs).collect()
 }
 
 /// An SA from one host to another.
