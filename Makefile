@@ -14,7 +14,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 run: ##! list and check the devices, compare hashing with coreutils and speed with OpenSSL
 	@scripts/run
 
-test: ##! run the tests of every crate on this CPU; needs no root, takes 20 to 30 minutes on two cores
+test: ##! run the tests of every crate on this CPU; needs no root, takes 16 to 25 minutes on two cores
 	@scripts/test
 
 install: ##! install under PREFIX (/usr/local), with DESTDIR: command, *sum links, OpenSSL provider, C library, vectors, manual pages
