@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Returns the name of the type that a format string stands for. Returns an unknown string itself: later versions of Arrow may add some.
+/// Returns the name of the type that a format string stands for. Returns an unknown string unchanged: later versions of Arrow may add
+/// types.
 pub(crate) fn type_name(format: &str) -> Cow<'_, str> {
     let (kind, parameters) = format.split_once(':').unwrap_or((format, ""));
     let unit = |unit: &str| match unit {

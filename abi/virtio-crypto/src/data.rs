@@ -18,9 +18,9 @@ pub const LEGACY: usize = 48;
 /// `struct virtio_crypto_op_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// A number of [`operation`](crate::constants::operation).
+    /// A constant of [`operation`](crate::constants::operation).
     pub opcode: u32,
-    /// The algorithm; that of the session, if the request names one.
+    /// The algorithm of the request, or of its session.
     pub algo: u32,
     /// The session; unused if the request contains its own parameters.
     pub session_id: u64,
@@ -35,7 +35,7 @@ pub struct Request {
     pub session_parameters: Option<Session>,
     /// The lengths of the operands.
     pub lengths: Data,
-    /// True for the stateless form of requests. In this form a chain has its associated data before the source, otherwise after it.
+    /// True for the stateless form. A chain's associated data precede its source in this form, and follow it in the other.
     pub stateless_form: bool,
 }
 
@@ -77,7 +77,7 @@ pub enum Data {
         source: u32,
         /// The space for ciphertext and tag, or for the plaintext.
         destination: u32,
-        /// The tag, or 0 if only the session has its length: virtio 1.1 and Linux's header do not have this field.
+        /// The tag, or 0 if the session alone has its length: virtio 1.1 and Linux's header lack this field.
         tag: u32,
     },
     /// `struct virtio_crypto_akcipher_para`.
@@ -147,7 +147,7 @@ impl Header {
         bytes
     }
 
-    /// Returns the service: a number of [`service`](crate::constants::service).
+    /// Returns the service, a constant of [`service`](crate::constants::service).
     pub fn service(&self) -> u32 {
         self.opcode >> 8
     }
@@ -175,7 +175,7 @@ impl Header {
 }
 
 impl Request {
-    /// Parses the fixed part, which may be longer than its structure.
+    /// Parses the fixed part. Ignores bytes after its structure.
     pub fn parse(header: &Header, fixed: &[u8], features: Features) -> Result<Self, Error> {
         if features.stateless(header.service()) {
             return Self::parse_stateless(header, fixed, header.is_stateless(features));
@@ -245,7 +245,7 @@ impl Request {
         Ok(Self { session_parameters: session_parameters.filter(|_| is_stateless), lengths, stateless_form: true })
     }
 
-    /// Encodes header and fixed part. Includes session parameters only if the header names no session.
+    /// Encodes the header and the fixed part. Includes session parameters only if the header names no session.
     pub fn encode(&self, header: &Header, features: Features) -> Vec<u8> {
         let mut bytes = header.encode();
         // Only tests encode an unknown opcode, whose length is not defined.

@@ -133,8 +133,8 @@ impl Selector {
     }
 }
 
-/// `struct xfrm_lifetime_cfg`: the limits of an SA or a policy. A soft limit sends a notification, a hard limit removes the
-/// entry. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
+/// `struct xfrm_lifetime_cfg`: the limits of an SA or a policy. At a soft limit Linux sends a notification, at a hard limit it
+/// removes the entry. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes.

@@ -1,5 +1,5 @@
-//! Messages between the preload library in a program and the server, on the same socket as those of XFRM. Netlink uses no
-//! numbers as high as theirs.
+//! Messages between the preload library in a program and the server, on the same socket as those of XFRM. Their numbers are
+//! higher than all numbers of netlink.
 //!
 //! A connection stands for one netlink socket. The library first sends [`Private::Socket`], and again when the program joins
 //! groups or sets options; the server does not answer.
@@ -38,7 +38,7 @@ pub enum Private {
     Socket {
         /// The socket's port, for `nlmsg_pid` of answers.
         port: u32,
-        /// Bit n - 1 is group n of [`constants::group`](crate::constants::group).
+        /// Bit n - 1 stands for group n of [`constants::group`](crate::constants::group).
         groups: u32,
         /// NETLINK_EXT_ACK: acknowledgements may have a text. On the wire it is bit 0 of the third number.
         texts: bool,

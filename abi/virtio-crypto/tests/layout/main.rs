@@ -26,7 +26,7 @@ fn fields_have_the_offsets_of_the_header() {
     };
     let create = |session| control::Request::Create(session).encode(0, Features::LEGACY);
     let request = "struct virtio_crypto_op_ctrl_req";
-    layout.whole(
+    layout.add(
         request,
         &create(Session::Cipher(cipher)),
         &[
@@ -38,7 +38,7 @@ fn fields_have_the_offsets_of_the_header() {
             ("u.sym_create_session.op_type", 1),
         ],
     );
-    layout.whole(
+    layout.add(
         request,
         &create(Session::Chain(chain)),
         &[
@@ -54,7 +54,7 @@ fn fields_have_the_offsets_of_the_header() {
             ("u.sym_create_session.op_type", 2),
         ],
     );
-    layout.whole(
+    layout.add(
         request,
         &create(Session::Hash(Hash { algo: 0x21, result_len: 0x22 })),
         &[
@@ -63,7 +63,7 @@ fn fields_have_the_offsets_of_the_header() {
             ("header.opcode", operation::HASH_CREATE_SESSION),
         ],
     );
-    layout.whole(
+    layout.add(
         request,
         &create(Session::Mac(Mac { algo: 0x23, result_len: 0x24, key_len: 0x25 })),
         &[
@@ -73,7 +73,7 @@ fn fields_have_the_offsets_of_the_header() {
         ],
     );
     let aead = Aead { algo: 0x31, key_len: 0x32, tag_len: 0x33, aad_len: 0x34, op: Direction::Decrypt };
-    layout.whole(
+    layout.add(
         request,
         &create(Session::Aead(aead)),
         &[
@@ -85,7 +85,7 @@ fn fields_have_the_offsets_of_the_header() {
         ],
     );
     let rsa = PublicKey::Rsa { padding: Padding::Pkcs1, hash: 0x42 };
-    layout.whole(
+    layout.add(
         request,
         &create(Session::Akcipher(Akcipher { key_type: KeyType::Private, key_len: 0x41, algorithm: rsa })),
         &[
@@ -97,8 +97,8 @@ fn fields_have_the_offsets_of_the_header() {
         ],
     );
     let destroy = control::Request::Destroy(0x43).encode(service::MAC, Features::LEGACY);
-    layout.whole(request, &destroy, &[("header.opcode", 0x203), ("u.destroy_session.session_id", 0x43)]);
-    layout.whole(
+    layout.add(request, &destroy, &[("header.opcode", 0x203), ("u.destroy_session.session_id", 0x43)]);
+    layout.add(
         "struct virtio_crypto_session_input",
         &control::encode_created(0x44, gantry_abi_virtio_crypto::Status::NoSpace),
         &[("session_id", 0x44), ("status", 5)],
@@ -117,7 +117,7 @@ fn fields_have_the_offsets_of_the_header() {
         akciphers: 0x7c,
         max_size: 0x7d,
     };
-    layout.whole(
+    layout.add(
         "struct virtio_crypto_config",
         &config.encode(),
         &[
@@ -145,7 +145,7 @@ fn requests(layout: &mut Layout) {
         let header = data::Header { opcode, algo: 0x51, session_id: 0x52, flag: 0x53 };
         data::Request { session_parameters: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY)
     };
-    layout.whole(
+    layout.add(
         name,
         &encode(1, data::Data::Cipher { iv: 0x54, source: 0x55, destination: 0x56 }),
         &[
@@ -170,7 +170,7 @@ fn requests(layout: &mut Layout) {
         aad: 0x68,
         result: 0x69,
     };
-    layout.whole(
+    layout.add(
         name,
         &encode(0, data::Data::Chain(chain)),
         &[
@@ -186,18 +186,18 @@ fn requests(layout: &mut Layout) {
             ("u.sym_req.op_type", 2),
         ],
     );
-    layout.whole(
+    layout.add(
         name,
         &encode(operation::HASH, data::Data::Hash { source: 0x6a, result: 0x6b }),
         &[("u.hash_req.para.src_data_len", 0x6a), ("u.hash_req.para.hash_result_len", 0x6b)],
     );
-    layout.whole(
+    layout.add(
         name,
         &encode(operation::MAC, data::Data::Mac { source: 0x6c, result: 0x6d }),
         &[("u.mac_req.para.hash.src_data_len", 0x6c), ("u.mac_req.para.hash.hash_result_len", 0x6d)],
     );
     let aead = data::Data::Aead { iv: 0x81, aad: 0x82, source: 0x83, destination: 0x84, tag: 0 };
-    layout.whole(
+    layout.add(
         name,
         &encode(operation::AEAD_DECRYPT, aead),
         &[
@@ -207,7 +207,7 @@ fn requests(layout: &mut Layout) {
             ("u.aead_req.para.dst_data_len", 0x84),
         ],
     );
-    layout.whole(
+    layout.add(
         name,
         &encode(operation::AKCIPHER_SIGN, data::Data::Akcipher { source: 0x85, destination: 0x86 }),
         &[("u.akcipher_req.para.src_data_len", 0x85), ("u.akcipher_req.para.dst_data_len", 0x86)],
@@ -221,9 +221,9 @@ struct Layout {
 }
 
 impl Layout {
-    /// Asserts that `bytes` have the size of the structure `name`, with the value of each field at its offset. Only the low half of 64-bit
-    /// fields is checked. A value may occur at several offsets, one of which must be the field's.
-    fn whole(&mut self, name: &str, bytes: &[u8], fields: &[(&str, u32)]) {
+    /// Adds the conditions that `bytes` have the size of the structure `name` and the value of each field at its offset. Only the low half
+    /// of 64-bit fields is checked. A value may occur at several offsets, one of which must be the field's.
+    fn add(&mut self, name: &str, bytes: &[u8], fields: &[(&str, u32)]) {
         self.checks.push(format!("sizeof({name}) == {}", bytes.len()));
         for (field, value) in fields {
             let value = value.to_le_bytes();
@@ -243,7 +243,7 @@ fn compile(checks: &[String]) {
     }
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut compiler = compiler.spawn().expect("the C compiler that AWS-LC needs, too");
+    let mut compiler = compiler.spawn().expect("cc starts (AWS-LC needs it, too)");
     compiler.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
     let output = compiler.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -176,7 +176,7 @@ pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn
     if words > ReplayEsn::LONGEST {
         return Err(Error::Attribute(kind));
     }
-    // Linux accepts an absent bitmap, which iproute2 sends if no packet has arrived.
+    // Linux accepts the attribute without its bitmap, which iproute2 omits if no packet has arrived.
     let bitmap: Vec<u32> = if reader.0.is_empty() {
         vec![0; words]
     } else {
@@ -197,7 +197,7 @@ fn cipher(kind: u16, reader: &mut Reader<'_>) -> Result<NamedCipher, Error> {
     Ok(NamedCipher { name, key })
 }
 
-/// Reads `struct xfrm_algo_aead`, which equals `struct xfrm_algo_auth`.
+/// Reads `struct xfrm_algo_aead` or `struct xfrm_algo_auth`, which have the same layout.
 fn aead(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAead, Error> {
     let name = name(kind, reader)?;
     let (bits, icv_bits) = (reader.u32()?, reader.u32()?);

@@ -461,7 +461,7 @@ fn compile(checks: Vec<String>, options: &[&str]) {
         .args(options)
         .stdin(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut compiler = compiler.spawn().expect("the C compiler that AWS-LC needs, too");
+    let mut compiler = compiler.spawn().expect("cc starts (AWS-LC needs it, too)");
     compiler.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
     let output = compiler.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
