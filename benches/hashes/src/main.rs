@@ -2,8 +2,9 @@
 //!
 //!     benches/hashes/run [WORD...]
 //!
-//! With words, only rows whose name has one of them run. The first number of a row is the least CPU time of gantry-digest for a message.
-//! The number of a peer is its CPU time over that of gantry-digest, the median of all rounds: 2.00 means that the peer takes twice as long.
+//! With words, runs only the rows whose names contain one of them. The first number of a row is the least CPU time of gantry-digest per
+//! message, in nanoseconds. A peer's number is the ratio of its CPU time to that of gantry-digest, the median of all rounds: 2.00 means
+//! that the peer takes twice as long.
 
 mod openssl;
 
@@ -13,7 +14,7 @@ use gantry_digest::{Algorithm, Blake3, Digest, MerkleTree, Node, NodeHash, Sha1C
 use nix::time::{ClockId, clock_gettime};
 use openssl::Openssl;
 
-/// Messages of a run, so that a run takes about a millisecond.
+/// Messages per run: enough that a run takes about a millisecond.
 const COUNT: usize = 8192;
 const ROUNDS: usize = 40;
 
@@ -88,7 +89,7 @@ fn main() {
     }
     hashtree_rs::init();
     let (filter, openssl) = (Filter(std::env::args().skip(1).collect()), Openssl::load());
-    println!("Nanoseconds of gantry-digest for a message, and the time of each peer over it. {}", openssl.version());
+    println!("Nanoseconds of gantry-digest per message, and the time of each peer relative to it. {}", openssl.version());
     sha2(&filter, &openssl);
     nodes(&filter);
     logs(&filter);
@@ -175,7 +176,7 @@ fn logs(filter: &Filter) {
             &mut [("sha2", &mut pairs(one))],
         );
     }
-    // The number of leaves is that of the nodes above.
+    // There are as many leaves as nodes above.
     for batch in [1, 256, COUNT] {
         let mut tree = MerkleTree::new(NodeHash::Rfc6962);
         filter.row(

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 gantry_lab::in_guest! {
     ["--count", "--cpu", "max,aes=off", "--device", "virtio-crypto", "--timeout", "900"]
-    /// The engine is slower for small requests and faster for large ones, and routes know the boundary.
+    /// The engine is slower for small requests and faster for large ones, and the policy finds the boundary.
     fn an_engine_is_chosen_where_it_wins() {
         let rows = regret();
         assert_eq!((best(&rows[0]), best(&rows[rows.len() - 1])), ("software", "afalg:virtio_crypto"));
