@@ -68,7 +68,7 @@ pub(crate) struct Check {
 /// AEADs have 13 bytes of associated data, as in TLS.
 ///
 /// --compare runs `openssl speed` between the two halves of each measurement. It measures whole seconds and one request at a time. Its
-/// ciphers keep one key and IV for all requests. Its CPU time includes its start. The column /OPENSSL compares wall time if the device
+/// ciphers keep one key and IV for all requests. Its CPU time includes its startup. The column /OPENSSL compares wall time if the device
 /// works outside the CPU, and otherwise CPU time, which other programs do not change.
 #[derive(Args)]
 #[command(after_help = "\

@@ -11,8 +11,8 @@ use super::positive;
 /// Show how much faster OpenSSL programs run with Gantry on this machine
 ///
 /// Measures this machine for a few seconds: the OpenSSL algorithms that the installed configuration serves, the device for each, and
-/// its speedup over the program's own libcrypto. The report ends with lines for openssl.cnf that would increase the gain. All times
-/// are CPU times, which other programs change little. The report marks the times that they changed noticeably.
+/// its speedup over OpenSSL's own code. The report ends with lines for openssl.cnf that would increase the gain. All times are CPU
+/// times, which other programs change little. The report marks the times that other programs changed noticeably.
 ///
 /// With PROGRAM, runs it unchanged under the installed configuration, and then reports on standard error. The report lists the
 /// OpenSSL calls of the program and its children, the devices that served them, and the gain. It also counts the calls that the
@@ -56,8 +56,8 @@ pub(crate) struct Advise {
 
 /// Set up the OpenSSL provider
 ///
-/// gantry.so is a provider for OpenSSL 3.x and 4.x. Programs that use OpenSSL then use the devices of this machine, without a change.
-/// `gantry advise` shows how much faster they run.
+/// gantry.so is a provider for OpenSSL 3.x and 4.x. With it, unmodified OpenSSL programs use the devices of this
+/// machine. `gantry advise` shows how much faster they run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -163,10 +163,10 @@ pub(crate) struct Exporter {
 /// Watch how programs use Gantry, live
 ///
 /// Shows the processes that use Gantry, and below them their work by device, algorithm and operation. The columns are requests and
-/// megabytes per second, times in the device, and events such as faults, quarantines and full rings. A process and its forked children are one line, under
-/// the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own libcrypto, and DEVICES is the share
-/// of all other requests. QUEUED and BUSY are the average numbers of requests that wait for the device and that are in it. All
-/// numbers are those of the last interval.
+/// megabytes per second, times in the device, and events such as faults, quarantines and full rings. A process and its forked children
+/// are one line, under the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own libcrypto, and
+/// DEVICES is the share of all other requests. QUEUED is the average number of requests that wait for the device, and BUSY of those
+/// in it. All numbers are those of the last interval.
 ///
 /// Needs no privileges: root sees the processes of all users, other users their own. In a terminal, ? shows the keys. If standard output
 /// is not a terminal, prints one table and exits, as with --once. A narrow terminal shows fewer columns; for a pipe, COLUMNS sets the
@@ -193,8 +193,8 @@ pub(crate) struct Top {
 
 /// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
-/// Packets that match a policy are read from a TUN device, encrypted in one batch over all associations, and sent, with or without UDP. An
-/// IKE daemon started by `gantry esp exec` installs its keys here instead of in the kernel; `ip xfrm` installs keys by hand.
+/// Packets that match a policy are read from a TUN device, encrypted in one batch across all associations, and sent, with or without
+/// UDP. An IKE daemon started by `gantry esp exec` installs its keys here instead of in the kernel; `ip xfrm` installs keys by hand.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -224,7 +224,7 @@ on the command line.")]
 pub(crate) struct TorrentVerify {
     /// Torrent file
     pub(crate) torrent: PathBuf,
-    /// Its file or folder, or the folder that contains it [default: beside the torrent]
+    /// The torrent's file or folder, or the folder that contains it [default: beside the torrent]
     pub(crate) folder: Option<PathBuf>,
 }
 

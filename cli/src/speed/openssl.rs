@@ -83,10 +83,9 @@ impl Openssl {
         }
         let requests = measured.iter().map(|(_, requests, _)| requests).sum();
         let wall = measured.iter().map(|(.., wall)| *wall).fold(0.0, f64::max);
-        // `openssl speed` measures both signing and verifying; one of them counts here.
-        let seconds = |some: &mut dyn Iterator<Item = f64>| some.sum::<f64>();
-        let share =
-            seconds(&mut measured.iter().map(|(.., wall)| *wall)) / seconds(&mut all.iter().map(|(.., wall)| *wall));
+        // `openssl speed` signs and verifies in one run, so this operation gets its share of the run's CPU time.
+        let sum = |times: &mut dyn Iterator<Item = f64>| times.sum::<f64>();
+        let share = sum(&mut measured.iter().map(|(.., wall)| *wall)) / sum(&mut all.iter().map(|(.., wall)| *wall));
         Ok(Some(Tally { requests, wall, cpu: cpu * share, ..Tally::default() }))
     }
 }
@@ -138,8 +137,8 @@ const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::SlhDsaShake256f, "SLH-DSA-SHAKE-256f", &["R19", "R20"]),
 ];
 
-/// Bytes of the longest message whose signature is comparable: `openssl speed` signs 20 to 36 bytes (apps/speed.c), and hashing so few
-/// takes no noticeable time. Public keys on P-256 have this length.
+/// Maximum bytes of a comparable request outside symmetric algorithms. `openssl speed` signs 20 to 36 bytes (apps/speed.c), and hashing
+/// up to 65 takes no noticeable time. A request of ECDH on P-256 is a public key of 65 bytes.
 const SHORT: usize = 65;
 
 /// The prefix of lines of symmetric algorithms.
@@ -159,7 +158,7 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
     let mut arguments = match (info.kind, info.digest, info.name.strip_suffix("cmac")) {
         (Kind::Mac, Some(digest), _) => vec!["-hmac".to_owned(), digest.name().to_owned()],
         (Kind::Mac, None, Some(aes)) => vec!["-cmac".to_owned(), format!("{aes}cbc")],
-        // With -aead: a nonce, associated data and a tag for each request, as in our measurement. Otherwise it would only encrypt.
+        // With -aead, each request has a nonce, associated data and a tag, as in our measurement. Without it, OpenSSL only encrypts.
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
         (Kind::Cipher, ..) if algorithm != Algorithm::Null => vec!["-evp".to_owned(), name],
         (Kind::Digest, ..) if info.xof.is_none() => vec!["-evp".to_owned(), name],
@@ -175,10 +174,10 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
 
 /// Parses the prefix, requests and seconds of a line such as `+R:345785:sha256:1.000000` or `+R8:13239:253:Ed25519:1.01`.
 fn result(line: &str) -> Option<(&str, u64, f64)> {
-    let (of, rest) = line.strip_prefix('+').filter(|line| line.starts_with('R'))?.split_once(':')?;
+    let (prefix, rest) = line.strip_prefix('+').filter(|line| line.starts_with('R'))?.split_once(':')?;
     let (requests, rest) = rest.split_once(':')?;
     let (_, seconds) = rest.rsplit_once(':')?;
-    Some((of, requests.parse().ok()?, seconds.parse().ok()?))
+    Some((prefix, requests.parse().ok()?, seconds.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -70,8 +70,8 @@ pub(crate) const AUDIT: &str = "\
 List files in DIR (.) that are new, moved, changed or missing compared with MANIFEST: a checksum file of any kind
 that gantry sum --check reads, or a BagIt bag, whose manifests are all verified in one pass.
 
-A manifest of gantry sum --json has sizes and times, too: a file whose content differs, but not its size and time,
-is damaged. It also has symbolic links and folders, which are compared.
+A manifest of gantry sum --json has sizes and times, too: a file with the same size and time but other content is
+reported as damaged. It also has symbolic links and folders, which are compared.
 
 Names in MANIFEST are relative to DIR, or to the current folder if all of them begin with DIR.";
 
