@@ -253,12 +253,12 @@ impl Counting {
 }
 
 /// Returns a device that notifies of each completion.
-fn telling(slots: usize) -> Scripted {
+fn notifying(slots: usize) -> Scripted {
     Scripted::new(Script { ring: Some(slots), notifies: true, ..Script::new("ring") }.with_actions(|_| Action::Notify))
 }
 
-/// Maximum polls of a task, regardless of their number: to submit, to send, to take over, for a notification, and while waiting for
-/// room, to try in vain.
+/// Maximum polls of a task, however many tasks there are: to submit, to send, to take over the polling, for a notification, and in vain
+/// while waiting for room.
 const FEW: usize = 8;
 const MANY: u64 = if cfg!(miri) { 12 } else { 2000 };
 
@@ -304,7 +304,7 @@ fn tasks_do_not_sleep_for_devices_in_the_calling_thread() {
 fn tasks_that_wait_for_room_are_woken_when_there_is_some() {
     for depth in [1, 3, 64] {
         let ring = Scripted::new(Script { ring: Some(3), ..Script::new("ring") });
-        for device in [Scripted::new(Script::new("device")), telling(depth), ring] {
+        for device in [Scripted::new(Script::new("device")), notifying(depth), ring] {
             let gantry = gantry(&[&device]);
             let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
             let queue = gantry.task_queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
@@ -319,7 +319,7 @@ fn tasks_that_wait_for_room_are_woken_when_there_is_some() {
 
 #[test]
 fn a_large_completed_request_makes_room_for_several_small_ones() {
-    let device = telling(100);
+    let device = notifying(100);
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions { bytes: 100 * LENGTH, ..QueueOptions::default() }).unwrap();
@@ -352,7 +352,7 @@ fn one_task_polls_for_all_if_a_device_does_not_notify() {
     let (pollers, others): (Vec<usize>, Vec<usize>) = tasks.polls.iter().partition(|polls| **polls > FEW);
     assert_eq!((pollers.len(), others), (1, vec![2; TASKS - 1]), "{pollers:?}");
 
-    // When the poller goes, another task takes over. More tasks do not change that.
+    // When the polling task is dropped, another one takes over. With more tasks, there is still only one.
     let poller = tasks.polls.iter().position(|polls| *polls > FEW).unwrap();
     tasks.tasks[poller] = None;
     (0..TASKS as u64).for_each(|user| tasks.spawn(&queue, &session, request(user)));
@@ -360,7 +360,7 @@ fn one_task_polls_for_all_if_a_device_does_not_notify() {
     tasks.run(POLLS);
     assert_eq!(tasks.polls.iter().filter(|polls| **polls > FEW).count(), 1, "{:?}", tasks.polls);
 
-    clock.advance_to(10_000_000_000);
+    clock.advance_to(LATE);
     tasks.polls.fill(0);
     assert!(tasks.finish() <= FEW);
     assert_eq!(good.served(), 2 * TASKS - 1 + 1, "the request of the dropped task ended, too");
@@ -368,7 +368,7 @@ fn one_task_polls_for_all_if_a_device_does_not_notify() {
 
 #[test]
 fn a_dropped_task_passes_its_wakeup_on() {
-    let device = telling(10);
+    let device = notifying(10);
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions { depth: 1, ..QueueOptions::default() }).unwrap();
@@ -385,7 +385,7 @@ fn a_dropped_task_passes_its_wakeup_on() {
 
 #[test]
 fn a_task_behind_an_abandoned_request_is_served() {
-    let device = telling(10);
+    let device = notifying(10);
     let gantry = gantry(&[&device]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions { depth: 1, ..QueueOptions::default() }).unwrap();
@@ -425,7 +425,7 @@ fn a_waker_may_drop_another_future() {
     let ends = Arc::new(Ends(Mutex::new(Some(other))));
     let waker = ends.clone().into();
     assert!(Pin::new(&mut tasks[1]).poll(&mut Context::from_waker(&waker)).is_pending());
-    clock.advance_to(10_000_000_000);
+    clock.advance_to(LATE);
     queue.poll_once();
     assert!(ends.0.lock().unwrap().is_none(), "the waker was called");
     assert_eq!(good.served(), 3);

@@ -51,7 +51,7 @@ pub(crate) struct Links {
     /// The [`Flight`] that contains the request; 0 for none. Atomic, because the job may be completed through another queue
     /// pair of the device while this queue pair is still storing the field.
     flight: AtomicUsize,
-    /// The session as the device opened it, on the device that gets the request next.
+    /// The session, as opened by the device that gets the request next.
     session: Option<NonNull<dyn DeviceSession>>,
 }
 
@@ -126,7 +126,7 @@ pub(super) unsafe fn session<'s>(place: Place) -> &'s dyn DeviceSession {
     // request.
     let session = unsafe { (&raw const (*place.as_ptr()).links.session).read() };
     // SAFETY: the caller guarantees that the session lives.
-    unsafe { session.expect("core names the session before it offers a request").as_ref() }
+    unsafe { session.expect("core sets the session before it offers a request").as_ref() }
 }
 
 #[inline]
@@ -244,7 +244,7 @@ impl Offer<'_> {
     }
 }
 
-/// Runs a request whose data are contiguous.
+/// Runs a request on the calling thread. Declines a request whose data are in segments.
 #[inline]
 pub(super) fn run_contiguous(
     session: &dyn DeviceSession,
