@@ -50,9 +50,9 @@ fn context<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Ser
 const CONNECTIONS: usize = 256;
 /// Maximum number of datagrams that are read from one program before the next one gets its turn.
 const REQUESTS: usize = 64;
-/// Interval of checking time limits of SAs, which are in seconds.
+/// Interval between checks of the SAs' time limits, which are whole seconds.
 const TICK: Duration = Duration::from_millis(500);
-/// Interval of looking up the path MTUs of peers again: Linux forgets a path MTU after ten minutes.
+/// Interval between lookups of the peers' path MTUs: Linux forgets a path MTU after ten minutes.
 const PATHS: Duration = Duration::from_mins(1);
 
 /// A data path. It passes packets as soon as it is created.
@@ -144,9 +144,9 @@ impl Server {
     /// # Errors
     /// Errors of the sockets.
     pub fn run(mut self) -> Result<std::convert::Infallible, ServerError> {
-        let (mut last_tick, mut paths_checked, mut has_files) = (Instant::now(), Instant::now(), true);
+        let (mut last_tick, mut paths_checked, mut has_descriptors) = (Instant::now(), Instant::now(), true);
         loop {
-            self.wait(has_files).map_err(context("sockets"))?;
+            self.wait(has_descriptors).map_err(context("sockets"))?;
             let _ = self.shared.daemon_event.read();
             for event in self.shared.events() {
                 for message in self.state.handle_event(event) {
@@ -163,7 +163,7 @@ impl Server {
                 paths_checked = Instant::now();
                 self.state.associations.all().iter().for_each(|entry| entry.update_path_mtu());
             }
-            has_files = self.accept();
+            has_descriptors = self.accept();
             for at in 0..self.connections.len() {
                 self.connections[at].flush();
                 for _ in 0..REQUESTS {
@@ -176,7 +176,8 @@ impl Server {
         }
     }
 
-    /// Accepts programs. Returns `false` if the system has no descriptors left, which any user can cause; programs then have to wait.
+    /// Accepts connections. Returns `false` if the system has no descriptors left. This is no error, because any user can cause it;
+    /// new connections wait.
     fn accept(&mut self) -> bool {
         while self.has_room() {
             match connection::accept(&self.daemons) {
@@ -192,8 +193,8 @@ impl Server {
         self.connections.len() < CONNECTIONS
     }
 
-    fn wait(&self, has_files: bool) -> io::Result<()> {
-        let accepts = has_files && self.has_room();
+    fn wait(&self, has_descriptors: bool) -> io::Result<()> {
+        let accepts = has_descriptors && self.has_room();
         let mut fds = vec![PollFd::new(self.shared.daemon_event.as_fd(), PollFlags::POLLIN)];
         fds.extend(accepts.then(|| PollFd::new(self.daemons.as_fd(), PollFlags::POLLIN)));
         fds.extend(self.connections.iter().map(|connection| {
@@ -270,7 +271,7 @@ impl Server {
     }
 }
 
-/// Opens the raw sockets of a queue, for IPv4 and IPv6. There are none without CAP_NET_RAW: SAs without UDP are then refused.
+/// Opens the raw sockets of a queue, for IPv4 and IPv6. Without CAP_NET_RAW there are none, and SAs without UDP are refused.
 fn raw_sockets(queue: u32, queues: u32) -> Result<[Option<Arc<Socket>>; 2], ServerError> {
     let open = |is_v6| match Socket::raw(is_v6, queue, queues) {
         Ok(socket) => Ok(Some(Arc::new(socket))),

@@ -1,4 +1,4 @@
-//! recvmmsg(2). The version in the crate `nix` reuses the lengths of the previous call in its headers, which truncates control messages.
+//! Receives by recvmmsg(2). The wrapper of `nix` passes the lengths of the previous call again, which truncates control messages.
 
 use std::io;
 use std::mem;
@@ -13,7 +13,7 @@ const CONTROL: usize = 96;
 
 /// Buffers for receiving several datagrams per call.
 pub(crate) struct Messages {
-    /// The headers, whose pointers into the other fields each call rewrites.
+    /// The headers. Each call rewrites their pointers into the other fields.
     headers: Box<[mmsghdr]>,
     pieces: Box<[iovec]>,
     addresses: Box<[sockaddr_storage]>,

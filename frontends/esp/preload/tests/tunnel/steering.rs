@@ -1,4 +1,4 @@
-//! Policies steer packets by their whole selector, and no others.
+//! Policies steer exactly the packets that match their whole selector.
 
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 
@@ -16,8 +16,8 @@ pub(crate) fn sas(pair: &Pair) -> [Sa<'_>; 2] {
     [Sa::new(&pair.a, &pair.b, 0x1001, &keys), Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys())]
 }
 
-/// Adds SAs of both directions, and at both hosts the policies for packets between two networks. `there` and `back` are the rest of the
-/// selectors.
+/// Adds the SAs of both directions, and on both hosts the policies for packets between two networks. `there` and `back` end the
+/// selectors of each direction.
 fn protect(pair: &Pair, near: &str, far: &str, [there, back]: [&str; 2]) {
     install(&sas(pair).each_ref());
     policies_between(pair, near, far, [there, back]);
@@ -81,14 +81,14 @@ fn a_gateway_keeps_its_own_addresses_and_its_other_networks() {
     protect(&pair, "10.13.0.0/24", "0.0.0.0/0", ["", ""]);
     assert!(!is_clear(&pair, || exchange((&lan, "10.13.0.5"), (&pair.b.namespace, &far), 7)));
     assert!(is_clear(&pair, || exchange((&guests, "10.14.0.5"), (&pair.b.namespace, &far), 7)));
-    // The gateway's own socket, with its address and without one; and a connection to it.
+    // The gateway's own packets stay in clear, from a socket with an address and from one without; so do packets to the gateway.
     let near = pair.a.outer[V4].to_string();
     assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
     assert!(is_clear(&pair, || {
         assert_eq!(exchange((&pair.a.namespace, "0.0.0.0"), (&pair.b.namespace, &far), 7), pair.a.outer[V4]);
     }));
     assert!(is_clear(&pair, || exchange((&pair.b.namespace, &far), (&pair.a.namespace, &near), 7)));
-    // With a policy for its own packets, the network reaches the gateway, and the device of the tunnel has seen none of these packets.
+    // With a policy for packets within the network, the network reaches the gateway. The TUN device has seen none of these packets.
     pair.a.xfrm("policy add src 10.13.0.0/24 dst 10.13.0.0/24 dir out priority 5");
     exchange((&lan, "10.13.0.5"), (&pair.a.namespace, "10.13.0.1"), 7);
     assert_eq!((pair.a.counter("unprotected"), pair.a.counter("without_sa")), (0, 0));
@@ -205,7 +205,7 @@ fn pass_and_block_policies_apply_by_their_priority() {
     let inside = [&pair.a, &pair.b].map(|host| host.inner[V4].to_string());
     let through = || exchange((&pair.a.namespace, &inside[0]), (&pair.b.namespace, &inside[1]), 7);
     assert!(!is_clear(&pair, through));
-    // A block policy comes before both.
+    // A block policy takes precedence over both.
     pair.a.xfrm(&format!("policy add src {near} dst {far} proto udp dport 9 dir out priority 1 action block"));
     let program = pair.a.udp(pair.a.outer[V4], 0);
     assert!(!is_clear(&pair, || {
@@ -224,7 +224,7 @@ fn pass_and_block_policies_apply_by_their_priority() {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn a_stream_of_a_policy_for_networks_finds_the_mtu_of_the_tunnel() {
+fn a_stream_between_protected_networks_finds_the_mtu_of_the_tunnel() {
     let pair = Pair::with_data_paths(&Plan::default());
     // No route of ours leads to these networks, so a stream begins with the MTU of the link.
     protect(&pair, "10.11.0.0/16", "10.12.0.0/16", ["", ""]);
@@ -290,7 +290,7 @@ fn forwarded_fragments_follow_their_first_fragment() {
             assert_eq!(far.recv(&mut buffer).unwrap_or_else(|error| panic!("{bytes} bytes: {error}")), bytes);
         }
     }));
-    // The flow of a fragment alone is unknown, so it does not pass.
+    // A lone fragment does not pass, because its flow is unknown.
     assert!(!is_clear(&pair, || {
         let socket = lan.enter(|| raw(255));
         let mut packet = vec![0x45, 0, 0, 0, 0, 9, 0, 100, 64, 17, 0, 0, 10, 13, 0, 5];
@@ -365,12 +365,8 @@ fn strict_reverse_path_filters_change_nothing() {
     protect(&pair, &format!("{near}/32"), &format!("{far}/32"), ["", ""]);
     assert!(!is_clear(&pair, own_to_far));
     // Daemons at the ports of IKE.
-    for (port, marked) in [(500, true), (4500, true)] {
-        let daemon = |host: &Host| {
-            let socket = host.namespace.enter(|| ike_socket((host.outer[V4], port)));
-            assert!(marked);
-            socket
-        };
+    for port in [500, 4500] {
+        let daemon = |host: &Host| host.namespace.enter(|| ike_socket((host.outer[V4], port)));
         let (one, other) = (daemon(&pair.a), daemon(&pair.b));
         let message = [&[0; 4][..], MARKER, &[0; 20]].concat();
         assert!(is_clear(&pair, || {
@@ -378,7 +374,7 @@ fn strict_reverse_path_filters_change_nothing() {
             assert_eq!(other.recv(&mut [0; 64]).expect("IKE arrives"), message.len());
         }));
     }
-    // A tunnel for everything, beside a policy that lets answers to the network behind the gateway pass.
+    // A tunnel for everything, beside a policy that exempts packets to the network behind the gateway.
     pair.remove_tunnel();
     protect(&pair, "0.0.0.0/0", "0.0.0.0/0", ["", ""]);
     pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.13.0.0/24 dir out priority 5");
@@ -406,7 +402,7 @@ fn ike_socket(address: (IpAddr, u16)) -> UdpSocket {
 
 #[test]
 #[ignore = "as root, in network namespaces"]
-fn policies_that_an_earlier_data_path_left_hold_packets_back() {
+fn policies_left_by_an_earlier_data_path_hold_packets_back() {
     let mut pair = Pair::with_data_paths(&Plan::default());
     protect(&pair, "10.11.0.0/16", "0.0.0.0/0", ["proto udp dport 5060", "proto udp sport 5060"]);
     let near = pair.a.inner[V4];
@@ -423,7 +419,7 @@ fn policies_that_an_earlier_data_path_left_hold_packets_back() {
     held(Wire::new(&pair));
     pair.a.serve(&Plan::default());
     held(Wire::new(&pair));
-    // A new policy replaces them, so its removal ends them.
+    // A new policy replaces the earlier one, so packets pass once it is removed.
     let [out, _] = sas(&pair);
     let selector = "src 10.11.0.0/16 dst 0.0.0.0/0 proto udp dport 5060 dir out";
     pair.a.xfrm(&format!("policy add {selector} {}", out.template()));

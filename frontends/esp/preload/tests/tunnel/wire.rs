@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Esp(Esp),
     /// A later fragment of a datagram. The first fragment tells the kind of datagram.
     Fragment,
-    /// A NAT keep-alive of one byte, or an IKE message.
+    /// A datagram from or to port 4500 that is not ESP, such as an IKE message.
     Other4500,
     /// A frame that must not be seen outside the tunnel.
     Clear,
@@ -85,7 +85,7 @@ impl Drop for Listener {
     }
 }
 
-/// Panics at a frame that must not be seen outside the tunnel. Returns the number of ESP frames.
+/// Panics if a frame must not be seen outside the tunnel. Returns the number of ESP frames.
 pub(crate) fn count_sealed(frames: &[Vec<u8>]) -> usize {
     let mut count = 0;
     for frame in frames {
@@ -127,6 +127,7 @@ fn kind(frame: &[u8]) -> Kind {
     let raw = |from, class, packet| esp(from, class, false, packet).unwrap_or(Kind::Clear);
     let datagram = |from: IpAddr, class: u8, payload: &[u8]| match payload {
         [ports @ .., _, _, _, _, _] if ports.len() < 8 => Kind::Clear,
+        // Port 4500 (0x1194). An SPI of zero marks IKE (RFC 3948, 2.2).
         [a, b, c, d, _, _, _, _, spi @ ..] if [a, b] == [&0x11, &0x94] || [c, d] == [&0x11, &0x94] => {
             if spi.starts_with(&[0; 4]) {
                 Kind::Other4500
