@@ -1,5 +1,5 @@
-//! Right and wrong calls in every order: results, outputs and error stacks equal those of the default provider, for each row that is
-//! served.
+//! Makes right and wrong calls in every order. Results, outputs and error stacks equal those of the default provider, for each row that
+//! is served.
 
 mod lab;
 
@@ -34,7 +34,7 @@ impl<'l> Difference<'l> {
         Self { algorithm, calls, message, is_refused }
     }
 
-    /// Returns true if the message has one of the `first` calls, and one of the `then` calls behind it.
+    /// Returns true if the message has one of the `first` calls, and one of the `then` calls after it.
     fn has(&self, first: &[char], then: &[char]) -> bool {
         self.message.find(first).is_some_and(|at| self.message[at..].contains(then))
     }
@@ -53,29 +53,28 @@ const DATA: [char; 6] = ['d', 'o', 'j', 'c', 'r', 'R'];
 
 type Exception = (&'static str, fn(&Difference<'_>) -> bool);
 
-/// Differences of messages that a device serves, each with its reason. Without a named policy, no call differs.
+/// Allowed differences in messages that a device serves, each with its reason. Without a named policy, no call differs.
 const DECLARED: [Exception; 6] = [
     (
-        "another key or direction in the middle of a message: OpenSSL continues it with the state of both keys, and a session has one",
+        "another key or direction in the middle of a message: OpenSSL continues with state of both keys, but a session has one key",
         |found| found.is_aead() && found.has(&DATA, &['k', 'v']),
     ),
+    ("data after a refused tag: OpenSSL decrypts it under the same nonce, but a device's message has ended", |found| {
+        found.is_gcm() && found.is_refused && found.has(&['f', 'C'], &DATA)
+    }),
     (
-        "data behind a refused tag: OpenSSL decrypts it under the same nonce, and a device's message has ended",
-        |found| found.is_gcm() && found.is_refused && found.has(&['f', 'C'], &DATA),
-    ),
-    (
-        "another fixed part of the nonce in the middle of a message: OpenSSL continues under this nonce, and a device's message has one",
+        "another fixed part of the nonce in the middle of a message: OpenSSL continues under it, but a device's message has one nonce",
         |found| !found.is_gcm() && found.is_aead() && found.has(&DATA, &['x']),
     ),
     (
-        "calls behind a record: OpenSSL continues under its nonce, and returns a tag for it; a device's record is complete",
+        "calls after a TLS record: OpenSSL continues under its nonce and returns a tag, but a device's record is complete",
         |found| found.is_aead() && found.calls.contains("hr"),
     ),
-    ("a tag that is cut short after the data: RFC 8439 has none, and a device compares whole tags", |found| {
+    ("a tag truncated after the data: RFC 8439 has no truncated tags, and a device compares whole tags", |found| {
         !found.is_gcm() && found.is_aead() && found.has(&DATA, &['4']) && found.message.ends_with(['f', 'C'])
     }),
     (
-        "a tag that OpenSSL keeps: a header or a refused tag overwrites the last one, and 4.0 opens with the one that it sealed",
+        "a tag that OpenSSL keeps: a header or a refused tag overwrites it, and OpenSSL 4.0 opens with the tag of an earlier seal",
         |found| {
             let is_overwritten = found.has(&['f', 'C'], &['w', 's', '4', 'h']) && found.message.ends_with('t');
             found.is_gcm() && (is_overwritten || ["eC", "ef"].contains(&found.message))
@@ -83,7 +82,8 @@ const DECLARED: [Exception; 6] = [
     ),
 ];
 
-/// Runs the sequences with a section, and returns the differences that are not declared, the number of sequences, and that of rows.
+/// Runs the sequences with a section of configuration. Returns the undeclared differences, and the numbers of differences, sequences and
+/// rows.
 fn run(command: &mut Command, lab: &Lab, section: &str, used: &mut [usize]) -> (Vec<String>, [usize; 3]) {
     let printed = text(&command.arg(lab.configuration(section)).output().unwrap());
     let (lines, count) = printed.trim_end().rsplit_once('\n').unwrap_or(("", &printed));
@@ -97,7 +97,7 @@ fn run(command: &mut Command, lab: &Lab, section: &str, used: &mut [usize]) -> (
     (undeclared.map(str::to_owned).collect(), [different, sequences, rows])
 }
 
-/// Compares by default, with each row served on the faster side, and with each row pinned to a device.
+/// Compares with the default configuration, with every row on the faster side, and with every row on a pinned device.
 fn check(lab: &Lab, program: impl Fn() -> Command) {
     let pinned = ["POLICY = pin:software", "POLICY = pin:lanes"].map(everything);
     for section in [String::new(), EVERYTHING.to_owned()].iter().chain(&pinned) {
@@ -135,7 +135,7 @@ fn wrong_calls_of_digests_and_macs_have_the_results_of_the_default_provider() {
     }
 }
 
-/// Returns a program with the libcrypto of a release, from the folder that `scripts/openssl-command` fetches.
+/// Builds `misuse.c` with the libcrypto of a release, which `scripts/openssl-command` fetches. Returns the program and its runner.
 fn fetched(lab: &Lab, series: &str) -> (PathBuf, PathBuf) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/openssl-command");
     let output = Command::new(script).arg(series).output().unwrap();

@@ -1,5 +1,5 @@
 //! Stack space. OpenSSL runs jobs (ASYNC_start_job(3)) on stacks of 32 KiB in the heap without guard pages, and other libraries
-//! have coroutines. A driver may need more, if only to overwrite remains of keys. Requests on such a stack go to the host.
+//! have coroutines. A driver may need more, if only to overwrite copies of keys. Requests on such a stack go to the host.
 
 use std::cell::Cell;
 use std::ffi::c_int;
