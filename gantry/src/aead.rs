@@ -1,6 +1,6 @@
 //! Authenticated encryption with associated data.
 
-/// RustCrypto's traits of the crate `aead`.
+/// Implementations of the traits in RustCrypto's crate `aead`.
 #[cfg(feature = "aead")]
 pub mod rustcrypto;
 mod stream;
@@ -19,7 +19,7 @@ pub use stream::{OpenStream, SealStream};
 
 /// The key of an AEAD. Encrypt-then-authenticate algorithms have two keys.
 ///
-/// Zeroized on drop; prints its algorithm and lengths only.
+/// Zeroized on drop. `Debug` shows only its algorithm and lengths.
 #[derive(Clone)]
 pub struct Key {
     algorithm: Aead,
@@ -95,7 +95,7 @@ pub struct Ciphertext<'a> {
     pub tag: &'a [u8],
 }
 
-/// A handle of an AEAD with its key.
+/// An AEAD with a key.
 #[derive(Clone, Debug)]
 pub struct Session(gantry_core::Session);
 
