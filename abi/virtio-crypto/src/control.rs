@@ -18,7 +18,7 @@ pub const CREATED: usize = 16;
 /// `struct virtio_crypto_ctrl_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// A number of [`operation`](crate::constants::operation).
+    /// A constant of [`operation`](crate::constants::operation).
     pub opcode: u32,
     /// The algorithm, which the parameters repeat.
     pub algo: u32,

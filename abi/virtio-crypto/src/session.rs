@@ -43,7 +43,7 @@ impl Direction {
 /// `struct virtio_crypto_cipher_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cipher {
-    /// A number of [`cipher`](crate::constants::cipher).
+    /// A constant of [`cipher`](crate::constants::cipher).
     pub algo: u32,
     /// Bytes of the key.
     pub key_len: u32,
@@ -93,7 +93,7 @@ pub struct Chain {
 /// `struct virtio_crypto_hash_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash {
-    /// A number of [`hash`](crate::constants::hash).
+    /// A constant of [`hash`](crate::constants::hash).
     pub algo: u32,
     /// Bytes of the digest.
     pub result_len: u32,
@@ -102,7 +102,7 @@ pub struct Hash {
 /// `struct virtio_crypto_mac_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac {
-    /// A number of [`mac`](crate::constants::mac).
+    /// A constant of [`mac`](crate::constants::mac).
     pub algo: u32,
     /// Bytes of the MAC.
     pub result_len: u32,
@@ -113,7 +113,7 @@ pub struct Mac {
 /// `struct virtio_crypto_aead_session_para`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aead {
-    /// A number of [`aead`](crate::constants::aead).
+    /// A constant of [`aead`](crate::constants::aead).
     pub algo: u32,
     /// Bytes of the key.
     pub key_len: u32,
@@ -162,14 +162,14 @@ pub enum PublicKey {
     Rsa {
         /// The padding of the data.
         padding: Padding,
-        /// A number of [`rsa_hash`](crate::constants::rsa_hash).
+        /// A constant of [`rsa_hash`](crate::constants::rsa_hash).
         hash: u32,
     },
     /// An algorithm with a curve, or an unknown one.
     Other {
-        /// A number of [`akcipher`](crate::constants::akcipher).
+        /// A constant of [`akcipher`](crate::constants::akcipher).
         algo: u32,
-        /// For ECDSA, a number of [`curve`](crate::constants::curve).
+        /// For ECDSA, a constant of [`curve`](crate::constants::curve).
         curve: u32,
     },
 }

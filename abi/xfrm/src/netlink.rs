@@ -9,7 +9,7 @@ use crate::constants::{ERROR_TEXT, flag, message};
 /// `struct nlmsghdr` without its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// A number of [`constants::message`](crate::constants::message).
+    /// A constant of [`constants::message`](crate::constants::message).
     pub kind: u16,
     /// Bits of [`constants::flag`](crate::constants::flag).
     pub flags: u16,
