@@ -38,9 +38,9 @@ pub(crate) fn columns(object: &Bound<'_, PyAny>) -> PyResult<Option<Columns>> {
     if let Some(method) = object.getattr_opt("__arrow_c_array__")? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = method.call0()?.extract()?;
         let (schema, array) = (capsule(&schema, SCHEMA)?, capsule(&array, ARRAY)?);
-        // SAFETY: the names of the capsules tell the types they point to, and the interface has one consumer at a time for each.
+        // SAFETY: the names of the capsules guarantee these types, and the interface allows one consumer at a time.
         let (schema, array) = unsafe { (ArrowSchema::take(schema.cast()), ArrowArray::take(array.cast())) };
-        // SAFETY: the producer made the two for each other, and follows the interface: the memory does not change.
+        // SAFETY: the producer exported the schema for this array, and follows the interface: the memory does not change.
         let column =
             unsafe { Layout::from_schema(&schema).and_then(|(layout, nested)| Column::new(array, layout, nested)) };
         return column.map(|column| Some(Columns::One(Some(Box::new(column))))).map_err(|found| error(&found));
@@ -48,7 +48,7 @@ pub(crate) fn columns(object: &Bound<'_, PyAny>) -> PyResult<Option<Columns>> {
     let Some(method) = object.getattr_opt("__arrow_c_stream__")? else { return Ok(None) };
     let exported = method.call0()?;
     let place = capsule(&exported, STREAM)?;
-    // SAFETY: the name of the capsule tells the type it points to, and the interface has one consumer at a time.
+    // SAFETY: the name of the capsule guarantees this type, and the interface allows one consumer at a time.
     let source = unsafe { ArrowArrayStream::take(place.cast()) };
     // SAFETY: the producer follows the interface: the memory does not change.
     let reader = unsafe { Reader::new(source) };

@@ -13,7 +13,7 @@ use crate::arrow;
 use crate::memory::allocate;
 
 /// Digests of many values, in their order: a sequence of `bytes`, or of `str` for hexadecimal digits; and an Arrow column of
-/// `fixed_size_binary(n)`, or of `string`. A null value stays null; in the sequence it is None. A slice has digests of its own.
+/// `fixed_size_binary(n)`, or of `string`. A null value stays null; in the sequence it is None. A slice is a copy.
 /// Digests can be compared and pickled.
 #[pyclass(module = "gantry_crypto", frozen, sequence)]
 pub(crate) struct Digests {

@@ -35,8 +35,8 @@ struct State {
 /// or block device. Ctrl+C interrupts the call between two pieces.
 ///
 /// TypeError: a single path instead of a list.
-/// ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier
-/// files.
+/// ValueError: no algorithm, an unknown one, or the same one twice. An exception in the iterable of paths is raised after the results of
+/// earlier files.
 #[pyfunction]
 #[pyo3(signature = (paths, algs))]
 pub(crate) fn hash_files(paths: &Bound<'_, PyAny>, algs: &Bound<'_, PyAny>) -> PyResult<FileDigests> {
@@ -67,7 +67,7 @@ impl FileDigests {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // As with generators: the paths may come from code that asks for the next digest.
+        // The iterator of paths may ask for the next digest. This fails, as re-entering a generator does.
         let Ok(mut state) = self.0.try_lock() else {
             return Err(PyRuntimeError::new_err(
                 "this iterator is in use by another thread, or by the code of its paths",
@@ -98,7 +98,7 @@ impl State {
                 None => match self.next(py) {
                     None => return Ok(()),
                     Some(Ok(path)) => path,
-                    // Ctrl+C in the code of the paths is raised at once.
+                    // Ctrl+C in the iterator of paths is raised at once.
                     Some(Err(error)) if !error.is_instance_of::<PyException>(py) => return Err(error),
                     Some(Err(error)) => {
                         self.paths = None;

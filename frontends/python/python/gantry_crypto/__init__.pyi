@@ -22,7 +22,7 @@ the values."""
 
 class Digests:
     """Digests of many values, in their order: a sequence of `bytes`, or of `str` for hexadecimal digits; and an Arrow column of
-    `fixed_size_binary(n)`, or of `string`. A null value stays null; in the sequence it is None. A slice has digests of its own.
+    `fixed_size_binary(n)`, or of `string`. A null value stays null; in the sequence it is None. A slice is a copy.
     Digests can be compared and pickled."""
 
     def __len__(self) -> int: ...
@@ -77,8 +77,8 @@ def hash_files(paths: Iterable[str | bytes | PathLike[str] | PathLike[bytes]], a
     or block device. Ctrl+C interrupts the call between two pieces.
 
     TypeError: a single path instead of a list.
-    ValueError: an unknown algorithm, none, or one twice. An exception of the iterable of paths is raised after the results of earlier
-    files.
+    ValueError: no algorithm, an unknown one, or the same one twice. An exception in the iterable of paths is raised after the results of
+    earlier files.
     """
 
 class Hash:

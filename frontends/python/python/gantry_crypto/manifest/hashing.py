@@ -32,7 +32,7 @@ class Hasher:
     At most 32 files are open, with 64 KiB of each in memory; for an object also the next part of the response, and the operating system's
     buffers. A failed request to an object store is repeated up to `retries` times, after increasing waits.
 
-    ValueError: an unknown algorithm, none, or one twice.
+    ValueError: no algorithm, an unknown one, or the same one twice.
     """
 
     def __init__(self, algs: str | Iterable[str] = "sha256", shards: str | None = None, *, retries: int = places.RETRIES) -> None:
