@@ -212,7 +212,7 @@ fn openssl_serves_everything_unless_a_validated_device_is_there() {
         let rows = pages.iter().flat_map(|page| page.read().unwrap().rows);
         rows.filter(|row| row.device.as_deref() != Some("host")).map(|row| row.requests).sum::<u64>()
     };
-    assert_ne!(devices("POLICY = latency"), 0, "the key and the data");
+    assert_ne!(devices("POLICY = latency"), 0, "a device derives the key and encrypts");
     assert_eq!(devices("REQUIRE = validated"), 0);
     let groups = "openssl list -kem-algorithms | grep -c gantry || true";
     let with = |section: &str| text(&lab.sh(groups, &lab.configuration(section))).trim().parse::<u32>().unwrap();
