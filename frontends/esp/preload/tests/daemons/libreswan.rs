@@ -1,4 +1,4 @@
-//! libreswan at both ends.
+//! Tests with libreswan at both ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
