@@ -21,7 +21,7 @@ commands = []
 def remember(*command):
     """Notes a command for the report, once, with our own paths written short."""
     text = " ".join(str(word) for word in command)
-    text = text.replace(f"{TARGET}/release/", "").replace(f"{ROOT}/", "")
+    text = text.replace(f"{TARGET}/release/", "").replace(f"{ROOT}/", "").replace(f"{Path.home()}/", "~/")
     if text not in commands:
         commands.append(text)
 

@@ -5,10 +5,13 @@ import statistics
 from html import escape
 
 import measure
+import sums
 
 PAGE = measure.ROOT / "docs/src/benchmarks.md"
 CHART = measure.ROOT / "docs/src/plots/benchmarks.svg"
 RESULTS = measure.ROOT / "benches/results"
+# The release in `software` of the runs that do not record it.
+AWS_LC = "5.12.0"
 
 
 def pairs(rows, below, above, key, **wanted):
@@ -27,35 +30,56 @@ def sides(rows, below, above, key, **wanted):
     return statistics.median(ratios) if ratios else None
 
 
-def files(key):
+def files(peer, key):
     def ratio(sections):
         row = next(row for row in sections["sums"] if row["load"] == "256 files of 4 MiB" and row["algorithm"] == "sha256")
-        return statistics.median(turn["coreutils"][key] / turn["gantry"][key] for turn in row["rounds"])
+        turns = [turn for turn in row["rounds"] if peer in turn]
+        return statistics.median(turn[peer][key] / turn["gantry"][key] for turn in turns) if turns else None
 
     return ratio
 
 
-def against_openssl(algorithm):
+def against_openssl(algorithm, series=None):
+    """Over this machine's OpenSSL, or over that of a series."""
+
     def ratio(sections):
-        found = [
-            pairs(sections["openssl"], "openssl", device, "mb_per_cpu_s", algorithm=algorithm, bytes=16384, batch=1)
-            for device in ("lanes", "software")
-        ]
+        rows = sections["openssl"] if series is None else [row for row in sections.get("releases", []) if row["release"].startswith(series)]
+        found = [pairs(rows, "openssl", device, "mb_per_cpu_s", algorithm=algorithm, bytes=16384, batch=1) for device in ("lanes", "software")]
         return max((ratio for ratio in found if ratio), default=None)
 
     return ratio
 
 
-def against_ipsec_mb(algorithm):
+def against_ipsec_mb(algorithm, series):
+    """Each row of the lanes stands behind those of its peers."""
+
     def ratio(sections):
-        rows = [row for row in sections["lanes"] if row.get("alignment", 64) == 64 and row.get("level", "avx512") == "avx512"]
-        return pairs(rows, "ipsec-mb", "lanes", "mb_per_cpu_s", algorithm=algorithm, bytes=16384, batch=32)
+        ratios, peer = [], None
+        for row in sections["lanes"]:
+            if (row["algorithm"], row["bytes"], row["batch"], row.get("alignment", 64), row.get("level", "avx512")) != (algorithm, 16384, 32, 64, "avx512"):
+                continue
+            # The first results do not name the release, which was 1.3.
+            release = "1.3" if row["device"] == "ipsec-mb" else row["device"].removeprefix("ipsec-mb ")
+            if row["device"] == "lanes" and peer:
+                ratios.append(row["mb_per_cpu_s"] / peer["mb_per_cpu_s"])
+                peer = None
+            elif release.startswith(series):
+                peer = row
+        return statistics.median(ratios) if ratios else None
 
     return ratio
 
 
-def named(what):
-    return lambda sections: sides(sections.get("named", []), "without", "gantry", "per_s", what=what)
+def named(what, series):
+    def ratio(sections):
+        rows = [row for row in sections.get("named", []) if row.get("release", "3.0").startswith(series)]
+        return sides(rows, "without", "gantry", "per_s", what=what)
+
+    return ratio
+
+
+def nginx(sections):
+    return sides(sections["nginx"], "without", "gantry", "per_cpu_s", what="1 MB")
 
 
 def pipelines(sections):
@@ -66,19 +90,29 @@ def pipelines(sections):
     return statistics.median(rate(row["gantry"]) / rate(row["default"]) for row in rows)
 
 
-# Title, peer, whether the chart has the row, command, ratio.
+def handshakes(peer):
+    def ratio(sections):
+        turns = sections.get("handshakes", {"rounds": []})["rounds"]
+        ours = "OpenSSL 3.0 with gantry, X25519MLKEM768"
+        ratios = [turn[ours]["per_cpu_s"] / turn[peer]["per_cpu_s"] for turn in turns if ours in turn]
+        return statistics.median(ratios) if ratios else None
+
+    return ratio
+
+
+# Title; peers, each in the chart or not, with the ratio; command.
 ROWS = [
-    ("SHA-256 of 256 files of 4 MiB, two cores, wall time", "sha256sum, one core", True, "gantry sum -a sha256 FILE...", files("wall_s")),
-    ("the same, CPU time", "sha256sum", False, "gantry sum -a sha256 FILE...", files("cpu_s")),
-    ("AES-128-GCM, messages of 16 KiB", "openssl speed", True, "gantry speed aes-128-gcm --bytes 16384 --batch 1 --compare openssl", against_openssl("aes-128-gcm")),
-    ("AES-256-XTS, messages of 16 KiB", "openssl speed", True, "gantry speed aes-256-xts --bytes 16384 --batch 1 --compare openssl", against_openssl("aes-256-xts")),
-    ("SHA-256, 32 messages of 16 KiB side by side", "ipsec-mb 1.3", True, "gantry speed sha256 --device lanes --bytes 16384 --batch 32", against_ipsec_mb("sha256")),
-    ("AES-128-CBC, 32 messages of 16 KiB side by side", "ipsec-mb 1.3", True, "gantry speed aes-128-cbc --device lanes --bytes 16384 --batch 32", against_ipsec_mb("aes-128-cbc")),
-    ("Ed25519 signatures through the provider", "OpenSSL 3.0", True, "openssl speed ed25519", named("Ed25519, signatures")),
-    ("X25519 secrets through the provider", "OpenSSL 3.0", True, "openssl speed ecdhx25519", named("X25519, secrets")),
-    ("AES-128-GCM, 16 KiB, through the provider", "OpenSSL 3.0", False, "openssl speed -evp aes-128-gcm -bytes 16384", named("AES-128-GCM, 16 KiB")),
-    ("nginx, TLS 1.3, responses of 1 MB, CPU time", "nginx alone", True, "benches/peers/run nginx", lambda sections: sides(sections["nginx"], "without", "gantry", "per_cpu_s", what="1 MB")),
-    ("pipeline of 32 messages of AES-128-CBC, 16 KiB", "OpenSSL 4.0, one at a time", True, "benches/peers/run pipelines", pipelines),
+    ("SHA-256 of 256 files of 4 MiB, two cores over one, wall time", [("sha256sum 9.1", True, files("coreutils", "wall_s")), (sums.COREUTILS.removeprefix("coreutils "), False, files(sums.COREUTILS, "wall_s")), (sums.UUTILS, True, files(sums.UUTILS, "wall_s"))], "gantry sum -a sha256 FILE..."),
+    ("the same, CPU time", [("sha256sum 9.1", False, files("coreutils", "cpu_s")), (sums.COREUTILS.removeprefix("coreutils "), False, files(sums.COREUTILS, "cpu_s")), (sums.UUTILS, False, files(sums.UUTILS, "cpu_s"))], "gantry sum -a sha256 FILE..."),
+    ("AES-128-GCM, messages of 16 KiB", [("openssl speed 3.0", True, against_openssl("aes-128-gcm")), ("4.0", True, against_openssl("aes-128-gcm", "4.0"))], "gantry speed aes-128-gcm --bytes 16384 --batch 1 --compare openssl"),
+    ("AES-256-XTS, messages of 16 KiB", [("openssl speed 3.0", True, against_openssl("aes-256-xts")), ("4.0", False, against_openssl("aes-256-xts", "4.0"))], "gantry speed aes-256-xts --bytes 16384 --batch 1 --compare openssl"),
+    ("SHA-256, 32 messages of 16 KiB side by side", [("ipsec-mb 1.3", True, against_ipsec_mb("sha256", "1.3")), ("2.0", True, against_ipsec_mb("sha256", "2.0"))], "gantry speed sha256 --device lanes --bytes 16384 --batch 32"),
+    ("AES-128-CBC, 32 messages of 16 KiB side by side", [("ipsec-mb 1.3", True, against_ipsec_mb("aes-128-cbc", "1.3")), ("2.0", True, against_ipsec_mb("aes-128-cbc", "2.0"))], "gantry speed aes-128-cbc --device lanes --bytes 16384 --batch 32"),
+    ("Ed25519 signatures through the provider", [("OpenSSL 3.0", True, named("Ed25519, signatures", "3.0")), ("4.0", True, named("Ed25519, signatures", "4.0"))], "openssl speed ed25519"),
+    ("X25519 secrets through the provider", [("OpenSSL 3.0", True, named("X25519, secrets", "3.0")), ("4.0", False, named("X25519, secrets", "4.0"))], "openssl speed ecdhx25519"),
+    ("nginx, TLS 1.3, responses of 1 MB, CPU time", [("nginx alone", True, nginx)], "benches/peers/run nginx"),
+    ("handshakes with X25519MLKEM768 in OpenSSL 3.0", [("OpenSSL 3.5", True, handshakes("OpenSSL 3.5, X25519MLKEM768"))], "benches/peers/run handshakes"),
+    ("pipeline of 32 messages of AES-128-CBC, 16 KiB", [("OpenSSL 4.0, one at a time", True, pipelines)], "benches/peers/run pipelines"),
 ]  # fmt: skip
 
 INTRODUCTION = """# Benchmarks
@@ -123,13 +157,16 @@ def cpu(facts):
 
 
 def latest():
-    """Returns the last run of each CPU, the newest first."""
-    runs = {}
+    """The sections of each CPU, each from the last run that has it, and the runs that they are from; the newest CPU first."""
+    cpus = {}
     for path in sorted(RESULTS.glob("*.json")):
         run = json.loads(path.read_text())
-        if {"sums", "openssl", "pipelines"} <= run["sections"].keys():
-            runs[cpu(run["machine"])] = run | {"file": path.name}
-    return sorted(runs.values(), key=lambda run: run["machine"]["date"], reverse=True)
+        known = cpus.setdefault(cpu(run["machine"]), {"sections": {}, "runs": {}})
+        known["machine"] = run["machine"]
+        known["sections"].update(run["sections"])
+        known["runs"].update(dict.fromkeys(run["sections"], (path.name, run["machine"])))
+    enough = [known for known in cpus.values() if {"sums", "openssl", "pipelines"} <= known["sections"].keys()]
+    return sorted(enough, key=lambda known: known["machine"]["date"], reverse=True)
 
 
 def number(ratio):
@@ -145,7 +182,11 @@ def markdown(columns, rows, numbers_from):
 
 def page(runs):
     names = [cpu(run["machine"]) for run in runs]
-    table = [[what, peer, *(number(ratio(run["sections"])) for run in runs), f"`{command}`"] for what, peer, _, command, ratio in ROWS]
+    table = []
+    for what, peers, command in ROWS:
+        ratios = [[ratio(run["sections"]) for _, _, ratio in peers] for run in runs]
+        cells = [", ".join(map(number, each)) if any(each) else "-" for each in ratios]
+        table.append([what, ", ".join(peer for peer, _, _ in peers), *cells, f"`{command}`"])
     text = INTRODUCTION + markdown(["work", "compared with", *names, "command"], table, 2) + METHOD
 
     def dispatch(run, name):
@@ -161,8 +202,12 @@ def page(runs):
         ["`gantry sum` of a file of 7 bytes, ms of CPU", *(start(run) for run in runs)],
     ], 1)  # fmt: skip
     text += REPEAT + "\nThe machines are virtual, with two cores each:\n\n"
-    machines = [[cpu(run["machine"]), run["machine"]["date"], run["machine"]["commit"], f"`benches/results/{run['file']}`"] for run in runs]
-    return text + markdown(["CPU", "date", "commit", "rounds"], machines, 4) + LIMITS
+    machines = [
+        [cpu(machine), machine["date"], machine["commit"], machine.get("aws_lc", AWS_LC), f"`benches/results/{file}`"]
+        for run in runs
+        for file, machine in sorted(dict(run["runs"].values()).items(), reverse=True)
+    ]
+    return text + markdown(["CPU", "date", "commit", "AWS-LC", "rounds"], machines, 5) + LIMITS
 
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
@@ -170,8 +215,15 @@ COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"]
 
 
 def chart(runs):
-    """Returns a chart of horizontal bars: a group for each row of the chart, a bar for each CPU."""
-    rows = [(what, peer, [ratio(run["sections"]) for run in runs]) for what, peer, shown, _, ratio in ROWS if shown]
+    """Horizontal bars: a group for each row of the chart, a bar for each CPU."""
+    rows = []
+    for what, peers, _ in ROWS:
+        first = peers[0][0].rpartition(" ")[0]
+        for place, (peer, shown, ratio) in enumerate(peers):
+            ratios = [ratio(run["sections"]) for run in runs]
+            if shown and any(ratios):
+                # A further release of the first peer is named by its number alone.
+                rows.append((what, f"{first} {peer}" if place and peer[0].isdigit() else peer, ratios))
     bar, gap, left, width, top = 11, 14, 330, 880, 46
     most = max(ratio for _, _, ratios in rows for ratio in ratios if ratio)
     scale = (width - left - 50) / most

@@ -52,6 +52,7 @@ def rate(work, conf, command):
     return used | {"mb_per_s": rate / 1e6, "cpus": cpus, "mb_per_cpu_s": rate / 1e6 / cpus}
 
 
+NEWEST = "4.0"
 # Rows with a goal: arguments of `openssl speed`, column of its output, unit and its scale, goal.
 NAMED = {
     "Ed25519, signatures": (["ed25519"], 4, "1/s", 1, 4),
@@ -64,22 +65,27 @@ NAMED = {
 
 
 def named(work):
-    """Measures the rows with a goal, without gantry and with its default configuration."""
+    """The rows with a goal, without gantry and with its default configuration: this machine's OpenSSL, and the newest."""
     sides = {"without": "/dev/null", "gantry": configuration(work / "named.cnf", "")}
-    raw, table = [], []
-    for what, (asked, place, unit, scale, goal) in NAMED.items():
-        command = [*measure.ONE_CORE, *SPEED, *asked]
-        measure.remember("OPENSSL_CONF=FILE taskset -c N", *SPEED, *asked)
+    newest = measure.output([measure.ROOT / "scripts/openssl-command", NEWEST]).strip()
+    measure.remember("scripts/openssl-command", NEWEST)
+    raw, tables = [], {}
+    for program in ("openssl", newest):
+        release = measure.output([program, "version"]).split()[1]
+        table = tables[f"OpenSSL {release}"] = []
+        for what, (asked, place, unit, scale, goal) in NAMED.items():
+            command = [*measure.ONE_CORE, program, *SPEED[1:], *asked]
+            measure.remember("OPENSSL_CONF=FILE taskset -c N", *SPEED, *asked)
 
-        def run(conf, what=what, command=command, place=place):
-            rate, used = said(work, conf, command, place)
-            return used | {"what": what, "per_s": rate}
+            def run(conf, what=what, command=command, place=place):
+                rate, used = said(work, conf, command, place)
+                return used | {"what": what, "per_s": rate}
 
-        results = measure.rounds(9, {side: lambda conf=conf: run(conf) for side, conf in sides.items()})
-        raw += results
-        cells = [f"{measure.median(results, side, 'per_s') / scale:.0f}" for side in sides]
-        table.append([what, unit, *cells, f"{measure.ratio(results, 'gantry', 'without', 'per_s'):.2f}", goal])
-    return raw, table
+            results = measure.rounds(9, {side: lambda conf=conf: run(conf) for side, conf in sides.items()})
+            raw += [result | {"release": release} for result in results]
+            cells = [f"{measure.median(results, side, 'per_s') / scale:.0f}" for side in sides]
+            table.append([what, unit, *cells, f"{measure.ratio(results, 'gantry', 'without', 'per_s'):.2f}", goal])
+    return raw, tables
 
 
 def engine(work):

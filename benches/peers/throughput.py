@@ -75,13 +75,13 @@ def levels():
 
 
 def ipsec_mb(work):
-    """Builds the program with the installed library, and with the one in the folder `IPSEC_MB`: its sources, built in `build` there."""
-    programs = [measure.program(work, "ipsec_mb", "-lIPSec_MB")]
-    if folder := os.environ.get("IPSEC_MB"):
-        built = Path(folder) / "build/lib"
-        flags = [f"-I{folder}/lib", f"-L{built}", f"-Wl,-rpath,{built}", "-lIPSec_MB"]
-        programs.append(measure.program(work, "ipsec_mb", *flags, suffix="_other"))
-    return programs
+    """Programs with the installed library, and with the newest that Debian has."""
+    fetch = [measure.ROOT / "scripts/debian-packages", "ipsec-mb", "sid", "libipsec-mb2", "libipsec-mb-dev", "libc6"]
+    folder = Path(measure.output(fetch).strip())
+    measure.remember(*fetch)
+    libraries = next(folder.rglob("libIPSec_MB.so")).parent
+    newest = [f"-I{folder}/usr/include", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lIPSec_MB"]
+    return [measure.program(work, "ipsec_mb", "-lIPSec_MB"), measure.program(work, "ipsec_mb", *newest, suffix="_newest")]
 
 
 def lanes(work):
