@@ -20,7 +20,7 @@
 #define PEER "handshakes"
 #include "peer.h"
 
-enum { WARM = 2000 };
+enum { WARM = 1000 };
 
 static int listener = -1;
 

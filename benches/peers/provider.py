@@ -81,7 +81,7 @@ def named(work):
                 rate, used = said(work, conf, command, place)
                 return used | {"what": what, "per_s": rate, "per_cpu_s": rate * used["wall_s"] / used["cpu_s"]}
 
-            results = measure.rounds(9, {side: lambda conf=conf: run(conf) for side, conf in sides.items()})
+            results = measure.rounds(5, {side: lambda conf=conf: run(conf) for side, conf in sides.items()})
             raw += [result | {"release": release} for result in results]
             cells = [f"{measure.median(results, side, 'per_cpu_s') / scale:.0f}" for side in sides]
             table.append([what, unit, *cells, f"{measure.ratio(results, 'gantry', 'without', 'per_cpu_s'):.2f}", goal])

@@ -65,9 +65,9 @@ def sums(work):
     run, binaries = folder_of_newest / "run", folder_of_newest / "usr/bin"
     loads = [
         # title, files, bytes of each, rounds, whether coreutils of this machine takes part
-        ("256 files of 4 MiB", 256, 4 * MIB, 5, True),
+        ("256 files of 4 MiB", 256, 4 * MIB, 3, True),
         ("one file of 2 GiB", 1, 2048 * MIB, 3, False),
-        ("100,000 files of 1 KiB", 100_000, 1024, 5, True),
+        ("100,000 files of 1 KiB", 100_000, 1024, 3, True),
     ]
     for contender in ("gantry sum -a ALGORITHM FILE...", "openssl dgst -ALGORITHM -r FILE...", "ALGORITHMsum FILE..."):
         measure.remember(contender)

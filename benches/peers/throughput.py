@@ -38,7 +38,7 @@ LAYOUTS = [(16, 64), (32, 64), (64, 64), (32, 4096)]
 ROUNDS = 7
 SECONDS = "0.2"
 # Fewer and shorter rounds for the lanes: they have many cells, each with about three contenders.
-LANES_ROUNDS = 5
+LANES_ROUNDS = 3
 LANES_SECONDS = "0.1"
 
 
