@@ -79,8 +79,7 @@ def ipsec_mb(work):
     fetch = [measure.ROOT / "scripts/debian-packages", "ipsec-mb", "sid", "libipsec-mb2", "libipsec-mb-dev", "libc6"]
     folder = Path(measure.output(fetch).strip())
     measure.remember(*fetch)
-    libraries = next(folder.rglob("libIPSec_MB.so")).parent
-    newest = [f"-I{folder}/usr/include", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lIPSec_MB"]
+    newest = [f"-I{folder}/usr/include", next(folder.rglob("libIPSec_MB.a"))]
     return [measure.program(work, "ipsec_mb", "-lIPSec_MB"), measure.program(work, "ipsec_mb", *newest, suffix="_newest")]
 
 
