@@ -47,6 +47,22 @@ fn a_slow_caller_leaves_large_requests_once_their_costs_are_known() {
 }
 
 #[test]
+fn kept_costs_of_one_side_alone_decide_nothing() {
+    for kept in ["device", "caller"] {
+        let clock = Arc::new(VirtualClock::default());
+        let (earlier, caller) = caller_device(&clock, (100, 2.0), (1000, 0.5));
+        learned(&clock, &earlier, &caller, 4096);
+        let costs: Vec<_> = earlier.gantry().costs().into_iter().filter(|record| record.device == kept).collect();
+        assert!(!costs.is_empty());
+        let (later, caller) = caller_device(&clock, (100, 2.0), (1000, 0.5));
+        later.gantry().import_costs(&costs);
+        learned(&clock, &later, &caller, 4096);
+        let saved = later.worth(Algorithm::Null, ENCRYPT).saved_ns(4096);
+        assert!(saved.is_some_and(|saved| saved.abs_diff(5094) < 500), "{kept}: {saved:?}");
+    }
+}
+
+#[test]
 fn a_device_that_saves_less_than_the_dispatch_costs_gets_no_requests() {
     let clock = Arc::new(VirtualClock::default());
     let (caller_device, caller) = caller_device(&clock, (3000, 0.0), (2900, 0.0));

@@ -129,7 +129,7 @@ impl CallerDevice {
             Kind::Signature | Kind::Exchange => PAIR_NS,
             _ => u32::try_from(OTHER_NS + bytes).unwrap_or(u32::MAX),
         };
-        if self.own(algorithm, operation).is_none() || self.gantry.count_work(algorithm, operation, work) {
+        if self.own(algorithm, operation).is_none() || self.gantry.count_work(&self.own, algorithm, operation, work) {
             self.compare_costs(algorithm, operation);
         }
         self.worth(algorithm, operation).saved_ns(bytes).unwrap_or(0)

@@ -85,10 +85,10 @@ impl Gantry {
         self.inner.devices.calibrations.close_store();
     }
 
-    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays
-    /// first for loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a
-    /// time. Returns `true` if costs are known and no measurement is running.
-    pub(crate) fn count_work(&self, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
+    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays first for
+    /// loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a time. Returns
+    /// `true` if the costs of `own`, the caller, and of another device are known, or stay unknown, and no measurement is running.
+    pub(crate) fn count_work(&self, own: &str, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
         let ledgers = &self.inner.ledgers;
         let ledger = ledgers.ledger(algorithm, operation);
         if ledgers.is_due(ns) {
@@ -101,8 +101,13 @@ impl Gantry {
             }
         }
         let devices = self.devices();
-        let is_measured =
-            || devices.iter().filter_map(|device| device.costs(algorithm, operation)).any(Costs::is_known);
+        // Kept costs may be of another release of the caller.
+        let is_known = |device: &RegisteredDevice| device.costs(algorithm, operation).is_some_and(Costs::is_known);
+        let is_measured = || {
+            [true, false]
+                .iter()
+                .all(|is_own| devices.iter().any(|device| (device.name() == own) == *is_own && is_known(device)))
+        };
         ledger.is_settled_for(devices.len()) || (!ledger.calibration_pays() && is_measured())
     }
 
