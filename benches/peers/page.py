@@ -109,22 +109,22 @@ ROWS = [
     ("AES-256-XTS, messages of 16 KiB", [("openssl speed 3.0", True, against_openssl("aes-256-xts")), ("4.0", False, against_openssl("aes-256-xts", "4.0"))], "gantry speed aes-256-xts --bytes 16384 --batch 1 --compare openssl"),
     ("SHA-256, 32 messages of 16 KiB side by side", [("ipsec-mb 1.3", True, against_ipsec_mb("sha256", "1.3")), ("2.0", True, against_ipsec_mb("sha256", "2.0"))], "gantry speed sha256 --device lanes --bytes 16384 --batch 32"),
     ("AES-128-CBC, 32 messages of 16 KiB side by side", [("ipsec-mb 1.3", True, against_ipsec_mb("aes-128-cbc", "1.3")), ("2.0", True, against_ipsec_mb("aes-128-cbc", "2.0"))], "gantry speed aes-128-cbc --device lanes --bytes 16384 --batch 32"),
-    ("Ed25519 signatures through the provider", [("OpenSSL 3.0", True, named("Ed25519, signatures", "3.0")), ("4.0", True, named("Ed25519, signatures", "4.0"))], "openssl speed ed25519"),
-    ("X25519 secrets through the provider", [("OpenSSL 3.0", True, named("X25519, secrets", "3.0")), ("4.0", False, named("X25519, secrets", "4.0"))], "openssl speed ecdhx25519"),
-    ("nginx, TLS 1.3, responses of 1 MB, CPU time", [("nginx alone", True, nginx)], "benches/peers/run nginx"),
+    ("Ed25519 signatures through the provider", [("OpenSSL 3.0", True, named("Ed25519, signatures", "3.0"))], "openssl speed ed25519"),
+    ("X25519 secrets through the provider", [("OpenSSL 3.0", True, named("X25519, secrets", "3.0")), ("4.0", True, named("X25519, secrets", "4.0"))], "openssl speed ecdhx25519"),
+    ("nginx, TLS 1.3, responses of 1 MB", [("nginx alone", True, nginx)], "benches/peers/run nginx"),
     ("handshakes with X25519MLKEM768 in OpenSSL 3.0", [("OpenSSL 3.5", True, handshakes("OpenSSL 3.5, X25519MLKEM768"))], "benches/peers/run handshakes"),
     ("pipeline of 32 messages of AES-128-CBC, 16 KiB", [("OpenSSL 4.0, one at a time", True, pipelines)], "benches/peers/run pipelines"),
 ]  # fmt: skip
 
 INTRODUCTION = """# Benchmarks
 
-Ratios over another program: 2 is twice as fast. The last column has the command that measures the row.
+Ratios over another program, by CPU time: 2 is twice as fast.
 
 ![Gantry against coreutils, OpenSSL and ipsec-mb](plots/benchmarks.svg)
 
 """
 METHOD = """
-A ratio is the median of rounds, in which the programs run in turn, by CPU time. A dash: not measured on this CPU.
+Ratios are medians of rounds in turn. A dash: not measured on this CPU.
 
 ## Cost of Gantry itself
 
@@ -132,20 +132,20 @@ A ratio is the median of rounds, in which the programs run in turn, by CPU time.
 REPEAT = """
 ## Repeat it
 
-<!-- not run: half an hour -->
+<!-- not run: an hour -->
 ```console
 $ make bench
 ```
 
-It writes every round to `benches/results/`, all tables to `lab/notebook/benchmarks.md`, and this page from the latest run on each CPU.
-`benches/peers/run sums` prints one part without recording it.
+It writes rounds to `benches/results/`, tables to `lab/notebook/benchmarks.md`, and this page from the latest run on each CPU.
+`benches/peers/run sums` prints one part; `--record sums` keeps it.
 """
 LIMITS = """
 ## Where nothing is gained
 
 * One short message at a time: a device is as fast as OpenSSL, or the request stays with OpenSSL.
 * AES-GCM, AES-XTS and AES-CTR on CPUs without VAES.
-* TLS handshakes with ECDSA or RSA certificates: only the key exchange gains.
+* TLS handshakes with ECDSA or RSA certificates.
 
 `lab/notebook/goals.md` has the goals and the missed ones.
 """
@@ -201,7 +201,7 @@ def page(runs):
         ["a request in a batch of 32, ns", *(dispatch(run, "batch-32") for run in runs)],
         ["`gantry sum` of a file of 7 bytes, ms of CPU", *(start(run) for run in runs)],
     ], 1)  # fmt: skip
-    text += REPEAT + "\nThe machines are virtual, with two cores each:\n\n"
+    text += REPEAT + "\nVirtual machines of two cores:\n\n"
     machines = [
         [cpu(machine), machine["date"], machine["commit"], machine.get("aws_lc", AWS_LC), f"`benches/results/{file}`"]
         for run in runs
