@@ -1,13 +1,11 @@
 //! The kernels, compiled for each CPU level, and the choice of the fastest for each hash function.
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod checked;
-
 use super::Kernels;
 use crate::internal::kernel::md5::Md5;
 #[cfg(target_arch = "aarch64")]
 use crate::internal::kernel::sha_arm;
 use crate::internal::kernel::sha1::Sha1;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::internal::kernel::sha1_checked::Sha1Checked;
 use crate::internal::kernel::sha2::{Sha256, Sha512};
 use crate::internal::kernel::{Compress, Compression, Outer, Segment, run};
@@ -51,6 +49,8 @@ macro_rules! compiled {
 
             compiled!(@ md5, $features, Md5, $v32);
             compiled!(@ sha1, $features, Sha1, $v32);
+            // The others have kernels of their own for one message: `checked`.
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             compiled!(@ sha1_checked, $features, Sha1Checked, $v32);
             compiled!(@ sha256, $features, Sha256, $v32);
             compiled!(@ sha512, $features, Sha512, $v64);
@@ -70,6 +70,9 @@ macro_rules! compiled {
         }
     };
 }
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod checked;
 
 #[cfg(target_arch = "x86_64")]
 compiled!(
@@ -157,6 +160,7 @@ macro_rules! select {
 // SHA-512  6.2 (1.3)
 select!(md5, Md5, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
 select!(sha1, Sha1, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 select!(sha1_checked, Sha1Checked, avx512 16 from 5, avx2 8 from 4, base 4 from 3);
 select!(sha256, Sha256, avx512 16 from 2, avx2 8 from 2, base 4 from 2);
 select!(sha512, Sha512, avx512 8 from 2, avx2 4 from 2, base 2 from 2);

@@ -94,31 +94,37 @@ unsafe fn mix<V: Pairs>(chain: &mut [V; WORDS], m: &[V; 16]) {
     v[8..].copy_from_slice(&initial);
     v[12] = v[12].xor(chain[COUNTER]);
     v[14] = v[14].xor(chain[FLAG]);
+    // Variables need fewer instructions than places of an array in builds without optimization.
+    #[rustfmt::skip]
+    let [
+        mut v0, mut v1, mut v2, mut v3, mut v4, mut v5, mut v6, mut v7,
+        mut v8, mut v9, mut v10, mut v11, mut v12, mut v13, mut v14, mut v15,
+    ] = v;
     // The function G (3.1). Rotations to the right by 32, 24, 16 and 63 bits are written as rotations to the left.
     macro_rules! g {
-        ($a:literal $b:literal $c:literal $d:literal, $x:literal $y:literal) => {
-            v[$a] = v[$a].add(m[$x].add(v[$b]));
-            v[$d] = v[$d].xor(v[$a]).rotate_left::<32>();
-            v[$c] = v[$c].add(v[$d]);
-            v[$b] = v[$b].xor(v[$c]).rotate_left::<40>();
-            v[$a] = v[$a].add(m[$y].add(v[$b]));
-            v[$d] = v[$d].xor(v[$a]).rotate_left::<48>();
-            v[$c] = v[$c].add(v[$d]);
-            v[$b] = v[$b].xor(v[$c]).rotate_left::<1>();
+        ($a:ident $b:ident $c:ident $d:ident, $x:literal $y:literal) => {
+            $a = $a.add(m[$x].add($b));
+            $d = $d.xor($a).rotate_left::<32>();
+            $c = $c.add($d);
+            $b = $b.xor($c).rotate_left::<40>();
+            $a = $a.add(m[$y].add($b));
+            $d = $d.xor($a).rotate_left::<48>();
+            $c = $c.add($d);
+            $b = $b.xor($c).rotate_left::<1>();
         };
     }
     // One round. The arguments are a row of SIGMA (2.7).
     macro_rules! round {
         ($s0:literal $s1:literal $s2:literal $s3:literal $s4:literal $s5:literal $s6:literal $s7:literal
          $s8:literal $s9:literal $s10:literal $s11:literal $s12:literal $s13:literal $s14:literal $s15:literal) => {
-            g!(0 4 8 12, $s0 $s1);
-            g!(1 5 9 13, $s2 $s3);
-            g!(2 6 10 14, $s4 $s5);
-            g!(3 7 11 15, $s6 $s7);
-            g!(0 5 10 15, $s8 $s9);
-            g!(1 6 11 12, $s10 $s11);
-            g!(2 7 8 13, $s12 $s13);
-            g!(3 4 9 14, $s14 $s15);
+            g!(v0 v4 v8 v12, $s0 $s1);
+            g!(v1 v5 v9 v13, $s2 $s3);
+            g!(v2 v6 v10 v14, $s4 $s5);
+            g!(v3 v7 v11 v15, $s6 $s7);
+            g!(v0 v5 v10 v15, $s8 $s9);
+            g!(v1 v6 v11 v12, $s10 $s11);
+            g!(v2 v7 v8 v13, $s12 $s13);
+            g!(v3 v4 v9 v14, $s14 $s15);
         };
     }
     round!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
@@ -134,7 +140,8 @@ unsafe fn mix<V: Pairs>(chain: &mut [V; WORDS], m: &[V; 16]) {
     // Rounds 10 and 11 use the first two rows again.
     round!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
     round!(14 10 4 8 9 15 13 6 1 12 0 2 11 7 5 3);
+    let (low, high) = ([v0, v1, v2, v3, v4, v5, v6, v7], [v8, v9, v10, v11, v12, v13, v14, v15]);
     for i in 0..8 {
-        chain[i] = chain[i].xor3(v[i], v[i + 8]);
+        chain[i] = chain[i].xor3(low[i], high[i]);
     }
 }

@@ -75,13 +75,22 @@ pub(crate) unsafe fn lanes<V: Vector<Word = u32>>(pairs: *const u8, to: *mut u8,
             let initial = INITIAL_256.map(|word| V::splat(word));
             let mut next_block = NextBlock::<Sha256, V> { block: None, parts: [[initial[0]; 4]; 4], hash: PhantomData };
             let mut state = initial;
-            Sha256::compress(&mut state, V::gather(at.as_ptr(), 0, true), &mut next_block);
-            compress_padding(&mut state);
-            if twice {
-                let mut words = AFTER_DIGEST.map(|word| V::splat(word));
+            let mut words = V::gather(at.as_ptr(), 0, true);
+            let mut is_second = false;
+            // A loop, because two copies of the rounds take long to compile.
+            loop {
+                Sha256::compress(&mut state, words, &mut next_block);
+                if is_second {
+                    break;
+                }
+                compress_padding(&mut state);
+                if !twice {
+                    break;
+                }
+                is_second = true;
+                words = AFTER_DIGEST.map(|word| V::splat(word));
                 words[..8].copy_from_slice(&state);
                 state = initial;
-                Sha256::compress(&mut state, words, &mut next_block);
             }
             for (word, row) in state.iter().zip(&mut rows) {
                 word.store(row.as_mut_ptr());

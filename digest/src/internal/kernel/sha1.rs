@@ -63,17 +63,24 @@ pub(super) unsafe fn rounds<H: Compression<Word = u32>, V: Vector<Word = u32>>(
     // SAFETY: the caller promises the instructions of `V`.
     let k = opaque(&K).map(|k| unsafe { V::splat(k) });
 
+    // The place of a word. Sums and remainders in constants need no code in builds without optimization.
+    macro_rules! at {
+        ($t:expr) => {
+            const { ($t) % 16 }
+        };
+    }
     // One step. From step 16 on it also makes its message word.
     macro_rules! step {
         ($mix:ident, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident, $t:expr) => {
-            if $t >= 16 {
+            if const { $t >= 16 } {
                 // The old word is an operand of the three-way XOR: overwriting it saves a copy of a register. The newest word is
                 // the last operand, because it is ready last.
-                let mixed = w[$t % 16].xor3(w[($t + 8) % 16], w[($t + 2) % 16]).xor(w[($t + 13) % 16]);
-                w[$t % 16] = mixed.rotate_left::<1>();
+                let mixed = w[at!($t)].xor3(w[at!($t + 8)], w[at!($t + 2)]).xor(w[at!($t + 13)]);
+                w[at!($t)] = mixed.rotate_left::<1>();
             }
-            schedule.set($t, w[$t % 16]);
-            let sum = $e.add(w[$t % 16].add(k[$t / 20])).add(step!(@ $mix, $b, $c, $d));
+            let word = w[at!($t)];
+            schedule.set(const { $t }, word);
+            let sum = $e.add(word.add(k[const { $t / 20 }])).add(step!(@ $mix, $b, $c, $d));
             $e = sum.add($a.rotate_left::<5>());
             $b = $b.rotate_left::<30>();
         };

@@ -99,7 +99,7 @@ macro_rules! compress {
                 if V::LATENCY > 1 {
                     // The chain from one `e` to the next is a rotation, `xor3` and one sum; so is that from `a` to `a`. The round has two
                     // sums more than the one below, and each chain is one instruction shorter.
-                    let sum = $h.add(w[$i % 16].add(constant));
+                    let sum = $h.add(w[$i].add(constant));
                     let next = $d.add(sum).opaque();
                     let e3 = $e.rotate_left::<$e3>();
                     let sigma = $e.rotate_left::<$e1>().xor3($e.rotate_left::<$e2>(), e3);
@@ -117,7 +117,7 @@ macro_rules! compress {
                     // keeps it.
                     let e3 = $e.rotate_left::<$e3>();
                     $schedule!($i + 2);
-                    let sum = $h.add(w[$i % 16]);
+                    let sum = $h.add(w[$i]);
                     let (e2, e1) = ($e.rotate_left::<$e2>(), $e.rotate_left::<$e1>());
                     let sigma = e1.xor3(e2, e3);
                     let choice = $e.choose($f, $g);
@@ -132,13 +132,19 @@ macro_rules! compress {
                 }
             };
         }
+        // The place of a word. Sums and remainders in constants need no code in builds without optimization.
+        macro_rules! at {
+            ($i:expr) => {
+                const { ($i) % 16 }
+            };
+        }
         // Replaces word `t + i - 16` by word `t + i`.
         macro_rules! schedule {
             ($i:expr) => {
-                let (low, high) = (w[($i + 1) % 16], w[($i + 14) % 16]);
+                let (low, high) = (w[at!($i + 1)], w[at!($i + 14)]);
                 let low = low.rotate_left::<$l1>().xor3(low.rotate_left::<$l2>(), low.shift_right::<$l3>());
                 let high = high.rotate_left::<$h1>().xor3(high.rotate_left::<$h2>(), high.shift_right::<$h3>());
-                w[$i % 16] = w[$i % 16].add(w[($i + 9) % 16]).add(low).add(high);
+                w[at!($i)] = w[at!($i)].add(w[at!($i + 9)]).add(low).add(high);
             };
         }
         macro_rules! no_schedule {

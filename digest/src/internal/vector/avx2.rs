@@ -27,8 +27,9 @@ unsafe fn swap_bytes(x: __m256i, word: usize) -> __m256i {
 }
 
 /// Rotates each word `W` left by `N` bits, which are whole bytes.
-#[inline(always)]
-unsafe fn rotate_bytes<W, const N: u32>(x: __m256i) -> __m256i {
+#[inline]
+#[target_feature(enable = "avx2")]
+fn rotate_bytes<W, const N: u32>(x: __m256i) -> __m256i {
     let order = const {
         let (word, bytes) = (size_of::<W>(), N as usize / 8);
         let (mut order, mut i) = ([0u8; 16], 0);
@@ -38,8 +39,9 @@ unsafe fn rotate_bytes<W, const N: u32>(x: __m256i) -> __m256i {
         }
         order
     };
-    // SAFETY: the caller promises AVX2, and the array has the bytes of the register.
-    unsafe { _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_loadu_si128(order.as_ptr().cast()))) }
+    // SAFETY: the array has the bytes of the register.
+    let order = unsafe { _mm_loadu_si128(order.as_ptr().cast()) };
+    _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(order))
 }
 
 /// Loads 16 bytes of each of two lanes into one register.
@@ -69,9 +71,12 @@ impl Vector for Ymm32 {
     );
     before_avx512!(
         u32,
+        __m256i,
+        "avx2",
         _mm256_set1_epi32,
         _mm256_sll_epi32,
         _mm256_srl_epi32,
+        _mm256_and_si256,
         _mm256_or_si256,
         _mm256_xor_si256,
         rotate_bytes
@@ -121,9 +126,12 @@ impl Vector for Ymm64 {
     );
     before_avx512!(
         u64,
+        __m256i,
+        "avx2",
         _mm256_set1_epi64x,
         _mm256_sll_epi64,
         _mm256_srl_epi64,
+        _mm256_and_si256,
         _mm256_or_si256,
         _mm256_xor_si256,
         rotate_bytes

@@ -38,7 +38,17 @@ impl Vector for Xmm32 {
         _mm_or_si128,
         _mm_xor_si128
     );
-    before_avx512!(u32, _mm_set1_epi32, _mm_sll_epi32, _mm_srl_epi32, _mm_or_si128, _mm_xor_si128);
+    before_avx512!(
+        u32,
+        __m128i,
+        "sse2",
+        _mm_set1_epi32,
+        _mm_sll_epi32,
+        _mm_srl_epi32,
+        _mm_and_si128,
+        _mm_or_si128,
+        _mm_xor_si128
+    );
 
     /// 4 x 4 transposes.
     #[inline(always)]
@@ -82,7 +92,17 @@ impl Vector for Xmm64 {
         _mm_or_si128,
         _mm_xor_si128
     );
-    before_avx512!(u64, _mm_set1_epi64x, _mm_sll_epi64, _mm_srl_epi64, _mm_or_si128, _mm_xor_si128);
+    before_avx512!(
+        u64,
+        __m128i,
+        "sse2",
+        _mm_set1_epi64x,
+        _mm_sll_epi64,
+        _mm_srl_epi64,
+        _mm_and_si128,
+        _mm_or_si128,
+        _mm_xor_si128
+    );
 
     /// 2 x 2 transposes.
     #[inline(always)]

@@ -54,8 +54,12 @@ macro_rules! common {
 
 /// The remaining operations before AVX-512, which adds rotations and three-operand logic. With `$rotate_bytes`, a shuffle rotates by whole
 /// bytes.
+///
+/// Each is a function with the features of the register, as the intrinsics are. So a build without optimization compiles one call for each
+/// operation, and not one for each instruction, which halves its time.
 macro_rules! before_avx512 {
-    ($word:ty, $set1:ident, $shl:ident, $shr:ident, $or:ident, $xor:ident $(, $rotate_bytes:ident)?) => {
+    ($word:ty, $register:ty, $features:literal, $set1:ident, $shl:ident, $shr:ident, $and:ident, $or:ident, $xor:ident
+     $(, $rotate_bytes:ident)?) => {
         #[inline(always)]
         fn not(self) -> Self {
             // SAFETY: as for `add`.
@@ -64,24 +68,55 @@ macro_rules! before_avx512 {
 
         #[inline(always)]
         fn rotate_left<const N: u32>(self) -> Self {
+            // The counts are constant, so these compile to shifts with immediates.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn shifts<const N: u32>(x: $register) -> $register {
+                let left = $shl(x, _mm_cvtsi32_si128(N.cast_signed()));
+                let right = $shr(x, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
+                $or(left, right)
+            }
             $(
                 if N.is_multiple_of(8) {
                     // SAFETY: as for `add`.
                     return Self(unsafe { $rotate_bytes::<$word, N>(self.0) });
                 }
             )?
-            // SAFETY: as for `add`. The counts are constant, so these compile to shifts with immediates.
-            Self(unsafe {
-                let left = $shl(self.0, _mm_cvtsi32_si128(N.cast_signed()));
-                let right = $shr(self.0, _mm_cvtsi32_si128((<$word>::BITS - N).cast_signed()));
-                $or(left, right)
-            })
+            // SAFETY: as for `add`.
+            Self(unsafe { shifts::<N>(self.0) })
         }
 
         #[inline(always)]
         fn shift_right<const N: u32>(self) -> Self {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn shift<const N: u32>(x: $register) -> $register {
+                $shr(x, _mm_cvtsi32_si128(N.cast_signed()))
+            }
             // SAFETY: as for `add`.
-            Self(unsafe { $shr(self.0, _mm_cvtsi32_si128(N.cast_signed())) })
+            Self(unsafe { shift::<N>(self.0) })
+        }
+
+        #[inline(always)]
+        fn choose(self, yes: Self, no: Self) -> Self {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn choose(x: $register, yes: $register, no: $register) -> $register {
+                $xor($and($xor(yes, no), x), no)
+            }
+            // SAFETY: as for `add`.
+            Self(unsafe { choose(self.0, yes.0, no.0) })
+        }
+
+        #[inline(always)]
+        fn xor3(self, b: Self, c: Self) -> Self {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn xor3(a: $register, b: $register, c: $register) -> $register {
+                $xor($xor(a, b), c)
+            }
+            // SAFETY: as for `add`.
+            Self(unsafe { xor3(self.0, b.0, c.0) })
         }
     };
 }

@@ -2,12 +2,12 @@
 
 #[cfg(target_arch = "aarch64")]
 use super::sha_arm as sha;
+use super::single;
 #[cfg(target_arch = "x86_64")]
 use super::{LevelName, sha_ni as sha, single_bmi};
-use super::{sha1_checked, single};
 use crate::internal::dispatch::Kernels;
 use crate::internal::kernel::sha1_checked::{Sha1Checked, one_message};
-use crate::internal::kernel::{Compress, Outer, Segment};
+use crate::internal::kernel::{Compress, Compression, Outer, Segment, run};
 #[cfg(target_arch = "aarch64")]
 use crate::internal::vector::neon::Neon32;
 #[cfg(target_arch = "x86_64")]
@@ -44,19 +44,30 @@ one_message!(base_with_sha, "neon", Neon32, sha::sha1::<1>);
 #[cfg(target_arch = "aarch64")]
 one_message!(base, "neon", Neon32, single::sha1);
 
+#[cfg(target_arch = "x86_64")]
+compiled!(@ avx512_lanes, "avx512f,avx512bw,avx2,bmi1,bmi2", Sha1Checked, Zmm32<1>);
+#[cfg(target_arch = "x86_64")]
+compiled!(@ avx2_lanes, "avx2,bmi1,bmi2", Sha1Checked, Ymm32);
+#[cfg(target_arch = "x86_64")]
+compiled!(@ base_lanes, "sse2", Sha1Checked, Xmm32);
+#[cfg(target_arch = "aarch64")]
+compiled!(@ base_lanes, "neon", Sha1Checked, Neon32);
+
 /// With the SHA instructions, one message is faster than lanes that are not full.
 ///
 /// A Xeon of the generation Sapphire Rapids takes 493 ns for a block in each of 16 lanes, 375 for 8 and 347 for 4, and 74 to 106 for a block
 /// of one message.
 pub(in crate::internal::dispatch) fn sha1_checked_best(level: Level) -> Kernels<Sha1Checked> {
-    let lanes = sha1_checked(level);
-    let (with_sha, without, break_even): (Compress<_>, Compress<_>, usize) = match level.name() {
-        #[cfg(target_arch = "x86_64")]
-        LevelName::Avx512 => (avx512_with_sha, avx512, 7),
-        #[cfg(target_arch = "x86_64")]
-        LevelName::Vaes | LevelName::Avx2 => (avx2_with_sha, avx2, 5),
-        _ => (base_with_sha, base, 4),
-    };
-    let (single, break_even) = if level.sha() { (with_sha, break_even) } else { (without, lanes.break_even) };
-    Kernels { break_even, few: single, single, brief: single, ..lanes }
+    // The break-even is with the SHA instructions and without.
+    let (lanes, side_by_side, single, break_even): (usize, Compress<_>, [Compress<_>; 2], [usize; 2]) =
+        match level.name() {
+            #[cfg(target_arch = "x86_64")]
+            LevelName::Avx512 => (16, avx512_lanes, [avx512_with_sha, avx512], [7, 5]),
+            #[cfg(target_arch = "x86_64")]
+            LevelName::Vaes | LevelName::Avx2 => (8, avx2_lanes, [avx2_with_sha, avx2], [5, 4]),
+            _ => (4, base_lanes, [base_with_sha, base], [4, 3]),
+        };
+    let without_sha = usize::from(!level.sha());
+    let (single, break_even) = (single[without_sha], break_even[without_sha]);
+    Kernels { lanes, side_by_side, break_even, few_lanes: 1, few: single, single, brief: single }
 }
