@@ -6,7 +6,7 @@
 //!
 //! | input | call |
 //! |---|---|
-//! | messages in a list | [`digest_many`]; [`digest_many_after`] after a common prefix; [`hmac_many`] under one key, [`hmac_each`] each under its own |
+//! | messages in a list | [`digest_many`]; [`digest_many_after`] after a common prefix; [`hmac_many`] under one key, [`hmac_each`] each under its own; for code over RustCrypto's types [`MultiDigest`] |
 //! | a column of Arrow's: values, offsets, a validity bitmap | [`digest_column`], [`hmac_column`] |
 //! | blocks of one buffer: fs-verity, dm-verity, pieces of a torrent | [`tree_level`] |
 //! | pairs of digests: Merkle trees | [`hash_leaves`], [`hash_pairs`], [`hash_pairs_in_place`], [`merkle_root`], [`merkle_tree`] |
@@ -22,6 +22,8 @@
 //! chosen at run time. Those for SIMD128 in WebAssembly need a build with this feature. Other architectures hash one message at a time.
 //! Without the feature `std` the crate uses the kernels of the target features enabled at compile time. Keys, growing trees and names of
 //! levels need the feature `alloc`.
+//!
+//! Messages must not change during a call, as Rust requires of every `&[u8]`: copy those in memory that another process or a device writes.
 //!
 //! | file | content |
 //! |---|---|
@@ -108,8 +110,8 @@ pub use nodes::{Node, NodeHash, hash_leaves, hash_pairs, hash_pairs_in_place, me
 pub use pbkdf2::{Pbkdf2, pbkdf2, pbkdf2_advance};
 pub use proof::{InvalidProof, verify_consistency, verify_inclusion};
 pub use rustcrypto::{
-    Blake2b256, Blake2b512, Keccak256, Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384,
-    Sha512, Sha512_256,
+    Blake2b256, Blake2b512, Keccak256, Md5, MultiDigest, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256,
+    Sha384, Sha512, Sha512_256,
 };
 pub use sha1_checked::{Collision, Sha1Checked};
 #[cfg(feature = "alloc")]

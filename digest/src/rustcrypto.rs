@@ -1,4 +1,4 @@
-//! RustCrypto's traits for one message: [`Digest`](digest::Digest) and its supertraits, of version 0.11.
+//! RustCrypto's traits: [`Digest`](digest::Digest) of version 0.11 and its supertraits for one message, [`MultiDigest`] for many.
 //!
 //! ```
 //! use gantry_digest::{Digest, Sha256};
@@ -16,7 +16,7 @@ use digest::block_api::{AlgorithmName, Buffer, BufferKindUser, CoreProxy, Eager,
 use digest::common::BlockSizeUser;
 use digest::consts::{U16, U20, U28, U32, U48, U64, U72, U104, U128, U136, U144};
 use digest::zeroize::ZeroizeOnDrop;
-use digest::{FixedOutput, FixedOutputReset, HashMarker, Output, OutputSizeUser, Reset, Update};
+use digest::{Digest, FixedOutput, FixedOutputReset, HashMarker, Output, OutputSizeUser, Reset, Update};
 
 use crate::algorithm::Algorithm;
 use crate::family::{Family, plain};
@@ -25,6 +25,29 @@ use crate::internal::kernel::blake2b::Blake2b;
 use crate::internal::kernel::keccak::Keccak;
 use crate::internal::{hash, kernel};
 use crate::level::Level;
+use crate::messages::Slices;
+
+/// Digests of many messages side by side. RustCrypto has no such trait yet: the method is that of the proposal
+/// <https://github.com/RustCrypto/traits/issues/2478>.
+///
+/// ```
+/// use gantry_digest::digest::Output;
+/// use gantry_digest::{Digest, MultiDigest, Sha256};
+///
+/// fn all<D: MultiDigest>(messages: &[&[u8]]) -> Vec<Output<D>> {
+///     let mut digests = vec![Output::<D>::default(); messages.len()];
+///     D::multi_digest(messages, &mut digests);
+///     digests
+/// }
+/// assert_eq!(all::<Sha256>(&[b"a", b"bc"]), [Sha256::digest(b"a"), Sha256::digest(b"bc")]);
+/// ```
+pub trait MultiDigest: Digest {
+    /// Writes the digest of each message. The messages may have different lengths.
+    ///
+    /// # Panics
+    /// If there are not as many digests as messages.
+    fn multi_digest(messages: &[&[u8]], digests: &mut [Output<Self>]);
+}
 
 /// The start of a function without a key.
 pub(crate) fn start<F: Family>(algorithm: Algorithm) -> &'static F::Start {
@@ -92,6 +115,15 @@ macro_rules! rustcrypto {
             fn finalize_into_reset(&mut self, out: &mut Output<Self>) {
                 <$function>::digest(Level::in_use(), start::<$function>(Algorithm::$name), &mut self.0, out);
                 Reset::reset(self);
+            }
+        }
+
+        impl MultiDigest for $name {
+            fn multi_digest(messages: &[&[u8]], digests: &mut [Output<Self>]) {
+                assert_eq!(messages.len(), digests.len(), "there is a digest for each message");
+                let output = digest::array::Array::cast_slice_to_core_mut(digests).as_flattened_mut();
+                let start = start::<$function>(Algorithm::$name);
+                <$function>::run_whole(Level::in_use(), start, None, &Slices(messages), output);
             }
         }
 
@@ -190,7 +222,6 @@ rustcrypto! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use digest::Digest;
 
     /// Compares digests of pieces with `sha2`, and sizes with those of the algorithm.
     #[test]
@@ -244,6 +275,31 @@ mod tests {
         let (core, buffer) = hasher.clone().decompose();
         assert_eq!(buffer.get_data(), [7; 300 - 256]);
         assert_eq!(Sha512::compose(core, buffer).finalize(), hasher.finalize());
+    }
+
+    #[test]
+    fn many_digests_equal_single_ones() {
+        fn check<D: MultiDigest>(algorithm: Algorithm) {
+            let bytes = [7; 300];
+            for count in [0, 1, 2, 40] {
+                let messages: Vec<&[u8]> = (0..count).map(|i| &bytes[..7 * i]).collect();
+                let mut digests = vec![Output::<D>::default(); count];
+                D::multi_digest(&messages, &mut digests);
+                for (message, digest) in messages.iter().zip(&digests) {
+                    assert_eq!(*digest, D::digest(message), "{algorithm}, {count}");
+                }
+            }
+        }
+        macro_rules! all {
+            ($($name:ident)*) => { $( check::<$name>(Algorithm::$name); )* };
+        }
+        all!(Md5 Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 Keccak256 Blake2b256 Blake2b512);
+    }
+
+    #[test]
+    #[should_panic(expected = "a digest for each message")]
+    fn messages_without_a_place_for_their_digest_are_refused() {
+        Sha256::multi_digest(&[b"a", b"b"], &mut [Output::<Sha256>::default()]);
     }
 
     #[test]
