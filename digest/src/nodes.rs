@@ -94,6 +94,13 @@ pub fn hash_leaves(function: NodeHash, messages: &[impl AsRef<[u8]>], leaves: &m
 /// assert_eq!(parent[0][..4], [0xf5, 0xa5, 0xfd, 0x42]);
 /// # Ok::<(), gantry_digest::Error>(())
 /// ```
+///
+/// Parents and children that overlap do not compile; [`hash_pairs_in_place`] takes them.
+///
+/// ```compile_fail,E0502
+/// let mut nodes = [[0; 32]; 2];
+/// gantry_digest::hash_pairs(gantry_digest::NodeHash::Sha256, &nodes, &mut nodes[..1]);
+/// ```
 pub fn hash_pairs(function: NodeHash, children: &[Node], parents: &mut [Node]) -> Result<(), Error> {
     if !children.len().is_multiple_of(2) {
         return Err(Error::OddNodes { nodes: children.len() });
@@ -107,6 +114,13 @@ pub fn hash_pairs(function: NodeHash, children: &[Node], parents: &mut [Node]) -
 }
 
 /// Replaces the first half of the nodes by the parents of all. Returns the parents; the other half holds any bytes afterwards.
+///
+/// ```
+/// let mut nodes = [[0; 32]; 2];
+/// let parents = gantry_digest::hash_pairs_in_place(gantry_digest::NodeHash::Sha256, &mut nodes)?;
+/// assert_eq!(parents[0][..4], [0xf5, 0xa5, 0xfd, 0x42]);
+/// # Ok::<(), gantry_digest::Error>(())
+/// ```
 pub fn hash_pairs_in_place(function: NodeHash, nodes: &mut [Node]) -> Result<&mut [Node], Error> {
     if !nodes.len().is_multiple_of(2) {
         return Err(Error::OddNodes { nodes: nodes.len() });

@@ -1,5 +1,8 @@
 //! Every call on every level, against known answers and against one message at a time.
 
+#[cfg(panic = "unwind")]
+mod bad_input;
+
 use std::sync::{Mutex, PoisonError};
 
 use crate::Algorithm::{

@@ -127,6 +127,17 @@ fn messages_in_every_lane_and_batch_have_the_digest_of_the_crate_blake3() {
     });
 }
 
+#[test]
+fn messages_of_every_length_have_the_digest_of_the_crate_blake3() {
+    let bytes = Random::new(0x6c65_6e67).bytes(1100);
+    let messages: Vec<&[u8]> = (0..=300).chain(950..=1100).map(|length| &bytes[..length]).collect();
+    on_every_level(|level| {
+        for (message, digest) in messages.iter().zip(many(&Blake3::new(), &messages)) {
+            assert_eq!(digest, *::blake3::hash(message).as_bytes(), "{level}, {} bytes", message.len());
+        }
+    });
+}
+
 /// Trees whose chunks fill the lanes, subtrees or neither.
 #[test]
 fn long_messages_have_the_digest_of_the_crate_blake3() {

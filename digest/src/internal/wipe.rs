@@ -18,11 +18,19 @@ pub fn overwrite<const DEPTH: usize>() {
 /// Stack bytes overwritten after work with keys. The deepest user is SHA-512 with words made ahead: 40 KiB.
 const STACK: usize = 48 << 10;
 
-/// Runs work with keys, then overwrites the stack it used.
+/// Runs work with keys, then overwrites the stack it used, also after a panic: a message of the caller may panic when asked for its bytes.
 pub(crate) fn with_stack_wiped<T>(work: impl FnOnce() -> T) -> T {
-    let result = in_own_frame(work);
-    overwrite::<STACK>();
-    result
+    let _wiped = Wiped;
+    in_own_frame(work)
+}
+
+/// Overwrites the stack on drop.
+struct Wiped;
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        overwrite::<STACK>();
+    }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]

@@ -121,6 +121,21 @@ fn random_messages_have_the_digest_of_sha1() {
 }
 
 #[test]
+fn batches_of_every_size_and_length_have_the_results_of_sha1_checked() {
+    let random = Random::new(0x7369_7a65);
+    let messages: Vec<Vec<u8>> = (0..=300).map(|length| random.bytes(length)).collect();
+    let expected: Vec<_> = messages.iter().map(|message| peer(message)).collect();
+    on_every_level(|level| {
+        assert_eq!(many(&messages), expected, "{level}");
+        for count in 0..=40 {
+            // The messages have one block to five.
+            let some = 24 + 5 * count..24 + 6 * count;
+            assert_eq!(many(&messages[some.clone()]), expected[some], "{level}, {count}");
+        }
+    });
+}
+
+#[test]
 fn results_of_another_number_than_the_messages_are_refused() {
     let error = Sha1Checked::digest_many(&["a", "b"], &mut [Err(Collision)]);
     assert_eq!(error, Err(Error::OutputLength { needed: 40, found: 20 }));
