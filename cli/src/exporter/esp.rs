@@ -87,7 +87,7 @@ const DIRECTED: [(&str, &str, &str); 3] = [
 ];
 
 /// Counters of packets that did not pass (frontends/esp/src/counters.rs).
-const DROPPED: [&str; 17] = [
+const DROPPED: [&str; 18] = [
     "congested",
     "dummies",
     "expired",
@@ -100,6 +100,7 @@ const DROPPED: [&str; 17] = [
     "too_long",
     "unadmitted",
     "undelivered",
+    "unfit",
     "unknown_spi",
     "unprotected",
     "unreadable",

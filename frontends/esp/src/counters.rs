@@ -38,6 +38,8 @@ counters! {
     without_sa,
     /// Packets that exceed the path MTU and must not be fragmented; the sender is notified.
     too_long,
+    /// Packets of transport mode with headers that it cannot carry, or incomplete ones.
+    unfit,
     /// Packets fragmented before or after ESP.
     fragmented,
     /// Frames from the stack that are not IP packets.

@@ -19,6 +19,7 @@ use crate::packet::coalesce::{Group, coalesce, pushes};
 use crate::packet::datagrams::Datagrams;
 use crate::packet::ecn;
 use crate::packet::ip::{self, Flow, Header};
+use crate::packet::transport;
 use crate::shared::{Event, Shared};
 use crate::table::{IncomingSa, InstalledPolicy, View, seconds};
 use crate::tun::Queue;
@@ -47,7 +48,22 @@ struct ReceivedPacket {
     class: u8,
     /// Its place in the buffer.
     range: Range<usize>,
+    /// The protocol of the content.
+    next: u8,
     header: Option<Header>,
+}
+
+impl ReceivedPacket {
+    /// Puts the content behind an IP header again. Its addresses are those of the SA, which the peer has authenticated, as opposed to those of
+    /// the outer header: they differ only while a NAT moves the peer.
+    fn restore(&mut self, buffer: &mut Vec<u8>) {
+        let sa = &self.sa;
+        let ends = (sa.info.source, sa.id.destination);
+        self.range = transport::rebuild(buffer, self.range.clone(), self.next, ends, self.class);
+        if sa.info.is_in_udp {
+            transport::correct_checksum(&mut buffer[self.range.clone()]);
+        }
+    }
 }
 
 /// The working memory of a pass.
@@ -110,6 +126,8 @@ impl InboundPath {
                 self.open(buffer, burst_packets, datagrams);
                 self.deliver(buffer, burst_packets);
                 burst_packets.clear();
+                // Behind the received datagrams were the packets of transport mode.
+                buffer.truncate(LARGEST * RECEIVES);
             }
         }
         let now = self.shared.view.generation();
@@ -157,7 +175,14 @@ impl InboundPath {
                     Some(sa) if sa.volume.is_over(&sa.usage) => counters.expired.add(1),
                     Some(sa) => {
                         let (from, class) = (received.from, received.class);
-                        burst_packets.push(ReceivedPacket { sa: sa.clone(), from, class, range, header: None });
+                        burst_packets.push(ReceivedPacket {
+                            sa: sa.clone(),
+                            from,
+                            class,
+                            range,
+                            next: 0,
+                            header: None,
+                        });
                     }
                     None => counters.unknown_spi.add(1),
                 }
@@ -177,14 +202,14 @@ impl InboundPath {
         }
     }
 
-    /// Opens the packets in the buffer, and removes those that are refused.
-    fn open(&self, buffer: &mut [u8], burst_packets: &mut Vec<ReceivedPacket>, datagrams: &mut Datagrams) {
+    /// Opens the packets in the buffer, and removes those that are refused. Those of transport mode move behind the others, with their IP headers.
+    fn open(&self, buffer: &mut Vec<u8>, burst_packets: &mut Vec<ReceivedPacket>, datagrams: &mut Datagrams) {
         if burst_packets.is_empty() {
             return;
         }
         let counters = &self.shared.counters;
         counters.received_batches.add(1);
-        let (mut rest, mut at) = (&mut *buffer, 0);
+        let (mut rest, mut at) = (&mut buffer[..], 0);
         let mut packets = Vec::with_capacity(burst_packets.len());
         for received in &*burst_packets {
             let (before, behind) = rest.split_at_mut(received.range.end - at);
@@ -197,9 +222,10 @@ impl InboundPath {
             burst_packets.iter().zip(&mut packets).map(|(received, packet)| (&received.sa.esp, packet)).collect();
         esp::open(&mut burst);
         drop(burst);
-        let mut results = packets.iter().map(|packet| packet.verdict().map(|()| packet.range()));
+        let mut results = packets.iter().map(|packet| packet.verdict().map(|()| (packet.range(), packet.next_header)));
         burst_packets.retain_mut(|received| match results.next() {
-            Some(Ok(range)) => {
+            Some(Ok((range, next))) => {
+                received.next = next;
                 received.range = received.range.start + range.start..received.range.start + range.end;
                 true
             }
@@ -212,6 +238,9 @@ impl InboundPath {
         drop(packets);
         let (now, mut last, view) = (seconds(), None, self.shared.view.read());
         for received in burst_packets {
+            if received.sa.info.is_transport() {
+                received.restore(buffer);
+            }
             let packet = &mut buffer[received.range.clone()];
             received.header = self.admit(&view, packet, received, now, datagrams, &mut last);
         }

@@ -19,7 +19,9 @@ use crate::packet::fragment::Fragments;
 use crate::packet::icmp::{self, Notice};
 use crate::packet::ip::Flow;
 use crate::packet::offload::Offload;
+use crate::packet::reassembly::Reassembly;
 use crate::packet::segment::Split;
+use crate::packet::transport::Outside;
 use crate::shared::{Event, Shared, lock};
 use crate::table::{OutgoingSa, Rule, SharedView, Verdict, seconds};
 use crate::tun::{self, Queue};
@@ -55,8 +57,12 @@ struct StagedPacket {
     sa: Arc<OutgoingSa>,
     /// Its place in the arena, with room for the growth by ESP.
     slot: Range<usize>,
-    /// The packet within the slot.
-    packet: Range<usize>,
+    /// The payload of ESP within the slot.
+    payload: Range<usize>,
+    /// Bytes of the packet, with headers that stay outside ESP.
+    bytes: usize,
+    /// The protocol of the payload in transport mode.
+    next: u8,
     /// The traffic class of the outer header.
     class: u8,
     /// The packet is sealed, and fills the slot.
@@ -70,6 +76,7 @@ struct Pass {
     flows: HashMap<Flow, Option<Arc<Rule>>>,
     last: Option<(Flow, Option<Arc<Rule>>)>,
     datagrams: Datagrams,
+    reassembly: Reassembly,
     arena: Vec<u8>,
     /// Bytes of the arena in use.
     used: usize,
@@ -89,6 +96,7 @@ impl OutboundPath {
             flows: HashMap::new(),
             last: None,
             datagrams: Datagrams::default(),
+            reassembly: Reassembly::default(),
             arena: vec![0; ARENA],
             used: 0,
             staged: Vec::with_capacity(2 * PACKETS),
@@ -156,14 +164,27 @@ impl OutboundPath {
         if sa.volume.is_over(&sa.usage) {
             return counters.expired.add(split.segments() as u64);
         }
+        let Some(outside) = sa.outside(split.packet()) else {
+            return counters.unfit.add(split.segments() as u64);
+        };
         rule.policy.usage.count(seconds(), split.segments() as u64, header.total as u64);
         let most = sa.max_inner_packet();
         let class = ecn::outer(header.class, sa.copies_dscp) & if sa.copies_ecn { 0xFF } else { 0xFC };
-        // A packet that every IPv6 link takes is fragmented behind ESP if the path is too narrow for it (RFC 8200, 5).
-        if split.bytes(0) <= most || header.is_v6() && split.bytes(0) <= icmp::V6_LEAST {
+        let is_transport = sa.info.is_transport();
+        if is_transport && header.fragment.is_some() {
+            let whole = pass.reassembly.add(split.packet(), &header, outside, &counters.unfit);
+            if let Some((whole, outside)) = whole {
+                pass.stage(sa, outside, whole.len(), class, |slot| slot.copy_from_slice(&whole));
+            }
+            return;
+        }
+        // A packet that every IPv6 link takes is fragmented behind ESP if the path is too narrow for it (RFC 8200, 5). In transport mode all
+        // packets are (RFC 4303, 3.3.4), even those with the DF flag. A notice would lower the path MTU to the peer, which the kernel knows
+        // for ESP as well, again and again.
+        let may_exceed = is_transport || header.is_v6() && split.bytes(0) <= icmp::V6_LEAST;
+        if split.bytes(0) <= most || may_exceed {
             for segment in 0..split.segments() {
-                let slot = pass.stage(sa, split.bytes(segment), class);
-                split.write(segment, slot);
+                pass.stage(sa, outside, split.bytes(segment), class, |slot| split.write(segment, slot));
             }
             return;
         }
@@ -171,8 +192,7 @@ impl OutboundPath {
         if let Some(fragments) = whole.and_then(|packet| Fragments::new(packet, header.length, most)) {
             counters.fragmented.add(1);
             for at in 0..fragments.count() {
-                let slot = pass.stage(sa, fragments.bytes(at), class);
-                fragments.write(at, slot);
+                pass.stage(sa, outside, fragments.bytes(at), class, |slot| fragments.write(at, slot));
             }
         } else {
             counters.too_long.add(split.segments() as u64);
@@ -199,8 +219,10 @@ impl OutboundPath {
         for staged in &pass.staged {
             let (slot, behind) = rest.split_at_mut(staged.slot.end - at);
             (rest, at) = (behind, staged.slot.end);
-            let begin = staged.packet.start - staged.slot.start;
-            packets.push(Packet::new(slot, begin..begin + staged.packet.len()));
+            let begin = staged.payload.start - staged.slot.start;
+            let mut packet = Packet::new(slot, begin..begin + staged.payload.len());
+            packet.next_header = staged.next;
+            packets.push(packet);
         }
         let mut burst: Vec<(&Outbound, &mut Packet<'_>)> =
             pass.staged.iter().zip(&mut packets).map(|(staged, packet)| (&staged.sa.esp, packet)).collect();
@@ -239,7 +261,9 @@ impl OutboundPath {
     fn send_run(&self, run: &[StagedPacket], arena: &[u8]) {
         let [first, ..] = run else { return };
         let (sa, stride, endpoints) = (&first.sa, first.slot.len(), first.sa.endpoints());
-        let is_fragmented = stride > sa.max_esp_packet();
+        // Routers fragment packets without a DF flag. IPv6 has none.
+        let by_routers = sa.may_fragment && !endpoints.to.is_ipv6();
+        let is_fragmented = stride > sa.max_esp_packet() && !by_routers;
         if is_fragmented && run.len() > 1 {
             return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
         }
@@ -253,7 +277,7 @@ impl OutboundPath {
         let mut tries = 0;
         loop {
             let sent = if is_fragmented || sa.may_fragment {
-                socket.send_fragmentable(bytes, stride, &endpoints, first.class)
+                socket.send_fragmentable(bytes, stride, &endpoints, first.class, by_routers)
             } else {
                 socket.send(bytes, stride, &endpoints, first.class)
             };
@@ -264,7 +288,7 @@ impl OutboundPath {
                 Err(error) => {
                     tries += 1;
                     match error.raw_os_error() {
-                        Some(libc::EMSGSIZE) => {
+                        Some(libc::EMSGSIZE) if !by_routers || run.len() == 1 => {
                             if let Some(mtu) = udp::path_mtu(endpoints.to) {
                                 sa.mtu.store(mtu, Ordering::Relaxed);
                             }
@@ -280,8 +304,8 @@ impl OutboundPath {
                         ) if tries < 3 => {}
                         // A queue behind the socket is full.
                         Some(libc::ENOBUFS | libc::ENOMEM) if tries < 100 => wait_until_writable(socket),
-                        // A device that cannot compute checksums takes no segments.
-                        Some(libc::EIO | libc::EINVAL) if run.len() > 1 => {
+                        // A device that cannot compute checksums takes no segments, and no device those beyond its MTU.
+                        Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if run.len() > 1 => {
                             return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
                         }
                         _ => return counters.unsent.add(run.len() as u64),
@@ -289,7 +313,7 @@ impl OutboundPath {
                 }
             }
         }
-        let inner: usize = run.iter().map(|staged| staged.packet.len()).sum();
+        let inner: usize = run.iter().map(|staged| staged.bytes).sum();
         counters.sent_packets.add(run.len() as u64);
         counters.sent_bytes.add(inner as u64);
         counters.fragmented.add(u64::from(is_fragmented));
@@ -325,17 +349,30 @@ impl Pass {
         rule
     }
 
-    /// Reserves room for a packet of `bytes` bytes behind the others.
-    fn stage(&mut self, sa: &Arc<OutgoingSa>, bytes: usize, class: u8) -> &mut [u8] {
-        let (head, tail) = sa.esp.overhead(bytes);
-        let slot = self.used..self.used + head + bytes + tail;
-        let packet = slot.start + head..slot.start + head + bytes;
-        self.used = slot.end;
-        if self.used > self.arena.len() {
-            self.arena.resize(self.used.next_power_of_two(), 0);
+    /// Puts a packet of `bytes` bytes, which `write` writes, behind the others, without the headers that stay outside ESP.
+    fn stage(
+        &mut self,
+        sa: &Arc<OutgoingSa>,
+        outside: Outside,
+        bytes: usize,
+        class: u8,
+        write: impl FnOnce(&mut [u8]),
+    ) {
+        let Outside { length, next } = outside;
+        let (head, tail) = sa.esp.overhead(bytes - length);
+        let begin = self.used + head;
+        let payload = begin..begin + bytes - length;
+        let slot = self.used..payload.end + tail;
+        let needed = slot.end.max(begin + bytes);
+        if needed > self.arena.len() {
+            self.arena.resize(needed.next_power_of_two(), 0);
         }
-        self.staged.push(StagedPacket { sa: sa.clone(), slot, packet: packet.clone(), class, sealed: false });
-        &mut self.arena[packet]
+        write(&mut self.arena[begin..begin + bytes]);
+        if length > 0 {
+            self.arena.copy_within(begin + length..begin + bytes, begin);
+        }
+        self.used = slot.end;
+        self.staged.push(StagedPacket { sa: sa.clone(), slot, payload, bytes, next, class, sealed: false });
     }
 }
 

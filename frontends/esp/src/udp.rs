@@ -25,9 +25,11 @@ pub(crate) const LARGEST: usize = 65_535;
 pub(crate) const RECEIVES: usize = 8;
 /// Bytes that the kernel may buffer for a socket: some thousand packets.
 const BUFFER: usize = 8 << 20;
-/// Path MTU discovery modes of the kernel (ip(7)): fragment packets that exceed the known path MTU, or refuse them.
+/// Path MTU discovery modes of the kernel (ip(7)): fragment packets that exceed the known path MTU, or refuse them; fragment to the MTU of the
+/// device, and let routers fragment further.
 const PMTUDISC_DONT: c_int = 0;
 const PMTUDISC_DO: c_int = 2;
+const PMTUDISC_OMIT: c_int = 5;
 
 /// A socket of one family and one queue.
 #[derive(Debug)]
@@ -124,15 +126,17 @@ impl Socket {
         sys::set_option(&self.fd, level, option, how)
     }
 
-    /// Sends packets like [`send`](Self::send), but lets this host or a router fragment them. Only one thread sends on a socket.
+    /// Sends packets like [`send`](Self::send), which this host or a router may fragment. This host then knows the path MTU, or
+    /// leaves it to routers to fragment below the MTU of the device (`by_routers`, in IPv4). Only one thread sends on a socket.
     pub(crate) fn send_fragmentable(
         &self,
         packets: &[u8],
         stride: usize,
         endpoints: &Endpoints,
         class: u8,
+        by_routers: bool,
     ) -> io::Result<bool> {
-        self.discover(PMTUDISC_DONT)?;
+        self.discover(if by_routers { PMTUDISC_OMIT } else { PMTUDISC_DONT })?;
         let sent = self.send(packets, stride, endpoints, class);
         self.discover(PMTUDISC_DO)?;
         sent

@@ -288,6 +288,7 @@ impl State {
         let exact = |address: IpAddr| Prefix { address, length: Family::of(address).bits() };
         // The packet fills in fields that the template leaves open (`xfrm_tmpl_resolve_one` of Linux).
         let closed = |address: IpAddr, own| if address.is_unspecified() { own } else { address };
+        let (source, destination) = crate::table::ends(template, flow);
         let port = |value| Port { value, mask: u16::MAX };
         let selector = Selector {
             source: exact(flow.source),
@@ -299,8 +300,8 @@ impl State {
         };
         Some(Message::Acquire(
             Acquire {
-                id: SaId { destination: closed(template.id.destination, flow.destination), spi: 0, ..template.id },
-                source: closed(template.source, flow.source),
+                id: SaId { destination: closed(destination, flow.destination), spi: 0, ..template.id },
+                source: closed(source, flow.source),
                 selector,
                 policy: policy.policy.clone(),
                 authentications: template.authentications,

@@ -36,7 +36,7 @@ impl Datagrams {
         let Flow { source, destination, protocol, .. } = header.flow;
         let datagram = (source, destination, protocol, fragment.datagram, spi);
         let now = now();
-        if !fragment.is_later {
+        if !fragment.is_later() {
             let Flow { source_port, destination_port, .. } = header.flow;
             self.known.insert(datagram, Ports { source: source_port, destination: destination_port, since: now });
             self.order.push_back((datagram, now));

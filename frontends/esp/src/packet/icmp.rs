@@ -26,7 +26,7 @@ pub(crate) fn notice(packet: &[u8], header: &Header, notice: Notice) -> Option<V
         ICMPV6 => flow.source_port < 128,
         _ => false,
     };
-    let is_later = header.fragment.is_some_and(|fragment| fragment.is_later);
+    let is_later = header.fragment.is_some_and(|fragment| fragment.is_later());
     if is_error
         || is_later
         || flow.source.is_unspecified()

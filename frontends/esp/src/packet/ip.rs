@@ -51,8 +51,16 @@ pub(crate) struct Header {
 pub(crate) struct Fragment {
     /// The number of the datagram, which is unique among datagrams between the same addresses.
     pub(crate) datagram: u32,
-    /// The fragment is not the first one, and has no header of the protocol.
-    pub(crate) is_later: bool,
+    /// Bytes of the datagram's payload before it.
+    pub(crate) offset: usize,
+    pub(crate) is_last: bool,
+}
+
+impl Fragment {
+    /// Returns whether it is not the first one, and has no header of the protocol.
+    pub(crate) fn is_later(&self) -> bool {
+        self.offset > 0
+    }
 }
 
 impl Header {
@@ -95,7 +103,8 @@ impl Header {
             dont_fragment: fragment & 0x4000 != 0,
             fragment: (fragment & 0x3FFF != 0).then(|| Fragment {
                 datagram: u16::from_be_bytes([header[4], header[5]]).into(),
-                is_later: offset != 0,
+                offset: usize::from(offset) * 8,
+                is_last: fragment & 0x2000 == 0,
             }),
         })
     }
@@ -117,7 +126,8 @@ impl Header {
                 FRAGMENT => {
                     offset = u16::from_be_bytes([high, low]) & 0xFFF8;
                     let datagram = packet[length..].get(4..8)?.first_chunk()?;
-                    fragment = Some(Fragment { datagram: u32::from_be_bytes(*datagram), is_later: offset != 0 });
+                    let (datagram, is_last) = (u32::from_be_bytes(*datagram), low & 1 == 0);
+                    fragment = Some(Fragment { datagram, offset: offset.into(), is_last });
                     8
                 }
                 AUTHENTICATION => (usize::from(words) + 2) * 4,
@@ -248,13 +258,13 @@ pub(crate) mod tests {
         let first = [UDP, 0, 0, 1, 0, 0, 0, 7];
         let second = [UDP, 0, 0, 9, 0, 0, 0, 7];
         let read = |fragment| Header::read(&v6(fragment, 44, b"payload")).unwrap();
-        let fragment = |is_later| Some(Fragment { datagram: 7, is_later });
-        assert_eq!((read(&first).fragment, read(&second).fragment), (fragment(false), fragment(true)));
+        let fragment = |offset| Some(Fragment { datagram: 7, offset, is_last: false });
+        assert_eq!((read(&first).fragment, read(&second).fragment), (fragment(0), fragment(8)));
         assert_eq!((read(&first).flow.source_port, read(&second).flow.source_port), (53, 0));
         let mut packet = v4([1; 4], [2; 4], (7, 8), b"data");
         packet[6..8].copy_from_slice(&[0x20, 3]);
         let header = Header::read(&packet).unwrap();
-        assert_eq!((header.fragment.unwrap().is_later, header.flow.source_port), (true, 0));
+        assert_eq!((header.fragment.unwrap().is_later(), header.flow.source_port), (true, 0));
     }
 
     #[test]

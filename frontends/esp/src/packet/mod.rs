@@ -6,6 +6,7 @@
 //! | `offload.rs` | the header that a TUN device puts before a packet |
 //! | `segment.rs`, `coalesce.rs` | one packet into many segments, and back |
 //! | `fragment.rs` | fragments of IPv4 |
+//! | `transport.rs`, `reassembly.rs` | packets of transport mode, which are whole |
 //! | `datagrams.rs` | the flows of fragments |
 //! | `ecn.rs` | traffic classes across the tunnel |
 //! | `icmp.rs` | notices to senders |
@@ -19,4 +20,6 @@ pub(crate) mod fragment;
 pub(crate) mod icmp;
 pub(crate) mod ip;
 pub(crate) mod offload;
+pub(crate) mod reassembly;
 pub(crate) mod segment;
+pub(crate) mod transport;

@@ -115,7 +115,7 @@ impl<'f> Split<'f> {
 
 /// Replaces a zero checksum by its other representation. In UDP zero means that there is no checksum (RFC 768), which IPv6 forbids; other
 /// protocols accept both.
-fn not_zero(sum: [u8; 2]) -> [u8; 2] {
+pub(crate) fn not_zero(sum: [u8; 2]) -> [u8; 2] {
     if sum == [0; 2] { [0xFF; 2] } else { sum }
 }
 

@@ -8,11 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, NO_LIMIT, extra, state};
 use gantry_abi_xfrm::{Counters, Encapsulation, Limits, Mode, Sa, SaId, Selector};
 use gantry_core::Gantry;
-use gantry_protocols::esp::{Association, Inbound, Outbound};
+use gantry_protocols::esp::{self, Association, Inbound, Outbound};
 
 use super::suite::Keyed;
 use super::{Refusal, check_marks};
 use crate::packet::ip;
+use crate::packet::transport::Outside;
 use crate::udp::Endpoints;
 
 const ESP: u8 = 50;
@@ -154,6 +155,8 @@ impl Volume {
 pub(crate) struct SaInfo {
     pub(crate) source: IpAddr,
     pub(crate) reqid: u32,
+    /// Tunnel or transport mode.
+    pub(crate) mode: Mode,
     /// Its packets are in UDP.
     pub(crate) is_in_udp: bool,
     /// The algorithms and their key sizes in bits.
@@ -173,7 +176,12 @@ impl SaInfo {
             _ => String::new(),
         };
         let added = if sa.counters.add_time == 0 { seconds() } else { sa.counters.add_time };
-        Self { source: sa.source, reqid: sa.reqid, is_in_udp: sa.encapsulation.is_some(), algorithm, added }
+        let (source, reqid, mode) = (sa.source, sa.reqid, sa.mode);
+        Self { source, reqid, mode, is_in_udp: sa.encapsulation.is_some(), algorithm, added }
+    }
+
+    pub(crate) fn is_transport(&self) -> bool {
+        self.mode == Mode::Transport
     }
 }
 
@@ -203,9 +211,15 @@ pub(crate) struct OutgoingSa {
 }
 
 impl OutgoingSa {
-    /// Returns the length of the largest inner packet that fits the known path.
+    /// Returns the length of the largest packet that fits the known path within ESP.
     pub(crate) fn max_inner_packet(&self) -> usize {
-        self.esp.payload_within(self.max_esp_packet())
+        let outside = if self.info.is_transport() { self.outer_header() } else { 0 };
+        outside + self.esp.payload_within(self.max_esp_packet())
+    }
+
+    /// Returns the headers of a packet that stay outside its ESP; `None` if it cannot be carried.
+    pub(crate) fn outside(&self, packet: &[u8]) -> Option<Outside> {
+        if self.info.is_transport() { Outside::of(packet) } else { Some(Outside::default()) }
     }
 
     /// Returns source and destination of its ESP packets.
@@ -215,8 +229,12 @@ impl OutgoingSa {
 
     /// Returns the length of the largest ESP packet that fits the known path.
     pub(crate) fn max_esp_packet(&self) -> usize {
-        let header = if self.id.destination.is_ipv6() { ip::V6 } else { ip::V4 };
-        self.mtu.load(Ordering::Relaxed).saturating_sub(header + if self.info.is_in_udp { UDP } else { 0 })
+        let header = self.outer_header() + if self.info.is_in_udp { UDP } else { 0 };
+        self.mtu.load(Ordering::Relaxed).saturating_sub(header)
+    }
+
+    fn outer_header(&self) -> usize {
+        if self.id.destination.is_ipv6() { ip::V6 } else { ip::V4 }
     }
 }
 
@@ -307,12 +325,16 @@ impl<'s> Checked<'s> {
     /// EINVAL for unusable keys.
     pub(super) fn build(self, gantry: &Gantry, last: u64, serial: u64) -> Result<ActiveSa, Refusal> {
         let Self { sa, keyed: Keyed { suite, key, integrity_key }, .. } = self;
-        let association = Association::new(sa.id.spi, suite, key, integrity_key).last_number(last);
+        let info = SaInfo::new(sa);
+        let is_transport = info.is_transport();
+        let mode = if is_transport { esp::Mode::Payload } else { esp::Mode::Tunnel };
+        let association = Association::new(sa.id.spi, suite, key, integrity_key).mode(mode).last_number(last);
         let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
         let (usage, volume) = (Usage::new(&sa.counters), Volume::new(&sa.limits));
         let (from_port, to_port) = sa.encapsulation.map_or((0, 0), |udp| (udp.source_port, udp.destination_port));
-        let copies_ecn = !sa.has(state::NOECN);
+        // In transport mode there is only one IP header.
+        let copies_ecn = is_transport || !sa.has(state::NOECN);
         if self.is_incoming {
             let window = replay_window(sa);
             // A window of 0 would disable the replay check.
@@ -321,7 +343,7 @@ impl<'s> Checked<'s> {
             return Ok(ActiveSa::In(std::sync::Arc::new(IncomingSa {
                 id: sa.id,
                 serial,
-                info: SaInfo::new(sa),
+                info,
                 esp,
                 peer_port: from_port.into(),
                 move_notified: AtomicBool::new(false),
@@ -338,13 +360,14 @@ impl<'s> Checked<'s> {
         Ok(ActiveSa::Out(std::sync::Arc::new(OutgoingSa {
             id: sa.id,
             serial,
-            info: SaInfo::new(sa),
+            info,
             esp,
             send_lock: Mutex::new(()),
             peer_port: to_port.into(),
-            copies_dscp: sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
+            copies_dscp: is_transport || sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
-            may_fragment: sa.has(state::NOPMTUDISC),
+            // In transport mode the path MTU that the kernel knows is also that of the packets, which the MTU of the TUN device lowers.
+            may_fragment: is_transport || sa.has(state::NOPMTUDISC),
             mtu: AtomicUsize::new(0),
             usage,
             volume,
@@ -420,19 +443,28 @@ pub(super) fn check_protocol(sa: &Sa) -> Result<(), Refusal> {
     if sa.id.protocol == ESP { Ok(()) } else { Err(Refusal::new(libc::EPROTONOSUPPORT, text)) }
 }
 
+/// The refusal of BEET and other modes.
+pub(super) const MODES: &str = "only tunnel mode and transport mode are supported";
+
 /// Refuses unsupported features instead of ignoring them.
 pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     let refuse = |errno, what: &'static str| Err(Refusal::new(errno, what));
     check_protocol(sa)?;
-    if sa.mode != Mode::Tunnel {
-        return refuse(libc::EOPNOTSUPP, "only tunnel mode is supported");
+    if !matches!(sa.mode, Mode::Tunnel | Mode::Transport) {
+        return refuse(libc::EOPNOTSUPP, MODES);
+    }
+    let is_transport = sa.mode == Mode::Transport;
+    if is_transport && (sa.source.is_unspecified() || sa.id.destination.is_unspecified()) {
+        return refuse(libc::EOPNOTSUPP, "an SA of transport mode needs the addresses of both ends");
     }
     if sa.encapsulation.is_some_and(|encapsulation| encapsulation.kind != ENCAP_ESPINUDP) {
         return refuse(libc::EOPNOTSUPP, "the only supported encapsulation is that in UDP (`espinudp`)");
     }
     check_marks(&[sa.mark, sa.set_mark], sa.interface_id)?;
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = sa.selector;
-    let narrows = source.length | destination.length | protocol != 0 || interface != 0;
+    // All packets of transport mode have the addresses of the SA. Charon names them once more.
+    let is_of_ends = is_transport && source.contains(sa.source) && destination.contains(sa.id.destination);
+    let narrows = !is_of_ends && source.length | destination.length != 0 || protocol != 0 || interface != 0;
     if narrows || source_port.mask | destination_port.mask != 0 {
         return refuse(libc::EOPNOTSUPP, "selectors of SAs are not supported: use those of policies");
     }

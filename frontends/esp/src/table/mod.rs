@@ -41,7 +41,7 @@ pub(crate) use selector::{Order, masked};
 use sequences::{Fingerprint, SequenceHistory};
 pub(crate) use shared_view::{SharedView, new_event};
 use update::check_update;
-pub(crate) use view::{InstalledPolicy, Rule, Verdict, View, template};
+pub(crate) use view::{InstalledPolicy, Rule, Verdict, View, ends, template};
 
 /// The refusal of a request: the error number that Linux would give, and a text for programs that ask for one (NETLINK_EXT_ACK).
 #[derive(Clone, Debug, PartialEq, Eq)]

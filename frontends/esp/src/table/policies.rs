@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry_abi_xfrm::{Action, Direction, Policy, PolicyRef, Selector, constants};
 
-use super::association::{Usage, seconds};
+use super::association::{MODES, Usage, seconds};
 use super::view::{InstalledPolicy, template};
 use super::{Refusal, check_marks, is_mark};
 use crate::packet::ip::{DCCP, GRE, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
@@ -166,7 +166,7 @@ fn check(policy: &Policy) -> Result<(), Refusal> {
         return refuse("the flag `icmp` is not supported");
     }
     if policy.action == Action::Allow && has_templates && template(policy).is_none() {
-        return refuse("only tunnel mode is supported");
+        return refuse(MODES);
     }
     if policy.templates.iter().filter(|template| !template.optional).count() > 1 {
         return refuse("only one SA for each packet is supported");

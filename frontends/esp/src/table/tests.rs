@@ -1,6 +1,7 @@
 mod limits;
 mod numbers;
 mod scale;
+mod transport;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -302,7 +303,7 @@ fn unsupported_features_are_refused() {
     let apart =
         |sa: &mut Sa, name, bits| (sa.aead, sa.cipher, sa.authentication) = (None, cipher(name), authentication(bits));
     assert_eq!(refused(&|sa| sa.encapsulation.as_mut().unwrap().kind = 1), libc::EOPNOTSUPP);
-    assert_eq!(refused(&|sa| sa.mode = Mode::Transport), libc::EOPNOTSUPP);
+    assert_eq!(refused(&|sa| sa.mode = Mode::Beet), libc::EOPNOTSUPP);
     assert_eq!(refused(&|sa| sa.id.protocol = 51), libc::EPROTONOSUPPORT);
     assert_eq!(refused(&|sa| sa.mark = Some(Mark { value: 1, mask: 1 })), libc::EOPNOTSUPP);
     assert_eq!(refused(&|sa| sa.interface_id = 1), libc::EOPNOTSUPP);
@@ -326,15 +327,15 @@ fn unsupported_features_are_refused() {
     let mut policies = Policies::default();
     let mut marked = policy(Direction::Out, 1, 0);
     marked.mark = Some(Mark { value: 1, mask: 1 });
-    let mut transport = policy(Direction::Out, 1, 0);
-    transport.templates[0].mode = Mode::Transport;
+    let mut beet = policy(Direction::Out, 1, 0);
+    beet.templates[0].mode = Mode::Beet;
     let mut twice = policy(Direction::Out, 1, 0);
     twice.templates.push(twice.templates[0]);
     let mut of_a_device = policy(Direction::Out, 1, 0);
     of_a_device.selector.interface = 7;
     let mut of_errors = policy(Direction::Out, 1, 0);
     of_errors.flags |= gantry_abi_xfrm::constants::policy::ICMP;
-    for policy in [marked, transport, twice, of_a_device.clone(), of_errors] {
+    for policy in [marked, beet, twice, of_a_device.clone(), of_errors] {
         assert_eq!(policies.add(policy, false).unwrap_err().errno, libc::EOPNOTSUPP);
     }
     // strongSwan's bypass-lan lets packets of one device pass.

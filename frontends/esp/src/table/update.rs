@@ -26,6 +26,7 @@ pub(super) fn check_update(known: &Sa, active: &ActiveSa, update: &Sa) -> Result
         (fixed(known) == fixed(update), "of the ports of an SA only the peer's can change: add a new SA"),
         (keys(known) == keys(update), "the keys of an SA cannot change: add a new SA"),
         (known.source == update.source, "the source of an SA cannot change: add a new SA"),
+        (known.mode == update.mode, "the mode of an SA cannot change: add a new SA"),
         (known.reqid == update.reqid, "the reqid of an SA cannot change: add a new SA"),
         (
             (known.flags, known.extra_flags) == (update.flags, update.extra_flags),

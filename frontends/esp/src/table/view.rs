@@ -49,8 +49,8 @@ pub(crate) struct Rule {
     pub(crate) verdict: Verdict,
 }
 
-/// Destination, source and reqid that a template asks for.
-type TemplateKey = (IpAddr, IpAddr, u32);
+/// Destination, source, reqid and mode that a template asks for.
+type TemplateKey = (IpAddr, IpAddr, u32, Mode);
 /// Among SAs that match alike, later ones are preferred, but dying ones come last (`xfrm_state_look_at` of Linux).
 type Preference = (bool, Reverse<u64>);
 
@@ -130,18 +130,20 @@ impl View {
     pub(crate) fn rule(&self, flow: &Flow) -> Option<Rule> {
         let policy = self.policies[Direction::Out as usize].first(flow)?;
         let verdict = match (policy.policy.action, template(&policy.policy)) {
-            (Action::Allow, Some(template)) => Verdict::Protect(self.sa(template).cloned()),
+            (Action::Allow, Some(template)) => Verdict::Protect(self.sa(template, flow).cloned()),
             _ => Verdict::Block,
         };
         Some(Rule { policy: policy.clone(), verdict })
     }
 
-    fn sa(&self, template: &Template) -> Option<&Arc<OutgoingSa>> {
-        let Template { id, source, reqid, .. } = template;
+    fn sa(&self, template: &Template, flow: &Flow) -> Option<&Arc<OutgoingSa>> {
+        let Template { id, reqid, mode, .. } = *template;
+        let (source, destination) = ends(template, flow);
         if id.spi != 0 {
-            return self.outgoing.get(id);
+            let sa = self.outgoing.get(&SaId { destination, ..id })?;
+            return (sa.info.mode == mode && (mode == Mode::Tunnel || sa.info.source == source)).then_some(sa);
         }
-        self.by_template.get(&(id.destination, *source, *reqid))?.first_key_value().map(|(_, sa)| sa)
+        self.by_template.get(&(destination, source, reqid, mode))?.first_key_value().map(|(_, sa)| sa)
     }
 
     /// Returns the policy that admits a packet of an SA. As in Linux (`xfrm_policy_check`), packets to this host need a policy of direction
@@ -149,29 +151,36 @@ impl View {
     pub(crate) fn admits(&self, flow: &Flow, sa: &IncomingSa) -> Option<&InstalledPolicy> {
         let direction = if self.local_addresses.has(flow.destination) { Direction::In } else { Direction::Forward };
         let policy = self.policies[direction as usize].first(flow)?;
-        let is_sas =
-            template(&policy.policy).filter(|template| template.mode == Mode::Tunnel).is_some_and(|template| {
-                let Template { id, source, reqid, .. } = template;
-                let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
-                any(id.destination, sa.id.destination)
-                    && any(*source, sa.info.source)
-                    && (*reqid == 0 || *reqid == sa.info.reqid)
-                    && (id.spi == 0 || id.spi == sa.id.spi)
-            });
+        let is_sas = template(&policy.policy).is_some_and(|template| {
+            let Template { id, reqid, mode, .. } = *template;
+            let (source, destination) = ends(template, flow);
+            let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
+            mode == sa.info.mode
+                && any(destination, sa.id.destination)
+                && any(source, sa.info.source)
+                && (reqid == 0 || reqid == sa.info.reqid)
+                && (id.spi == 0 || id.spi == sa.id.spi)
+        });
         (policy.policy.action == Action::Allow && is_sas).then_some(&**policy)
     }
 }
 
 /// Returns the keys of templates that an SA fits: those with its reqid, and those without one.
 fn template_keys(sa: &OutgoingSa) -> [TemplateKey; 2] {
-    [sa.info.reqid, 0].map(|reqid| (sa.id.destination, sa.info.source, reqid))
+    [sa.info.reqid, 0].map(|reqid| (sa.id.destination, sa.info.source, reqid, sa.info.mode))
 }
 
-/// Returns the first template that is not optional. A template of transport mode without addresses matches no SA here: libreswan uses it to
-/// hold packets, and installs another policy when it is asked for the SA.
+/// Returns the first template that is not optional.
 pub(crate) fn template(policy: &Policy) -> Option<&Template> {
-    policy.templates.iter().find(|template| {
-        let is_open = template.source.is_unspecified() && template.id.destination.is_unspecified();
-        !template.optional && (template.mode == Mode::Tunnel || template.mode == Mode::Transport && is_open)
-    })
+    let is_served = |template: &&Template| matches!(template.mode, Mode::Tunnel | Mode::Transport);
+    policy.templates.iter().filter(is_served).find(|template| !template.optional)
+}
+
+/// Returns source and destination of the SA that a template asks for. In transport mode they are those of the packet (`xfrm_tmpl_resolve_one` of
+/// Linux).
+pub(crate) fn ends(template: &Template, flow: &Flow) -> (IpAddr, IpAddr) {
+    match template.mode {
+        Mode::Transport => (flow.source, flow.destination),
+        _ => (template.source, template.id.destination),
+    }
 }

@@ -16,6 +16,7 @@
 //! | `refused.rs` | options that the data path refuses |
 //! | `routes.rs` | routes of charon's own, virtual addresses, and a tunnel for everything |
 //! | `nat.rs` | clients behind a NAT |
+//! | `transport.rs` | transport mode |
 
 mod data_path;
 mod death;
@@ -31,4 +32,5 @@ mod refused;
 mod routes;
 mod suites;
 mod traffic;
+mod transport;
 mod wire;

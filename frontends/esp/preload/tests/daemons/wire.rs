@@ -10,11 +10,11 @@ use nix::unistd::Pid;
 
 use crate::namespace::Namespace;
 
-/// Excludes the gateways' own packets: ARP, neighbour discovery, IKE, ESP in UDP, and port-unreachable errors about ESP in UDP. All other
+/// Excludes the gateways' own packets: ARP, neighbour discovery, IKE, ESP, and port-unreachable errors about ESP in UDP. All other
 /// packets belong in the tunnel.
 const OTHERS: &str =
     "not arp and not ip6 multicast and not (icmp6 and ip6[40] >= 133) and not (udp port 500 or udp port 4500)
-    and not (icmp[0] = 3 and icmp[17] = 17 and icmp[30:2] = 4500)";
+    and not esp and not (icmp[0] = 3 and icmp[17] = 17 and icmp[30:2] = 4500)";
 
 /// tcpdump on a device. [`Wire::end`] fails if it has seen packets in clear.
 #[derive(Debug)]

@@ -127,8 +127,19 @@ fn unsupported_features_are_refused_with_a_text() {
     let marks = "marks are not supported: the data path does not see those of packets";
     let interfaces = "XFRM interfaces are not supported: their packets go to the kernel's own XFRM";
     for (sa, why) in [
-        (format!("{id} mode transport {gcm} {encap}"), "only tunnel mode is supported"),
-        (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode is supported"),
+        (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode and transport mode are supported"),
+        (
+            format!("{id} mode transport {gcm} {encap} sel src 10.1.0.9 dst 10.2.0.2"),
+            "selectors of SAs are not supported",
+        ),
+        (
+            format!("{id} mode transport {gcm} {encap} sel src 10.1.0.1 dst 10.2.0.2 proto udp"),
+            "selectors of SAs are not supported",
+        ),
+        (
+            format!("src 0.0.0.0 dst 10.2.0.2 proto esp spi 0x1077 mode transport {gcm} {encap}"),
+            "an SA of transport mode needs the addresses of both ends",
+        ),
         (
             format!("{id} mode tunnel {gcm} encap espinudp-nonike 4500 4500 0.0.0.0"),
             "the only supported encapsulation is that in UDP",
@@ -189,8 +200,8 @@ fn unsupported_features_are_refused_with_a_text() {
     let selector = "src 10.11.0.0/16 dst 10.12.0.0/16";
     for (policy, why) in [
         (
-            format!("{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode transport"),
-            "only tunnel mode is supported",
+            format!("{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode beet"),
+            "only tunnel mode and transport mode are supported",
         ),
         (format!("{selector} dir out mark 7 tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), marks),
         (format!("{selector} dir in mark 7 mask 0xf tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), marks),

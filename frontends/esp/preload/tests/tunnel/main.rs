@@ -13,6 +13,7 @@
 //! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; guards beside the routes |
 //! | `paths.rs` | tests: paths with a smaller MTU |
 //! | `raw.rs` | tests: ESP without UDP |
+//! | `transport.rs` | tests: transport mode |
 //! | `limits.rs`, `numbers.rs`, `commands.rs` | tests: ends of SAs; numbers; `ip xfrm` |
 //! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and privileges |
 //! | `viewers.rs` | tests: programs at the sockets |
@@ -36,6 +37,7 @@ mod scale;
 mod steering;
 mod suites;
 mod traffic;
+mod transport;
 mod updates;
 mod viewers;
 mod wire;

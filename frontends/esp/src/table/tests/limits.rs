@@ -106,7 +106,8 @@ fn an_impossible_update_is_refused_with_a_text() {
     refused("reqid", &|sa| sa.reqid = 8);
     refused("flags", &|sa| sa.flags |= state::NOECN);
     refused("flags", &|sa| sa.extra_flags |= extra::DONT_ENCAP_DSCP);
-    refused("tunnel mode", &|sa| sa.mode = Mode::Transport);
+    refused("mode of an SA", &|sa| sa.mode = Mode::Transport);
+    refused("tunnel mode", &|sa| sa.mode = Mode::Beet);
     refused("marks", &|sa| sa.mark = Some(Mark { value: 1, mask: 1 }));
     refused("direction", &|sa| sa.direction = Some(2));
     // A program may send back an SA that it has read.
