@@ -359,9 +359,10 @@ impl Pass {
         write: impl FnOnce(&mut [u8]),
     ) {
         let Outside { length, next } = outside;
-        let (head, tail) = sa.esp.overhead(bytes - length);
+        let padded = sa.padded(bytes - length);
+        let (head, tail) = sa.esp.overhead(padded);
         let begin = self.used + head;
-        let payload = begin..begin + bytes - length;
+        let payload = begin..begin + padded;
         let slot = self.used..payload.end + tail;
         let needed = slot.end.max(begin + bytes);
         if needed > self.arena.len() {
@@ -371,6 +372,7 @@ impl Pass {
         if length > 0 {
             self.arena.copy_within(begin + length..begin + bytes, begin);
         }
+        self.arena[begin + bytes - length..payload.end].fill(0);
         self.used = slot.end;
         self.staged.push(StagedPacket { sa: sa.clone(), slot, payload, bytes, next, class, sealed: false });
     }

@@ -205,6 +205,8 @@ pub(crate) struct OutgoingSa {
     pub(crate) may_fragment: bool,
     /// MTU of the path in bytes, IP headers included.
     pub(crate) mtu: AtomicUsize,
+    /// Bytes to which packets are padded against an analysis of traffic (RFC 4303, 2.7), up to the path MTU.
+    tfc_padding: usize,
     pub(crate) usage: Usage,
     pub(crate) volume: Volume,
     pub(crate) failed: AtomicU64,
@@ -215,6 +217,11 @@ impl OutgoingSa {
     pub(crate) fn max_inner_packet(&self) -> usize {
         let outside = if self.info.is_transport() { self.outer_header() } else { 0 };
         outside + self.esp.payload_within(self.max_esp_packet())
+    }
+
+    /// Returns the length to which a payload of ESP is padded.
+    pub(crate) fn padded(&self, bytes: usize) -> usize {
+        if bytes < self.tfc_padding { bytes.max(self.tfc_padding.min(self.max_inner_packet())) } else { bytes }
     }
 
     /// Returns the headers of a packet that stay outside its ESP; `None` if it cannot be carried.
@@ -369,6 +376,7 @@ impl<'s> Checked<'s> {
             // In transport mode the path MTU that the kernel knows is also that of the packets, which the MTU of the TUN device lowers.
             may_fragment: is_transport || sa.has(state::NOPMTUDISC),
             mtu: AtomicUsize::new(0),
+            tfc_padding: sa.tfc_padding as usize,
             usage,
             volume,
             failed: AtomicU64::new(0),
@@ -474,8 +482,8 @@ pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     if sa.offload.is_some() {
         return refuse(libc::EOPNOTSUPP, "offload to a network card is not supported");
     }
-    if sa.tfc_padding != 0 {
-        return refuse(libc::EOPNOTSUPP, "traffic flow confidentiality is not supported");
+    if sa.tfc_padding != 0 && is_transport {
+        return refuse(libc::EINVAL, "padding for traffic flow confidentiality needs tunnel mode");
     }
     if sa.extra_flags & extra::OSEQ_MAY_WRAP != 0 {
         return refuse(libc::EOPNOTSUPP, "wrapping sequence numbers are not supported");

@@ -27,6 +27,7 @@ pub(super) fn check_update(known: &Sa, active: &ActiveSa, update: &Sa) -> Result
         (keys(known) == keys(update), "the keys of an SA cannot change: add a new SA"),
         (known.source == update.source, "the source of an SA cannot change: add a new SA"),
         (known.mode == update.mode, "the mode of an SA cannot change: add a new SA"),
+        (known.tfc_padding == update.tfc_padding, "the padding of an SA cannot change: add a new SA"),
         (known.reqid == update.reqid, "the reqid of an SA cannot change: add a new SA"),
         (
             (known.flags, known.extra_flags) == (update.flags, update.extra_flags),

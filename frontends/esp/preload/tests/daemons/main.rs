@@ -17,6 +17,7 @@
 //! | `routes.rs` | routes of charon's own, virtual addresses, and a tunnel for everything |
 //! | `nat.rs` | clients behind a NAT |
 //! | `transport.rs` | transport mode |
+//! | `padding.rs` | padding against an analysis of traffic |
 
 mod data_path;
 mod death;
@@ -27,6 +28,7 @@ mod life;
 #[path = "../tunnel/namespace.rs"]
 mod namespace;
 mod nat;
+mod padding;
 mod proposals;
 mod refused;
 mod routes;

@@ -106,6 +106,7 @@ fn an_impossible_update_is_refused_with_a_text() {
     refused("reqid", &|sa| sa.reqid = 8);
     refused("flags", &|sa| sa.flags |= state::NOECN);
     refused("flags", &|sa| sa.extra_flags |= extra::DONT_ENCAP_DSCP);
+    refused("padding", &|sa| sa.tfc_padding = 1000);
     refused("mode of an SA", &|sa| sa.mode = Mode::Transport);
     refused("tunnel mode", &|sa| sa.mode = Mode::Beet);
     refused("marks", &|sa| sa.mark = Some(Mark { value: 1, mask: 1 }));

@@ -134,6 +134,22 @@ fn an_sa_needs_both_addresses() {
 }
 
 #[test]
+fn tunnels_alone_pad_packets_up_to_the_path_mtu() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
+    let mut padded = |spi, tfc_padding, bytes: usize| {
+        associations.add(Sa { tfc_padding, ..sa(FAR, spi) }, false, is_near).unwrap();
+        let Some(ActiveSa::Out(sa)) = &associations.get(&id(FAR, spi)).unwrap().active else { panic!("{spi}") };
+        sa.mtu.store(1500, Ordering::Relaxed);
+        sa.padded(bytes)
+    };
+    assert_eq!([padded(0x1001, 1000, 60), padded(0x1002, 1000, 1100), padded(0x1003, 0, 60)], [1000, 1100, 60]);
+    // Charon asks for the most with `tfc_padding = mtu`.
+    assert_eq!([padded(0x1004, u32::MAX, 60), padded(0x1005, u32::MAX, 1500)], [1438, 1500]);
+    let refusal = associations.add(Sa { tfc_padding: 9, ..transport_sa(FAR, 0x1006) }, false, is_near).unwrap_err();
+    assert_eq!(refusal.errno, libc::EINVAL);
+}
+
+#[test]
 fn a_path_carries_the_ip_header_once() {
     let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut most = |sa: Sa| {
