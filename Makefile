@@ -33,7 +33,7 @@ test-clients: ## run long tests: the OpenSSL provider in servers, VPNs and langu
 lint: ## check format, clippy, licences, layers, shell scripts, documentation and its links
 	@scripts/lint
 
-bench: ## all benchmarks against peers, an hour; rewrites docs/src/benchmarks.md from benches/results
+bench: ## run all benchmarks against peers in an hour; rewrites docs/src/benchmarks.md from benches/results
 	@scripts/setup bench
 	@benches/peers/run
 

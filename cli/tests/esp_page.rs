@@ -8,7 +8,7 @@ use std::path::Path;
 use book::{Shown, Special, blocks, commands, compare};
 
 /// The reason in the comment above the blocks that this test runs.
-const MARK: &str = "needs root; cli/tests/esp_page.rs follows it";
+const MARK: &str = "cli/tests/esp_page.rs";
 
 #[test]
 #[ignore = "needs root and strongSwan: scripts/test-clients"]
