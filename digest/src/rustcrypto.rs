@@ -1,4 +1,4 @@
-//! RustCrypto's traits: [`Digest`](digest::Digest) of version 0.11 and its supertraits for one message, [`MultiDigest`] for many.
+//! RustCrypto's traits: [`Digest`] of version 0.11 and its supertraits for one message, [`MultiDigest`] for many.
 //!
 //! ```
 //! use gantry_digest::{Digest, Sha256};
