@@ -82,4 +82,4 @@ def test_the_simulation_prints_the_costs_in_the_guide():
     assert last[0] == "both", said
     static, largest_first = (round(100 * (float(ratio) - 1)) for ratio in (last[1], last[3]))
     page = " ".join(PAGE.split())
-    assert f"cost {largest_first} % over the ideal; a static split costs {static} %" in page
+    assert f"{largest_first} % longer than the ideal; with a static split, {static} % longer" in page
