@@ -23,6 +23,7 @@
 //! | `wipe.rs` | wipes keys from stacks |
 //! | `status.rs`, `counters.rs` | reports about the data path |
 
+mod acquires;
 mod bpf;
 mod control;
 mod counters;

@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
 
+use crate::acquires::Acquires;
 use crate::packet::datagrams::Datagrams;
 use crate::packet::ecn;
 use crate::packet::fragment::Fragments;
@@ -38,8 +39,6 @@ const RUN: usize = 64;
 const RUN_BYTES: usize = 65_000;
 /// Flows that a thread remembers.
 const FLOWS: usize = 4096;
-/// Milliseconds between two requests for the SA of a policy.
-const ACQUIRE_INTERVAL: u64 = 1000;
 /// Most notices to senders in a pass.
 const NOTICES: u32 = 8;
 
@@ -75,6 +74,7 @@ struct Pass {
     generation: u64,
     flows: HashMap<Flow, Option<Arc<Rule>>>,
     last: Option<(Flow, Option<Arc<Rule>>)>,
+    acquires: Acquires,
     datagrams: Datagrams,
     reassembly: Reassembly,
     arena: Vec<u8>,
@@ -95,6 +95,7 @@ impl OutboundPath {
             generation: 0,
             flows: HashMap::new(),
             last: None,
+            acquires: Acquires::default(),
             datagrams: Datagrams::default(),
             reassembly: Reassembly::default(),
             arena: vec![0; ARENA],
@@ -151,10 +152,7 @@ impl OutboundPath {
             }
             Verdict::Protect(None) => {
                 counters.without_sa.add(split.segments() as u64);
-                let now = self.shared.milliseconds();
-                let last_request = rule.policy.last_request.load(Ordering::Relaxed);
-                if last_request == 0 || now - last_request >= ACQUIRE_INTERVAL {
-                    rule.policy.last_request.store(now, Ordering::Relaxed);
+                if pass.acquires.is_due(&rule.policy, &header.flow, self.shared.milliseconds()) {
                     self.shared.notify(Event::SaRequested(rule.policy.clone(), header.flow));
                 }
                 return;
@@ -172,7 +170,8 @@ impl OutboundPath {
         let class = ecn::outer(header.class, sa.copies_dscp) & if sa.copies_ecn { 0xFF } else { 0xFC };
         let is_transport = sa.info.is_transport();
         if is_transport && header.fragment.is_some() {
-            let whole = pass.reassembly.add(split.packet(), &header, outside, &counters.unfit);
+            let now = self.shared.milliseconds();
+            let whole = pass.reassembly.add(split.packet(), &header, outside, now, &counters.unfit);
             if let Some((whole, outside)) = whole {
                 pass.stage(sa, outside, whole.len(), class, |slot| slot.copy_from_slice(&whole));
             }
@@ -262,7 +261,7 @@ impl OutboundPath {
         let [first, ..] = run else { return };
         let (sa, stride, endpoints) = (&first.sa, first.slot.len(), first.sa.endpoints());
         // Routers fragment packets without a DF flag. IPv6 has none.
-        let by_routers = sa.may_fragment && !endpoints.to.is_ipv6();
+        let by_routers = sa.info.is_transport() && !endpoints.to.is_ipv6();
         let is_fragmented = stride > sa.max_esp_packet() && !by_routers;
         if is_fragmented && run.len() > 1 {
             return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
