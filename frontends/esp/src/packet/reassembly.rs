@@ -9,6 +9,9 @@ use crate::counters::Count;
 
 /// Most datagrams that are open at once; then the oldest is dropped.
 const MOST: usize = 64;
+/// Milliseconds after which an open datagram is dropped. The stack hands over its fragments back to back; a later datagram may have the same
+/// number.
+const LONGEST: u64 = 1000;
 /// Most bytes of a datagram with its header.
 const LARGEST: usize = 65_535;
 
@@ -17,24 +20,37 @@ type Datagram = (IpAddr, IpAddr, u8, u32);
 
 /// Datagrams whose first fragments have come. The stack hands over fragments of a datagram in their order, by one queue.
 #[derive(Debug, Default)]
-pub(crate) struct Reassembly(VecDeque<(Datagram, Vec<u8>)>);
+pub(crate) struct Reassembly(VecDeque<OpenDatagram>);
+
+#[derive(Debug)]
+struct OpenDatagram {
+    name: Datagram,
+    /// The time of its latest fragment, in milliseconds.
+    time: u64,
+    /// The header and the payload up to now.
+    bytes: Vec<u8>,
+}
 
 impl Reassembly {
-    /// Adds a fragment with its headers outside ESP. Returns the datagram once it is whole, and its headers. `dropped` counts fragments that do
-    /// not continue their datagram, and datagrams that remain open.
+    /// Adds a fragment with its headers outside ESP, at the time `now` in milliseconds. Returns the datagram once it is whole, and its headers.
+    /// `dropped` counts fragments that do not continue their datagram, and datagrams that remain open.
     pub(crate) fn add(
         &mut self,
         packet: &[u8],
         header: &Header,
         outside: Outside,
+        now: u64,
         dropped: &Count,
     ) -> Option<(Vec<u8>, Outside)> {
         let fragment = header.fragment?;
         let fixed = if header.is_v6() { ip::V6 } else { ip::V4 };
         let datagram = (header.flow.source, header.flow.destination, outside.next, fragment.datagram);
-        let open = self.0.iter().position(|(known, _)| *known == datagram).and_then(|at| self.0.remove(at));
+        while self.0.pop_front_if(|oldest| now.saturating_sub(oldest.time) >= LONGEST).is_some() {
+            dropped.add(1);
+        }
+        let open = self.0.iter().position(|open| open.name == datagram).and_then(|at| self.0.remove(at));
         let mut whole = match open {
-            Some((_, whole)) if whole.len() == fixed + fragment.offset => whole,
+            Some(open) if open.bytes.len() == fixed + fragment.offset => open.bytes,
             open => {
                 dropped.add(u64::from(open.is_some()) + u64::from(fragment.is_later()));
                 if fragment.is_later() {
@@ -59,7 +75,7 @@ impl Reassembly {
                 self.0.pop_front();
                 dropped.add(1);
             }
-            self.0.push_back((datagram, whole));
+            self.0.push_back(OpenDatagram { name: datagram, time: now, bytes: whole });
             return None;
         }
         let total = whole.len();
@@ -77,10 +93,17 @@ mod tests {
 
     /// Adds packets. Returns the whole datagrams, and the number of dropped ones.
     fn reassemble(packets: &[Vec<u8>]) -> (Vec<Vec<u8>>, u64) {
+        reassemble_at(packets, 0)
+    }
+
+    /// Adds packets of which each comes `interval` milliseconds after the one before.
+    fn reassemble_at(packets: &[Vec<u8>], interval: u64) -> (Vec<Vec<u8>>, u64) {
         let (mut reassembly, dropped) = (Reassembly::default(), Count::default());
+        let mut now = 0;
         let add = |packet: &Vec<u8>| {
+            now += interval;
             let header = Header::read(packet).unwrap();
-            let (whole, outside) = reassembly.add(packet, &header, Outside::of(packet).unwrap(), &dropped)?;
+            let (whole, outside) = reassembly.add(packet, &header, Outside::of(packet).unwrap(), now, &dropped)?;
             assert_eq!(Outside::of(&whole), Some(outside));
             Some(whole)
         };
@@ -147,6 +170,13 @@ mod tests {
         assert_eq!(drops(&[first, first]), 1, "begun anew");
         let (whole, dropped) = reassemble(&[std::slice::from_ref(first), &parts[..]].concat());
         assert_eq!((whole.len(), dropped), (1, 1), "the number of an earlier datagram");
+    }
+
+    #[test]
+    fn an_old_datagram_is_not_continued_by_a_later_one_of_its_number() {
+        let parts = fragments(&datagram(1, 3000), 1400);
+        assert_eq!(reassemble_at(&parts, LONGEST - 1).0.len(), 1);
+        assert_eq!(reassemble_at(&parts, LONGEST), (vec![], 3), "the first times out, and later ones continue nothing");
     }
 
     #[test]

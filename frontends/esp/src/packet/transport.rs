@@ -80,7 +80,8 @@ pub(crate) fn rebuild(
 /// addresses, which are not known. Linux skips the check (`esp_input_done2`), for which a TUN device has no flag. The integrity check value has
 /// protected the packet.
 pub(crate) fn correct_checksum(packet: &mut [u8]) {
-    let Some(Header { flow, length, total, .. }) = Header::read(packet) else { return };
+    // The checksum of a datagram in fragments is not that of one fragment.
+    let Some(Header { flow, length, total, fragment: None, .. }) = Header::read(packet) else { return };
     let place = match flow.protocol {
         TCP => 16,
         UDP => 6,
