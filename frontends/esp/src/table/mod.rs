@@ -231,6 +231,12 @@ impl Associations {
             self.sequences.sent.last_sent(key, checked.daemon_sequence)?
         };
         let active = checked.build(&self.gantry, last, self.serial + 1)?;
+        if let ActiveSa::Out(outgoing) = &active
+            && self.view.read().has_other_peer(outgoing)
+        {
+            let text = "another peer behind the same NAT uses transport mode with this reqid (RFC 3948, 5.2)";
+            return Err(Refusal::new(libc::EEXIST, text));
+        }
         self.insert(sa, Some((active, key)));
         Ok(())
     }

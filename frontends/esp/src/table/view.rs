@@ -107,6 +107,14 @@ impl View {
         }
     }
 
+    /// Returns whether another peer behind the same NAT has the addresses and the reqid of this SA of transport mode, so that packets for one
+    /// peer would go to the other (RFC 3948, 5.2).
+    pub(crate) fn has_other_peer(&self, sa: &OutgoingSa) -> bool {
+        let [key, _] = template_keys(sa);
+        let of_other = |other: &Arc<OutgoingSa>| other.endpoints().to != sa.endpoints().to;
+        sa.info.is_transport() && self.by_template.get(&key).is_some_and(|alike| alike.values().any(of_other))
+    }
+
     /// Replaces a policy by another one. `None` stands for no policy.
     pub(crate) fn replace_policy(&mut self, old: Option<&InstalledPolicy>, new: Option<&Arc<InstalledPolicy>>) {
         if let Some(old) = old {

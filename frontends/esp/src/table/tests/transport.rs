@@ -162,3 +162,24 @@ fn a_path_carries_the_ip_header_once() {
     // The IP header takes 20 of 1,500 bytes, UDP 8, the headers of ESP 16, its trailer 2, and the integrity check value 16.
     assert_eq!([most(sa(FAR, 0x1001)), most(transport_sa(FAR, 0x1002))], [1438, 1458]);
 }
+
+#[test]
+fn a_second_peer_behind_a_nat_is_refused_with_the_same_reqid() {
+    let mut associations = Associations::new(gantry(), 4500).unwrap();
+    let from_port = |spi, port, reqid| {
+        let mut sa = transport_sa(FAR, spi);
+        sa.reqid = reqid;
+        sa.encapsulation.as_mut().unwrap().destination_port = port;
+        sa
+    };
+    associations.add(from_port(0x1001, 40001, 1), false, is_near).unwrap();
+    let refused = associations.add(from_port(0x1002, 40002, 1), false, is_near).unwrap_err();
+    assert_eq!(refused.errno, libc::EEXIST);
+    assert!(refused.text.contains("another peer"), "{refused:?}");
+    // A new SA of the same peer, and one whose policies are others.
+    associations.add(from_port(0x1003, 40001, 1), false, is_near).unwrap();
+    associations.add(from_port(0x1004, 40002, 2), false, is_near).unwrap();
+    associations.remove(&id(FAR, 0x1001)).unwrap();
+    associations.remove(&id(FAR, 0x1003)).unwrap();
+    associations.add(from_port(0x1005, 40002, 1), false, is_near).unwrap();
+}
