@@ -92,7 +92,8 @@ impl Server {
         let (name, queues) = tun::open(&options.device, options.queues).map_err(context("/dev/net/tun"))?;
         // Changes by other programs are received from now on.
         let changes = Changes::listen().map_err(context("changes of routes"))?;
-        let routes = Routes::new(&name, options.mtu).map_err(context(format!("routing rules for {name}")))?;
+        let routes =
+            Routes::new(&name, options.mtu, options.port).map_err(context(format!("routing rules for {name}")))?;
         let local_addresses = routes.local_addresses().map_err(context("the addresses of this host"))?;
         shared.view.change(|view| view.local_addresses = local_addresses);
         let routes = Arc::new(Mutex::new(routes));

@@ -115,9 +115,7 @@ impl State {
                 let policy = self.policies.remove(&named).ok_or_else(no_policy)?;
                 events.push(Message::PolicyDeleted(current(&policy).into()));
                 shared.view.change(|view| view.replace_policy(Some(&policy), None));
-                if policy.policy.direction == Direction::Out {
-                    self.steer(Some(&policy), None, shared)?;
-                }
+                self.steer(Some(&policy), None, shared)?;
                 Ok(Vec::new())
             }
             Message::GetPolicy(named) => {
@@ -180,11 +178,13 @@ impl State {
     }
 
     fn add_policy(&mut self, policy: Policy, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Response {
-        let is_outgoing = policy.direction == Direction::Out;
+        if steering::protects_neighbours(&policy) {
+            return Err(Refusal::new(libc::EOPNOTSUPP, "packets to link-local addresses are not protected"));
+        }
         let replaced = self.policies.find(&policy.selector, policy.direction).cloned();
         let added = self.policies.add(policy, update)?;
         // The routes come first: no packet leaves in clear while the threads still use the old view.
-        if is_outgoing && let Err(refusal) = self.steer(replaced.as_deref(), Some(&added), shared) {
+        if let Err(refusal) = self.steer(replaced.as_deref(), Some(&added), shared) {
             self.policies.revert(&added, replaced);
             return Err(refusal);
         }
@@ -194,14 +194,14 @@ impl State {
         Ok(Vec::new())
     }
 
-    /// Steers the packets of a new policy for outgoing packets, and stops steering those of an old one.
+    /// Steers or admits the packets of a new policy, and no longer those of an old one.
     fn steer(
         &mut self,
         old: Option<&InstalledPolicy>,
         new: Option<&InstalledPolicy>,
         shared: &Shared,
     ) -> Result<(), Refusal> {
-        let [old_steered, new_steered] = [old, new].map(|policy| policy.and_then(steering::steered));
+        let [old_steered, new_steered] = [old, new].map(|policy| policy.map(steering::steered));
         let mut routes = lock(&self.routes);
         let mut done = routes.steer(old_steered.as_ref(), new_steered.as_ref());
         if let Some(Policy { index, action, .. }) = new.or(old).map(|policy| &policy.policy) {
@@ -217,8 +217,11 @@ impl State {
         let steers = routes.steers();
         drop(routes);
         done.map_err(|error| refused(&error))?;
-        let matters = |policy: &InstalledPolicy| steering::matters(&policy.policy, &self.policies, &self.protect);
-        if steers && ![old, new].into_iter().flatten().any(matters) { Ok(()) } else { self.install_routes(shared) }
+        let matters = |policy: &InstalledPolicy| {
+            policy.policy.direction == Direction::Out
+                && (!steers || steering::matters(&policy.policy, &self.policies, &self.protect))
+        };
+        if [old, new].into_iter().flatten().any(matters) { self.install_routes(shared) } else { Ok(()) }
     }
 
     /// Takes removed policies out of the view, and routes their packets as if the policies had never existed.
@@ -227,7 +230,7 @@ impl State {
             shared.view.change(|view| view.replace_policy(Some(policy), None));
         }
         let mut routes = lock(&self.routes);
-        let left: Vec<_> = self.policies.all().filter_map(|policy| steering::steered(policy)).collect();
+        let left: Vec<_> = self.policies.all().map(|policy| steering::steered(policy)).collect();
         let mut done = routes.steer_all(&left);
         for policy in removed {
             done = done.and(routes.replace_policy_route(policy.policy.index, None));

@@ -6,16 +6,25 @@ use std::sync::Arc;
 use gantry_abi_xfrm::{Action, Direction, Family, Policy, Prefix, Selector};
 use nix::ifaddrs::getifaddrs;
 
-use crate::guard::SteeredPolicy;
+use crate::guard::{LINK, SteeredPolicy};
 use crate::route::{PolicyRoute, Steering};
 use crate::table::{InstalledPolicy, Policies, masked, needs_sa, passes};
 
-/// Returns the parts of a policy for outgoing packets that the firewall needs; `None` for other policies.
-pub(crate) fn steered(policy: &InstalledPolicy) -> Option<SteeredPolicy> {
-    let order = policy.order();
-    let policy = &policy.policy;
-    let passes = passes(policy);
-    (policy.direction == Direction::Out).then_some(SteeredPolicy { selector: policy.selector, order, passes })
+/// Returns whether a policy holds back packets to neighbours only, which the guards let pass.
+pub(crate) fn protects_neighbours(policy: &Policy) -> bool {
+    let destination = policy.selector.destination;
+    let is_within = |link: &Prefix| {
+        destination.length >= link.length
+            && masked(Prefix { length: link.length, ..destination }).address == link.address
+    };
+    policy.direction == Direction::Out && !passes(policy) && LINK.iter().any(is_within)
+}
+
+/// Returns the parts of a policy that the firewall needs.
+pub(crate) fn steered(policy: &InstalledPolicy) -> SteeredPolicy {
+    let (order, policy) = (policy.order(), &policy.policy);
+    let Policy { selector, direction, .. } = *policy;
+    SteeredPolicy { selector, direction, order, passes: passes(policy) }
 }
 
 /// Returns the route that a policy gives to packets of this host; `own` finds an address of this host in a network. Policies that protect
@@ -180,6 +189,21 @@ mod tests {
         let of = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
         assert_eq!(tunnel, [of([10, 2, 0, 0], Some([10, 1, 0, 7])), of([10, 9, 0, 0], None)]);
         assert!(steering.pass.is_empty());
+    }
+
+    #[test]
+    fn policies_for_neighbours_only_cannot_protect() {
+        let is_refused = |to: &str, protects| protects_neighbours(&policy("0.0.0.0/0", to, 1, protects).policy.clone());
+        for to in ["169.254.1.2/32", "169.254.0.0/16", "224.0.0.5/32"] {
+            assert!(is_refused(to, true) && !is_refused(to, false), "{to}");
+        }
+        for to in ["0.0.0.0/0", "169.0.0.0/8", "224.0.1.0/24", "10.2.0.0/16"] {
+            assert!(!is_refused(to, true), "{to}");
+        }
+        let to_router = |protects| policy("::/0", "fe80::1/128", 1, protects).policy.clone();
+        assert!(protects_neighbours(&to_router(true)));
+        assert!(!protects_neighbours(&Policy { direction: Direction::In, ..to_router(true) }));
+        assert!(protects_neighbours(&Policy { action: Action::Block, ..to_router(false) }));
     }
 
     #[test]

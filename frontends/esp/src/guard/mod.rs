@@ -1,7 +1,8 @@
 //! Guards, which stop packets that bypass the tunnel in spite of rules and routes.
 //!
 //! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) uses none of the routes into the tunnel, and
-//! needs no privilege for that. A table of the firewall stops its packets; the table also steers packets into the tunnel.
+//! needs no privilege for that. A table of the firewall stops its packets; the table also steers packets into the tunnel, and drops packets
+//! that arrive past it.
 //!
 //! Further guards work without the firewall. Filters of the network devices stop packets of policies. Policies of the kernel's own IPsec
 //! stop IPv4 packets to protected networks. A route that applies to every device stops IPv6 packets to protected networks
@@ -21,7 +22,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(crate) use gantry_abi_xfrm::private::EXEMPT_MARK;
-use gantry_abi_xfrm::{Prefix, Selector};
+use gantry_abi_xfrm::{Direction, Prefix, Selector};
 
 use crate::netlink::Socket;
 use filter::Filters;
@@ -101,10 +102,10 @@ pub(crate) struct Changes {
 }
 
 impl Guard {
-    /// Prepares guards that let packets leave by this device. Changes nothing yet.
-    pub(crate) fn new(device: &str, index: u32) -> Self {
+    /// Prepares guards that let packets leave and arrive by this device, and ESP in UDP arrive at this port. Changes nothing yet.
+    pub(crate) fn new(device: &str, index: u32, esp_port: u16) -> Self {
         Self {
-            firewall: GuardSlot::new(Firewall::new(device)),
+            firewall: GuardSlot::new(Firewall::new(device, esp_port)),
             policies: GuardSlot::new(Policies::new(index)),
             filters: GuardSlot::new(Filters::new(index)),
         }
@@ -131,16 +132,17 @@ impl Guard {
         self.firewall.guard.is_ok()
     }
 
-    /// Replaces a policy for outgoing packets by another one. `None` stands for no policy.
+    /// Replaces a policy by another one of its direction. `None` stands for no policy.
     pub(crate) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
         self.firewall.install(|guard| guard.steer(old, new))?;
-        self.filters.install(|guard| guard.steer(old, new))
+        if new.or(old).is_some_and(is_outgoing) { self.filters.install(|guard| guard.steer(old, new)) } else { Ok(()) }
     }
 
-    /// Replaces all policies for outgoing packets.
+    /// Replaces all policies.
     pub(crate) fn steer_all(&mut self, policies: &[SteeredPolicy]) -> io::Result<()> {
-        self.firewall.install(|guard| guard.steer_all(policies.iter().copied()))?;
-        self.filters.install(|guard| guard.steer_all(policies.iter().copied()))
+        self.firewall.install(|guard| guard.steer_all(policies))?;
+        let outgoing = policies.iter().filter(|policy| is_outgoing(policy)).copied();
+        self.filters.install(|guard| guard.steer_all(outgoing))
     }
 
     /// Returns whether the filters of the devices do not know all policies yet.
@@ -171,6 +173,10 @@ impl Guard {
     pub(crate) fn missing(&self) -> [Option<&io::Error>; 3] {
         [self.firewall.guard.as_ref().err(), self.policies.guard.as_ref().err(), self.filters.guard.as_ref().err()]
     }
+}
+
+fn is_outgoing(policy: &SteeredPolicy) -> bool {
+    policy.direction == Direction::Out
 }
 
 fn restore<G>(

@@ -153,11 +153,11 @@ pub(crate) fn check_alone() -> io::Result<()> {
 
 impl Routes {
     /// Brings the device up and installs the rules. Routes of an earlier data path stay until others are installed.
-    pub(crate) fn new(interface: &str, mtu: u32) -> io::Result<Self> {
+    pub(crate) fn new(interface: &str, mtu: u32, esp_port: u16) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_ROUTE)?;
         let port = socket.port()?;
         let index = nix::net::if_::if_nametoindex(interface)?;
-        let guard = Guard::new(interface, index);
+        let guard = Guard::new(interface, index, esp_port);
         let has_v6 = fs::exists("/proc/net/if_inet6").unwrap_or(false);
         let mut routes = Self {
             socket,
@@ -317,7 +317,7 @@ impl Routes {
             error.map(|error| format!("the kernel has no {what} ({error}): {instead}"))
         };
         let firewall_text = "all packets to the destination of a policy enter the tunnel's device, \
-             and policies and routes alone stop sockets that are bound to another device";
+             policies and routes alone stop sockets that are bound to another device, and packets may arrive in clear";
         let other = |family: &str| match firewall {
             None => format!("in {family} the firewall alone stops sockets that are bound to a network device"),
             Some(_) => format!("in {family} a socket that is bound to a network device sends past the tunnel"),

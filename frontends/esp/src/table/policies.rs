@@ -64,7 +64,7 @@ impl Policies {
     fn put(&mut self, policy: Arc<InstalledPolicy>) {
         let Policy { selector, direction, index, .. } = policy.policy;
         self.indexes.insert((selector, direction), index);
-        if passes(&policy.policy) {
+        if direction == Direction::Out && passes(&policy.policy) {
             self.passing.insert(index);
         } else {
             self.passing.remove(&index);
@@ -138,9 +138,9 @@ pub(crate) fn needs_sa(policy: &Policy) -> bool {
     policy.templates.iter().any(|template| !template.optional)
 }
 
-/// Returns whether a policy lets outgoing packets pass unprotected.
+/// Returns whether a policy lets packets pass unprotected.
 pub(crate) fn passes(policy: &Policy) -> bool {
-    policy.direction == Direction::Out && policy.action == Action::Allow && !needs_sa(policy)
+    policy.action == Action::Allow && !needs_sa(policy)
 }
 
 /// Refuses unsupported features.

@@ -83,12 +83,15 @@ fn policies_are_added_shown_changed_and_deleted() {
     let count = pair.a.xfrm("policy count");
     assert!(count.contains("IN  0") && count.contains("OUT 1") && count.contains("FWD 1"), "{count}");
     let firewall = || String::from_utf8(pair.a.run("nft", "list table inet gantry_esp").stdout).unwrap();
-    assert!(firewall().contains("10.11.0.0 . 10.12.0.0 . 443"), "{}", firewall());
+    for element in ["10.11.0.0 . 10.12.0.0 . 443", "10.12.0.0 . 10.11.0.0"] {
+        assert!(firewall().contains(element), "{}", firewall());
+    }
     pair.a.xfrm(&format!("policy delete index {index} dir out"));
     assert!(pair.a.refused(&format!("policy get {selector} dir out")).contains("there is no such policy"));
     assert!(pair.a.refused(&format!("policy delete {selector} dir out")).contains("there is no such policy"));
-    assert!(!firewall().contains("10.11.0.0"), "{}", firewall());
+    assert!(!firewall().contains("10.11.0.0 . 10.12.0.0"), "{}", firewall());
     pair.a.xfrm("policy flush");
+    assert!(!firewall().contains("10.11.0.0"), "{}", firewall());
     assert_eq!(pair.a.xfrm("policy list"), "");
     assert_eq!(pair.a.status()["policies"], 0);
 }
@@ -202,6 +205,10 @@ fn unsupported_features_are_refused_with_a_text() {
         (
             format!("{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode beet"),
             "only tunnel mode and transport mode are supported",
+        ),
+        (
+            "src fe80::1 dst fe80::2 dir out tmpl proto esp mode transport".to_owned(),
+            "packets to link-local addresses are not protected",
         ),
         (format!("{selector} dir out mark 7 tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), marks),
         (format!("{selector} dir in mark 7 mask 0xf tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode tunnel"), marks),

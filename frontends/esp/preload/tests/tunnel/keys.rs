@@ -156,7 +156,7 @@ pub(crate) fn install(sas: &[&Sa<'_>]) {
 pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
     let all = [V4, V6].map(|inner| {
         let sent = format!("{} dir out priority 9 {}", out.selector(inner), out.template());
-        let received = format!("{} dir in {}", arriving.selector(inner), arriving.template());
+        let received = format!("{} dir in priority 9 {}", arriving.selector(inner), arriving.template());
         format!("xfrm policy add {sent}\nxfrm policy add {received}\n")
     });
     out.from.xfrm_batch(&all.concat());

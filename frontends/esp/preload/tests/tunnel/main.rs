@@ -11,6 +11,7 @@
 //! | `ike.rs` | tests: messages of IKE among ESP packets |
 //! | `steering.rs`, `updates.rs` | tests: policies with whole selectors; changes under traffic |
 //! | `plaintext.rs`, `guards.rs` | tests: nothing leaves in clear; guards beside the routes |
+//! | `arrivals.rs` | tests: packets that arrive in clear |
 //! | `paths.rs` | tests: paths with a smaller MTU |
 //! | `raw.rs` | tests: ESP without UDP |
 //! | `transport.rs` | tests: transport mode |
@@ -18,6 +19,7 @@
 //! | `scale.rs`, `devices.rs` | tests: many SAs and queues; devices, sockets, memory and privileges |
 //! | `viewers.rs` | tests: programs at the sockets |
 
+mod arrivals;
 mod commands;
 mod devices;
 mod faults;

@@ -326,6 +326,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
     let (near, far) = (pair.a.inner[V4], pair.b.inner[V4]);
     let selector = format!("src {near}/32 dst {far}/32 proto udp dport 5353");
     pair.a.xfrm(&format!("policy add {selector} dir out priority 0"));
+    pair.b.xfrm(&format!("policy add {selector} dir in priority 0"));
     let program = pair.a.udp(near, 0);
     let [open, closed] = [5353, 5354].map(|port| pair.b.udp(far, port));
     let mut buffer = [0; 64];
@@ -343,6 +344,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
     send(&open, true);
     // A pass policy with a worse priority than the tunnel's policy has no effect.
     pair.a.xfrm(&format!("policy delete {selector} dir out"));
+    pair.b.xfrm(&format!("policy delete {selector} dir in"));
     send(&open, false);
     pair.a.xfrm(&format!("policy add {selector} dir out priority 10"));
     let wire = Wire::new(&pair);

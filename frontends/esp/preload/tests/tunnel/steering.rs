@@ -32,13 +32,13 @@ pub(crate) fn policies_between(pair: &Pair, near: &str, far: &str, [there, back]
     {
         host.xfrm(&format!("policy add {sent} dir out priority 10 {}", out.template()));
         for direction in ["in", "fwd"] {
-            host.xfrm(&format!("policy add {received} dir {direction} {}", arriving.template()));
+            host.xfrm(&format!("policy add {received} dir {direction} priority 10 {}", arriving.template()));
         }
     }
 }
 
 /// Adds a host behind `host`, with an address in `network`, such as 10.13.0.
-fn host_behind(host: &Host, name: &str, network: &str) -> Namespace {
+pub(crate) fn host_behind(host: &Host, name: &str, network: &str) -> Namespace {
     let (other, peer) = (Namespace::new(), format!("{name}p"));
     host.namespace.join(name, &other, &peer);
     host.namespace.ip(&format!("address add {network}.1/24 dev {name}"));
@@ -89,7 +89,9 @@ fn a_gateway_keeps_its_own_addresses_and_its_other_networks() {
     }));
     assert!(is_clear(&pair, || exchange((&pair.b.namespace, &far), (&pair.a.namespace, &near), 7)));
     // With a policy for packets within the network, the network reaches the gateway. The TUN device has seen none of these packets.
-    pair.a.xfrm("policy add src 10.13.0.0/24 dst 10.13.0.0/24 dir out priority 5");
+    for direction in ["in", "out"] {
+        pair.a.xfrm(&format!("policy add src 10.13.0.0/24 dst 10.13.0.0/24 dir {direction} priority 5"));
+    }
     exchange((&lan, "10.13.0.5"), (&pair.a.namespace, "10.13.0.1"), 7);
     assert_eq!((pair.a.counter("unprotected"), pair.a.counter("without_sa")), (0, 0));
     // Without an SA the packets of the network are held back, and the others still pass.
@@ -194,7 +196,9 @@ fn pass_and_block_policies_apply_by_their_priority() {
     let [near, far] = [&pair.a, &pair.b].map(|host| host.outer[V4].to_string());
     protect(&pair, "0.0.0.0/0", "0.0.0.0/0", ["", ""]);
     for host in [&pair.a, &pair.b] {
-        host.xfrm("policy add src 10.0.0.0/14 dst 10.0.0.0/14 dir out priority 5");
+        for direction in ["in", "out"] {
+            host.xfrm(&format!("policy add src 10.0.0.0/14 dst 10.0.0.0/14 dir {direction} priority 5"));
+        }
     }
     // Sends from a socket with an address and from one without.
     for from in [&*near, "0.0.0.0"] {
@@ -215,7 +219,9 @@ fn pass_and_block_policies_apply_by_their_priority() {
     assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
     // With a worse priority than the policy for everything, the policy for the local network has no effect.
     for host in [&pair.a, &pair.b] {
-        host.xfrm("policy update src 10.0.0.0/14 dst 10.0.0.0/14 dir out priority 50");
+        for direction in ["in", "out"] {
+            host.xfrm(&format!("policy update src 10.0.0.0/14 dst 10.0.0.0/14 dir {direction} priority 50"));
+        }
     }
     let again = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
     assert!(!is_clear(&pair, again));
@@ -374,10 +380,11 @@ fn strict_reverse_path_filters_change_nothing() {
             assert_eq!(other.recv(&mut [0; 64]).expect("IKE arrives"), message.len());
         }));
     }
-    // A tunnel for everything, beside a policy that exempts packets to the network behind the gateway.
+    // A tunnel for everything, beside policies that exempt packets to the network behind the gateway, and those that arrive from it.
     pair.remove_tunnel();
     protect(&pair, "0.0.0.0/0", "0.0.0.0/0", ["", ""]);
     pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.13.0.0/24 dir out priority 5");
+    pair.a.xfrm("policy add src 10.13.0.0/24 dst 0.0.0.0/0 dir fwd priority 5");
     assert!(!is_clear(&pair, own_to_far));
     assert!(!is_clear(&pair, lan_to_far));
     assert_eq!(filtered(), 0);

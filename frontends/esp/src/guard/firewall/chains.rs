@@ -1,4 +1,6 @@
-//! The chains of the table: some steer packets into the tunnel's device, others stop packets that bypass it.
+//! The chains of the table: some steer packets into the tunnel's device, others stop packets that bypass it, in either direction.
+
+use gantry_abi_xfrm::Direction;
 
 use super::Table;
 use super::rules::{
@@ -7,6 +9,7 @@ use super::rules::{
 };
 use crate::guard::{ARRIVED, EXEMPT_MARK, LINK, MARKS, RETURNING, STEERED};
 use crate::netlink::CREATE;
+use crate::packet::ip::{ICMPV6, UDP};
 
 /// Sets of destinations that must take the tunnel, by family.
 pub(super) const PROTECTED: [&str; 2] = ["protected4", "protected6"];
@@ -29,7 +32,8 @@ const LAST: i32 = 300;
 
 impl Table {
     /// Returns the messages that replace any table of this name.
-    pub(super) fn messages(&self, device: &str, is_owned: bool) -> Vec<Vec<u8>> {
+    pub(super) fn messages(&self, is_owned: bool) -> Vec<Vec<u8>> {
+        let device = &*self.device;
         let table = |kind, flags| message(kind, flags).text(TABLE_NAME, TABLE);
         let new = table(NEWTABLE, CREATE);
         let new = if is_owned { new.number_be(TABLE_FLAGS, OWNER | PERSIST) } else { new };
@@ -38,16 +42,17 @@ impl Table {
             all.push(new_interval_set(set, at));
             all.extend(networks(NEWSETELEM, set, self.protected.iter(), at));
         }
-        all.extend(self.layers.set_messages(PROTECTED.len() as u32 + 1));
-        for (name, rules) in [(STEER, steer(device)), (PASS, pass(device))] {
+        let mut ids = PROTECTED.len() as u32 + 1..;
+        all.extend(self.layers.iter().flat_map(|layers| layers.set_messages(&mut ids)));
+        for (name, rules) in [(STEER, steer(device)), (PASS, pass(device)), (IN_CLEAR, in_clear(self.esp_port))] {
             all.push(plain_chain(name));
             all.extend(rules.into_iter().map(|rule| rule.append_to(name)));
         }
         let base = [
             ("output", "route", OUTPUT, LAST, self.output()),
             ("arriving", "filter", PREROUTING, BEHIND_DESTINATION_NAT, self.arriving(device)),
-            ("received", "filter", INPUT, FIRST, vec![clear()]),
-            ("forwarded", "filter", FORWARD, FIRST, vec![clear()]),
+            ("received", "filter", INPUT, FIRST, self.arrived(Direction::In)),
+            ("forwarded", "filter", FORWARD, FIRST, self.arrived(Direction::Forward)),
             ("leaving", "filter", POSTROUTING, BEFORE_SOURCE_NAT, self.leaving(device)),
             ("translated", "filter", POSTROUTING, LAST, self.leaving(device)),
         ];
@@ -81,7 +86,21 @@ impl Table {
     }
 
     fn steering(&self, looks_at_interface: bool) -> Vec<Rule> {
-        self.layers.rules(looks_at_interface, |rule, passes| rule.go_to(if passes { PASS } else { STEER }))
+        let layers = &self.layers[Direction::Out as usize];
+        layers.rules(looks_at_interface, |rule, passes| rule.go_to(if passes { PASS } else { STEER }))
+    }
+
+    /// Drops packets that arrive in clear although a policy protects them (RFC 4301, 5.2; `xfrm_policy_check` of Linux).
+    fn arrived(&self, direction: Direction) -> Vec<Rule> {
+        let mut all = vec![clear()];
+        all.extend(["lo", &*self.device].map(|name| Rule::new().device(IIFNAME, name).verdict(ACCEPT)));
+        // Packets to this host have no outgoing device, so that none matches a policy with an interface, as in Linux.
+        all.extend(self.layers[direction as usize].rules(true, |rule, passes| match direction {
+            _ if passes => rule.verdict(ACCEPT),
+            Direction::In => rule.go_to(IN_CLEAR),
+            _ => rule.count().verdict(DROP),
+        }));
+        all
     }
 
     /// Stops packets that leave by another device although they belong into the tunnel.
@@ -90,15 +109,16 @@ impl Table {
         all.push(exempt());
         all.extend(link());
         let end = |rule: Rule, passes| if passes { rule.verdict(ACCEPT) } else { rule.count().verdict(DROP) };
-        all.extend(self.layers.rules(true, end));
+        all.extend(self.layers[Direction::Out as usize].rules(true, end));
         all.extend(to_protected().map(|rule| rule.count().verdict(DROP)));
         all
     }
 }
 
-/// The chains for packets that belong into the tunnel, and for those that do not.
+/// The chains for packets that belong into the tunnel, for those that do not, and for packets in clear that came without it.
 const STEER: &str = "steer";
 const PASS: &str = "pass";
+const IN_CLEAR: &str = "in_clear";
 
 fn steer(device: &str) -> Vec<Rule> {
     let returning = Rule::new().device(IIFNAME, device).set_mark(RETURNING).verdict(ACCEPT);
@@ -110,6 +130,17 @@ fn pass(device: &str) -> Vec<Rule> {
     let mut all = vec![Rule::new().device(OIFNAME, device).set_mark(EXEMPT_MARK)];
     all.extend(to_protected().map(|rule| rule.set_mark(EXEMPT_MARK)));
     all
+}
+
+/// Drops packets to this host, except those of ESP and IKE, and those of neighbours.
+fn in_clear(esp_port: u16) -> Vec<Rule> {
+    const ESP: u8 = 50;
+    const IKE: u16 = 500;
+    let to = |port: u16| Rule::new().protocol(UDP).payload(TRANSPORT, 2, 2).compare(EQUAL, &port.to_be_bytes());
+    // ESP in UDP may be fragmented. In IPv4 fragments have been reassembled here.
+    let fragment = Rule::new().family(1).protocol(UDP).later_fragment(1);
+    let carriers = [Rule::new().protocol(ESP), to(IKE), to(esp_port), fragment].map(|rule| rule.verdict(ACCEPT));
+    carriers.into_iter().chain(link()).chain([Rule::new().count().verdict(DROP)]).collect()
 }
 
 /// Accepts packets of the data path and of IKE.
@@ -129,7 +160,7 @@ fn link() -> Vec<Rule> {
         let family = usize::from(network.address.is_ipv6());
         Rule::new().family(family).destination(network).verdict(ACCEPT)
     });
-    let discovery = Rule::new().family(1).protocol(libc::IPPROTO_ICMPV6 as u8).payload(TRANSPORT, 0, 1);
+    let discovery = Rule::new().family(1).protocol(ICMPV6).payload(TRANSPORT, 0, 1);
     let discovery = discovery.compare(AT_LEAST, &[133]).compare(AT_MOST, &[137]).verdict(ACCEPT);
     networks.chain([discovery]).collect()
 }

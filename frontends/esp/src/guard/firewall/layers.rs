@@ -5,19 +5,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gantry_abi_xfrm::Selector;
+use gantry_abi_xfrm::{Direction, Selector};
 
 use super::rules::{self, DELSETELEM, NEWSETELEM, Rule};
 use super::shape::Shape;
 use crate::table::Order;
 
-/// The parts of a policy for outgoing packets that determine the packets' way.
+/// The parts of a policy that determine the packets' way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SteeredPolicy {
     pub(crate) selector: Selector,
+    pub(crate) direction: Direction,
     /// The place among all policies.
     pub(crate) order: Order,
-    /// The packets pass unprotected. Packets of other policies enter the tunnel's device.
+    /// The packets pass unprotected. Other outgoing packets enter the tunnel's device, and other incoming ones may not arrive in clear.
     pub(crate) passes: bool,
 }
 
@@ -42,8 +43,10 @@ struct Layer {
     sets: BTreeMap<Shape, Keys>,
 }
 
-#[derive(Debug, Default)]
+/// The policies of a direction.
+#[derive(Debug)]
 pub(super) struct Layers {
+    direction: Direction,
     policies: BTreeMap<Order, SteeredPolicy>,
     ordered: Vec<Layer>,
     /// Selectors of an earlier data path. Their packets may not pass until a policy replaces the selector.
@@ -51,6 +54,10 @@ pub(super) struct Layers {
 }
 
 impl Layers {
+    pub(super) fn new(direction: Direction) -> Self {
+        Self { direction, policies: BTreeMap::new(), ordered: Vec::new(), leftover: BTreeMap::new() }
+    }
+
     /// Adds a selector of an earlier data path.
     pub(super) fn leave(&mut self, shape: Shape, key: Vec<u8>) {
         self.leftover.entry(shape).or_default().insert(key, 1);
@@ -97,8 +104,9 @@ impl Layers {
         }
     }
 
-    /// Replaces all policies.
+    /// Replaces all policies by those of this direction among `policies`.
     pub(super) fn replace_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) {
+        let policies = policies.filter(|policy| policy.direction == self.direction);
         self.policies = policies.map(|policy| (policy.order, policy)).collect();
         self.build();
     }
@@ -111,10 +119,11 @@ impl Layers {
             let count = layer.sets.get_mut(&shape)?.entry(key.clone()).or_default();
             *count += 1;
             if *count == 1 {
-                messages.extend(rules::keys(NEWSETELEM, &set_name(at, policy.passes, &shape), [&key[..]].into_iter()));
+                let set = self.set_name(at, policy.passes, &shape);
+                messages.extend(rules::keys(NEWSETELEM, &set, [&key[..]].into_iter()));
             }
             if !policy.passes && self.leftover.get_mut(&shape).is_some_and(|keys| keys.remove(&key).is_some()) {
-                messages.extend(rules::keys(DELSETELEM, &leftover_name(&shape), [&key[..]].into_iter()));
+                messages.extend(rules::keys(DELSETELEM, &self.leftover_name(&shape), [&key[..]].into_iter()));
             }
         }
         let layer = &mut self.ordered[at];
@@ -131,7 +140,8 @@ impl Layers {
             *count -= 1;
             if *count == 0 {
                 keys.remove(&key);
-                messages.extend(rules::keys(DELSETELEM, &set_name(at, policy.passes, &shape), [&key[..]].into_iter()));
+                let set = self.set_name(at, policy.passes, &shape);
+                messages.extend(rules::keys(DELSETELEM, &set, [&key[..]].into_iter()));
             }
         }
         Some(())
@@ -170,17 +180,26 @@ impl Layers {
 
     /// Iterates over the sets in the order of the look-up: the name, whether its packets pass, the shape and the keys.
     fn sets(&self) -> impl Iterator<Item = (String, bool, &Shape, &Keys)> {
-        let layers = self.ordered.iter().enumerate().flat_map(|(at, layer)| {
+        let layers = self.ordered.iter().enumerate().flat_map(move |(at, layer)| {
             let Layer { passes, sets, .. } = layer;
-            sets.iter().map(move |(shape, keys)| (set_name(at, *passes, shape), *passes, shape, keys))
+            sets.iter().map(move |(shape, keys)| (self.set_name(at, *passes, shape), *passes, shape, keys))
         });
-        layers.chain(self.leftover.iter().map(|(shape, keys)| (leftover_name(shape), false, shape, keys)))
+        layers.chain(self.leftover.iter().map(move |(shape, keys)| (self.leftover_name(shape), false, shape, keys)))
     }
 
-    /// Returns the messages that create the sets. `id` must be greater than the ids of other sets in the transaction.
-    pub(super) fn set_messages(&self, id: u32) -> Vec<Vec<u8>> {
+    fn set_name(&self, layer: usize, passes: bool, shape: &Shape) -> String {
+        let effect = if passes { PASS } else { PROTECT };
+        format!("{}_{effect}_{layer}_{}", DIRECTIONS[self.direction as usize], shape.name())
+    }
+
+    fn leftover_name(&self, shape: &Shape) -> String {
+        format!("{}_{LEFTOVER}_{}", DIRECTIONS[self.direction as usize], shape.name())
+    }
+
+    /// Returns the messages that create the sets. `ids` are those that no other set of the transaction has.
+    pub(super) fn set_messages(&self, ids: &mut impl Iterator<Item = u32>) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
-        for ((name, _, shape, keys), id) in self.sets().zip(id..) {
+        for ((name, _, shape, keys), id) in self.sets().zip(ids) {
             all.push(rules::new_set(&name, shape.kind(), shape.key_length(), id));
             all.extend(rules::keys(NEWSETELEM, &name, keys.keys().map(Vec::as_slice)));
         }
@@ -199,32 +218,29 @@ impl Layers {
 /// Returns the shapes and keys of a policy.
 fn entries(policy: &SteeredPolicy) -> impl Iterator<Item = (Shape, Vec<u8>)> {
     let shape = Shape::of(&policy.selector);
-    // The ports of later fragments are unknown here. The tunnel's device gets later fragments of all ports, so that none leaves in clear.
-    let fragments = shape.of_fragments().filter(|_| !policy.passes);
+    // The ports of later fragments are unknown here. The tunnel's device gets those of all ports, so that none leaves in clear. Those that
+    // arrive pass if some port may: no host reassembles them without their first fragment, which has ports.
+    let fragments = shape.of_fragments().filter(|_| policy.passes != (policy.direction == Direction::Out));
     let selector = policy.selector;
     [Some(shape), fragments].into_iter().flatten().map(move |shape| (shape, shape.key(&selector)))
 }
 
-/// The first parts of the names of sets, by the effect of their policies.
+/// The first parts of the names of sets, by the direction and the effect of their policies.
+const DIRECTIONS: [&str; 3] = ["in", "out", "forward"];
 const PASS: &str = "pass";
 const PROTECT: &str = "protect";
 const LEFTOVER: &str = "leftover";
 
-fn set_name(layer: usize, passes: bool, shape: &Shape) -> String {
-    format!("{}_{layer}_{}", if passes { PASS } else { PROTECT }, shape.name())
-}
-
-fn leftover_name(shape: &Shape) -> String {
-    format!("{LEFTOVER}_{}", shape.name())
-}
-
-/// Returns the shape of a set whose packets do not pass.
-pub(super) fn protected_shape(set: &str) -> Option<Shape> {
-    match set.split_once('_')? {
+/// Returns the direction, as a number, and the shape of a set whose packets do not pass.
+pub(super) fn protected_shape(set: &str) -> Option<(usize, Shape)> {
+    let (direction, set) = set.split_once('_')?;
+    let direction = DIRECTIONS.iter().position(|known| *known == direction)?;
+    let shape = match set.split_once('_')? {
         (LEFTOVER, shape) => Shape::parse(shape),
         (PROTECT, rest) => Shape::parse(rest.split_once('_')?.1),
         _ => None,
-    }
+    };
+    Some((direction, shape?))
 }
 
 #[cfg(test)]
@@ -235,7 +251,7 @@ mod tests {
 
     fn policy(priority: u32, place: u32, to: &str, passes: bool) -> SteeredPolicy {
         let selector = Selector { destination: network(to).unwrap(), ..Selector::any(Family::Ipv4) };
-        SteeredPolicy { selector, order: (priority, place), passes }
+        SteeredPolicy { selector, direction: Direction::Out, order: (priority, place), passes }
     }
 
     fn counts(layers: &Layers) -> Vec<(bool, usize)> {
@@ -252,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_further_policy_is_one_element() {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(Direction::Out);
         let policy = |place: u32| policy(9, place, &format!("10.2.{place}.0/24"), false);
         assert_eq!(layers.replace(None, Some(&policy(0))), Change::Whole);
         for place in 1..100 {
@@ -267,7 +283,7 @@ mod tests {
 
     #[test]
     fn layers_follow_the_priorities() {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(Direction::Out);
         let tunnel = |priority, place| policy(priority, place, "10.0.0.0/8", false);
         let pass = |priority, place| policy(priority, place, "10.2.0.0/16", true);
         for policy in [tunnel(10, 1), tunnel(30, 2), pass(40, 3)] {
@@ -284,7 +300,7 @@ mod tests {
 
     #[test]
     fn an_update_with_the_same_effect_changes_nothing() {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(Direction::Out);
         layers.replace(None, Some(&policy(10, 1, "10.2.0.0/16", false)));
         let (old, new) = (policy(10, 1, "10.2.0.0/16", false), policy(5, 1, "10.2.0.0/16", false));
         assert_eq!(elements(&layers.replace(Some(&old), Some(&new))), Some(0));
@@ -294,20 +310,42 @@ mod tests {
     }
 
     #[test]
-    fn later_fragments_belong_to_policies_with_ports() {
-        let mut layers = Layers::default();
+    fn later_fragments_that_leave_are_held_and_those_that_arrive_may_pass() {
         let mut ports = policy(10, 1, "10.2.0.0/16", false);
         (ports.selector.protocol, ports.selector.destination_port) = (17, Port { value: 5060, mask: 0xFFFF });
-        layers.replace(None, Some(&ports));
-        assert_eq!(counts(&layers), [(false, 2)]);
-        ports.passes = true;
-        layers.replace_all([ports].into_iter());
-        assert_eq!(counts(&layers), [(true, 1)]);
+        for (direction, held, passing) in [(Direction::Out, 2, 1), (Direction::In, 1, 2), (Direction::Forward, 1, 2)] {
+            let mut layers = Layers::new(direction);
+            for (passes, sets) in [(false, held), (true, passing)] {
+                (ports.direction, ports.passes) = (direction, passes);
+                layers.replace_all([ports].into_iter());
+                assert_eq!(counts(&layers), [(passes, sets)], "{direction:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_direction_has_sets_of_its_own() {
+        let all = [Direction::In, Direction::Out, Direction::Forward]
+            .map(|direction| SteeredPolicy { direction, ..policy(10, direction as u32, "10.2.0.0/16", false) });
+        for direction in [Direction::In, Direction::Out, Direction::Forward] {
+            let mut layers = Layers::new(direction);
+            layers.replace_all(all.into_iter());
+            let sets: Vec<_> = layers.sets().map(|(name, _, shape, _)| (protected_shape(&name), *shape)).collect();
+            let shape = Shape::of(&all[0].selector);
+            assert_eq!(sets, [(Some((direction as usize, shape)), shape)]);
+            layers.leave(Shape::of(&Selector::any(Family::Ipv6)), vec![0x60, 0, 0, 0]);
+            assert!(
+                layers.sets().all(|(name, ..)| protected_shape(&name).is_some_and(|(at, _)| at == direction as usize))
+            );
+            layers.replace_all([].into_iter());
+            assert_eq!(layers.sets().count(), 1, "the leftover");
+        }
+        assert_eq!(["protect_0_4_0_0_0_0_0_0_0", "in_pass_0_4_0_0_0_0_0_0_0"].map(protected_shape), [None; 2]);
     }
 
     #[test]
     fn leftovers_stay_until_a_policy_takes_their_place() {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(Direction::Out);
         for to in ["10.2.0.0/16", "10.3.0.0/16"] {
             let shape = Shape::of(&policy(0, 0, to, false).selector);
             layers.leave(shape, shape.key(&policy(0, 0, to, false).selector));
@@ -323,6 +361,5 @@ mod tests {
         assert_eq!(layers.sets().count(), 2);
         assert_eq!(layers.leftover.values().map(HashMap::len).sum::<usize>(), 1);
         assert_eq!(elements(&layers.replace(None, Some(&policy(10, 2, "10.3.0.0/16", false)))), Some(2));
-        assert_eq!(protected_shape(&layers.sets().next().unwrap().0), Some(*layers.sets().next().unwrap().2));
     }
 }

@@ -1,5 +1,5 @@
 //! The table `inet gantry_esp` of the firewall (nf_tables). The table marks the packets of policies, so that a rule leads them into the
-//! tunnel, and checks each packet as it leaves.
+//! tunnel, and checks each packet as it leaves, and each that arrives.
 //!
 //! The table stays when the process ends. Since Linux 6.9 a table can have an owner that alone may change it: `nft flush ruleset`, by which
 //! Debian loads a firewall, skips such a table. On earlier kernels the table is restored after a change.
@@ -18,6 +18,8 @@ mod shape;
 use std::io;
 use std::net::IpAddr;
 
+use gantry_abi_xfrm::Direction;
+
 use crate::netlink::{Message, Socket, attribute, attributes, messages};
 use crate::sys::set_option;
 use chains::PROTECTED;
@@ -33,7 +35,6 @@ use rules::{
 pub(super) struct Firewall {
     socket: Socket,
     port: u32,
-    device: String,
     /// The socket should own the table.
     is_owned: bool,
     /// The table in force, or the one to be installed.
@@ -41,24 +42,31 @@ pub(super) struct Firewall {
     is_installed: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
+    /// The TUN device.
+    device: String,
+    /// The port of ESP in UDP.
+    esp_port: u16,
     /// Networks without common addresses.
     protected: Vec<(IpAddr, u8)>,
-    layers: Layers,
+    /// The policies by direction.
+    layers: [Layers; 3],
 }
 
 impl Firewall {
-    /// Prepares a table that lets packets leave by this device, with the policies that an earlier data path left. Changes nothing yet.
-    pub(super) fn new(device: &str) -> io::Result<Self> {
+    /// Prepares a table that lets packets leave and arrive by this device, with the policies that an earlier data path left. Changes
+    /// nothing yet.
+    pub(super) fn new(device: &str, esp_port: u16) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
         // Ten thousand networks take a megabyte. Without the privilege for a larger buffer, a table of that size cannot be installed.
         let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
         let port = socket.port()?;
-        let mut table = Table::default();
+        let layers = [Direction::In, Direction::Out, Direction::Forward].map(Layers::new);
+        let mut table = Table { device: device.to_owned(), esp_port, protected: Vec::new(), layers };
         // Fails if there is no such table.
         let _ = read_leftovers(&mut table.layers);
-        Ok(Self { socket, port, device: device.to_owned(), is_owned: true, table, is_installed: false })
+        Ok(Self { socket, port, is_owned: true, table, is_installed: false })
     }
 
     /// Drops packets to these destinations that bypass the tunnel, except packets of policies that let them pass.
@@ -75,20 +83,22 @@ impl Firewall {
         done
     }
 
-    /// Replaces a policy for outgoing packets by another one. `None` stands for no policy.
+    /// Replaces a policy by another one of its direction. `None` stands for no policy.
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
-        let leftover = self.table.layers.leftovers_of(new);
-        let change = self.table.layers.replace(old, new);
+        let Some(direction) = new.or(old).map(|policy| policy.direction as usize) else { return Ok(()) };
+        let layers = &mut self.table.layers[direction];
+        let leftover = layers.leftovers_of(new);
+        let change = layers.replace(old, new);
         let done = self.apply(change);
         if done.is_err() {
-            self.table.layers.undo(old, new, leftover);
+            self.table.layers[direction].undo(old, new, leftover);
         }
         done
     }
 
-    /// Replaces all policies for outgoing packets.
-    pub(super) fn steer_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) -> io::Result<()> {
-        self.table.layers.replace_all(policies);
+    /// Replaces all policies.
+    pub(super) fn steer_all(&mut self, policies: &[SteeredPolicy]) -> io::Result<()> {
+        self.table.layers.iter_mut().for_each(|layers| layers.replace_all(policies.iter().copied()));
         self.apply(Change::Whole)
     }
 
@@ -111,8 +121,7 @@ impl Firewall {
     }
 
     fn replace(&mut self) -> io::Result<()> {
-        let messages = |is_owned| self.table.messages(&self.device, is_owned);
-        let request = |is_owned| self.socket.request(&transaction(&messages(is_owned)), &[]);
+        let request = |is_owned| self.socket.request(&transaction(&self.table.messages(is_owned)), &[]);
         match request(self.is_owned) {
             Err(error) if self.is_owned && error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 request(false)?;
@@ -150,7 +159,7 @@ fn protected_changes(old: &[(IpAddr, u8)], new: &[(IpAddr, u8)]) -> Vec<Vec<u8>>
 }
 
 /// Reads the selectors whose packets may not pass from the table of an earlier data path.
-fn read_leftovers(layers: &mut Layers) -> io::Result<()> {
+fn read_leftovers(layers: &mut [Layers; 3]) -> io::Result<()> {
     let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
     let request = |set: Option<&str>| {
         let message = Message::content().structure(&GENERIC).text(TABLE_NAME, TABLE);
@@ -159,13 +168,13 @@ fn read_leftovers(layers: &mut Layers) -> io::Result<()> {
     for set in socket.dump(GETSET, &request(None))? {
         let name = set.get(4..).and_then(|set| attribute(set, SET_NAME)).and_then(|name| name.strip_suffix(&[0]));
         let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else { continue };
-        let Some(shape) = protected_shape(name) else { continue };
+        let Some((direction, shape)) = protected_shape(name) else { continue };
         for part in socket.dump(GETSETELEM, &request(Some(name)))? {
             let list = part.get(4..).and_then(|part| attribute(part, ELEMENTS)).unwrap_or_default();
             for (_, element) in attributes(list) {
                 let key = attribute(element, ELEMENT_KEY).and_then(|key| attribute(key, DATA_VALUE));
                 if let Some(key) = key.filter(|key| key.len() == shape.key_length()) {
-                    layers.leave(shape, key.to_vec());
+                    layers[direction].leave(shape, key.to_vec());
                 }
             }
         }
