@@ -107,8 +107,8 @@ impl View {
         }
     }
 
-    /// Returns whether another peer behind the same NAT has the addresses and the reqid of this SA of transport mode, so that packets for one
-    /// peer would go to the other (RFC 3948, 5.2).
+    /// Returns whether another peer behind the same NAT has the addresses and the reqid of this SA of transport mode. Packets for one peer would
+    /// go to the other (RFC 3948, 5.2).
     pub(crate) fn has_other_peer(&self, sa: &OutgoingSa) -> bool {
         let [key, _] = template_keys(sa);
         let of_other = |other: &Arc<OutgoingSa>| other.endpoints().to != sa.endpoints().to;

@@ -72,7 +72,7 @@ impl<'h> Programs<'h> {
         receiver.set_nonblocking(false).unwrap();
     }
 
-    /// Checks what passes under policies of a direction for all these packets.
+    /// Checks which packets pass under policies of a direction that match all of them.
     fn check_policies(&self, direction: &str) {
         let ends = [&self.sender, &self.receivers[0]].map(|socket| one(socket.local_addr().unwrap().ip()));
         let selector = format!("src {} dst {} dir {direction}", ends[0], ends[1]);
