@@ -4,6 +4,9 @@
 #![no_main]
 
 #[allow(dead_code, reason = "the data path uses all of it")]
+#[path = "../../frontends/esp/src/counters.rs"]
+mod counters;
+#[allow(dead_code, reason = "the data path uses all of it")]
 #[path = "../../frontends/esp/src/packet/mod.rs"]
 mod packet;
 
