@@ -17,8 +17,9 @@ mod traffic;
 #[path = "daemons/wire.rs"]
 mod wire;
 
-use gateway::{Esp, GANTRY_12, Kind, Plan, is_possible};
-use suites::{SUITES, every_child_passes_packets, suite_plan};
+use gateway::{Esp, GANTRY_12, Kind, Pair, Plan, is_possible, outer};
+use suites::{SUITES, every_child_passes_packets, suite_plan, transport_plan};
+use traffic::{Stream, assert_all_arrived, await_packets, transfer};
 
 /// Linux' ESP under the charon of this machine.
 const LINUX: Kind = Kind { esp: Esp::Kernel, debian: 12 };
@@ -30,6 +31,37 @@ gantry_lab::in_guest! {
         if is_possible(&[GANTRY_12]) {
             every_child_passes_packets([GANTRY_12, LINUX], &plan, &algorithms);
             every_child_passes_packets([LINUX, GANTRY_12], &plan, &algorithms);
+        }
+    }
+
+    fn linux_interoperates_in_transport_mode() {
+        for (kinds, is_v6, in_udp) in [
+            ([GANTRY_12, LINUX], false, true), ([LINUX, GANTRY_12], false, false),
+            ([LINUX, GANTRY_12], true, true), ([GANTRY_12, LINUX], true, false),
+        ] {
+            if is_possible(&kinds) {
+                let pair = Pair::new(kinds, &transport_plan(is_v6, in_udp));
+                let wire = pair.capture();
+                pair.initiate("net");
+                let [a, b] = [(&pair.a, 0), (&pair.b, 1)].map(|(gateway, at)| (&gateway.namespace, outer(at, is_v6)));
+                let streams = [Stream::start(a, b), Stream::start(b, a)];
+                await_packets(&streams, 20);
+                transfer(a, b, 300_000);
+                transfer(b, a, 300_000);
+                assert_all_arrived(streams);
+                wire.end();
+            }
+        }
+    }
+
+    fn linux_interoperates_without_udp() {
+        let (plan, algorithms) = suite_plan(&SUITES[..1], &["-noesn"]);
+        let options = ["encap = no", ""];
+        for v6 in [[false, false], [true, false]] {
+            if is_possible(&[GANTRY_12]) {
+                let plan = Plan { v6, first: options, second: options, ..plan.clone() };
+                every_child_passes_packets([GANTRY_12, LINUX], &plan, &algorithms);
+            }
         }
     }
 

@@ -45,6 +45,13 @@ pub(crate) fn every_child_passes_packets(kinds: [Kind; 2], plan: &Plan, algorith
     wire.end();
 }
 
+/// Plans a policy in transport mode between the gateways' own addresses.
+pub(crate) fn transport_plan(is_v6: bool, in_udp: bool) -> Plan {
+    let inside = if is_v6 { ["fd01::1/128", "fd01::2/128"] } else { ["10.1.0.1/32", "10.1.0.2/32"] };
+    let options = [if in_udp { "" } else { "encap = no" }, "mode = transport"];
+    Plan { v6: [is_v6; 2], inside: Some(inside), first: options, second: options, ..Plan::default() }
+}
+
 /// Builds a child for each suite and each ESN option. AES-GMAC takes no ESN.
 pub(crate) fn suite_plan(suites: &[(&str, &'static str)], esn: &[&str]) -> (Plan, Vec<&'static str>) {
     let all = suites.iter().flat_map(|suite| esn.iter().map(move |esn| (suite, esn)));

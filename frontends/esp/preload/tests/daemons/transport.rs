@@ -1,6 +1,7 @@
 //! Transport mode between two hosts that speak IKE.
 
 use crate::gateway::{GANTRY_12, Pair, Plan, charons, outer};
+use crate::suites::transport_plan;
 use crate::traffic::{Stream, assert_all_arrived, await_packets, transfer};
 
 /// The daemons agree on keys, exchange them under traffic, and a trap makes them agree anew. Their own messages pass under a policy for all packets
@@ -10,11 +11,7 @@ use crate::traffic::{Stream, assert_all_arrived, await_packets, transfer};
 fn hosts_agree_on_transport_mode_and_exchange_keys_under_traffic() {
     for kind in charons() {
         for (is_v6, in_udp) in [(false, true), (false, false), (true, true), (true, false)] {
-            let inside = if is_v6 { ["fd01::1/128", "fd01::2/128"] } else { ["10.1.0.1/32", "10.1.0.2/32"] };
-            let options = [if in_udp { "" } else { "encap = no" }, "mode = transport"];
-            let plan =
-                Plan { v6: [is_v6; 2], inside: Some(inside), first: options, second: options, ..Plan::default() };
-            let pair = Pair::new([kind, GANTRY_12], &plan);
+            let pair = Pair::new([kind, GANTRY_12], &transport_plan(is_v6, in_udp));
             let wire = pair.capture();
             pair.initiate("net");
             assert!(pair.a.swanctl("--list-sas").contains("TRANSPORT"));
