@@ -102,13 +102,11 @@ impl Gantry {
         }
         let devices = self.devices();
         // Kept costs may be of another release of the caller.
-        let is_known = |device: &RegisteredDevice| device.costs(algorithm, operation).is_some_and(Costs::is_known);
-        let is_measured = || {
-            [true, false]
-                .iter()
-                .all(|is_own| devices.iter().any(|device| (device.name() == own) == *is_own && is_known(device)))
+        let is_known = |is_own: bool| {
+            let mut side = devices.iter().filter(|device| (device.name() == own) == is_own);
+            side.any(|device| device.costs(algorithm, operation).is_some_and(Costs::is_known))
         };
-        ledger.is_settled_for(devices.len()) || (!ledger.calibration_pays() && is_measured())
+        ledger.is_settled_for(devices.len()) || (!ledger.calibration_pays() && is_known(true) && is_known(false))
     }
 
     /// Returns the known costs of the devices, as plain data.
