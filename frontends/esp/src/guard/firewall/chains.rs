@@ -33,7 +33,6 @@ const LAST: i32 = 300;
 impl Table {
     /// Returns the messages that replace any table of this name.
     pub(super) fn messages(&self, is_owned: bool) -> Vec<Vec<u8>> {
-        let device = &*self.device;
         let table = |kind, flags| message(kind, flags).text(TABLE_NAME, TABLE);
         let new = table(NEWTABLE, CREATE);
         let new = if is_owned { new.number_be(TABLE_FLAGS, OWNER | PERSIST) } else { new };
@@ -44,17 +43,19 @@ impl Table {
         }
         let mut ids = PROTECTED.len() as u32 + 1..;
         all.extend(self.layers.iter().flat_map(|layers| layers.set_messages(&mut ids)));
-        for (name, rules) in [(STEER, steer(device)), (PASS, pass(device)), (IN_CLEAR, in_clear(self.esp_port))] {
+        for (name, rules) in
+            [(STEER, steer(&self.device)), (PASS, pass(&self.device)), (IN_CLEAR, in_clear(self.esp_port))]
+        {
             all.push(plain_chain(name));
             all.extend(rules.into_iter().map(|rule| rule.append_to(name)));
         }
         let base = [
             ("output", "route", OUTPUT, LAST, self.output()),
-            ("arriving", "filter", PREROUTING, BEHIND_DESTINATION_NAT, self.arriving(device)),
+            ("arriving", "filter", PREROUTING, BEHIND_DESTINATION_NAT, self.arriving()),
             ("received", "filter", INPUT, FIRST, self.arrived(Direction::In)),
             ("forwarded", "filter", FORWARD, FIRST, self.arrived(Direction::Forward)),
-            ("leaving", "filter", POSTROUTING, BEFORE_SOURCE_NAT, self.leaving(device)),
-            ("translated", "filter", POSTROUTING, LAST, self.leaving(device)),
+            ("leaving", "filter", POSTROUTING, BEFORE_SOURCE_NAT, self.leaving()),
+            ("translated", "filter", POSTROUTING, LAST, self.leaving()),
         ];
         for (name, kind, hook, priority, rules) in base {
             all.push(base_chain(name, kind, hook, priority));
@@ -75,10 +76,10 @@ impl Table {
     }
 
     /// Steers packets that may have to be forwarded, before they are routed.
-    fn arriving(&self, device: &str) -> Vec<Rule> {
+    fn arriving(&self) -> Vec<Rule> {
         let mut all = vec![Rule::new().device(IIFNAME, "lo").verdict(ACCEPT), clear()];
         // The reverse-path filter looks up the source's device with the packet's mark.
-        all.push(Rule::new().family(0).device(IIFNAME, device).set_mark(ARRIVED));
+        all.push(Rule::new().family(0).device(IIFNAME, &self.device).set_mark(ARRIVED));
         all.push(Rule::new().not_unicast().verdict(ACCEPT));
         all.extend(link());
         all.extend(self.steering(false));
@@ -93,26 +94,34 @@ impl Table {
     /// Drops packets that arrive in clear although a policy protects them (RFC 4301, 5.2; `xfrm_policy_check` of Linux).
     fn arrived(&self, direction: Direction) -> Vec<Rule> {
         let mut all = vec![clear()];
-        all.extend(["lo", &*self.device].map(|name| Rule::new().device(IIFNAME, name).verdict(ACCEPT)));
+        all.extend(self.exempt_devices(IIFNAME));
         // Packets to this host have no outgoing device, so that none matches a policy with an interface, as in Linux.
-        all.extend(self.layers[direction as usize].rules(true, |rule, passes| match direction {
-            _ if passes => rule.verdict(ACCEPT),
-            Direction::In => rule.go_to(IN_CLEAR),
-            _ => rule.count().verdict(DROP),
-        }));
+        let is_received = direction == Direction::In;
+        let end =
+            |rule: Rule, passes: bool| if is_received && !passes { rule.go_to(IN_CLEAR) } else { end(rule, passes) };
+        all.extend(self.layers[direction as usize].rules(true, end));
         all
     }
 
     /// Stops packets that leave by another device although they belong into the tunnel.
-    fn leaving(&self, device: &str) -> Vec<Rule> {
-        let mut all: Vec<Rule> = ["lo", device].map(|name| Rule::new().device(OIFNAME, name).verdict(ACCEPT)).into();
+    fn leaving(&self) -> Vec<Rule> {
+        let mut all: Vec<Rule> = self.exempt_devices(OIFNAME).into();
         all.push(exempt());
         all.extend(link());
-        let end = |rule: Rule, passes| if passes { rule.verdict(ACCEPT) } else { rule.count().verdict(DROP) };
         all.extend(self.layers[Direction::Out as usize].rules(true, end));
-        all.extend(to_protected().map(|rule| rule.count().verdict(DROP)));
+        all.extend(to_protected().map(|rule| end(rule, false)));
         all
     }
+
+    /// Accepts packets of the loopback device and of the tunnel's device.
+    fn exempt_devices(&self, key: u32) -> [Rule; 2] {
+        ["lo", &*self.device].map(|name| Rule::new().device(key, name).verdict(ACCEPT))
+    }
+}
+
+/// Accepts packets that pass, and counts and drops others.
+fn end(rule: Rule, passes: bool) -> Rule {
+    if passes { rule.verdict(ACCEPT) } else { rule.count().verdict(DROP) }
 }
 
 /// The chains for packets that belong into the tunnel, for those that do not, and for packets in clear that came without it.
@@ -140,7 +149,7 @@ fn in_clear(esp_port: u16) -> Vec<Rule> {
     // ESP in UDP may be fragmented. In IPv4 fragments have been reassembled here.
     let fragment = Rule::new().family(1).protocol(UDP).later_fragment(1);
     let carriers = [Rule::new().protocol(ESP), to(IKE), to(esp_port), fragment].map(|rule| rule.verdict(ACCEPT));
-    carriers.into_iter().chain(link()).chain([Rule::new().count().verdict(DROP)]).collect()
+    carriers.into_iter().chain(link()).chain([end(Rule::new(), false)]).collect()
 }
 
 /// Accepts packets of the data path and of IKE.
