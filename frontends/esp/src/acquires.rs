@@ -47,28 +47,15 @@ impl Acquires {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
-    use gantry_abi_xfrm::{Direction, Family, Policy, SaId, Selector, Template};
+    use std::sync::Arc;
 
     use super::*;
-    use crate::table::Usage;
+    use crate::control::steering::tests;
 
     fn policy(mode: Mode) -> InstalledPolicy {
-        let id = SaId { destination: [0; 4].into(), spi: 0, protocol: 50 };
-        let template = Template {
-            id,
-            source: [0; 4].into(),
-            reqid: 1,
-            mode,
-            share: 0,
-            optional: false,
-            authentications: 0,
-            ciphers: 0,
-            compressions: 0,
-        };
-        let policy = Policy { templates: vec![template], ..Policy::new(Selector::any(Family::Ipv4), Direction::Out) };
-        InstalledPolicy { policy, added: 0, usage: Usage::default(), last_request: AtomicU64::default() }
+        let mut policy = Arc::into_inner(tests::policy("0.0.0.0/0", "0.0.0.0/0", 1, true)).unwrap();
+        policy.policy.templates[0].mode = mode;
+        policy
     }
 
     fn flow(peer: u32) -> Flow {

@@ -144,7 +144,7 @@ pub fn network(text: &str) -> Result<Prefix, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::table::Usage;
     use gantry_abi_xfrm::{Family, Mode, Policy, SaId, Selector, Template};
@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// Builds a policy from one network to another; with a template it protects, without one it passes.
-    fn policy(from: &str, to: &str, priority: u32, protects: bool) -> Arc<InstalledPolicy> {
+    pub(crate) fn policy(from: &str, to: &str, priority: u32, protects: bool) -> Arc<InstalledPolicy> {
         let (source, destination) = (network(from).unwrap(), network(to).unwrap());
         let selector = Selector { source, destination, ..Selector::any(Family::of(source.address)) };
         let mut policy = Policy::new(selector, Direction::Out);
