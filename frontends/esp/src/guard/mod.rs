@@ -122,7 +122,7 @@ impl Guard {
         protected: impl Iterator<Item = (IpAddr, u8)>,
         pass: &[Selector],
     ) -> io::Result<()> {
-        let protected = disjoint(protected.collect());
+        let protected: Vec<Prefix> = protected.map(|(address, length)| Prefix { address, length }).collect();
         self.firewall.install(|guard| guard.protect(&protected))?;
         self.policies.install(|guard| guard.install(&protected, pass))
     }
@@ -196,26 +196,4 @@ pub(crate) fn clear() -> io::Result<usize> {
     policies::clear()?;
     filter::clear()?;
     Ok(tables)
-}
-
-/// Removes networks that lie within others. Prefixes cannot overlap otherwise.
-fn disjoint(mut networks: Vec<(IpAddr, u8)>) -> Vec<(IpAddr, u8)> {
-    // Sorting puts a network directly before the networks within it.
-    networks.sort_unstable();
-    networks.dedup_by(|next, last| Prefix { address: last.0, length: last.1 }.contains(next.0));
-    networks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::control::steering::network;
-
-    #[test]
-    fn networks_within_others_are_left_out() {
-        let all = ["10.2.0.0/16", "10.2.0.0/24", "10.2.255.0/24", "10.3.0.0/16", "::/0", "fd12::/64", "10.2.0.0/16"];
-        let all = all.map(|text| network(text).map(|prefix| (prefix.address, prefix.length)).unwrap());
-        let left = disjoint(all.to_vec()).into_iter().map(|(address, length)| format!("{address}/{length}"));
-        assert_eq!(left.collect::<Vec<_>>(), ["10.2.0.0/16", "10.3.0.0/16", "::/0"]);
-    }
 }

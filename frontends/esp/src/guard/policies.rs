@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 
 use gantry_abi_xfrm::constants::{flag, group, message};
 use gantry_abi_xfrm::private::EXEMPT_MARK;
@@ -50,7 +49,7 @@ impl Policies {
     }
 
     /// Blocks packets to these destinations that bypass the tunnel, except packets of a `pass` selector.
-    pub(super) fn install(&mut self, protected: &[(IpAddr, u8)], pass: &[Selector]) -> io::Result<()> {
+    pub(super) fn install(&mut self, protected: &[Prefix], pass: &[Selector]) -> io::Result<()> {
         let desired = desired(self.device, protected, pass);
         let obsolete = |action| self.installed.iter().filter(move |(_, known)| **known == action).map(|(key, _)| *key);
         let obsolete = obsolete(Action::Allow).chain(obsolete(Action::Block)).filter(|key| !desired.contains_key(key));
@@ -112,14 +111,10 @@ impl Policies {
 }
 
 /// Returns the policies for these destinations; none if there are no IPv4 destinations.
-fn desired(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMap<PolicyKey, Action> {
+fn desired(device: u32, protected: &[Prefix], pass: &[Selector]) -> HashMap<PolicyKey, Action> {
     let any = Selector { user: USER, ..Selector::any(Family::Ipv4) };
     let to = |destination| Selector { destination, ..any };
-    let protected: Vec<Prefix> = protected
-        .iter()
-        .filter(|(address, _)| address.is_ipv4())
-        .map(|&(address, length)| Prefix { address, length })
-        .collect();
+    let protected: Vec<&Prefix> = protected.iter().filter(|network| network.address.is_ipv4()).collect();
     if protected.is_empty() {
         return HashMap::new();
     }
@@ -133,7 +128,7 @@ fn desired(device: u32, protected: &[(IpAddr, u8)], pass: &[Selector]) -> HashMa
     // Packets of the data path itself, and of IKE.
     let exempt = (any, Some(Mark { value: EXEMPT_MARK, mask: u32::MAX }));
     let mut desired: HashMap<PolicyKey, Action> = passes.chain([exempt]).map(|key| (key, Action::Allow)).collect();
-    for network in &protected {
+    for network in protected {
         desired.entry((to(*network), None)).or_insert(Action::Block);
     }
     desired
@@ -184,11 +179,6 @@ mod tests {
     use super::*;
     use crate::control::steering::network;
 
-    fn prefix(text: &str) -> (IpAddr, u8) {
-        let prefix = network(text).unwrap();
-        (prefix.address, prefix.length)
-    }
-
     fn blocked(desired: &HashMap<PolicyKey, Action>) -> Vec<Prefix> {
         let blocks = desired.iter().filter(|(_, action)| **action == Action::Block);
         blocks.map(|((selector, _), _)| selector.destination).collect()
@@ -196,8 +186,8 @@ mod tests {
 
     #[test]
     fn only_ipv4_networks_are_blocked() {
-        assert!(desired(7, &[prefix("fd12::/64")], &[]).is_empty());
-        let desired = desired(7, &[prefix("10.2.0.0/16"), prefix("fd12::/64")], &[]);
+        assert!(desired(7, &[network("fd12::/64").unwrap()], &[]).is_empty());
+        let desired = desired(7, &[network("10.2.0.0/16").unwrap(), network("fd12::/64").unwrap()], &[]);
         assert_eq!(blocked(&desired), [network("10.2.0.0/16").unwrap()]);
         // The others let packets pass: of the loopback device, of the TUN device, and with the mark.
         assert_eq!(desired.len(), 4);
@@ -207,10 +197,10 @@ mod tests {
     #[test]
     fn pass_selectors_and_the_link_stay_open_if_all_is_protected() {
         let selector = Selector { protocol: 17, ..Selector::any(Family::Ipv4) };
-        let all = desired(7, &[prefix("0.0.0.0/0")], &[selector, Selector::any(Family::Ipv6)]);
+        let all = desired(7, &[network("0.0.0.0/0").unwrap()], &[selector, Selector::any(Family::Ipv6)]);
         assert_eq!((blocked(&all).len(), all.len()), (1, 1 + 3 + 3 + 1));
         // A policy that lets all protected packets pass.
-        let all = desired(7, &[prefix("0.0.0.0/0")], &[Selector::any(Family::Ipv4)]);
+        let all = desired(7, &[network("0.0.0.0/0").unwrap()], &[Selector::any(Family::Ipv4)]);
         assert_eq!(blocked(&all), []);
     }
 }

@@ -4,15 +4,14 @@ use gantry_abi_xfrm::Direction;
 
 use super::Table;
 use super::rules::{
-    ACCEPT, AT_LEAST, AT_MOST, DELTABLE, DROP, EQUAL, IIFNAME, MARK, NEWSETELEM, NEWTABLE, OIFNAME, Rule, TABLE,
-    TABLE_NAME, TRANSPORT, base_chain, message, networks, new_interval_set, plain_chain,
+    ACCEPT, AT_LEAST, AT_MOST, DELTABLE, DROP, EQUAL, IIFNAME, MARK, NEWTABLE, OIFNAME, Rule, TABLE, TABLE_NAME,
+    TRANSPORT, base_chain, message, plain_chain,
 };
+use super::shape::Shape;
 use crate::guard::{ARRIVED, EXEMPT_MARK, LINK, MARKS, RETURNING, STEERED};
 use crate::netlink::CREATE;
 use crate::packet::ip::{ICMPV6, UDP};
 
-/// Sets of destinations that must take the tunnel, by family.
-pub(super) const PROTECTED: [&str; 2] = ["protected4", "protected6"];
 /// The attribute for a table's flags, and two flags: only the owner's socket may change the table; the table outlives that socket.
 const TABLE_FLAGS: u16 = 2;
 const OWNER: u32 = 2;
@@ -37,15 +36,12 @@ impl Table {
         let new = table(NEWTABLE, CREATE);
         let new = if is_owned { new.number_be(TABLE_FLAGS, OWNER | PERSIST) } else { new };
         let mut all = vec![table(NEWTABLE, CREATE).finish(), table(DELTABLE, 0).finish(), new.finish()];
-        for (at, set) in PROTECTED.into_iter().enumerate() {
-            all.push(new_interval_set(set, at));
-            all.extend(networks(NEWSETELEM, set, self.protected.iter(), at));
+        let mut ids = 1..;
+        for ((shape, keys), id) in self.protected.iter().zip(&mut ids) {
+            all.extend(shape.set_messages(&protected_name(shape), keys.iter().map(Vec::as_slice), id));
         }
-        let mut ids = PROTECTED.len() as u32 + 1..;
         all.extend(self.layers.iter().flat_map(|layers| layers.set_messages(&mut ids)));
-        for (name, rules) in
-            [(STEER, steer(&self.device)), (PASS, pass(&self.device)), (IN_CLEAR, in_clear(self.esp_port))]
-        {
+        for (name, rules) in [(STEER, steer(&self.device)), (PASS, self.pass()), (IN_CLEAR, in_clear(self.esp_port))] {
             all.push(plain_chain(name));
             all.extend(rules.into_iter().map(|rule| rule.append_to(name)));
         }
@@ -70,7 +66,7 @@ impl Table {
         all.extend(link());
         all.extend(self.steering(true));
         // Other packets to protected networks stay in the tunnel's device, which refuses them.
-        all.extend(to_protected().map(|rule| rule.verdict(ACCEPT)));
+        all.extend(self.to_protected().map(|rule| rule.verdict(ACCEPT)));
         all.push(Rule::new().go_to(PASS));
         all
     }
@@ -109,8 +105,19 @@ impl Table {
         all.push(exempt());
         all.extend(link());
         all.extend(self.layers[Direction::Out as usize].rules(true, end));
-        all.extend(to_protected().map(|rule| end(rule, false)));
+        all.extend(self.to_protected().map(|rule| end(rule, false)));
         all
+    }
+
+    /// Makes packets skip the routes into the tunnel: packets that got their source from such a route, and packets to protected networks.
+    fn pass(&self) -> Vec<Rule> {
+        let mut all = vec![Rule::new().device(OIFNAME, &self.device).set_mark(EXEMPT_MARK)];
+        all.extend(self.to_protected().map(|rule| rule.set_mark(EXEMPT_MARK)));
+        all
+    }
+
+    fn to_protected(&self) -> impl Iterator<Item = Rule> {
+        self.protected.keys().flat_map(|shape| shape.rules(&protected_name(shape), false))
     }
 
     /// Accepts packets of the loopback device and of the tunnel's device.
@@ -132,13 +139,6 @@ const IN_CLEAR: &str = "in_clear";
 fn steer(device: &str) -> Vec<Rule> {
     let returning = Rule::new().device(IIFNAME, device).set_mark(RETURNING).verdict(ACCEPT);
     vec![returning, Rule::new().set_mark(STEERED)]
-}
-
-/// Makes packets skip the routes into the tunnel: packets that got their source from such a route, and packets to protected networks.
-fn pass(device: &str) -> Vec<Rule> {
-    let mut all = vec![Rule::new().device(OIFNAME, device).set_mark(EXEMPT_MARK)];
-    all.extend(to_protected().map(|rule| rule.set_mark(EXEMPT_MARK)));
-    all
 }
 
 /// Drops packets to this host, except those of ESP and IKE, and those of neighbours.
@@ -174,6 +174,6 @@ fn link() -> Vec<Rule> {
     networks.chain([discovery]).collect()
 }
 
-fn to_protected() -> impl Iterator<Item = Rule> {
-    PROTECTED.into_iter().enumerate().map(|(family, set)| Rule::new().in_networks(family, set))
+fn protected_name(shape: &Shape) -> String {
+    format!("protected_{}", shape.name())
 }

@@ -198,12 +198,10 @@ impl Layers {
 
     /// Returns the messages that create the sets. `ids` are those that no other set of the transaction has.
     pub(super) fn set_messages(&self, ids: &mut impl Iterator<Item = u32>) -> Vec<Vec<u8>> {
-        let mut all = Vec::new();
-        for ((name, _, shape, keys), id) in self.sets().zip(ids) {
-            all.push(rules::new_set(&name, shape.kind(), shape.key_length(), id));
-            all.extend(rules::keys(NEWSETELEM, &name, keys.keys().map(Vec::as_slice)));
-        }
-        all
+        let messages = |((name, _, shape, keys), id): ((String, _, &Shape, &Keys), _)| {
+            shape.set_messages(&name, keys.keys().map(Vec::as_slice), id)
+        };
+        self.sets().zip(ids).flat_map(messages).collect()
     }
 
     /// Returns the rules of a chain. `end` adds the effect of the policies whose packets pass (`true`), or of the others.

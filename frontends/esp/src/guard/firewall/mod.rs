@@ -15,20 +15,20 @@ mod layers;
 mod rules;
 mod shape;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
 
-use gantry_abi_xfrm::Direction;
+use gantry_abi_xfrm::{Direction, Family, Prefix, Selector};
 
 use crate::netlink::{Message, Socket, attribute, attributes, messages};
 use crate::sys::set_option;
-use chains::PROTECTED;
 pub(crate) use layers::SteeredPolicy;
 use layers::{Change, Layers, protected_shape};
 use rules::{
-    DATA_VALUE, DELSETELEM, DELTABLE, ELEMENT_KEY, ELEMENTS, GENERIC, GETSET, GETSETELEM, NEWSETELEM, SET_NAME, TABLE,
-    TABLE_NAME, message, networks, transaction,
+    DATA_VALUE, DELTABLE, ELEMENT_KEY, ELEMENTS, GENERIC, GETSET, GETSETELEM, SET_NAME, TABLE, TABLE_NAME, message,
+    transaction,
 };
+use shape::Shape;
 
 /// The table and its socket.
 #[derive(Debug)]
@@ -48,8 +48,9 @@ struct Table {
     device: String,
     /// The port of ESP in UDP.
     esp_port: u16,
-    /// Networks without common addresses.
-    protected: Vec<(IpAddr, u8)>,
+    /// Destinations that must take the tunnel, as keys of hash tables. A set of intervals in a new table matches nothing at first: Linux
+    /// 6.18 fills it after the table is in force.
+    protected: BTreeMap<Shape, BTreeSet<Vec<u8>>>,
     /// The policies by direction.
     layers: [Layers; 3],
 }
@@ -63,20 +64,26 @@ impl Firewall {
         let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
         let port = socket.port()?;
         let layers = [Direction::In, Direction::Out, Direction::Forward].map(Layers::new);
-        let mut table = Table { device: device.to_owned(), esp_port, protected: Vec::new(), layers };
+        let mut table = Table { device: device.to_owned(), esp_port, protected: BTreeMap::new(), layers };
         // Fails if there is no such table.
         let _ = read_leftovers(&mut table.layers);
         Ok(Self { socket, port, is_owned: true, table, is_installed: false })
     }
 
     /// Drops packets to these destinations that bypass the tunnel, except packets of policies that let them pass.
-    pub(super) fn protect(&mut self, protected: &[(IpAddr, u8)]) -> io::Result<()> {
-        let old = std::mem::replace(&mut self.table.protected, protected.to_vec());
-        if self.is_installed && old == protected {
+    pub(super) fn protect(&mut self, destinations: &[Prefix]) -> io::Result<()> {
+        let mut protected: BTreeMap<Shape, BTreeSet<Vec<u8>>> = BTreeMap::new();
+        for destination in destinations {
+            let any = Selector::any(Family::of(destination.address));
+            let selector = Selector { destination: *destination, ..any };
+            let shape = Shape::of(&selector);
+            protected.entry(shape).or_default().insert(shape.key(&selector));
+        }
+        if self.is_installed && self.table.protected == protected {
             return Ok(());
         }
-        let changes = protected_changes(&old, protected);
-        let done = self.apply(Change::Elements(changes));
+        let old = std::mem::replace(&mut self.table.protected, protected);
+        let done = self.replace();
         if done.is_err() {
             self.table.protected = old;
         }
@@ -144,18 +151,6 @@ impl Firewall {
     pub(super) fn was_changed(&self, datagram: &[u8]) -> bool {
         messages(datagram).any(|(_, port, body)| port != self.port && is_our_table(body))
     }
-}
-
-/// Returns the messages that turn one list of protected networks into another. Both are sorted.
-fn protected_changes(old: &[(IpAddr, u8)], new: &[(IpAddr, u8)]) -> Vec<Vec<u8>> {
-    let missing = |from: &[(IpAddr, u8)], of: &[(IpAddr, u8)]| -> Vec<(IpAddr, u8)> {
-        of.iter().filter(|network| from.binary_search(network).is_err()).copied().collect()
-    };
-    let of = |kind, all: &[(IpAddr, u8)]| -> Vec<Vec<u8>> {
-        let sets = PROTECTED.into_iter().enumerate();
-        sets.flat_map(|(at, set)| networks(kind, set, all.iter(), at)).collect()
-    };
-    [of(DELSETELEM, &missing(new, old)), of(NEWSETELEM, &missing(old, new))].concat()
 }
 
 /// Reads the selectors whose packets may not pass from the table of an earlier data path.

@@ -153,12 +153,6 @@ impl Rule {
         self.expression("fib", &data).compare(OTHER, &UNICAST.to_ne_bytes())
     }
 
-    /// Matches packets to the networks of a set.
-    pub(super) fn in_networks(self, family: usize, set: &str) -> Self {
-        let (at, length) = DESTINATION[family];
-        self.family(family).payload(NETWORK, at, length).in_set(set)
-    }
-
     pub(super) fn in_set(self, set: &str) -> Self {
         self.expression("lookup", &Message::content().text(1, set).number_be(2, REGISTER))
     }
@@ -225,69 +219,23 @@ pub(super) fn base_chain(name: &str, kind: &str, hook: u32, priority: i32) -> Ve
     message.number_be(5, ACCEPT).text(7, kind).finish()
 }
 
-/// Builds a set of address intervals.
-pub(super) fn new_interval_set(name: &str, family: usize) -> Vec<u8> {
-    const INTERVAL: u32 = 4;
-    /// Type numbers of `nft`, which make it print addresses.
-    const TYPES: [u32; 2] = [7, 8];
-    let message = message(NEWSET, CREATE).text(TABLE_NAME, TABLE).text(SET_NAME, name).number_be(3, INTERVAL);
-    message.number_be(4, TYPES[family]).number_be(5, DESTINATION[family].1).number_be(10, family as u32 + 1).finish()
-}
-
 /// Builds a hash table of keys of `length` bytes. `id` distinguishes the new sets of a transaction.
 pub(super) fn new_set(name: &str, kind: u32, length: usize, id: u32) -> Vec<u8> {
     let message = message(NEWSET, CREATE).text(TABLE_NAME, TABLE).text(SET_NAME, name).number_be(3, 0);
     message.number_be(4, kind).number_be(5, length as u32).number_be(10, id).finish()
 }
 
-/// Returns the messages that add networks of a family to a set of intervals, or delete them (`kind`).
-pub(super) fn networks<'n>(
-    kind: u16,
-    set: &str,
-    networks: impl Iterator<Item = &'n (IpAddr, u8)>,
-    family: usize,
-) -> Vec<Vec<u8>> {
-    let networks = networks.filter(|(address, _)| usize::from(address.is_ipv6()) == family);
-    list(kind, set, networks.flat_map(|network| interval(*network)))
-}
-
 /// Returns the messages that add keys to a set, or delete them (`kind`).
 pub(super) fn keys<'k>(kind: u16, set: &str, keys: impl Iterator<Item = &'k [u8]>) -> Vec<Vec<u8>> {
-    list(kind, set, keys.map(element))
-}
-
-fn list(kind: u16, set: &str, elements: impl Iterator<Item = Message>) -> Vec<Vec<u8>> {
-    let elements: Vec<Message> = elements.collect();
+    let elements: Vec<Message> = keys.map(|key| Message::content().nested(ELEMENT_KEY, &value_of(key))).collect();
     // A list of attributes has at most 64 KiB.
     let lists = elements.chunks(1000);
-    let lists = lists.map(|some| some.iter().fold(Message::content(), |list, element| list.nested(LIST_ELEM, element)));
+    let lists =
+        lists.map(|elements| elements.iter().fold(Message::content(), |list, element| list.nested(LIST_ELEM, element)));
     let flags = if kind == NEWSETELEM { CREATE } else { 0 };
     lists
         .map(|list| message(kind, flags).text(TABLE_NAME, TABLE).text(SET_NAME, set).nested(ELEMENTS, &list).finish())
         .collect()
-}
-
-fn element(key: &[u8]) -> Message {
-    Message::content().nested(ELEMENT_KEY, &value_of(key))
-}
-
-/// Returns the first address of a network, and the one after the last unless there is none.
-fn interval((address, length): (IpAddr, u8)) -> Vec<Message> {
-    const END: u32 = 1;
-    let after_last = match address {
-        IpAddr::V4(address) => {
-            let size = 1_u32.checked_shl(32 - u32::from(length));
-            let after_last = size.and_then(|size| address.to_bits().checked_add(size));
-            after_last.map(|after_last| after_last.to_be_bytes().to_vec())
-        }
-        IpAddr::V6(address) => {
-            let size = 1_u128.checked_shl(128 - u32::from(length));
-            let after_last = size.and_then(|size| address.to_bits().checked_add(size));
-            after_last.map(|after_last| after_last.to_be_bytes().to_vec())
-        }
-    };
-    let end = after_last.map(|after_last| element(&after_last).number_be(3, END));
-    [Some(element(&octets(address))), end].into_iter().flatten().collect()
 }
 
 /// Starts a message about our table, with `struct nfgenmsg`.

@@ -3,7 +3,7 @@
 
 use gantry_abi_xfrm::{Port, Selector};
 
-use super::rules::{DESTINATION, EQUAL, NETWORK, OIF, Rule, SOURCE, TRANSPORT, mask_of, octets};
+use super::rules::{self, DESTINATION, EQUAL, NETWORK, NEWSETELEM, OIF, Rule, SOURCE, TRANSPORT, mask_of, octets};
 use crate::packet::ip::{GRE, ICMP, ICMPV6};
 use crate::table::masked;
 
@@ -133,7 +133,7 @@ impl Shape {
     }
 
     /// Returns the type number by which `nft` prints the keys: six bits for each part.
-    pub(super) fn kind(&self) -> u32 {
+    fn kind(&self) -> u32 {
         const ADDRESSES: [u32; 2] = [7, 8];
         const PORT: u32 = 13;
         const INTEGER: u32 = 4;
@@ -147,6 +147,13 @@ impl Shape {
         ];
         let kind = parts.into_iter().filter(|(counts, _)| *counts).fold(0, |kind, (_, part)| kind << 6 | part);
         if kind == 0 { INTEGER } else { kind }
+    }
+
+    /// Returns the messages that create a set of keys. `id` distinguishes the new sets of a transaction.
+    pub(super) fn set_messages<'k>(&self, name: &str, keys: impl Iterator<Item = &'k [u8]>, id: u32) -> Vec<Vec<u8>> {
+        let mut all = vec![rules::new_set(name, self.kind(), self.key_length(), id)];
+        all.extend(rules::keys(NEWSETELEM, name, keys));
+        all
     }
 
     /// Returns the name of the shape, which [`parse`](Self::parse) reads.
