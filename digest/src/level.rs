@@ -70,6 +70,7 @@ pub struct Level {
     vaes256: bool,
     sha: bool,
     sha512: bool,
+    is_zen: bool,
     latency: u32,
 }
 
@@ -141,6 +142,12 @@ impl Level {
         self.sha512
     }
 
+    /// A core of AMD or Hygon, of the designs called Zen. The SHA instructions of several messages overlap there; those of Intel's cores take
+    /// as long as one message after the other. The design selects among kernels with equal results.
+    pub fn is_zen(self) -> bool {
+        self.is_zen
+    }
+
     /// Latency of a simple AVX-512 instruction, in cycles: 2 on AMD CPUs since Zen 5, otherwise 1. A Zen 5 starts four such
     /// instructions per cycle, or two of AES, and has six integer units. The latency selects among kernels with equal results.
     pub fn latency(self) -> u32 {
@@ -166,6 +173,7 @@ pub fn every_level() -> Vec<Level> {
             Level { sha512: false, ..level },
             Level { vpclmul: false, ..level },
             Level { vaes: false, vpclmul: false, ..level },
+            Level { is_zen: level.is_zen != (level.name > LevelName::Base), ..level },
             Level { latency: if level.name == LevelName::Avx512 { 3 - level.latency } else { 1 }, ..level },
         ];
         for other in [level].into_iter().chain(others) {
@@ -211,20 +219,22 @@ fn detect() -> Level {
         vaes256,
         sha,
         sha512: false,
-        latency: if is_zen_5() { 2 } else { 1 },
+        is_zen: zen_family().is_some(),
+        latency: if zen_family() >= Some(0x1a) { 2 } else { 1 },
     }
 }
 
-/// Returns true on an AMD CPU of family 1Ah or later (AMD64 Architecture Programmer's Manual, volume 3, appendix E: CPUID
-/// functions 0 and 1).
+/// Returns the family of an AMD or Hygon CPU: 17h is the first Zen, 1Ah is Zen 5 (AMD64 Architecture Programmer's Manual, volume 3,
+/// appendix E: CPUID functions 0 and 1).
 #[cfg(target_arch = "x86_64")]
-fn is_zen_5() -> bool {
+fn zen_family() -> Option<u32> {
     use core::arch::x86_64::__cpuid;
     let vendor = __cpuid(0);
     let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
     let version = __cpuid(1).eax;
     let (base, extended) = (version >> 8 & 0xf, version >> 20 & 0xff);
-    name.as_flattened() == b"AuthenticAMD" && base == 0xf && base + extended >= 0x1a
+    let is_amd = [b"AuthenticAMD", b"HygonGenuine"].contains(&name.as_flattened().try_into().ok()?);
+    Some(base + extended).filter(|family| is_amd && base == 0xf && *family >= 0x17)
 }
 
 /// Detects this CPU. NEON is part of the architecture.
@@ -243,6 +253,7 @@ fn detect() -> Level {
         // The feature "sha2" covers SHA-1 and SHA-256, "sha3" covers SHA-512 and SHA-3.
         sha: has!("sha2"),
         sha512: has!("sha3"),
+        is_zen: false,
         latency: 1,
     }
 }
@@ -259,6 +270,7 @@ fn detect() -> Level {
         vaes256: false,
         sha: false,
         sha512: false,
+        is_zen: false,
         latency: 1,
     }
 }

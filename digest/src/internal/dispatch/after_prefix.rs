@@ -26,7 +26,7 @@ impl Kernels<Sha256> {
     pub(crate) fn new(level: Level) -> Option<Self> {
         let lanes: Option<(PrefixedKernel<Sha256>, usize)> = match level.name() {
             LevelName::Avx512 if level.latency() > 1 => Some((avx512_latency2, 9)),
-            LevelName::Avx512 => Some((avx512, HASH_LANES)),
+            LevelName::Avx512 => Some((avx512, if level.is_zen() { HASH_LANES } else { 9 })),
             _ => None,
         };
         level.sha().then_some(Kernels { lanes, few: sha_ni::sha256_after_prefix })

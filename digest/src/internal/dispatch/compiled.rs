@@ -1,5 +1,7 @@
 //! The kernels, compiled for each CPU level, and the choice of the fastest for each hash function.
 
+#[cfg(target_arch = "x86_64")]
+use super::Hash;
 use super::Kernels;
 use crate::internal::kernel::md5::Md5;
 #[cfg(target_arch = "aarch64")]
@@ -123,6 +125,14 @@ compiled!(
     single, "", u32, u64
 );
 
+#[cfg(target_arch = "x86_64")]
+impl<H: Hash> Kernels<H> {
+    /// Sets the number of messages from which on `side_by_side` is faster.
+    fn with_break_even(self, break_even: usize) -> Self {
+        Kernels { break_even, brief_break_even: break_even, ..self }
+    }
+}
+
 /// Selects the kernels of one hash function that use no SHA instructions. The arguments give the number of lanes and the break-even for each
 /// level.
 macro_rules! select {
@@ -140,7 +150,16 @@ macro_rules! select {
                 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128")))]
                 _ => (1, single::$name, 1, single::$name),
             };
-            Kernels { lanes, side_by_side, break_even, few_lanes: 1, few: single, single, brief: single }
+            Kernels {
+                lanes,
+                side_by_side,
+                break_even,
+                brief_break_even: break_even,
+                few_lanes: 1,
+                few: single,
+                single,
+                brief: single,
+            }
         }
     };
 }
@@ -174,6 +193,7 @@ pub(super) fn md5_best(level: Level) -> Kernels<Md5> {
             lanes: 2 * few.lanes,
             side_by_side: paired::md5,
             break_even: few.lanes + 1,
+            brief_break_even: few.lanes + 1,
             few_lanes: few.lanes,
             few: few.side_by_side,
             ..few
@@ -191,21 +211,24 @@ pub(super) fn md5_best(level: Level) -> Kernels<Md5> {
     Kernels { lanes: 8, side_by_side: paired::md5, break_even: 4, ..md5(level) }
 }
 
-/// With the SHA instructions, two messages at a time are faster than partly filled lanes, and six are faster than the eight lanes of AVX2.
-/// Zen 3 with messages of 16 KiB: six messages are 1.4 times as fast, more messages 1.05 to 1.13 times.
+/// On Zen, two messages at a time with the SHA instructions are faster than partly filled lanes, and six are faster than the eight lanes of
+/// AVX2. Zen 3 with messages of 16 KiB: six messages are 1.4 times as fast, more messages 1.05 to 1.13 times.
+///
+/// Elsewhere, one at a time is as fast as several, and lanes pay off from six messages on. Emerald Rapids with messages of 200 bytes to 16
+/// KiB: sixteen lanes take the time of 3.7 to 6.0 messages, eight of AVX2 that of 4.1 to 5.4.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha1_best(level: Level) -> Kernels<Sha1> {
     let (two, single) = (sha_ni::sha1::<2>, sha_ni::sha1::<1>);
-    let few = Kernels { few_lanes: 2, few: two, single, brief: single, ..sha1(level) };
+    let one_by_one = Kernels { few: single, single, brief: single, ..sha1(level) };
+    let few = Kernels { few_lanes: 2, few: two, ..one_by_one };
     match level.name() {
         _ if !level.sha() => sha1(level),
-        LevelName::Avx512 if level.latency() > 1 => Kernels { break_even: 5, ..few },
-        LevelName::Avx512 => Kernels { break_even: 8, ..few },
+        LevelName::Base => Kernels { lanes: 2, side_by_side: two, ..one_by_one },
+        _ if !level.is_zen() => one_by_one.with_break_even(6),
+        LevelName::Avx512 if level.latency() > 1 => few.with_break_even(5),
+        LevelName::Avx512 => few.with_break_even(8),
         LevelName::Vaes | LevelName::Avx2 => {
-            Kernels { lanes: 6, side_by_side: sha_ni::sha1::<6>, break_even: 4, ..few }
-        }
-        LevelName::Base => {
-            Kernels { lanes: 2, side_by_side: two, break_even: 2, few_lanes: 1, few: single, single, brief: single }
+            Kernels { lanes: 6, side_by_side: sha_ni::sha1::<6>, ..few }.with_break_even(4)
         }
     }
 }
@@ -223,23 +246,27 @@ macro_rules! for_latency {
     };
 }
 
-/// With the SHA instructions, four messages at a time are faster than eight lanes, and faster than sixteen partly filled lanes. Two take
-/// hardly longer than one, and half as long as four.
+/// On Zen, four messages at a time with the SHA instructions are faster than eight lanes, and faster than sixteen partly filled lanes. Two
+/// take hardly longer than one, and half as long as four.
 ///
 /// Zen 4 works on 512 bits in halves: four may be 5 % faster there than sixteen full lanes, on an otherwise idle core. But it has one unit
 /// for SHA instructions: with the other hyperthread busy, sixteen are 10 to 20 % faster.
+///
+/// Elsewhere, two or three take as long as four, and four hardly less than one after the other. Emerald Rapids with messages of 200 bytes to
+/// 16 KiB: sixteen lanes take the time of 6.7 to 9.7 messages.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha256_best(level: Level) -> Kernels<Sha256> {
-    let (four, single) = (sha_ni::sha256::<4>, sha_ni::sha256::<1>);
+    let (two, four, single) = (sha_ni::sha256::<2>, sha_ni::sha256::<4>, sha_ni::sha256::<1>);
+    let one_by_one = Kernels { few: single, single, brief: single, ..for_latency!(level, sha256) };
     match level.name() {
         _ if !level.sha() => for_latency!(level, sha256),
+        LevelName::Avx512 if !level.is_zen() => one_by_one.with_break_even(10),
         LevelName::Avx512 => {
-            let break_even = if level.latency() > 1 { 9 } else { 16 };
-            Kernels { break_even, few_lanes: 4, few: four, single, brief: single, ..for_latency!(level, sha256) }
+            Kernels { few_lanes: 4, few: four, ..one_by_one }.with_break_even(if level.latency() > 1 { 9 } else { 16 })
         }
         _ => {
-            let two = sha_ni::sha256::<2>;
-            Kernels { lanes: 4, side_by_side: four, break_even: 4, few_lanes: 2, few: two, single, brief: single }
+            let few = if level.is_zen() { Kernels { few_lanes: 2, few: two, ..one_by_one } } else { one_by_one };
+            Kernels { lanes: 4, side_by_side: four, ..few }.with_break_even(4)
         }
     }
 }
@@ -254,7 +281,8 @@ pub(super) fn sha512_best(level: Level) -> Kernels<Sha512> {
         LevelName::Vaes | LevelName::Avx2 => (sha512_prescheduled_avx2, 3),
         LevelName::Base => return sha512(level),
     };
-    Kernels { few: single, single, break_even, ..for_latency!(level, sha512) }
+    // Two short messages are faster in lanes.
+    Kernels { few: single, single, break_even, brief_break_even: 2, ..for_latency!(level, sha512) }
 }
 
 /// With the SHA instructions, two messages at a time; without them, the lanes of NEON.
@@ -266,7 +294,7 @@ macro_rules! select_arm {
         pub(super) fn $best(level: Level) -> Kernels<$hash> {
             let (two, single) = (sha_arm::$name::<2>, sha_arm::$name::<1>);
             if level.$has() {
-                Kernels { lanes: 2, side_by_side: two, break_even: 2, few_lanes: 1, few: single, single, brief: single }
+                Kernels { lanes: 2, side_by_side: two, few: single, single, brief: single, ..$name(level) }
             } else {
                 $name(level)
             }

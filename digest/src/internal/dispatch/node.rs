@@ -63,7 +63,7 @@ impl Kernels {
             if !level.sha() {
                 return Kernels { lanes, many, break_even: 2, few: single };
             }
-            let break_even = if level.latency() > 1 { 9 } else { 16 };
+            let break_even = if level.is_zen() && level.latency() == 1 { 16 } else { 9 };
             match level.name() {
                 LevelName::Avx512 => Kernels { lanes, many, break_even, few: sha_ni::sha256_nodes },
                 _ => Kernels { lanes: 1, many: sha_ni::sha256_nodes, break_even: 1, few: sha_ni::sha256_nodes },

@@ -37,9 +37,13 @@ pub(crate) fn run_whole<H: Hash>(
         }
         (None, _) => output.fill(0),
     };
+    let least = kernels.min_batch().min(kernels.brief_break_even);
+    // These take any number of short messages.
+    #[cfg(target_arch = "x86_64")]
+    let least = if H::strided_kernels(level).is_some() { 2 } else { least };
     match messages.count() {
         1 => alone(0, output),
-        2.. if kernels.lanes > 1 => run_batch(level, start, prefix, messages, output),
+        count if kernels.lanes > 1 && count >= least => run_batch(level, start, prefix, messages, output),
         _ => output.chunks_exact_mut(start.digest).enumerate().for_each(|(index, output)| alone(index, output)),
     }
 }
@@ -94,8 +98,11 @@ fn run_batch<H: Hash>(
         Some(Job { start, stream: None, input, output: Some(output) })
     });
     match prefix {
-        None if long == 1 => jobs.for_each(|job| run_one(kernels, job)),
+        None if long < kernels.min_batch() => jobs.for_each(|job| run_one(kernels, job)),
         None => run(kernels, jobs),
+        Some(prefix) if long < kernels.min_batch() => {
+            jobs.for_each(|job| run_one(kernels, Job { stream: Some(&mut prefix.clone()), ..job }));
+        }
         Some(prefix) => {
             // Each message of a round has a copy of the prefix.
             for _ in 0..usize::div_ceil(long, HASH_LANES) {
@@ -183,10 +190,9 @@ impl<const BLOCKS: usize> Slots<'_, BLOCKS> {
         let mut first = 0;
         while first < used {
             let left = used - first;
-            // Two short messages are faster in lanes even if `single` beats these with long ones.
             let (lanes, kernel) = match left {
                 1 => (1, kernels.brief),
-                _ if left >= kernels.break_even || kernels.few_lanes == 1 => (kernels.lanes, kernels.side_by_side),
+                _ if left >= kernels.brief_break_even => (kernels.lanes, kernels.side_by_side),
                 _ => (kernels.few_lanes, kernels.few),
             };
             let count = lanes.min(left);

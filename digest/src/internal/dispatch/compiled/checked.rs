@@ -69,5 +69,14 @@ pub(in crate::internal::dispatch) fn sha1_checked_best(level: Level) -> Kernels<
         };
     let without_sha = usize::from(!level.sha());
     let (single, break_even) = (single[without_sha], break_even[without_sha]);
-    Kernels { lanes, side_by_side, break_even, few_lanes: 1, few: single, single, brief: single }
+    Kernels {
+        lanes,
+        side_by_side,
+        break_even,
+        brief_break_even: break_even,
+        few_lanes: 1,
+        few: single,
+        single,
+        brief: single,
+    }
 }
