@@ -107,7 +107,7 @@ impl Column {
         let end = end.ok_or(Error::Malformed("a length exceeds the address space"))?;
         let enough = match layout {
             Layout::Views => array.n_buffers >= layout.buffers(),
-            // polars has a bitmap, which the format does not.
+            // polars exports a bitmap, which the format does not have.
             Layout::Null => (0..=1).contains(&array.n_buffers),
             _ => array.n_buffers == layout.buffers(),
         };
@@ -128,7 +128,7 @@ impl Column {
                 let bytes = end.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok());
                 bytes.ok_or(Error::Malformed("a length exceeds the address space"))?;
                 let data = needed(1, !is_empty && size > 0)?;
-                // SAFETY: the buffer has the bytes of all values before `end`; a dangling pointer is only used for no bytes.
+                // SAFETY: the buffer has the bytes of all values before `end`; a dangling pointer is only used for zero bytes.
                 Values::Fixed { data: if is_empty { data } else { unsafe { data.add(begin * size) } }, size }
             }
             Layout::Bits32 | Layout::Bits64 if is_empty => Values::Null,

@@ -40,9 +40,9 @@ impl Type {
             Type::Text(_) => c"u".to_owned(),
         };
         let format = Box::new(format);
-        let at = format.as_ptr();
+        let pointer = format.as_ptr();
         ArrowSchema {
-            format: at,
+            format: pointer,
             name: c"".as_ptr(),
             flags: NULLABLE,
             release: Some(release_schema),
@@ -92,13 +92,13 @@ impl ExportedColumn {
         }
     }
 
-    /// Concatenates columns of one type.
+    /// Concatenates columns of the same type.
     ///
     /// # Errors
     /// [`Error::TooLong`] if the result exceeds [`Type::max_values`] values.
     pub fn concatenate(kind: Type, parts: &[Arc<Self>]) -> Result<Arc<Self>, Error> {
-        if let [one] = parts {
-            return Ok(one.clone());
+        if let [part] = parts {
+            return Ok(part.clone());
         }
         let len: usize = parts.iter().map(|part| part.len).sum();
         if len > kind.max_values() {
@@ -117,7 +117,7 @@ impl ExportedColumn {
         Ok(Arc::new(Self { kind, data, validity, len }))
     }
 
-    /// Exports the column as an array, which shares its memory.
+    /// Exports the column as an array, which shares the memory of the column.
     ///
     /// # Errors
     /// [`Error::TooLong`] if the column exceeds [`Type::max_values`] values.
@@ -129,8 +129,11 @@ impl ExportedColumn {
             return Err(Error::TooLong);
         }
         let size = self.kind.size();
-        assert!(self.data.len() >= self.len * size, "one value each");
-        assert!(self.validity.as_ref().is_none_or(|bits| bits.len() >= self.len.div_ceil(8)), "one bit each");
+        assert!(self.data.len() >= self.len * size, "the data are shorter than `len` values");
+        assert!(
+            self.validity.as_ref().is_none_or(|bits| bits.len() >= self.len.div_ceil(8)),
+            "the bitmap is shorter than `len` bits"
+        );
         let offsets = match self.kind {
             Type::Bytes(_) => Vec::new(),
             Type::Text(_) => (0..=self.len).map_while(|index| i32::try_from(index * size).ok()).collect(),
@@ -158,7 +161,7 @@ impl ExportedColumn {
     }
 }
 
-/// Exports columns of one type as a stream of arrays, which share their memory.
+/// Exports columns of the same type as a stream of arrays. Each array shares the memory of its column.
 pub fn stream(kind: Type, columns: Vec<Arc<ExportedColumn>>) -> ArrowArrayStream {
     ArrowArrayStream {
         get_schema: Some(get_schema),

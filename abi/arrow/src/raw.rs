@@ -94,7 +94,7 @@ structure! {
 }
 
 structure! {
-    /// `struct ArrowArrayStream`: a sequence of arrays of one type.
+    /// `struct ArrowArrayStream`: a sequence of arrays of the same type.
     ArrowArrayStream {
         /// Writes the type. Returns 0 or an errno.
         get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,

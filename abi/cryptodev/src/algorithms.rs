@@ -1,4 +1,4 @@
-//! The algorithms that have numbers.
+//! The algorithm for each number that a program may pass to `/dev/crypto`.
 
 use Algorithm as A;
 use gantry_core::{Algorithm, Kind};
@@ -16,7 +16,7 @@ pub struct CipherRow {
     pub iv: usize,
     /// Bytes of a block. The length of data is a multiple of it.
     pub block: usize,
-    /// The algorithm works byte by byte, as SRTP and AEADs require.
+    /// The kernel module's flag for stream ciphers, which SRTP requires. It is not set for CFB and OFB.
     pub stream: bool,
 }
 
@@ -33,7 +33,8 @@ const fn cbc(number: u32, name: &'static str, algorithms: &'static [Algorithm], 
     CipherRow { number, name, algorithms, iv: block, block, stream: false }
 }
 
-const fn stream(
+/// Returns the row of a cipher or an AEAD for data of any length.
+const fn any_length(
     number: u32,
     name: &'static str,
     algorithms: &'static [Algorithm],
@@ -50,15 +51,15 @@ pub static CIPHERS: &[CipherRow] = &[
     cbc(2, "cbc(des3_ede)", &[A::DesEde3Cbc], 8),
     cbc(3, "cbc(blowfish)", &[], 8),
     cbc(11, "cbc(aes)", &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc], 16),
-    stream(16, "ecb(cipher_null)", &[A::Null], 0, true),
-    stream(21, "ctr(aes)", &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr], 16, true),
+    any_length(16, "ecb(cipher_null)", &[A::Null], 0, true),
+    any_length(21, "ctr(aes)", &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr], 16, true),
     // The kernel takes whole blocks here, without ciphertext stealing.
     cbc(22, "xts(aes)", &[A::Aes128Xts, A::Aes256Xts], 16),
     CipherRow { iv: 0, ..cbc(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
-    stream(24, "cfb(aes)", &[A::Aes128Cfb, A::Aes192Cfb, A::Aes256Cfb], 16, false),
-    stream(25, "ofb(aes)", &[A::Aes128Ofb, A::Aes192Ofb, A::Aes256Ofb], 16, false),
-    stream(50, "gcm(aes)", &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm], 12, true),
-    stream(51, "ccm(aes)", &[A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm], 16, true),
+    any_length(24, "cfb(aes)", &[A::Aes128Cfb, A::Aes192Cfb, A::Aes256Cfb], 16, false),
+    any_length(25, "ofb(aes)", &[A::Aes128Ofb, A::Aes192Ofb, A::Aes256Ofb], 16, false),
+    any_length(50, "gcm(aes)", &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm], 12, true),
+    any_length(51, "ccm(aes)", &[A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm], 16, true),
     cbc(101, "cbc(camellia)", &[], 16),
     cbc(108, "tls11(hmac(sha1),cbc(aes))", &[], 16),
     cbc(109, "tls12(hmac(sha256),cbc(aes))", &[], 16),

@@ -10,7 +10,7 @@ pub const OP_ENCRYPT: u16 = 1;
 /// Ciphertext to plaintext.
 pub const OP_DECRYPT: u16 = 2;
 
-/// Numbers of ioctls of type `c`, with the direction that the program sees (1 in, 2 out, 3 both).
+/// Numbers of ioctls of type `c`. The direction is 1 if the program passes data, 2 if it receives data, 3 for both.
 pub const IOCTLS: [(&str, u8, u8); 6] = [
     ("CIOCGSESSION", 3, 101),
     ("CIOCFSESSION", 1, 102),

@@ -28,7 +28,7 @@ pub(crate) trait Fields: Default {
     fn walk(&mut self, walk: &mut Walk<'_>);
 
     fn size(width: Width) -> usize {
-        let mut walk = Walk { bytes: Bytes::None, width, at: 0, align: 1 };
+        let mut walk = Walk { bytes: Bytes::None, width, offset: 0, align: 1 };
         Self::default().walk(&mut walk);
         walk.size()
     }
@@ -37,13 +37,13 @@ pub(crate) trait Fields: Default {
     fn read(bytes: &[u8], width: Width) -> Option<Self> {
         let bytes = bytes.get(..Self::size(width))?;
         let mut fields = Self::default();
-        fields.walk(&mut Walk { bytes: Bytes::Read(bytes), width, at: 0, align: 1 });
+        fields.walk(&mut Walk { bytes: Bytes::Read(bytes), width, offset: 0, align: 1 });
         Some(fields)
     }
 
     /// Writes the structure to the front of `bytes`, which has room for it.
     fn write(mut self, width: Width, bytes: &mut [u8]) {
-        self.walk(&mut Walk { bytes: Bytes::Write(bytes), width, at: 0, align: 1 });
+        self.walk(&mut Walk { bytes: Bytes::Write(bytes), width, offset: 0, align: 1 });
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) trait Fields: Default {
 pub(crate) struct Walk<'a> {
     bytes: Bytes<'a>,
     width: Width,
-    at: usize,
+    offset: usize,
     align: usize,
 }
 
@@ -95,10 +95,10 @@ impl Walk<'_> {
     }
 
     fn field(&mut self, value: &mut [u8], align: usize) {
-        self.at = self.at.next_multiple_of(align);
+        self.offset = self.offset.next_multiple_of(align);
         self.align = self.align.max(align);
-        let place = self.at..self.at + value.len();
-        self.at = place.end;
+        let place = self.offset..self.offset + value.len();
+        self.offset = place.end;
         match &mut self.bytes {
             Bytes::None => {}
             Bytes::Read(bytes) => value.copy_from_slice(&bytes[place]),
@@ -107,6 +107,6 @@ impl Walk<'_> {
     }
 
     fn size(&self) -> usize {
-        self.at.next_multiple_of(self.align)
+        self.offset.next_multiple_of(self.align)
     }
 }

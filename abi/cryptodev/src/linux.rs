@@ -59,7 +59,7 @@ pub enum Ioctl {
     SessionInfo,
     /// CIOCAUTHCRYPT: runs a cipher with authentication.
     AuthCrypt,
-    /// CIOCASYNCCRYPT: starts a CIOCCRYPT. The module supports it only if built with this option.
+    /// CIOCASYNCCRYPT: starts a CIOCCRYPT. The module supports it only if it was built with `ENABLE_ASYNC`.
     AsyncCrypt,
     /// CIOCASYNCFETCH: fetches the result of a CIOCASYNCCRYPT.
     AsyncFetch,
@@ -67,7 +67,7 @@ pub enum Ioctl {
     CopyHash,
 }
 
-/// Directions in the number of an ioctl, as the program sees them; 3 is both.
+/// Directions in the number of an ioctl, as the program sees them.
 const WRITE: u32 = 1;
 const READ: u32 = 2;
 const BOTH: u32 = READ | WRITE;
@@ -132,15 +132,15 @@ impl Ioctl {
 
 /// Encodes the number of an ioctl (`asm-generic/ioctl.h`): direction, size of the structure, type, number.
 fn encode(direction: u32, number: u32, size: usize) -> u32 {
-    // These architectures have a third direction bit, for "none", and one bit less for the size.
-    let old = cfg!(any(
+    // On these architectures the direction has three bits, one of them for "none", and the size one bit less.
+    let has_three_bits = cfg!(any(
         target_arch = "powerpc",
         target_arch = "powerpc64",
         target_arch = "mips",
         target_arch = "mips64",
         target_arch = "sparc64"
     ));
-    let direction = match (old, direction) {
+    let direction = match (has_three_bits, direction) {
         (true, WRITE) => 4 << 29,
         (true, READ) => 2 << 29,
         (true, _) => 6 << 29,
@@ -150,14 +150,14 @@ fn encode(direction: u32, number: u32, size: usize) -> u32 {
 }
 
 macro_rules! structure {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $how:ident),+ $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $visit:ident),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name { $($(#[$field_doc])* pub $field: $type),+ }
 
         impl Fields for $name {
             fn walk(&mut self, walk: &mut Walk<'_>) {
-                $(walk.$how(&mut self.$field);)+
+                $(walk.$visit(&mut self.$field);)+
             }
         }
 
@@ -285,13 +285,13 @@ structure! {
 
 impl Default for SessionInfoOp {
     fn default() -> Self {
-        let none = [0; MAX_NAME];
+        let no_name = [0; MAX_NAME];
         Self {
             session: 0,
-            cipher_name: none,
-            cipher_driver: none,
-            hash_name: none,
-            hash_driver: none,
+            cipher_name: no_name,
+            cipher_driver: no_name,
+            hash_name: no_name,
+            hash_driver: no_name,
             align_mask: 0,
             flags: 0,
         }

@@ -35,7 +35,8 @@ pub struct Request {
     pub session_parameters: Option<Session>,
     /// The lengths of the operands.
     pub lengths: Data,
-    /// True for the stateless form. A chain's associated data precede its source in this form, and follow it in the other.
+    /// True for the form of [`Features::stateless`], even if the request names a session. Only in this form, a chain's associated data
+    /// precede its source; otherwise they follow it.
     pub stateless_form: bool,
 }
 
@@ -77,7 +78,7 @@ pub enum Data {
         source: u32,
         /// The space for ciphertext and tag, or for the plaintext.
         destination: u32,
-        /// The tag, or 0 if the session alone has its length: virtio 1.1 and Linux's header lack this field.
+        /// The tag; 0 stands for the session's [`tag_len`](crate::session::Aead::tag_len). Virtio 1.1 and Linux's header lack this field.
         tag: u32,
     },
     /// `struct virtio_crypto_akcipher_para`.
@@ -152,7 +153,8 @@ impl Header {
         self.opcode >> 8
     }
 
-    /// Returns true if the request names no session. A device should reject it if [`Features::stateless`] is false for its service.
+    /// Returns true if this request names no session. [`Features::stateless`] says whether requests of the service may do so; otherwise a
+    /// device should reject the request.
     pub fn is_stateless(&self, features: Features) -> bool {
         features.revision_1() && self.flag & FLAG_SESSION_MODE == 0
     }
@@ -199,7 +201,7 @@ impl Request {
         Ok(Self { session_parameters: None, lengths, stateless_form: false })
     }
 
-    /// Parses the stateless form. A request in this form that names a session has unused parameters, which are skipped.
+    /// Parses the stateless form. Skips the session parameters if the request names a session and so does not use them.
     fn parse_stateless(header: &Header, fixed: &[u8], is_stateless: bool) -> Result<Self, Error> {
         let reader = &mut Reader(fixed);
         let (session_parameters, lengths) = match header.opcode {

@@ -35,7 +35,7 @@ pub use constants::Status;
 pub struct Features(u64);
 
 impl Features {
-    /// No features: every fixed part is padded to one length. Linux and QEMU support only this form.
+    /// No features: every fixed part is padded to [`control::LEGACY`] or [`data::LEGACY`] bytes. Linux and QEMU support only this form.
     pub const LEGACY: Self = Self(0);
 
     /// Converts a mask with the bits of [`feature`](constants::feature).
@@ -48,8 +48,9 @@ impl Features {
         self.0 >> constants::feature::REVISION_1 & 1 == 1
     }
 
-    /// Returns true if all requests of a service have the stateless form, including those that name a session. The stateless
-    /// features require REVISION_1.
+    /// Returns true if requests of a service may name no session. Their fixed parts then have the stateless form, which includes the
+    /// parameters of a session; [`data::Header::is_stateless`] says whether a request uses them. The stateless features require
+    /// REVISION_1.
     pub const fn stateless(self, service: u32) -> bool {
         self.revision_1()
             && service <= constants::service::AKCIPHER

@@ -82,7 +82,7 @@ pub struct Chain {
     pub cipher: Cipher,
     /// The number of the digest or MAC, depending on [`hash_mode`](Self::hash_mode).
     pub hash_algo: u32,
-    /// Bytes of the digest or MAC; 0 in requests without a session, whose lengths include it.
+    /// Bytes of the digest or MAC; 0 in a request without a session, where [`data::Chain::result`](crate::data::Chain::result) has them.
     pub hash_result_len: u32,
     /// Bytes of the MAC's key; 0 for a digest.
     pub auth_key_len: u32,
@@ -165,7 +165,7 @@ pub enum PublicKey {
         /// A constant of [`rsa_hash`](crate::constants::rsa_hash).
         hash: u32,
     },
-    /// An algorithm with a curve, or an unknown one.
+    /// An algorithm with a curve, or an unknown algorithm.
     Other {
         /// A constant of [`akcipher`](crate::constants::akcipher).
         algo: u32,

@@ -149,8 +149,8 @@ impl Create {
         };
         // The keys follow two pointers, which C compilers align.
         let mut keys = Reader(payload.get(56..).ok_or(Error::Short)?);
-        let key = key(keys.take(CIPHER_KEY)?, session.key_len())?;
-        let auth_key = self::key(keys.take(AUTH_KEY)?, session.auth_key_len())?;
+        let key = read_key(keys.take(CIPHER_KEY)?, session.key_len())?;
+        let auth_key = read_key(keys.take(AUTH_KEY)?, session.auth_key_len())?;
         Ok(Self { layout, session, key, auth_key })
     }
 
@@ -159,7 +159,7 @@ impl Create {
         // Skips the padding before the pointer, and the pointer.
         reader.take(12)?;
         let algorithm = PublicKey::new(algo, reader.u32()?, reader.u32()?)?;
-        let key = key(reader.take(PUBLIC_KEY)?, key_len)?;
+        let key = read_key(reader.take(PUBLIC_KEY)?, key_len)?;
         let session = Session::Akcipher(Akcipher { key_type, key_len, algorithm });
         Ok(Self { layout, session, key, auth_key: Zeroizing::default() })
     }
@@ -213,7 +213,7 @@ impl std::fmt::Debug for Create {
     }
 }
 
-fn key(field: &[u8], length: u32) -> Result<Zeroizing<Vec<u8>>, Error> {
+fn read_key(field: &[u8], length: u32) -> Result<Zeroizing<Vec<u8>>, Error> {
     let key = usize::try_from(length).ok().and_then(|length| field.get(..length));
     Ok(Zeroizing::new(key.ok_or(Error::Value("key_len"))?.to_vec()))
 }

@@ -71,8 +71,7 @@ fn requests() -> Vec<(u32, data::Data, Session)> {
         result: 20,
     };
     let aead = data::Data::Aead { iv: 12, aad: 13, source: 100, destination: 112, tag: 12 };
-    let of = |kind: fn(&Session) -> bool| sessions().into_iter().find(kind).unwrap();
-    let key = of(|session| matches!(session, Session::Akcipher(_)));
+    let key = sessions().into_iter().find(|session| matches!(session, Session::Akcipher(_))).unwrap();
     vec![
         (
             operation::CIPHER_DECRYPT,

@@ -71,7 +71,7 @@ pub struct AuthenticationRow {
     pub name: &'static str,
     /// The older name, which is also accepted.
     pub old: Option<&'static str>,
-    /// Bits of the tag if the message has no length. HMAC-SHA-256 has 96, although RFC 4868 specifies 128.
+    /// Bits of the tag if the message does not give its length. HMAC-SHA-256 has 96, although RFC 4868 specifies 128.
     pub default_icv_bits: u32,
     /// Bits of the whole tag.
     pub full_icv_bits: u32,

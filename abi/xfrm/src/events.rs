@@ -247,7 +247,7 @@ impl AsyncEvent {
 pub struct AddressFilter {
     /// The protocol of the SAs; 0 for all.
     pub protocol: u8,
-    /// XFRMA_ADDRESS_FILTER: the prefixes of the SAs' source and destination, of one family.
+    /// XFRMA_ADDRESS_FILTER: the prefixes of the SAs' source and destination, of the same family.
     pub addresses: Option<(Prefix, Prefix)>,
 }
 
@@ -261,8 +261,8 @@ impl AddressFilter {
             })
     }
 
-    /// Reads the attributes, which have no structure before them. A structure of zeros, which some programs send, ends the attributes
-    /// as in Linux.
+    /// Reads the attributes, with which the body begins. As in Linux, there are none if the body begins with zeros: some programs send a
+    /// structure of zeros.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut filter = Self::default();
         for (kind, content) in attributes(bytes).map_while(Result::ok) {
@@ -313,7 +313,7 @@ fn addresses(reader: &mut Reader<'_>) -> Result<Option<(Prefix, Prefix)>, Error>
 /// NEWSADINFO: the number of SAs, and the size of their hash table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SadInfo {
-    /// The number of the request.
+    /// The number in the request, which the answer repeats.
     pub flags: u32,
     /// The number of SAs.
     pub count: u32,
@@ -351,7 +351,7 @@ impl SadInfo {
 /// NEWSPDINFO: the number of policies; as a request, the prefix lengths from which policies are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpdInfo {
-    /// The number of the request.
+    /// The number in the request, which the answer repeats.
     pub flags: u32,
     /// The number of policies: in, out, forward, and the same three of sockets.
     pub counts: Option<[u32; 6]>,
@@ -387,14 +387,14 @@ impl SpdInfo {
     }
 
     pub(crate) fn write(&self, to: &mut Datagram) {
-        let numbers = |to: &mut Datagram, kind, numbers: Option<&[u32]>| {
+        let write_numbers = |to: &mut Datagram, kind, numbers: Option<&[u32]>| {
             if let Some(numbers) = numbers {
                 to.attribute(kind, |to| numbers.iter().for_each(|&number| to.u32(number)));
             }
         };
         to.u32(self.flags);
-        numbers(to, number::SPD_INFO, self.counts.as_ref().map(<[_; 6]>::as_slice));
-        numbers(to, number::SPD_HINFO, self.buckets.as_ref().map(<[_; 2]>::as_slice));
+        write_numbers(to, number::SPD_INFO, self.counts.as_ref().map(<[_; 6]>::as_slice));
+        write_numbers(to, number::SPD_HINFO, self.buckets.as_ref().map(<[_; 2]>::as_slice));
         for (kind, threshold) in
             [(number::SPD_IPV4_HTHRESH, self.ipv4_threshold), (number::SPD_IPV6_HTHRESH, self.ipv6_threshold)]
         {

@@ -11,7 +11,7 @@ use crate::parts::{Mark, write_mark_and_interface};
 use crate::policy::{self, Policy, PolicyRef};
 use crate::sa::{self, AllocSpi, Keys, Sa, SaId, SaRef};
 
-/// A message of XFRM. Requests, answers and notifications have one type, because most of them have one layout.
+/// A message of XFRM. Requests, answers and notifications share this type, because most of them share a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// NEWSA: adds an SA, or notifies of an added one; the answer to GETSA and ALLOCSPI.

@@ -18,14 +18,14 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Returns whether `address` begins with the same bits. Returns false for an address of another family.
+    /// Returns whether `address` is in the network. Returns false for an address of another family.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let differ = match (self.address, address) {
+        let difference = match (self.address, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits() ^ b.to_bits())) << 96,
             (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
             _ => return false,
         };
-        differ.leading_zeros() >= u32::from(self.length) || differ == 0
+        difference.leading_zeros() >= u32::from(self.length) || difference == 0
     }
 }
 
@@ -34,7 +34,7 @@ impl Prefix {
 pub struct Port {
     /// The port.
     pub value: u16,
-    /// The significant bits: 0 for any port, 0xffff for one.
+    /// The significant bits: 0 for any port, 0xffff for this port alone.
     pub mask: u16,
 }
 
@@ -49,8 +49,8 @@ pub struct Selector {
     pub destination_port: Port,
     /// The source port.
     pub source_port: Port,
-    /// True if the message of an SA has family 0, which stands for the family of the SA. With the flag AF_UNSPEC, packets of both
-    /// families match in Linux.
+    /// True if the selector's field for the family is 0, as only messages of SAs may have it: the addresses are then of the SA's family.
+    /// If the SA has the flag AF_UNSPEC, too, Linux matches packets of both families.
     pub any_family: bool,
     /// The IP protocol, 0 for any.
     pub protocol: u8,
@@ -242,7 +242,7 @@ impl Mark {
     }
 }
 
-/// Writes mark and interface ID, if they are set. The two distinguish SAs with one SPI, and policies with one selector.
+/// Writes mark and interface ID, if they are set. The two distinguish SAs with the same SPI, and policies with the same selector.
 pub(crate) fn write_mark_and_interface(mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
     if let Some(mark) = mark {
         to.attribute(attribute::MARK, |to| mark.write(to));

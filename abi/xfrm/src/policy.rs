@@ -121,7 +121,7 @@ impl Template {
 /// `struct xfrm_userpolicy_info` and its attributes: a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The packets.
+    /// The packets to which the policy applies.
     pub selector: Selector,
     /// The limits at which the policy expires.
     pub limits: Limits,

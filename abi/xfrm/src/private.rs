@@ -6,7 +6,7 @@
 //!
 //! Before the program binds a UDP socket, the library opens another connection and sends [`Private::Binding`]. The server
 //! answers [`Private::Share`]. With `true`, the library sets SO_REUSEPORT, binds, and sends [`Private::Bound`]. The server
-//! answers [`Private::Share`] again once it picks the socket for each datagram, and the library closes the connection. The
+//! answers [`Private::Share`] again once the server picks the socket for each datagram, and the library closes the connection. The
 //! library waits at most a second for each answer, and then continues as after `false`.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};

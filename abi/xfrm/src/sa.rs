@@ -34,9 +34,9 @@ impl SaId {
 /// The mode of encapsulation, `XFRM_MODE_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Behind the packet's own IP header.
+    /// The protocol's header follows the packet's own IP header.
     Transport,
-    /// Around the whole packet, after an outer IP header.
+    /// The whole packet is encapsulated, after an outer IP header.
     Tunnel,
     /// Bound end-to-end tunnel.
     Beet,
@@ -112,8 +112,8 @@ impl std::fmt::Debug for Key {
 impl PartialEq for Key {
     /// Compares all bytes, so that the time does not reveal the first difference.
     fn eq(&self, other: &Self) -> bool {
-        let differ = self.bytes.iter().zip(&*other.bytes).fold(0, |differ, (a, b)| differ | (a ^ b));
-        self.bits == other.bits && differ == 0
+        let difference = self.bytes.iter().zip(&*other.bytes).fold(0, |difference, (a, b)| difference | (a ^ b));
+        self.bits == other.bits && difference == 0
     }
 }
 
@@ -163,7 +163,7 @@ pub struct Encapsulation {
     pub original: IpAddr,
 }
 
-/// `struct xfrm_replay_state`: 32-bit numbers and a window of up to 32.
+/// `struct xfrm_replay_state`: 32-bit packet numbers and a window of up to 32 packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replay {
     /// The last number sent.
@@ -174,14 +174,14 @@ pub struct Replay {
     pub bitmap: u32,
 }
 
-/// `struct xfrm_replay_state_esn`: 64-bit numbers, or a larger window.
+/// `struct xfrm_replay_state_esn`: 64-bit packet numbers, or a larger window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayEsn {
     /// The last number sent. Its upper half is 0 without the flag ESN.
     pub output: u64,
     /// The highest number received. Its upper half is 0 without the flag ESN.
     pub input: u64,
-    /// Numbers in the window, at most 32 times the bitmap's length.
+    /// The number of packets in the window, at most 32 times the bitmap's length.
     pub window: u32,
     /// The received numbers; at most [`ReplayEsn::LONGEST`] words.
     pub bitmap: Vec<u32>,
@@ -341,9 +341,9 @@ impl Sa {
 
     /// Reads `struct xfrm_usersa_info`, whose padding may be missing.
     pub(crate) fn parse_info(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        let mut later = *reader;
-        later.skip(INFO_FAMILY)?;
-        let family = Family::parse(later.u16()?)?;
+        let mut family_reader = *reader;
+        family_reader.skip(INFO_FAMILY)?;
+        let family = Family::parse(family_reader.u16()?)?;
 
         let selector = Selector::parse(reader, Some(family))?;
         let destination = reader.address()?.to_ip(family);

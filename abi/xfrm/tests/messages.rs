@@ -9,14 +9,14 @@ use gantry_abi_xfrm::*;
 #[test]
 fn every_message_round_trips() {
     for sample in samples() {
-        assert_eq!(again(&sample), Ok(sample));
+        assert_eq!(round_trip(&sample), Ok(sample));
     }
 }
 
 #[test]
 fn a_truncated_message_is_refused_or_has_fewer_attributes() {
     for sample in samples() {
-        let whole = written(&sample, Keys::Shown);
+        let whole = encode(&sample, Keys::Shown);
         for length in 16..whole.len() {
             let mut cut = whole[..length].to_vec();
             cut[..4].copy_from_slice(&(length as u32).to_ne_bytes());
@@ -31,7 +31,7 @@ fn a_truncated_message_is_refused_or_has_fewer_attributes() {
 
 #[test]
 fn an_sa_shorter_than_its_structure_is_refused() {
-    let mut whole = written(&Message::NewSa(Sa::new(id("10.0.0.1"), ip("10.0.0.2")).into()), Keys::Shown);
+    let mut whole = encode(&Message::NewSa(Sa::new(id("10.0.0.1"), ip("10.0.0.2")).into()), Keys::Shown);
     whole.pop();
     let length = whole.len() as u32;
     whole[..4].copy_from_slice(&length.to_ne_bytes());
@@ -41,7 +41,7 @@ fn an_sa_shorter_than_its_structure_is_refused() {
 #[test]
 fn a_key_that_is_longer_than_its_attribute_is_refused() {
     let sa = sa();
-    let mut bytes = written(&Message::NewSa(sa.clone().into()), Keys::Shown);
+    let mut bytes = encode(&Message::NewSa(sa.clone().into()), Keys::Shown);
     let name = bytes.windows(8).position(|window| window == b"cbc(aes)").unwrap();
     bytes[name + 64..][..4].copy_from_slice(&u32::MAX.to_ne_bytes());
     let refused = Message::parse(&frames(&bytes).next().unwrap());
@@ -52,20 +52,20 @@ fn a_key_that_is_longer_than_its_attribute_is_refused() {
 fn a_window_that_is_larger_than_its_bitmap_is_refused() {
     let mut sa = sa();
     sa.replay_esn = Some(ReplayEsn { window: 33, bitmap: vec![0], ..ReplayEsn::default() });
-    assert_eq!(again(&Message::NewSa(sa.clone().into())), Err(Error::Value("replay_window")));
+    assert_eq!(round_trip(&Message::NewSa(sa.clone().into())), Err(Error::Value("replay_window")));
     sa.replay_esn = Some(ReplayEsn { window: 32, bitmap: vec![0], ..ReplayEsn::default() });
-    assert_eq!(again(&Message::NewSa(sa.clone().into())), Ok(Message::NewSa(sa.into())));
+    assert_eq!(round_trip(&Message::NewSa(sa.clone().into())), Ok(Message::NewSa(sa.into())));
 }
 
 #[test]
 fn more_templates_than_linuxs_maximum_are_refused() {
     let mut policy = Box::new(policy());
     policy.templates = vec![policy.templates[0]; MAX_TEMPLATES];
-    let mut bytes = written(&Message::NewPolicy(policy.clone()), Keys::Shown);
+    let mut bytes = encode(&Message::NewPolicy(policy.clone()), Keys::Shown);
     assert!(Message::parse(&frames(&bytes).next().unwrap()).is_ok());
     // The templates are the first attribute: without them, the message ends with one attribute of 12 bytes.
     let bare = Policy::new(selector(), Direction::Out);
-    let attribute_at = written(&Message::NewPolicy(bare.into()), Keys::Shown).len() - 12;
+    let attribute_at = encode(&Message::NewPolicy(bare.into()), Keys::Shown).len() - 12;
     let template = bytes[attribute_at + 4..][..64].to_vec();
     bytes.splice(attribute_at + 4..attribute_at + 4, template);
     let (length, content) = (bytes.len() as u32, (4 + 64 * (MAX_TEMPLATES + 1)) as u16);
@@ -83,16 +83,16 @@ fn keys_are_never_printed_and_can_be_written_as_zeros() {
     assert!(printed.contains("Key(160 bits)") && !printed.contains("165") && !printed.contains("a5"), "{printed}");
 
     let message = Message::NewSa(sa.into());
-    assert!(written(&message, Keys::Shown).windows(20).any(|window| window == secret));
-    let zeros = written(&message, Keys::Zeros);
+    assert!(encode(&message, Keys::Shown).windows(20).any(|window| window == secret));
+    let zeros = encode(&message, Keys::Zeros);
     assert!(!zeros.windows(4).any(|window| window == &secret[..4]));
-    assert_eq!(zeros.len(), written(&message, Keys::Shown).len());
+    assert_eq!(zeros.len(), encode(&message, Keys::Shown).len());
 }
 
 #[test]
 fn an_expiry_has_no_key() {
     let expire = Message::Expire(Expire { sa: sa(), hard: true }.into());
-    assert!(!written(&expire, Keys::Shown).windows(4).any(|window| window == [7; 4]));
+    assert!(!encode(&expire, Keys::Shown).windows(4).any(|window| window == [7; 4]));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_header_with_a_too_small_length_ends_the_datagram() {
 
 #[test]
 fn an_acknowledgement_has_the_header_of_the_request_and_a_text() {
-    let request = written(&Message::FlushSa(50), Keys::Shown);
+    let request = encode(&Message::FlushSa(50), Keys::Shown);
     let request = frames(&request).next().unwrap();
     let mut datagram = Datagram::new();
     datagram.acknowledge(&request, 9, 3, Some("no such\0SA"));
@@ -163,7 +163,7 @@ fn unsupported_and_unknown_messages_have_different_errors() {
         (0x29, Error::Unknown(0x29), 22),
         (message::NOOP, Error::Unknown(message::NOOP), 22),
     ] {
-        let mut bytes = written(&Message::FlushSa(0), Keys::Shown);
+        let mut bytes = encode(&Message::FlushSa(0), Keys::Shown);
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         assert_eq!(Message::parse(&frames(&bytes).next().unwrap()), Err(error));
         assert_eq!(error.errno(), errno);
@@ -172,20 +172,20 @@ fn unsupported_and_unknown_messages_have_different_errors() {
 
 #[test]
 fn an_authentication_with_a_tag_length_takes_precedence() {
-    let mut with = Sa::new(id("10.0.0.1"), ip("10.0.0.2"));
-    with.authentication =
+    let mut with_length = Sa::new(id("10.0.0.1"), ip("10.0.0.2"));
+    with_length.authentication =
         Some(NamedAuthentication { name: "hmac(sha256)".into(), key: Key::new(&[1; 32]), icv_bits: Some(128) });
-    let mut without = with.clone();
-    without.authentication.as_mut().unwrap().icv_bits = None;
-    let bare = Sa::new(with.id, with.source);
-    let structure = written(&Message::NewSa(bare.into()), Keys::Shown).len();
-    let (first, second) = (with.clone().into(), without.into());
-    let (first, second) = (written(&Message::NewSa(first), Keys::Shown), written(&Message::NewSa(second), Keys::Shown));
+    let mut without_length = with_length.clone();
+    without_length.authentication.as_mut().unwrap().icv_bits = None;
+    let bare = Sa::new(with_length.id, with_length.source);
+    let structure = encode(&Message::NewSa(bare.into()), Keys::Shown).len();
+    let (first, second) = (with_length.clone().into(), without_length.into());
+    let (first, second) = (encode(&Message::NewSa(first), Keys::Shown), encode(&Message::NewSa(second), Keys::Shown));
     for pair in [[&first, &second], [&second, &first]] {
         let mut both = [pair[0].as_slice(), &pair[1][structure..]].concat();
         let length = both.len() as u32;
         both[..4].copy_from_slice(&length.to_ne_bytes());
-        assert_eq!(Message::parse(&frames(&both).next().unwrap()), Ok(Message::NewSa(with.clone().into())));
+        assert_eq!(Message::parse(&frames(&both).next().unwrap()), Ok(Message::NewSa(with_length.clone().into())));
     }
 }
 
@@ -434,11 +434,11 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn again(message: &Message) -> Result<Message, Error> {
-    Message::parse(&frames(&written(message, Keys::Shown)).next().unwrap())
+fn round_trip(message: &Message) -> Result<Message, Error> {
+    Message::parse(&frames(&encode(message, Keys::Shown)).next().unwrap())
 }
 
-fn written(message: &Message, keys: Keys) -> Vec<u8> {
+fn encode(message: &Message, keys: Keys) -> Vec<u8> {
     let dump = matches!(message, Message::DumpSa(_) | Message::DumpPolicy);
     let flags = flag::REQUEST | if dump { flag::DUMP } else { 0 };
     let mut datagram = Datagram::new();

@@ -3,8 +3,8 @@
 use super::*;
 use crate::{Column, Layout, Reader};
 
-fn made(kind: Type, values: &[Option<&[u8]>]) -> Arc<ExportedColumn> {
-    let mut made = ExportedColumn { kind, data: Vec::new(), validity: None, len: values.len() };
+fn make_column(kind: Type, values: &[Option<&[u8]>]) -> Arc<ExportedColumn> {
+    let mut column = ExportedColumn { kind, data: Vec::new(), validity: None, len: values.len() };
     if values.iter().any(Option::is_none) {
         let mut bits = vec![0; values.len().div_ceil(8)];
         values
@@ -12,16 +12,16 @@ fn made(kind: Type, values: &[Option<&[u8]>]) -> Arc<ExportedColumn> {
             .enumerate()
             .filter(|(_, value)| value.is_some())
             .for_each(|(at, _)| bits[at / 8] |= 1 << (at % 8));
-        made.validity = Some(bits);
+        column.validity = Some(bits);
     }
     for value in values {
-        made.data.extend_from_slice(value.unwrap_or(&vec![0; kind.size()]));
+        column.data.extend_from_slice(value.unwrap_or(&vec![0; kind.size()]));
     }
-    Arc::new(made)
+    Arc::new(column)
 }
 
 fn column(kind: Type, array: ArrowArray) -> Column {
-    // SAFETY: array and schema were made here, for one type.
+    // SAFETY: array and schema were made here, for the same type.
     unsafe {
         let (layout, nested) = Layout::from_schema(&kind.schema()).unwrap();
         Column::new(array, layout, nested).unwrap()
@@ -37,19 +37,19 @@ const VALUES: [Option<&[u8]>; 3] = [Some(b"ab"), None, Some(b"cd")];
 #[test]
 fn exported_values_can_be_imported() {
     for kind in [Type::Bytes(2), Type::Text(2)] {
-        let made = made(kind, &VALUES);
-        let array = made.clone().array().unwrap();
+        let exported = make_column(kind, &VALUES);
+        let array = exported.clone().array().unwrap();
         assert_eq!((array.length, array.null_count), (3, 1));
         assert_eq!(values(&column(kind, array)), VALUES);
-        assert_eq!((0..3).map(|index| made.value(index)).collect::<Vec<_>>(), VALUES);
-        assert_eq!(Arc::strong_count(&made), 1, "an array was not released");
+        assert_eq!((0..3).map(|index| exported.value(index)).collect::<Vec<_>>(), VALUES);
+        assert_eq!(Arc::strong_count(&exported), 1, "an array was not released");
     }
 }
 
 #[test]
 fn a_stream_yields_every_column_and_ends() {
     let kind = Type::Text(2);
-    let (first, second) = (made(kind, &VALUES), made(kind, &VALUES[..1]));
+    let (first, second) = (make_column(kind, &VALUES), make_column(kind, &VALUES[..1]));
     // SAFETY: the stream was made here.
     let mut reader = unsafe { Reader::new(stream(kind, vec![first.clone(), second])) }.unwrap();
     assert_eq!(values(&reader.next().unwrap().unwrap()), VALUES);
@@ -64,7 +64,7 @@ fn a_stream_yields_every_column_and_ends() {
 #[test]
 fn concatenated_columns_keep_their_nulls() {
     let kind = Type::Bytes(2);
-    let (nulls, whole) = (made(kind, &VALUES), made(kind, &[Some(&b"ef"[..]); 9]));
+    let (nulls, whole) = (make_column(kind, &VALUES), make_column(kind, &[Some(&b"ef"[..]); 9]));
     let together = ExportedColumn::concatenate(kind, &[whole, nulls]).unwrap();
     let expected = [&[Some(&b"ef"[..]); 9][..], &VALUES].concat();
     assert_eq!(values(&column(kind, together.array().unwrap())), expected);

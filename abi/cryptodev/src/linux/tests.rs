@@ -169,7 +169,7 @@ fn info() -> SessionInfoOp {
     }
 }
 
-/// Without pointers, a structure has one layout for both widths.
+/// Without pointers, a structure has the same layout for both widths.
 #[test]
 fn structures_without_pointers_have_the_layout_of_c() {
     for width in [Width::W32, Width::W64] {

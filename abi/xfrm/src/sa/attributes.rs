@@ -27,7 +27,7 @@ fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         number::ALG_CRYPT => sa.cipher = Some(cipher(kind, reader)?),
         number::ALG_COMP => sa.compression = Some(cipher(kind, reader)?),
         number::ALG_AUTH => {
-            // If both attributes are present, Linux takes the one with the tag's length.
+            // If ALG_AUTH_TRUNC is present, too, Linux takes that attribute, which has the tag's length.
             if sa.authentication.as_ref().is_none_or(|authentication| authentication.icv_bits.is_none()) {
                 let NamedCipher { name, key } = cipher(kind, reader)?;
                 sa.authentication = Some(NamedAuthentication { name, key, icv_bits: None });
@@ -63,7 +63,7 @@ fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         number::MTIMER_THRESH => sa.mapping_threshold = Some(reader.u32()?),
         number::SA_DIR => sa.direction = Some(reader.u8()?),
         number::LASTUSED => sa.last_used = Some(reader.u64()?),
-        // The structure also contains the address.
+        // `struct xfrm_usersa_info` also contains the source address, so SRCADDR is redundant; PAD is empty.
         number::SRCADDR | number::PAD => {}
         other => sa.unknown.push(other),
     }
@@ -72,14 +72,14 @@ fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
 
 /// Writes the attributes of `sa`, in the order of `copy_to_user_state_extra` of Linux.
 pub(crate) fn write(sa: &Sa, keys: Keys, to: &mut Datagram) {
-    let number = |to: &mut Datagram, kind, value: Option<u32>| {
+    let write_u32 = |to: &mut Datagram, kind, value: Option<u32>| {
         if let Some(value) = value {
             to.attribute(kind, |to| to.u32(value));
         }
     };
     let unless_zero = |value| (value != 0).then_some(value);
 
-    number(to, number::SA_EXTRA_FLAGS, unless_zero(sa.extra_flags));
+    write_u32(to, number::SA_EXTRA_FLAGS, unless_zero(sa.extra_flags));
     if let Some(address) = sa.care_of {
         to.attribute(number::COADDR, |to| to.address(address));
     }
@@ -107,13 +107,13 @@ pub(crate) fn write(sa: &Sa, keys: Keys, to: &mut Datagram) {
             to.address(encapsulation.original);
         });
     }
-    number(to, number::TFCPAD, unless_zero(sa.tfc_padding));
+    write_u32(to, number::TFCPAD, unless_zero(sa.tfc_padding));
     if let Some(mark) = sa.mark {
         to.attribute(number::MARK, |to| mark.write(to));
     }
     write_replay(sa.replay.as_ref(), sa.replay_esn.as_ref(), to);
-    number(to, number::REPLAY_THRESH, sa.replay_threshold);
-    number(to, number::ETIMER_THRESH, sa.timer_threshold);
+    write_u32(to, number::REPLAY_THRESH, sa.replay_threshold);
+    write_u32(to, number::ETIMER_THRESH, sa.timer_threshold);
     if let Some(offload) = sa.offload {
         to.attribute(number::OFFLOAD_DEV, |to| {
             to.u32(offload.interface.cast_unsigned());
@@ -121,10 +121,10 @@ pub(crate) fn write(sa: &Sa, keys: Keys, to: &mut Datagram) {
             to.zeros(3);
         });
     }
-    number(to, number::SET_MARK, sa.set_mark.map(|mark| mark.value));
-    number(to, number::SET_MARK_MASK, sa.set_mark.map(|mark| mark.mask));
-    number(to, number::IF_ID, unless_zero(sa.interface_id));
-    number(to, number::MTIMER_THRESH, sa.mapping_threshold);
+    write_u32(to, number::SET_MARK, sa.set_mark.map(|mark| mark.value));
+    write_u32(to, number::SET_MARK_MASK, sa.set_mark.map(|mark| mark.mask));
+    write_u32(to, number::IF_ID, unless_zero(sa.interface_id));
+    write_u32(to, number::MTIMER_THRESH, sa.mapping_threshold);
     if let Some(direction) = sa.direction {
         to.attribute(number::SA_DIR, |to| to.u8(direction));
     }
@@ -151,7 +151,7 @@ pub(crate) fn write_replay(replay: Option<&Replay>, esn: Option<&ReplayEsn>, to:
     }
     if let Some(esn) = esn {
         to.attribute(number::REPLAY_ESN_VAL, |to| {
-            let (low, high) = (|number: u64| number as u32, |number: u64| (number >> 32) as u32);
+            let (low, high) = (|value: u64| value as u32, |value: u64| (value >> 32) as u32);
             let bitmap = &esn.bitmap[..esn.bitmap.len().min(ReplayEsn::LONGEST)];
             to.u32(bitmap.len() as u32);
             for value in [low(esn.output), low(esn.input), high(esn.output), high(esn.input), esn.window] {
@@ -185,8 +185,8 @@ pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn
     if window as usize > 32 * words {
         return Err(Error::Value("replay_window"));
     }
-    let whole = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-    Ok(ReplayEsn { output: whole(output_high, output), input: whole(input_high, input), window, bitmap })
+    let join = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+    Ok(ReplayEsn { output: join(output_high, output), input: join(input_high, input), window, bitmap })
 }
 
 /// Reads `struct xfrm_algo`.
