@@ -24,7 +24,7 @@ pub struct VirtualClock {
     /// Number of consecutive waits for which nothing was announced.
     idle: AtomicU32,
     /// The first thread that used the clock, by the address of a thread-local.
-    first: AtomicUsize,
+    first_thread: AtomicUsize,
     /// Other threads have used the clock, too.
     shared: AtomicBool,
 }
@@ -32,12 +32,12 @@ pub struct VirtualClock {
 impl VirtualClock {
     /// Simulated nanoseconds of a wait when nothing is announced, so that every deadline passes in the end.
     const STEP: u64 = 100_000;
-    /// Number of consecutive steps after which their length doubles, again and again.
-    const ALIKE: u32 = 16;
+    /// The length of steps doubles after each such number of consecutive steps.
+    const STEPS_PER_DOUBLING: u32 = 16;
     /// Real time of a step as a multiple of its simulated time, if several threads use the clock.
-    const SLOWER: u64 = 4;
+    const SLOWDOWN: u64 = 4;
     /// Maximum real time of a step.
-    const LONGEST: Duration = Duration::from_millis(4);
+    const MAX_PAUSE: Duration = Duration::from_millis(4);
 
     /// Announces an event at `time`.
     pub fn at(&self, time: u64) {
@@ -53,12 +53,12 @@ impl VirtualClock {
     /// Returns whether several threads use the clock.
     fn is_shared(&self) -> bool {
         thread_local! {
-            static HERE: u8 = const { 0 };
+            static MARK: u8 = const { 0 };
         }
         if !self.shared.load(Ordering::Relaxed) {
-            let here = HERE.with(|here| std::ptr::from_ref(here).addr());
-            let first = self.first.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
-            if first.is_err_and(|first| first != here) {
+            let this_thread = MARK.with(|mark| std::ptr::from_ref(mark).addr());
+            let first = self.first_thread.compare_exchange(0, this_thread, Ordering::Relaxed, Ordering::Relaxed);
+            if first.is_err_and(|first| first != this_thread) {
                 self.shared.store(true, Ordering::Relaxed);
             }
         }
@@ -87,15 +87,15 @@ impl Clock for VirtualClock {
         drop(announced);
         let until = until.unwrap_or(u64::MAX);
         let to = next.filter(|next| *next <= until).unwrap_or_else(|| {
-            let doubled = self.idle.fetch_add(1, Ordering::Relaxed) / Self::ALIKE;
+            let doubled = self.idle.fetch_add(1, Ordering::Relaxed) / Self::STEPS_PER_DOUBLING;
             let step = (Self::STEP << doubled.min(24)).min(until.saturating_sub(now));
             if self.is_shared() {
-                std::thread::sleep(Duration::from_nanos(step * Self::SLOWER).min(Self::LONGEST));
+                std::thread::sleep(Duration::from_nanos(step * Self::SLOWDOWN).min(Self::MAX_PAUSE));
             }
             now.saturating_add(step)
         });
         self.advance_to(to);
-        // A single thread has no other one to wait for, and each pause would give its turn to other processes.
+        // A single thread waits for no other, and yielding would give the CPU to other processes.
         if self.is_shared() {
             std::thread::yield_now();
         }
@@ -138,8 +138,8 @@ mod tests {
             clock.wait(None);
             clock.now() - before
         };
-        assert!((0..VirtualClock::ALIKE).all(|_| step() == VirtualClock::STEP));
-        assert!((0..VirtualClock::ALIKE).all(|_| step() == 2 * VirtualClock::STEP));
+        assert!((0..VirtualClock::STEPS_PER_DOUBLING).all(|_| step() == VirtualClock::STEP));
+        assert!((0..VirtualClock::STEPS_PER_DOUBLING).all(|_| step() == 2 * VirtualClock::STEP));
         clock.at(clock.now() + 7);
         assert_eq!((step(), step()), (7, VirtualClock::STEP), "small ones first");
         assert!((0..1000).map(|_| step()).sum::<u64>() > 10_000_000_000, "every deadline passes in the end");

@@ -108,15 +108,15 @@ fn check_wrong_tables(kind: Kind) {
     holds(kind, "far too slow", &|device, _| if device.name == "software" { 1000.0 } else { 1e8 });
     // Wrong by a factor of fifteen at most, and only for large requests.
     holds(kind, "large requests of the engine", &|device, (requests, bytes)| {
-        let hidden = device.name == "engine" && bytes >= 4 << 10;
-        time(device, (requests, bytes)) * if hidden { 15.0 } else { 1.0 }
+        let is_wrong = device.name == "engine" && bytes >= 4 << 10;
+        time(device, (requests, bytes)) * if is_wrong { 15.0 } else { 1.0 }
     });
     holds(kind, "large requests of the software", &|device, (requests, bytes)| {
         time(device, (requests, if device.name == "software" { bytes.min(1024) } else { bytes }))
     });
     holds(kind, "batches of the lanes", &|device, (requests, bytes)| {
-        let hidden = device.name == "lanes" && (4..64).contains(&requests);
-        time(device, (requests, bytes)) * if hidden { 100.0 } else { 1.0 }
+        let is_wrong = device.name == "lanes" && (4..64).contains(&requests);
+        time(device, (requests, bytes)) * if is_wrong { 100.0 } else { 1.0 }
     });
 }
 
@@ -128,9 +128,9 @@ fn check_random_tables(kind: Kind) {
         10_f64.powf(1.0 + 6.0 * Random::new(cell).share())
     });
     for seed in 0..3 {
-        let dice = |what: u64| Random::new(seed << 32 | what).share();
+        let share = |number: u64| Random::new(seed << 32 | number).share();
         holds(kind, "random factors", &|device, shape| {
-            time(device, shape) * 10_f64.powf(6.0 * dice(number(device)) - 3.0)
+            time(device, shape) * 10_f64.powf(6.0 * share(number(device)) - 3.0)
         });
     }
 }
@@ -149,8 +149,8 @@ fn check_disturbed_tables(kind: Kind) {
         let tables = names.map(row);
         holds(kind, names[1], &|device, (requests, bytes)| {
             let table = ["software", "lanes", "engine"].iter().position(|name| *name == device.name).unwrap();
-            let row = REQUESTS.iter().position(|known| *known == requests).unwrap();
-            let column = BYTES.iter().position(|known| *known == bytes).unwrap();
+            let row = REQUESTS.iter().position(|count| *count == requests).unwrap();
+            let column = BYTES.iter().position(|size| *size == bytes).unwrap();
             tables[table][row * BYTES.len() + column]
         });
     }

@@ -43,7 +43,7 @@ fn an_added_device_serves_later_sessions() {
         assert_eq!(gantry.discover(&engine, none_excluded), ["engine"]);
         let younger = session(&gantry);
         assert_eq!((runs_on(&younger), runs_on(&older)), ("engine", "software"));
-        assert_eq!(gantry.discover(&engine, none_excluded), [""; 0], "already there");
+        assert_eq!(gantry.discover(&engine, none_excluded), [""; 0], "the engine is already in the list");
         assert_eq!(gantry.devices().len(), 2);
         let stats = gantry.stats();
         let of_engine =
@@ -85,30 +85,30 @@ fn older_and_newer_sessions_share_queues_and_batches() {
 /// A card is pulled out and put back: the driver finds another device with the same name.
 #[test]
 fn a_replugged_device_replaces_the_failed_one() {
-    let (software, there) = (Scripted::new(Script::new("software")), Arc::new(AtomicBool::new(true)));
-    let plugged = there.clone();
+    let (software, plugged) = (Scripted::new(Script::new("software")), Arc::new(AtomicBool::new(true)));
+    let works = plugged.clone();
     let card = Script::new("engine")
-        .with_actions(move |_| if plugged.load(Ordering::SeqCst) { Action::Work } else { Action::Fail });
-    let (card, again) = (Scripted::new(card), Scripted::new(Script::new("engine")));
+        .with_actions(move |_| if works.load(Ordering::SeqCst) { Action::Work } else { Action::Fail });
+    let (card, new_card) = (Scripted::new(card), Scripted::new(Script::new("engine")));
     let gantry = gantry(&[&software, &card]);
     let older = session(&gantry);
     assert_eq!(runs_on(&older), "engine");
-    there.store(false, Ordering::SeqCst);
+    plugged.store(false, Ordering::SeqCst);
     assert_eq!(runs_on(&older), "software", "no request is lost");
     assert_eq!(gantry.device("engine").unwrap().state(), DeviceState::Quarantined);
 
-    assert_eq!(gantry.discover(&again, none_excluded), ["engine"]);
+    assert_eq!(gantry.discover(&new_card, none_excluded), ["engine"]);
     assert_eq!((runs_on(&session(&gantry)), runs_on(&older)), ("engine", "software"));
     assert_eq!(gantry.device("engine").unwrap().state(), DeviceState::Ready);
-    let of_the_name: Vec<DeviceState> =
+    let states: Vec<DeviceState> =
         gantry.devices().iter().filter(|device| device.name() == "engine").map(RegisteredDevice::state).collect();
-    assert!(matches!(&of_the_name[..], [DeviceState::Excluded(_), DeviceState::Ready]), "{of_the_name:?}");
+    assert!(matches!(&states[..], [DeviceState::Excluded(_), DeviceState::Ready]), "{states:?}");
     let rows = gantry.stats().rows;
     let names = rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name == "engine"));
     assert_eq!(names.count(), 1, "both are counted under one name");
-    let served = again.served.load(Ordering::Relaxed);
+    let served = new_card.served.load(Ordering::Relaxed);
     assert_eq!(runs_on(&older), "software");
-    assert_eq!(again.served.load(Ordering::Relaxed), served, "only newer sessions use the new card");
+    assert_eq!(new_card.served.load(Ordering::Relaxed), served, "only newer sessions use the new card");
 }
 
 #[test]

@@ -74,8 +74,8 @@ fn time(device: &Timing, requests: usize, bytes: usize) -> f64 {
     (requests.div_ceil(device.lanes) as u64 * device.time(bytes)) as f64
 }
 
-/// Runs programs until each has saved costs `saves` times. Returns, for each cell, the factor by which it is too long.
-fn left_behind(kind: Kind, metered: bool, programs: usize, saves: usize) -> Vec<f64> {
+/// Runs programs until each has saved costs `saves` times. Returns, for each saved cell, the factor by which its time is too long.
+fn excess_factors(kind: Kind, metered: bool, programs: usize, saves: usize) -> Vec<f64> {
     let (clock, store) = (Arc::new(VirtualClock::default()), Arc::new(Memory::default()));
     let devices = devices(&clock, kind);
     for _ in 0..programs {
@@ -93,23 +93,23 @@ fn left_behind(kind: Kind, metered: bool, programs: usize, saves: usize) -> Vec<
     cells.map(|(device, cell)| f64::from(cell.wall_ns) / time(device, cell.requests, cell.bytes)).collect()
 }
 
-fn most(times: &[f64]) -> f64 {
+fn max(times: &[f64]) -> f64 {
     times.iter().copied().fold(0.0, f64::max)
 }
 
 #[test]
 fn cells_exclude_the_first_request_on_cold_caches() {
     for saves in [1, 2] {
-        let times = left_behind(Kind::Cold, false, 1, saves);
-        assert!(most(&times) < 1.01 && times.len() > 60, "{times:?}");
+        let times = excess_factors(Kind::Cold, false, 1, saves);
+        assert!(max(&times) < 1.01 && times.len() > 60, "{times:?}");
     }
 }
 
 #[test]
 fn cells_exclude_the_time_of_other_programs() {
     for saves in [1, 2] {
-        let times = left_behind(Kind::Preemptions, true, 1, saves);
-        assert!(most(&times) < 1.01 && times.len() > 60, "{times:?}");
+        let times = excess_factors(Kind::Preemptions, true, 1, saves);
+        assert!(max(&times) < 1.01 && times.len() > 60, "{times:?}");
     }
 }
 
@@ -118,9 +118,9 @@ fn heavily_disturbed_costs_are_not_stored() {
     for kind in [Kind::Preemptions, Kind::Frequency, Kind::Neighbour, Kind::All] {
         // A program that ends half-way, one that ends later, and several of each.
         for (programs, saves) in [(1, 1), (1, 2), (3, 1), (3, 2)] {
-            let times = left_behind(kind, false, programs, saves);
+            let times = excess_factors(kind, false, programs, saves);
             // A cell is a few times too long at most, if the machine was slow for the whole turn.
-            assert!(most(&times) < 6.0, "{kind:?} {programs} {saves}: {times:?}");
+            assert!(max(&times) < 6.0, "{kind:?} {programs} {saves}: {times:?}");
         }
     }
 }

@@ -103,15 +103,15 @@ fn run(device: &BatchDriver) -> [Option<Outcome>; 3] {
 
 #[test]
 fn the_result_of_a_job_replaces_that_of_its_offer() {
-    let well: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, jobs| {
+    let succeeds: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, jobs| {
         batch.offers().iter_mut().for_each(|offer| offer.finish(Ok(Outcome::Done)));
         jobs.extend(std::iter::from_fn(|| batch.take()));
     };
-    let badly: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, jobs| {
+    let fails: fn(&mut Batch<'_>, &mut Vec<Job>) = |batch, jobs| {
         batch.offers().iter_mut().for_each(|offer| offer.finish(Err(Fault::Lost)));
         jobs.extend(std::iter::from_fn(|| batch.take()));
     };
-    for submit in [well, badly] {
+    for submit in [succeeds, fails] {
         let device = BatchDriver::new(submit);
         assert_eq!(run(&device), [Some(Outcome::Done); 3]);
         assert_eq!(device.served.load(Ordering::Relaxed), 3, "the result of the job counts");
@@ -149,8 +149,8 @@ fn a_batch_runs_on_the_calling_thread_after_requests_that_the_device_keeps() {
     let device = BatchDriver::new(|batch, _| batch.run_direct());
     assert_eq!(run(&device), [Some(Outcome::Done); 3]);
     assert_eq!(device.served.load(Ordering::Relaxed), 0, "none was kept");
-    let device = BatchDriver::new(|batch, kept| {
-        kept.extend(batch.take());
+    let device = BatchDriver::new(|batch, jobs| {
+        jobs.extend(batch.take());
         batch.run_direct();
         batch.run_direct();
     });

@@ -168,12 +168,12 @@ fn an_executor_without_timers_leaves_a_stalled_device() {
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     let queue = gantry.task_queue(QueueOptions::default()).unwrap();
     // The second poll sends the request to the device.
-    let late = |polls| {
+    let make_late = |polls| {
         if polls == 2 {
             clock.advance_to(LATE);
         }
     };
-    let completion = block_on(queue.run(&session, request(1)), late).unwrap();
+    let completion = block_on(queue.run(&session, request(1)), make_late).unwrap();
     assert_eq!(completion.result, Ok(Outcome::Done));
     assert_eq!((stalled.served(), good.served()), (1, 1));
 }
@@ -265,9 +265,9 @@ const MANY: u64 = if cfg!(miri) { 12 } else { 2000 };
 #[test]
 fn a_completion_wakes_its_own_task_and_at_most_one_other() {
     let ready = Arc::new(AtomicUsize::new(0));
-    let left = ready.clone();
-    let one_less = |left: usize| left.checked_sub(1);
-    let is_ready = move || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
+    let remaining = ready.clone();
+    let one_less = |count: usize| count.checked_sub(1);
+    let is_ready = move || remaining.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
     let device = Scripted::new(
         Script { ring: Some(MANY as usize), notifies: true, ..Script::new("ring") }
             .with_actions(move |_| if is_ready() { Action::Work } else { Action::Wait }),

@@ -1,4 +1,4 @@
-//! Known-answer tests of slow or large devices: requests do not wait for them for long.
+//! Known-answer tests of slow or large devices: requests wait for these tests only briefly.
 
 mod devices;
 

@@ -408,9 +408,9 @@ fn checks_the_lengths_of_segments() {
 }
 
 /// A buffer that records when it is freed.
-struct Own(Vec<u8>, Arc<Mutex<Vec<&'static str>>>);
+struct Recorded(Vec<u8>, Arc<Mutex<Vec<&'static str>>>);
 
-impl IoBuf for Own {
+impl IoBuf for Recorded {
     fn as_slice(&self) -> &[u8] {
         &self.0
     }
@@ -420,7 +420,7 @@ impl IoBuf for Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for Recorded {
     fn drop(&mut self) {
         self.1.lock().unwrap().push("freed");
     }
@@ -432,13 +432,13 @@ fn any_buffer_type_comes_back_with_the_result() {
     for script in Script::in_every_way("device") {
         let gantry = gantry(&[&Scripted::new(script.with_actions(|_| Action::Corrupt))], &["device"]);
         freed.lock().unwrap().clear();
-        let mine = Data::buffer(Own(vec![1; LENGTH], freed.clone()));
-        let completion = run(&gantry, Submission::encrypt(&[], mine));
+        let buffer = Data::buffer(Recorded(vec![1; LENGTH], freed.clone()));
+        let completion = run(&gantry, Submission::encrypt(&[], buffer));
         assert_eq!((completion.submission.data(), copied(&gantry)), (&[0xba; LENGTH][..], 0));
-        let (Data::Buffer(mine), None) = completion.submission.into_data() else { panic!("a buffer") };
-        let mine = (mine as Box<dyn Any>).downcast::<Own>().expect("the same buffer");
-        assert_eq!((&mine.0[..], freed.lock().unwrap().len()), (&[0xba; LENGTH][..], 0));
-        drop(mine);
+        let (Data::Buffer(buffer), None) = completion.submission.into_data() else { panic!("a buffer") };
+        let buffer = (buffer as Box<dyn Any>).downcast::<Recorded>().expect("the same buffer");
+        assert_eq!((&buffer.0[..], freed.lock().unwrap().len()), (&[0xba; LENGTH][..], 0));
+        drop(buffer);
         assert_eq!(*freed.lock().unwrap(), ["freed"]);
 
         let other =

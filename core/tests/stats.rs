@@ -343,7 +343,7 @@ fn waiting_for_room_does_not_count_as_time_in_the_device() {
     assert!(times.quantile(999) <= 700, "not 10,000 for the last: {}", times.quantile(999));
 }
 
-/// Memory with room for `room` rows, and the rows in it.
+/// Memory for `room` rows, and the rows in use.
 struct Shown {
     room: usize,
     rows: Mutex<Vec<(String, &'static [AtomicU64])>>,
@@ -358,7 +358,7 @@ impl Shown {
         shown
     }
 
-    /// Returns the sum of a column over all rows about this.
+    /// Returns the sum of a column over all rows with the labels `about`.
     fn sum(&self, about: &str, column: usize) -> u64 {
         let rows = self.rows.lock().unwrap();
         rows.iter().filter(|(row, _)| row == about).map(|(_, numbers)| numbers[column].load(Ordering::Relaxed)).sum()

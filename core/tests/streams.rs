@@ -11,8 +11,8 @@ use gantry_core::{
     VirtualClock,
 };
 
-/// The result of all further steps of streams.
-const WELL: u8 = 0;
+/// The values of `mood`: the result of all further steps of streams.
+const SUCCEEDS: u8 = 0;
 const DECLINES: u8 = 1;
 const FAILS: u8 = 2;
 
@@ -173,7 +173,7 @@ fn a_declined_step_ends_the_message_without_quarantine() {
     device.mood.store(DECLINES, Ordering::Relaxed);
     let declined = Error::Device { algorithm: Algorithm::Sha256, last: Fault::Declined("not this piece") };
     assert_eq!(stream.update(b"abc"), Err(declined));
-    device.mood.store(WELL, Ordering::Relaxed);
+    device.mood.store(SUCCEEDS, Ordering::Relaxed);
     assert_eq!(state(&session), DeviceState::Ready);
     let mut digest = [0; 32];
     let lost = Error::Device { algorithm: Algorithm::Sha256, last: Fault::Lost };
@@ -205,7 +205,7 @@ fn a_declined_step_in_a_batch_ends_only_its_message() {
             "{error}"
         );
         drop(steps);
-        device.mood.store(WELL, Ordering::Relaxed);
+        device.mood.store(SUCCEEDS, Ordering::Relaxed);
         assert_eq!(state(&session), DeviceState::Ready);
         assert_eq!(session.gantry().stats().events(Event::Quarantined), 0);
         for stream in &mut streams[..2] {

@@ -53,12 +53,12 @@ fn wrong_results_are_corrected_and_quarantine_the_device_on_every_path() {
             assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
             assert_eq!(data, [[9; LENGTH]; 6]);
 
-            let mut way = queue.gantry().queue(QueueOptions::default()).unwrap();
+            let mut submissions = queue.gantry().queue(QueueOptions::default()).unwrap();
             for user in 0..6 {
-                way.submit(&queue, Submission::encrypt(&[], vec![user as u8; LENGTH]).user(user)).unwrap();
+                submissions.submit(&queue, Submission::encrypt(&[], vec![user as u8; LENGTH]).user(user)).unwrap();
             }
-            while way.in_flight() > 0 {
-                way.wait(|completion| {
+            while submissions.in_flight() > 0 {
+                submissions.wait(|completion| {
                     assert_eq!(completion.result, Ok(Outcome::Done));
                     assert_eq!(completion.submission.data(), [completion.user as u8; LENGTH]);
                 });

@@ -35,10 +35,10 @@ macro_rules! kinds {
             /// Accepts the names and aliases of core's table in any spelling: `SHA-256`, `sha256`, `SHA2-256`.
             fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
                 let kind = Kind::$kind;
-                let found = Algorithm::of_kind(name, kind)?;
+                let algorithm = Algorithm::of_kind(name, kind)?;
                 let mut all = Self::ALL.iter().copied();
                 let unknown = || UnknownAlgorithm { name: name.to_owned(), kind: Some(kind), suggestions: Vec::new() };
-                all.find(|known| known.algorithm() == found).ok_or_else(unknown)
+                all.find(|variant| variant.algorithm() == algorithm).ok_or_else(unknown)
             }
         }
 

@@ -19,7 +19,7 @@ impl Gantry {
     /// Discovers the devices of this machine and applies the configured policy.
     ///
     /// # Errors
-    /// The configuration names a device that does not exist, or its policy names one that is turned off.
+    /// The configuration names a device that does not exist, or the policy names a device that is turned off.
     pub fn open(config: Config) -> std::result::Result<Self, gantry_runtime::Error> {
         gantry_runtime::open(config).map(Self)
     }

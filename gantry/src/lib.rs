@@ -52,7 +52,7 @@
 //! # Features
 //!
 //! Drivers: `lanes` and `software`, on by default; `afalg`, `devcrypto` and `dpdk`. `software` is AWS-LC and needs a C compiler. Without
-//! it, the program must bring a device for algorithms that no other driver serves. `futures` adds
+//! `software`, algorithms that no other driver serves need a driver of the program's own. `futures` adds
 //! [`queue::TaskQueue`](gantry_core::TaskQueue), for any executor.
 //!
 //! `aead`, `cipher` and `signature` add RustCrypto's traits for generic code: `aead::rustcrypto`, `cipher::rustcrypto`, and `Signer` and

@@ -48,9 +48,9 @@ fn streamed<C: KeyIvInit + StreamCipher>() -> Vec<u8> {
     let mut key_stream = [0xFF; 64];
     C::new(&key, &iv).write_keystream(&mut key_stream);
     assert!(data.iter().zip(&PLAINTEXT).zip(&key_stream).all(|((data, plain), key)| data ^ plain == *key));
-    let mut back = [0; 64];
-    C::new(&key, &iv).apply_keystream_b2b(&data, &mut back);
-    assert_eq!(back, PLAINTEXT);
+    let mut decrypted = [0; 64];
+    C::new(&key, &iv).apply_keystream_b2b(&data, &mut decrypted);
+    assert_eq!(decrypted, PLAINTEXT);
     data.to_vec()
 }
 

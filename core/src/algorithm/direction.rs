@@ -1,4 +1,4 @@
-//! Halves of an algorithm.
+//! The direction of a session.
 
 /// The direction in which a session is used. A device may prepare less for a session of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

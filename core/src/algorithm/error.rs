@@ -126,7 +126,7 @@ pub enum Misuse {
         /// The values that the algorithm has.
         has: Lengths,
     },
-    /// The SPI of a session for packets of ESP is missing (0) or reserved (RFC 4303, 2.1), or another session has one.
+    /// The SPI of a session for packets of ESP is missing (0) or reserved (RFC 4303, 2.1), or a session of another kind has an SPI.
     #[error("{algorithm}: an SPI of {got}; sessions for packets take one of 256 or more, and others take none")]
     Spi {
         /// The algorithm of the session.
@@ -182,7 +182,7 @@ pub enum Misuse {
         /// The maximum.
         most: usize,
     },
-    /// The queue belongs to the process that made this one by `fork` or `clone`.
+    /// The queue belongs to the process that made this process by `fork` or `clone`.
     #[error("the queue belongs to the parent of this process")]
     Forked,
     /// A queue got a session of another framework. Or the sessions of a batch belong to several frameworks, or their number differs from
@@ -231,7 +231,7 @@ pub enum Outcome {
     /// encipherment or decipherment is not below the modulus or has invalid padding ([`rsa`](crate::rsa)); the output is then unchanged or
     /// zero.
     Malformed,
-    /// The result is longer than its buffer, or seems so because of damaged data. The output is undefined.
+    /// The result is longer than its buffer, or seems longer because of damaged data. The output is undefined.
     NoRoom,
 }
 
@@ -268,8 +268,8 @@ pub enum Fault {
     /// The driver panicked. A request in place is then not run elsewhere, because its data are unknown.
     #[error("the driver panicked")]
     Panicked,
-    /// The device works, but does not take a nonce or associated data of this request's length. It read and wrote nothing. Core runs the
-    /// request elsewhere, and does not count it as a failure of the device.
+    /// The device works, but does not take a nonce or associated data of this request's length. The device read and wrote nothing. Core
+    /// runs the request elsewhere, and does not count a failure of the device.
     #[error("{0}")]
     Declined(&'static str),
 }

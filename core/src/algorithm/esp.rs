@@ -34,8 +34,8 @@ pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
 pub fn read_trailer(data: &[u8]) -> Result<(usize, u8), &'static str> {
     let (rest, &[padding, next_header]) = data.split_last_chunk().ok_or("no trailer")?;
     let payload = rest.len().checked_sub(padding.into()).ok_or("more padding than data")?;
-    let counts = rest[payload..].iter().zip(1..=u8::MAX).all(|(byte, value)| *byte == value);
-    if counts { Ok((payload, next_header)) } else { Err("invalid padding") }
+    let is_valid = rest[payload..].iter().zip(1..=u8::MAX).all(|(byte, value)| *byte == value);
+    if is_valid { Ok((payload, next_header)) } else { Err("invalid padding") }
 }
 
 #[cfg(test)]

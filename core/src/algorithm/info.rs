@@ -27,8 +27,8 @@ impl Algorithm {
         self.info().kind
     }
 
-    /// Returns whether it is a parameter set of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds to nearly
-    /// a second, where others take microseconds.
+    /// Returns whether the algorithm is a parameter set of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds
+    /// to nearly a second, where others take microseconds.
     pub fn is_slh_dsa(self) -> bool {
         (Algorithm::SlhDsaSha2_128s..=Algorithm::SlhDsaShake256f).contains(&self)
     }
@@ -46,7 +46,7 @@ impl AlgorithmInfo {
         HEADER + self.iv.max
     }
 
-    /// Returns the maximum payload of a packet of `packet` bytes with this tag; `None` if there is no such packet.
+    /// Returns the maximum payload of a packet of `packet` bytes with a tag of `tag` bytes; `None` if there is no such packet.
     pub const fn payload_length(&self, packet: usize, tag: usize) -> Option<usize> {
         match packet.checked_sub(self.payload_start() + tag) {
             Some(padded) if padded >= TRAILER && padded.is_multiple_of(self.block) => Some(padded - TRAILER),

@@ -18,26 +18,27 @@ impl Algorithm {
     /// Returns the algorithm of a kind with this name. The error suggests algorithms of the kind.
     pub fn of_kind(name: &str, kind: Kind) -> Result<Algorithm, UnknownAlgorithm> {
         match find(name)[..] {
-            [one] if one.kind() == kind => Ok(one),
+            [algorithm] if algorithm.kind() == kind => Ok(algorithm),
             _ => Err(UnknownAlgorithm::new(name, Some(kind))),
         }
     }
 }
 
-/// Returns true if two spellings name one algorithm: case, `-`, `_`, `/` and spaces make no difference (`SHA3_256`, `sha3-256`;
+/// Returns true if two spellings name the same algorithm: case, `-`, `_`, `/` and spaces make no difference (`SHA3_256`, `sha3-256`;
 /// `SHA-512/256`, `sha512-256`).
-pub fn same_name(one: &str, other: &str) -> bool {
-    letters(one).eq(letters(other))
+pub fn same_name(first: &str, second: &str) -> bool {
+    letters(first).eq(letters(second))
 }
 
 fn find(name: &str) -> Vec<Algorithm> {
     // `aes256` is CBC, as in OpenSSL; `aes-256` may be any mode.
-    let has_no_mode =
-        |row: &AlgorithmInfo, known: &str| row.kind == Kind::Cipher && known != row.name && !known.contains('-');
-    let is_named = |row: &AlgorithmInfo, known: &str| {
-        if has_no_mode(row, known) { known.eq_ignore_ascii_case(name) } else { same_name(known, name) }
+    let has_no_mode = |row: &AlgorithmInfo, row_name: &str| {
+        row.kind == Kind::Cipher && row_name != row.name && !row_name.contains('-')
     };
-    match Algorithm::rows().find(|row| row.names().any(|known| is_named(row, known))) {
+    let is_named = |row: &AlgorithmInfo, row_name: &str| {
+        if has_no_mode(row, row_name) { row_name.eq_ignore_ascii_case(name) } else { same_name(row_name, name) }
+    };
+    match Algorithm::rows().find(|row| row.names().any(|row_name| is_named(row, row_name))) {
         Some(row) => vec![row.algorithm],
         None => Algorithm::rows()
             .filter(|row| !row.kernel.is_empty() && same_name(row.kernel, name))
@@ -62,7 +63,7 @@ impl FromStr for Algorithm {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         match Algorithm::matching(name)?.as_slice() {
-            [one] => Ok(*one),
+            [algorithm] => Ok(*algorithm),
             several => Err(UnknownAlgorithm {
                 name: name.to_owned(),
                 kind: None,
@@ -92,7 +93,7 @@ impl UnknownAlgorithm {
     fn new(name: &str, kind: Option<Kind>) -> Self {
         let is_kind = |row: &&AlgorithmInfo| kind.is_none_or(|kind| row.kind == kind);
         let given: String = letters(name).take(LONGEST + 1).collect();
-        let distance = |known: &str| strsim::damerau_levenshtein(&given, &letters(known).collect::<String>());
+        let distance = |row_name: &str| strsim::damerau_levenshtein(&given, &letters(row_name).collect::<String>());
         let is_short = given.chars().count() <= LONGEST;
         let rows = || Algorithm::rows().filter(|_| is_short).filter(is_kind);
         let mut near: Vec<(usize, &'static str)> = rows()
@@ -102,9 +103,9 @@ impl UnknownAlgorithm {
         if near.is_empty() && given.len() > 2 {
             // A name of several key sizes, or of a part: "aes-gcm", "aes256". Encrypt-then-authenticate names contain two algorithms'
             // names, and would match each of these.
-            let contains = |known: &str| {
-                let mut known = letters(known);
-                given.chars().all(|letter| known.any(|next| next == letter))
+            let contains = |row_name: &str| {
+                let mut row_name = letters(row_name);
+                given.chars().all(|letter| row_name.any(|next| next == letter))
             };
             let whole = rows().filter(|row| row.cipher.is_none() && contains(row.name));
             near.extend(whole.map(|row| (distance(row.name), row.name)));
@@ -126,11 +127,11 @@ fn suggest(suggestions: &[&str], kind: Option<Kind>) -> String {
     match (suggestions, kind) {
         ([], None) => "; `gantry algorithms` lists them all".to_owned(),
         ([], Some(kind)) => {
-            // Names of two algorithms would make the list unreadable.
+            // Encrypt-then-authenticate names would make the list unreadable.
             let rows = Algorithm::rows().filter(|row| row.kind == kind && row.cipher.is_none());
             format!("; there are {}", rows.map(|row| row.name).collect::<Vec<_>>().join(", "))
         }
-        ([one], _) => format!("; did you mean {one}?"),
+        ([name], _) => format!("; did you mean {name}?"),
         ([most @ .., last], _) => format!("; did you mean {} or {last}?", most.join(", ")),
     }
 }

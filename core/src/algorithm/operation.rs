@@ -68,7 +68,7 @@ pub enum Length {
     Compressed,
     /// The tag length of the session: a digest, MAC, tag, signature, secret or enciphered message.
     Tag,
-    /// A tag or signature that comes with the request, to be compared. One of another length is wrong.
+    /// A tag or signature that comes with the request, to be compared. A tag of another length is wrong.
     GivenTag,
     /// [`AlgorithmInfo::key`].
     Key,
@@ -181,7 +181,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
         Compress, Decapsulate, Decipher, Decompress, Decrypt, Derive, Digest, Encapsulate, Encipher, Encrypt, KeyGen,
         Mac, Open, Protect, Seal, Sign, Unprotect, Verify,
     };
-    use Place::Nothing as None;
+    use Place::Nothing;
     [
         transform(Encrypt, "encrypt", Kind::Cipher, Forward),
         transform(Decrypt, "decrypt", Kind::Cipher, Backward),
@@ -205,7 +205,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             tag: Length::GivenTag,
             detects_forgeries: true,
             key: KeyOf::Peer,
-            answer: [None, Place::Input, None, Place::Output],
+            answer: [Nothing, Place::Input, Nothing, Place::Output],
             ..row(Verify, "verify", Kind::Signature)
         },
         OperationInfo { input: Length::PublicKey, ..row(Derive, "derive", Kind::Exchange) },
@@ -216,7 +216,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             output: Length::PublicKey,
             tag: Length::Key,
             key: KeyOf::Absent,
-            answer: [Place::Aad, None, Place::SecondKey, Place::Key],
+            answer: [Place::Aad, Nothing, Place::SecondKey, Place::Key],
             ..row(KeyGen, "keygen", Kind::Kem)
         },
         OperationInfo {
@@ -232,7 +232,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
         OperationInfo {
             direction: Backward,
             input: Length::Ciphertext,
-            answer: [None, Place::Output, Place::Tag, None],
+            answer: [Nothing, Place::Output, Place::Tag, Nothing],
             ..row(Decapsulate, "decapsulate", Kind::Kem)
         },
         OperationInfo {
@@ -245,7 +245,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             output: Length::Data,
             returns_length: true,
             detects_forgeries: true,
-            answer: [None, Place::Output, Place::Input, None],
+            answer: [Nothing, Place::Output, Place::Input, Nothing],
             ..row(Decompress, "decompress", Kind::Compression)
         },
         OperationInfo {
@@ -271,7 +271,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
             direction: Backward,
             input: Length::Tag,
             returns_length: true,
-            answer: [None, Place::Output, Place::Input, None],
+            answer: [Nothing, Place::Output, Place::Input, Nothing],
             ..row(Decipher, "decipher", Kind::Encipherment)
         },
     ]
@@ -308,7 +308,7 @@ impl Operation {
         Operation::Decipher,
     ];
 
-    /// Returns its row.
+    /// Returns the row of the operation.
     #[inline]
     pub fn info(self) -> &'static OperationInfo {
         static ROWS: [OperationInfo; Operation::ALL.len()] = TABLE;
@@ -320,7 +320,7 @@ impl Operation {
         self.info().name
     }
 
-    /// Returns its place among the [operations](Kind::operations) of its kind.
+    /// Returns the place of the operation among the [operations](Kind::operations) of its kind.
     #[inline]
     pub const fn index(self) -> usize {
         const INDEXES: [u8; Operation::ALL.len()] = {
@@ -336,18 +336,18 @@ impl Operation {
         INDEXES[self as usize] as usize
     }
 
-    /// Returns whether it takes the results of another operation of its kind.
+    /// Returns whether the operation takes the results of another operation of its kind.
     pub fn is_inverse(self) -> bool {
         self.info().direction == Direction::Decrypt || self == Operation::Decompress
     }
 
-    /// Returns whether it has its own layout of operands, and takes long.
+    /// Returns whether the operation has its own layout of operands, and takes long.
     #[inline]
     pub(crate) const fn is_rare(self) -> bool {
         self as u8 >= Operation::KeyGen as u8
     }
 
-    /// Returns whether it may work in place ([`OperationInfo::in_place`]).
+    /// Returns whether the operation may work in place ([`OperationInfo::in_place`]).
     #[inline]
     pub(crate) const fn writes_data(self) -> bool {
         const BITS: u32 = {
@@ -361,7 +361,7 @@ impl Operation {
         BITS >> self as u32 & 1 == 1
     }
 
-    /// Returns whether a device that works in place only can serve it.
+    /// Returns whether a device that works in place only can serve the operation.
     pub(crate) fn may_be_in_place(self) -> bool {
         !matches!(self.info().kind, Kind::Compression | Kind::Encipherment)
     }
@@ -389,7 +389,7 @@ impl Kind {
 }
 
 impl OperationInfo {
-    /// Returns whether it writes a tag or a second result.
+    /// Returns whether the operation writes a tag or a second result.
     pub fn writes_tag(&self) -> bool {
         !matches!(self.tag, Length::Nothing | Length::GivenTag)
     }

@@ -76,8 +76,8 @@ impl SessionParams {
         self.esp
     }
 
-    /// Sets the context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). It names their purpose, so that
-    /// none is valid for another one. Empty by default.
+    /// Sets the context string of signatures ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)), which names their purpose. A
+    /// signature is not valid with another context. Empty by default.
     #[must_use]
     pub fn with_context(mut self, context: &[u8]) -> Self {
         self.signing.context = context.to_vec();
@@ -100,7 +100,7 @@ impl SessionParams {
     }
 
     /// Sets the compression level ([`AlgorithmInfo::levels`](crate::AlgorithmInfo::levels)). Sessions of any level decompress the result. A
-    /// device with fewer levels takes its nearest one.
+    /// device with fewer levels uses its nearest level.
     #[must_use]
     pub fn with_level(mut self, level: usize) -> Self {
         self.level = level;
@@ -127,7 +127,7 @@ impl SessionParams {
         self.signing.deterministic
     }
 
-    /// Returns whether signatures of one message differ.
+    /// Returns whether signatures of the same message differ.
     pub(crate) fn is_randomized(&self) -> bool {
         self.algorithm.info().randomized && !self.signing.deterministic
     }
@@ -139,7 +139,7 @@ impl SessionParams {
         self
     }
 
-    /// Sets the direction; the default is both. An operation stands for its own direction.
+    /// Sets the direction; the default is [`Direction::Both`]. An [`Operation`] as an argument selects the direction of that operation.
     #[must_use]
     pub fn with_direction(mut self, direction: impl Into<Direction>) -> Self {
         self.direction = direction.into();
@@ -244,8 +244,8 @@ impl SessionParams {
         }
         self.check_signing()?;
         if matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts) {
-            let (one, other) = self.key.split_at(self.key.len() / 2);
-            if tags_equal(one, other) {
+            let (first, second) = self.key.split_at(self.key.len() / 2);
+            if tags_equal(first, second) {
                 return Err(Misuse::XtsKeyHalves { algorithm });
             }
         }
@@ -421,13 +421,13 @@ mod tests {
             wrong(signs.clone().with_context(&[7]).with_prehash(Prehash::Mu)),
             "ml-dsa-44: a context of 1 bytes; it takes 0"
         );
-        let none = ": unsupported prehash mode";
-        assert_eq!(wrong(plain.with_prehash(Prehash::Mu)), format!("ed25519{none}"));
-        assert_eq!(wrong(signs.with_prehash(Prehash::Hash(Algorithm::Md5))), format!("ml-dsa-44{none}"));
+        let error = ": unsupported prehash mode";
+        assert_eq!(wrong(plain.with_prehash(Prehash::Mu)), format!("ed25519{error}"));
+        assert_eq!(wrong(signs.with_prehash(Prehash::Hash(Algorithm::Md5))), format!("ml-dsa-44{error}"));
         let hashes =
             SessionParams::new(Algorithm::SlhDsaSha2_128s, &[1; 48]).with_prehash(Prehash::Hash(Algorithm::Shake256));
         assert_eq!(hashes.clone().with_context(&[7; 255]).deterministic().check(), Ok(()));
-        assert_eq!(wrong(hashes.with_prehash(Prehash::Mu)), format!("slh-dsa-sha2-128s{none}"));
+        assert_eq!(wrong(hashes.with_prehash(Prehash::Mu)), format!("slh-dsa-sha2-128s{error}"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::table::TABLE;
 /// Columns of the table below: no fewer than there are operations, and a power of two, which is quicker to multiply by.
 const COLUMNS: usize = 32;
 
-/// Entries of an algorithm that a driver brings: as many as any kind has operations.
+/// Entries of an algorithm that a driver brings: as many as the kind with the most operations needs.
 const MOST: usize = 3;
 
 /// The index of each operation's entry, then the number of entries. An operation that the algorithm does not have gets the last entry of
@@ -25,7 +25,7 @@ static PLACES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
         }
         (index, first) = (index + 1, first + operations.len());
     }
-    // Later rows may have any kind.
+    // Algorithms of drivers may have any kind.
     while index < Algorithm::COUNT {
         let mut at = 0;
         while at < Operation::ALL.len() {
@@ -58,7 +58,7 @@ static ENTRIES: [(Algorithm, u8); Algorithm::PLACES] = {
 };
 
 impl Algorithm {
-    /// Number of entries of such a table.
+    /// Number of entries of a table that has an entry for each operation of each algorithm.
     pub const PLACES: usize = PLACES.1;
 
     /// Returns the entry of an operation. An operation that the algorithm does not have shares one of the algorithm's entries.

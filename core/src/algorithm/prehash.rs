@@ -2,7 +2,8 @@
 
 use super::ids::Algorithm;
 
-/// The input of signatures that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). The verifier must use the same.
+/// The input of signatures that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). Signer and verifier must use
+/// the same variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Prehash {
@@ -35,12 +36,12 @@ impl Prehash {
     /// Returns the function's object identifier, in DER, as it goes into the message; `None` if there is no such function.
     pub fn identifier(self) -> Option<[u8; 11]> {
         let Prehash::Hash(algorithm) = self else { return None };
-        let (_, last) = FUNCTIONS.iter().find(|(known, _)| *known == algorithm)?;
+        let (_, last) = FUNCTIONS.iter().find(|(function, _)| *function == algorithm)?;
         Some([0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, *last])
     }
 
     /// Returns the function whose identifier ends in this byte.
     pub fn of_identifier(last: u8) -> Option<Self> {
-        FUNCTIONS.iter().find(|(_, known)| *known == last).map(|(algorithm, _)| Prehash::Hash(*algorithm))
+        FUNCTIONS.iter().find(|(_, number)| *number == last).map(|(algorithm, _)| Prehash::Hash(*algorithm))
     }
 }

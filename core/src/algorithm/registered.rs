@@ -1,4 +1,4 @@
-//! Algorithms that drivers bring: rows behind those of the table.
+//! Algorithms that drivers bring: rows in addition to those of the table.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -7,8 +7,8 @@ use super::kind::Kind;
 use super::row::AlgorithmInfo;
 use super::table::TABLE;
 
-/// A known answer of a driver's own algorithm: a device must give it before it serves the algorithm. Fields that the algorithm does not
-/// have are empty.
+/// A known answer of a driver's own algorithm: a device must give this answer before it serves the algorithm. Fields that the algorithm
+/// does not have are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
     /// The key; of signatures, key exchange and key encapsulation, the private one.
@@ -27,11 +27,10 @@ pub struct Answer {
     pub tag: &'static [u8],
 }
 
-/// An [`Answer`] with its algorithm.
+/// An algorithm, and the fields of an [`Answer`].
 pub(crate) struct KnownAnswer {
     pub(crate) algorithm: Algorithm,
     pub(crate) key: &'static [u8],
-    /// The fields of an [`Answer`].
     pub(crate) second_key: &'static [u8],
     pub(crate) iv: &'static [u8],
     pub(crate) aad: &'static [u8],
@@ -148,7 +147,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
     let AlgorithmInfo { key, iv, tag, .. } = info;
     let plain =
         |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase());
-    let blocks = matches!(info.kind, Kind::Digest | Kind::Mac) || info.block.is_power_of_two();
+    let has_valid_block = matches!(info.kind, Kind::Digest | Kind::Mac) || info.block.is_power_of_two();
     let lengths = [key, &info.public_key, &info.mac_key, iv, tag, &info.context, &info.levels];
     let takes = |answer: &Answer| match info.kind {
         Kind::Digest => tag.allows(answer.output.len()),
@@ -174,7 +173,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
     let in_iv = |answer: &Answer| matches!(info.kind, Kind::Kem | Kind::Packet) || iv.allows(answer.iv.len());
     match () {
         () if !info.names().all(plain) => Err("a name that is empty, or not in lower case"),
-        () if !blocks || info.block == 0 => Err("a block that is not a power of two"),
+        () if !has_valid_block || info.block == 0 => Err("a block that is not a power of two"),
         () if lengths.iter().any(|lengths| lengths.min > lengths.max || lengths.step == 0) => {
             Err("lengths with a step of 0, or with a minimum above the maximum")
         }
@@ -202,7 +201,7 @@ mod tests {
     const ANSWER: Answer =
         Answer { key: &[1; 4], second_key: &[], iv: &[], aad: &[], input: b"x", output: &[7; 2], tag: &[] };
 
-    /// There is one test, because all tests of the process share the rows.
+    /// This is a single test, because all tests of the process share the rows.
     #[test]
     fn registers_algorithms_until_the_table_is_full() {
         let wrong = |info, answers: &[Answer]| Algorithm::register(info, answers).unwrap_err().to_string();

@@ -28,11 +28,11 @@ pub struct AlgorithmInfo {
     pub mac_key: Lengths,
     /// IV or nonce lengths.
     pub iv: Lengths,
-    /// Nonce lengths of sessions that ask for any ([`SessionParams::with_any_nonce`](crate::SessionParams::with_any_nonce)). Empty if the
-    /// algorithm has no others than `iv`.
+    /// Nonce lengths of sessions with [`SessionParams::with_any_nonce`](crate::SessionParams::with_any_nonce). Empty if the algorithm has
+    /// no other lengths than `iv`.
     pub any_nonce: Lengths,
-    /// Digests and MACs: the block of the hash or cipher inside. All others: the length of the data must be a multiple of it, and it is
-    /// a power of two.
+    /// For digests and MACs, the block of the inner hash or cipher. For other kinds, a power of two; the length of the data must be a
+    /// multiple of it.
     pub block: usize,
     /// Fewest bytes of data in a request.
     pub min_data: usize,
@@ -48,14 +48,14 @@ pub struct AlgorithmInfo {
     pub aead: Option<Algorithm>,
     /// The cipher inside, of encrypt-then-authenticate.
     pub cipher: Option<Algorithm>,
-    /// Signatures or ciphertexts are made with random numbers, so that two of one message differ. They can be verified or deciphered, but
-    /// not compared.
+    /// Signatures or ciphertexts are made with random numbers, so that those of the same message differ. They can be verified or
+    /// deciphered, but not compared.
     pub randomized: bool,
     /// Lengths of the context string of signatures ([`SessionParams::with_context`](crate::SessionParams::with_context)).
     pub context: Lengths,
     /// Bytes of a ciphertext of key encapsulation, and of its random input.
     pub encapsulation: (usize, usize),
-    /// Compression levels. A higher one takes longer and gives fewer bytes; a device may have fewer of them.
+    /// Compression levels. A higher level takes longer and gives fewer bytes; a device may have fewer levels.
     pub levels: Lengths,
     /// The default level.
     pub default_level: usize,
@@ -93,7 +93,7 @@ impl AlgorithmInfo {
     }
 }
 
-// The functions have no maximum. This limits the buffer of a digest.
+// The functions have no maximum length. This constant limits the buffer of a digest.
 const XOF_MAX: usize = 64 << 10;
 // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
 const GCM_MAX: u64 = (1 << 36) - 32;
@@ -216,7 +216,7 @@ pub(super) const fn aead(
     AlgorithmInfo { key, iv, tag, ..named(name, aliases, kernel, Kind::Aead) }
 }
 
-/// Makes a row of GCM. SP 800-38D recommends nonces of 12 bytes. Others are hashed, and collide sooner.
+/// Makes a row of GCM. SP 800-38D recommends nonces of 12 bytes. Nonces of other lengths are hashed, and collide sooner.
 pub(super) const fn gcm(name: &'static str, aliases: &'static [&'static str], key: usize) -> AlgorithmInfo {
     AlgorithmInfo {
         max_data: GCM_MAX,
@@ -291,7 +291,7 @@ pub(super) const fn rsa_encryption(name: &'static str, modulus: usize, padding: 
     }
 }
 
-/// Makes a row whose private keys and secrets have one length. The data of a request are a public key.
+/// Makes a row whose private keys and secrets have the same length. The data of a request are a public key.
 pub(super) const fn exchange(
     name: &'static str,
     aliases: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! Comparing secrets.
+//! Compares secrets.
 
 /// Compares two tags in a time that depends on their lengths only.
 ///

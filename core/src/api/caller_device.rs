@@ -1,7 +1,7 @@
 //! Routing for a caller that is itself one of the devices, as OpenSSL's own code is behind Gantry's provider.
 //!
 //! Such a caller serves most requests without a session. For each request it asks whether another device would save time at this size. The
-//! answer is cached. Until it is known, the caller's work pays for measurements, as requests of sessions do.
+//! answer is cached. Until the answer is known, the caller's work pays for measurements, as requests of sessions do.
 
 use super::session::Session;
 use crate::algorithm::{Algorithm, Kind, Operation};
@@ -26,24 +26,24 @@ const POLICY_SAVING: u32 = u32::MAX;
 /// A caller that is one of the devices, and the other devices.
 pub struct CallerDevice {
     gantry: Gantry,
-    own: String,
+    own_name: String,
     follows_policy: bool,
     may_serve: Box<dyn Fn(&RegisteredDevice) -> bool + Send + Sync>,
     worth: Box<[Worth]>,
 }
 
 impl CallerDevice {
-    /// Creates it for a caller that is the device `own`. `may_serve` selects the other devices that may take requests. With
-    /// `follows_policy` the policy decides for every request of any size; otherwise the measured costs do.
+    /// Creates a `CallerDevice` for the caller that is the device `own_name`. `may_serve` selects the other devices that may take requests.
+    /// With `follows_policy` the policy decides for every request of any size; otherwise the measured costs do.
     pub fn new(
         gantry: Gantry,
-        own: &str,
+        own_name: &str,
         follows_policy: bool,
         may_serve: impl Fn(&RegisteredDevice) -> bool + Send + Sync + 'static,
     ) -> Self {
         let initial = if follows_policy { SizeSet::ALL } else { SizeSet::LARGE };
         let worth = (0..Algorithm::PLACES).map(|_| Worth::new(initial)).collect();
-        Self { gantry, own: own.to_owned(), follows_policy, may_serve: Box::new(may_serve), worth }
+        Self { gantry, own_name: own_name.to_owned(), follows_policy, may_serve: Box::new(may_serve), worth }
     }
 
     /// Returns the framework.
@@ -62,8 +62,8 @@ impl CallerDevice {
         &self.worth[algorithm.place(operation)]
     }
 
-    /// Returns the nanoseconds that another device saves in a request; 0 if the caller should serve it, which then counts as its work.
-    /// Calls `session` only if the policy decides.
+    /// Returns the nanoseconds that another device saves in a request; 0 if the caller should serve the request, which then counts as the
+    /// caller's work. Calls `session` only if the policy decides.
     pub fn saved_ns(
         &self,
         algorithm: Algorithm,
@@ -88,8 +88,8 @@ impl CallerDevice {
 
     /// Returns `true` if another device may save time, judged without a session.
     pub fn may_save(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> bool {
-        let known = self.worth(algorithm, operation).saved_ns(bytes);
-        known.map_or_else(
+        let cached = self.worth(algorithm, operation).saved_ns(bytes);
+        cached.map_or_else(
             || self.follows_policy || self.learn_saving(algorithm, operation, bytes) > 0,
             |saved| saved > 0,
         )
@@ -120,7 +120,7 @@ impl CallerDevice {
 
     /// Returns `true` for another device that may take requests.
     pub fn is_other(&self, device: &RegisteredDevice) -> bool {
-        device.name() != self.own && (self.may_serve)(device)
+        device.name() != self.own_name && (self.may_serve)(device)
     }
 
     /// Counts a request as work of the caller. Caches the savings once this work has paid for the measurements.
@@ -129,19 +129,21 @@ impl CallerDevice {
             Kind::Signature | Kind::Exchange => PAIR_NS,
             _ => u32::try_from(OTHER_NS + bytes).unwrap_or(u32::MAX),
         };
-        if self.own(algorithm, operation).is_none() || self.gantry.count_work(&self.own, algorithm, operation, work) {
+        if self.own_costs(algorithm, operation).is_none()
+            || self.gantry.count_work(&self.own_name, algorithm, operation, work)
+        {
             self.compare_costs(algorithm, operation);
         }
         self.worth(algorithm, operation).saved_ns(bytes).unwrap_or(0)
     }
 
-    fn own(&self, algorithm: Algorithm, operation: Operation) -> Option<&Costs> {
-        self.gantry.device(&self.own)?.costs(algorithm, operation)
+    fn own_costs(&self, algorithm: Algorithm, operation: Operation) -> Option<&Costs> {
+        self.gantry.device(&self.own_name)?.costs(algorithm, operation)
     }
 
     /// Caches the savings that follow from the costs.
     fn compare_costs(&self, algorithm: Algorithm, operation: Operation) {
-        let own = self.own(algorithm, operation).filter(|own| own.is_known());
+        let own = self.own_costs(algorithm, operation).filter(|own| own.is_known());
         let rivals = self.rivals(algorithm).filter_map(|device| device.costs(algorithm, operation));
         let rivals: Vec<&Costs> = rivals.filter(|costs| costs.is_known()).collect();
         let best = |bytes| rivals.iter().map(|costs| costs.estimate(1, bytes).wall_ns).fold(f32::INFINITY, f32::min);

@@ -26,13 +26,13 @@ use crate::stats::{Event, Site, Stage};
 const BURST: usize = 32;
 /// A group of this many bytes is sent, too: running it costs far more than sending it, and the data is still in the cache.
 const BURST_BYTES: usize = 64 << 10;
-/// The completion of one in this many requests is timed.
+/// One completion in this many is timed.
 const TIMED_EVERY: u64 = 64;
 
 /// A queue to submit requests and to complete them later. One thread uses it at a time.
 ///
 /// Requests that gain from batching wait for others, at most for the coalescing time. The queue has no thread: it works in its own calls.
-/// Other threads run its requests only while these wait to be batched, or for room on a device.
+/// Other threads run its requests only while the requests wait to be batched, or for room on a device.
 ///
 /// ```
 /// # fn requests(gantry: &gantry_core::Gantry, session: &gantry_core::Session, nonce: [u8; 12], data: Vec<u8>) -> gantry_core::Result<()> {
@@ -72,13 +72,13 @@ impl Gantry {
     /// # Errors
     /// [`Misuse::Queue`] if an option is out of range.
     pub fn queue(&self, options: QueueOptions) -> Result<Queue> {
-        let within = |what, value: usize, most| {
-            let wrong = Misuse::Queue { what, got: value, most };
-            if (1..=most).contains(&value) { Ok(()) } else { Err(wrong) }
+        let check = |what, value: usize, most| {
+            let misuse = Misuse::Queue { what, got: value, most };
+            if (1..=most).contains(&value) { Ok(()) } else { Err(misuse) }
         };
-        within("depth", options.depth, 1 << 16)?;
-        within("bytes", options.bytes, usize::MAX >> 1)?;
-        within("weight", options.weight as usize, 1024)?;
+        check("depth", options.depth, 1 << 16)?;
+        check("bytes", options.bytes, usize::MAX >> 1)?;
+        check("weight", options.weight as usize, 1024)?;
         let inbox = Arc::new(Inbox::new());
         let sender = Sender { class: options.class, weight: options.weight };
         Ok(Queue {
@@ -246,7 +246,7 @@ impl Queue {
         }
         let waiting = self.groups.iter_mut().filter(|group| group.lead.params.algorithm() == algorithm);
         for group in waiting {
-            // The requests have waited since before they were taken back.
+            // Keep the time since which these requests have waited.
             group.since = posted.iter().fold(group.since, |since, before| since.min(before.since));
         }
         for group in &posted {
@@ -312,20 +312,21 @@ impl Queue {
             let mut group = Group::default();
             group.try_add(core, &handle);
             let Shape { operation, bytes, .. } = shape;
-            let enough = core.batch_size(operation, bytes);
-            let since = if enough > 1 { gantry.clock().now() } else { 0 };
-            if enough > 1 {
+            let batch_size = core.batch_size(operation, bytes);
+            let since = if batch_size > 1 { gantry.clock().now() } else { 0 };
+            if batch_size > 1 {
                 gantry.common().coalescer(algorithm).enter();
             }
             let at_once = options.immediate.is_some() || !core.has_no_rings();
-            groups.push(PendingGroup { group, lead: core.clone(), operation, since, enough, at_once, posted: false });
+            let lead = core.clone();
+            groups.push(PendingGroup { group, lead, operation, since, batch_size, at_once, posted: false });
             groups.len() - 1
         };
         let group = &mut groups[index];
         group.group.mixed |= !Arc::ptr_eq(&group.lead, core);
         group.group.list.push(handle);
         let (requests, bytes) = (group.group.list.len(), group.group.bytes);
-        if requests >= group.enough && (group.at_once || requests >= BURST || bytes >= BURST_BYTES) {
+        if requests >= group.batch_size && (group.at_once || requests >= BURST || bytes >= BURST_BYTES) {
             let group = self.groups.swap_remove(index);
             self.send(group);
         }
@@ -339,8 +340,8 @@ impl Queue {
         let mut index = 0;
         while index < self.groups.len() {
             let group = &self.groups[index];
-            let enough = group.group.list.len() >= group.enough;
-            let due = enough || longest == 0 || now >= group.since.saturating_add(longest);
+            let is_full = group.group.list.len() >= group.batch_size;
+            let due = is_full || longest == 0 || now >= group.since.saturating_add(longest);
             // The caller has no more requests, and no other queue has one of this algorithm.
             let alone = (all || only_polls) && group.coalescer(&self.gantry).queues() <= 1;
             if due || alone {
@@ -369,7 +370,7 @@ impl Queue {
         let coalescer = group.coalescer(&self.gantry);
         let waiting = self.dispatcher.post(coalescer, std::mem::take(&mut group.group.list));
         group.posted = true;
-        if waiting >= group.enough {
+        if waiting >= group.batch_size {
             let group = self.groups.swap_remove(index);
             self.send(group);
         }

@@ -12,11 +12,11 @@ use crate::devices::Priority;
 pub struct QueueOptions {
     /// Maximum number of requests in the queue and in devices: 1 to 65536.
     pub depth: usize,
-    /// Maximum bytes of these requests. A larger request is taken if the queue is empty.
+    /// Maximum bytes of the requests in the queue and in devices. A larger request is taken if the queue is empty.
     pub bytes: usize,
     /// Priority of the requests on a device with too little room for all.
     pub class: Priority,
-    /// Share of such a device, relative to other queues of the class: 1 to 1024.
+    /// Share of a device with too little room, relative to other queues of the class: 1 to 1024.
     pub weight: u32,
     /// Longest time that a request waits to be batched. With zero, each call of `complete` sends the requests that are waiting.
     pub coalesce: Duration,

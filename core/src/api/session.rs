@@ -61,9 +61,9 @@ impl Session {
         // A digest can be longer than any MAC; `mac` below refuses it.
         let computed = &mut computed[..self.core.params.tag_len().min(LONGEST_MAC)];
         self.mac(input, computed)?;
-        let same = tags_equal(computed, tag);
+        let is_equal = tags_equal(computed, tag);
         computed.zeroize();
-        if same { Ok(()) } else { Err(Error::Refused(Outcome::BadTag)) }
+        if is_equal { Ok(()) } else { Err(Error::Refused(Outcome::BadTag)) }
     }
 
     /// Writes the signature of `input` to `output`.
@@ -113,8 +113,8 @@ impl Session {
         self.run(Operands::Encipher { input: message, output: ciphertext })?.ok()
     }
 
-    /// Decrypts `ciphertext` into `message`, which must be as long; returns the length of the message in bytes. See [`rsa`](crate::rsa)
-    /// for the handling of [`Outcome::Malformed`](crate::Outcome::Malformed).
+    /// Decrypts `ciphertext` into `message`, which must be as long as `ciphertext`; returns the length of the message in bytes. See
+    /// [`rsa`](crate::rsa) for the handling of [`Outcome::Malformed`](crate::Outcome::Malformed).
     pub fn decipher(&self, ciphertext: &[u8], message: &mut [u8]) -> Result<usize> {
         let (room, mut written) = (message.len(), 0);
         self.run(Operands::Decipher { input: ciphertext, output: message, written: &mut written })?.ok()?;
@@ -134,8 +134,8 @@ impl Session {
     /// let text = [b'a'; 5000];
     /// let mut compressed = vec![0; AlgorithmInfo::compressed_max(text.len())];
     /// let length = session.compress(&text, &mut compressed)?;
-    /// let mut back = [0; 5000];
-    /// assert_eq!(session.decompress(&compressed[..length], &mut back)?, 5000);
+    /// let mut decompressed = [0; 5000];
+    /// assert_eq!(session.decompress(&compressed[..length], &mut decompressed)?, 5000);
     /// # Ok(())
     /// # }
     /// ```
@@ -157,7 +157,7 @@ impl Session {
     }
 
     /// Builds a packet in place from a payload of `payload` bytes. The payload [begins](crate::AlgorithmInfo::payload_start) at a fixed
-    /// offset of `packet`, whose length is that of the [packet](crate::AlgorithmInfo::packet_length).
+    /// offset of `packet`, which has the [length of the finished packet](crate::AlgorithmInfo::packet_length).
     pub fn protect(&self, number: u64, next_header: u8, packet: &mut [u8], mut payload: usize) -> Result<()> {
         let (operation, payload, next_header) = (Operation::Protect, &mut payload, &mut { next_header });
         self.run(Operands::Packet { operation, number, packet, payload, next_header })?.ok()

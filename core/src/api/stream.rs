@@ -201,8 +201,9 @@ impl AeadStream {
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
     }
 
-    /// Adds associated data after data, in messages of ChaCha20-Poly1305 as some releases of OpenSSL have them: all bytes are authenticated
-    /// in their order. RFC 8439 has none. [`Outcome::Malformed`]: the algorithm or the device has no such messages; this one is unchanged.
+    /// Adds associated data after data, which some releases of OpenSSL allow with ChaCha20-Poly1305 although RFC 8439 does not: all bytes
+    /// are authenticated in their order. Fails with [`Outcome::Malformed`], and leaves the message unchanged, if the algorithm or the
+    /// device does not support this.
     pub fn aad_after_data(&mut self, aad: &[u8]) -> Result<()> {
         self.remaining()?;
         self.step(0, |state| state.aad_after_data(aad))?.ok()

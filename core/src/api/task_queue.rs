@@ -40,7 +40,7 @@ pub struct TaskQueue {
 
 #[derive(Debug)]
 struct Shared {
-    /// The process that made it. Outside the lock, which a thread of the parent may hold at a fork.
+    /// The process that made the queue. Outside the lock, which a thread of the parent may hold at a fork.
     process: Process,
     state: Mutex<State>,
     /// Outside `state`: the queue there holds the bell, and would form a reference cycle.
@@ -84,8 +84,8 @@ struct State {
 enum WaitKey {
     /// The completion of the request with this sequence number.
     InFlight(u64),
-    /// Room in the queue, by its place in line.
-    Outside(u64),
+    /// Room in the queue, by the task's place in line.
+    Room(u64),
 }
 
 /// Wakers to wake and to drop after unlocking: either may run a task's code, which may complete a request.
@@ -176,7 +176,7 @@ impl Future for RequestFuture {
         }
         shared.with(|state| match std::mem::replace(stage, Stage::Finished) {
             Stage::New { submission, place } => {
-                place.map(|place| state.mark_awake(WaitKey::Outside(place)));
+                place.map(|place| state.mark_awake(WaitKey::Room(place)));
                 let (answer, next) = state.enter(session, submission, place, &shared.bell, context.waker());
                 *stage = next;
                 answer.map_or(Poll::Pending, |misuse| Poll::Ready(Err(misuse)))
@@ -202,7 +202,7 @@ impl Drop for RequestFuture {
         match std::mem::replace(&mut self.stage, Stage::Finished) {
             Stage::Submitted(ticket) => self.shared.with(|state| state.leave(ticket)),
             Stage::New { place: Some(place), .. } => self.shared.with(|state| {
-                if !state.mark_awake(WaitKey::Outside(place)) {
+                if !state.mark_awake(WaitKey::Room(place)) {
                     state.wake_waiters(1); // it had been woken for room: pass that on
                 }
             }),
@@ -289,7 +289,7 @@ impl State {
                     if place.is_some() && self.queue.in_flight() < self.depth {
                         self.wake_waiters(1); // a completed request may have made room for several
                     }
-                    // Poll it again after other ready tasks have submitted theirs.
+                    // Poll this task again after other ready tasks have submitted their requests.
                     self.deferred.wake.push(waker.clone());
                     return (None, Stage::Submitted(ticket));
                 }
@@ -297,7 +297,7 @@ impl State {
                     self.wake_waiters(place.map_or(0, |_| 1));
                     return (Some(misuse), Stage::Finished);
                 }
-                Err(Rejected { submission: back, .. }) => submission = Box::new(back),
+                Err(Rejected { submission: rejected, .. }) => submission = Box::new(rejected),
             }
             // Completions may make room.
             if has_polled || !self.should_poll(bell) || self.complete() == 0 {
@@ -309,11 +309,11 @@ impl State {
             self.arrivals += 1;
             self.arrivals
         });
-        self.sleep(WaitKey::Outside(place), bell, waker);
+        self.sleep(WaitKey::Room(place), bell, waker);
         (None, Stage::New { submission, place: Some(place) })
     }
 
-    /// Takes the completion of a request, if it is there.
+    /// Takes the completion of a request, or puts the task to sleep.
     fn wait_for(&mut self, ticket: Ticket, bell: &Arc<Bell>, waker: &Waker) -> Option<Completion> {
         if let Some(Some(completion)) = self.finished.remove(&ticket) {
             return Some(*completion);
@@ -328,7 +328,7 @@ impl State {
         None
     }
 
-    /// Returns `true` if this task must poll the devices: there is no poller, or there are unsent requests or news.
+    /// Returns `true` if this task must poll the devices: there is no poller, there are unsent requests, or a device has rung.
     fn should_poll(&self, bell: &Bell) -> bool {
         self.poller.is_none() || self.unsent || bell.has_rung()
     }
@@ -378,8 +378,8 @@ impl State {
         let came = queue.complete(|completion| {
             let key = completion.ticket.key();
             match finished.entry(completion.ticket) {
-                Entry::Occupied(gone) => {
-                    gone.remove(); // its task has gone
+                Entry::Occupied(abandoned) => {
+                    abandoned.remove(); // its task has gone
                 }
                 Entry::Vacant(free) => {
                     free.insert(Some(Box::new(completion)));
@@ -395,7 +395,7 @@ impl State {
     /// Wakes up to `count` tasks that wait for room.
     fn wake_waiters(&mut self, count: usize) {
         for _ in 0..count {
-            let Some((&first, _)) = self.asleep.range(WaitKey::Outside(0)..).next() else { return };
+            let Some((&first, _)) = self.asleep.range(WaitKey::Room(0)..).next() else { return };
             self.deferred.wake.extend(self.asleep.remove(&first));
         }
     }

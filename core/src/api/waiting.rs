@@ -13,10 +13,10 @@ pub(super) struct PendingGroup {
     pub(super) lead: Arc<SessionCore>,
     pub(super) operation: Operation,
     pub(super) since: u64,
-    /// The batch size: this many requests are sent at once.
-    pub(super) enough: usize,
-    /// Send as soon as there are `enough`: a device with queue pairs starts right away. Work on this thread gains by waiting for more
-    /// requests.
+    /// This many requests are sent at once.
+    pub(super) batch_size: usize,
+    /// Send as soon as there are `batch_size` requests: a device with queue pairs starts right away. Work on this thread gains by waiting
+    /// for more requests.
     pub(super) at_once: bool,
     /// The requests are in the coalescer, where other threads may take them along.
     pub(super) posted: bool,
@@ -30,7 +30,7 @@ impl PendingGroup {
 
     /// Takes this group off the coalescer's count of waiting queues.
     pub(super) fn leave(&self, gantry: &Gantry) {
-        if self.enough > 1 {
+        if self.batch_size > 1 {
             self.coalescer(gantry).leave();
         }
     }

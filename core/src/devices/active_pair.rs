@@ -36,7 +36,7 @@ struct PendingMeasurement {
     submit_ns: u64,
     /// Nanoseconds that the thread has taken to collect completions so far.
     poll_ns: u64,
-    /// Requests that were on the queue pair before.
+    /// Requests that were on the queue pair before the part.
     ahead: usize,
     /// Completions that are missing until the part is complete.
     missing: usize,
@@ -106,7 +106,7 @@ impl ActivePair {
     }
 
     /// Collects completions. If a request is late, quarantines the device and takes all requests back.
-    pub(crate) fn poll(&mut self, health: &Health, common: &Common, learner: Learner<'_>, back: &mut List) {
+    pub(crate) fn poll(&mut self, health: &Health, common: &Common, learner: Learner<'_>, returned: &mut List) {
         let now = common.clock.now();
         let mut completed = List::new();
         if self.count_load(health, |pair| pair.poll(&mut completed)).is_err() {
@@ -119,21 +119,21 @@ impl ActivePair {
             if since > 0 {
                 let site = Site::new(self.device, handle.meta.algorithm, shape.operation);
                 if (since, shape.bytes, site) != (run.since, run.bytes, run.site) {
-                    let one = CompletionRun { since, bytes: shape.bytes, site, requests: 0 };
-                    std::mem::replace(&mut run, one).record(now, health, common);
+                    let next_run = CompletionRun { since, bytes: shape.bytes, site, requests: 0 };
+                    std::mem::replace(&mut run, next_run).record(now, health, common);
                 }
                 run.requests += 1;
                 handle.meta.since = now;
             }
         });
         run.record(now, health, common);
-        back.append(&mut completed);
+        returned.append(&mut completed);
         match (self.pair.oldest(), self.oldest) {
             (None, _) => self.oldest = None,
             (Some((oldest, bytes)), Some((watched, since))) if oldest == watched => {
                 if now.saturating_sub(since) > health.deadline(bytes) {
                     health.fail(self.site);
-                    self.count_load(health, |pair| pair.take_back(back));
+                    self.count_load(health, |pair| pair.take_back(returned));
                     self.oldest = None;
                 }
             }
@@ -182,7 +182,7 @@ impl ActivePair {
     }
 
     /// Closes the queue pair for `home`, which is going away. Requests of other inboxes are declined, so that they run elsewhere.
-    pub(crate) fn take_back(&mut self, health: &Health, home: &Inbox, back: &mut List) {
+    pub(crate) fn take_back(&mut self, health: &Health, home: &Inbox, returned: &mut List) {
         let mut taken = List::new();
         self.count_load(health, |pair| pair.take_back(&mut taken));
         taken.each(|handle| {
@@ -190,28 +190,28 @@ impl ActivePair {
                 handle.entry.finish(Err(Fault::Declined("the queue that submitted it was dropped")));
             }
         });
-        back.append(&mut taken);
+        returned.append(&mut taken);
     }
 
-    /// Offers requests to the device. Returns `true` if it has done [all](OpenPair::submit) of them.
-    pub(crate) fn submit(&mut self, health: &Health, offered: &mut List, back: &mut List) -> bool {
-        let submitted = self.count_load(health, |pair| pair.submit(offered, back));
+    /// Offers requests to the device. Returns `true` if [all](OpenPair::submit) are done.
+    pub(crate) fn submit(&mut self, health: &Health, offered: &mut List, returned: &mut List) -> bool {
+        let submitted = self.count_load(health, |pair| pair.submit(offered, returned));
         if let Err(fault) = &submitted {
-            offered.fail(fault, back); // retry these elsewhere, too
+            offered.fail(fault, returned); // retry these elsewhere, too
         }
         submitted == Ok(true)
     }
 
     /// Offers requests of the backlog, of any thread, in order.
-    pub(crate) fn resume(&mut self, health: &Health, now: u64, back: &mut List) {
+    pub(crate) fn resume(&mut self, health: &Health, now: u64, returned: &mut List) {
         health.backlog.serve(|offered| {
             offered.each(|handle| {
                 self.site = Site::new(self.device, handle.meta.algorithm, handle.meta.shape.operation);
                 // Do not count the wait for room as time in the device.
                 handle.meta.since = now.max(1);
             });
-            // If this closes the queue pair, the offered requests have the fault.
-            self.submit(health, offered, back);
+            // If the submission closes the queue pair, the offered requests have the fault.
+            self.submit(health, offered, returned);
         });
         self.pair.doorbell();
     }
@@ -264,7 +264,7 @@ impl SharedPairs {
 
     /// Offers waiting requests to the device, after polling the queue pairs if `poll` is set. Does nothing if another thread is doing so:
     /// every waiting thread calls again.
-    pub(crate) fn serve(&self, context: &ServeContext<'_>, poll: bool, back: &mut List) {
+    pub(crate) fn serve(&self, context: &ServeContext<'_>, poll: bool, returned: &mut List) {
         let ServeContext { health, common, .. } = *context;
         if !self.has_requests() && health.backlog.is_empty() {
             return;
@@ -272,32 +272,32 @@ impl SharedPairs {
         let Some(mut state) = try_lock(&self.state) else { return };
         if poll {
             for active in &mut state.pairs {
-                active.poll(health, common, context.learner, back);
+                active.poll(health, common, context.learner, returned);
             }
         }
         let mut refused = None;
         if health.backlog.is_empty() {
             state.stuck = None;
         } else if health.is_ready() {
-            refused = state.resume(context, back);
+            refused = state.resume(context, returned);
             refused = refused.or_else(|| state.is_stuck(health, common.clock.now()));
         } else {
-            refused = Some(Fault::Declined("the device has just failed")); // before it got these
+            refused = Some(Fault::Declined("the device has just failed")); // before it got the waiting requests
         }
         if let Some(fault) = refused {
             state.stuck = None;
-            health.backlog.take().fail(&fault, back);
+            health.backlog.take().fail(&fault, returned);
         }
         self.update(&mut state, context);
     }
 
     /// Takes back the waiting requests of `home`, and all requests on the same queue pairs as one of `home`. The lock excludes offers: a
     /// request being offered is neither in the backlog nor on a queue pair.
-    pub(crate) fn abandon(&self, context: &ServeContext<'_>, home: &Inbox, back: &mut List) {
+    pub(crate) fn abandon(&self, context: &ServeContext<'_>, home: &Inbox, returned: &mut List) {
         let mut state = lock(&self.state);
-        back.append(&mut context.health.backlog.withdraw(home));
+        returned.append(&mut context.health.backlog.withdraw(home));
         for active in state.pairs.iter_mut().filter(|active| active.pair.has_requests_of(home)) {
-            active.take_back(context.health, home, back);
+            active.take_back(context.health, home, returned);
         }
         self.update(&mut state, context);
     }
@@ -325,10 +325,10 @@ impl SharedPairs {
 impl SharedPairsState {
     /// Offers the backlog to the open queue pairs, and to new ones as long as the device has any and requests are left. Returns a fault if
     /// there is no way into the device.
-    fn resume(&mut self, context: &ServeContext<'_>, back: &mut List) -> Option<Fault> {
+    fn resume(&mut self, context: &ServeContext<'_>, returned: &mut List) -> Option<Fault> {
         let (health, now) = (context.health, context.common.clock.now());
         for active in self.pairs.iter_mut().filter(|active| active.pair.is_open()) {
-            active.resume(health, now, back);
+            active.resume(health, now, returned);
         }
         if health.backlog.is_empty() || self.pairs.iter().any(|active| active.pair.is_open()) && !context.is_scarce {
             return None;
@@ -337,14 +337,14 @@ impl SharedPairsState {
             match (context.take_pair)() {
                 Ok(Some(pair)) => {
                     let mut active = ActivePair::new(context.device, pair, health.site());
-                    active.resume(health, now, back);
-                    let took = active.pair.in_flight() > 0;
+                    active.resume(health, now, returned);
+                    let took_some = active.pair.in_flight() > 0;
                     self.pairs.push(active);
-                    if !took || health.backlog.is_empty() || !context.is_scarce {
+                    if !took_some || health.backlog.is_empty() || !context.is_scarce {
                         return None;
                     }
                 }
-                // All are in use. They come back to be shared, and the requests wait.
+                // All queue pairs are in use. The requests wait until a thread puts one back.
                 Ok(None) => return None,
                 Err(fault) => return Some(fault),
             }
@@ -355,7 +355,7 @@ impl SharedPairsState {
     fn is_stuck(&mut self, health: &Health, now: u64) -> Option<Fault> {
         let moved = health.load.moved();
         match self.stuck {
-            Some((before, since)) if before == moved => {
+            Some((last_moved, since)) if last_moved == moved => {
                 let fault = if moved.0 == moved.1 {
                     Fault::failed("the device takes no requests")
                 } else {

@@ -60,7 +60,7 @@ impl Admission {
             self.examine(device, capability, health, take_pair, urgency)?;
         }
         match self.verdict.get() {
-            Some(Err(what)) => Err(Unsupported::because(format!("failed its known-answer test: {what}")).into()),
+            Some(Err(reason)) => Err(Unsupported::because(format!("failed its known-answer test: {reason}")).into()),
             _ => Ok(()),
         }
     }
@@ -105,9 +105,9 @@ impl Admission {
                     _ => TEST_RUNNING,
                 }));
             }
-            Err(Failure::Fault(what)) => Fault::failed(format!("failed its known-answer test: {what}")),
-            Err(Failure::Wrong(what)) => {
-                let _ = self.verdict.set(Err(what));
+            Err(Failure::Fault(reason)) => Fault::failed(format!("failed its known-answer test: {reason}")),
+            Err(Failure::Wrong(reason)) => {
+                let _ = self.verdict.set(Err(reason));
                 return Ok(());
             }
         };
@@ -143,17 +143,17 @@ impl Admission {
 /// The reason of a device for declining requests while it is being tested.
 pub(crate) const TEST_RUNNING: &str = "its known-answer test is under way";
 
-/// The tests of a device on probation. Every request that comes along continues them for a moment, and does not wait for their end.
+/// The tests of a device on probation. Every request continues the tests for a moment, and does not wait for their end.
 #[derive(Default)]
 pub(crate) struct Probation {
-    /// Number of capabilities that are done.
+    /// Number of capabilities whose test is over.
     done: usize,
     /// The test of the next capability, once it has begun.
     test: Option<Test<SentBatch>>,
 }
 
 impl Probation {
-    /// Continues for a moment. Returns `Some` at the end: `true` if the device passed every test that it had passed before.
+    /// Continues the tests for a moment. Returns `Some` at the end: `true` if the device passed every test that it had passed before.
     pub(crate) fn advance<'a>(
         &mut self,
         device: &dyn Device,

@@ -67,7 +67,7 @@ struct Schedule {
     classes: [Class; 3],
     /// Counts arrivals: breaks ties between equal start tags.
     arrivals: u64,
-    /// The turns of the present burst; kept for its memory.
+    /// The turns of the present burst; kept to reuse the allocation.
     burst: Vec<Position>,
 }
 
@@ -144,7 +144,7 @@ impl Backlog {
     }
 
     /// Offers requests in order, grouped by algorithm and operation, as long as all are taken. The backlog is not locked during an offer.
-    /// Callers hold the lock of the shared queue pairs, so that one thread at a time serves it.
+    /// Callers hold the lock of the shared queue pairs, so that one thread at a time serves the backlog.
     pub(crate) fn serve(&self, mut offer: impl FnMut(&mut List)) {
         if self.is_empty() {
             return;
@@ -185,7 +185,7 @@ impl Backlog {
         self.extract(|request| request.has_home(home) && is_it(request)).pop()
     }
 
-    fn extract(&self, out: impl Fn(&Request<'static>) -> bool) -> List {
+    fn extract(&self, selects: impl Fn(&Request<'static>) -> bool) -> List {
         let mut extracted = List::new();
         if self.is_empty() {
             return extracted;
@@ -195,7 +195,7 @@ impl Backlog {
             let mut waiting = std::mem::take(&mut class.waiting).into_sorted_vec();
             waiting.reverse(); // the heap's order is reversed
             for entry in waiting {
-                if out(&entry.handle) { extracted.push(entry.handle) } else { class.waiting.push(entry) }
+                if selects(&entry.handle) { extracted.push(entry.handle) } else { class.waiting.push(entry) }
             }
         }
         self.load.set_waiting(schedule.len());
@@ -225,8 +225,8 @@ impl Schedule {
         while burst.len() < BURST {
             let Some(class) = self.class() else { break };
             let Some(next) = self.classes[class].waiting.peek() else { break };
-            let this = (next.handle.meta.algorithm, next.handle.meta.shape.operation);
-            if *kind.get_or_insert(this) != this {
+            let next_kind = (next.handle.meta.algorithm, next.handle.meta.shape.operation);
+            if *kind.get_or_insert(next_kind) != next_kind {
                 break;
             }
             let passed = self.classes.each_ref().map(|class| class.passed);
@@ -244,14 +244,14 @@ impl Schedule {
     }
 
     /// Puts back the requests of a burst for which there was no room, with their old turns.
-    fn put_back(&mut self, burst: &mut Vec<Position>, left: List) {
-        let taken = burst.len() - left.len();
+    fn put_back(&mut self, burst: &mut Vec<Position>, refused: List) {
+        let taken = burst.len() - refused.len();
         if let Some(first) = burst.get(taken) {
             for (class, passed) in self.classes.iter_mut().zip(first.passed) {
                 class.passed = passed;
             }
         }
-        for (position, handle) in burst.drain(..).skip(taken).zip(left) {
+        for (position, handle) in burst.drain(..).skip(taken).zip(refused) {
             self.classes[position.class]
                 .waiting
                 .push(WaitingRequest { position: Position { passed: [0; 3], ..position }, handle });

@@ -25,7 +25,7 @@ pub(crate) struct PairBench<'a> {
     until: u64,
     /// Nanoseconds without a completion after which the device is late.
     patience: u64,
-    /// Requests that are handed over between two readings of the clock.
+    /// Maximum number of requests that are handed over between two readings of the clock.
     at_once: usize,
 }
 
@@ -129,11 +129,11 @@ impl SentBatch {
             let now = clock.now();
             self.waited += now.saturating_sub(before);
             before = now;
-            let nothing = polled == Ok(0) && self.offered.len() == offered;
-            if !nothing {
+            let is_unmoved = polled == Ok(0) && self.offered.len() == offered;
+            if !is_unmoved {
                 self.moved = now;
             }
-            let is_late = nothing && (self.waited > patience || now.saturating_sub(self.moved) > patience);
+            let is_late = is_unmoved && (self.waited > patience || now.saturating_sub(self.moved) > patience);
             if is_late || polled.is_err() {
                 let fault = Fault::failed("no answer in time");
                 self.offered.fail(&fault, &mut self.done);
@@ -142,9 +142,9 @@ impl SentBatch {
                 }
             } else if now >= until {
                 return Ok(self.all_returned());
-            } else if nothing {
-                let late = self.moved.saturating_add(patience).saturating_add(1);
-                clock.wait(Some(until.min(late)));
+            } else if is_unmoved {
+                let late_at = self.moved.saturating_add(patience).saturating_add(1);
+                clock.wait(Some(until.min(late_at)));
             }
         }
         Ok(true)

@@ -109,8 +109,8 @@ impl Calibrations {
         true
     }
 
-    /// Continues the calibration in progress, or begins this one. Does nothing if another thread is at it, if it is too early, or if the
-    /// time is used up. Returns `true` if more costs are known now.
+    /// Continues the calibration in progress, or begins this one. Does nothing if another thread is calibrating, if the next slice is not
+    /// due, or if the time is used up. Returns `true` if more costs are known now.
     pub(crate) fn advance(&self, context: CalibrationContext<'_>, algorithm: Algorithm, operation: Operation) -> bool {
         let mut current = match self.current.try_lock() {
             Ok(current) => current,
@@ -119,8 +119,8 @@ impl Calibrations {
         };
         let CalibrationContext { ledgers, clock, .. } = context;
         let start = clock.now();
-        let left = TOTAL_NS.saturating_sub(self.spent.load(Relaxed));
-        if left == 0 {
+        let remaining_ns = TOTAL_NS.saturating_sub(self.spent.load(Relaxed));
+        if remaining_ns == 0 {
             // Make do with the declared capabilities.
             ledgers.ledger(algorithm, operation).settle(context.devices.len());
             return false;
@@ -131,20 +131,20 @@ impl Calibrations {
             None => current.insert(Calibration::new(context, algorithm, operation, false, Urgency::Brief)),
         };
         let rounds = calibration.rounds_made;
-        let mut complete = calibration.run(context, start.saturating_add(SLICE_NS.min(left)));
+        let mut complete = calibration.run(context, start.saturating_add(SLICE_NS.min(remaining_ns)));
         let took = clock.now().saturating_sub(start);
         calibration.next_slice = start.saturating_add(took.saturating_mul(SLICE_SPACING));
         complete |= self.spent.fetch_add(took, Relaxed) + took >= TOTAL_NS;
         // Keep the costs of the first round, too, for short-lived programs.
-        let news = rounds == 0 && calibration.rounds_made > 0 || complete;
-        if news {
+        let has_new_costs = rounds == 0 && calibration.rounds_made > 0 || complete;
+        if has_new_costs {
             self.apply(calibration, context);
         }
         if complete {
             calibration.settle(context);
             *current = None;
         }
-        news
+        has_new_costs
     }
 
     /// Measures all devices for an operation; without `anew`, only those that are not known.

@@ -52,7 +52,7 @@ impl Coalescer {
         self.queues.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a queue out that has none left.
+    /// Stops counting a queue that has no such request left.
     pub(crate) fn leave(&self) {
         self.queues.fetch_sub(1, Ordering::Relaxed);
     }

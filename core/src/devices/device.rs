@@ -348,9 +348,9 @@ impl RegisteredDevice {
     }
 
     /// Offers waiting requests to the device, after polling the shared queue pairs if `poll` is set.
-    pub(crate) fn serve(&self, common: &Common, learner: Learner<'_>, poll: bool, back: &mut List) {
+    pub(crate) fn serve(&self, common: &Common, learner: Learner<'_>, poll: bool, returned: &mut List) {
         if let Some(active) = self.active() {
-            active.with_context(common, learner, |context| active.shared.serve(context, poll, back));
+            active.with_context(common, learner, |context| active.shared.serve(context, poll, returned));
         }
     }
 }

@@ -64,7 +64,7 @@ impl Health {
         self.trust.is_ready()
     }
 
-    /// Quarantines the device, which failed at `site`. It stays there until it has passed its known-answer tests again.
+    /// Quarantines the device, which failed at `site`. It stays in quarantine until it has passed its known-answer tests again.
     pub(crate) fn fail(&self, site: Site) {
         let Environment { place, common } = self.environment();
         if self.trust.quarantine(common.clock.now()) {

@@ -16,7 +16,7 @@ pub(crate) struct OpenPair {
     /// `None` once the queue pair has been closed.
     pair: Option<Box<dyn QueuePair>>,
     flight: Flight,
-    /// The present burst; empty between bursts, and kept for its memory.
+    /// The present burst; empty between bursts, and kept to reuse the allocation.
     burst: Vec<Place>,
     /// A request was submitted since the last doorbell.
     needs_doorbell: bool,
@@ -58,7 +58,7 @@ impl OpenPair {
     }
 
     /// Offers requests to the device. Requests for which it has no room stay in the list; requests that it completes at once go to `done`.
-    /// Returns `true` if these are all requests, and each [is done](Request::is_done). An error ends this pair.
+    /// Returns `true` if these are all requests, and each [is done](Request::is_done). After an error, this pair is closed.
     #[inline]
     pub(crate) fn submit(&mut self, offered: &mut List, done: &mut List) -> Result<bool, Fault> {
         let Some(pair) = &mut self.pair else { return Err(Fault::Lost) };
@@ -66,39 +66,39 @@ impl OpenPair {
         // SAFETY: the list's handles are now in this burst and nowhere else; requests to be sent have been addressed.
         let mut batch = unsafe { Batch::new(&mut self.burst) };
         // A queue pair that panics is dropped, so its broken state is never used.
-        let ended = catch_panic(|| pair.submit(&mut batch));
-        let (mut back, mut plain) = (Chain::new(), true);
+        let result = catch_panic(|| pair.submit(&mut batch));
+        let (mut returned, mut are_done) = (Chain::new(), true);
         let taken = batch.settle(|place, is_back| {
             // SAFETY: a request that is back belongs to core again and is in no chain. Any other belongs to the device, and its owner keeps
             // it alive until it has left the flight.
             unsafe {
                 if is_back {
-                    plain &= place.cast::<Request<'_>>().as_ref().is_done();
-                    back.push(place);
+                    are_done &= place.cast::<Request<'_>>().as_ref().is_done();
+                    returned.push(place);
                 } else {
-                    plain = false;
+                    are_done = false;
                     self.flight.push(place);
                 }
             }
         });
-        let mut left = Chain::new();
+        let mut refused = Chain::new();
         for place in self.burst.drain(..).skip(taken) {
-            // SAFETY: it was not taken, so it belongs to the list as before.
-            unsafe { left.push(place) };
+            // SAFETY: the request was not taken, so it belongs to the list as before.
+            unsafe { refused.push(place) };
         }
         // SAFETY: these are places of handles that came in this list.
-        (*offered, self.needs_doorbell) = (unsafe { List::from_chain(left) }, true);
+        (*offered, self.needs_doorbell) = (unsafe { List::from_chain(refused) }, true);
         // SAFETY: as above.
-        let mut back = unsafe { List::from_chain(back) };
-        if ended.is_err() {
-            return Err(self.panicked(back, done));
+        let mut returned = unsafe { List::from_chain(returned) };
+        if result.is_err() {
+            return Err(self.panicked(returned, done));
         }
-        let all_done = plain && offered.is_empty();
-        done.append(&mut back);
+        let all_done = are_done && offered.is_empty();
+        done.append(&mut returned);
         Ok(all_done)
     }
 
-    /// Notifies the device of submitted requests, unless it knows.
+    /// Notifies the device of submitted requests, unless it was notified of all.
     #[inline]
     pub(crate) fn doorbell(&mut self) {
         if self.needs_doorbell && !self.flight.is_empty() {
@@ -122,23 +122,23 @@ impl OpenPair {
         let mut completions = Completions::new(&mut self.flight);
         let polled = catch_panic(|| pair.poll(&mut completions));
         // SAFETY: completed requests belong to core again; every entry in flight was a handle's.
-        let mut back = unsafe { List::from_chain(completions.into_completed()) };
+        let mut returned = unsafe { List::from_chain(completions.into_completed()) };
         match polled {
-            Ok(left) => {
-                let completed = back.len();
-                done.append(&mut back);
-                // Others were dropped, or completed through another queue pair of the device.
-                Ok(completed + if left == self.flight.len() { 0 } else { self.sweep(done) })
+            Ok(remaining) => {
+                let completed = returned.len();
+                done.append(&mut returned);
+                // The other requests were dropped, or completed through another queue pair of the device.
+                Ok(completed + if remaining == self.flight.len() { 0 } else { self.sweep(done) })
             }
-            Err(_) => Err(self.panicked(back, done)),
+            Err(_) => Err(self.panicked(returned, done)),
         }
     }
 
     fn sweep(&mut self, done: &mut List) -> usize {
-        let mut back = Chain::new();
-        let found = self.flight.sweep(&mut back);
+        let mut returned = Chain::new();
+        let found = self.flight.sweep(&mut returned);
         // SAFETY: as in `poll`.
-        done.append(&mut unsafe { List::from_chain(back) });
+        done.append(&mut unsafe { List::from_chain(returned) });
         found
     }
 
@@ -156,17 +156,17 @@ impl OpenPair {
         self.flight.is_empty() || self.pair.as_mut().is_some_and(&mut arm)
     }
 
-    /// Takes back all requests after a panic, besides those that came `back` in the call. Requests that the driver has not touched get the
+    /// Takes back all requests after a panic, besides those in `returned`. Requests that the driver has not touched get the
     /// fault `Panicked`.
     #[cold]
-    fn panicked(&mut self, mut back: List, done: &mut List) -> Fault {
-        self.take_back(&mut back);
-        back.each(|handle| {
+    fn panicked(&mut self, mut returned: List, done: &mut List) -> Fault {
+        self.take_back(&mut returned);
+        returned.each(|handle| {
             if handle.fault() == Some(&Fault::Lost) {
                 handle.entry.finish(Err(Fault::Panicked));
             }
         });
-        done.append(&mut back);
+        done.append(&mut returned);
         Fault::failed("the driver panicked")
     }
 }

@@ -19,7 +19,7 @@ const ROUND_NS: u64 = 5_000_000;
 /// Nanoseconds for a group of requests after which a device is not measurable.
 const PATIENCE: u64 = 100_000_000;
 /// Groups that would take longer one by one, in nanoseconds, are not measured, because a caller waits.
-const LONG: f32 = 20e6;
+const MAX_GROUP_NS: f32 = 20e6;
 /// Minimum duration of a measurement in nanoseconds, so that reading the clock does not matter.
 const MEASUREMENT: u64 = 10_000;
 /// The first measurement of requests that are shorter than this, in nanoseconds, is discarded: the caches are cold.
@@ -27,9 +27,9 @@ const COLD: u64 = 1_000_000;
 /// Columns: bytes of a request.
 const SIZES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
 /// Maximum bytes in all requests of a group. Larger groups take long and show nothing new.
-const MOST: usize = 256 << 10;
+const MAX_GROUP_BYTES: usize = 256 << 10;
 /// Rows up to this number of requests are measured for every device that takes several at a time.
-const FULL: usize = 64;
+const MIN_LAST_ROW: usize = 64;
 /// Rows for a device that takes requests one by one.
 const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
 
@@ -61,12 +61,12 @@ pub(crate) struct Probe {
     /// The round is over: all cells were measured, or the time is used up. The next round continues where this one ends.
     pub(crate) is_over: bool,
     /// Measurements of all rounds by row and column: wall and CPU nanoseconds for one group of requests.
-    found: Vec<Vec<Vec<(f32, f32)>>>,
+    samples: Vec<Vec<Vec<(f32, f32)>>>,
 }
 
 /// Returns the maximum bytes of each request in a group.
 fn largest(requests: usize) -> usize {
-    if requests == 1 { SIZES[SIZES.len() - 1] } else { SIZES[SIZES.len() - 1].min(MOST / requests) }
+    if requests == 1 { SIZES[SIZES.len() - 1] } else { SIZES[SIZES.len() - 1].min(MAX_GROUP_BYTES / requests) }
 }
 
 /// The operands of a request.
@@ -118,8 +118,8 @@ impl Probe {
         let mut rows: Vec<usize> =
             if capability.lanes == 1 && capability.direct { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
         // Beyond twice the lanes, and the load that fills any device, times are in proportion.
-        let enough = capability.lanes.saturating_mul(2).max(FULL).min(capability.ring.max(1));
-        rows.retain(|requests| *requests <= enough);
+        let max_requests = capability.lanes.saturating_mul(2).max(MIN_LAST_ROW).min(capability.ring.max(1));
+        rows.retain(|requests| *requests <= max_requests);
         let sizes = |requests: usize| {
             SIZES.iter().filter(|bytes| **bytes <= capability.max_bytes && **bytes <= largest(requests)).count()
         };
@@ -153,9 +153,10 @@ impl Probe {
             let byte = u8::from(algorithm == Algorithm::EcdsaP256);
             Buffer { iv, input, output: vec![0; output], tag: vec![byte; tag], written: 0 }
         };
-        let found: Vec<Vec<Vec<(f32, f32)>>> = rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
+        let samples: Vec<Vec<Vec<(f32, f32)>>> =
+            rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
-            (0..rows.len()).flat_map(|row| (0..found[row].len()).map(move |column| (row, column))).collect();
+            (0..rows.len()).flat_map(|row| (0..samples[row].len()).map(move |column| (row, column))).collect();
         // Single requests of all sizes come first: large ones reveal an engine with high start-up time, and larger groups can be
         // extrapolated.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
@@ -175,7 +176,7 @@ impl Probe {
             next: 0,
             round: (0, 0),
             is_over: false,
-            found,
+            samples,
         }))
     }
 
@@ -185,18 +186,18 @@ impl Probe {
         let (row, column) = self.cells[self.next];
         self.next = (self.next + 1) % self.cells.len();
         // Predict from the time of a single request, if known.
-        let alone = self.found[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
+        let single = self.samples[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
         // Predict a single request from the next smaller size: it must not take longer than a request may wait.
-        let smaller = column.checked_sub(1).and_then(|column| self.found[0][column].last().copied());
-        let grown = |(wall, _): (f32, f32)| wall * SIZES[column] as f32 / SIZES[column - 1] as f32;
+        let smaller = column.checked_sub(1).and_then(|column| self.samples[0][column].last().copied());
+        let scaled = |(wall, _): (f32, f32)| wall * SIZES[column] as f32 / SIZES[column - 1] as f32;
         let is_long = if row == 0 {
-            smaller.is_some_and(|s| grown(s) > LONG / 4.0)
+            smaller.is_some_and(|s| scaled(s) > MAX_GROUP_NS / 4.0)
         } else {
-            alone * self.rows[row] as f32 > LONG
+            single * self.rows[row] as f32 > MAX_GROUP_NS
         };
         if !is_long {
             let measured = self.measure(device, clock, self.rows[row], SIZES[column])?;
-            self.found[row][column].push(measured);
+            self.samples[row][column].push(measured);
         }
         let (cells, spent) = (self.round.0 + 1, self.round.1 + self.meter.since(start, clock));
         self.is_over = cells == self.cells.len() || spent >= ROUND_NS;
@@ -271,16 +272,16 @@ impl Probe {
 
     /// Returns the measurements so far: the best of all rounds.
     pub(crate) fn cells(&self) -> Vec<CostCell> {
-        let least = |times: &mut dyn Iterator<Item = f32>| times.fold(f32::INFINITY, f32::min);
+        let minimum = |times: &mut dyn Iterator<Item = f32>| times.fold(f32::INFINITY, f32::min);
         let mut cells = Vec::new();
-        for (requests, row) in self.rows.iter().zip(&self.found) {
+        for (requests, row) in self.rows.iter().zip(&self.samples) {
             for (bytes, times) in SIZES.iter().zip(row).filter(|(_, times)| !times.is_empty()) {
                 cells.push(CostCell {
                     requests: *requests,
                     bytes: *bytes,
                     measurements: times.len() as u32,
-                    wall_ns: least(&mut times.iter().map(|(wall, _)| *wall)),
-                    cpu_ns: least(&mut times.iter().map(|(_, cpu)| *cpu)),
+                    wall_ns: minimum(&mut times.iter().map(|(wall, _)| *wall)),
+                    cpu_ns: minimum(&mut times.iter().map(|(_, cpu)| *cpu)),
                 });
             }
         }

@@ -14,9 +14,10 @@ pub(crate) struct SessionCache {
 
 #[derive(Default)]
 struct Open {
+    /// Each session with the value of `uses` at its last use.
     sessions: HashMap<usize, (Arc<dyn DeviceSession>, u64)>,
-    /// Counts uses.
-    now: u64,
+    /// Number of uses of any session so far.
+    uses: u64,
 }
 
 impl SessionCache {
@@ -33,20 +34,20 @@ impl SessionCache {
         open: impl FnOnce() -> Result<Arc<dyn DeviceSession>, Refusal>,
     ) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        all.now += 1;
-        let now = all.now;
-        if let Some((session, used)) = all.sessions.get_mut(&id) {
-            *used = now;
+        all.uses += 1;
+        let uses = all.uses;
+        if let Some((session, last_use)) = all.sessions.get_mut(&id) {
+            *last_use = uses;
             return Ok(session.clone());
         }
         if all.sessions.len() >= self.limit {
             // Requests in flight hold their session.
             let idle = all.sessions.iter().filter(|(_, (session, _))| Arc::strong_count(session) == 1);
-            let oldest = idle.min_by_key(|(_, (_, used))| *used).map(|(id, _)| *id);
+            let oldest = idle.min_by_key(|(_, (_, last_use))| *last_use).map(|(id, _)| *id);
             all.sessions.remove(&oldest.ok_or(Fault::Declined("all of its sessions are in use"))?);
         }
         let session = open()?;
-        all.sessions.insert(id, (session.clone(), now));
+        all.sessions.insert(id, (session.clone(), uses));
         Ok(session)
     }
 

@@ -21,30 +21,30 @@ const SPIN_NS: u64 = 50_000;
 impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Collects and sorts completed requests, and serves the backlogs. Returns `true` if a request came back.
     pub(crate) fn poll(&mut self, gantry: &Gantry, done: &mut List) -> bool {
-        let back = self.collect(gantry);
-        if back.is_empty() {
+        let returned = self.collect(gantry);
+        if returned.is_empty() {
             return false;
         }
-        self.sort_completions(true, back, done);
+        self.sort_completions(true, returned, done);
         true
     }
 
     /// Collects completed requests from our own queue pairs, the inbox, and the shared queue pairs.
     pub(crate) fn collect(&mut self, gantry: &Gantry) -> List {
-        let mut back = self.inbox.take();
+        let mut returned = self.inbox.take();
         for active in &mut self.pairs {
-            poll_pair(gantry, active, &mut back);
+            poll_pair(gantry, active, &mut returned);
         }
         self.pairs.retain(|active| active.pair.is_open() || active.pair.in_flight() > 0);
-        if self.in_flight > self.in_own_pairs() + back.len() {
+        if self.in_flight > self.in_own_pairs() + returned.len() {
             // Other threads may have taken our requests along, to any device.
-            (0..gantry.devices().len()).for_each(|device| gantry.serve(device, true, &mut back));
+            (0..gantry.devices().len()).for_each(|device| gantry.serve(device, true, &mut returned));
         } else {
             // Our completions made room for waiting requests.
-            self.pairs.iter().for_each(|active| gantry.serve(active.device, true, &mut back));
+            self.pairs.iter().for_each(|active| gantry.serve(active.device, true, &mut returned));
         }
-        self.release_idle_pairs(gantry, self.in_flight == back.len());
-        back
+        self.release_idle_pairs(gantry, self.in_flight == returned.len());
+        returned
     }
 
     /// Releases idle queue pairs if they are scarce or all our requests are back. Otherwise a thread that stops calling could keep every
@@ -64,7 +64,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.pairs.iter().map(|active| active.pair.in_flight()).sum()
     }
 
-    /// Polls until no request is out, then releases the queue pairs.
+    /// Polls until none of our requests is in flight, then releases the queue pairs.
     pub(crate) fn finish(&mut self, gantry: &Gantry, done: &mut List) {
         while self.in_flight > 0 {
             if !self.poll(gantry, done) {
@@ -80,8 +80,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let until = until.into_iter().chain(self.deadline(gantry)).min();
         // Sleeping delays the next poll, so spin for a moment first.
         let since = self.pairs.iter().filter_map(ActivePair::oldest_since).max();
-        let patient = since.is_some_and(|since| clock.now().saturating_sub(since) > SPIN_NS);
-        if patient && self.inbox.sleep(this_thread()) && self.arm(&this_thread()) {
+        let has_spun = since.is_some_and(|since| clock.now().saturating_sub(since) > SPIN_NS);
+        if has_spun && self.inbox.sleep(this_thread()) && self.arm(&this_thread()) {
             let left = until.map_or(u64::MAX, |until| until.saturating_sub(clock.now()));
             sleep(Duration::from_nanos(left));
         }
@@ -92,8 +92,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     pub(crate) fn deadline(&self, gantry: &Gantry) -> Option<u64> {
         let own =
             self.pairs.iter().filter_map(|active| active.deadline(gantry.devices()[active.device].health())).min();
-        let elsewhere = self.in_flight > self.in_own_pairs();
-        let common = gantry.devices().iter().filter(|_| elsewhere).filter_map(|device| {
+        let has_shared = self.in_flight > self.in_own_pairs();
+        let common = gantry.devices().iter().filter(|_| has_shared).filter_map(|device| {
             let device = device.active()?;
             let waits = device.shared.has_requests() || !device.health.backlog.is_empty();
             waits.then(|| device.shared.deadline())?
@@ -109,32 +109,32 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 return;
             }
             // A device that claims to work in the calling thread has kept requests of other threads.
-            let mut back = List::new();
-            self.pairs.iter_mut().for_each(|active| poll_pair(gantry, active, &mut back));
-            if back.is_empty() {
+            let mut returned = List::new();
+            self.pairs.iter_mut().for_each(|active| poll_pair(gantry, active, &mut returned));
+            if returned.is_empty() {
                 self.wait(gantry, None);
             }
-            self.sort_completions(true, back, done);
+            self.sort_completions(true, returned, done);
         }
     }
 
-    /// Takes back all requests that no device has, drops the queue pairs, and collects the requests that these return. Requests that are
-    /// still in flight afterwards will not come back.
+    /// Takes back all requests that no device has, drops the queue pairs, and collects the requests that the queue pairs return. Requests
+    /// that are still in flight afterwards will not come back.
     pub(crate) fn abandon(&mut self, gantry: &Gantry, done: &mut List) {
-        let mut back = List::new();
+        let mut returned = List::new();
         for active in &mut self.pairs {
-            active.take_back(gantry.devices()[active.device].health(), &self.inbox, &mut back);
+            active.take_back(gantry.devices()[active.device].health(), &self.inbox, &mut returned);
         }
-        if self.in_flight > back.len() {
+        if self.in_flight > returned.len() {
             for device in gantry.devices() {
                 let Some(device) = device.active() else { continue };
                 device.with_context(gantry.common(), gantry.learner(), |context| {
-                    device.shared.abandon(context, &self.inbox, &mut back);
+                    device.shared.abandon(context, &self.inbox, &mut returned);
                 });
             }
         }
-        back.append(&mut self.inbox.take());
-        self.keep_own(true, back, done);
+        returned.append(&mut self.inbox.take());
+        self.keep_own(true, returned, done);
     }
 
     /// Takes one request back, if no device has it yet.
@@ -152,17 +152,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 }
 
 /// Collects completed requests of a queue pair.
-fn poll_pair(gantry: &Gantry, active: &mut ActivePair, back: &mut List) {
+fn poll_pair(gantry: &Gantry, active: &mut ActivePair, returned: &mut List) {
     let health = gantry.devices()[active.device].health();
-    active.poll(health, gantry.common(), gantry.learner(), back);
+    active.poll(health, gantry.common(), gantry.learner(), returned);
 }
 
 impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Sorts requests that came back: completes ours, retries failed ones, and delivers the others to their owners.
-    pub(crate) fn sort_completions(&mut self, mut mixed: bool, mut back: List, done: &mut List) {
-        while !back.is_empty() {
+    pub(crate) fn sort_completions(&mut self, mut mixed: bool, mut returned: List, done: &mut List) {
+        while !returned.is_empty() {
             let mut own = List::new();
-            self.keep_own(mixed, std::mem::take(&mut back), &mut own);
+            self.keep_own(mixed, std::mem::take(&mut returned), &mut own);
             if own.iter().all(Request::is_done) {
                 return done.append(&mut own);
             }
@@ -171,7 +171,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 if handle.is_done() || settle(&mut handle) {
                     done.push(handle);
                 } else {
-                    self.retry(handle, &mut back, done);
+                    self.retry(handle, &mut returned, done);
                 }
             }
             mixed = true;
@@ -180,7 +180,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 
     /// Retries a failed request on another device: in this thread, or on a queue pair, from which it comes back like others.
     #[cold]
-    fn retry(&mut self, mut handle: Handle, back: &mut List, done: &mut List) {
+    fn retry(&mut self, mut handle: Handle, returned: &mut List, done: &mut List) {
         let owner = handle.owner();
         let Shape { operation, bytes, .. } = handle.meta.shape;
         let tried = handle.meta.tried;
@@ -203,16 +203,16 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         owner.keep_shadow_if_due(place, request);
         handle.meta.tried |= 1 << route.device;
         handle.meta.since = gantry.clock().now().max(1);
-        self.submit(&gantry, route.device, site, List::from_iter([handle]), false, back);
+        self.submit(&gantry, route.device, site, List::from_iter([handle]), false, returned);
     }
 
-    pub(crate) fn keep_own(&mut self, mixed: bool, mut back: List, own: &mut List) {
+    pub(crate) fn keep_own(&mut self, mixed: bool, mut returned: List, own: &mut List) {
         // Only queue pairs and coalescers serve other threads.
         if mixed || !self.pairs.is_empty() {
-            self.deliver_foreign(&mut back);
+            self.deliver_foreign(&mut returned);
         }
-        self.in_flight -= back.len();
-        own.append(&mut back);
+        self.in_flight -= returned.len();
+        own.append(&mut returned);
     }
 
     pub(crate) fn deliver_foreign(&self, list: &mut List) {

@@ -266,7 +266,7 @@ pub(crate) fn settle(handle: &mut Handle) -> bool {
     false
 }
 
-/// Runs a request in this thread, trying one device after the other, except those that tried before.
+/// Runs a request in this thread, trying one device after the other, except those that have already tried.
 pub(crate) fn run_here(handle: &mut Handle) {
     let (tried, shape) = (handle.meta.tried, handle.meta.shape);
     let copied = handle.copy_segments();

@@ -59,7 +59,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         Self { inbox, pairs: SmallVec::new(), in_flight: 0, has_errors: false, sender, turn: 0 }
     }
 
-    /// Returns the number of our requests that are out.
+    /// Returns the number of our requests in a device, a backlog or a coalescer.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -75,7 +75,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         coalescer.post(list)
     }
 
-    /// Takes along all requests of a coalescer and runs them. `lead` is a session of the coalescer's algorithm.
+    /// Takes all requests of a coalescer and runs them. `lead` is a session of the coalescer's algorithm.
     pub(crate) fn send_posted(&mut self, lead: &SessionCore, coalescer: &Coalescer, done: &mut List) {
         let list = self.take_from(coalescer);
         self.send_taken(lead, list, done);
@@ -101,7 +101,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.send_all(lead, list, true, &mut timer, done);
     }
 
-    /// Sends requests, grouped by shared routes. `mixed`: they belong to several sessions or threads.
+    /// Sends requests, grouped by shared routes. `mixed`: the requests belong to several sessions or threads.
     #[inline]
     pub(crate) fn send_all(
         &mut self,
@@ -113,8 +113,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     ) {
         while !requests.is_empty() {
             let mut group = Group::new(mixed, requests.len());
-            let together = requests.iter().take_while(|request| group.try_add(lead, request)).count();
-            group.list = requests.take_front(together);
+            let count = requests.iter().take_while(|request| group.try_add(lead, request)).count();
+            group.list = requests.take_front(count);
             if group.bound.is_some() {
                 // Streams of several devices may alternate.
                 let mut others = requests.extract(|request| group.try_add(lead, request));
@@ -128,9 +128,9 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     pub(crate) fn send(&mut self, lead: &SessionCore, mut group: Group, timer: &mut StageTimer<'_>, done: &mut List) {
         let Some(operation) = group.operation else { return };
         let (mut tried, mut urgency) = (0, Urgency::Brief);
-        // Parts for devices that work in this thread. They run after the queue pairs have got theirs.
+        // Parts for devices that work in this thread. They run after the other parts were submitted to queue pairs.
         let mut later = [const { None }; 4];
-        let (mut back, mut all_done) = (List::new(), true);
+        let (mut returned, mut all_done) = (List::new(), true);
         while !group.list.is_empty() {
             let requests = group.list.len();
             let route = group.bound.map(|route| Route { requests, ..route });
@@ -180,17 +180,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 *slot = Some(part);
                 continue;
             }
-            all_done &= self.run_part(lead, operation, part, group.mixed, timer, &mut back);
+            all_done &= self.run_part(lead, operation, part, group.mixed, timer, &mut returned);
         }
         for slot in &mut later {
             let Some(part) = slot.take() else { break };
-            all_done &= self.run_part(lead, operation, part, group.mixed, timer, &mut back);
+            all_done &= self.run_part(lead, operation, part, group.mixed, timer, &mut returned);
         }
         self.doorbells();
         if all_done {
-            return self.keep_own(group.mixed, back, done);
+            return self.keep_own(group.mixed, returned, done);
         }
-        self.sort_completions(group.mixed, back, done);
+        self.sort_completions(group.mixed, returned, done);
     }
 
     /// Notifies devices of new requests.
@@ -201,7 +201,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         }
     }
 
-    /// Runs a part. Returns `true` if all its requests [are done](Request::is_done) and no others came back.
+    /// Runs a part. Returns `true` if all requests of the part [are done](Request::is_done) and no other requests came back.
     #[inline]
     fn run_part(
         &mut self,
@@ -210,11 +210,11 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         part: Part<'_>,
         mixed: bool,
         timer: &mut StageTimer<'_>,
-        back: &mut List,
+        returned: &mut List,
     ) -> bool {
         let Part { place, route, bytes, mut list, session } = part;
         let Route { device, reason, measure, .. } = route;
-        let (requests, before) = (list.len(), back.len());
+        let (requests, before) = (list.len(), returned.len());
         let site = lead.site(device, operation);
         if lead.gantry.verifies() != 0 {
             list.each(|handle| {
@@ -235,27 +235,27 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         }
         let started = measure.then(|| lead.gantry.start(&lead.candidates[place]));
         let all_done = match session {
-            Some(session) => self.run_each(&session, route, list, back),
-            None => self.submit(&lead.gantry, device, site, list, mixed, back),
+            Some(session) => self.run_each(&session, route, list, returned),
+            None => self.submit(&lead.gantry, device, site, list, mixed, returned),
         };
         if let Some(started) = started {
-            let what = (lead.params.algorithm(), operation);
-            if back.len() - before == requests {
-                lead.gantry.learn(what, route, requests, bytes / requests, started);
+            let work = (lead.params.algorithm(), operation);
+            if returned.len() - before == requests {
+                lead.gantry.learn(work, route, requests, bytes / requests, started);
             } else if let Some(active) = self.pairs.iter_mut().find(|active| active.device == device)
                 && !lead.candidates[place].capability.direct
             {
                 let submit_ns = lead.gantry.clock().now().saturating_sub(started);
-                active.begin_measurement(route, what, (requests, bytes / requests), (started, submit_ns));
+                active.begin_measurement(route, work, (requests, bytes / requests), (started, submit_ns));
             }
         }
-        timer.back(site, back.len() - before);
+        timer.back(site, returned.len() - before);
         all_done
     }
 
-    /// Runs requests on this device only. If it fails a request, the request has its fault.
+    /// Runs requests on this device only. A request that the device fails keeps the fault.
     fn try_on(&mut self, lead: &SessionCore, device: usize, operation: Operation, mut list: List, done: &mut List) {
-        let mut back = List::new();
+        let mut returned = List::new();
         if let Some(place) = lead.place(device) {
             let route = Route { device, requests: list.len(), reason: Reason::Pinned, measure: false };
             let mut declined = Self::address(lead, place, route, Urgency::Patient, false, &mut list);
@@ -266,14 +266,14 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             }
         }
         let site = lead.site(device, operation);
-        self.submit(&lead.gantry, device, site, list, false, &mut back);
-        self.keep_own(false, back, done);
+        self.submit(&lead.gantry, device, site, list, false, &mut returned);
+        self.keep_own(false, returned, done);
         while self.in_flight > 0 {
-            let back = self.collect(&lead.gantry);
-            if back.is_empty() {
+            let returned = self.collect(&lead.gantry);
+            if returned.is_empty() {
                 self.wait(&lead.gantry, None);
             }
-            self.keep_own(true, back, done);
+            self.keep_own(true, returned, done);
         }
         self.close(&lead.gantry, done);
     }
@@ -299,7 +299,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 
     /// Runs requests one by one with their common session. Returns `true` if each [is done](Request::is_done).
     #[inline]
-    fn run_each(&mut self, session: &OpenSession<'_>, route: Route, mut part: List, back: &mut List) -> bool {
+    fn run_each(&mut self, session: &OpenSession<'_>, route: Route, mut part: List, returned: &mut List) -> bool {
         self.in_flight += part.len();
         let mut all_done = true;
         let ran = catch_panic(|| {
@@ -315,11 +315,11 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             all_done = false;
             blame(route, &mut part);
         }
-        back.append(&mut part);
+        returned.append(&mut part);
         all_done
     }
 
-    /// Hands requests to a device. Requests that complete at once are in `back`. Returns `true` if these are all requests, and each
+    /// Hands requests to a device. Requests that complete at once are in `returned`. Returns `true` if these are all requests, and each
     /// [is done](Request::is_done).
     pub(crate) fn submit(
         &mut self,
@@ -328,17 +328,17 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         site: Site,
         mut part: List,
         mixed: bool,
-        back: &mut List,
+        returned: &mut List,
     ) -> bool {
         let registered = &gantry.devices()[device];
         let own = if mixed { part.iter().filter(|request| request.has_home(&self.inbox)).count() } else { part.len() };
         // A request of another thread that stays in a device after this call must not be on a queue pair of ours.
         let is_ring = part.iter().any(|request| request.meta.since > 0);
         if is_ring && registered.is_scarce() {
-            return self.share(gantry, registered, device, site, part, back);
+            return self.share(gantry, registered, device, site, part, returned);
         }
         self.in_flight += own;
-        let common = own < part.len() && is_ring;
+        let has_foreign = own < part.len() && is_ring;
         let index = self.pairs.iter().position(|active| active.device == device && active.pair.is_open());
         let mut active = match index {
             Some(index) => self.pairs.swap_remove(index),
@@ -346,18 +346,19 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 Ok(Some(pair)) => ActivePair::new(device, pair, site),
                 Ok(None) if is_ring => {
                     self.in_flight -= own; // `share` counts them again
-                    return self.share(gantry, registered, device, site, part, back);
+                    return self.share(gantry, registered, device, site, part, returned);
                 }
                 none => {
                     let fault = none.err().unwrap_or(Fault::Declined("all of its queue pairs are in use"));
-                    part.fail(&fault, back);
+                    part.fail(&fault, returned);
                     return false;
                 }
             },
         };
         // Do not overtake waiting requests.
-        let all_done =
-            !common && registered.health().backlog.is_empty() && active.submit(registered.health(), &mut part, back);
+        let all_done = !has_foreign
+            && registered.health().backlog.is_empty()
+            && active.submit(registered.health(), &mut part, returned);
         if part.is_empty() && active.pair.in_flight() == 0 {
             release_pair(gantry, active);
             return all_done;
@@ -367,7 +368,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             registered.health().backlog.push(&mut part, self.sender, &mut active.turn);
             self.pairs.push(active);
             // The device may have got room before these were in the backlog; without this check, no thread might look again.
-            gantry.serve(device, false, back);
+            gantry.serve(device, false, returned);
             return false;
         }
         self.pairs.push(active);
@@ -382,16 +383,16 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         device: usize,
         site: Site,
         mut part: List,
-        back: &mut List,
+        returned: &mut List,
     ) -> bool {
         if !registered.health().backlog.is_empty() {
             gantry.counters().here().event(site, Event::Full, part.len());
         }
         self.in_flight += part.iter().filter(|request| request.has_home(&self.inbox)).count();
         registered.health().backlog.push(&mut part, self.sender, &mut self.turn);
-        gantry.serve(device, false, back);
+        gantry.serve(device, false, returned);
         // Requests of other threads may have come back, too.
-        self.deliver_foreign(back);
+        self.deliver_foreign(returned);
         false
     }
 }

@@ -75,7 +75,7 @@ impl Gantry {
     }
 
     /// Measures the devices that offer an operation and are not measured yet, or all with `anew`; this takes about ten milliseconds per
-    /// device. Learned policies call it themselves when it pays.
+    /// device. Learned policies start this measurement themselves when it pays.
     pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
         self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
@@ -85,9 +85,10 @@ impl Gantry {
         self.inner.devices.calibrations.close_store();
     }
 
-    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays first for
-    /// loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a time. Returns
-    /// `true` if the costs of `own`, the caller, and of another device are known, or stay unknown, and no measurement is running.
+    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays
+    /// first for loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a
+    /// time. Returns `true` if the costs of `own`, the caller, and of another device are known, or stay unknown, and no measurement is
+    /// running.
     pub(crate) fn count_work(&self, own: &str, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
         let ledgers = &self.inner.ledgers;
         let ledger = ledgers.ledger(algorithm, operation);
@@ -172,7 +173,7 @@ impl Gantry {
         CalibrationContext { devices: self.devices(), ledgers: &self.inner.ledgers, clock: &**self.clock() }
     }
 
-    /// Retries quarantined devices when it is time.
+    /// Retries quarantined devices whose time in quarantine is over.
     #[inline]
     pub(crate) fn retry_quarantined(&self) {
         if self.common().quarantined() != 0 {
@@ -218,7 +219,7 @@ impl Gantry {
     #[cold]
     pub(crate) fn learn(
         &self,
-        what: (Algorithm, Operation),
+        work: (Algorithm, Operation),
         route: Route,
         requests: usize,
         bytes: usize,
@@ -227,8 +228,8 @@ impl Gantry {
         let measured = Measurement {
             ledgers: &self.inner.ledgers,
             clock: &**self.clock(),
-            algorithm: what.0,
-            operation: what.1,
+            algorithm: work.0,
+            operation: work.1,
             device: route.device,
             reason: route.reason,
             requests,
@@ -237,7 +238,7 @@ impl Gantry {
             ahead: 0,
             cpu_ns: None,
         };
-        learn(&self.candidates(what.0), &measured);
+        learn(&self.candidates(work.0), &measured);
     }
 
     /// Returns the learner for queue pairs, which measure their requests later.
@@ -247,8 +248,8 @@ impl Gantry {
     }
 
     /// Serves the shared queue pairs of a device.
-    pub(crate) fn serve(&self, device: usize, poll: bool, back: &mut List) {
-        self.devices()[device].serve(self.common(), self.learner(), poll, back);
+    pub(crate) fn serve(&self, device: usize, poll: bool, returned: &mut List) {
+        self.devices()[device].serve(self.common(), self.learner(), poll, returned);
     }
 }
 
@@ -320,13 +321,13 @@ impl Devices {
             let Found::Device(device) = found else { continue };
             let info = device.info();
             let (name, class) = (info.name.clone(), info.class);
-            let before = self.list().iter().rev().find(|device| device.name() == name);
-            if before.is_some_and(RegisteredDevice::is_ready) || exclude(info).is_some() {
+            let namesake = self.list().iter().rev().find(|device| device.name() == name);
+            if namesake.is_some_and(RegisteredDevice::is_ready) || exclude(info).is_some() {
                 continue;
             }
             let Some(place) = growing.next() else { break };
-            if let Some(before) = before {
-                before.retire();
+            if let Some(replaced) = namesake {
+                replaced.retire();
             }
             let device = RegisteredDevice::new(device);
             device.set_place(place, &self.common);

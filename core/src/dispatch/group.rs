@@ -25,7 +25,7 @@ pub(crate) struct Group {
     pub(crate) mixed: bool,
     /// The number of requests that may become part of the group.
     most: usize,
-    /// Set with the first whole message beside streams: `true` if it runs with them.
+    /// Set with the first whole message beside streams: `true` if the message runs with the streams.
     messages_join: Option<bool>,
 }
 
@@ -36,7 +36,7 @@ impl Group {
         Self { mixed, most, ..Self::default() }
     }
 
-    /// Adds a request's needs to the group and returns `true`, if the request fits. `session` is one of the group.
+    /// Returns `true` if the request fits into the group, and then adds the request's needs to the group's. `session` is one of the group.
     #[inline]
     pub(crate) fn try_add(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
@@ -54,17 +54,17 @@ impl Group {
     fn can_join(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
         let Shape { operation, bytes, .. } = shape;
-        let before = self.operation.replace(operation);
-        if before.is_some_and(|before| before != operation) {
-            self.operation = before;
+        let previous = self.operation.replace(operation);
+        if previous.is_some_and(|previous| previous != operation) {
+            self.operation = previous;
             return false;
         }
-        let theirs = request.bound.as_ref().map(|bound| bound.route);
-        if let Some(route) = self.bound.or(theirs) {
-            let mixed = self.bound.is_none() && before.is_some() || theirs.is_none();
-            let elsewhere = theirs.is_some_and(|theirs| theirs.device != route.device);
+        let own_route = request.bound.as_ref().map(|bound| bound.route);
+        if let Some(route) = self.bound.or(own_route) {
+            let mixed = self.bound.is_none() && previous.is_some() || own_route.is_none();
+            let is_elsewhere = own_route.is_some_and(|own| own.device != route.device);
             let serves = || session.serves(route.device, self.needs.max_bytes.max(bytes));
-            if elsewhere || mixed && !(serves() && self.messages_join(session, route, shape)) {
+            if is_elsewhere || mixed && !(serves() && self.messages_join(session, route, shape)) {
                 return false;
             }
             self.bound = Some(route);
@@ -72,7 +72,7 @@ impl Group {
         true
     }
 
-    /// Returns `true` if whole messages run beside the streams: if the policy would send as many requests to the device of the streams.
+    /// Returns `true` if the policy would send `most` whole messages to the device of the streams, so that they run beside the streams.
     fn messages_join(&mut self, session: &SessionCore, streams: Route, shape: Shape) -> bool {
         let (requests, bytes) = (self.most, shape.bytes.saturating_mul(self.most));
         *self.messages_join.get_or_insert_with(|| {
@@ -102,7 +102,7 @@ pub(crate) fn address(handle: &mut Handle, session: &OpenSession<'_>, route: Rou
     }
 }
 
-/// Addresses a request under its owner's session. Returns `false` if the device does not open it.
+/// Addresses a request under its owner's session. Returns `false` if the device does not open the session.
 pub(crate) fn address_by_owner(handle: &mut Handle, place: usize, route: Route) -> bool {
     let owner = NonNull::from(handle.owner());
     // SAFETY: the owner lives until the request is back, is only ever shared, and is not part of the request.

@@ -150,11 +150,11 @@ impl SessionCore {
             return Err(Unsupported::because("it was added after the session was created").into());
         };
         let device = &self.gantry.devices()[candidate.device];
-        let draws = self.params.is_deterministic()
+        let is_randomized = self.params.is_deterministic()
             && self.params.algorithm().info().randomized
             && !candidate.capability.deterministic;
         let open = || {
-            let session = if draws {
+            let session = if is_randomized {
                 Err(Unsupported::because("its signatures are randomized").into())
             } else {
                 device.open(&self.params, urgency)
@@ -293,12 +293,12 @@ impl SessionCore {
                 here.event(site, Event::Verified, 1);
                 outcome
             }
-            Comparison::Differs(right) => {
+            Comparison::Differs(reference_outcome) => {
                 here.event(site, Event::Verified, 1);
                 here.event(site, Event::Mismatched, 1);
                 here.fault(site, &Fault::failed("its result differs from that of software"));
                 self.quarantine(device, site);
-                right
+                reference_outcome
             }
         }
     }
@@ -329,7 +329,7 @@ impl SessionCore {
                     _ if !device.is_ready() => "it has failed, and is in quarantine".to_owned(),
                     Some(Ok(_)) => return None,
                     None => match device.admit_with(algorithm, Urgency::Brief).err()? {
-                        // The device was not asked, and is not known to have failed.
+                        // The test is still running, so it gives no reason.
                         Refusal::Fault(Fault::Declined(TEST_RUNNING)) => return None,
                         why => why.to_string(),
                     },

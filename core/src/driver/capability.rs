@@ -28,7 +28,7 @@ pub struct Capability {
     /// `cipher_stream` or `aead_stream`.
     pub streaming: bool,
     /// The device can also sign without a random number, if a session [asks for it](crate::SessionParams::deterministic).
-    /// Only for signatures that normally take one.
+    /// Only for signatures that normally take a random number.
     pub deterministic: bool,
 }
 

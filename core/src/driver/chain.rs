@@ -112,10 +112,10 @@ impl Chain {
     pub(crate) unsafe fn from_first(first: Option<Place>) -> Self {
         let mut chain = Chain::new();
         let mut place = first;
-        while let Some(here) = place {
-            place = next(here);
+        while let Some(current) = place {
+            place = next(current);
             // SAFETY: the chains were made by `push`, and the caller has passed them to this function.
-            unsafe { chain.push(here) };
+            unsafe { chain.push(current) };
         }
         chain
     }
@@ -134,8 +134,8 @@ impl Default for Chain {
 
 /// Links an entry to the next one of its chain.
 #[inline]
-pub(crate) fn link(place: Place, behind: Option<Place>) {
-    set_next(place, behind);
+pub(crate) fn link(place: Place, following: Option<Place>) {
+    set_next(place, following);
 }
 
 /// Requests that are in a device, in the order in which it took them. Doubly linked, so that removing any request takes
@@ -190,30 +190,30 @@ impl Flight {
     /// Removes an entry that is in this flight, from any position.
     pub(super) fn remove(&mut self, place: Place) {
         debug_assert_eq!(flight_of(place), self.id);
-        let (before, behind) = (previous(place), next(place));
-        match before {
-            Some(before) => set_next(before, behind),
-            None => self.chain.head = behind,
+        let (preceding, following) = (previous(place), next(place));
+        match preceding {
+            Some(preceding) => set_next(preceding, following),
+            None => self.chain.head = following,
         }
-        match behind {
-            Some(behind) => set_previous(behind, before),
-            None => self.chain.tail = before,
+        match following {
+            Some(following) => set_previous(following, preceding),
+            None => self.chain.tail = preceding,
         }
         self.chain.len -= 1;
         set_flight(place, 0);
     }
 
-    /// Moves requests to `done` that came back without a completion here: they were dropped, or completed through another
-    /// queue pair. Checks every entry of the flight.
+    /// Moves requests to `done` that were not completed through this flight's queue pair: their jobs were dropped, or completed
+    /// through another queue pair. Checks every entry of the flight.
     pub(crate) fn sweep(&mut self, done: &mut Chain) -> usize {
         let mut found = 0;
         let mut place = self.chain.head;
-        while let Some(here) = place {
-            place = next(here);
-            if is_returned(here) {
-                self.remove(here);
+        while let Some(current) = place {
+            place = next(current);
+            if is_returned(current) {
+                self.remove(current);
                 // SAFETY: the device has returned the entry, and it has left the flight.
-                unsafe { done.push(here) };
+                unsafe { done.push(current) };
                 found += 1;
             }
         }

@@ -89,7 +89,7 @@ pub struct DeviceLimits {
     /// Maximum open sessions. At the limit, core closes the least recently used session and reopens it for its next
     /// request.
     pub sessions: usize,
-    /// Maximum input segments in one job, and maximum output segments if the output is elsewhere.
+    /// Maximum input segments in one job, and maximum output segments if the job does not work in place.
     pub segments: usize,
     /// The alignment of each segment's address, in bytes. Contiguous buffers have any alignment.
     pub alignment: usize,
@@ -102,8 +102,8 @@ pub struct DeviceLimits {
 pub struct MemoryKinds {
     /// Segments of regions: a job then [has them](super::Job::segments) instead of buffers.
     pub regions: bool,
-    /// Segments that other processes, guests or devices may write at any time. The device reads each input byte once, so
-    /// that it decrypts the same bytes as it authenticates, and does not trust a second read.
+    /// Segments that other processes, guests or devices may write at any time. A device with this flag reads each input byte
+    /// only once, so that it decrypts the same bytes as it authenticates.
     pub foreign: bool,
 }
 
@@ -123,8 +123,8 @@ impl DeviceLimits {
         let takes = |list: &[Segment]| {
             list.len() <= segments
                 && list.iter().all(|segment| {
-                    let kind = memory.foreign || segment.region().origin() == Origin::Trusted;
-                    kind && segment.address().addr().get() % alignment.max(1) == 0
+                    let is_allowed = memory.foreign || segment.region().origin() == Origin::Trusted;
+                    is_allowed && segment.address().addr().get() % alignment.max(1) == 0
                 })
         };
         memory.regions && takes(scattered.input.list()) && takes(scattered.output.list())
@@ -138,8 +138,8 @@ pub trait Device: Send + Sync {
 
     /// Prepares keys for a session. May block, and may be called from any thread.
     ///
-    /// Core calls it when a route first leads the session to this device, or earlier for
-    /// [`Session::prepare`](crate::Session::prepare). Core calls it again if it closed the session because of
+    /// Core calls this when a route first leads the session to this device, or earlier for
+    /// [`Session::prepare`](crate::Session::prepare). Core calls this again after closing the session because of
     /// [`DeviceLimits::sessions`].
     ///
     /// # Errors

@@ -3,10 +3,10 @@
 //! A device may keep a request after the call that submitted it returns, for example in a ring. Rust's borrows end with the
 //! call, so core's lists and a device's [`Job`](super::Job)s use raw pointers. Three rules make this sound:
 //!
-//! 1. *One owner at a time.* Access to a request is through its owner's borrow, one handle of core, one job, or one offer;
-//!    never through two of these at a time. While a device has the request, it is marked `IN_DEVICE`. Core then accesses
-//!    only that mark and its own fields ([`Links`], and the fields of `dispatch` behind the entry), through raw pointers to
-//!    these fields.
+//! 1. *One owner at a time.* At any time, one of these alone gives access to a request: the borrow of its creator, core's
+//!    `Handle`, a device's job, or an offer to a device. While a device has the request, the entry is marked `IN_DEVICE`.
+//!    Core then accesses only that mark and its own fields ([`Links`], and the fields of [`Request`](crate::Request) after
+//!    the entry), through raw pointers to these fields.
 //! 2. *Lifetime.* The code that makes a handle guarantees that the request, and the sessions it points to, stay in place
 //!    until the handle has come back. `Session::process` does not return earlier. A `Queue` owns the memory, and leaks it
 //!    if a device never returns the request.
@@ -26,7 +26,7 @@ use crate::algorithm::{Fault, Operation, Outcome, Unsupported};
 /// The address of a request's entry. Code that turns this raw pointer into a reference must justify it.
 pub(crate) type Place = NonNull<Entry<'static>>;
 
-/// A request as a device sees it. `dispatch` keeps its own fields behind it, in the same allocation.
+/// A request as a device sees it: the first field of [`Request`](crate::Request), whose other fields belong to core.
 pub(crate) struct Entry<'a> {
     pub(crate) operands: Operands<'a>,
     /// The data, if they lie in segments and were not copied. The operands then have no data.
@@ -51,7 +51,7 @@ pub(crate) struct Links {
     /// The [`Flight`] that contains the request; 0 for none. Atomic, because the job may be completed through another queue
     /// pair of the device while this queue pair is still storing the field.
     flight: AtomicUsize,
-    /// The session, as opened by the device that gets the request next.
+    /// The session that the next device has opened, and that will run the request.
     session: Option<NonNull<dyn DeviceSession>>,
 }
 
@@ -100,7 +100,7 @@ fn set_fault(place: &mut Option<Box<Fault>>, fault: Option<Fault>) {
 }
 
 impl Links {
-    /// Stores the session on the device that gets the request next.
+    /// Sets the session that will run the request. The device that gets the request next has opened it.
     ///
     /// # Safety
     ///
@@ -115,7 +115,7 @@ impl Links {
     }
 }
 
-/// Returns the session to which a request was addressed.
+/// Returns the session that [`set_session`](Links::set_session) has set.
 ///
 /// # Safety
 ///
@@ -174,15 +174,15 @@ pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
     // entry, because core may be accessing the links.
     let (outcome, fault) = unsafe { (&mut (*place.as_ptr()).outcome, &mut (*place.as_ptr()).fault) };
     match result {
-        Ok(done) => {
-            *outcome = Some(done);
+        Ok(new_outcome) => {
+            *outcome = Some(new_outcome);
             if fault.is_some() {
                 set_fault(fault, None);
             }
         }
-        Err(what) => {
+        Err(new_fault) => {
             *outcome = None;
-            set_fault(fault, Some(what));
+            set_fault(fault, Some(new_fault));
         }
     }
 }
@@ -197,7 +197,7 @@ pub(super) fn has_result(place: Place) -> bool {
 /// Returns true if a device has returned an entry.
 #[inline]
 pub(crate) fn is_returned(place: Place) -> bool {
-    // SAFETY: the mark lives as long as the entry (rule 2), and all accesses to it use shared references to the mark alone.
+    // SAFETY: the mark lives as long as the entry (rule 2), and all accesses to the mark use shared references to it alone.
     unsafe { (*place.as_ptr()).state.load(Ordering::Acquire) == IDLE }
 }
 
@@ -263,8 +263,8 @@ pub trait DeviceSession: Send + Sync + Any {
     /// stream itself or, in a batch, to a queue pair of the device.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
-    /// Runs requests of one algorithm and operation on the calling thread, and [finishes](Offer::finish) each. The first belongs to this
-    /// session, the others to any session of the same device. Called through [`Batch::run_direct`](super::Batch::run_direct).
+    /// Runs requests of the same algorithm and operation on the calling thread, and [finishes](Offer::finish) each. The first belongs to
+    /// this session, the others to any session of the same device. Called through [`Batch::run_direct`](super::Batch::run_direct).
     fn run_batch(&self, offers: &mut [Offer<'_>]) {
         for offer in offers {
             offer.run_direct();

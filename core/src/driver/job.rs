@@ -11,7 +11,7 @@ use super::entry::{
 use super::operands::{Operands, Scattered};
 use crate::algorithm::{Fault, Outcome};
 
-/// A burst of requests of one algorithm and one operation that is offered to a device, in order.
+/// A burst of requests of the same algorithm and operation that is offered to a device, in order.
 ///
 /// A device that keeps requests [takes](Self::take) them one by one. A device that processes all of them at once reads them
 /// as a slice of [`Offer`]s, finishes some of them, and [accepts](Self::accept) these.
@@ -26,7 +26,7 @@ impl<'b> Batch<'b> {
     ///
     /// # Safety
     ///
-    /// The caller must have every entry; none may have a result, and each session must be set. Until the batch is
+    /// The caller must own every entry; none may have a result, and each session must be set. Until the batch is
     /// [settled](Self::settle), no other code accesses the entries (rules 1 and 2 of `entry.rs`).
     #[inline]
     pub(crate) unsafe fn new(places: &'b mut [Place]) -> Self {
@@ -66,7 +66,7 @@ impl<'b> Batch<'b> {
     pub fn accept(&mut self, count: usize) {
         let end = self.taken.saturating_add(count).min(self.places.len());
         for place in &self.places[self.taken..end] {
-            // Cleared only here, because a driver may still take a request as a job after it has finished it as an offer.
+            // The mark is cleared only here, because a driver may finish an offer and then still take its request as a job.
             if has_result(*place) { mark(*place, false) } else { drop(Job(*place)) }
         }
         self.taken = end;
@@ -90,55 +90,56 @@ impl<'b> Batch<'b> {
         job.give_back(result);
     }
 
-    /// Ends the offer. Calls `taken` for each request that was taken, in order, with true if it is already back. Requests
-    /// that were not taken have no result, and are the last ones in `places`. Returns the number of requests taken.
+    /// Ends the batch. Calls `taken` for each request that was taken, in order, with true if the device has already returned
+    /// it. Requests that were not taken have no result, and are the last ones in `places`. Returns the number of requests
+    /// taken.
     #[inline]
     pub(crate) fn settle(self, mut taken: impl FnMut(Place, bool)) -> usize {
-        let (here, left) = self.places.split_at(self.taken);
-        for place in here {
+        let (taken_places, rest) = self.places.split_at(self.taken);
+        for place in taken_places {
             taken(*place, is_returned(*place));
         }
-        for place in left {
+        for place in rest {
             // A driver may have finished a request without accepting it. SAFETY: the request was not taken, so core owns
             // it; rules 1 and 2.
             unsafe { (*place.as_ptr()).begin() };
             mark(*place, false);
         }
-        here.len()
+        taken_places.len()
     }
 }
 
 /// The receiver of completed jobs that a device had kept.
 pub struct Completions<'f> {
     flight: &'f mut Flight,
-    back: Chain,
+    completed: Chain,
 }
 
 impl<'f> Completions<'f> {
     pub(crate) fn new(flight: &'f mut Flight) -> Self {
-        Self { flight, back: Chain::new() }
+        Self { flight, completed: Chain::new() }
     }
 
     /// Completes a job in constant time, at any position in the queue pair.
     pub fn complete(&mut self, job: Job, result: Result<Outcome, Fault>) {
         let place = job.0;
-        let is_here = flight_of(place) == self.flight.id();
+        let is_of_this_flight = flight_of(place) == self.flight.id();
         job.give_back(result);
         // A job of another queue pair is found when that queue pair sweeps its flight.
-        if is_here {
+        if is_of_this_flight {
             self.flight.remove(place);
             // SAFETY: the device has returned the entry, and it has left the flight, whose `push` guaranteed its lifetime.
-            unsafe { self.back.push(place) };
+            unsafe { self.completed.push(place) };
         }
     }
 
     /// Returns the number of jobs completed through this value.
     pub fn completed(&self) -> usize {
-        self.back.len()
+        self.completed.len()
     }
 
     pub(crate) fn into_completed(self) -> Chain {
-        self.back
+        self.completed
     }
 }
 

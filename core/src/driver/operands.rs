@@ -78,7 +78,7 @@ pub enum Operands<'a> {
     KeyGen {
         /// Random bytes that determine the keys. If empty, the device takes its own from a generator fit for keys.
         seed: &'a [u8],
-        /// Receives the private key, in the form that has this length.
+        /// Receives the private key. The length of the buffer selects the form of the key.
         private: &'a mut [u8],
         /// Receives the public key.
         public: &'a mut [u8],
@@ -319,7 +319,7 @@ impl<'a> Operands<'a> {
 }
 
 impl Operands<'_> {
-    /// Returns the operation. For streams, it is that of their session's kind: a digest, or a MAC, which is the same with a key.
+    /// Returns the operation. For a step of a stream, it is [`Operation::Digest`] or [`Operation::Mac`].
     #[inline]
     pub fn operation(&self) -> Operation {
         self.shape().operation

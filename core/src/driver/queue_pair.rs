@@ -7,8 +7,8 @@ use super::job::{Batch, Completions};
 
 /// A queue pair of a device. One thread at a time uses it.
 ///
-/// Dropping it takes back all jobs in the device: the device no longer touches them, and they are dropped. In this way core gets its
-/// requests back from a device that does not answer in time.
+/// Dropping the queue pair takes back all jobs in the device: the device no longer touches them, and they are dropped. In this way core
+/// gets its requests back from a device that does not answer in time.
 pub trait QueuePair: Send + Any {
     /// Takes jobs from the front of the batch while there is room, and may complete them at once. Does not wait for room: core offers the
     /// remaining jobs again after a `poll`. All jobs have the same algorithm and operation; their sessions may differ.

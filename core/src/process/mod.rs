@@ -5,8 +5,8 @@
 //! parent's.
 //!
 //! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), unless it shares memory. The page holds
-//! the number of the process; a process that finds none takes the next. So a check costs two loads. The first check creates the page. Later
-//! checks make no system calls, so that filters of them (seccomp) have nothing to refuse, and start no thread.
+//! the number of the process; a process that finds no number takes the next one. So a check costs two loads. The first check creates the
+//! page. Later checks start no thread and make no system calls, so that filters of system calls (seccomp) have nothing to refuse.
 //!
 //! Without such a page (before Linux 4.14, gVisor, emulators), or if a filter refuses it, the C library calls a function of ours in each
 //! child of `fork`. A child of a bare `clone` is then not detected, so [`Process::certain`] returns `None` there.

@@ -5,10 +5,10 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The place; null until it is first used.
+/// The place of the process's number; null until it is first used.
 static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The place if there is no page.
+/// The place of the number if there is no page.
 static FALLBACK: AtomicU64 = AtomicU64::new(0);
 
 #[inline]
@@ -22,7 +22,7 @@ pub(super) fn is_wiped() -> bool {
     !ptr::eq(place(), &raw const FALLBACK)
 }
 
-/// Finds the place, without a lock: a child could find it locked by a thread that it does not have.
+/// Finds the place. Takes no lock, because a child could find the lock held by a thread that exists only in the parent.
 #[cold]
 fn set_up() -> &'static AtomicU64 {
     let page = page::wiped();
@@ -47,7 +47,7 @@ fn fallback() -> *mut AtomicU64 {
     }
     // SAFETY: the function writes a number. The C library forgets it when its module is unloaded.
     if unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) } != 0 {
-        // It fails only for lack of memory.
+        // `pthread_atfork` fails only for lack of memory.
         std::alloc::handle_alloc_error(std::alloc::Layout::new::<AtomicU64>());
     }
     (&raw const FALLBACK).cast_mut()

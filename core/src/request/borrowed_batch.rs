@@ -32,17 +32,17 @@ impl<'r> BorrowedBatch<'r> {
         mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<NonNull<()>>, E>,
     ) -> Result<Self, E> {
         let len = requests.len();
-        // The slice and the inbox are borrowed as long as the batch lives, and the slice is not accessed by its own name meanwhile. All
-        // handles come back before the batch ends (`run`), and handles cannot be copied.
+        // The slice and the inbox are borrowed as long as the batch lives, and the slice is accessed only through the handles meanwhile.
+        // All handles come back before the batch ends (`run`), and handles cannot be copied.
         let first: NonNull<Request<'static>> = NonNull::from(requests).cast();
         for place in 0..len {
             // SAFETY: within the slice, or one past its end.
-            let (here, behind) = unsafe { (first.add(place), first.add(place + 1)) };
+            let (current, next) = unsafe { (first.add(place), first.add(place + 1)) };
             // SAFETY: in the slice, and not accessed by anything else.
-            let request = unsafe { here.cast::<Request<'_>>().as_mut() };
+            let request = unsafe { current.cast::<Request<'_>>().as_mut() };
             let owner = examine(place, request)?;
             (request.meta.owner, request.meta.home, request.meta.tried) = (owner, Some(NonNull::from(home)), 0);
-            link(here.cast(), Some(behind.cast()));
+            link(current.cast(), Some(next.cast()));
         }
         // SAFETY: within the slice.
         let last: Option<Place> = len.checked_sub(1).map(|last| unsafe { first.add(last) }.cast());
@@ -68,9 +68,9 @@ impl<'r> BorrowedBatch<'r> {
             }
         }
         let (bail, requests) = (Bail, self.list.len());
-        let back = work(self.list);
+        let returned = work(self.list);
         self.home.wait_for_deliverers();
-        if back.len() == requests {
+        if returned.len() == requests {
             std::mem::forget(bail);
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Parts {
     pub(crate) tag_length: usize,
     /// Random bytes for the generation of keys or a secret.
     pub(crate) seed: Zeroizing<Vec<u8>>,
-    /// Bytes of the result in the output of compression; of the payload of a packet; of a deciphered message.
+    /// Length in bytes of the compressed or decompressed data, of a packet's payload, or of a deciphered message.
     pub(crate) written: usize,
     pub(crate) user: u64,
 }
@@ -144,7 +144,7 @@ impl MixedBuffers {
         self.copies.is_none().then_some(Scattered { input, output })
     }
 
-    /// Returns the buffers that a device reads and writes: for segments, their copies; nothing before these are made.
+    /// Returns the buffers that a device reads and writes: for segments, their copies, or empty buffers before there are copies.
     #[cold]
     pub(crate) fn buffers(&mut self) -> Buffers<'_> {
         fn slice<'a>(data: &'a mut Data, copy: &'a mut [u8]) -> &'a mut [u8] {

@@ -11,7 +11,7 @@ use crate::driver::chain::{Chain, link};
 use crate::driver::entry::{Entry, Place};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering, lock, pause};
 
-/// Requests that have come back. One thread owns it, and any thread delivers.
+/// Requests that have come back. One thread owns the inbox, and any thread delivers to it.
 ///
 /// The owner may free an inbox when all its requests are back and [no deliverer is left](Self::wait_for_deliverers).
 pub(crate) struct Inbox {
@@ -57,7 +57,7 @@ impl Inbox {
         self.requests.is_empty()
     }
 
-    /// Registers `sleeper` for the next delivery. Returns `false` if requests are there already; `sleeper` is then not woken.
+    /// Registers `sleeper` for the next delivery. Returns `false` if the inbox already has requests; `sleeper` is then not woken.
     pub(crate) fn sleep(&self, sleeper: Waker) -> bool {
         *lock(&self.sleeper) = Some(sleeper);
         self.asleep.swap(true, Ordering::SeqCst);
@@ -67,8 +67,8 @@ impl Inbox {
 }
 
 impl Inbox {
-    /// Waits until no thread is delivering. The owner calls it when all its requests are back, before it frees the inbox. Not in `Drop`,
-    /// where `&mut self` already excludes other threads.
+    /// Waits until no thread is delivering. The owner calls it when all its requests are back, before it frees the inbox: `Drop`
+    /// is too late, because its `&mut self` already excludes other threads.
     pub(crate) fn wait_for_deliverers(&self) {
         while self.deliverers.load(Ordering::SeqCst) > 0 {
             pause();
@@ -125,15 +125,15 @@ mod races {
                 let (inbox, list) = (inbox.clone(), request(&session, &inbox, slot));
                 thread::spawn(move || inbox.deliver(list))
             });
-            let mut back = List::new();
-            while back.len() < 2 {
+            let mut returned = List::new();
+            while returned.len() < 2 {
                 let bell = Bell::new();
                 if inbox.sleep(bell.clone().into()) {
                     bell.wait();
                 }
-                back.append(&mut inbox.take());
+                returned.append(&mut inbox.take());
             }
-            assert_eq!(slots(back), [1, 2]);
+            assert_eq!(slots(returned), [1, 2]);
             for deliverer in deliverers {
                 deliverer.join().unwrap();
             }

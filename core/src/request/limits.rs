@@ -163,7 +163,7 @@ impl Limits {
             _ => 0,
         };
         let outcome = match shape.operation.info() {
-            // These take any length.
+            // Operations of these kinds take any length.
             OperationInfo { kind: Kind::Digest | Kind::Mac | Kind::Compression, .. } => outcome,
             _ if outcome == Some(Outcome::BadTag) => outcome,
             OperationInfo { kind: Kind::Kem, .. } | OperationInfo { returns_length: true, .. } => {
@@ -201,8 +201,8 @@ impl Limits {
     #[inline(always)]
     pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
         // Algorithms that take two lengths take the lengths between them, too.
-        let taken = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
-        if taken { Ok(()) } else { Err(self.wrong_iv(iv.len())) }
+        let is_allowed = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
+        if is_allowed { Ok(()) } else { Err(self.wrong_iv(iv.len())) }
     }
 
     #[inline(always)]
@@ -240,13 +240,13 @@ impl Limits {
         (operation == Operation::Unprotect && !fits).then_some(Outcome::Malformed)
     }
 
-    /// Checks a seed, which may be empty: then the device draws random bytes.
+    /// Checks a seed; if the seed is empty, the device draws random bytes.
     fn check_seed(&self, seed: &[u8], takes: usize) -> Result<(), Misuse> {
         let (algorithm, got) = (self.algorithm, seed.len());
         if got == 0 || got == takes { Ok(()) } else { Err(Misuse::SeedLength { algorithm, got, takes }) }
     }
 
-    /// Checks data of a fixed length. It may come from a peer, so a wrong length is no misuse.
+    /// Checks data of a fixed length. The data may come from a peer, so a wrong length is no misuse.
     #[inline(never)]
     fn check_fixed(&self, shape: Shape) -> Option<Outcome> {
         let takes = self.algorithm.info().data_of(shape.operation);
@@ -256,8 +256,8 @@ impl Limits {
     #[inline(always)]
     fn check_data(&self, bytes: usize, iv: usize) -> Option<Outcome> {
         let short = bytes.wrapping_sub(self.min_data) <= self.short_span;
-        let good = bytes & self.within_block == 0 && (short || self.is_long(bytes, iv));
-        if good { None } else { Some(Outcome::BadLength) }
+        let is_allowed = bytes & self.within_block == 0 && (short || self.is_long(bytes, iv));
+        if is_allowed { None } else { Some(Outcome::BadLength) }
     }
 
     /// Handles data outside `short_span`: returns `true` if the length is allowed with this IV.

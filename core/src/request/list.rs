@@ -152,18 +152,18 @@ impl List {
         }
     }
 
-    /// Ends all requests with this fault, and moves them to `back`.
-    pub(crate) fn fail(&mut self, fault: &Fault, back: &mut List) {
+    /// Ends all requests with this fault, and moves them to `returned`.
+    pub(crate) fn fail(&mut self, fault: &Fault, returned: &mut List) {
         self.each(|handle| handle.entry.finish(Err(fault.clone())));
-        back.append(self);
+        returned.append(self);
     }
 
-    /// Takes out the requests for which `out` returns `true`, in order.
-    pub(crate) fn extract(&mut self, mut out: impl FnMut(&Request<'static>) -> bool) -> List {
+    /// Takes out the requests that `selects` returns `true` for, in order.
+    pub(crate) fn extract(&mut self, mut selects: impl FnMut(&Request<'static>) -> bool) -> List {
         let mut extracted = List::new();
         let mut rest = std::mem::take(self);
         while let Some(handle) = rest.pop() {
-            if out(&handle) { extracted.push(handle) } else { self.push(handle) }
+            if selects(&handle) { extracted.push(handle) } else { self.push(handle) }
         }
         extracted
     }

@@ -75,9 +75,9 @@ pub(crate) struct RequestMeta {
     pub(crate) algorithm: Algorithm,
     /// The shape, for routing.
     pub(crate) shape: Shape,
-    /// The time at which it was offered to a queue pair, and then the time at which it came back; 0 without a queue pair.
+    /// The time at which the request was offered to a queue pair; after its return, the time of that. 0 without a queue pair.
     pub(crate) since: u64,
-    /// Bit mask of devices that failed to run it.
+    /// Bit mask of devices that failed to run the request.
     pub(crate) tried: u64,
     /// The slot in its queue.
     pub(crate) slot: u32,
@@ -192,7 +192,8 @@ impl<'a> Request<'a> {
         Self::new(Operands::Encipher { input: message, output: ciphertext }, None)
     }
 
-    /// Decrypts a ciphertext into `message`, which must be as long, and sets `written` to the length of the message in bytes.
+    /// Decrypts a ciphertext into `message`, which must be as long as the ciphertext, and sets `written` to the length of the message in
+    /// bytes.
     pub fn decipher(ciphertext: &'a [u8], message: &'a mut [u8], written: &'a mut usize) -> Self {
         Self::new(Operands::Decipher { input: ciphertext, output: message, written }, None)
     }
@@ -222,7 +223,7 @@ impl<'a> Request<'a> {
         Self { entry: Entry::new(operands), bound, route: None, cold: None, meta: RequestMeta::new() }
     }
 
-    /// Turns a finished request into another one.
+    /// Replaces the operands of a finished request, to run it again.
     #[inline]
     pub(crate) fn begin_anew(&mut self, operands: Operands<'a>, shape: Shape) {
         self.begin();
@@ -298,7 +299,7 @@ impl<'a> Request<'a> {
         self.entry.outcome
     }
 
-    /// Returns the device that ran it and the reason for choosing it, once it has run.
+    /// Returns the device that ran the request and the reason for choosing it, once the request has run.
     pub fn route(&self) -> Option<Route> {
         self.route
     }

@@ -51,12 +51,12 @@ impl Submission {
         }))
     }
 
-    /// Computes the digest of `message`; afterwards in [`tag`](Self::tag).
+    /// Computes the digest of `message`; the digest is afterwards in [`tag`](Self::tag).
     pub fn digest(message: impl Into<Data>) -> Self {
         Self::new(Operation::Digest, &[], Vec::new(), message.into())
     }
 
-    /// Computes the MAC of `message`; afterwards in [`tag`](Self::tag).
+    /// Computes the MAC of `message`; the MAC is afterwards in [`tag`](Self::tag).
     pub fn mac(message: impl Into<Data>) -> Self {
         Self::mac_with_iv(&[], message)
     }
@@ -76,7 +76,7 @@ impl Submission {
         Self::with_tag(Self::new(Operation::Verify, &[], Vec::new(), message.into()), signature)
     }
 
-    /// Computes the secret shared with the owner of the public key `peer`; afterwards in [`tag`](Self::tag).
+    /// Computes the secret shared with the owner of the public key `peer`; the secret is afterwards in [`tag`](Self::tag).
     pub fn derive(peer: impl Into<Data>) -> Self {
         Self::new(Operation::Derive, &[], Vec::new(), peer.into())
     }
@@ -103,7 +103,7 @@ impl Submission {
         submission
     }
 
-    /// Decapsulates the secret of a ciphertext; afterwards in [`tag`](Self::tag).
+    /// Decapsulates the secret of a ciphertext; the secret is afterwards in [`tag`](Self::tag).
     pub fn decapsulate(ciphertext: Vec<u8>) -> Self {
         Self::new(Operation::Decapsulate, &[], Vec::new(), ciphertext.into())
     }
@@ -200,7 +200,7 @@ impl Submission {
         self
     }
 
-    /// Returns the result of a cipher, or the given data. Empty if it is in segments; [read](crate::Segments::read) these.
+    /// Returns the result of a cipher, or the given data. Empty if the data is in segments; [read](crate::Segments::read) the segments.
     pub fn data(&self) -> &[u8] {
         if self.0.operation.info().kind == Kind::Compression {
             // Do not trust the device's length.
@@ -229,7 +229,7 @@ impl Submission {
     }
 
     /// Returns the vectors for reuse: the data, and the output if there was one. For segments and other types of buffers, the vector is
-    /// empty; [`into_data`](Self::into_data) returns these.
+    /// empty; [`into_data`](Self::into_data) returns such buffers.
     pub fn into_buffers(self) -> (Vec<u8>, Option<Vec<u8>>) {
         let vector = |data| if let Data::Vec(data) = data { data } else { Vec::new() };
         let (data, output) = self.into_data();
@@ -397,12 +397,12 @@ mod tests {
 
     #[test]
     fn limits_the_length_of_a_deciphered_message_to_the_ciphertext() {
-        for (said, is) in [(0, 0), (7, 7), (256, 256), (257, 256)] {
+        for (claimed, expected) in [(0, 0), (7, 7), (256, 256), (257, 256)] {
             let mut submission = Submission::decipher(vec![7; 256]);
             let Operands::Decipher { output, written, .. } = submission.operands(256) else { panic!("deciphers") };
             output.fill(9);
-            *written = said;
-            assert_eq!(submission.tag(), vec![9; is]);
+            *written = claimed;
+            assert_eq!(submission.tag(), vec![9; expected]);
         }
     }
 

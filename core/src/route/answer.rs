@@ -5,9 +5,9 @@ use crate::stats::Reason;
 /// The choice of a device, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Its place in [`Gantry::devices`](crate::Gantry::devices).
+    /// The place of the device in [`Gantry::devices`](crate::Gantry::devices).
     pub device: usize,
-    /// Number of requests, counted from the first one, that run there; at least one.
+    /// Number of requests, counted from the first one, that run on the device; at least one.
     pub requests: usize,
     /// The reason for the choice.
     pub reason: Reason,

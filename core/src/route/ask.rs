@@ -25,7 +25,7 @@ pub struct Ask<'a> {
 
 /// Measures devices for a policy.
 pub(crate) trait Calibrator {
-    /// Loads the costs that earlier processes kept, once. Returns `true` if this call did so.
+    /// Loads the costs that earlier processes kept, once. Returns `true` if this call loaded them.
     fn load_costs(&self) -> bool;
 
     /// Measures for a moment. Returns `true` if more costs are known now.
@@ -76,7 +76,7 @@ impl Question<'static> {
 /// A device that can serve the requests.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
-    /// Its place in [`Gantry::devices`](crate::Gantry::devices).
+    /// The place of the device in [`Gantry::devices`](crate::Gantry::devices).
     pub device: usize,
     /// Its description.
     pub info: &'a DeviceInfo,
@@ -109,11 +109,11 @@ impl Ask<'_> {
 
     /// Returns the bytes of data in each request.
     pub fn sizes(&self) -> impl Iterator<Item = usize> {
-        let (one, many) = match self.question.sizes {
+        let (equal, different) = match self.question.sizes {
             Sizes::One(bytes) => (Some(std::iter::repeat_n(bytes, self.question.requests)), None),
             Sizes::Many(requests) => (None, Some(requests.sizes())),
         };
-        one.into_iter().flatten().chain(many.into_iter().flatten())
+        equal.into_iter().flatten().chain(different.into_iter().flatten())
     }
 
     /// Returns the mean bytes of data in a request.

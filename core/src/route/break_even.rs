@@ -6,7 +6,7 @@ use super::policy::Policy;
 use crate::driver::{Capability, Class};
 use crate::stats::Reason;
 
-/// Sends requests to the device with the highest break-even that they reach. Splits a batch if its last requests are too few for that
+/// Sends a batch to the device with the highest break-even that the batch reaches. Splits a batch if its last requests are too few for that
 /// device.
 ///
 /// For example, a device has 16 lanes and a break-even of 6. Then 7 requests go to the lanes, and 5 to plain software. A batch of 35 is
@@ -55,6 +55,6 @@ impl Policy for BreakEven {
 fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize, bool) {
     let Capability { break_even, lanes, .. } = *choice.capability;
     let (pays, simd) = (break_even <= ask.requests(), choice.info.class == Class::Simd);
-    let asks = isize::try_from(break_even).unwrap_or(isize::MAX);
-    (pays, if pays { asks } else { -asks }, lanes, simd)
+    let required = isize::try_from(break_even).unwrap_or(isize::MAX);
+    (pays, if pays { required } else { -required }, lanes, simd)
 }

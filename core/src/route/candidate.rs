@@ -9,7 +9,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// A device that offers an algorithm.
 pub(crate) struct Candidate {
-    /// Its place in [`Gantry::devices`](crate::Gantry::devices).
+    /// The place of the device in [`Gantry::devices`](crate::Gantry::devices).
     pub(crate) device: usize,
     pub(crate) info: Arc<DeviceInfo>,
     pub(crate) capability: Capability,

@@ -40,7 +40,7 @@ pub(super) const INTERVAL: u32 = 500_000;
 /// The estimated time of a device for requests that it gets together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Nanoseconds until all of them are done, if nothing else is in the device.
+    /// Nanoseconds until all requests are done, if nothing else is in the device.
     pub wall_ns: f32,
     /// The part that the calling thread spends.
     pub cpu_ns: f32,
@@ -62,7 +62,7 @@ pub(crate) enum Finding {
     Nothing,
     /// The CPU has changed by this factor.
     Pace(f32),
-    /// Its times have changed by this factor.
+    /// The times of the device have changed by this factor.
     Changed(f32),
     /// The loaded costs do not hold.
     Contradicted,
@@ -221,20 +221,20 @@ impl Costs {
         }
         let estimate = self.wall.read(place) * self.drift.get();
         let error = logf(wall_ns / estimate);
-        let before = self.run.load(Relaxed);
+        let last_run = self.run.load(Relaxed);
         if error.abs() < NOTHING.max(CLOCK / estimate) {
-            if before != 0 {
+            if last_run != 0 {
                 self.run.store(0, Relaxed);
             }
             return Finding::Nothing;
         }
         let direction = if error > 0.0 { 1 } else { -1 };
         // A large error does not continue a run of small ones, nor the other way round.
-        let goes_on = before.signum() == direction && (error.abs() > CHANGE) == (self.agreed.get() > CHANGE);
-        let run = if goes_on { before + direction } else { direction };
-        let agreed = if goes_on { error.abs().min(self.agreed.get()) } else { error.abs() };
+        let continues = last_run.signum() == direction && (error.abs() > CHANGE) == (self.agreed.get() > CHANGE);
+        let run = if continues { last_run + direction } else { direction };
+        let agreed = if continues { error.abs().min(self.agreed.get()) } else { error.abs() };
         let work = wall_ns.min(10.0 * estimate).max(INTERVAL as f32);
-        let run_ns = work + if goes_on { self.run_ns.get() } else { 0.0 };
+        let run_ns = work + if continues { self.run_ns.get() } else { 0.0 };
         self.agreed.set(agreed);
         self.run_ns.set(run_ns);
         // A possible change of the whole device is left to the drift.
@@ -329,7 +329,7 @@ pub(crate) mod tests {
         ] {
             let estimate = costs.estimate(requests, bytes);
             assert!(near(estimate.wall_ns, time), "{requests} x {bytes}: {estimate:?}, not {time}");
-            assert_eq!(estimate.cpu_ns, estimate.wall_ns, "in the calling thread it is the same");
+            assert_eq!(estimate.cpu_ns, estimate.wall_ns, "in the calling thread both times are the same");
         }
     }
 

@@ -7,8 +7,8 @@ use super::ask::Ask;
 use super::policy::Policy;
 use crate::stats::Reason;
 
-/// Sends all requests to one device, and others only if that device cannot serve them (as `OPENSSL_ia32cap` or a hard-wired engine would).
-/// Waits for the device's known-answer test, so that no other device serves requests before.
+/// Sends all requests to one device, and to another only if that device cannot serve them (as `OPENSSL_ia32cap` or a hard-wired engine
+/// would). Waits for the device's known-answer test, so that no other device serves requests earlier.
 #[derive(Debug)]
 pub struct Pin {
     /// The device's name.
@@ -28,8 +28,8 @@ impl Policy for Pin {
     }
 }
 
-/// Sends requests to the first working device of an order (FreeBSD's OCF, DPDK's fail-over scheduler). Devices that it does not name come
-/// last, in the order of registration.
+/// Sends requests to the first working device of an order (FreeBSD's OCF, DPDK's fail-over scheduler). Devices that the order does not name
+/// come last, in the order of registration.
 #[derive(Debug)]
 pub struct Failover {
     /// Names of devices.

@@ -51,7 +51,7 @@ pub enum Learned {
 
 /// Maximum time of a request, as a multiple of its time on the fastest device, if the calling thread then has less to do.
 pub const PATIENCE: f32 = 32.0;
-/// Cost of a separate part beside its requests, in nanoseconds: another question to the policy, and another queue.
+/// Cost of a separate part, in addition to that of its requests, in nanoseconds: another question to the policy, and another queue.
 const PART: f32 = 200.0;
 /// A device that takes no more than this share longer than the best is close to it.
 const CLOSE: f32 = 0.5;
@@ -59,7 +59,7 @@ const CLOSE: f32 = 0.5;
 const LONG: f32 = 20_000.0;
 /// A split must take less than this share of the time without a split.
 const GAIN: f32 = 0.97;
-/// The previous device stays if it costs at most 1/`STAY` of the best.
+/// The previous device stays if it costs at most 1/`STAY` times as much as the best.
 const STAY: f32 = 0.98;
 /// Assumed bytes of a chunk of a stream.
 const PIECE: usize = 16 << 10;
@@ -140,8 +140,9 @@ const NEARLY_CHEAPEST: f32 = 1.02;
 /// The considered batch sizes.
 const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
-/// Assumed nanoseconds of a request with unknown costs: a fixed part, besides 1 ns a byte; and of one with a key pair.
+/// Assumed nanoseconds of a request with unknown costs, in addition to 1 ns per byte.
 const PRIOR: u32 = 100;
+/// Assumed nanoseconds of a request with a key pair and unknown costs.
 const PAIR: u32 = 50_000;
 
 /// Returns the assumed nanoseconds of requests with unknown costs.
@@ -170,18 +171,19 @@ impl Learned {
         };
         if !ledger.is_settled(ask.candidates) {
             let work = prior(ask.algorithm.kind(), requests, bytes);
-            let mut news = (!ask.is_plain() || ledger.loading_pays(work)) && ask.calibrator.load_costs();
+            let mut has_new_costs = (!ask.is_plain() || ledger.loading_pays(work)) && ask.calibrator.load_costs();
             if known.unmeasured > 0 {
                 is_due(work);
             }
             if ask.is_plain() && ledger.calibration_pays() {
-                news |= ask.calibrator.continue_calibration(ask.algorithm, ask.operation());
+                has_new_costs |= ask.calibrator.continue_calibration(ask.algorithm, ask.operation());
             }
-            if news {
+            if has_new_costs {
                 known = measured_choices();
             }
             if known.unmeasured > 0 && !ledger.is_settled(ask.candidates) {
-                return BreakEven.route(ask); // and not measured: there is no table that it could go into
+                // The request is not measured, because there is no table for its time.
+                return BreakEven.route(ask);
             }
         }
         let Some(mut best) = self.best(&known, requests, bytes) else { return BreakEven.route(ask) };
@@ -193,24 +195,24 @@ impl Learned {
         }
         let due = is_due(best.verdict().expected) && known.len > 1;
         // Stored costs are compared with the first request that uses them.
-        let first = ask.is_plain() && known.len > 1 && best.device.costs.is_unconfirmed(best.requests, bytes);
+        let is_first_use = ask.is_plain() && known.len > 1 && best.device.costs.is_unconfirmed(best.requests, bytes);
         if due
-            && !first
-            && let Some((trial, measure)) = trial(&known, ledger, &best, requests, bytes)
+            && !is_first_use
+            && let Some((trial, measure)) = choose_trial(&known, ledger, &best, requests, bytes)
         {
             if !measure {
                 ask.ledgers.measure_next();
             }
             return Some(Route { measure, ..trial.verdict().route() });
         }
-        Some(Route { measure: due || first, ..best.verdict().route() })
+        Some(Route { measure: due || is_first_use, ..best.verdict().route() })
     }
 
-    /// Returns the device of the last verdict if it costs hardly more. A device that proved slower and was left is estimated like the next
-    /// one, because it has not been used since. Noise alone must not lead back to it.
-    fn keep_previous<'a>(self, known: &Known<'a>, best: Best<'a>, before: Option<Verdict>, bytes: usize) -> Best<'a> {
-        let before = before.filter(|before| before.requests == best.requests && before.device != best.device.place);
-        let device = before.and_then(|before| known.iter().find(|device| device.place == before.device));
+    /// Returns the device of the last verdict if it costs hardly more. A device is left when its estimate reaches that of the next device,
+    /// and is not measured from then on. So the two estimates stay close, and noise alone must not lead back to the device that was left.
+    fn keep_previous<'a>(self, known: &Known<'a>, best: Best<'a>, last: Option<Verdict>, bytes: usize) -> Best<'a> {
+        let last = last.filter(|last| last.requests == best.requests && last.device != best.device.place);
+        let device = last.and_then(|last| known.iter().find(|device| device.place == last.device));
         match device {
             Some(device)
                 if self.cost(device, best.requests, bytes) * STAY <= self.cost(&best.device, best.requests, bytes) =>
@@ -260,7 +262,7 @@ impl Learned {
             let thread = known.iter().filter(|device| device.in_thread).map(|device| part(device, time)).max();
             rings.saturating_add(thread.unwrap_or(0)) >= requests
         };
-        // At this time one device could have done all requests.
+        // In this time the best device alone could do all requests.
         let mut late = known.least(|device| self.cost(device, requests, bytes))?.1;
         let mut early = 0.0;
         for _ in 0..16 {
@@ -309,14 +311,14 @@ impl Learned {
 }
 
 /// Returns another device than the best one if a trial is due, and whether the trial is to be measured.
-fn trial<'a>(
+fn choose_trial<'a>(
     known: &Known<'a>,
     ledger: &Ledger,
     best: &Best<'a>,
     requests: usize,
     bytes: usize,
 ) -> Option<(Best<'a>, bool)> {
-    let trial = |device: &Device<'a>, requests| Best {
+    let make_trial = |device: &Device<'a>, requests| Best {
         device: *device,
         requests,
         reason: Reason::Trial,
@@ -338,17 +340,17 @@ fn trial<'a>(
         && let Some(device) = others().find(|device| device.place == warm)
         && let Some(requests) = if is_unconfirmed(&device) { check(device, true) } else { pay(device) }
     {
-        return Some((trial(device, requests), true));
+        return Some((make_trial(device, requests), true));
     }
     let unconfirmed = || others().filter(is_unconfirmed).find_map(|device| Some((device, check(device, false)?)));
-    let overdue = || {
+    let most_overdue = || {
         let is_close = |device| loss(device, requests) < best.device.wall(requests, bytes) * CLOSE;
-        let overdue = others().filter_map(|device| Some((device, ledger.overdue(device.place, is_close(device))?)));
-        let (device, _) = overdue.filter(|(_, overdue)| *overdue >= 0).max_by_key(|(_, overdue)| *overdue)?;
+        let ticks = others().filter_map(|device| Some((device, ledger.overdue(device.place, is_close(device))?)));
+        let (device, _) = ticks.filter(|(_, ticks)| *ticks >= 0).max_by_key(|(_, ticks)| *ticks)?;
         Some((device, pay(device)?))
     };
-    let (device, requests) = unconfirmed().or_else(overdue)?;
-    let trial = trial(device, requests);
+    let (device, requests) = unconfirmed().or_else(most_overdue)?;
+    let trial = make_trial(device, requests);
     let is_long = trial.expected >= LONG;
     if !is_long {
         ledger.set_warm(device.place);

@@ -35,15 +35,15 @@ const SHARE: i64 = 200;
 const MOST_CREDIT: i64 = 20_000_000;
 /// The part of the work that may be lost to verify loaded costs: 1/8 for the first check of a device, otherwise 1/32.
 const CHECKS: (f32, f32) = (8.0, 32.0);
-/// Intervals of work between two trials of a device: at first, and once it has lost again and again (a second or so).
+/// Intervals of work between two trials of a device: at first, and after it has lost many times (2048 intervals are about a second).
 const TRIALS: (u32, u32) = (8, 2048);
 /// Maximum number of intervals between two trials of a device with nearly the best estimate.
 const CLOSE: u32 = 16;
 /// Intervals of work for which a batch size stays valid.
 const BATCH_SIZE_LASTS: u32 = 8;
-/// Nanoseconds of work after which a calibration pays. A process that ends earlier never pays for one.
+/// Nanoseconds of work after which a calibration pays. A process that ends earlier never calibrates.
 const CALIBRATION_PAYS: u32 = 10_000_000;
-/// Nanoseconds of work after which reading stored costs pays, which takes about as long.
+/// Nanoseconds of work after which reading stored costs pays. Reading them takes about as long.
 const LOADING_PAYS: u32 = 100_000;
 
 thread_local! {
@@ -65,7 +65,7 @@ pub(crate) struct Ledger {
     verdicts: Box<[AtomicU64]>,
     /// By class of sizes.
     batch_sizes: Box<[AtomicU64]>,
-    /// Intervals of work so far: the time as far as trials are concerned.
+    /// Intervals of work so far: the time by which trials are scheduled.
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
     credit: AtomicI64,
@@ -75,7 +75,7 @@ pub(crate) struct Ledger {
     trials: Box<[Trial; Trial::MOST]>,
     /// The device that has just been warmed up for a trial, plus one.
     warm: AtomicUsize,
-    /// Number of devices whose unknown costs stay unknown.
+    /// Number of devices, counted from the first, whose calibration is over: their unknown costs stay unknown.
     settled: AtomicUsize,
 }
 
@@ -148,7 +148,7 @@ const MOST_REQUESTS: usize = 64;
 /// Classes of sizes: eight for each doubling from 8 bytes to 1 MiB, and one for larger ones.
 const CLASSES: usize = 8 * 18;
 
-/// Returns the class of a size. Sizes of one class differ by an eighth at most.
+/// Returns the class of a size. Sizes of the same class differ by an eighth at most.
 #[inline]
 fn class(bytes: usize) -> usize {
     let bytes = bytes.clamp(8, (1 << 21) - 1);
@@ -281,7 +281,7 @@ impl Ledger {
         Some(self.ticks.load(Relaxed).wrapping_add(early).wrapping_sub(trial.next.load(Relaxed)) as i32)
     }
 
-    /// Takes the device that was warmed up last, unless this was called since.
+    /// Returns the device that was warmed up since the last call, if any.
     pub(crate) fn take_warm(&self) -> Option<usize> {
         if self.warm.load(Relaxed) == 0 { None } else { self.warm.swap(0, Relaxed).checked_sub(1) }
     }
@@ -405,7 +405,7 @@ mod tests {
         for _ in 0..200_000 {
             ledger.tick(1);
             work += INTERVAL as f32;
-            // Ten times as slow as it was thought, again and again.
+            // Each trial takes much longer than expected.
             if ledger.overdue(1, false).unwrap() >= 0 && ledger.pay_for_trial(1, 5000.0) {
                 ledger.record_trial(1, 15_000.0, 105_000.0);
                 lost += 95_000.0;

@@ -1,4 +1,4 @@
-//! The plausible measured cells of a table, and the whole table that follows from them.
+//! Selects the plausible measured cells of a table, and computes the whole table from them.
 //!
 //! Other work of the machine makes measurements longer, never shorter. So a cell that took longer than a larger one was disturbed, and
 //! is left out. The rest makes a table that is monotone: a larger request never costs less, nor a batch less than its part.
@@ -113,11 +113,11 @@ fn sparse(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> Sparse {
 }
 
 /// Returns a whole table. Times between two measured sizes are interpolated, as are times between two numbers of requests. Beyond the
-/// measured sizes of a row, the distance to the next row is that of the nearest measured size.
+/// measured sizes of a row, the ratio to the next row is that of the nearest measured size.
 fn fill(measured: &Sparse) -> Grid {
     let ceilings = ceilings(measured);
     let mut rows: Vec<Row> = (0..REQUESTS.len()).filter_map(|row| Row::new(row, measured, &ceilings)).collect();
-    // The row with the most sizes comes first, and of these the first one.
+    // Starts with the row that has the widest range of sizes: the first one if there are several.
     let Some(base) = (0..rows.len()).rev().max_by_key(|row| rows[*row].last - rows[*row].first) else {
         return [[1.0; BYTES.len()]; REQUESTS.len()];
     };
@@ -198,14 +198,14 @@ fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
     if x < first { value.max(time / 2.0) } else { value }
 }
 
-/// Returns the time of a number of requests. Beyond the measured numbers, each takes about as long as one of the last half.
+/// Returns the time of a number of requests. Beyond the largest measured number, a request takes about as long as one of its second half.
 fn on_column(points: &[(f32, f32)], requests: f32) -> f32 {
     let Some(&(most, time)) = points.last().filter(|(most, _)| *most < requests) else {
         return on_line(points, requests);
     };
     let each = time / most;
     let half = points.iter().rfind(|(requests, _)| requests * 2.0 <= most);
-    let slope = half.map_or(each, |(half, before)| (time - before) / (most - half));
+    let slope = half.map_or(each, |(half, half_time)| (time - half_time) / (most - half));
     time + slope.clamp(each / 2.0, each) * (requests - most)
 }
 
@@ -218,7 +218,7 @@ mod tests {
         times.iter().map(cell).collect()
     }
 
-    fn left(times: &[(usize, usize, f32)]) -> Vec<(usize, usize)> {
+    fn remaining(times: &[(usize, usize, f32)]) -> Vec<(usize, usize)> {
         let mut cells = cells(times);
         sift(&mut cells);
         cells.iter().map(|cell| (cell.requests, cell.bytes)).collect()
@@ -226,15 +226,15 @@ mod tests {
 
     #[test]
     fn drops_cells_slower_than_a_larger_one() {
-        assert_eq!(left(&[(1, 16, 11_152.0), (1, 64, 104.0), (1, 256, 286.0)]), [(1, 64), (1, 256)]);
-        assert_eq!(left(&[(1, 64, 104.0), (2, 16, 11_152.0), (3, 16, 749.0)]), [(1, 64), (3, 16)]);
-        assert_eq!(left(&[(1, 16, 105.0), (1, 64, 100.0)]), [(1, 16), (1, 64)], "they are alike");
+        assert_eq!(remaining(&[(1, 16, 11_152.0), (1, 64, 104.0), (1, 256, 286.0)]), [(1, 64), (1, 256)]);
+        assert_eq!(remaining(&[(1, 64, 104.0), (2, 16, 11_152.0), (3, 16, 749.0)]), [(1, 64), (3, 16)]);
+        assert_eq!(remaining(&[(1, 16, 105.0), (1, 64, 100.0)]), [(1, 16), (1, 64)], "they are alike");
     }
 
     #[test]
     fn drops_outliers_until_they_were_measured_often() {
         let times = [(1, 1024, 825.0), (1, 4096, 199_590.0), (1, 16_384, 216_000.0)];
-        assert_eq!(left(&times), [(1, 1024)]);
+        assert_eq!(remaining(&times), [(1, 1024)]);
         let mut often = cells(&times);
         for cell in &mut often {
             cell.measurements = FEW;

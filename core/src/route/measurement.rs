@@ -1,4 +1,4 @@
-//! Learning from a measured request.
+//! Learns from measured requests.
 
 use super::candidate::Candidate;
 use super::cost::Finding;
@@ -45,11 +45,11 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
     let wall = ledgers.meter(clock, candidate.info.class, candidate.capability.direct).since(started, clock) as f32;
     // Assume that the earlier requests deviated from their estimate by the same factor.
     #[allow(clippy::cast_precision_loss, reason = "as above")]
-    let others = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
-    let wall = wall * expected / (expected + others);
+    let ahead_ns = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
+    let wall = wall * expected / (expected + ahead_ns);
     let ledger = ledgers.ledger(algorithm, operation);
     #[allow(clippy::cast_precision_loss, reason = "as above")]
-    let learn = || costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
+    let learn_costs = || costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
     let finding = match (reason == Reason::Trial, costs.is_unconfirmed(requests, bytes)) {
         (true, true) => {
             ledger.count_loss(wall - expected);
@@ -62,15 +62,15 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
                 return;
             }
             costs.was_faster(requests, bytes, wall);
-            learn()
+            learn_costs()
         }
         (false, unconfirmed) => {
             ledger.update_expected(requests, bytes, wall);
             let place = Place::new(requests, bytes);
-            let of_cpu = candidate.capability.direct && !unconfirmed;
-            match of_cpu.then(|| ledger.pace.follow(device, place, expected, wall)).flatten() {
+            let follows_pace = candidate.capability.direct && !unconfirmed;
+            match follows_pace.then(|| ledger.pace.follow(device, place, expected, wall)).flatten() {
                 Some(factor) => Finding::Pace(factor),
-                None => learn(),
+                None => learn_costs(),
             }
         }
     };

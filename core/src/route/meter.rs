@@ -14,7 +14,7 @@ pub(super) struct ClockCosts {
 impl ClockCosts {
     pub(super) fn new(clock: &dyn Clock) -> Self {
         const READINGS: u64 = 100;
-        // The shortest one has no interruption in it, and a clock may jump.
+        // The shortest reading includes no interruption and no jump of the clock.
         let shortest = |reading: &dyn Fn() -> Option<u64>| (0..READINGS).filter_map(|_| reading()).min();
         let wall = || {
             let start = clock.now();
@@ -96,7 +96,7 @@ mod tests {
         assert!(!precise.meter(Class::Software, false).is_cpu, "a ring may compute elsewhere");
         assert!(!precise.meter(Class::Kernel, true).is_cpu, "the thread may sleep there");
         let coarse = clock_costs(0, |reading| Some(reading / 50 * 10_000_000));
-        assert!(!coarse.meter(Class::Software, true).is_cpu, "of ticks");
+        assert!(!coarse.meter(Class::Software, true).is_cpu, "this clock advances in ticks");
         assert_eq!(clock_costs(0, |_| None).meter(Class::Software, true).overhead, 20);
     }
 }

@@ -1,4 +1,4 @@
-//! The device of each request: a [`Policy`] is asked, and answers with a [`Route`].
+//! Chooses the device of each request: core asks a [`Policy`], which answers with a [`Route`].
 //!
 //! A policy sees only data: candidates with their capabilities, costs and loads. It sees no session.
 

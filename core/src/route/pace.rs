@@ -1,8 +1,8 @@
 //! The pace of the CPU, shown by the devices that compute in the calling thread.
 //!
-//! When the CPU becomes slower, or a neighbour takes a part of its caches, these devices become slower together. If each only learned it by
-//! its own requests, the device in use would soon seem slower than the others. So if requests of several devices and shapes agree, one step
-//! moves all of these devices.
+//! When the CPU becomes slower, or a neighbour takes a part of its caches, these devices become slower together. If each device learned the
+//! change only by its own requests, the device in use would soon seem slower than the others. So if requests of several devices and shapes
+//! agree, one step moves all of these devices.
 
 #![allow(clippy::cast_precision_loss, reason = "runs that fit into 24 bits")]
 
@@ -16,9 +16,11 @@ use super::table::Place;
 pub(super) const NOTHING: f32 = 0.02;
 /// The resolution of the clock, in nanoseconds.
 pub(super) const CLOCK: f32 = 40.0;
-/// A step, the consecutive steps after which steps grow, and those until they are eight times as large.
+/// The smallest step.
 const STEP: f32 = 0.005;
+/// Consecutive measurements after which steps grow.
 const PATIENT: i32 = 8;
+/// Further measurements until steps are eight times as large.
 const GROWS: i32 = 24;
 
 /// The pace of one algorithm and operation.
@@ -57,23 +59,26 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns the pace after repeated measurements of these cells. Each has the ratio of its time to the estimate.
-    fn pace(cells: &[(usize, usize, usize, f32)], measurements: usize) -> f32 {
-        let (mine, mut pace) = (Pace::default(), 1.0);
+    /// Returns the factor of the CPU's pace after repeated measurements of these cells. Each has the ratio of its time to the estimate.
+    fn factor_of(cells: &[(usize, usize, usize, f32)], measurements: usize) -> f32 {
+        let (pace, mut factor) = (Pace::default(), 1.0);
         for &(device, requests, bytes, times) in cells.iter().cycle().take(measurements) {
-            let step = mine.follow(device, Place::new(requests, bytes), 1000.0 * pace, 1000.0 * times);
-            pace *= step.unwrap_or(1.0);
+            let step = pace.follow(device, Place::new(requests, bytes), 1000.0 * factor, 1000.0 * times);
+            factor *= step.unwrap_or(1.0);
         }
-        pace
+        factor
     }
 
     #[test]
     fn the_pace_changes_only_if_several_cells_agree() {
-        let slower = pace(&[(0, 1, 64, 2.0), (1, 16, 256, 2.0), (0, 1, 4096, 2.0)], 60);
+        let slower = factor_of(&[(0, 1, 64, 2.0), (1, 16, 256, 2.0), (0, 1, 4096, 2.0)], 60);
         assert!((1.9..2.1).contains(&slower), "{slower}");
-        let faster = pace(&[(0, 1, 64, 0.5), (0, 1, 4096, 0.5)], 60);
+        let faster = factor_of(&[(0, 1, 64, 0.5), (0, 1, 4096, 0.5)], 60);
         assert!((0.45..0.55).contains(&faster), "{faster}");
-        let one = [pace(&[(0, 1, 64, 2.0)], 1000), pace(&[(0, 1, 64, 2.0), (0, 1, 4096, 1.0), (1, 1, 64, 1.0)], 1000)];
-        assert!(one.iter().all(|pace| (pace - 1.0).abs() < 1e-6), "{one:?}");
+        let unchanged = [
+            factor_of(&[(0, 1, 64, 2.0)], 1000),
+            factor_of(&[(0, 1, 64, 2.0), (0, 1, 4096, 1.0), (1, 1, 64, 1.0)], 1000),
+        ];
+        assert!(unchanged.iter().all(|factor| (factor - 1.0).abs() < 1e-6), "{unchanged:?}");
     }
 }

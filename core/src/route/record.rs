@@ -1,8 +1,8 @@
-//! Costs as plain data, and their store between two processes.
+//! Costs as plain data, and the store that keeps them for later processes.
 
 use std::fmt;
 
-/// A store that keeps costs between two processes. Core itself accesses no file.
+/// A store that keeps costs for later processes. Core itself accesses no file.
 pub trait CostStore: Send + Sync + fmt::Debug {
     /// Returns all records of this machine, or the reason why they cannot be used.
     fn load(&self) -> Result<Vec<CostRecord>, String>;
@@ -25,7 +25,7 @@ pub struct CostRecord {
     pub operation: String,
     /// The time of the measurement, in seconds since 1970.
     pub measured_at: u64,
-    /// Turns of the calibration that measured it: few if it was interrupted.
+    /// Turns of the calibration; few if it was interrupted.
     pub turns: u32,
     /// Measured cells. Times between and beyond them are computed when needed, and not stored.
     pub cells: Vec<CostCell>,
@@ -36,12 +36,12 @@ pub struct CostRecord {
 pub struct CostCell {
     /// One of [`REQUESTS`](super::REQUESTS).
     pub requests: usize,
-    /// Bytes in each: one of [`BYTES`](super::BYTES).
+    /// Bytes in each request: one of [`BYTES`](super::BYTES).
     pub bytes: usize,
     /// Number of measurements.
     pub measurements: u32,
-    /// Nanoseconds until all of them are done: the least of all measurements.
+    /// Nanoseconds until all requests are done: the least of all measurements.
     pub wall_ns: f32,
-    /// The part of the calling thread; all of it if the device computes there.
+    /// The part of `wall_ns` that the calling thread spends; all of it if the device computes in the thread.
     pub cpu_ns: f32,
 }

@@ -48,14 +48,14 @@ pub(super) struct Place {
     down: f32,
     /// The fraction of the way to the next column, from -1 (below the first) on.
     across: f32,
-    /// Requests beyond the last row take their time in proportion.
+    /// The factor for requests beyond the last row, whose time is proportional to their number; otherwise 1.
     times: f32,
 }
 
 /// The row from which on each is twice the one before: that of 64 requests.
 const DOUBLING: usize = 15;
 
-/// For each number of requests up to that row: the row above, and the fraction of the way to the next one.
+/// For each number of requests up to that row: the last row that does not exceed it, and the fraction of the way to the next row.
 const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
     let mut rows = [(0, 0.0); REQUESTS[DOUBLING] + 1];
     let (mut row, mut requests) = (0, 1);
@@ -89,7 +89,7 @@ impl Place {
         (self.row + usize::from(self.down > 0.5), self.column + usize::from(self.across > 0.5))
     }
 
-    /// Returns the four cells around, each with its weight.
+    /// Returns the four cells around the place, each with its weight.
     fn around(self) -> [(usize, usize, f32); 4] {
         let Self { row, column, down, across, .. } = self;
         let across = across.clamp(0.0, 1.0);

@@ -1,12 +1,13 @@
-//! The time that another device saves a caller that is a device itself, by size of requests, found by one look-up.
+//! The time that Gantry's devices save a caller that can also run the requests itself, such as OpenSSL's own provider. One look-up finds it
+//! by the size of a request.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Requests of at least two to this power bytes are treated alike.
+/// Requests of 2^HIGHEST bytes or more are in the last class.
 const HIGHEST: u32 = 14;
 /// Classes of sizes, each up to twice the one before.
 const CLASSES: usize = HIGHEST as usize + 1;
-/// Requests of fewer bytes, as a power of two, are not worth a question while nothing is known.
+/// Requests of fewer than 2^LOWEST bytes are not worth a question while no savings are known.
 const LOWEST: u32 = 8;
 
 /// Sessions under new keys after which the answer is asked for again.
@@ -24,7 +25,7 @@ fn class(bytes: usize) -> usize {
     (bytes | 1).ilog2().min(HIGHEST) as usize
 }
 
-/// A set of sizes of requests, up to a factor of two.
+/// A set of classes of sizes of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeSet(u32);
 
@@ -33,7 +34,7 @@ impl SizeSet {
     pub const NONE: SizeSet = SizeSet(0);
     /// Every size.
     pub const ALL: SizeSet = SizeSet((2 << HIGHEST) - 1);
-    /// Sizes that are worth a question while nothing is known.
+    /// Sizes that are worth a question while no savings are known.
     pub const LARGE: SizeSet = SizeSet((2 << HIGHEST) - (1 << LOWEST));
     /// The smallest of these sizes, in bytes.
     pub const SMALLEST: usize = 1 << LOWEST;
@@ -44,7 +45,7 @@ impl SizeSet {
         self.0 >> class(bytes) & 1 != 0
     }
 
-    /// Returns the smallest number of bytes in it.
+    /// Returns the smallest size in the set, in bytes.
     #[inline(always)]
     pub fn smallest(self) -> usize {
         match self.0.trailing_zeros() {
@@ -115,21 +116,22 @@ impl Worth {
 
     /// Counts the opening of a session that took `ns` nanoseconds.
     pub fn opened_in(&self, ns: u32) {
-        // The first opening may include the known-answer test, and any opening the time of another program; later ones correct it.
-        let (known, ns) = (self.open_ns.load(Relaxed), ns.clamp(OPEN_NS_AT_LEAST, 10 * OPEN_NS));
-        let now = if known == OPEN_NS { ns } else { ns.min(known + known / 8) };
-        self.open_ns.store(now, Relaxed);
+        // The first opening may include the known-answer test, and any opening the time of another program; later openings correct the
+        // estimate.
+        let (estimate, ns) = (self.open_ns.load(Relaxed), ns.clamp(OPEN_NS_AT_LEAST, 10 * OPEN_NS));
+        let new_estimate = if estimate == OPEN_NS { ns } else { ns.min(estimate + estimate / 8) };
+        self.open_ns.store(new_estimate, Relaxed);
     }
 
-    /// Counts a new key of the caller. At times, the answer is then asked for again.
+    /// Counts a new key of the caller. Forgets all savings after every 4096 keys, so that the caller asks again.
     pub fn new_key(&self) {
         // Simultaneous threads may count as one: nothing depends on the exact number.
         let keys = self.keys.load(Relaxed);
         self.keys.store(keys.wrapping_add(1), Relaxed);
-        // Otherwise, if each key has few messages, the estimate might never improve.
-        let known = self.open_ns.load(Relaxed);
-        if keys % DOUBT == DOUBT - 1 && known != OPEN_NS {
-            self.open_ns.store(OPEN_NS_AT_LEAST.max(known - known / 8), Relaxed);
+        // If each key has few messages, a high estimate prevents the openings that would correct it. So it decreases.
+        let estimate = self.open_ns.load(Relaxed);
+        if keys % DOUBT == DOUBT - 1 && estimate != OPEN_NS {
+            self.open_ns.store(OPEN_NS_AT_LEAST.max(estimate - estimate / 8), Relaxed);
         }
         if keys % FORGET == FORGET - 1 {
             self.known.store(0, Relaxed);
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(worth.sizes(), SizeSet::NONE);
     }
 
-    /// A first session that took long is not the last one, however few messages a key has.
+    /// A slow first opening does not prevent further ones, even if each key has few messages.
     #[test]
     fn the_opening_time_decays_and_is_learned_again() {
         let worth = Worth::new(SizeSet::LARGE);
@@ -167,9 +169,9 @@ mod tests {
         worth.opened_in(900);
         assert_eq!(worth.open_ns(), 900);
         worth.opened_in(u32::MAX);
-        assert!(worth.open_ns() < 1100, "that may be chance");
+        assert!(worth.open_ns() < 1100, "one slow opening may be chance");
         (0..20).for_each(|_| worth.opened_in(1700));
-        assert_eq!(worth.open_ns(), 1700, "that is not");
+        assert_eq!(worth.open_ns(), 1700, "many slow openings are not chance");
         // Any number of keys without an opening.
         (0..100_000).for_each(|_| worth.new_key());
         (0..20).for_each(|_| worth.opened_in(1700));

@@ -21,8 +21,8 @@ coded! {
     pub enum Event {
         /// A request ended with [`Outcome::BadTag`](crate::Outcome::BadTag).
         BadTag = "bad-tag";
-        /// A request ended with [`Outcome::BadLength`](crate::Outcome::BadLength). If core itself detects the length, it is counted without
-        /// a device.
+        /// A request ended with [`Outcome::BadLength`](crate::Outcome::BadLength). If core itself detects the length, the event is counted
+        /// without a device.
         BadLength = "bad-length";
         /// A request ended with [`Outcome::BadKey`](crate::Outcome::BadKey).
         BadKey = "bad-key";
@@ -34,7 +34,7 @@ coded! {
         Fault = "fault";
         /// The device declined a request that it does not serve, without being at fault.
         Declined = "declined";
-        /// A request that another device had failed was run again on this one.
+        /// A request that had failed on another device was run again on this device.
         Retried = "retried";
         /// The device was put into quarantine.
         Quarantined = "quarantined";
@@ -44,7 +44,7 @@ coded! {
         Full = "full";
         /// A request went to the device together with those of another session or queue.
         Coalesced = "coalesced";
-        /// A batch of such requests was handed over: [`Coalesced`](Self::Coalesced) divided by this is the size of a batch.
+        /// A batch of such requests was handed over. [`Coalesced`](Self::Coalesced) divided by this number is the mean size of a batch.
         Coalescing = "coalescing";
         /// A request was cancelled before it reached a device.
         Cancelled = "cancelled";

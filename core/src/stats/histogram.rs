@@ -1,16 +1,16 @@
-//! Times in buckets that are 1/16 of a power of two wide: any quantile within 3.2 %, in 592 numbers.
+//! Histograms of times. 592 buckets, each 1/16 of a power of two wide, give any quantile within 3.2 %.
 
 use std::sync::atomic::Ordering;
 
 use super::memory::{Labels, Memory, Words, add};
 
-/// Buckets for each power of two, as a power of two.
+/// There are 2^FINE buckets for each power of two.
 const FINE: u32 = 4;
-/// Times from here on share the last bucket: 18 minutes.
+/// Times of 2^END nanoseconds (18 minutes) or more share the last bucket.
 const END: u32 = 40;
 const BUCKETS: usize = ((END - FINE) as usize + 1) << FINE;
 
-/// Returns the bucket of a time. Times below 32 ns have one for each nanosecond.
+/// Returns the bucket of a time. Below 32 ns, each nanosecond has its own bucket.
 #[inline]
 fn bucket(ns: u64) -> usize {
     let ns = ns.min((1 << END) - 1);
@@ -99,7 +99,7 @@ impl Histogram {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// Returns the counts since `earlier`. Its longest time is then as exact as a quantile.
+    /// Returns the counts since `earlier`. The longest time of the result is only as exact as a quantile.
     #[must_use]
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let mut buckets: Vec<u64> = (self.buckets.iter().enumerate())
@@ -119,8 +119,8 @@ impl Histogram {
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let rank = rank(self.requests(), per_mille);
         let mut below = 0_u64;
-        for (index, here) in self.buckets.iter().enumerate() {
-            below = below.saturating_add(*here);
+        for (index, requests) in self.buckets.iter().enumerate() {
+            below = below.saturating_add(*requests);
             if below >= rank {
                 let (low, high) = bounds(index);
                 // The last bucket has no upper end but the longest time itself.
@@ -215,8 +215,8 @@ mod tests {
             times.sort_unstable();
             for per_mille in [0, 10, 500, 900, 990, 999, 1000] {
                 let exact = times[rank(count as u64, per_mille) as usize - 1];
-                let said = histogram.quantile(per_mille);
-                assert!(said.abs_diff(exact) <= exact / 31, "seed {seed}, {per_mille}: {said} for {exact}");
+                let quantile = histogram.quantile(per_mille);
+                assert!(quantile.abs_diff(exact) <= exact / 31, "seed {seed}, {per_mille}: {quantile} for {exact}");
             }
             assert_eq!(histogram.max_ns(), times[count - 1]);
             assert_eq!(histogram.total_ns(), times.iter().sum::<u64>());
@@ -227,18 +227,18 @@ mod tests {
     #[test]
     fn histograms_round_trip_and_merge() {
         let (first, second) = (times(7, 300), times(8, 400));
-        let of = |times: &[u64]| {
+        let histogram_of = |times: &[u64]| {
             let mut histogram = Histogram::default();
             for ns in times {
                 histogram.add(*ns, 3);
             }
             histogram
         };
-        let (a, b) = (of(&first), of(&second));
+        let (a, b) = (histogram_of(&first), histogram_of(&second));
         assert_eq!(Histogram::from_parts(a.buckets(), a.total_ns(), a.max_ns()), a);
         let mut both = a.clone();
         both.merge(&b);
-        assert_eq!(both, of(&[first, second].concat()));
+        assert_eq!(both, histogram_of(&[first, second].concat()));
         let later = both.since(&a);
         assert_eq!((later.requests(), later.total_ns()), (b.requests(), b.total_ns()));
         assert_eq!(later.quantile(500), b.quantile(500));
@@ -253,7 +253,7 @@ mod tests {
         histogram.add(1, u64::MAX);
         assert_eq!((histogram.requests(), histogram.total_ns()), (u64::MAX, u64::MAX));
         assert_eq!(histogram.max_ns(), u64::MAX);
-        assert_eq!((histogram.quantile(10), histogram.quantile(1000)), (1, 1), "the count is at its end");
+        assert_eq!((histogram.quantile(10), histogram.quantile(1000)), (1, 1), "the count is saturated");
         let mut late = Histogram::default();
         late.add(1 << 50, 1);
         assert_eq!(late.quantile(500), 1 << 50, "beyond the last bucket only the longest time is known");

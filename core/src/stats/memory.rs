@@ -1,4 +1,4 @@
-//! The memory of numbers: private, or readable by others while they grow.
+//! The memory of counters: private, or readable by other processes while the counters grow.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use super::reason::Reason;
 /// Memory that others can read, such as a file that is mapped: [`GantryBuilder::stats_memory`](crate::GantryBuilder::stats_memory).
 pub trait Memory: Send + Sync {
     /// Returns `count` zeros for these numbers. They begin on their own cache line, or on the pair of lines that some CPUs fetch together.
-    /// The calling thread or its successors write them. Returns `None` if there is no room: they are then private.
+    /// The calling thread or its successors write them. Returns `None` if there is no room; core then keeps the numbers in private memory.
     fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]>;
 }
 
@@ -21,7 +21,7 @@ pub struct Labels<'a> {
     pub numbers: Meaning,
     /// Name of the device. Empty for requests that reached no device.
     pub device: &'a str,
-    /// Name of its class, or empty.
+    /// Name of the device's class, or empty.
     pub class: &'a str,
     /// The algorithm.
     pub algorithm: &'a str,
@@ -100,12 +100,12 @@ pub(super) enum Words<const N: usize> {
     External(&'static [AtomicU64; N]),
 }
 
-/// The alignment keeps them from sharing a cache line with others, or the pair that some CPUs fetch together.
+/// The alignment keeps the numbers from sharing a cache line with others, or the pair of lines that some CPUs fetch together.
 #[repr(align(128))]
 pub(super) struct CacheAligned<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> Words<N> {
-    /// Makes zeros in this memory, or private ones if it has no room.
+    /// Makes zeros in `memory`, or private ones if there is no room.
     pub(super) fn new(memory: Option<&dyn Memory>, about: Labels<'_>) -> Self {
         let external = memory.and_then(|memory| memory.take(about, N)).and_then(|words| words.as_array());
         external.map_or_else(Self::own, Self::External)

@@ -5,8 +5,8 @@
 //! # Costs
 //!
 //! Counting a request writes nothing that is shared. Each thread has a slot (`slot.rs`), and each slot a shard of counters (`shard.rs`) in
-//! its own cache lines, allocated when the thread first uses a device for an algorithm. A reader adds the shards. So a counter is a load
-//! and a store without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or
+//! its own cache lines, allocated when the thread first uses a device for an algorithm. A reader adds the shards. So counting is a load and
+//! a store without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or
 //! with their batch: of each thread one in 8 at first, one in 512 later. They represent the others: the counts in a [`Histogram`] are those
 //! of all requests. The distances vary, so that requests at regular intervals are timed as often as others.
 //!
@@ -94,7 +94,7 @@ impl Stats {
     /// Returns the counters of the calling thread.
     #[inline]
     pub(crate) fn here(&self) -> Here<'_> {
-        Here { shard: self.shards.here(|used| self.shard(used)), thread: PhantomData }
+        Here { shard: self.shards.here(|writers| self.shard(writers)), thread: PhantomData }
     }
 
     /// Begins to follow requests that have just been handed over.
@@ -115,8 +115,8 @@ impl Stats {
     }
 
     #[cold]
-    fn shard(&self, used: Use) -> Shard {
-        Shard::new(self.source.clone(), (1 + self.devices().len()) * WORKS, used)
+    fn shard(&self, writers: Use) -> Shard {
+        Shard::new(self.source.clone(), (1 + self.devices().len()) * WORKS, writers)
     }
 
     /// Publishes a snapshot now.
@@ -155,7 +155,7 @@ impl Drop for Stats {
 #[derive(Clone, Copy)]
 pub(crate) struct Here<'a> {
     shard: Option<&'a Shard>,
-    /// Another thread has another shard.
+    /// Keeps the value in its thread, because another thread has another shard.
     thread: PhantomData<*const ()>,
 }
 
@@ -218,7 +218,7 @@ pub(crate) struct StageTimer<'a> {
     here: Here<'a>,
     /// Requests that were handed over.
     requests: usize,
-    /// Number of requests that they represent; 0 if they are not timed.
+    /// Number of requests that the timed ones represent; 0 if these requests are not timed.
     weight: u64,
     since: u64,
 }
@@ -243,7 +243,7 @@ impl<'a> StageTimer<'a> {
     #[inline]
     pub(crate) fn back(&mut self, site: Site, requests: usize) {
         if self.weight != 0 {
-            // A ring that has all of them has just begun.
+            // If none has returned, a ring has only begun to work on them.
             if requests > 0 {
                 self.stage(site, Stage::Invoke, requests);
             }

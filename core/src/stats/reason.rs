@@ -17,21 +17,21 @@ coded! {
         FirstInOrder = "first-in-order";
         /// It was the device's turn.
         Turn = "turn";
-        /// Smaller than the policy's size threshold.
+        /// The request is smaller than the policy's size threshold.
         BelowThreshold = "below-threshold";
-        /// At or above the policy's size threshold.
+        /// The request is as large as the policy's size threshold, or larger.
         AboveThreshold = "above-threshold";
-        /// The state of the stream lives there.
+        /// The device has the state of the stream.
         Stream = "stream";
         /// The device finishes first, according to measurements.
         Fastest = "fastest";
-        /// A part of the requests, so that all of them are done first.
+        /// The device gets a part of the requests, so that all of them are done earlier.
         Split = "split";
         /// The device that would finish first, according to measurements, has too many earlier requests.
         Busy = "busy";
         /// The device takes the least time of the calling thread, according to measurements.
         LeastCpu = "least-cpu";
-        /// To measure a device that is thought to be slower.
+        /// The request measures a device that is thought to be slower.
         Trial = "trial";
     }
 }

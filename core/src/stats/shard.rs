@@ -1,4 +1,4 @@
-//! The numbers of one slot, which only the thread that has it writes.
+//! The counters of a slot, which only the thread with this slot writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -11,14 +11,14 @@ use super::site::{MOST_SITES, Site};
 use super::slot::Use;
 use crate::driver::Class;
 
-/// Average distance between two timed requests: at first, so that short programs have times too, and later, so that the clock costs long
-/// programs hardly anything.
+/// Average distance between two timed requests at first, so that short programs have times, too.
 const FIRST_GAP: u64 = 8;
+/// Average distance later, so that reading the clock costs long programs hardly anything.
 const LAST_GAP: u64 = 512;
 
 /// The subject of the numbers of all slots, and their memory.
 pub(super) struct RowSource {
-    /// By their places in the framework.
+    /// Names and classes, by the places of devices in the framework.
     pub(super) devices: RwLock<Vec<(String, Class)>>,
     pub(super) memory: Option<&'static dyn Memory>,
 }
@@ -42,17 +42,17 @@ pub(super) struct Shard {
     quiet: bool,
     source: Arc<RowSource>,
     /// Requests until the next one that is timed; at least 1.
-    left: AtomicU64,
-    /// The initial value of `left`.
+    countdown: AtomicU64,
+    /// The initial value of `countdown`.
     gap: AtomicU64,
-    /// Gaps before this one.
-    taken: AtomicU64,
+    /// Number of earlier gaps.
+    gaps: AtomicU64,
     rows: Rows,
-    /// Rows of devices that were added later.
-    later: OnceLock<Rows>,
+    /// Rows of devices that were added after this shard was made.
+    added_rows: OnceLock<Rows>,
 }
 
-/// Rows by site. Only sites with numbers have one.
+/// Rows by site. Only sites with numbers have a row.
 type Rows = Box<[OnceLock<Box<Row>>]>;
 
 /// The numbers of one site.
@@ -62,12 +62,12 @@ pub(super) struct Row {
 }
 
 impl Shard {
-    pub(super) fn new(source: Arc<RowSource>, sites: usize, used: Use) -> Self {
-        let (shared, quiet) = (used != Use::Own, used == Use::Quiet);
+    pub(super) fn new(source: Arc<RowSource>, sites: usize, writers: Use) -> Self {
+        let (shared, quiet) = (writers != Use::Own, writers == Use::Quiet);
         // Requests that are not counted are not timed.
-        let left = AtomicU64::new(if quiet { u64::MAX } else { 1 });
-        let (gap, taken) = (AtomicU64::new(1), AtomicU64::new(0));
-        Self { shared, quiet, source, left, gap, taken, rows: rows(sites), later: OnceLock::new() }
+        let countdown = AtomicU64::new(if quiet { u64::MAX } else { 1 });
+        let (gap, gaps) = (AtomicU64::new(1), AtomicU64::new(0));
+        Self { shared, quiet, source, countdown, gap, gaps, rows: rows(sites), added_rows: OnceLock::new() }
     }
 
     #[inline]
@@ -102,37 +102,37 @@ impl Shard {
     /// each other's countdown, which times a request more or less.
     #[inline]
     pub(super) fn count_down(&self, requests: usize) -> bool {
-        let left = self.left.load(Ordering::Relaxed);
-        if left > requests as u64 {
-            self.left.store(left - requests as u64, Ordering::Relaxed);
+        let countdown = self.countdown.load(Ordering::Relaxed);
+        if countdown > requests as u64 {
+            self.countdown.store(countdown - requests as u64, Ordering::Relaxed);
         }
-        left <= requests as u64
+        countdown <= requests as u64
     }
 
     /// Returns the number of requests that the timed ones represent: themselves, and all since the last timed ones. The distance to the
     /// next ones varies, so that requests at regular intervals are timed neither always nor never.
     pub(super) fn begin_gap(&self, requests: usize) -> u64 {
-        let (left, gap) = (self.left.load(Ordering::Relaxed), self.gap.load(Ordering::Relaxed));
-        let taken = self.taken.load(Ordering::Relaxed);
-        self.taken.store(taken.wrapping_add(1), Ordering::Relaxed);
-        let mean = (FIRST_GAP + taken / 8).min(LAST_GAP);
+        let (countdown, gap) = (self.countdown.load(Ordering::Relaxed), self.gap.load(Ordering::Relaxed));
+        let gaps = self.gaps.load(Ordering::Relaxed);
+        self.gaps.store(gaps.wrapping_add(1), Ordering::Relaxed);
+        let mean = (FIRST_GAP + gaps / 8).min(LAST_GAP);
         // From 3/4 to 5/4 of the gap, by the upper bits of a multiplicative sequence.
-        let random = taken.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let random = gaps.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let next = mean * 3 / 4 + random % (mean / 2 + 1);
         self.gap.store(next, Ordering::Relaxed);
-        self.left.store(next, Ordering::Relaxed);
-        gap.saturating_sub(left).saturating_add(requests as u64)
+        self.countdown.store(next, Ordering::Relaxed);
+        gap.saturating_sub(countdown).saturating_add(requests as u64)
     }
 
     /// Returns every site that has numbers.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Site, &Row)> {
-        let later = self.later.get().into_iter().flatten();
-        self.rows.iter().chain(later).enumerate().filter_map(|(index, row)| Some((Site(index), &**row.get()?)))
+        let added_rows = self.added_rows.get().into_iter().flatten();
+        self.rows.iter().chain(added_rows).enumerate().filter_map(|(index, row)| Some((Site(index), &**row.get()?)))
     }
 
     #[inline]
     fn row(&self, site: Site) -> &Row {
-        self.rows.get(site.0).unwrap_or_else(|| self.later(site)).get_or_init(|| Box::new(self.make(site)))
+        self.rows.get(site.0).unwrap_or_else(|| self.added_row(site)).get_or_init(|| Box::new(self.make(site)))
     }
 
     #[cold]
@@ -152,8 +152,8 @@ impl Shard {
     }
 
     #[cold]
-    fn later(&self, Site(place): Site) -> &OnceLock<Box<Row>> {
-        &self.later.get_or_init(|| rows(MOST_SITES.saturating_sub(self.rows.len())))[place - self.rows.len()]
+    fn added_row(&self, Site(place): Site) -> &OnceLock<Box<Row>> {
+        &self.added_rows.get_or_init(|| rows(MOST_SITES.saturating_sub(self.rows.len())))[place - self.rows.len()]
     }
 }
 

@@ -19,8 +19,8 @@ impl Site {
     /// Returns the site of work on a device, which is given by its place in the framework.
     #[inline]
     pub(crate) fn new(device: usize, algorithm: Algorithm, operation: Operation) -> Self {
-        let Self(nowhere) = Self::nowhere(algorithm, operation);
-        Self((1 + device) * WORKS + nowhere)
+        let Self(work) = Self::nowhere(algorithm, operation);
+        Self((1 + device) * WORKS + work)
     }
 
     /// Returns the site of work that reached no device.

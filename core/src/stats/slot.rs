@@ -1,4 +1,4 @@
-//! Numbers of threads, so that each thread has counters that no other thread writes.
+//! Numbers threads, so that each thread has counters that no other thread writes.
 //!
 //! A thread takes a slot at its first request, and returns it when it ends. Its successor reads its writes, because returning is a
 //! `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is already ending, uses the [`SHARED`] slot, where
@@ -28,13 +28,13 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// Runs `body` without counting the requests of the calling thread, because measurements are not work of the program. Events of devices are
 /// counted.
 pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
-    struct Back(usize);
-    impl Drop for Back {
+    struct Restore(usize);
+    impl Drop for Restore {
         fn drop(&mut self) {
             SLOT.set(self.0);
         }
     }
-    let _back = Back(SLOT.replace(QUIET));
+    let _restore = Restore(SLOT.replace(QUIET));
     body()
 }
 
@@ -64,16 +64,16 @@ impl<T> Slots<T> {
         Self { process: Process::current(), each, child: OnceLock::new() }
     }
 
-    /// Returns the content of the calling thread's slot. `make` gets the writers.
+    /// Returns the content of the calling thread's slot. `make` gets the kind of the slot's writers.
     #[inline]
     pub(super) fn here(&self, make: impl FnOnce(Use) -> T) -> Option<&T> {
         let slot = current();
-        let used = || match slot {
+        let writers = || match slot {
             SHARED => Use::Shared,
             QUIET => Use::Quiet,
             _ => Use::Own,
         };
-        Some(self.in_this_process().each.get(slot)?.get_or_init(|| Box::new(make(used()))))
+        Some(self.in_this_process().each.get(slot)?.get_or_init(|| Box::new(make(writers()))))
     }
 
     /// Returns the content of all slots of this process.
@@ -93,7 +93,7 @@ impl<T> Slots<T> {
 }
 
 thread_local! {
-    // Without a destructor: a plain load, and still there while other thread-locals are being destroyed.
+    // The type has no destructor, so reading is a plain load, and works while other thread-locals are being destroyed.
     static SLOT: Cell<usize> = const { Cell::new(NONE) };
     static OWNER: Owner = const { Owner { slot: Cell::new(SHARED) } };
 }
@@ -171,12 +171,12 @@ mod tests {
             std::thread::spawn(current).join().unwrap();
         }
         let tries = if cfg!(miri) { 20 } else { 100_000 };
-        let again = (0..tries).any(|_| {
+        let reused = (0..tries).any(|_| {
             // Other tests may hold every slot for a moment.
             std::thread::yield_now();
             std::thread::spawn(current).join().unwrap() != SHARED
         });
-        assert!(again);
+        assert!(reused);
     }
 
     #[test]

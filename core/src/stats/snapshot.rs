@@ -1,4 +1,4 @@
-//! Plain numbers, added up over all threads.
+//! The counts of all threads, added up as plain data.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub process: u32,
     /// The time of the snapshot, in nanoseconds of the framework's clock.
     pub at: u64,
-    /// One for each device, algorithm and operation that has any numbers; those of no device first, then in the order of
+    /// A row for each device, algorithm and operation that has any numbers: rows without a device first, then in the order of
     /// [`Gantry::devices`](crate::Gantry::devices).
     pub rows: Vec<Numbers>,
 }
@@ -82,10 +82,10 @@ impl Snapshot {
     /// Returns the counts since `earlier`, a snapshot of the same framework. Rows without changes are left out.
     #[must_use]
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
-        let rows = self.rows.iter().filter_map(|now| {
-            let then = earlier.rows.iter().find(|then| then.site() == now.site());
-            let row = then.map_or_else(|| now.clone(), |then| now.since(then));
-            (!row.is_empty()).then_some(row)
+        let rows = self.rows.iter().filter_map(|row| {
+            let earlier_row = earlier.rows.iter().find(|other| other.site() == row.site());
+            let difference = earlier_row.map_or_else(|| row.clone(), |earlier_row| row.since(earlier_row));
+            (!difference.is_empty()).then_some(difference)
         });
         Snapshot { process: self.process, at: self.at, rows: rows.collect() }
     }
@@ -136,14 +136,14 @@ impl Numbers {
     }
 
     fn since(&self, earlier: &Numbers) -> Numbers {
-        let (mut row, mut then) = (self.clone(), earlier.clone());
-        for (now, then) in row.numbers_mut().zip(then.numbers_mut()) {
-            *now = now.saturating_sub(*then);
+        let (mut difference, mut subtrahend) = (self.clone(), earlier.clone());
+        for (number, earlier) in difference.numbers_mut().zip(subtrahend.numbers_mut()) {
+            *number = number.saturating_sub(*earlier);
         }
-        for (now, then) in row.stages.iter_mut().zip(&earlier.stages) {
-            *now = now.since(then);
+        for (stage, earlier) in difference.stages.iter_mut().zip(&earlier.stages) {
+            *stage = stage.since(earlier);
         }
-        row
+        difference
     }
 
     fn is_empty(&self) -> bool {

@@ -7,7 +7,7 @@ use super::slot::{Slots, Use};
 
 /// Counts requests and their bytes by algorithm and operation, as cheaply as a framework counts its own.
 pub struct Tally {
-    /// The device that serves them.
+    /// The device that serves the requests.
     device: &'static str,
     /// Algorithm and operation of each row.
     rows: Box<[(&'static str, &'static str)]>,
@@ -22,7 +22,7 @@ struct Shard {
 }
 
 impl Tally {
-    /// Makes zeros.
+    /// Makes a tally whose counts are zero.
     pub fn new(
         device: &'static str,
         rows: impl IntoIterator<Item = (&'static str, &'static str)>,
@@ -34,7 +34,7 @@ impl Tally {
     /// Counts requests, of `bytes` bytes together, in the row at this index.
     #[inline]
     pub fn count(&self, row: usize, requests: u64, bytes: u64) {
-        let shard = self.shards.here(|used| self.shard(used));
+        let shard = self.shards.here(|writers| self.shard(writers));
         if let Some(Shard { shared, rows }) = shard
             && let Some(words) = rows.get(row)
         {
@@ -45,10 +45,10 @@ impl Tally {
     }
 
     #[cold]
-    fn shard(&self, used: Use) -> Shard {
+    fn shard(&self, writers: Use) -> Shard {
         // Requests that are not counted have no rows.
-        let rows = if used == Use::Quiet { &[] } else { &*self.rows };
-        Shard { shared: used != Use::Own, rows: rows.iter().map(|_| OnceLock::new()).collect() }
+        let rows = if writers == Use::Quiet { &[] } else { &*self.rows };
+        Shard { shared: writers != Use::Own, rows: rows.iter().map(|_| OnceLock::new()).collect() }
     }
 
     #[cold]

@@ -2,7 +2,7 @@ use crate::algorithm::Outcome;
 
 /// The comparison of a device's result with a second computation.
 pub(crate) enum Comparison {
-    /// There is none: the reference cannot compute this request.
+    /// No comparison: the reference cannot compute this request.
     None,
     /// Both agree.
     Same,

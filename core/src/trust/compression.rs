@@ -8,13 +8,13 @@ use crate::driver::{DeviceSession, Operands, call_guarded};
 
 /// Returns whether a session decompresses `input` to `data`.
 pub(super) fn restores(session: &dyn DeviceSession, input: &[u8], data: &[u8]) -> Result<bool, Fault> {
-    let (mut back, mut length) = (Zeroizing::new(vec![0; data.len()]), 0);
-    let (operation, output, written) = (Operation::Decompress, &mut back[..], &mut length);
+    let (mut restored, mut length) = (Zeroizing::new(vec![0; data.len()]), 0);
+    let (operation, output, written) = (Operation::Decompress, &mut restored[..], &mut length);
     let outcome = session.run(Operands::Compression { operation, input, output, written })?;
-    Ok(outcome == Outcome::Done && length == data.len() && **back == *data)
+    Ok(outcome == Outcome::Done && length == data.len() && **restored == *data)
 }
 
-/// Checks the result of a request: `output`, and the bytes written to it. If the device was wrong, they get the right result.
+/// Checks the result of a request: `output`, of which the device wrote `written` bytes. If the device was wrong, replaces both.
 pub(super) fn check(
     reference: &dyn DeviceSession,
     (operation, input): (Operation, &[u8]),
@@ -28,7 +28,7 @@ pub(super) fn check(
     if operation == Operation::Compress {
         let agrees = match outcome {
             Outcome::Done => match call_guarded(|| restores(reference, result.unwrap_or_default(), input)) {
-                Ok(restores) => restores,
+                Ok(is_restored) => is_restored,
                 Err(_) => return Comparison::None,
             },
             // The compressed length depends on the device.
@@ -40,17 +40,17 @@ pub(super) fn check(
         }
         return run(output, written).map_or(Comparison::None, Comparison::Differs);
     }
-    let (mut right, mut length) = (Zeroizing::new(vec![0; output.len()]), 0);
-    let Some(outcome_again) = run(&mut right, &mut length) else { return Comparison::None };
-    let agrees = match (outcome, outcome_again) {
-        (Outcome::Done, Outcome::Done) => result == right.get(..length),
+    let (mut expected, mut length) = (Zeroizing::new(vec![0; output.len()]), 0);
+    let Some(expected_outcome) = run(&mut expected, &mut length) else { return Comparison::None };
+    let agrees = match (outcome, expected_outcome) {
+        (Outcome::Done, Outcome::Done) => result == expected.get(..length),
         // Damaged data may give either error, depending on how far a device reads before it checks its room.
-        (one, other) => one != Outcome::Done && other != Outcome::Done,
+        (first, second) => first != Outcome::Done && second != Outcome::Done,
     };
     if agrees {
         return Comparison::Same;
     }
-    output.copy_from_slice(&right);
+    output.copy_from_slice(&expected);
     *written = length;
-    Comparison::Differs(outcome_again)
+    Comparison::Differs(expected_outcome)
 }

@@ -11,12 +11,12 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// Records the time that `requests` requests of `bytes` bytes each spent in the device.
     pub(crate) fn record(&self, bytes: usize, ns: u64, requests: usize) {
-        self.times[size(bytes)].record(ns, u32::try_from(requests).unwrap_or(ENOUGH));
+        self.times[size_class(bytes)].record(ns, u32::try_from(requests).unwrap_or(ENOUGH));
     }
 
     /// Returns the maximum time of a request in the device, in nanoseconds.
     pub(crate) fn deadline(&self, bytes: usize) -> u64 {
-        match self.times[size(bytes)].deadline.load(Ordering::Relaxed) {
+        match self.times[size_class(bytes)].deadline.load(Ordering::Relaxed) {
             0 => UNKNOWN,
             learned => learned,
         }
@@ -26,7 +26,7 @@ impl Deadlines {
 /// Upper bounds of the classes of sizes, in bytes.
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, usize::MAX];
 
-fn size(bytes: usize) -> usize {
+fn size_class(bytes: usize) -> usize {
     SIZES.iter().position(|most| bytes <= *most).unwrap_or(SIZES.len() - 1)
 }
 
@@ -69,16 +69,16 @@ impl Times {
         }
     }
 
-    /// Learns from the p99.9 of the recorded times; older ones count a quarter.
+    /// Learns from the p99.9 of the recorded times; older times count a quarter.
     fn learn(&self) {
         let counts = self.octaves.each_ref().map(|count| count.load(Ordering::Relaxed));
         let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
         let mut above = total / 1000;
         let slowest = (0..counts.len()).rev().find(|octave| {
             let count = u64::from(counts[*octave]);
-            let here = count > above;
+            let is_reached = count > above;
             above = above.saturating_sub(count);
-            here
+            is_reached
         });
         // The upper end of the octave.
         let slow = 1_u64 << slowest.unwrap_or(0);

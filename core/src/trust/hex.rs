@@ -1,4 +1,4 @@
-//! Hexadecimal digits of tables.
+//! Converts the hexadecimal digits of tables to bytes.
 
 /// Converts hexadecimal digits to bytes, at compile time.
 macro_rules! hex {

@@ -58,7 +58,7 @@ pub(crate) enum Progress {
     NoPair,
 }
 
-/// The known-answer test of one algorithm of a device, in steps: each operation with each known answer on each path is one.
+/// The known-answer test of one algorithm of a device, in steps: each operation with each known answer on each path is a step.
 pub(crate) struct Test<S> {
     capability: Capability,
     answers: Vec<&'static KnownAnswer>,
@@ -90,8 +90,8 @@ impl<S> Test<S> {
             packets::KNOWN_ANSWERS,
         ];
         let (tested, algorithm) = (representative(capability.algorithm), capability.algorithm);
-        let known = tables.into_iter().flatten().chain(algorithm.answers());
-        let answers = known.filter(|answer| answer.algorithm == tested).collect();
+        let all_answers = tables.into_iter().flatten().chain(algorithm.answers());
+        let answers = all_answers.filter(|answer| answer.algorithm == tested).collect();
         Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest: u64::MAX }
     }
 
@@ -107,9 +107,9 @@ impl<S> Test<S> {
         }
         let steps = self.capability.operations.len() * self.answers.len() * PATHS.len();
         while self.step < steps {
-            let (which, path) = (self.step / PATHS.len(), PATHS[self.step % PATHS.len()]);
-            let operation = self.capability.operations[which / self.answers.len()];
-            let answer = self.answers[which % self.answers.len()];
+            let (pair, path) = (self.step / PATHS.len(), PATHS[self.step % PATHS.len()]);
+            let operation = self.capability.operations[pair / self.answers.len()];
+            let answer = self.answers[pair % self.answers.len()];
             if let Some(pause) = call_guarded(|| self.run_step(device, bench, operation, answer, path))? {
                 return Ok(pause);
             }
@@ -206,9 +206,9 @@ impl<S> Test<S> {
     }
 }
 
-/// Returns the algorithm whose known answers stand for this one: itself, except for SLH-DSA. Its parameter sets are numbers in one program
-/// over three choices of hash functions, and a signature takes up to nearly a second and 50 kB. So a device is tested with the fastest set
-/// of each choice, which it must offer.
+/// Returns the algorithm whose known answers test `algorithm`: the same one, except for SLH-DSA. The parameter sets of SLH-DSA differ only
+/// in numbers and in three choices of hash functions, and a signature takes up to nearly a second and 50 kB. So a device is tested with the
+/// fastest set of each choice, which it must offer.
 fn representative(algorithm: Algorithm) -> Algorithm {
     use Algorithm as A;
     match algorithm {
@@ -218,7 +218,7 @@ fn representative(algorithm: Algorithm) -> Algorithm {
         A::SlhDsaShake128s | A::SlhDsaShake192s | A::SlhDsaShake192f | A::SlhDsaShake256s | A::SlhDsaShake256f => {
             A::SlhDsaShake128f
         }
-        own => own,
+        other => other,
     }
 }
 
@@ -228,6 +228,6 @@ pub(crate) const PATIENCE: u64 = 500_000_000;
 /// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before`, the time of the first
 /// test, between 1 ms and 20 ms, and at least twice `before`. The machine does other work too.
 pub(crate) fn retry_patience(before: u64) -> u64 {
-    let needs = before.min(PATIENCE / 2);
-    (8 * needs).clamp(1_000_000, 20_000_000).max(2 * needs)
+    let expected = before.min(PATIENCE / 2);
+    (8 * expected).clamp(1_000_000, 20_000_000).max(2 * expected)
 }

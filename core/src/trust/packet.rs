@@ -1,4 +1,5 @@
-//! Known answers for packets, and verification of packets from devices. Packets with unpredictable IVs differ.
+//! Known answers for packets, and verification of packets from devices. Two packets of the same payload differ if their IVs are
+//! unpredictable.
 
 use zeroize::Zeroizing;
 
@@ -51,7 +52,7 @@ impl Packet {
         Some((payload, self.next_header))
     }
 
-    /// Returns whether a session opens it to this content.
+    /// Returns whether a session opens the packet to this content.
     pub(super) fn restores(
         mut self,
         (algorithm, session): (Algorithm, &dyn DeviceSession),
@@ -63,29 +64,31 @@ impl Packet {
     }
 }
 
-/// Checks the packet that a device made. If it is wrong, the operands get the right result.
+/// Checks the packet that a device made. If it is wrong, writes the right result to the operands.
 pub(super) fn check(
     (algorithm, reference): (Algorithm, &dyn DeviceSession),
     (operation, number, before): (Operation, u64, Packet),
     (packet, payload, next_header): (&mut [u8], &mut usize, &mut u8),
     outcome: Outcome,
 ) -> Comparison {
-    let mut right = before.clone();
-    let Ok(right_outcome) = call_guarded(|| right.run(reference, operation, number)) else { return Comparison::None };
-    let ours = Packet { payload: *payload, next_header: *next_header, ..Packet::new(packet) };
-    let is_same = right_outcome == outcome
+    let mut expected = before.clone();
+    let Ok(expected_outcome) = call_guarded(|| expected.run(reference, operation, number)) else {
+        return Comparison::None;
+    };
+    let device_packet = Packet { payload: *payload, next_header: *next_header, ..Packet::new(packet) };
+    let is_same = expected_outcome == outcome
         && match (outcome, operation) {
             (Outcome::Done, Operation::Protect) => {
                 let content = before.content(algorithm);
-                call_guarded(|| ours.restores((algorithm, reference), number, content)).unwrap_or(false)
+                call_guarded(|| device_packet.restores((algorithm, reference), number, content)).unwrap_or(false)
             }
-            (Outcome::Done, _) => ours.content(algorithm) == right.content(algorithm),
+            (Outcome::Done, _) => device_packet.content(algorithm) == expected.content(algorithm),
             _ => true,
         };
     if is_same {
         return Comparison::Same;
     }
-    packet.copy_from_slice(&right.data);
-    (*payload, *next_header) = (right.payload, right.next_header);
-    Comparison::Differs(right_outcome)
+    packet.copy_from_slice(&expected.data);
+    (*payload, *next_header) = (expected.payload, expected.next_header);
+    Comparison::Differs(expected_outcome)
 }

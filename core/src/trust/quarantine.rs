@@ -1,4 +1,4 @@
-//! The trust in a device: quarantine, and the way back.
+//! The trust in a device: quarantine, and probation on the way back.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ pub(crate) struct Trust {
 
 const READY: u8 = 0;
 const QUARANTINED: u8 = 1;
-/// Its known-answer tests are being repeated.
+/// The known-answer tests of the device are being repeated.
 const ON_PROBATION: u8 = 2;
 
 /// Duration of the first quarantine, in nanoseconds. Each consecutive one lasts twice as long as the one before.
@@ -77,20 +77,26 @@ mod tests {
         let trust = Trust::default();
         let second = 1_000_000_000;
         assert!(trust.quarantine(second) && !trust.is_ready());
-        assert!(!trust.quarantine(second), "it is in one already");
+        assert!(!trust.quarantine(second), "the device is in quarantine already");
         assert!(!trust.begin_probation(second + FIRST_QUARANTINE - 1));
         assert!(trust.begin_probation(second + FIRST_QUARANTINE));
         assert!(!trust.begin_probation(2 * second), "one probation at a time");
         assert!(!trust.end_probation(false, 2 * second));
-        assert!(!trust.begin_probation(2 * second + FIRST_QUARANTINE), "twice as long now");
+        assert!(!trust.begin_probation(2 * second + FIRST_QUARANTINE), "the second quarantine is twice as long");
         assert!(trust.begin_probation(2 * second + 2 * FIRST_QUARANTINE));
         assert!(trust.end_probation(true, 3 * second) && trust.is_ready());
         trust.quarantine(3 * second + 1);
-        assert!(!trust.begin_probation(3 * second + 1 + 2 * FIRST_QUARANTINE), "it failed right away: longer still");
+        assert!(
+            !trust.begin_probation(3 * second + 1 + 2 * FIRST_QUARANTINE),
+            "the device failed right away: the third quarantine is longer"
+        );
         assert!(trust.begin_probation(3 * second + 1 + 4 * FIRST_QUARANTINE));
         assert!(trust.end_probation(true, 4 * second));
         trust.quarantine(60 * second);
-        assert!(trust.begin_probation(60 * second + FIRST_QUARANTINE), "it had worked for long");
+        assert!(
+            trust.begin_probation(60 * second + FIRST_QUARANTINE),
+            "the device had worked for long: the shortest quarantine"
+        );
     }
 
     #[test]
@@ -99,7 +105,7 @@ mod tests {
         let second = 1_000_000_000;
         assert!(trust.quarantine(second));
         assert!(trust.begin_probation(2 * second));
-        assert!(!trust.quarantine(2 * second), "it was not trusted");
+        assert!(!trust.quarantine(2 * second), "a device on probation is not trusted");
         assert!(!trust.end_probation(true, 2 * second) && !trust.is_ready());
         assert!(trust.begin_probation(4 * second) && trust.end_probation(true, 4 * second));
     }

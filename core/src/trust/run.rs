@@ -1,4 +1,4 @@
-//! One run of a known answer, with a forgery that the device must find, and messages in pieces.
+//! Runs of a known answer: as it is, with a forged tag that the device must detect, and as a stream of pieces.
 
 use super::answer::KnownAnswer;
 use super::compression;
@@ -15,15 +15,15 @@ pub(crate) enum Failure {
 }
 
 impl From<Unsupported> for Failure {
-    fn from(why: Unsupported) -> Self {
-        Failure::Wrong(why.to_string())
+    fn from(reason: Unsupported) -> Self {
+        Failure::Wrong(reason.to_string())
     }
 }
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Declined(why) => Failure::Wrong(why.to_owned()),
+            Fault::Declined(reason) => Failure::Wrong(reason.to_owned()),
             fault => Failure::Fault(fault.to_string()),
         }
     }
@@ -32,7 +32,7 @@ impl From<Fault> for Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Unsupported(why) => why.into(),
+            Refusal::Unsupported(reason) => reason.into(),
             Refusal::Fault(fault) => fault.into(),
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn forgery(
     in_place: bool,
 ) -> Result<(), Failure> {
     if operation == Operation::Decompress {
-        return truncated(session, answer);
+        return check_truncated(session, answer);
     }
     let mut run = Run::forged(answer, operation, in_place);
     let result = session.run(run.operands());
@@ -54,7 +54,7 @@ pub(super) fn forgery(
 }
 
 /// Checks that truncated input is rejected, and that no more is written than the buffer holds.
-fn truncated(session: &dyn DeviceSession, answer: &'static KnownAnswer) -> Result<(), Failure> {
+fn check_truncated(session: &dyn DeviceSession, answer: &'static KnownAnswer) -> Result<(), Failure> {
     let mut room = vec![0xEE; answer.input.len() + 1];
     let run = |input: &[u8], output: &mut [u8]| {
         session.run(Operands::Compression { operation: Operation::Decompress, input, output, written: &mut 0 })
@@ -76,7 +76,7 @@ pub(crate) struct Run {
     answer: &'static KnownAnswer,
     operation: Operation,
     input: Vec<u8>,
-    /// In place, it holds the input first.
+    /// The output; in place, it holds the input first.
     data: Vec<u8>,
     tag: Vec<u8>,
     /// Length of the result of compression or encipherment; for packets, bytes of the payload.
@@ -104,7 +104,7 @@ impl Run {
             Kind::Packet if row.direction == Direction::Encrypt => packet::unprotected(answer),
             _ if row.in_place => input.to_vec(),
             Kind::Compression => vec![0; answer.algorithm.info().length(row.output, output.len(), 0)],
-            // As long as the ciphertext.
+            // The buffer is as long as the ciphertext.
             _ if row.returns_length => vec![0; input.len()],
             _ => vec![0; output.len()],
         };
@@ -130,8 +130,8 @@ impl Run {
         Operands::from_fields(*operation, Fields { iv, aad: answer.aad, input, output: data, tag, written })
     }
 
-    /// Accepts a signature that the device itself verifies, and a result that it decompresses or deciphers to the data. Other tests show
-    /// that it does these correctly.
+    /// Accepts a signature that the device itself verifies, and a result that the device itself decompresses or deciphers to the data.
+    /// Other tests check these inverse operations.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
         let KnownAnswer { algorithm, iv, aad, input, output, .. } = self.answer;
@@ -144,9 +144,9 @@ impl Run {
                 compression::restores(verifier, self.data.get(..self.written).unwrap_or_default(), input)?
             }
             Operation::Encipher => {
-                let (mut back, mut written) = (vec![0; self.data.len()], 0);
-                let operands = Operands::Decipher { input: &self.data, output: &mut back, written: &mut written };
-                verifier.run(operands)? == Outcome::Done && back.get(..written) == Some(*input)
+                let (mut message, mut written) = (vec![0; self.data.len()], 0);
+                let operands = Operands::Decipher { input: &self.data, output: &mut message, written: &mut written };
+                verifier.run(operands)? == Outcome::Done && message.get(..written) == Some(*input)
             }
             _ => verifier.run(Operands::Verify { input, signature: &self.data })? == Outcome::Done,
         };
@@ -180,10 +180,10 @@ impl Run {
             Ok(outcome) => Failure::Wrong(outcome.to_string()),
             Err(fault) => fault.into(),
         };
-        let what = |what| format!("{} of {} bytes, {path}: {what}", self.operation, self.answer.input.len());
+        let describe = |error| format!("{} of {} bytes, {path}: {error}", self.operation, self.answer.input.len());
         Err(match failure {
-            Failure::Wrong(why) => Failure::Wrong(what(why)),
-            Failure::Fault(why) => Failure::Fault(what(why)),
+            Failure::Wrong(error) => Failure::Wrong(describe(error)),
+            Failure::Fault(error) => Failure::Fault(describe(error)),
         })
     }
 
@@ -200,16 +200,16 @@ fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operat
     let mut stream = session.aead_stream(operation)?;
     for _ in 0..2 {
         let mut run = Run::new(answer, operation, true);
-        let (one, other) = run.data.split_at_mut(answer.input.len() / 2);
+        let (first, second) = run.data.split_at_mut(answer.input.len() / 2);
         let mut process = || {
             stream.begin(answer.iv, answer.aad)?;
-            stream.update(Buffers::InPlace(one))?;
+            stream.update(Buffers::InPlace(first))?;
             let mut copy = stream.duplicate();
-            stream.update(Buffers::InPlace(other))?;
+            stream.update(Buffers::InPlace(second))?;
             if operation == Operation::Seal {
                 return stream.seal(&mut run.tag).map(|()| Outcome::Done);
             }
-            let mut changed = vec![1; other.len() + 1];
+            let mut changed = vec![1; second.len() + 1];
             copy.update(Buffers::InPlace(&mut changed))?;
             match copy.open(&run.tag)? {
                 // The answer is wrong, but the device has no fault.
@@ -235,20 +235,20 @@ pub(super) fn stream(
     match operation {
         Operation::Digest | Operation::Mac => {
             let mut stream = session.digest_stream()?;
-            let (one, other) = answer.input.split_at(cut);
+            let (first, second) = answer.input.split_at(cut);
             for _ in 0..2 {
-                stream.update(one)?;
+                stream.update(first)?;
                 let mut copy = stream.duplicate();
                 for stream in [&mut stream, &mut copy] {
-                    let result = stream.update(other).and_then(|()| stream.finish(&mut run.data));
+                    let result = stream.update(second).and_then(|()| stream.finish(&mut run.data));
                     run.check_result(result.map(|()| Outcome::Done), "stream")?;
                 }
             }
         }
         Operation::Encrypt | Operation::Decrypt => {
             let mut stream = session.cipher_stream(operation, answer.iv)?;
-            let (one, other) = run.data.split_at_mut(cut);
-            let result = stream.update(Buffers::InPlace(one)).and_then(|()| stream.update(Buffers::InPlace(other)));
+            let (first, second) = run.data.split_at_mut(cut);
+            let result = stream.update(Buffers::InPlace(first)).and_then(|()| stream.update(Buffers::InPlace(second)));
             run.check_result(result.map(|()| Outcome::Done), "stream")?;
         }
         Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,

@@ -17,7 +17,7 @@ pub fn sample_key(algorithm: Algorithm) -> Option<&'static [u8]> {
         Algorithm::Rsa4096Pkcs1 | Algorithm::Rsa4096Pss | Algorithm::Rsa4096Raw | Algorithm::Rsaes4096Pkcs1 => {
             Some(SAMPLE_4096)
         }
-        // Any seed makes one.
+        // Any seed makes a key.
         Algorithm::MlKem512 | Algorithm::MlKem768 | Algorithm::MlKem1024 => Some(&[0x3c; 64]),
         Algorithm::MlDsa44 | Algorithm::MlDsa65 | Algorithm::MlDsa87 => Some(&[0x3c; 32]),
         _ if algorithm.is_slh_dsa() => Some(&[0x3c; 96][..algorithm.info().key.min]),

@@ -21,7 +21,7 @@ pub(crate) struct ShadowCopy {
     input: Zeroizing<Vec<u8>>,
     /// The tag; for a key exchange, a secret; for decipherment, a message.
     tag: Zeroizing<Vec<u8>>,
-    /// Bytes of the result beside the tag.
+    /// Bytes of the result without the tag.
     output: usize,
     /// For packets, bytes of the payload.
     written: usize,
@@ -31,13 +31,13 @@ pub(crate) struct ShadowCopy {
 #[inline]
 pub(crate) fn is_due(every: u32) -> bool {
     thread_local! {
-        static LEFT: Cell<u32> = const { Cell::new(0) };
+        static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
     }
     every != 0
-        && LEFT.with(|left| {
-            let now = left.get().min(every - 1);
-            left.set(if now == 0 { every - 1 } else { now - 1 });
-            now == 0
+        && COUNTDOWN.with(|countdown| {
+            let count = countdown.get().min(every - 1);
+            countdown.set(if count == 0 { every - 1 } else { count - 1 });
+            count == 0
         })
 }
 
@@ -49,7 +49,7 @@ impl ShadowCopy {
         let mut number = Zeroizing::default();
         match operands {
             Operands::Update { .. } | Operands::Finish { .. } => return None,
-            Operands::Packet { number: of, .. } => number = Zeroizing::new(of.to_be_bytes().to_vec()),
+            Operands::Packet { number: value, .. } => number = Zeroizing::new(value.to_be_bytes().to_vec()),
             _ => {}
         }
         let View { iv, aad, input, output, tag, written } = operands.view();
@@ -62,7 +62,7 @@ impl ShadowCopy {
         Some(Self { operation, iv, aad: aad.to_vec(), input, tag, output: output.len(), written: written.unwrap_or(0) })
     }
 
-    /// Computes the request on `reference` and compares. If the device was wrong, `operands` get the right result.
+    /// Computes the request on `reference`, and compares the results. If the device was wrong, writes the right result to `operands`.
     pub(crate) fn check(
         mut self,
         algorithm: Algorithm,
@@ -82,15 +82,15 @@ impl ShadowCopy {
         let (mut output, mut written) = (Zeroizing::new(vec![0; self.output]), 0);
         let Self { operation, iv, aad, input, tag, .. } = &mut self;
         let fields = Fields { iv, aad, input: Some(input), output: &mut output, tag, written: &mut written };
-        let right = call_guarded(|| reference.run(Operands::from_fields(*operation, fields)));
-        let Ok(right) = right else { return Comparison::None };
-        let theirs = operands.view();
+        let expected = call_guarded(|| reference.run(Operands::from_fields(*operation, fields)));
+        let Ok(expected) = expected else { return Comparison::None };
+        let view = operands.view();
         // The buffer may hold anything after a result of variable length.
-        let length = theirs.written.map_or(output.len(), |_| written);
-        let same = theirs.written.is_none_or(|theirs| theirs == written)
-            && tags_equal(theirs.output.get(..length).unwrap_or_default(), output.get(..length).unwrap_or_default());
+        let length = view.written.map_or(output.len(), |_| written);
+        let same = view.written.is_none_or(|length| length == written)
+            && tags_equal(view.output.get(..length).unwrap_or_default(), output.get(..length).unwrap_or_default());
         // After a bad tag the output holds no result to compare.
-        if right == outcome && (right != Outcome::Done || same && tags_equal(theirs.tag, tag)) {
+        if expected == outcome && (expected != Outcome::Done || same && tags_equal(view.tag, tag)) {
             return Comparison::Same;
         }
         let results = operands.results();
@@ -101,7 +101,7 @@ impl ShadowCopy {
         if let Some(length) = results.written {
             *length = written;
         }
-        Comparison::Differs(right)
+        Comparison::Differs(expected)
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::algorithm::Fault;
 
-    /// Deciphers every ciphertext to this message; without one, every ciphertext is malformed.
+    /// Deciphers every ciphertext to this message. `None`: every ciphertext is malformed.
     struct Reference(Option<&'static [u8]>);
 
     impl DeviceSession for Reference {

@@ -412,11 +412,11 @@ fn a_batch_can_move_between_threads() {
         let mut requests: Vec<Request<'_>> =
             outputs.iter_mut().map(|output| Request::encrypt(&[], (&b"12345"[..], &mut output[..]))).collect();
         requests = std::thread::scope(|scope| {
-            let there = scope.spawn(|| {
+            let other_thread = scope.spawn(|| {
                 session.process(&mut requests).unwrap();
                 requests
             });
-            there.join().unwrap()
+            other_thread.join().unwrap()
         });
         // Run again here: the requests keep no state of the other thread.
         assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));

@@ -62,20 +62,20 @@ fn cancelled_requests_end_once_even_if_another_thread_takes_them() {
             scope.spawn(move || {
                 let options = QueueOptions { coalesce: Duration::from_millis(1), ..QueueOptions::default() };
                 let mut queue = session.gantry().queue(options).unwrap();
-                let (mut users, mut back) = (Vec::new(), Vec::new());
+                let (mut users, mut cancelled) = (Vec::new(), Vec::new());
                 for round in 0..EACH {
                     let user = base + round % 100;
                     let tickets = [(); 2].map(|()| queue.submit(session, request(user)).unwrap());
                     queue.complete(|completion| users.push(completion.user));
-                    back.extend(queue.cancel(tickets[round as usize % 2]).map(|submission| submission.data()[0]));
+                    cancelled.extend(queue.cancel(tickets[round as usize % 2]).map(|submission| submission.data()[0]));
                     while queue.in_flight() > 0 {
                         queue.wait(|completion| users.push(completion.user));
                     }
                 }
                 let own = |user: &u64| (base..base + 100).contains(user);
-                assert!(users.iter().all(own) && back.iter().all(|user| own(&u64::from(*user))));
-                assert_eq!((users.len() + back.len()) as u64, 2 * EACH, "each ends once");
-                (users.len(), back.len())
+                assert!(users.iter().all(own) && cancelled.iter().all(|user| own(&u64::from(*user))));
+                assert_eq!((users.len() + cancelled.len()) as u64, 2 * EACH, "each ends once");
+                (users.len(), cancelled.len())
             })
         });
         for thread in threads {

@@ -34,7 +34,7 @@ macro_rules! adapters {
         pub struct $name(Session);
 
         impl $name {
-            /// Creates it over the given framework.
+            /// Creates the AEAD over the given framework.
             ///
             /// # Errors
             /// No session can be made.

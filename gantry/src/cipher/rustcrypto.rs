@@ -91,7 +91,7 @@ macro_rules! cipher {
         pub struct $name(Stream);
 
         impl $name {
-            /// Creates it over the given framework.
+            /// Creates the cipher over the given framework.
             ///
             /// # Errors
             /// No session can be made.

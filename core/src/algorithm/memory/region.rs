@@ -1,9 +1,9 @@
 //! Memory that is known by its address, and that others may write.
 //!
 //! Another process, a device or another thread may write its bytes at any time. For Rust this is a data race unless every access is atomic.
-//! Overlapping accesses must also have one size. So a region is cut into cells, always in the same way: the whole words in it, and single
-//! bytes at its ends. A cell is loaded and stored as one. A part of a word is changed by an exchange that keeps the rest. The order in
-//! which others see cells is unspecified.
+//! Overlapping accesses must also have the same size. So a region is cut into cells, always in the same way: the whole words in it, and
+//! single bytes at its ends. A cell is loaded and stored as a whole. A part of a word is changed by an exchange that keeps the rest. The
+//! order in which others see cells is unspecified.
 
 #![allow(unsafe_code)]
 
@@ -21,18 +21,18 @@ use crate::algorithm::Misuse;
 /// The writers of a region while a request uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// This program alone, and not while a request uses it.
+    /// Only this program writes, and not while a request uses the region.
     Trusted,
-    /// Other writers, too, at any time: a guest, another process, a device.
+    /// Others may write at any time: a guest, another process, a device.
     Foreign,
 }
 
 /// The handles by which a device knows a region, besides its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceHandles {
-    /// Its start in the device's address space.
+    /// The start of the region in the device's address space.
     pub iova: Option<u64>,
-    /// A file descriptor that stands for it from its first byte on: a dma-buf, a memfd. The region does not close it.
+    /// A file descriptor, such as a dma-buf or a memfd, whose first byte is that of the region. The region does not close it.
     pub fd: Option<i32>,
 }
 
@@ -109,7 +109,7 @@ impl Region {
         self.0.len
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the region has no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }
@@ -119,12 +119,12 @@ impl Region {
         self.0.origin
     }
 
-    /// Returns the handles by which a device knows it.
+    /// Returns the handles by which a device knows the region.
     pub fn handles(&self) -> DeviceHandles {
         self.0.handles
     }
 
-    /// Returns its start, for a device. Code that reads through the pointer must expect concurrent writes.
+    /// Returns the start of the region, for a device. Code that reads through the pointer must expect concurrent writes.
     pub fn address(&self) -> NonNull<u8> {
         self.0.start
     }
@@ -132,7 +132,7 @@ impl Region {
     /// Returns the piece of `len` bytes from `offset` on.
     ///
     /// # Errors
-    /// [`Misuse::Bounds`] if it does not lie in the region.
+    /// [`Misuse::Bounds`] if the piece does not lie in the region.
     pub fn segment(&self, offset: usize, len: usize) -> Result<Segment, Misuse> {
         self.check(offset, len)?;
         Ok(Segment::new(self.clone(), offset, len))
@@ -159,8 +159,8 @@ impl Region {
     }
 
     fn check(&self, offset: usize, len: usize) -> Result<(), Misuse> {
-        let within = offset.checked_add(len).is_some_and(|end| end <= self.0.len);
-        if within { Ok(()) } else { Err(Misuse::Bounds { offset, len, of: self.0.len }) }
+        let is_inside = offset.checked_add(len).is_some_and(|end| end <= self.0.len);
+        if is_inside { Ok(()) } else { Err(Misuse::Bounds { offset, len, of: self.0.len }) }
     }
 
     /// Returns the cell that holds a byte of the region.
@@ -169,14 +169,14 @@ impl Region {
         assert!(offset < self.0.len, "bounds were checked");
         // SAFETY: within the region, as was just asserted.
         let byte = unsafe { self.0.start.add(offset) };
-        let within = byte.addr().get() % WORD;
-        if within > offset || offset - within + WORD > self.0.len {
+        let in_word = byte.addr().get() % WORD;
+        if in_word > offset || offset - in_word + WORD > self.0.len {
             // SAFETY: the byte is alive as long as the region, and its cell is always this one byte: only atomics of this size touch it.
             return Cell::Byte(unsafe { AtomicU8::from_ptr(byte.as_ptr()) });
         }
         // SAFETY: the word begins in the region and ends in it, and is aligned: the rest was subtracted. It is alive as long as the
         // region, and all of its bytes have this word as their cell: only atomics of this size touch them.
-        Cell::Word(unsafe { AtomicUsize::from_ptr(byte.sub(within).cast().as_ptr()) }, within)
+        Cell::Word(unsafe { AtomicUsize::from_ptr(byte.sub(in_word).cast().as_ptr()) }, in_word)
     }
 
     /// Copies like `read`, after the bounds were checked.
@@ -193,11 +193,11 @@ impl Region {
                     rest[..WORD].copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
                     WORD
                 }
-                Cell::Word(word, within) => {
-                    let bytes = &word.load(Ordering::Relaxed).to_ne_bytes()[within..];
-                    let some = bytes.len().min(rest.len());
-                    rest[..some].copy_from_slice(&bytes[..some]);
-                    some
+                Cell::Word(word, in_word) => {
+                    let bytes = &word.load(Ordering::Relaxed).to_ne_bytes()[in_word..];
+                    let count = bytes.len().min(rest.len());
+                    rest[..count].copy_from_slice(&bytes[..count]);
+                    count
                 }
             };
         }
@@ -218,15 +218,15 @@ impl Region {
                     word.store(usize::from_ne_bytes(bytes), Ordering::Relaxed);
                     WORD
                 }
-                Cell::Word(word, within) => {
-                    let some = (WORD - within).min(rest.len());
+                Cell::Word(word, in_word) => {
+                    let count = (WORD - in_word).min(rest.len());
                     let changed = |old: usize| {
                         let mut bytes = old.to_ne_bytes();
-                        bytes[within..within + some].copy_from_slice(&rest[..some]);
+                        bytes[in_word..in_word + count].copy_from_slice(&rest[..count]);
                         Some(usize::from_ne_bytes(bytes))
                     };
                     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
-                    some
+                    count
                 }
             };
         }

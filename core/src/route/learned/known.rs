@@ -17,9 +17,9 @@ const BUSY: f32 = 0.75;
 pub(super) struct Device<'a> {
     pub(super) place: usize,
     pub(super) lanes: usize,
-    /// It computes in the calling thread, by a ring or without.
+    /// The device computes in the calling thread, with or without a ring.
     pub(super) in_thread: bool,
-    /// Nanoseconds for the requests that it already has.
+    /// Nanoseconds for the requests that the device already has.
     pub(super) ahead: f32,
     /// A ring whose requests are charged their cost in a full ring.
     pub(super) is_pipelined: bool,
@@ -46,7 +46,7 @@ impl<'a> Device<'a> {
     }
 }
 
-/// The choices whose costs are known; of many, the best few.
+/// The choices whose costs are known: the best [`MOST`](Known::MOST) of them.
 pub(super) struct Known<'a> {
     devices: [Option<Device<'a>>; Known::MOST],
     pub(super) len: usize,

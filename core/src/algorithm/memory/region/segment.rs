@@ -23,12 +23,12 @@ impl Segment {
         Self { region, offset, len }
     }
 
-    /// Returns its region.
+    /// Returns the region of the segment.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Returns its offset in the region, which a device adds to its handle of the region.
+    /// Returns the offset of the segment in the region. A device adds it to the device's handle of the region.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -38,7 +38,7 @@ impl Segment {
         self.len
     }
 
-    /// Returns its start, like [`Region::address`].
+    /// Returns the start of the segment, like [`Region::address`].
     pub fn address(&self) -> NonNull<u8> {
         let start = self.region.address();
         start.map_addr(|address| address.saturating_add(self.offset))
@@ -95,9 +95,9 @@ impl Segments {
     pub fn read(&self, mut into: &mut [u8]) -> Result<(), Misuse> {
         self.check(into.len())?;
         for Segment { region, offset, len } in &self.list {
-            let (here, behind) = into.split_at_mut(*len);
-            region.copy_out(*offset, here);
-            into = behind;
+            let (front, rest) = into.split_at_mut(*len);
+            region.copy_out(*offset, front);
+            into = rest;
         }
         Ok(())
     }
@@ -109,9 +109,9 @@ impl Segments {
     pub fn write(&self, mut from: &[u8]) -> Result<(), Misuse> {
         self.check(from.len())?;
         for Segment { region, offset, len } in &self.list {
-            let (here, behind) = from.split_at(*len);
-            region.copy_in(*offset, here);
-            from = behind;
+            let (front, rest) = from.split_at(*len);
+            region.copy_in(*offset, front);
+            from = rest;
         }
         Ok(())
     }
@@ -141,9 +141,9 @@ mod tests {
         }
         let bytes: Vec<u8> = (1..22).collect();
         segments.write(&bytes).unwrap();
-        let mut back = vec![0; 21];
-        segments.read(&mut back).unwrap();
-        assert_eq!(back, bytes);
+        let mut copy = vec![0; 21];
+        segments.read(&mut copy).unwrap();
+        assert_eq!(copy, bytes);
         let mut second = vec![0; 30];
         regions[1].read(0, &mut second).unwrap();
         assert_eq!((&second[3..12], &second[12..23]), (&bytes[..9], &bytes[10..]));
