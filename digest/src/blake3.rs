@@ -10,8 +10,8 @@ use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
 use crate::messages::Slices;
 
-/// BLAKE3 (<https://github.com/BLAKE3-team/BLAKE3-specs>) with 32 bytes, in one of its three modes. A key is zeroized on drop, and leaves no
-/// copy on the stack.
+/// BLAKE3 (<https://github.com/BLAKE3-team/BLAKE3-specs>) with 32 bytes, in one of its three modes. A key is zeroized on drop, and leaves
+/// no copy on the stack.
 ///
 /// Messages of up to 1,024 bytes, a chunk, lie in lanes. Each longer message fills the lanes with its own chunks.
 ///
@@ -37,19 +37,19 @@ type Key = Box<Start>;
 type Key = &'static Start;
 
 impl Blake3 {
-    /// Plain digests.
+    /// Creates the function for plain digests.
     pub const fn new() -> Self {
         Blake3(None)
     }
 
-    /// Digests under a key (feature `alloc`): a MAC, or a pseudorandom function.
+    /// Creates the function for digests under a key (feature `alloc`): a MAC, or a pseudorandom function.
     #[cfg(feature = "alloc")]
     pub fn keyed(key: &[u8; 32]) -> Self {
         with_stack_wiped(|| Blake3(Some(Box::new(Start::keyed(key)))))
     }
 
-    /// Derives keys (feature `alloc`): a digest is a key, and the message is its key material. `context` is a constant of the application, such as
-    /// "example.com 2026-11-28 session tokens".
+    /// Creates the function that derives keys (feature `alloc`): a digest is a key, and the message is its key material. `context` is a
+    /// constant of the application, such as "example.com 2026-11-28 session tokens".
     #[cfg(feature = "alloc")]
     pub fn derive_key(context: &str) -> Self {
         with_stack_wiped(|| Blake3(Some(Box::new(Start::derive_key(Level::in_use(), context.as_bytes())))))
@@ -62,7 +62,7 @@ impl Blake3 {
         digests[0]
     }
 
-    /// Writes the digest of each message. `digests` must have their number.
+    /// Writes the digest of each message. `digests` must be as long as `messages`.
     pub fn digest_many(&self, messages: &[impl AsRef<[u8]>], digests: &mut [[u8; DIGEST]]) -> Result<(), Error> {
         if messages.len() != digests.len() {
             let [needed, found] = [messages.len(), digests.len()].map(|count| count.saturating_mul(DIGEST));

@@ -89,9 +89,9 @@ impl Work for TreeLevel<'_> {
             one(&mut stream, last, None);
             let mut zeros = block - last.len();
             while zeros > 0 {
-                let some = zeros.min(ZEROS.len());
-                one(&mut stream, &ZEROS[..some], None);
-                zeros -= some;
+                let count = zeros.min(ZEROS.len());
+                one(&mut stream, &ZEROS[..count], None);
+                zeros -= count;
             }
             one(&mut stream, after, Some(output_of_last));
         }

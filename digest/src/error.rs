@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// A key, hasher or derivation uses a different algorithm than the first.
     Mixed {
-        /// Its index.
+        /// The index of the key, hasher or derivation.
         index: usize,
     },
     /// The block size is 0.

@@ -30,8 +30,8 @@ pub(crate) trait Family: Sized + 'static {
     /// Starts a message.
     fn stream(start: &Self::Start) -> Self::Stream;
 
-    /// Runs pieces side by side. If they are `keyed`, wipes the memory that lanes share. The iterator is `dyn` because the engine
-    /// would be compiled for each type.
+    /// Runs pieces side by side. If they are `keyed`, wipes the memory that lanes share. The iterator is `dyn` because
+    /// otherwise the engine would be compiled for each type of iterator.
     fn run(level: Level, keyed: bool, pieces: &mut dyn Iterator<Item = Piece<'_, Self>>);
 
     /// Runs whole messages with a common start side by side, each after the bytes in `prefix`, if there is one.
@@ -148,7 +148,7 @@ macro_rules! functions {
             functions!(@ sponge, $variant, $function);
         }
     };
-    // Common to both modules.
+    // For functions of either module.
     (@ $module:ident, $variant:ident, $function:ty) => {
         type Start = $module::Start<$function>;
         type Stream = $module::Stream<$function>;

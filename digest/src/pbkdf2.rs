@@ -63,9 +63,9 @@ pub struct Pbkdf2 {
     salt: Zeroizing<Vec<u8>>,
     iterations: u64,
     /// Iterations left for the blocks in progress.
-    left: u64,
+    remaining_iterations: u64,
     /// Bytes of the key before the blocks in progress.
-    done: usize,
+    finished_bytes: usize,
     /// The last HMAC of each block in progress. Empty once the key is complete.
     digests: Zeroizing<Vec<u8>>,
     sums: Zeroizing<Vec<u8>>,
@@ -95,8 +95,8 @@ impl Pbkdf2 {
             password: HmacKey::new(algorithm, password),
             salt: Zeroizing::new(salt.to_vec()),
             iterations,
-            left: 0,
-            done: 0,
+            remaining_iterations: 0,
+            finished_bytes: 0,
             digests: Zeroizing::default(),
             sums: Zeroizing::default(),
             output: Zeroizing::new(vec![0; length]),
@@ -126,13 +126,13 @@ impl Pbkdf2 {
     /// Computes the first HMAC of each of the next blocks: over the salt and the number of the block.
     fn start_blocks(&mut self) {
         let size = self.algorithm().digest_size();
-        let blocks = (self.output.len() - self.done).div_ceil(size).min(MAX_BLOCKS);
-        self.left = self.iterations - 1;
+        let blocks = (self.output.len() - self.finished_bytes).div_ceil(size).min(MAX_BLOCKS);
+        self.remaining_iterations = self.iterations - 1;
         self.digests = Zeroizing::new(vec![0; blocks * size]);
         let mut salted = self.password.hasher();
         salted.update(&self.salt);
         // Block numbers start at 1; `new` has checked that they fit in 32 bits.
-        for (number, digest) in (self.done / size + 1..).zip(self.digests.chunks_exact_mut(size)) {
+        for (number, digest) in (self.finished_bytes / size + 1..).zip(self.digests.chunks_exact_mut(size)) {
             let mut block: Hasher<'_> = salted.clone();
             block.update(&(number as u32).to_be_bytes());
             let finished = block.finish(digest);
@@ -143,11 +143,11 @@ impl Pbkdf2 {
 
     /// Stores finished blocks and starts the next ones.
     fn finish_blocks(&mut self) {
-        while self.left == 0 && !self.digests.is_empty() {
-            let output = &mut self.output[self.done..];
+        while self.remaining_iterations == 0 && !self.digests.is_empty() {
+            let output = &mut self.output[self.finished_bytes..];
             let length = output.len().min(self.sums.len());
             output[..length].copy_from_slice(&self.sums[..length]);
-            self.done += length;
+            self.finished_bytes += length;
             self.start_blocks();
         }
     }
@@ -171,13 +171,13 @@ pub fn pbkdf2_advance(derivations: &mut [&mut Pbkdf2], max_iterations: u64) -> R
         return Err(Error::Mixed { index });
     }
     let in_progress = derivations.iter().filter(|derivation| derivation.key().is_none());
-    let Some(steps) = in_progress.map(|derivation| derivation.left).min() else { return Ok(()) };
+    let Some(steps) = in_progress.map(|derivation| derivation.remaining_iterations).min() else { return Ok(()) };
     let steps = steps.min(max_iterations);
     with_stack_wiped(|| {
         plain(algorithm).with(Steps { derivations, steps });
         for derivation in derivations {
             if derivation.key().is_none() {
-                derivation.left -= steps;
+                derivation.remaining_iterations -= steps;
                 derivation.finish_blocks();
             }
         }

@@ -67,7 +67,7 @@ impl Sha1Checked {
         checked(&output)
     }
 
-    /// Hashes the messages side by side, and writes a result for each. `results` must have their number.
+    /// Hashes the messages side by side, and writes a result for each. `results` must be as long as `messages`.
     pub fn digest_many(
         messages: &[impl AsRef<[u8]>],
         results: &mut [Result<[u8; DIGEST], Collision>],

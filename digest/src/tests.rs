@@ -133,7 +133,7 @@ fn batches_of_random_lengths_equal_single_messages() {
     });
 }
 
-/// Around each end of a block, and of two, the padding is another.
+/// The padding changes around the end of each block.
 #[test]
 fn batches_of_every_length_up_to_three_blocks_equal_single_messages() {
     let message = bytes(400, 11);
@@ -156,7 +156,8 @@ fn batches_of_every_length_up_to_three_blocks_equal_single_messages() {
     });
 }
 
-/// Every number of messages up to more than the slots, of lengths around the borders of one, two and more blocks, with missing values between.
+/// Every number of messages up to more than the slots, of lengths around the borders of one, two and more blocks, with missing values
+/// between.
 #[test]
 fn batches_of_every_size_equal_single_messages() {
     let random = Random::new(0x6261_7463);
@@ -262,7 +263,7 @@ fn hashers_updated_side_by_side_equal_single_ones() {
             for ((message, hasher), digest) in messages.iter().zip(hashers()).zip(digests) {
                 assert_eq!(digest, hash_one(hasher, message, 1000), "{level} {algorithm}");
             }
-            // They are at the beginning of another message.
+            // `finish_many` has started another message in each hasher.
             for (hasher, fresh) in together.into_iter().zip(hashers()) {
                 assert_eq!(hash_one(hasher, b"again", 2), hash_one(fresh, b"again", 5), "{level} {algorithm}");
             }
@@ -311,7 +312,7 @@ fn debug_output_omits_keys_and_state() {
     assert_eq!(format!("{:?}", key.hasher()), "Hasher { algorithm: Sha256, .. }");
 }
 
-/// States behind the key blocks are as good as the password, and so is every HMAC of a chain but the sum.
+/// The states after the key blocks, and every HMAC of a chain except the sum, are as secret as the password.
 #[test]
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
@@ -342,7 +343,7 @@ fn derivations_leave_nothing_of_passwords_and_keys_on_the_stack() {
     }
 }
 
-/// Copies of values that moved, spilled registers, rows of chaining values.
+/// Copies could remain of moved values, of spilled registers, and of rows of chaining values.
 #[test]
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]

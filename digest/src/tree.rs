@@ -8,8 +8,9 @@ use crate::nodes::{Node, NodeHash, hash_pairs};
 
 /// A tree that grows at its end. It proves that a leaf is part of it, and that a larger tree begins with a smaller one.
 ///
-/// Leaves and nodes are paired from the left. A last one without a neighbour moves up as it is (RFC 9162, 2.1.1). With a power of two of leaves the root is
-/// that of [`merkle_root`](crate::merkle_root). The tree keeps each node of a whole subtree, up to 64 bytes a leaf, and hashes whole levels side by side.
+/// Leaves and nodes are paired from the left. A last one without a neighbour moves up as it is (RFC 9162, 2.1.1). With a power of two of
+/// leaves the root is that of [`merkle_root`](crate::merkle_root). The tree keeps each node of a whole subtree, up to 64 bytes a leaf, and
+/// hashes whole levels side by side.
 ///
 /// ```
 /// use gantry_digest::{MerkleTree, NodeHash, hash_leaves, verify_inclusion};
@@ -83,7 +84,8 @@ impl MerkleTree {
         Ok(self.subtree(0, leaves))
     }
 
-    /// Proves that leaf `index`, from 0, is one of the first `leaves` leaves: the nodes beside its way to their root, from below (RFC 9162, 2.1.3.1).
+    /// Proves that leaf `index`, from 0, is one of the first `leaves` leaves. The proof has the nodes beside the way from the leaf up to
+    /// the root of these leaves, the lowest first (RFC 9162, 2.1.3.1).
     pub fn inclusion_proof(&self, index: usize, leaves: usize) -> Result<Vec<Node>, Error> {
         self.check(leaves)?;
         if index >= leaves {
@@ -104,8 +106,8 @@ impl MerkleTree {
         Ok(proof)
     }
 
-    /// Proves that the tree of the first `new` leaves begins with that of the first `old` leaves (RFC 9162, 2.1.4.1). The proof is empty if they are
-    /// equally many, or if `old` is 0.
+    /// Proves that the tree of the first `new` leaves begins with that of the first `old` leaves (RFC 9162, 2.1.4.1). The proof is empty if
+    /// `old` is `new` or 0.
     pub fn consistency_proof(&self, old: usize, new: usize) -> Result<Vec<Node>, Error> {
         self.check(new)?;
         if old > new {
@@ -138,8 +140,8 @@ impl MerkleTree {
         if leaves > found { Err(Error::FewLeaves { needed: leaves, found }) } else { Ok(()) }
     }
 
-    /// The root of the leaves from `first` to before `end`. `first` is a multiple of a power of two that is not below their number, so each set bit
-    /// of this is a whole subtree.
+    /// The root of the leaves from `first` to before `end`. `first` is a multiple of a power of two that is not below their number, so each
+    /// set bit of their number is a whole subtree.
     fn subtree(&self, first: usize, mut end: usize) -> Node {
         let mut root = None;
         while end > first {
@@ -160,7 +162,7 @@ impl fmt::Debug for MerkleTree {
     }
 }
 
-/// The border between the two subtrees of at least two leaves: the left one is the largest power of two below their number.
+/// The border between the two subtrees of at least two leaves: the left one has the largest power of two below their number.
 fn middle(first: usize, end: usize) -> usize {
     first + (1 << (end - first - 1).ilog2())
 }

@@ -60,7 +60,7 @@ impl Batch {
         address.write(kind, &mut self.messages.message_mut(call)[..length]);
     }
 
-    /// Sets the index of the hash in its chain, below 16. The rest of each address stays.
+    /// Sets the index of the hash in its chain, below 16, in the address of each call. The other fields of the addresses stay.
     pub(crate) fn set_hash_index(&mut self, calls: Range<usize>, hash: u8) {
         let last = self.address - 1;
         calls.for_each(|call| self.messages.message_mut(call)[last] = hash);

@@ -1,7 +1,7 @@
 //! The hash functions for prehashed messages (HashSLH-DSA, FIPS 205, 10.2.2).
 
 /// The hash function of a prehashed message.
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are those of the functions")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PreHash {
     Sha256,

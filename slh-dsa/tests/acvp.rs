@@ -65,13 +65,13 @@ fn keys_and_signatures_match_acvp() {
     let vectors = vectors();
     assert_eq!(vectors.iter().map(|(set, _)| *set).collect::<Vec<_>>(), ParameterSet::ALL);
     for (set, vectors) in vectors {
-        let about: Vec<&str> = vectors.iter().map(|vector| check(set, vector)).collect();
+        let kinds: Vec<&str> = vectors.iter().map(|vector| check(set, vector)).collect();
         // Only the smallest parameter sets have verdicts.
         let verdicts = if set.name().ends_with("128s") { [1, 6] } else { [0, 0] };
-        for (what, count) in
+        for (kind, count) in
             [("key", 1), ("message", 2), ("framed", 2), ("valid", verdicts[0]), ("invalid", verdicts[1])]
         {
-            assert_eq!(about.iter().filter(|about| **about == what).count(), count, "{set}: {what}");
+            assert_eq!(kinds.iter().filter(|other| **other == kind).count(), count, "{set}: {kind}");
         }
     }
 }

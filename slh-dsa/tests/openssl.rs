@@ -125,8 +125,8 @@ fn verdicts_and_signatures_match_the_acvp_vectors_of_openssl() {
                 keys.insert(label.to_owned(), unhex(key));
                 continue;
             }
-            let Some(what) = record.get("Verify-Message-Public").or(record.get("Sign-Message")) else { continue };
-            let (name, label) = what.split_once(':').expect("a key");
+            let Some(key_name) = record.get("Verify-Message-Public").or(record.get("Sign-Message")) else { continue };
+            let (name, label) = key_name.split_once(':').expect("a key");
             let (set, key) = (set_by_name(name), &keys[label]);
             let (message, signature) = (get("Input").expect("a message"), get("Output").expect("a signature"));
             let context = get("hexcontext-string").unwrap_or_default();
@@ -138,7 +138,7 @@ fn verdicts_and_signatures_match_the_acvp_vectors_of_openssl() {
                 } else {
                     key.verify(&message, &context, &signature)
                 };
-                assert_eq!(verdict.is_ok(), !record.contains_key("Result"), "{what}: {}", record["#"]);
+                assert_eq!(verdict.is_ok(), !record.contains_key("Result"), "{key_name}: {}", record["#"]);
                 *count.entry((set, "verdicts")).or_insert(0) += 1;
             } else {
                 let key = PrivateKey::from_bytes(set, key).unwrap();
@@ -146,7 +146,7 @@ fn verdicts_and_signatures_match_the_acvp_vectors_of_openssl() {
                 let random = random.as_deref();
                 let ours =
                     if framed { key.sign_framed(&[&message], random) } else { key.sign(&message, &context, random) };
-                assert!(ours.unwrap() == signature, "{what}");
+                assert!(ours.unwrap() == signature, "{key_name}");
                 *count.entry((set, "signatures")).or_insert(0) += 1;
             }
         }

@@ -51,7 +51,7 @@ fn keys_and_signatures_of_fast_sets_match_rustcrypto() {
     compare::<slh_dsa::Shake256f>(ParameterSet::Shake256f, &lengths[..2]);
 }
 
-/// Makes one signature: the other crate takes seconds for some.
+/// Makes one signature, because the other crate takes seconds for several.
 #[test]
 fn keys_and_signatures_of_the_smallest_set_match_rustcrypto() {
     compare::<slh_dsa::Sha2_128s>(ParameterSet::Sha2_128s, &[(100, 10)]);

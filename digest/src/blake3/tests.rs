@@ -4,8 +4,8 @@ use super::*;
 use crate::random::Random;
 use crate::tests::{hex, on_every_level};
 
-/// `test_vectors/test_vectors.json` of <https://github.com/BLAKE3-team/BLAKE3>: bytes of the input, whose byte `i` is `i % 251`, and the first
-/// 32 bytes of the digests in the three modes.
+/// `test_vectors/test_vectors.json` of <https://github.com/BLAKE3-team/BLAKE3>: bytes of the input, whose byte `i` is `i % 251`, and the
+/// first 32 bytes of the digests in the three modes.
 #[rustfmt::skip]
 const VECTORS: [(usize, &str, &str, &str); 35] = [
     (0, "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262",
@@ -104,7 +104,7 @@ fn digests_match_the_vectors_in_every_mode() {
     });
 }
 
-/// Around the borders of blocks and chunks, and in every number up to more than the lanes.
+/// The lengths are around the ends of blocks and chunks, and the batches have every size up to more than the lanes.
 #[test]
 fn messages_in_every_lane_and_batch_have_the_digest_of_the_crate_blake3() {
     let random = Random::new(0x626c_616b);

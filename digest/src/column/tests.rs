@@ -83,8 +83,8 @@ fn a_validity_bitmap_that_is_too_short_is_refused() {
     assert_eq!(column(&[0xff; 2], usize::MAX), Err(Error::ValidityLength { needed: 8, found: 0 }));
 }
 
-/// Memory that was only asked for is zeros that take no place, so that these cost time alone. (Emulated and interpreted CPUs would take too
-/// much of it.)
+/// Pages that were never written are zeros and take no memory, so these tests only take time (too much of it on emulated and interpreted
+/// CPUs).
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod large {
     use super::*;
@@ -104,7 +104,7 @@ mod large {
             0xfb, 0xb3, 0x1e, 0xbf, 0xe8, 0x06, 0xeb, 0x40, 0xc3, 0x15, 0x92, 0x74, 0x4e, 0xb5,
         ];
         assert_eq!(digests[32..64], expected);
-        // Offsets of 32 bits cannot say that.
+        // Offsets of 32 bits cannot reach so far.
         let end = i32::MAX;
         assert_eq!(
             Column::new(&values[..9], Offsets::Bits32(&[0, end]), None).unwrap_err(),

@@ -154,7 +154,7 @@ impl Start {
         output
     }
 
-    /// Digests inputs of any lengths. The iterator is `dyn` because the engine would be compiled for each type.
+    /// Digests inputs of any lengths. The iterator is `dyn` because otherwise the engine would be compiled for each type of iterator.
     fn run(&self, kernels: Kernels, jobs: &mut dyn Iterator<Item = Job<'_>>) {
         engine::run::<HASH_LANES, _>(&mut InputLanes::new(kernels, self), jobs);
     }
@@ -208,13 +208,13 @@ impl Inputs {
         self.next_flags[lane] = flags.first;
     }
 
-    /// The rows, those that the kernel changes first.
+    /// The rows; the first ones are those that the kernel changes.
     fn rows(&mut self) -> impl Iterator<Item = &mut Row> {
         let Inputs { chains, next_flags, counters, lengths, flags } = self;
         chains.iter_mut().chain([next_flags]).chain(counters).chain([lengths, flags])
     }
 
-    /// Copies a lane to a lane of other inputs.
+    /// Copies a lane to the lane `other` of `to`.
     fn copy(&mut self, lane: usize, to: &mut Inputs, other: usize) {
         self.rows().zip(to.rows()).for_each(|(row, to)| to[other] = row[lane]);
     }
@@ -349,8 +349,8 @@ impl<'a> Lanes for InputLanes<'a, '_> {
 
     fn advance(&mut self, blocks: usize, _: bool) {
         let at: [_; HASH_LANES] = array::from_fn(|lane| self.address(lane));
-        // SAFETY: the CPU has the instructions because `kernels` exists. The pointer of a busy lane is to its input or its tail, and the engine never
-        // advances beyond the blocks that `start` or `next` returned. The pointer of an idle lane is that of a busy one.
+        // SAFETY: the CPU has the instructions because `kernels` exists. The pointer of a busy lane is to its input or its tail, and the
+        // engine never advances beyond the blocks that `start` or `next` returned. The pointer of an idle lane is that of a busy one.
         unsafe { (self.kernels.side_by_side)(&mut self.state, at.as_ptr(), blocks) };
         (0..self.kernels.lanes).for_each(|lane| self.skip(lane, blocks));
     }

@@ -91,7 +91,7 @@ impl Hash for Md5 {
 }
 
 impl Hash for Sha1 {
-    /// One lane or two.
+    /// Returns a kernel of one lane or two.
     #[cfg(target_arch = "x86_64")]
     fn hmac_chain_kernel(level: Level, chains: usize) -> Option<(usize, Iterate<Self>)> {
         let kernel: (usize, Iterate<Self>) = if chains > 1 { (2, iterate_sha1::<2>) } else { (1, iterate_sha1::<1>) };

@@ -1,9 +1,9 @@
 //! Keeps the lanes full.
 //!
-//! A job (one request) is a chain of segments, each a run of whole blocks at one place in memory. They are the head block that a stream has buffered, the
-//! body in the caller's input, the padded tail, and the outer block of an HMAC. All lanes advance together by the shortest of their segments. A lane
-//! continues with its next segment, and after its last one with the next job. When the jobs run out and too few lanes are busy, the remaining ones finish
-//! a few at a time, and the last one at single-stream speed.
+//! A job (one request) is a chain of segments, each a run of whole blocks at one place in memory. They are the head block that a stream has
+//! buffered, the body in the caller's input, the padded tail, and the outer block of an HMAC. All lanes advance together by the shortest of
+//! their segments. A lane continues with its next segment, and after its last one with the next job. When the jobs run out and too few
+//! lanes are busy, the remaining ones finish a few at a time, and the last one at single-stream speed.
 
 /// Most lanes of any kernel for a few lanes.
 pub const MAX_FEW: usize = 16;
@@ -76,9 +76,9 @@ pub fn run<const MAX: usize, L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item =
             return run_few(lanes, left);
         }
         if busy < left.len() {
-            let some = left.iter().position(|blocks| *blocks > 0).unwrap_or(0);
+            let busy_lane = left.iter().position(|blocks| *blocks > 0).unwrap_or(0);
             for (lane, _) in left.iter().enumerate().filter(|(_, blocks)| **blocks == 0) {
-                lanes.shadow(lane, some);
+                lanes.shadow(lane, busy_lane);
             }
         }
         lanes.advance(step, step == longest);
@@ -94,8 +94,8 @@ pub fn run_one<L: Lanes>(lanes: &mut L, job: L::Job) {
 /// Starts jobs on a lane until one has a segment to run. A short update of a stream, for example, is only buffered.
 #[inline(always)]
 fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut Option<impl Iterator<Item = L::Job>>) -> usize {
-    while let Some(some) = jobs {
-        let Some(job) = some.next() else {
+    while let Some(remaining) = jobs {
+        let Some(job) = remaining.next() else {
             *jobs = None;
             break;
         };

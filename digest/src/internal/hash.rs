@@ -281,8 +281,8 @@ fn digest_tail<H: Hash>(
         Segment { messages: &raw const messages[1], blocks },
     ];
     let kernel = if body.len() > H::BLOCK { kernels.single } else { kernels.brief };
-    // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, and the state has eight words, at least `WORDS`. The body has the
-    // blocks of its segment, and `pad` with the copy has initialized those of the tail.
+    // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, and the state has eight words, at least `WORDS`.
+    // The body has the blocks of its segment, and `pad` with the copy has initialized those of the tail.
     unsafe { kernel(state.rows(), &segments, start.outer.as_ref()) };
     state.write(0, output);
 }
@@ -290,11 +290,11 @@ fn digest_tail<H: Hash>(
 /// The padded tail of a message, or HMAC's outer block. Only the blocks that the segment covers are initialized.
 type TailBlocks = [MaybeUninit<u8>; 2 * MAX_BLOCK];
 
-/// Writes the padding of a message of `count` bytes, leaving room for its last `left` bytes. Returns the number of blocks of
-/// both.
+/// Writes the padding of a message of `count` bytes, leaving room for its last `rest_len` bytes. Returns the number of blocks of the
+/// last bytes and the padding.
 #[inline(always)]
-fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
-    let blocks = if left < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
+fn pad<H: Hash>(tail: &mut TailBlocks, rest_len: usize, count: u64) -> usize {
+    let blocks = if rest_len < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
     let end = blocks * H::BLOCK;
     // Two branches with a constant size each, not one with a variable size.
     let zero = MaybeUninit::new(0);
@@ -303,7 +303,7 @@ fn pad<H: Hash>(tail: &mut TailBlocks, left: usize, count: u64) -> usize {
     } else {
         tail[..2 * H::BLOCK].fill(zero);
     }
-    tail[left].write(0x80);
+    tail[rest_len].write(0x80);
     write_length::<H>(&mut tail[..end], count);
     blocks
 }
@@ -323,9 +323,9 @@ fn write_length<H: Hash>(blocks: &mut [MaybeUninit<u8>], count: u64) {
 }
 
 /// Returns the blocks of [`pad`] and their number, with zeros for the message.
-pub(crate) fn padding<H: Hash>(left: usize, count: u64) -> (usize, [u8; 2 * MAX_BLOCK]) {
+pub(crate) fn padding<H: Hash>(rest_len: usize, count: u64) -> (usize, [u8; 2 * MAX_BLOCK]) {
     let mut tail = [MaybeUninit::new(0); 2 * MAX_BLOCK];
-    let blocks = pad::<H>(&mut tail, left, count);
+    let blocks = pad::<H>(&mut tail, rest_len, count);
     // SAFETY: every byte was initialized.
     (blocks, tail.map(|byte| unsafe { byte.assume_init() }))
 }

@@ -122,18 +122,18 @@ impl Messages {
     pub fn new(prefix: &Prefix, length: usize, count: usize) -> Self {
         let rest = prefix.rest.len();
         let (block, digest) = prefix.sizes();
-        let left = (rest + length) % block;
-        let whole = rest + length - left;
+        let rest_len = (rest + length) % block;
+        let whole = rest + length - rest_len;
         let blocks = match prefix.start {
-            Start::Sha256(..) => hash::padding::<Sha256>(left, (prefix.length + length) as u64),
-            Start::Sha512(..) => hash::padding::<Sha512>(left, (prefix.length + length) as u64),
+            Start::Sha256(..) => hash::padding::<Sha256>(rest_len, (prefix.length + length) as u64),
+            Start::Sha512(..) => hash::padding::<Sha512>(rest_len, (prefix.length + length) as u64),
             Start::Shake256(_) => {
                 let mut padded = [0; _];
-                Shake::pad(&mut padded, left, SHAKE);
+                Shake::pad(&mut padded, rest_len, SHAKE);
                 (1, padded)
             }
         };
-        let (blocks, padding) = (blocks.0, &blocks.1[left..blocks.0 * block]);
+        let (blocks, padding) = (blocks.0, &blocks.1[rest_len..blocks.0 * block]);
         let stride = whole + blocks * block;
         let bytes = alloc::vec![0; count * stride + CACHE_LINE];
         let first = bytes.as_ptr().align_offset(CACHE_LINE) % CACHE_LINE;
@@ -186,10 +186,10 @@ impl Messages {
         let mut rest = output;
         let mut done = 0;
         while done < messages.end {
-            let together = self.compress(done..messages.end, &mut digests);
-            let (outputs, others) = core::mem::take(&mut rest).split_at_mut(together * size);
+            let count = self.compress(done..messages.end, &mut digests);
+            let (outputs, others) = core::mem::take(&mut rest).split_at_mut(count * size);
             digests.write(size, outputs.chunks_exact_mut(size));
-            (rest, done) = (others, done + together);
+            (rest, done) = (others, done + count);
         }
     }
 
@@ -221,10 +221,10 @@ impl Messages {
         let mut digests = Digests::new(&self.start);
         let mut done = messages.start;
         while done < messages.end {
-            let together = self.compress(done..messages.end, &mut digests);
-            let padded = self.bytes[self.first + done * self.stride..].chunks_exact_mut(self.stride).take(together);
+            let count = self.compress(done..messages.end, &mut digests);
+            let padded = self.bytes[self.first + done * self.stride..].chunks_exact_mut(self.stride).take(count);
             digests.write(size, padded.map(|message| &mut message[at..at + size]));
-            done += together;
+            done += count;
         }
     }
 

@@ -222,8 +222,8 @@ pub(crate) fn run_whole<F: Function>(
     }
 }
 
-/// Digests messages of one block from the first on, a full group of lanes at a time, without the engine's bookkeeping. Stops before a group that
-/// has a longer or missing message. Returns the number of digests.
+/// Digests messages of one block from the first on, a full group of lanes at a time, without the engine's bookkeeping. Stops before a group
+/// that has a longer or missing message. Returns the number of digests.
 #[inline(never)]
 fn run_short<F: Function>(kernels: Kernels, start: &Start<F>, messages: &dyn Messages, output: &mut [u8]) -> usize {
     let begin = start.state.map(|word| [word; SPONGE_LANES]);
@@ -241,8 +241,8 @@ fn run_short<F: Function>(kernels: Kernels, start: &Start<F>, messages: &dyn Mes
             F::prepare_last(&mut states, lane, input.len());
         }
         let at = blocks.each_ref().map(|block| block.as_ptr());
-        // SAFETY: the CPU has the instructions because `kernels` exists. A state has all words of any function, in rows of `SPONGE_LANES`, and
-        // each pointer is to a buffer of the longest block.
+        // SAFETY: the CPU has the instructions because `kernels` exists. A state has all words of any function, in rows of `SPONGE_LANES`,
+        // and each pointer is to a buffer of the longest block.
         unsafe { (kernels.side_by_side)(states.0.as_mut_ptr().cast(), at.as_ptr(), 1, F::BLOCK, F::ROUNDS) };
         for (lane, output) in outputs.chunks_exact_mut(start.digest).enumerate() {
             states.write(lane, output);
@@ -380,19 +380,19 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
             }
             (Stage::Head | Stage::Body | Stage::Tail, stream) if job.output.is_some() => {
                 // Either the rest of the input starts a block, or all of it went into the stream's buffer.
-                let left = match stream {
+                let rest = match stream {
                     Some(stream) if stream.buffered > 0 => &stream.buffer[..stream.buffered],
                     _ => job.rest,
                 };
                 let tail = zeros(tail);
-                tail[..left.len()].copy_from_slice(left);
-                let left = left.len() + job.start.zeros;
-                if job.start.zeros > 0 && left == F::BLOCK {
+                tail[..rest.len()].copy_from_slice(rest);
+                let rest_len = rest.len() + job.start.zeros;
+                if job.start.zeros > 0 && rest_len == F::BLOCK {
                     job.stage = Stage::Padding;
                 } else {
                     job.stage = if job.start.is_keyed() { Stage::Outer } else { Stage::Digest };
-                    F::pad(tail, left, job.start.domain);
-                    F::prepare_last(&mut self.states, lane, left);
+                    F::pad(tail, rest_len, job.start.domain);
+                    F::prepare_last(&mut self.states, lane, rest_len);
                 }
                 (tail.as_ptr(), 1)
             }

@@ -12,8 +12,8 @@ pub(crate) fn parent(function: NodeHash, pair: &[u8]) -> Node {
     digest(function, PAIR, pair)
 }
 
-/// The digest of one message, with `before` where the function has a prefix.
-fn digest(function: NodeHash, before: u8, message: &[u8]) -> Node {
+/// The digest of one message, with the byte `prefix` before it if the function has prefixes.
+fn digest(function: NodeHash, prefix: u8, message: &[u8]) -> Node {
     let one = |algorithm, message: &[u8]| {
         let (mut digest, mut hasher) = ([0; 32], Hasher::new(algorithm));
         hasher.update(message);
@@ -25,7 +25,7 @@ fn digest(function: NodeHash, before: u8, message: &[u8]) -> Node {
         Kernel::Sha256 { twice: true } => one(Algorithm::Sha256, &one(Algorithm::Sha256, message)),
         Kernel::Messages(algorithm) => one(algorithm, message),
         Kernel::Blake3 => ::blake3::hash(message).into(),
-        Kernel::Rfc6962 => one(Algorithm::Sha256, &[&[before], message].concat()),
+        Kernel::Rfc6962 => one(Algorithm::Sha256, &[&[prefix], message].concat()),
     }
 }
 

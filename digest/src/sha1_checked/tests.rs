@@ -5,8 +5,8 @@ use crate::level::every_level;
 use crate::random::Random;
 use crate::tests::on_every_level;
 
-/// Messages of collisions: the first blocks of the two documents of SHAttered (2017, <https://shattered.io>), and the two messages of "SHA-1
-/// is a Shambles" (2020, <https://sha-mbles.github.io>).
+/// Messages of collisions: the first blocks of the two documents of SHAttered (2017, <https://shattered.io>), and the two messages of
+/// "SHA-1 is a Shambles" (2020, <https://sha-mbles.github.io>).
 const COLLISIONS: [&[u8]; 4] = [
     include_bytes!("../../tests/data/shattered-1.bin"),
     include_bytes!("../../tests/data/shattered-2.bin"),
@@ -129,8 +129,8 @@ fn batches_of_every_size_and_length_have_the_results_of_sha1_checked() {
         assert_eq!(many(&messages), expected, "{level}");
         for count in 0..=40 {
             // The messages have one block to five.
-            let some = 24 + 5 * count..24 + 6 * count;
-            assert_eq!(many(&messages[some.clone()]), expected[some], "{level}, {count}");
+            let range = 24 + 5 * count..24 + 6 * count;
+            assert_eq!(many(&messages[range.clone()]), expected[range], "{level}, {count}");
         }
     });
 }

@@ -51,7 +51,7 @@ macro_rules! compiled {
 
             compiled!(@ md5, $features, Md5, $v32);
             compiled!(@ sha1, $features, Sha1, $v32);
-            // The others have kernels of their own for one message: `checked`.
+            // x86-64 and aarch64 have their own kernels for one message: `checked`.
             #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             compiled!(@ sha1_checked, $features, Sha1Checked, $v32);
             compiled!(@ sha256, $features, Sha256, $v32);
@@ -133,8 +133,8 @@ impl<H: Hash> Kernels<H> {
     }
 }
 
-/// Selects the kernels of one hash function that use no SHA instructions. The arguments give the number of lanes and the break-even for each
-/// level.
+/// Selects the kernels of one hash function that use no SHA instructions. The arguments give the number of lanes and the break-even for
+/// each level.
 macro_rules! select {
     ($name:ident, $hash:ty, avx512 $lanes512:literal from $even512:literal, avx2 $lanes2:literal from $even2:literal,
      base $lanes:literal from $even:literal) => {

@@ -24,13 +24,13 @@ pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [Chain<'_, Start<H
             Some((lanes, iterate)) => (lanes, Kernel::Iterate(iterate)),
             None => (1, Kernel::Compress(kernels.single)),
         };
-        let (some, others) = chains.split_at_mut(lanes.min(count));
+        let (group, others) = chains.split_at_mut(lanes.min(count));
         // SAFETY: the kernel and its number of lanes come from the level, as do the CPU's instructions.
         unsafe {
             if lanes > 1 {
-                advance::<H, HASH_LANES>(&kernel, lanes, some, steps);
+                advance::<H, HASH_LANES>(&kernel, lanes, group, steps);
             } else {
-                advance::<H, 1>(&kernel, lanes, some, steps);
+                advance::<H, 1>(&kernel, lanes, group, steps);
             }
         }
         chains = others;
@@ -39,9 +39,9 @@ pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [Chain<'_, Start<H
 
 /// The kernel that advances chains.
 enum Kernel<H: Hash> {
-    /// In registers.
+    /// Keeps the chains in registers.
     Iterate(Iterate<H>),
-    /// By way of blocks in memory.
+    /// Compresses blocks in memory.
     Compress(Compress<H>),
 }
 

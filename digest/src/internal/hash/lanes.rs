@@ -178,12 +178,12 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
         let (body, rest) = rest.split_at(rest.len() / H::BLOCK * H::BLOCK);
         let mut tail = 0;
         if output.is_some() {
-            let left = (count % H::BLOCK as u64) as usize;
+            let rest_len = (count % H::BLOCK as u64) as usize;
             let blocks = &mut self.tails[lane];
-            tail = pad::<H>(blocks, left, count);
+            tail = pad::<H>(blocks, rest_len, count);
             // Either the rest of the input starts a block, or all of it went into the stream's buffer.
             let source = match &stream {
-                Some(stream) if rest.len() < left => &stream.buffer.as_ref()[..left],
+                Some(stream) if rest.len() < rest_len => &stream.buffer.as_ref()[..rest_len],
                 _ => rest,
             };
             if !source.is_empty() {
@@ -264,10 +264,10 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
         let (tail, outer) = end.unwrap_or((0, None));
         let segments =
             [Segment { messages: self.at.as_ptr(), blocks }, Segment { messages: tails.as_ptr(), blocks: tail }];
-        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, at least `WORDS`, as long as those of the kernels. Every
-        // pointer in `at` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its stream's buffer or its tail, which are borrowed
-        // or owned by `self` and initialized. The engine never advances beyond the count that `start` or `next` returned. The pointer of an idle lane is a
-        // copy of a busy one's. Each tail has the number of blocks that its lane records.
+        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, at least `WORDS`, as long as those of the
+        // kernels. Every pointer in `at` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its stream's buffer
+        // or its tail, which are borrowed or owned by `self` and initialized. The engine never advances beyond the count that `start` or
+        // `next` returned. The pointer of an idle lane is a copy of a busy one's. Each tail has the number of blocks that its lane records.
         unsafe { (self.kernels.side_by_side)(self.chains.0.as_mut_ptr().cast(), &segments, outer) };
         for at in &mut self.at {
             *at = at.wrapping_add(blocks * H::BLOCK);

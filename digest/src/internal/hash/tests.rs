@@ -235,7 +235,7 @@ fn mixed<H: Hash>(initial: [H::Word; 8], digest: usize) {
                     message.extend(piece);
                 }
             }
-            // A copy goes its own way; a finished stream is as good as new.
+            // A copy is independent, and a finished stream can be used again.
             let mut digests = vec![vec![0; digest]; 2 * streams.len()];
             let mut copies: Vec<(&Start<H>, Stream<H>)> =
                 streams.iter().map(|(start, stream, _)| (*start, stream.clone())).collect();

@@ -1,5 +1,5 @@
 //! Whole messages with a common start. Short ones are padded in batches and bypass the engine, whose bookkeeping would take longer than
-//! hashing a block (`benches/hashes/run`). A single one bypasses the batches, too.
+//! hashing a block (`benches/hashes/run`). A single message bypasses the batches, too.
 
 use core::mem::MaybeUninit;
 
@@ -12,15 +12,16 @@ use crate::internal::kernel::{HASH_LANES, Segment};
 use crate::level::Level;
 use crate::messages::Messages;
 
-/// Messages padded before the first of them is hashed. Hashing each at once would stall on wide loads after narrow stores.
+/// Messages padded before the first of them is hashed. Hashing each message right after its padding would stall on wide loads after narrow
+/// stores.
 const SLOTS: usize = 2 * HASH_LANES;
 
 /// Bytes of a digest by the kernels for messages at equal distances.
 #[cfg(target_arch = "x86_64")]
 const DIGEST: usize = 32;
 
-/// Runs whole messages, each after the bytes in `prefix`, if there is one. Writes their digests, one after the other; the length of `output` is
-/// that of all digests.
+/// Runs whole messages, each after the bytes in `prefix`, if there is one. Writes their digests, one after the other; the length of
+/// `output` is that of all digests.
 pub(crate) fn run_whole<H: Hash>(
     level: Level,
     start: &Start<H>,
@@ -29,7 +30,7 @@ pub(crate) fn run_whole<H: Hash>(
     output: &mut [u8],
 ) {
     let kernels = H::kernels(level);
-    let alone = |index: usize, output: &mut [u8]| match (messages.message(index), prefix) {
+    let hash_alone = |index: usize, output: &mut [u8]| match (messages.message(index), prefix) {
         (Some(input), None) => run_message(kernels, start, input, output),
         (Some(input), Some(prefix)) => {
             let stream = Some(&mut prefix.clone());
@@ -42,9 +43,9 @@ pub(crate) fn run_whole<H: Hash>(
     #[cfg(target_arch = "x86_64")]
     let least = if H::strided_kernels(level).is_some() { 2 } else { least };
     match messages.count() {
-        1 => alone(0, output),
+        1 => hash_alone(0, output),
         count if kernels.lanes > 1 && count >= least => run_batch(level, start, prefix, messages, output),
-        _ => output.chunks_exact_mut(start.digest).enumerate().for_each(|(index, output)| alone(index, output)),
+        _ => output.chunks_exact_mut(start.digest).enumerate().for_each(|(index, output)| hash_alone(index, output)),
     }
 }
 
@@ -189,20 +190,20 @@ impl<const BLOCKS: usize> Slots<'_, BLOCKS> {
         let from: *const TailBlocks = self.padded.as_ptr().cast();
         let mut first = 0;
         while first < used {
-            let left = used - first;
-            let (lanes, kernel) = match left {
+            let remaining = used - first;
+            let (lanes, kernel) = match remaining {
                 1 => (1, kernels.brief),
-                _ if left >= kernels.brief_break_even => (kernels.lanes, kernels.side_by_side),
+                _ if remaining >= kernels.brief_break_even => (kernels.lanes, kernels.side_by_side),
                 _ => (kernels.few_lanes, kernels.few),
             };
-            let count = lanes.min(left);
+            let count = lanes.min(remaining);
             // Unused lanes repeat the first message.
             let messages: [*const u8; HASH_LANES] =
                 core::array::from_fn(|lane| from.wrapping_add(if lane < count { first + lane } else { first }).cast());
             let segment = Segment { messages: messages.as_ptr(), blocks: BLOCKS };
             let place = |lane: usize| self.indices[first + lane] * size..(self.indices[first + lane] + 1) * size;
-            // SAFETY: the CPU has the instructions because `kernels` exists. The chains have eight rows, at least `WORDS`, as long as those of the kernel.
-            // There is a pointer for each lane, to a slot below `used`, all blocks of which `push` has initialized.
+            // SAFETY: the CPU has the instructions because `kernels` exists. The chains have eight rows, at least `WORDS`, as long as those
+            // of the kernel. There is a pointer for each lane, to a slot below `used`, all blocks of which `push` has initialized.
             unsafe {
                 if lanes == 1 {
                     let mut chains = Chains::<H, 1>::new();
@@ -220,7 +221,8 @@ impl<const BLOCKS: usize> Slots<'_, BLOCKS> {
         }
     }
 
-    /// Hashes the first `used` messages without a key, if this CPU has a kernel for padded messages at equal distances. Returns false otherwise.
+    /// Hashes the first `used` messages without a key, if this CPU has a kernel for padded messages at equal distances. Returns false
+    /// otherwise.
     #[cfg(target_arch = "x86_64")]
     fn flush_in_one_call<H: Hash>(&self, common: &Common<'_, H>, used: usize, output: &mut [u8]) -> bool {
         let Some(kernels) = H::strided_kernels(common.level).filter(|_| common.start.outer.is_none()) else {

@@ -33,11 +33,11 @@ pub trait Absorption: Sized + Send + Sync + 'static {
     /// Returns how many whole blocks of `bytes` bytes can be absorbed before the last block is known.
     fn whole_blocks(bytes: usize) -> usize;
 
-    /// Pads the last block, which has `left` bytes of the message and then zeros. `domain` comes from the message's start.
-    fn pad(block: &mut [u8], left: usize, domain: u8);
+    /// Pads the last block, which has `rest_len` bytes of the message and then zeros. `domain` comes from the message's start.
+    fn pad(block: &mut [u8], rest_len: usize, domain: u8);
 
-    /// Prepares the state of a lane for the last block, which has `left` bytes of the message.
-    fn prepare_last<const N: usize>(states: &mut States<N>, lane: usize, left: usize);
+    /// Prepares the state of a lane for the last block, which has `rest_len` bytes of the message.
+    fn prepare_last<const N: usize>(states: &mut States<N>, lane: usize, rest_len: usize);
 }
 
 /// The states of at most `N` lanes, word-major: word `i` of lane `l` at `[i][l]`.

@@ -44,9 +44,9 @@ impl Absorption for Blake2b {
     fn pad(_: &mut [u8], _: usize, _: u8) {}
 
     /// Sets the flag, and corrects the counter: the kernel counts the last block as full.
-    fn prepare_last<const N: usize>(states: &mut States<N>, lane: usize, left: usize) {
+    fn prepare_last<const N: usize>(states: &mut States<N>, lane: usize, rest_len: usize) {
         let counter = states.word(COUNTER, lane);
-        *counter = counter.wrapping_add(left as u64).wrapping_sub(BLOCK as u64);
+        *counter = counter.wrapping_add(rest_len as u64).wrapping_sub(BLOCK as u64);
         *states.word(FLAG, lane) = u64::MAX;
     }
 }

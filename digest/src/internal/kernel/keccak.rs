@@ -6,9 +6,9 @@ use crate::internal::vector::Pairs;
 /// The state before the first block.
 pub const INITIAL: [u64; WORDS] = [0; WORDS];
 
-/// The byte that follows a message of Keccak as submitted to the competition, and of Ethereum's Keccak-256: the first one of the padding.
+/// The byte that follows a message of Keccak as submitted to the competition, and of Ethereum's Keccak-256: the first 1 bit of the padding.
 pub const KECCAK: u8 = 0x01;
-/// The byte that follows a message of SHA-3: the bits of its domain, and the first one of the padding (FIPS 202, 6.1).
+/// The byte that follows a message of SHA-3: the bits of its domain, and the first 1 bit of the padding (FIPS 202, 6.1).
 pub const SHA3: u8 = 0x06;
 /// The byte that follows a message of SHAKE (FIPS 202, 6.2), and by default of TurboSHAKE.
 pub const SHAKE: u8 = 0x1f;
@@ -28,9 +28,10 @@ impl<const RATE: usize, const ROUNDS: usize> Absorption for Keccak<RATE, ROUNDS>
         bytes / RATE
     }
 
-    /// Appends `domain`, which includes the first one of the padding, and the last one (FIPS 202, 5.1). The zeros between are there.
-    fn pad(block: &mut [u8], left: usize, domain: u8) {
-        block[left] = domain;
+    /// Appends `domain`, which includes the first 1 bit of the padding, and the last 1 bit (FIPS 202, 5.1). The block already has the zeros
+    /// between them.
+    fn pad(block: &mut [u8], rest_len: usize, domain: u8) {
+        block[rest_len] = domain;
         block[RATE - 1] |= 0x80;
     }
 

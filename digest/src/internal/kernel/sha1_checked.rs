@@ -2,8 +2,8 @@
 //! conditions", USENIX Security 2017).
 //!
 //! In every known attack, a block and its counterpart in the other message differ by one of 32 differences. So the counterpart of a block
-//! is known up to the difference. If both end with the same chaining value, the block belongs to a collision. All lanes test conditions that
-//! such a block meets. A block that meets those of a difference, about one of twenty at random, has its counterpart compressed.
+//! is known up to the difference. If both end with the same chaining value, the block belongs to a collision. All lanes test conditions
+//! that such a block meets. A block that meets those of a difference, about one of twenty at random, has its counterpart compressed.
 
 mod conditions;
 mod counterpart;
@@ -37,19 +37,19 @@ impl Compression for Sha1Checked {
         unsafe {
             rounds(state, words, next_block, &mut schedule);
             let candidates = conditions::candidates(&schedule);
-            let mut found = lanes_with_any(&candidates);
-            if found == [0; HASH_LANES] {
+            let mut suspects = lanes_with_any(&candidates);
+            if suspects == [0; HASH_LANES] {
                 return;
             }
-            for (lane, found) in found.iter_mut().enumerate().filter(|(_, found)| **found != 0) {
+            for (lane, suspects) in suspects.iter_mut().enumerate().filter(|(_, suspects)| **suspects != 0) {
                 let mut suspect = Suspect::default();
                 copy_lane(&before[..DIGEST], lane, &mut suspect.before);
                 copy_lane(&schedule, lane, &mut suspect.words);
                 copy_lane(&state[..DIGEST], lane, &mut suspect.end);
                 copy_lane(&candidates, lane, &mut suspect.candidates);
-                *found = u32::from(suspect.collides());
+                *suspects = u32::from(suspect.collides());
             }
-            state[DIGEST] = state[DIGEST].or(V::load(found.as_ptr()));
+            state[DIGEST] = state[DIGEST].or(V::load(suspects.as_ptr()));
         }
     }
 }

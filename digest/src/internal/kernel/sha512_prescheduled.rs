@@ -33,8 +33,8 @@ impl Words {
 
 /// One round (FIPS 180-4, 6.4.2, step 3) with the word of row `row`. Variables change their names instead of their registers.
 ///
-/// `bc` holds b xor c. `ab` first holds Ch(e, f, g), and in the end a xor b, which is b xor c of the next round. This version has the fewest
-/// instructions, for CPUs with four or five units.
+/// `bc` holds b xor c. `ab` first holds Ch(e, f, g), and in the end a xor b, which is b xor c of the next round. This version has the
+/// fewest instructions, for CPUs with four or five units.
 macro_rules! round_with_fewest_instructions {
     () => {
         "mov \\ab, \\f
@@ -303,30 +303,30 @@ unsafe fn compress_blocks<V: Vector<Word = u64>>(state: *mut u64, segment: &Segm
     const { assert!(V::LANES == 8 || V::LANES == 4, "the rounds of a block make all words of the next block of each lane") };
     let Segment { messages, blocks } = *segment;
     let (mut plain, mut words) = (Words::new(), [Words::new(), Words::new()]);
-    let [mut now, mut later] = words.each_mut();
+    let [mut current, mut next] = words.each_mut();
     // SAFETY: the caller promises eight words at `state`, and `blocks` blocks of the message; no more are read.
     unsafe {
         let mut chain: [u64; 8] = state.cast::<[u64; 8]>().read();
         let mut message = *messages;
         let mut ready = blocks.min(V::LANES);
-        let mut left = blocks - ready;
-        let mut first = Schedule::<V>::begin(message, ready, &mut plain, now);
+        let mut remaining = blocks - ready;
+        let mut first = Schedule::<V>::begin(message, ready, &mut plain, current);
         for t in 16..80 {
             first.make_word(t);
         }
-        while left > 0 {
+        while remaining > 0 {
             message = message.wrapping_add(V::LANES * Sha512::BLOCK);
-            ready = left.min(V::LANES);
-            left -= ready;
-            let mut schedule = Schedule::<V>::begin(message, ready, &mut plain, later);
+            ready = remaining.min(V::LANES);
+            remaining -= ready;
+            let mut schedule = Schedule::<V>::begin(message, ready, &mut plain, next);
             for lane in 0..V::LANES {
                 let first = 16 + lane * 8 * Schedule::<V>::EACH;
-                compress_block::<V>(&mut chain, now.row(0).wrapping_add(lane), Some((&mut schedule, first)));
+                compress_block::<V>(&mut chain, current.row(0).wrapping_add(lane), Some((&mut schedule, first)));
             }
-            (now, later) = (later, now);
+            (current, next) = (next, current);
         }
         for lane in 0..ready {
-            compress_block::<V>(&mut chain, now.row(0).wrapping_add(lane), None);
+            compress_block::<V>(&mut chain, current.row(0).wrapping_add(lane), None);
         }
         state.cast::<[u64; 8]>().write(chain);
     }

@@ -258,14 +258,14 @@ pub(crate) unsafe fn sha512<const N: usize>(state: *mut u64, segments: &[Segment
                         }
                     };
                 }
-                macro_rules! given {
+                macro_rules! message_words {
                     ($i:literal, $l:ident) => {{
                         let part = vld1q_u8((*messages.add($l)).add(128 * block + 16 * $i));
                         vreinterpretq_u64_u8(vrev64q_u8(part))
                     }};
                 }
                 // Makes the two words that replace those of sixteen rounds before.
-                macro_rules! made {
+                macro_rules! next_words {
                     ($i:literal, $l:ident) => {{
                         let mixed = vsha512su0q_u64(w[$i][$l], w[($i + 1) % 8][$l]);
                         let middle = vextq_u64::<1>(w[($i + 4) % 8][$l], w[($i + 5) % 8][$l]);
@@ -284,11 +284,11 @@ pub(crate) unsafe fn sha512<const N: usize>(state: *mut u64, segments: &[Segment
                         two!($words, $t, 7);
                     };
                 }
-                sixteen!(given, 0);
-                sixteen!(made, 16);
-                sixteen!(made, 32);
-                sixteen!(made, 48);
-                sixteen!(made, 64);
+                sixteen!(message_words, 0);
+                sixteen!(next_words, 16);
+                sixteen!(next_words, 32);
+                sixteen!(next_words, 48);
+                sixteen!(next_words, 64);
                 for (pair, before) in pairs.iter_mut().zip(before) {
                     for (pair, before) in pair.iter_mut().zip(before) {
                         *pair = vaddq_u64(*pair, before);

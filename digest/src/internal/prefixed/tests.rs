@@ -1,4 +1,4 @@
-//! Messages behind prefixes, against the digests of both as one message.
+//! Messages after prefixes, compared with the digests of prefix and message as one message.
 
 use super::*;
 use crate::level::every_level;

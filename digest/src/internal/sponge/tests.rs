@@ -186,10 +186,10 @@ fn plain_sha3(rate: usize, digest: usize, message: &[u8]) -> Vec<u8> {
     plain_keccak(rate, 24, &[0x06], digest, message)
 }
 
-/// Keccak with its last `rounds`, bit by bit as FIPS 202 defines it, without precomputed tables. `behind` is the suffix of the message,
+/// Keccak with its last `rounds`, bit by bit as FIPS 202 defines it, without precomputed tables. `suffix` follows the message,
 /// up to the first bit of the padding.
-pub(crate) fn plain_keccak(rate: usize, rounds: usize, behind: &[u8], digest: usize, message: &[u8]) -> Vec<u8> {
-    let mut padded = [message, behind].concat();
+pub(crate) fn plain_keccak(rate: usize, rounds: usize, suffix: &[u8], digest: usize, message: &[u8]) -> Vec<u8> {
+    let mut padded = [message, suffix].concat();
     padded.resize(padded.len().next_multiple_of(rate), 0);
     *padded.last_mut().unwrap() |= 0x80;
     padded.resize(padded.len() + digest / rate * rate, 0);
@@ -226,9 +226,9 @@ pub(crate) fn plain_keccak(rate: usize, rounds: usize, behind: &[u8], digest: us
             for j in 0..7 {
                 a[0][0] ^= u64::from(register[0]) << ((1 << j) - 1);
                 register.rotate_right(1);
-                let out = register[0];
+                let carry = register[0];
                 for tap in [4, 5, 6] {
-                    register[tap] ^= out;
+                    register[tap] ^= carry;
                 }
             }
             if round < 24 - rounds {
@@ -237,12 +237,12 @@ pub(crate) fn plain_keccak(rate: usize, rounds: usize, behind: &[u8], digest: us
         }
         squeezed.push((0..rate / 8).flat_map(move |i| a[i % 5][i / 5].to_le_bytes()));
     }
-    // The state behind the last block of the message, and those behind the zeros.
+    // The state after the last block of the message, and the states after the zeros.
     let first = squeezed.len() - 1 - digest / rate;
     squeezed.into_iter().skip(first).flatten().take(digest).collect()
 }
 
-/// HMAC over it (RFC 2104).
+/// HMAC over SHA-3 (RFC 2104).
 fn plain_hmac(rate: usize, digest: usize, key: &[u8], message: &[u8]) -> Vec<u8> {
     let mut block = if key.len() > rate { plain_sha3(rate, digest, key) } else { key.to_vec() };
     block.resize(rate, 0);
@@ -356,7 +356,7 @@ fn mixed<F: Function>(
                     message.extend(piece);
                 }
             }
-            // A copy goes its own way; a finished stream is as good as new.
+            // A copy is independent, and a finished stream can be used again.
             for (start, key, stream, message) in &mut streams {
                 let mut copy = stream.clone();
                 let mut digest = vec![0; start.digest];

@@ -86,7 +86,7 @@ fn pieces_of_many_messages_match_the_reference() {
                     message.extend(piece);
                 }
             }
-            // A copy goes its own way; a tree that has ended is as good as new.
+            // A copy is independent, and a finished tree can be used again.
             for (tree, message) in &mut trees {
                 let mut copy = tree.clone();
                 let mut digest = [0; 300];

@@ -24,16 +24,16 @@ pub(super) unsafe fn candidates<V: Vector<Word = u32>>(words: &[V; STEPS]) -> [V
     let columns = unsafe { transpose(&words[FIRST_STEP..=LAST_STEP]) };
     let mut violated = GROUPS.map(|group| splat(!group.places));
 
-    // Arguments: the group; the two bits, each as its step relative to K and its place in the word; and the K to which the condition applies.
-    // The bits are equal or differ.
+    // Arguments: the group; the two bits, each as its step relative to K and its place in the word; and the K to which the condition
+    // applies. The bits are equal or differ.
     macro_rules! conditions {
         ($($group:literal: ($t:literal, $bit:literal) $equal:tt ($u:literal, $other:literal), $first:literal..=$last:literal;)*) => {
             $({
                 let places = splat(const { places($first, $last) });
-                let other = later::<V, { ($u - $t) as u32 }>(columns[column($other)]);
+                let other = shift_steps::<V, { ($u - $t) as u32 }>(columns[column($other)]);
                 let differ = columns[column($bit)].xor(other);
                 // From the bit of step K + t to that of K.
-                let differ = turned::<V, { ((FIRST_STEP + 64 - FIRST_K).wrapping_add_signed(-$t) % 32) as u32 }>(differ);
+                let differ = rotate::<V, { ((FIRST_STEP + 64 - FIRST_K).wrapping_add_signed(-$t) % 32) as u32 }>(differ);
                 violated[$group] = violated[$group].or(places.and(conditions!(@ $equal differ)));
             })*
         };
@@ -153,15 +153,15 @@ unsafe fn transpose<V: Vector<Word = u32>>(words: &[V]) -> [V; 16] {
     rows
 }
 
-/// Moves the bits of `N` steps later to their earlier ones.
+/// Moves the bit of step `t + N` to the place of step `t`, for all steps.
 #[inline(always)]
-fn later<V: Vector<Word = u32>, const N: u32>(column: V) -> V {
+fn shift_steps<V: Vector<Word = u32>, const N: u32>(column: V) -> V {
     if N == 0 { column } else { column.shift_right::<N>() }
 }
 
 /// Rotates left by `N` bits, which may be none.
 #[inline(always)]
-fn turned<V: Vector<Word = u32>, const N: u32>(column: V) -> V {
+fn rotate<V: Vector<Word = u32>, const N: u32>(column: V) -> V {
     if N == 0 { column } else { column.rotate_left::<N>() }
 }
 

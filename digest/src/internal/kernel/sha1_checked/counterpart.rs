@@ -101,7 +101,7 @@ fn each_k(mut places: u32) -> impl Iterator<Item = usize> {
 
 /// A block that may belong to a collision.
 pub(super) struct Suspect {
-    /// The chaining values before and after it.
+    /// The chaining values before and after the block.
     pub(super) before: [u32; DIGEST],
     pub(super) end: [u32; DIGEST],
     /// The message words of all steps.
@@ -124,7 +124,8 @@ impl Suspect {
         groups.any(|(group, candidates)| each_k(candidates).any(|k| self.counterpart_end(group, k) == self.end))
     }
 
-    /// The chaining value after the counterpart. From the state in the middle, its steps are undone and done.
+    /// The chaining value after the counterpart. Starts from the state in the middle, which both blocks share: undoes the counterpart's
+    /// steps before the middle, and does those after it.
     fn counterpart_end(&self, group: &Group, k: usize) -> [u32; DIGEST] {
         let middle = middle(k);
         let last = array::from_fn(|i| self.end[i].wrapping_sub(self.before[i]));
