@@ -83,7 +83,7 @@ pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclus
         excluded.remove(&module);
         found.push(Ok(AfalgDevice::new(format!("afalg:{module}"), Class::Hardware, description, offers)));
     }
-    let exclude = |(module, why)| Err((format!("afalg:{module}"), Class::Hardware, why));
+    let exclude = |(module, reason)| Err((format!("afalg:{module}"), Class::Hardware, reason));
     found.extend(excluded.into_iter().map(exclude));
     if !cpu.is_empty() {
         let description = "the kernel's own code on this CPU".to_owned();
@@ -109,7 +109,7 @@ pub(crate) fn kernel_name(algorithm: Algorithm) -> Option<(&'static str, &'stati
 
 /// Returns the system's message, and its meaning for an operator.
 pub(crate) fn explain(error: &io::Error) -> String {
-    let why = match error.raw_os_error() {
+    let reason = match error.raw_os_error() {
         Some(libc::EAFNOSUPPORT) => {
             "this kernel has no AF_ALG: its module af_alg is missing or blocked, or crypto.af_alg_restrict disables it"
         }
@@ -124,7 +124,7 @@ pub(crate) fn explain(error: &io::Error) -> String {
         }
         _ => "AF_ALG does not work",
     };
-    format!("{why} ({})", message(error))
+    format!("{reason} ({})", message(error))
 }
 
 fn describe_drivers(offers: &[Offer]) -> String {

@@ -22,8 +22,8 @@ pub(crate) fn open(
     can_fail_midway: bool,
 ) -> Result<AfalgSession, Refusal> {
     let refuse = |call: &str, error: &io::Error| -> Refusal {
-        let why = format!("{call} {name}: {}", message(error));
-        if is_transient(error) { Fault::failed(why).into() } else { Unsupported::because(why).into() }
+        let reason = format!("{call} {name}: {}", message(error));
+        if is_transient(error) { Fault::failed(reason).into() } else { Unsupported::because(reason).into() }
     };
     let transform = Transform::bind(kind, name).map_err(|error| refuse("bind", &error))?;
     let algorithm = params.algorithm();

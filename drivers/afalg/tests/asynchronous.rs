@@ -25,7 +25,7 @@ gantry_lab::in_guest! {
             (&sockets[0]).read_exact(&mut expected).unwrap();
             let mut outputs = vec![vec![0; bytes]; DEPTH];
 
-            let alone = time(|| {
+            let one_by_one = time(|| {
                 for (socket, output) in sockets.iter().zip(&mut outputs) {
                     send(socket, &input);
                     let mut socket = socket;
@@ -57,7 +57,7 @@ gantry_lab::in_guest! {
             });
             assert!(outputs.iter().all(|output| *output == expected));
             println!(
-                "AIO {bytes:5} bytes, {DEPTH} requests: one by one {alone:.2?}, asynchronous {asynchronous:.2?}, \
+                "AIO {bytes:5} bytes, {DEPTH} requests: one by one {one_by_one:.2?}, asynchronous {asynchronous:.2?}, \
                  one thread each (including thread start) {threads:.2?}"
             );
         }
@@ -167,11 +167,11 @@ impl Aio {
         // SAFETY: requests and buffers live until all events have been read below.
         let taken = unsafe { libc::syscall(libc::SYS_io_submit, self.0, list.len(), list.as_mut_ptr()) };
         assert_eq!(usize::try_from(taken), Ok(requests.len()));
-        let now = self.events(0, requests.len());
-        let later = requests.len() - now.len();
-        let events = [&now[..], &self.events(later, later)].concat();
+        let ready = self.events(0, requests.len());
+        let pending = requests.len() - ready.len();
+        let events = [&ready[..], &self.events(pending, pending)].concat();
         assert!(events.iter().all(|event| event.result.cast_unsigned() == requests[0].aio_nbytes));
-        now.len()
+        ready.len()
     }
 
     /// Waits for at least `least` events, and returns at most `most`.

@@ -49,9 +49,9 @@ impl Driver for Only<'_> {
 }
 
 /// Waits until the kernel lists the engine, or no longer lists it.
-fn wait_for_engine(there: bool) {
+fn wait_for_engine(is_listed: bool) {
     wait_until("the engine comes or goes", || {
-        fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto") == there
+        fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto") == is_listed
     });
 }
 
@@ -194,8 +194,8 @@ in_guest! {
         let child = unsafe { libc::fork() };
         let work = || (0..2000usize).all(|n| round_trips(&session, &vec![n as u8; 16 * (1 + n % 50)]));
         if child == 0 {
-            let lost = stream.update(b"by the child").is_err();
-            let code = i32::from(!(work() && lost));
+            let is_lost = stream.update(b"by the child").is_err();
+            let code = i32::from(!(work() && is_lost));
             // SAFETY: _exit ends the child without running the parent's destructors or exit handlers.
             unsafe { libc::_exit(code) };
         }
@@ -378,9 +378,9 @@ fn random(gantry: &Gantry, requests: usize, seed: u64) -> usize {
         let algorithm = capabilities[below(capabilities.len())].algorithm;
         let info = algorithm.info();
         let key: Vec<u8> = (0..info.key.min.max(16).min(info.key.max)).map(|_| below(256) as u8).collect();
-        let alone = gantry.with_policy(gantry_core::route::Pin { device: device.name().to_owned() });
+        let pinned = gantry.with_policy(gantry_core::route::Pin { device: device.name().to_owned() });
         let params = SessionParams::new(algorithm, &key).with_mac_key(&key[..16.min(info.mac_key.max)]);
-        let Ok(session) = alone.session(params) else { continue };
+        let Ok(session) = pinned.session(params) else { continue };
         for _ in 0..20 {
             let most = if below(20) == 0 { 100_000 } else { 600 };
             let length = (below(most) / info.block.max(1) * info.block.max(1)).max(info.min_data);

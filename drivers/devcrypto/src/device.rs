@@ -40,7 +40,7 @@ pub(crate) fn discover() -> Result<Vec<Found>, String> {
 }
 
 fn explain(error: &io::Error) -> String {
-    let why = match error.raw_os_error() {
+    let reason = match error.raw_os_error() {
         Some(libc::ENOENT) => "there is no /dev/crypto: the module cryptodev is not loaded",
         Some(libc::EACCES | libc::EPERM) => "this user may not open /dev/crypto",
         Some(libc::ENOTTY) => "/dev/crypto is not a cryptodev device",
@@ -48,7 +48,7 @@ fn explain(error: &io::Error) -> String {
         Some(libc::ENOMEM) => "/dev/crypto has no more sessions for this user",
         _ => "/dev/crypto does not work",
     };
-    format!("{why} ({})", message(error))
+    format!("{reason} ({})", message(error))
 }
 
 /// A driver of the kernel for one algorithm.

@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Notes that requests stay in the device although their jobs are about to be dropped. Call it before dropping them: until they are
-    /// [back](Self::reclaim), no session is freed.
+    /// [reclaimed](Self::reclaim), no session is freed.
     pub(crate) fn abandon(&self, requests: usize) {
         if requests > 0 {
             self.lock().abandoned += requests;
@@ -162,8 +162,8 @@ impl State {
     /// Recovers abandoned requests that have completed.
     fn drain(&mut self, cryptodev: &Cryptodev) {
         if self.abandoned > 0 {
-            let back = self.idle.iter_mut().map(Ring::drain).sum();
-            self.reclaim(back, cryptodev);
+            let returned = self.idle.iter_mut().map(Ring::drain).sum();
+            self.reclaim(returned, cryptodev);
         }
     }
 

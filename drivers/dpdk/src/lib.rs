@@ -9,7 +9,7 @@
 //! * DPDK starts once in a process, and never ends. Its interrupt thread and its memory remain.
 //! * A child of `fork` cannot use the devices: every call there is a fault.
 //! * Data is copied into DPDK's memory and back ([`DpdkDriver::copied`]). The exception is data in regions: `crypto_openssl` and
-//!   `crypto_aesni_mb` use it in place if that is safe and it is long enough ([`Options::lend_from`]).
+//!   `crypto_aesni_mb` use data in place if that is safe and the data is long enough ([`Options::lend_from`]).
 //! * Cryptodev has no interrupts, so queues must be polled.
 //! * DPDK cannot cancel. A dropped queue leaves its requests in the device, and their slots are reused after they have returned.
 //!
@@ -148,22 +148,22 @@ fn discover(options: &Options) -> Vec<Found> {
     };
     let shim = match shim {
         Ok(shim) => shim,
-        Err(why) => return lines.iter().map(|line| excluded(line, why.clone())).collect(),
+        Err(reason) => return lines.iter().map(|line| excluded(line, reason.clone())).collect(),
     };
     // Workers first, regardless of their order in the file: their scheduler looks for them when it is made.
     let (workers, others): (Vec<&String>, Vec<&String>) =
         lines.iter().partition(|line| library::is_worker(library::device_name(line), lines));
     let workers = workers.into_iter().map(|line| {
-        let why = library::plug_worker(shim, line, options)
+        let reason = library::plug_worker(shim, line, options)
             .err()
             .unwrap_or_else(|| "a scheduler uses this device as its worker".to_owned());
-        excluded(line, why)
+        excluded(line, reason)
     });
     let mut found: Vec<Found> = workers.collect();
     for (name, engine) in others.into_iter().flat_map(|line| library::start_engines(shim, line, options)) {
         found.push(match engine {
             Ok(engine) => Found::Device(Arc::new(device::DpdkDevice::new(&name, &shim.version(), engine))),
-            Err(why) => excluded(&name, why),
+            Err(reason) => excluded(&name, reason),
         });
     }
     found

@@ -34,9 +34,9 @@ fn start_now(options: &Options) -> Result<Shim, String> {
     sys::record_process();
     let arguments: Result<Vec<CString>, _> = arguments(options).into_iter().map(CString::new).collect();
     let arguments = arguments.map_err(|_| "an EAL argument contains a zero byte".to_owned())?;
-    in_thread(|| shim.start(arguments)).map_err(|why| {
+    in_thread(|| shim.start(arguments)).map_err(|reason| {
         let missing = Machine::default().find_missing_memory(&options.eal, options.memory);
-        explain("DPDK failed to start", &why, missing.as_slice())
+        explain("DPDK failed to start", &reason, missing.as_slice())
     })?;
     Ok(shim)
 }
@@ -94,7 +94,7 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
         );
     }
     if let Some(path) = &options.shim {
-        return Shim::load(path).map_err(|why| with_package_hint(&why));
+        return Shim::load(path).map_err(|reason| with_package_hint(&reason));
     }
     let places = places();
     let files = RELEASES
@@ -104,7 +104,7 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
     for file in files.filter(|file| file.exists()) {
         match Shim::load(&file) {
             Ok(shim) => return Ok(shim),
-            Err(why) => problem = problem.or(Some(why)),
+            Err(reason) => problem = problem.or(Some(reason)),
         }
     }
     Err(problem.map_or_else(
@@ -117,7 +117,7 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
                 places.join(", ")
             )
         },
-        |why| with_package_hint(&why),
+        |reason| with_package_hint(&reason),
     ))
 }
 
@@ -135,11 +135,11 @@ fn places() -> Vec<PathBuf> {
 }
 
 /// Returns the dynamic linker's message, with the missing Debian package.
-fn with_package_hint(why: &str) -> String {
-    let library = why.split(['/', ':', ' ']).find(|word| word.starts_with("librte_") && word.contains(".so."));
+fn with_package_hint(reason: &str) -> String {
+    let library = reason.split(['/', ':', ' ']).find(|word| word.starts_with("librte_") && word.contains(".so."));
     match library.and_then(|library| library.split_once(".so.")) {
-        Some((name, release)) => format!("{why} (Debian: {})", package(name, release)),
-        None => why.to_owned(),
+        Some((name, release)) => format!("{reason} (Debian: {})", package(name, release)),
+        None => reason.to_owned(),
     }
 }
 
@@ -175,13 +175,13 @@ pub(crate) fn running(name: &str) -> Option<Arc<Engine>> {
 
 fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Engine, String> {
     let name = device_name(line);
-    let explain_missing = |what: &str, why: &str| {
-        explain(what, why, &Machine::default().find_missing(name, shim.release(), options.memory))
+    let explain_missing = |failure: &str, reason: &str| {
+        explain(failure, reason, &Machine::default().find_missing(name, shim.release(), options.memory))
     };
     let find = || shim.find(name, false).or_else(|| shim.find(name, true));
     // Some buses start their devices when DPDK starts.
     if find().is_none() {
-        plug(shim, line).map_err(|why| explain_missing("DPDK cannot start the device", &why))?;
+        plug(shim, line).map_err(|reason| explain_missing("DPDK cannot start the device", &reason))?;
     }
     let cryptodev = find().ok_or_else(|| explain_missing("DPDK created no cryptodev for the device", ""))?;
     start_device(cryptodev, options)
@@ -189,19 +189,21 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Engine, String>
 
 fn start_device(cryptodev: Cryptodev, options: &Options) -> Result<Engine, String> {
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
-    // One for each CPU, and one for known-answer tests, which run beside other requests.
+    // A queue pair for each CPU, and one for known-answer tests, which run beside other requests.
     let queues = options.queues.unwrap_or(cpus + 1).min(cryptodev.most_queues).max(1);
     let sessions = if cryptodev.most_sessions == 0 { SESSIONS } else { SESSIONS.min(cryptodev.most_sessions) };
-    cryptodev.configure(queues, DESCRIPTORS, sessions).map_err(|why| format!("DPDK cannot start the device: {why}"))?;
+    cryptodev
+        .configure(queues, DESCRIPTORS, sessions)
+        .map_err(|reason| format!("DPDK cannot start the device: {reason}"))?;
     Ok(Engine::new(cryptodev, queues, options.lend_from))
 }
 
 /// Has DPDK bring up a device that its scheduler will configure and start.
 pub(crate) fn plug_worker(shim: Shim, line: &str, options: &Options) -> Result<(), String> {
     let _turn = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-    in_thread(|| plug(shim, line)).map_err(|why| {
+    in_thread(|| plug(shim, line)).map_err(|reason| {
         let missing = Machine::default().find_missing(device_name(line), shim.release(), options.memory);
-        explain("DPDK cannot start the device", &why, &missing)
+        explain("DPDK cannot start the device", &reason, &missing)
     })
 }
 
@@ -211,10 +213,13 @@ fn plug(shim: Shim, line: &str) -> Result<(), String> {
     shim.plug(if is_pci(name) { c"pci" } else { c"vdev" }, name, arguments)
 }
 
-/// Returns the problem, DPDK's message about it, and the missing parts.
-fn explain(what: &str, why: &str, missing: &[String]) -> String {
-    let parts =
-        [what, why.trim_end_matches('.')].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+/// Returns a text of the failure, the reason that DPDK gave, and the missing parts.
+fn explain(failure: &str, reason: &str, missing: &[String]) -> String {
+    let parts = [failure, reason.trim_end_matches('.')]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(": ");
     if missing.is_empty() { parts } else { format!("{parts}; {}", missing.join("; ")) }
 }
 

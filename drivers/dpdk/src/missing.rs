@@ -123,8 +123,8 @@ impl Machine {
         }
         if bound == Some("vfio-pci") {
             for file in ["dev/vfio/vfio".to_owned(), format!("dev/vfio/{group}")] {
-                if let Err(why) = (self.open)(&self.path(&file)) {
-                    missing.push(format!("/{file} cannot be opened for reading and writing: {why}"));
+                if let Err(reason) = (self.open)(&self.path(&file)) {
+                    missing.push(format!("/{file} cannot be opened for reading and writing: {reason}"));
                 }
             }
         }

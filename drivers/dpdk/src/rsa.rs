@@ -18,7 +18,8 @@ pub(crate) const ALGORITHMS: [(Algorithm, usize); 3] =
 
 /// An RSA session.
 ///
-/// A signature is the private power of the padded digest. It is returned only if the device's public power of it is the same digest.
+/// A signature is the private power of the padded digest. It is returned only if the signature's public power, which the device
+/// computes, is the padded digest again.
 /// Otherwise, a faulty signature would reveal a prime of the key (Boneh, DeMillo, Lipton, 1997). Verification computes the public power of
 /// a signature and compares.
 pub(crate) struct RsaSession {
@@ -199,7 +200,7 @@ pub(crate) fn proceed(
     };
     let number = pair.number;
     let end = match (status, step) {
-        (Status::Failed(why), _) => Err(Fault::failed(why)),
+        (Status::Failed(reason), _) => Err(Fault::failed(reason)),
         (Status::BadTag, _) => Err(Fault::failed("DPDK: an RSA operation reports a bad tag")),
         (Status::Done, Step::Sign) => match rsa.prepare_check(number, &mut pair.memory(&slot)) {
             Ok(session) => return Ok(Request::power(slot, session, false, rsa.size)),
@@ -236,7 +237,7 @@ fn is_sound(key: &RsaKey<'_>) -> bool {
 /// Length of the longest digest in bytes.
 const MOST_DIGEST: usize = 64;
 
-/// Writes `EMSA-PKCS1-v1_5` of a digest (RFC 8017, 9.2). Its length determines the hash function.
+/// Writes `EMSA-PKCS1-v1_5` of a digest (RFC 8017, 9.2). The length of the digest determines the hash function.
 fn pad(digest: &[u8], number: &mut [u8]) -> Result<(), Fault> {
     // The prefix of a digest in DigestInfo (RFC 8017, 9.2, note 1): 2.16.840.1.101.3.4.2.N, and the lengths.
     let (last, length) = match digest.len() {
@@ -267,9 +268,9 @@ fn pad(digest: &[u8], number: &mut [u8]) -> Result<(), Fault> {
         length,
     ];
     let (front, end) = number.split_at_mut(number.len() - info.len() - digest.len());
-    let ones = front.len() - 1;
+    let separator = front.len() - 1;
     front.fill(0xff);
-    (front[0], front[1], front[ones]) = (0, 1, 0);
+    (front[0], front[1], front[separator]) = (0, 1, 0);
     end[..info.len()].copy_from_slice(&info);
     end[info.len()..].copy_from_slice(digest);
     Ok(())

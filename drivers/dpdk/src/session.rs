@@ -328,7 +328,7 @@ pub(crate) fn deliver(
     let result = match status {
         Status::Done => Ok(Outcome::Done),
         Status::BadTag => Ok(Outcome::BadTag),
-        Status::Failed(why) => Err(Fault::failed(why)),
+        Status::Failed(reason) => Err(Fault::failed(reason)),
     };
     let done = status == Status::Done;
     let mut copied = 0;

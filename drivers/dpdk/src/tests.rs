@@ -82,8 +82,8 @@ fn seal(session: &Session, count: usize) -> (Vec<usize>, bool) {
         by_device[request.route().unwrap().device] += 1;
     }
     drop(requests);
-    let same = data.iter().all(|other| *other == data[0]) && tags.iter().all(|other| *other == tags[0]);
-    (by_device, same && data[0] != TEXT[..992])
+    let are_equal = data.iter().all(|text| *text == data[0]) && tags.iter().all(|tag| *tag == tags[0]);
+    (by_device, are_equal && data[0] != TEXT[..992])
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn seal(session: &Session, count: usize) -> (Vec<usize>, bool) {
 fn a_device_that_failed_to_start_is_retried() {
     let (worker, name) = ("crypto_openssl_later", "dpdk:crypto_scheduler_later");
     let scheduler = format!("crypto_scheduler_later,worker={worker},mode=round-robin");
-    let early = driver(&[&scheduler], 1);
-    let gantry = Gantry::builder().driver(&early).build();
+    let incomplete = driver(&[&scheduler], 1);
+    let gantry = Gantry::builder().driver(&incomplete).build();
     let state = |gantry: &Gantry| gantry.device(name).unwrap().state();
     assert!(matches!(state(&gantry), DeviceState::Excluded(_)), "{:?}", state(&gantry));
-    assert!(gantry.discover(&early, |_| None).is_empty());
+    assert!(gantry.discover(&incomplete, |_| None).is_empty());
     let complete = driver(&[worker, &scheduler], 1);
     assert_eq!(gantry.discover(&complete, |_| None), [name]);
     assert_eq!(state(&gantry), DeviceState::Ready);
@@ -147,13 +147,14 @@ fn requests_in_flight_fail_over_and_their_session_is_freed_after_they_return() {
         queue.submit(&session, submission).unwrap();
     }
     stopped.cryptodev.stop();
-    let mut done = Vec::new();
-    while done.len() < 20 {
-        queue.wait(|completion| done.push(completion));
+    let mut completions = Vec::new();
+    while completions.len() < 20 {
+        queue.wait(|completion| completions.push(completion));
     }
-    assert!(done.iter().all(|completion| completion.result == Ok(Outcome::Done)), "{:?}", done[0].result);
-    let others = |index| done.iter().filter(|completion| completion.route.is_some_and(|at| at.device == index)).count();
-    assert_eq!((others(0), others(1)), (0, 20));
+    assert!(completions.iter().all(|completion| completion.result == Ok(Outcome::Done)), "{:?}", completions[0].result);
+    let served_by =
+        |index| completions.iter().filter(|completion| completion.route.is_some_and(|at| at.device == index)).count();
+    assert_eq!((served_by(0), served_by(1)), (0, 20));
     assert_eq!(stopped.abandoned(), 20, "DPDK cannot cancel");
 
     drop((queue, session, gantry));
@@ -184,8 +185,8 @@ fn a_refused_request_is_not_resubmitted_forever() {
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn a_scheduler_needs_its_workers() {
-    let alone = driver(&["crypto_scheduler_alone"], 2).discover();
-    match &alone[0] {
+    let found = driver(&["crypto_scheduler_alone"], 2).discover();
+    match &found[0] {
         Found::Excluded { name, reason, .. } => {
             assert_eq!(name, "dpdk:crypto_scheduler_alone");
             assert_eq!(reason, "DPDK created no cryptodev for the device");
@@ -237,9 +238,9 @@ fn associated_data_is_padded_with_zeros() {
         let seal = Operands::Seal { iv: &[3; 12], aad: &aad, data: (&mut data[..]).into(), tag: &mut tag };
         let (_, layout) =
             session.prepare(&seal, None, &mut SlotMemory { buffer: &mut buffer, iv: &mut [0; 16] }).unwrap();
-        let (there, behind) = buffer[layout.aad..DATA].split_at(length);
-        assert_eq!(there, aad);
-        assert!(behind.len() < 16 && behind.iter().all(|byte| *byte == 0), "{length}: {behind:?}");
+        let (start, padding) = buffer[layout.aad..DATA].split_at(length);
+        assert_eq!(start, aad);
+        assert!(padding.len() < 16 && padding.iter().all(|byte| *byte == 0), "{length}: {padding:?}");
     }
 }
 

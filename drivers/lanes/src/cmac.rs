@@ -279,7 +279,7 @@ mod tests {
             for _ in 0..120 {
                 let keys = keys_of_one_length(&random, |key| CmacKey::new(aes, key));
                 let any_key = || &keys[random.below(keys.len())];
-                let alone = |key: &CmacKey, message: &[u8]| {
+                let mac_of = |key: &CmacKey, message: &[u8]| {
                     let mut mac = [0; BLOCK];
                     CmacJob { key, stream: None, input: message, output: Some(&mut mac) }.run();
                     mac
@@ -302,7 +302,7 @@ mod tests {
                     let jobs = jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) });
                     keys[0].run(pieces.len() + whole.len(), updates.chain(jobs));
                     for ((key, message), mac) in whole.iter().zip(macs) {
-                        assert_eq!(mac, alone(key, message));
+                        assert_eq!(mac, mac_of(key, message));
                     }
                     for ((_, _, message), piece) in streams.iter_mut().zip(pieces) {
                         message.extend(piece);
@@ -321,10 +321,10 @@ mod tests {
                     }),
                 );
                 for ((key, stream, message), mac) in streams.iter_mut().zip(macs) {
-                    assert_eq!(mac, alone(key, message), "{} bytes", message.len());
+                    assert_eq!(mac, mac_of(key, message), "{} bytes", message.len());
                     let mut again = [0; BLOCK];
                     CmacJob { key, stream: Some(stream), input: b"again", output: Some(&mut again) }.run();
-                    assert_eq!(again, alone(key, b"again"));
+                    assert_eq!(again, mac_of(key, b"again"));
                 }
             }
         }

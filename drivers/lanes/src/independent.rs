@@ -210,8 +210,8 @@ mod tests {
     fn assert_crypts(keys: &[IndependentKey; 3], of_each: &[(usize, [u8; BLOCK])], from: &[Vec<u8>], to: &[Vec<u8>]) {
         let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();
         let mut in_place = from.to_vec();
-        let apart = from.iter().zip(&mut separate).map(|(input, output)| Buffers::Separate { input, output });
-        let data = apart.chain(in_place.iter_mut().map(|data| Buffers::InPlace(data)));
+        let out_of_place = from.iter().zip(&mut separate).map(|(input, output)| Buffers::Separate { input, output });
+        let data = out_of_place.chain(in_place.iter_mut().map(|data| Buffers::InPlace(data)));
         let messages = of_each.iter().cycle().zip(data);
         keys[0].run(messages.map(|((key, iv), data)| keys[*key].message(*iv, data)));
         assert_eq!(separate, to);

@@ -70,19 +70,19 @@ mod tests {
     #[test]
     fn xts_matches_ieee_1619() {
         let blocks = |blocks: [u128; 2]| blocks.map(u128::to_be_bytes).concat();
-        let same = |byte: u8, count: usize| vec![byte; count];
+        let repeat = |byte: u8, count: usize| vec![byte; count];
         let down = |from: u8| (0..16).map(move |i| from - i);
         for (key, tweak, plain, cipher) in [
             (
-                same(0, 32),
+                repeat(0, 32),
                 0u128,
-                same(0, 32),
+                repeat(0, 32),
                 blocks([0x917c_f69e_bd68_b2ec_9b9f_e9a3_eadd_a692, 0xcd43_d2f5_9598_ed85_8c02_c265_2fbf_922e]),
             ),
             (
-                [same(0x11, 16), same(0x22, 16)].concat(),
+                [repeat(0x11, 16), repeat(0x22, 16)].concat(),
                 0x33_3333_3333,
-                same(0x44, 32),
+                repeat(0x44, 32),
                 blocks([0xc454_185e_6a16_936e_3933_4038_acef_838b, 0xfb18_6fff_7480_adc4_2893_82ec_d6d3_94f0]),
             ),
             (
@@ -149,9 +149,9 @@ mod tests {
                 for (decrypt, from, to) in [(false, &plain, &cipher), (true, &cipher, &plain)] {
                     let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();
                     let mut in_place = from.clone();
-                    let apart =
+                    let out_of_place =
                         from.iter().zip(&mut separate).map(|(input, output)| Buffers::Separate { input, output });
-                    let data = apart.chain(in_place.iter_mut().map(|data| Buffers::InPlace(data)));
+                    let data = out_of_place.chain(in_place.iter_mut().map(|data| Buffers::InPlace(data)));
                     let units = of_each.iter().cycle().zip(data);
                     keys[0]
                         .run(decrypt, units.map(|((key, tweak), data)| keys[*key].unit(decrypt, tweak, data).unwrap()));

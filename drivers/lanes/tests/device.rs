@@ -193,12 +193,12 @@ fn batches_of_any_size_equal_single_requests() {
                         .collect();
                     session.process(&mut requests).unwrap();
                     for (input, output) in inputs.iter().zip(&outputs) {
-                        let mut alone = vec![0; length];
+                        let mut expected = vec![0; length];
                         match kind {
-                            Kind::Digest => session.digest(input, &mut alone).unwrap(),
-                            _ => session.mac(input, &mut alone).unwrap(),
+                            Kind::Digest => session.digest(input, &mut expected).unwrap(),
+                            _ => session.mac(input, &mut expected).unwrap(),
                         }
-                        assert_eq!(*output, alone, "{level} {algorithm}, {} bytes, {count} at once", input.len());
+                        assert_eq!(*output, expected, "{level} {algorithm}, {} bytes, {count} at once", input.len());
                     }
                 }
             }
@@ -219,9 +219,9 @@ fn cipher_batches_equal_single_requests() {
                     in_place.iter_mut().zip(&ivs).map(|(data, iv)| Request::encrypt(iv, data)).collect();
                 session.process(&mut requests).unwrap();
                 for ((input, output), iv) in inputs.iter().zip(&in_place).zip(&ivs) {
-                    let mut alone = vec![0; input.len()];
-                    session.encrypt(iv, (&input[..], &mut alone[..])).unwrap();
-                    assert_eq!(*output, alone, "{level} {algorithm}, {} bytes, {count} at once", input.len());
+                    let mut expected = vec![0; input.len()];
+                    session.encrypt(iv, (&input[..], &mut expected[..])).unwrap();
+                    assert_eq!(*output, expected, "{level} {algorithm}, {} bytes, {count} at once", input.len());
                 }
             }
         }
@@ -331,14 +331,14 @@ fn sessions_with_different_keys_share_lanes() {
                     completed += queue.wait(|completion| {
                         let i = completion.user as usize;
                         completion.result.unwrap().ok().unwrap();
-                        let mut alone = inputs[i].clone();
+                        let mut expected = inputs[i].clone();
                         if kind == Kind::Cipher {
-                            sessions[i].encrypt(&[i as u8; 16], &mut alone).unwrap();
-                            assert_eq!(completion.submission.data(), alone, "{level} {algorithm}, session {i}");
+                            sessions[i].encrypt(&[i as u8; 16], &mut expected).unwrap();
+                            assert_eq!(completion.submission.data(), expected, "{level} {algorithm}, session {i}");
                         } else {
-                            alone.resize(sessions[i].params().tag_len(), 0);
-                            sessions[i].mac(&inputs[i], &mut alone).unwrap();
-                            assert_eq!(completion.submission.tag(), alone, "{level} {algorithm}, session {i}");
+                            expected.resize(sessions[i].params().tag_len(), 0);
+                            sessions[i].mac(&inputs[i], &mut expected).unwrap();
+                            assert_eq!(completion.submission.tag(), expected, "{level} {algorithm}, session {i}");
                         }
                     });
                 }

@@ -249,7 +249,7 @@ impl Card {
             let first = state.queue_entries(queue, u64::MAX).next().map(|(key, entry)| (*key, entry.job.is_some()));
             match first {
                 None => break,
-                // The card's thread is reading it, and needs the lock to return it.
+                // The card's thread is using the job, and needs the lock to return it.
                 Some((_, false)) => state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some((key, true)) => drop(state.remove(key)),
             }

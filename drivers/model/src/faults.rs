@@ -109,8 +109,8 @@ impl Faults {
     }
 
     /// Injects a fault into the next `times` requests, after those injected before.
-    pub fn inject(&self, what: Injected, times: usize) {
-        self.script().next.extend(std::iter::repeat_n(what, times));
+    pub fn inject(&self, fault: Injected, times: usize) {
+        self.script().next.extend(std::iter::repeat_n(fault, times));
         self.shared.active.store(true, Ordering::Relaxed);
     }
 
@@ -162,7 +162,7 @@ impl Faults {
             (stalls, Injected::Stall),
             (late, Injected::Late),
         ];
-        chances.into_iter().find(|(chance, _)| script.random.one_in(*chance)).map(|(_, what)| what)
+        chances.into_iter().find(|(chance, _)| script.random.one_in(*chance)).map(|(_, fault)| fault)
     }
 
     fn script(&self) -> MutexGuard<'_, Script> {
@@ -210,10 +210,10 @@ mod tests {
             faults.plan("errors=1/10,late=1/5,after=100".parse().unwrap());
             (0..2100).map(|_| faults.next_fault()).collect::<Vec<_>>()
         };
-        let happened = run();
-        assert_eq!(happened, run());
-        let count = |what| happened.iter().filter(|happened| **happened == what).count();
-        assert!(happened[..100].iter().all(Option::is_none), "no fault before `after`");
+        let faults = run();
+        assert_eq!(faults, run());
+        let count = |fault| faults.iter().filter(|injected| **injected == fault).count();
+        assert!(faults[..100].iter().all(Option::is_none), "no fault before `after`");
         assert!((150..250).contains(&count(Some(Injected::Error))), "{}", count(Some(Injected::Error)));
         assert!((290..430).contains(&count(Some(Injected::Late))), "{}", count(Some(Injected::Late)));
     }

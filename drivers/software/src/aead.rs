@@ -217,10 +217,10 @@ impl AeadStream for EvpCipherStream {
     fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault> {
         let context = self.context.as_mut_ptr();
         let length = c_int::try_from(iv.len()).map_err(|_| Fault::failed("the IV has a wrong length"))?;
-        let known = mem::replace(&mut self.iv_len, length) == length;
+        let is_set = mem::replace(&mut self.iv_len, length) == length;
         // SAFETY: a context with its key, set to the length of this nonce; `-1` keeps the direction.
         let good = unsafe {
-            (known || lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_IVLEN, length, ptr::null_mut()) == 1)
+            (is_set || lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_IVLEN, length, ptr::null_mut()) == 1)
                 && lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1) == 1
         };
         if !good {

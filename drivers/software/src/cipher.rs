@@ -334,16 +334,16 @@ impl Cipher for ChaCha20 {
         let Some(end) = end.filter(|end| *end <= CHACHA20_BLOCK << 32) else { return Ok(Outcome::BadLength) };
         let used = (at.byte % CHACHA20_BLOCK) as usize;
         if used > 0 {
-            let now = data.len.min(CHACHA20_BLOCK as usize - used);
+            let count = data.len.min(CHACHA20_BLOCK as usize - used);
             let mut block = Secret::<[u8; 64]>::zeroed();
             // SAFETY: `block` has the length of a block, and is encrypted in place.
             unsafe { self.blocks(at, block.as_ptr(), block.as_mut_ptr(), block.len()) };
-            for (index, key) in block[used..][..now].iter().enumerate() {
-                // SAFETY: `index` is below `now`, which is at most `len`.
+            for (index, key) in block[used..][..count].iter().enumerate() {
+                // SAFETY: `index` is below `count`, which is at most `len`.
                 unsafe { *data.output.add(index) = *data.input.add(index) ^ key };
             }
-            at.byte += now as u64;
-            data = data.skip(now);
+            at.byte += count as u64;
+            data = data.skip(count);
         }
         if data.len > 0 {
             // SAFETY: buffers as `Span` guarantees.

@@ -139,8 +139,8 @@ impl<T: Object> Pool<T> {
 
     fn put(&self, context: Context<T>) {
         let alone = self.shared.get().is_none() && !self.owner.is_in_use();
-        let left = if alone { self.spare.put(context) } else { Err(context) };
-        if let Err(context) = left {
+        let unplaced = if alone { self.spare.put(context) } else { Err(context) };
+        if let Err(context) = unplaced {
             self.put_shared(context);
         }
     }
@@ -375,8 +375,8 @@ mod tests {
         for uses in 1..=3 {
             assert_eq!(use_one(&pool), uses);
         }
-        let there = thread::scope(|scope| scope.spawn(|| (use_one(&pool), use_one(&pool))).join().unwrap());
-        assert_eq!(there, (1, 2));
+        let other_thread = thread::scope(|scope| scope.spawn(|| (use_one(&pool), use_one(&pool))).join().unwrap());
+        assert_eq!(other_thread, (1, 2));
         assert_eq!((use_one(&pool), alive::<0>()), (4, 2));
         let both = (pool.take(Context::new).unwrap(), pool.take(Context::new).unwrap());
         assert!(both.0.context.0 != both.1.context.0, "one context is in use twice");
@@ -426,9 +426,9 @@ mod tests {
         assert!(pool.take(|| None).is_err());
         assert_eq!((use_one(&pool), use_one(&pool)), (1, 2));
         assert!(pool.shared.get().is_none(), "the context belongs to this thread");
-        let held = pool.take(Context::new).unwrap();
+        let taken = pool.take(Context::new).unwrap();
         assert!(pool.take(|| None).is_err());
-        drop(held);
+        drop(taken);
         assert_eq!(use_one(&pool), 3);
     }
 

@@ -82,19 +82,19 @@ impl Deflate {
         Ok((length > 0).then_some(length))
     }
 
-    /// Decompresses all of the input, one stream or several members with zeros behind them. Returns the outcome and the length of the
+    /// Decompresses all of the input, one stream or several members with zeros after them. Returns the outcome and the length of the
     /// result.
     fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(Outcome, usize), Fault> {
         // SAFETY: the context is new.
         let make = || unsafe { Owned::new(ld::libdeflate_alloc_decompressor(), ld::libdeflate_free_decompressor) };
-        let ended = self.decompressors.with(make, |context| {
+        let decompressed = self.decompressors.with(make, |context| {
             let (mut read, mut written) = (0, 0);
             loop {
                 let (from, to) = (&input[read..], &mut output[written..]);
                 if self.format.has_members && !gzip::has_sound_header(from) {
                     return (Outcome::Malformed, 0);
                 }
-                let (mut used, mut made) = (0, 0);
+                let (mut consumed, mut produced) = (0, 0);
                 // SAFETY: access to the context is exclusive, both buffers have their lengths, and there is room for two numbers.
                 let result = unsafe {
                     (self.format.decompress)(
@@ -103,12 +103,12 @@ impl Deflate {
                         from.len(),
                         to.as_mut_ptr().cast(),
                         to.len(),
-                        &raw mut used,
-                        &raw mut made,
+                        &raw mut consumed,
+                        &raw mut produced,
                     )
                 };
                 match result {
-                    ld::libdeflate_result_LIBDEFLATE_SUCCESS => (read, written) = (read + used, written + made),
+                    ld::libdeflate_result_LIBDEFLATE_SUCCESS => (read, written) = (read + consumed, written + produced),
                     ld::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => return (Outcome::NoRoom, 0),
                     _ => return (Outcome::Malformed, 0),
                 }
@@ -121,7 +121,7 @@ impl Deflate {
                 }
             }
         });
-        ended.ok_or_else(|| failed("libdeflate_alloc_decompressor"))
+        decompressed.ok_or_else(|| failed("libdeflate_alloc_decompressor"))
     }
 }
 

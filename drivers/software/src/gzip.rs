@@ -1,4 +1,4 @@
-//! Parts of gzip's format that libdeflate leaves out (RFC 1952, 2.3): the checksum of a header, and zeros behind the last member.
+//! Parts of gzip's format that libdeflate leaves out (RFC 1952, 2.3): the checksum of a header, and zeros after the last member.
 
 use libdeflate_sys as ld;
 

@@ -30,7 +30,7 @@ mod digest;
 mod eta;
 /// Contexts kept for the next request.
 mod free_list;
-/// gzip's headers, and zeros behind its last member.
+/// gzip's headers, and zeros after its last member.
 mod gzip;
 /// Key encapsulation: ML-KEM.
 mod kem;

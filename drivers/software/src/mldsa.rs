@@ -65,9 +65,9 @@ impl Hash {
         };
         let (mut public, mut bytes) = ([0; LONGEST_KEY], LONGEST_KEY);
         // SAFETY: a key, and a buffer for a public key with its length.
-        let known = unsafe { lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut bytes) };
+        let status = unsafe { lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut bytes) };
         let hash = || shake256()?.digest(&[public.get(..bytes)?]);
-        let hash = if known == 1 { hash() } else { None };
+        let hash = if status == 1 { hash() } else { None };
         let hash = hash.ok_or_else(|| refused("EVP_PKEY_get_raw_public_key"))?;
         Ok(Self { function, prefix: [&hash[..], &[1, length], context, &identifier].concat().into() })
     }
@@ -127,7 +127,9 @@ impl MlDsa {
                     lc::EVP_DigestSign(context, output.as_mut_ptr(), &raw mut written, data, bytes) == 1
                         && written == self.size
                 }
-                Signature::Verify(made) => lc::EVP_DigestVerify(context, made.as_ptr(), made.len(), data, bytes) == 1,
+                Signature::Verify(signature) => {
+                    lc::EVP_DigestVerify(context, signature.as_ptr(), signature.len(), data, bytes) == 1
+                }
             })
         }
     }
@@ -145,9 +147,9 @@ impl MlDsa {
                         && lc::EVP_PKEY_sign(context, output.as_mut_ptr(), &raw mut written, data, bytes) == 1
                         && written == self.size
                 }
-                Signature::Verify(made) => {
+                Signature::Verify(signature) => {
                     lc::EVP_PKEY_verify_init(context) == 1
-                        && lc::EVP_PKEY_verify(context, made.as_ptr(), made.len(), data, bytes) == 1
+                        && lc::EVP_PKEY_verify(context, signature.as_ptr(), signature.len(), data, bytes) == 1
                 }
             })
         }

@@ -53,9 +53,9 @@ fn gzip_and_zstd_are_compatible_in_both_directions() {
             let compressed = compress(&session, &data);
             assert_eq!(program(&[name, "-dc"], &compressed), data, "{name} {level}");
             let program_output = program(&[name, "-c", &format!("-{level}")], &data);
-            let mut back = vec![0; data.len()];
-            assert_eq!(session.decompress(&program_output, &mut back), Ok(data.len()));
-            assert_eq!(back, data, "{name} {level}");
+            let mut decompressed = vec![0; data.len()];
+            assert_eq!(session.decompress(&program_output, &mut decompressed), Ok(data.len()));
+            assert_eq!(decompressed, data, "{name} {level}");
             lengths.push(compressed.len());
         }
         assert!(lengths[2] < lengths[0], "{name}: levels {levels:?} leave {lengths:?} bytes");

@@ -80,12 +80,12 @@ fn batches_of_all_lengths_equal_direct_requests() {
         let cases = LENGTHS.map(|len| Case::new(algorithm, len));
         let answers: Vec<_> = cases.iter().map(|case| answer(&session, case)).collect();
         for operation in algorithm.kind().operations() {
-            let back = operation.is_inverse();
+            let is_inverse = operation.is_inverse();
             let mut buffers: Vec<_> = (cases.iter().zip(&answers))
                 .map(|(case, (output, tag))| {
                     let (_, fresh_tag) = case.buffers(&session);
-                    let input = if back { output } else { &case.input };
-                    (input, vec![0x55; output.len()], if back { tag.clone() } else { fresh_tag })
+                    let input = if is_inverse { output } else { &case.input };
+                    (input, vec![0x55; output.len()], if is_inverse { tag.clone() } else { fresh_tag })
                 })
                 .collect();
             let mut requests: Vec<_> = (cases.iter().zip(&mut buffers))
@@ -98,7 +98,7 @@ fn batches_of_all_lengths_equal_direct_requests() {
                 continue; // nothing to compare beside the outcome
             }
             for ((case, answer), (_, output, tag)) in cases.iter().zip(&answers).zip(&buffers) {
-                let expected = if back { &case.input } else { &answer.0 };
+                let expected = if is_inverse { &case.input } else { &answer.0 };
                 assert!(
                     same(&session, case, output, expected) && *tag == answer.1,
                     "{algorithm} {operation} of {}",
@@ -321,11 +321,11 @@ fn sixteen_threads_share_a_session() {
                         let (case, expected) = (&cases[index], &answers[index]);
                         let (output, tag) = answer(session, case);
                         assert!(same(session, case, &output, &expected.0) && tag == expected.1, "{algorithm}");
-                        let Some(back) = algorithm.kind().operations().get(1) else { continue };
+                        let Some(inverse) = algorithm.kind().operations().get(1) else { continue };
                         let (mut data, mut tag) = expected.clone();
-                        case.direct(session, *back, &mut data, &mut tag).unwrap();
+                        case.direct(session, *inverse, &mut data, &mut tag).unwrap();
                         // Verification has no result but the outcome.
-                        assert!(*back == Operation::Verify || data == case.input, "{algorithm}");
+                        assert!(*inverse == Operation::Verify || data == case.input, "{algorithm}");
                     }
                 });
             }

@@ -42,15 +42,15 @@ fn invalid_keys_open_no_session() {
         }
     }
     let generator = A::EcdhP256.info().generator;
-    let mut elsewhere = generator.to_vec();
-    elsewhere[64] ^= 1;
+    let mut off_curve = generator.to_vec();
+    off_curve[64] ^= 1;
     assert!(
         opens(A::EcdsaP256, generator, Operation::Verify.into())
-            && !opens(A::EcdsaP256, &elsewhere, Operation::Verify.into())
+            && !opens(A::EcdsaP256, &off_curve, Operation::Verify.into())
     );
-    elsewhere = generator.to_vec();
-    elsewhere[0] = 6;
-    assert!(!opens(A::EcdsaP256, &elsewhere, Operation::Verify.into()));
+    off_curve = generator.to_vec();
+    off_curve[0] = 6;
+    assert!(!opens(A::EcdsaP256, &off_curve, Operation::Verify.into()));
 }
 
 #[test]

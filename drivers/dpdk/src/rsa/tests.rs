@@ -147,12 +147,12 @@ fn a_digest_in_a_region_is_signed_and_verified() {
     ];
     for (submission, outcome) in cases {
         queue.submit(&session, submission).unwrap();
-        let mut done = None;
-        while done.is_none() {
-            queue.wait(|completion| done = Some(completion));
+        let mut answered = None;
+        while answered.is_none() {
+            queue.wait(|completion| answered = Some(completion));
         }
-        let done = done.unwrap();
-        assert_eq!((done.result, done.submission.tag()), (Ok(outcome), &expected[..]));
+        let completion = answered.unwrap();
+        assert_eq!((completion.result, completion.submission.tag()), (Ok(outcome), &expected[..]));
     }
 }
 
@@ -196,15 +196,15 @@ fn requests_fail_over_if_the_device_stops_between_signing_and_checking() {
     // Signatures come back, and their checks start.
     queue.complete(|_| {});
     stopped.cryptodev.stop();
-    let mut done = Vec::new();
-    while done.len() < 20 {
-        queue.wait(|completion| done.push(completion));
+    let mut completions = Vec::new();
+    while completions.len() < 20 {
+        queue.wait(|completion| completions.push(completion));
     }
-    for completion in &done {
+    for completion in &completions {
         assert_eq!(completion.result, Ok(Outcome::Done));
         assert_eq!((completion.submission.tag(), completion.route.unwrap().device), (&first[..], 1));
     }
-    drop((done, queue, session, gantry));
+    drop((completions, queue, session, gantry));
     assert!(stopped.cryptodev.run());
     let ring = stopped.take().unwrap().expect("a free queue pair");
     assert_eq!((stopped.abandoned(), stopped.sessions_to_free()), (0, 0));
@@ -252,11 +252,11 @@ fn run(pair: &mut Pair, request: Request) -> Slot {
     let mut requests = vec![request];
     pair.enqueue(&mut requests).unwrap();
     assert!(requests.is_empty(), "there is room for one");
-    let mut back = None;
-    while back.is_none() {
-        pair.dequeue(|_, slot, status, _| back = Some((slot, status))).unwrap();
+    let mut returned = None;
+    while returned.is_none() {
+        pair.dequeue(|_, slot, status, _| returned = Some((slot, status))).unwrap();
     }
-    let (slot, status) = back.unwrap();
+    let (slot, status) = returned.unwrap();
     assert_eq!(status, Status::Done);
     slot
 }

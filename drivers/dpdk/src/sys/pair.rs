@@ -35,7 +35,7 @@ pub(crate) struct LentMemory {
     input: Segment,
     /// `None` if the result goes into the slot.
     output: Option<Segment>,
-    /// The request no longer points here.
+    /// The request no longer points to this memory.
     redirected: bool,
 }
 
@@ -56,9 +56,9 @@ impl LentMemory {
         let Some(output) = &self.output else { return };
         let mut done = 0;
         while done < output.len() {
-            let some = ZEROS.len().min(output.len() - done);
-            output.region().write(output.offset() + done, &ZEROS[..some]).expect("a segment is within its region");
-            done += some;
+            let count = ZEROS.len().min(output.len() - done);
+            output.region().write(output.offset() + done, &ZEROS[..count]).expect("a segment is within its region");
+            done += count;
         }
     }
 }

@@ -27,11 +27,11 @@ fn open(gantry: &Gantry, algorithm: Algorithm) -> (Session, Queue) {
 }
 
 fn finish(queue: &mut Queue, count: usize) -> Vec<Completion> {
-    let mut done = Vec::new();
-    while done.len() < count {
-        queue.wait(|completion| done.push(completion));
+    let mut completions = Vec::new();
+    while completions.len() < count {
+        queue.wait(|completion| completions.push(completion));
     }
-    done
+    completions
 }
 
 fn run((session, queue): &mut (Session, Queue), submission: Submission) -> Completion {
@@ -102,14 +102,14 @@ fn data_in_regions_is_used_in_place_with_the_same_results() {
     for algorithm in algorithms {
         let (_reference_gantry, mut reference) = open_on(devices, algorithm);
         for device in [devices, [devices[1], devices[0]]] {
-            let (_gantry, mut ours) = open_on(device, algorithm);
+            let (_gantry, mut opened) = open_on(device, algorithm);
             for length in [128, 144, 1008, 16384] {
                 let text = message(length);
                 let expected = run(&mut reference, protect(algorithm, text.clone())).submission;
                 let expected_back = unprotect(algorithm, expected.data().to_vec(), expected.tag());
                 // Known-answer tests run with the first request, so run it before counting.
                 for submission in [Some(protect(algorithm, text.clone())), expected_back].into_iter().flatten() {
-                    assert_eq!(run(&mut ours, submission).result, Ok(Outcome::Done));
+                    assert_eq!(run(&mut opened, submission).result, Ok(Outcome::Done));
                 }
 
                 let (region, other) = (owned_region(), owned_region());
@@ -117,9 +117,9 @@ fn data_in_regions_is_used_in_place_with_the_same_results() {
                 let output = other.segment(5001, length).unwrap();
                 let before = copied(device[0]);
                 let case = format!("{algorithm} on {}, {length} bytes", device[0]);
-                let done = run(&mut ours, protect(algorithm, input.clone()).into_output(output.clone()));
-                assert_eq!((&done.result, done.route.unwrap().device), (&Ok(Outcome::Done), 0), "{case}");
-                assert_eq!(done.submission.tag(), expected.tag(), "{case}");
+                let completion = run(&mut opened, protect(algorithm, input.clone()).into_output(output.clone()));
+                assert_eq!((&completion.result, completion.route.unwrap().device), (&Ok(Outcome::Done), 0), "{case}");
+                assert_eq!(completion.submission.tag(), expected.tag(), "{case}");
                 assert_eq!(read_all(&input), text, "{case}: the input changed");
                 assert_eq!(copied(device[0]), before, "{case}");
                 let Some(reverse) = unprotect(algorithm, output.clone(), expected.tag()) else { continue };
@@ -128,10 +128,10 @@ fn data_in_regions_is_used_in_place_with_the_same_results() {
                 assert!(neighbours.iter().all(|piece| read_all(piece).iter().all(|byte| *byte == OLD)), "{case}");
 
                 let plain = region.segment(20_000, length).unwrap();
-                assert_eq!(run(&mut ours, reverse.into_output(plain.clone())).result, Ok(Outcome::Done), "{case}");
+                assert_eq!(run(&mut opened, reverse.into_output(plain.clone())).result, Ok(Outcome::Done), "{case}");
                 assert_eq!((read_all(&plain), copied(device[0])), (text, before), "{case}");
 
-                let in_place = run(&mut ours, protect(algorithm, input.clone()));
+                let in_place = run(&mut opened, protect(algorithm, input.clone()));
                 assert_eq!(in_place.result, Ok(Outcome::Done), "{case}");
                 assert_eq!(read_all(&input), expected.data(), "{case}");
                 assert_eq!(copied(device[0]) - before, length as u64, "{case}: only the result is copied");
@@ -146,17 +146,17 @@ fn short_data_is_copied_and_counted() {
     for device in devices!("short") {
         let gantry = framework(&[device], 4);
         for algorithm in [Algorithm::Aes128Cbc, Algorithm::Aes128Gcm] {
-            let mut ours = open(&gantry, algorithm);
-            run(&mut ours, protect(algorithm, message(112)));
+            let mut opened = open(&gantry, algorithm);
+            run(&mut opened, protect(algorithm, message(112)));
             for (length, copies) in [(16, 2), (112, 2), (128, 0)] {
                 let text = message(length);
-                let expected = run(&mut ours, protect(algorithm, text.clone())).submission;
+                let expected = run(&mut opened, protect(algorithm, text.clone())).submission;
                 let region = owned_region();
                 let input = filled(region.segment(1, length).unwrap(), &text);
                 let output = region.segment(2000, length).unwrap();
                 let before = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
-                let done = run(&mut ours, protect(algorithm, input).into_output(output.clone()));
-                assert_eq!((&done.result, done.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
+                let completion = run(&mut opened, protect(algorithm, input).into_output(output.clone()));
+                assert_eq!((&completion.result, completion.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
                 assert_eq!(read_all(&output), expected.data(), "{algorithm} of {length} bytes on {device}");
                 let copied = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap() - before;
                 assert_eq!(copied, copies * length as u64, "{algorithm} of {length} bytes on {device}");
@@ -175,16 +175,16 @@ fn authenticated_foreign_memory_and_data_of_chains_are_copied() {
             (Algorithm::Aes128CbcHmacSha256, false, false),
         ] {
             let gantry = framework(&[device], 4);
-            let mut ours = open(&gantry, algorithm);
+            let mut opened = open(&gantry, algorithm);
             let text = message(992);
-            let expected = run(&mut ours, protect(algorithm, text.clone())).submission;
+            let expected = run(&mut opened, protect(algorithm, text.clone())).submission;
             let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(OLD)).collect());
             let region = if is_foreign { sys::foreign_region(&memory) } else { owned_region() };
             let input = filled(region.segment(1, 992).unwrap(), &text);
             let output = region.segment(2000, 992).unwrap();
             let before = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
-            let done = run(&mut ours, protect(algorithm, input).into_output(output.clone()));
-            assert_eq!((&done.result, done.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
+            let completion = run(&mut opened, protect(algorithm, input).into_output(output.clone()));
+            assert_eq!((&completion.result, completion.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
             assert_eq!(read_all(&output), expected.data(), "{algorithm}");
             let copied = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap() - before;
             assert_eq!(copied == 0, lent, "{algorithm} on {device}: {copied}");
@@ -198,19 +198,23 @@ fn a_bad_tag_leaves_no_plaintext_in_a_region() {
     for device in devices!("forged") {
         for algorithm in [Algorithm::Aes128Gcm, Algorithm::Aes128Ccm, Algorithm::Aes128CbcHmacSha256] {
             let gantry = framework(&[device], 4);
-            let mut ours = open(&gantry, algorithm);
-            let sealed = run(&mut ours, protect(algorithm, message(992))).submission;
+            let mut opened = open(&gantry, algorithm);
+            let sealed = run(&mut opened, protect(algorithm, message(992))).submission;
             let mut tag = sealed.tag().to_vec();
             tag[5] ^= 1;
             let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(OLD)).collect());
             for region in [owned_region(), sys::foreign_region(&memory)] {
                 let input = filled(region.segment(0, 992).unwrap(), sealed.data());
                 let output = region.segment(1000, 992).unwrap();
-                let apart = unprotect(algorithm, input.clone(), &tag).unwrap().into_output(output.clone());
-                for submission in [apart, unprotect(algorithm, input.clone(), &tag).unwrap()] {
-                    assert_eq!(run(&mut ours, submission).result, Ok(Outcome::BadTag));
-                    let left = read_all(&output);
-                    assert!(left == [0; 992] || left == [OLD; 992], "{algorithm} on {device}: {:?}", &left[..32]);
+                let out_of_place = unprotect(algorithm, input.clone(), &tag).unwrap().into_output(output.clone());
+                for submission in [out_of_place, unprotect(algorithm, input.clone(), &tag).unwrap()] {
+                    assert_eq!(run(&mut opened, submission).result, Ok(Outcome::BadTag));
+                    let content = read_all(&output);
+                    assert!(
+                        content == [0; 992] || content == [OLD; 992],
+                        "{algorithm} on {device}: {:?}",
+                        &content[..32]
+                    );
                     assert_eq!(read_all(&input), sealed.data(), "{algorithm} on {device}");
                 }
             }
@@ -222,11 +226,11 @@ fn a_bad_tag_leaves_no_plaintext_in_a_region() {
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn a_stopped_device_keeps_its_regions_and_never_writes_to_them_again() {
     for names in [["crypto_openssl_keep", "crypto_openssl_after"], ["crypto_aesni_mb_keep", "crypto_openssl_after"]] {
-        let (gantry, mut ours) = open_on(names, Algorithm::Aes128Cbc);
+        let (gantry, mut opened) = open_on(names, Algorithm::Aes128Cbc);
         let stopped = engine(names[0]);
         let text = message(992);
-        let expected = run(&mut ours, protect(Algorithm::Aes128Cbc, text.clone())).submission.data().to_vec();
-        let (session, mut queue) = ours;
+        let expected = run(&mut opened, protect(Algorithm::Aes128Cbc, text.clone())).submission.data().to_vec();
+        let (session, mut queue) = opened;
 
         let memory: Arc<Vec<AtomicU8>> = Arc::new((0..40_000).map(|_| AtomicU8::new(OLD)).collect());
         let region = sys::foreign_region(&memory);
@@ -237,24 +241,31 @@ fn a_stopped_device_keeps_its_regions_and_never_writes_to_them_again() {
             queue.submit(&session, submission).unwrap();
         }
         // In place: another device needs the original input.
-        let own = filled(region.segment(30_000, 992).unwrap(), &text);
-        queue.submit(&session, protect(Algorithm::Aes128Cbc, own.clone())).unwrap();
+        let in_place = filled(region.segment(30_000, 992).unwrap(), &text);
+        queue.submit(&session, protect(Algorithm::Aes128Cbc, in_place.clone())).unwrap();
         stopped.cryptodev.stop();
-        let done = finish(&mut queue, 21);
-        assert!(done.iter().all(|done| done.result == Ok(Outcome::Done) && done.route.unwrap().device == 1));
-        assert!(outputs.iter().chain([&own]).all(|output| read_all(output) == expected));
+        let completions = finish(&mut queue, 21);
+        assert!(
+            completions
+                .iter()
+                .all(|completion| completion.result == Ok(Outcome::Done) && completion.route.unwrap().device == 1)
+        );
+        assert!(outputs.iter().chain([&in_place]).all(|output| read_all(output) == expected));
         assert_eq!(stopped.abandoned(), 21, "DPDK cannot cancel");
 
         for output in outputs {
             filled(output, &[0x55; 992]);
         }
-        drop((done, queue, session, gantry, input, own, region));
+        drop((completions, queue, session, gantry, input, in_place, region));
         assert!(Arc::strong_count(&memory) > 1, "the device still uses the memory");
-        let left: Vec<u8> = memory.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+        let content: Vec<u8> = memory.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
         assert!(stopped.cryptodev.run());
         let ring = stopped.take().unwrap().expect("a free queue pair");
         assert_eq!((stopped.abandoned(), Arc::strong_count(&memory)), (0, 1));
-        assert!(memory.iter().map(|byte| byte.load(Ordering::Relaxed)).eq(left), "the device wrote to returned memory");
+        assert!(
+            memory.iter().map(|byte| byte.load(Ordering::Relaxed)).eq(content),
+            "the device wrote to returned memory"
+        );
         stopped.put(ring);
     }
 }

@@ -28,14 +28,18 @@ fn run_threads(gantry: &Gantry, device: &str, threads: usize) -> (Vec<usize>, us
                     }
                     all_submitted.wait();
                     counted.wait();
-                    let mut done: Vec<Completion> = Vec::new();
-                    while done.len() < REQUESTS {
-                        queue.wait(|completion| done.push(completion));
+                    let mut completions: Vec<Completion> = Vec::new();
+                    while completions.len() < REQUESTS {
+                        queue.wait(|completion| completions.push(completion));
                     }
-                    assert!(done.iter().all(|done| done.result == Ok(Outcome::Done)));
-                    let first = done[0].submission.data();
-                    assert!(first != TEXT && done.iter().all(|done| done.submission.data() == first));
-                    let by = |device| done.iter().filter(|done| done.route.unwrap().device == device).count();
+                    assert!(completions.iter().all(|completion| completion.result == Ok(Outcome::Done)));
+                    let first = completions[0].submission.data();
+                    assert!(
+                        first != TEXT && completions.iter().all(|completion| completion.submission.data() == first)
+                    );
+                    let by = |device| {
+                        completions.iter().filter(|completion| completion.route.unwrap().device == device).count()
+                    };
                     [by(0), by(1)]
                 })
             })

@@ -50,13 +50,13 @@ impl Powers {
                 power = product(power, first);
             }
             let mut registers = [R::load(all[(REGISTERS - 1) * R::BLOCKS..].as_ptr().cast()); REGISTERS];
-            let mut known = 1;
-            while known < REGISTERS {
-                let highest = R::repeat(registers[known - 1].first());
-                for r in 0..known {
-                    registers[known + r] = product(registers[r], highest);
+            let mut computed = 1;
+            while computed < REGISTERS {
+                let highest = R::repeat(registers[computed - 1].first());
+                for r in 0..computed {
+                    registers[computed + r] = product(registers[r], highest);
                 }
-                known *= 2;
+                computed *= 2;
             }
             let lines = all.chunks_exact_mut(R::BLOCKS).zip(sums.chunks_exact_mut(R::BLOCKS)).rev();
             for ((line, sums), register) in lines.zip(registers) {

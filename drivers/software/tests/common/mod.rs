@@ -1,4 +1,4 @@
-//! Shared by the tests: a framework with only the software device, and requests for any algorithm.
+//! Helpers of the tests: a framework with only the software device, and requests for any algorithm.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 

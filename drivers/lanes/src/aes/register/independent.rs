@@ -101,8 +101,8 @@ mod x86 {
                     _mm256_add_epi64(_mm256_set_epi64x(upper, lower, upper, lower), _mm256_set_epi64x(0, 1, 0, 0));
                 let mut registers = [Self(first); N];
                 for (r, register) in registers.iter_mut().enumerate() {
-                    let after = (2 * r as u64).cast_signed();
-                    let counters = _mm256_add_epi64(first, _mm256_set_epi64x(0, after, 0, after));
+                    let increment = (2 * r as u64).cast_signed();
+                    let counters = _mm256_add_epi64(first, _mm256_set_epi64x(0, increment, 0, increment));
                     *register = Self(_mm256_shuffle_epi8(counters, reversed));
                 }
                 registers
@@ -127,9 +127,9 @@ mod x86 {
                 let first = _mm512_add_epi64(all, _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0));
                 let mut registers = [Self(first); N];
                 for (r, register) in registers.iter_mut().enumerate() {
-                    let after = (4 * r as u64).cast_signed();
-                    let after = _mm512_set_epi64(0, after, 0, after, 0, after, 0, after);
-                    *register = Self(_mm512_shuffle_epi8(_mm512_add_epi64(first, after), reversed));
+                    let increment = (4 * r as u64).cast_signed();
+                    let increments = _mm512_set_epi64(0, increment, 0, increment, 0, increment, 0, increment);
+                    *register = Self(_mm512_shuffle_epi8(_mm512_add_epi64(first, increments), reversed));
                 }
                 registers
             }

@@ -93,8 +93,8 @@ impl Register for Block {
         unsafe {
             let halves = vreinterpretq_s64_u8(self.0);
             // The upper bit of each half, repeated over the other half.
-            let over = vshrq_n_s64::<63>(vextq_s64::<1>(halves, halves));
-            let reduced = vandq_s64(over, vcombine_s64(vcreate_s64(0x87), vcreate_s64(1)));
+            let overflow = vshrq_n_s64::<63>(vextq_s64::<1>(halves, halves));
+            let reduced = vandq_s64(overflow, vcombine_s64(vcreate_s64(0x87), vcreate_s64(1)));
             Self(vreinterpretq_u8_s64(veorq_s64(vaddq_s64(halves, halves), reduced)))
         }
     }

@@ -84,11 +84,11 @@ impl Xmm {
     pub(in crate::aes) fn times_x(self, polynomial: u64) -> Self {
         // SAFETY: SSE2 is part of the architecture.
         unsafe {
-            let over = _mm_slli_si128::<8>(_mm_srli_epi64::<63>(self.0));
-            let doubled = _mm_or_si128(_mm_slli_epi64::<1>(self.0), over);
+            let carry = _mm_slli_si128::<8>(_mm_srli_epi64::<63>(self.0));
+            let doubled = _mm_or_si128(_mm_slli_epi64::<1>(self.0), carry);
             // The coefficient that was shifted out, repeated over the block.
-            let over = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0xff>(self.0));
-            Self(_mm_xor_si128(doubled, _mm_and_si128(over, _mm_set_epi64x(polynomial.cast_signed(), 1))))
+            let overflow = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0xff>(self.0));
+            Self(_mm_xor_si128(doubled, _mm_and_si128(overflow, _mm_set_epi64x(polynomial.cast_signed(), 1))))
         }
     }
 }

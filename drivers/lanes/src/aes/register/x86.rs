@@ -97,8 +97,8 @@ impl Register for Xmm {
         unsafe {
             let doubled = _mm_add_epi64(self.0, self.0);
             // The upper bit of each half, repeated over the other half.
-            let over = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0b00_01_00_11>(self.0));
-            Self(_mm_xor_si128(doubled, _mm_and_si128(over, _mm_set_epi64x(1, 0x87))))
+            let overflow = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0b00_01_00_11>(self.0));
+            Self(_mm_xor_si128(doubled, _mm_and_si128(overflow, _mm_set_epi64x(1, 0x87))))
         }
     }
 
@@ -270,9 +270,9 @@ impl Register for Zmm {
 fn times_bytes<const BYTES: i32, const REST: i32>(x: Zmm) -> Zmm {
     // SAFETY: a value of this type exists, so there are AVX-512 and VBMI.
     unsafe {
-        let over = _mm512_bsrli_epi128::<REST>(x.0);
-        let left = _mm512_xor_si512(_mm512_bslli_epi128::<BYTES>(x.0), over);
-        Zmm(_mm512_xor_si512(left, reduced(over)))
+        let overflow = _mm512_bsrli_epi128::<REST>(x.0);
+        let left = _mm512_xor_si512(_mm512_bslli_epi128::<BYTES>(x.0), overflow);
+        Zmm(_mm512_xor_si512(left, reduced(overflow)))
     }
 }
 
@@ -287,10 +287,10 @@ unsafe fn times_powers<const POWERS: u32>(blocks: __m512i) -> __m512i {
     unsafe {
         let shifted_out = core::mem::transmute::<[u64; 8], __m512i>(const { lowest_bits(POWERS) });
         let rotated = rotated::<POWERS>(blocks);
-        let over = _mm512_shuffle_epi32::<0b01_00_11_10>(_mm512_and_si512(rotated, shifted_out));
-        let sum = _mm512_xor_si512(_mm512_andnot_si512(shifted_out, rotated), over);
+        let overflow = _mm512_shuffle_epi32::<0b01_00_11_10>(_mm512_and_si512(rotated, shifted_out));
+        let sum = _mm512_xor_si512(_mm512_andnot_si512(shifted_out, rotated), overflow);
         let lower = _mm512_set_epi64(0, -1, 0, -1, 0, -1, 0, -1);
-        _mm512_ternarylogic_epi64::<0x78>(sum, lower, reduced(over))
+        _mm512_ternarylogic_epi64::<0x78>(sum, lower, reduced(overflow))
     }
 }
 
@@ -343,12 +343,12 @@ const fn digit(digits: u32, place: usize) -> u64 {
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
 #[inline(always)]
-unsafe fn reduced(over: __m512i) -> __m512i {
+unsafe fn reduced(overflow: __m512i) -> __m512i {
     // SAFETY: as above.
     unsafe {
-        let times_2 = _mm512_add_epi64(over, over);
+        let times_2 = _mm512_add_epi64(overflow, overflow);
         // The element width differs, because the compiler would otherwise merge both additions into one shift.
         let times_4 = _mm512_add_epi32(times_2, times_2);
-        _mm512_xor_si512(_mm512_xor_si512(times_2, times_4), rotated::<0x7777_7777>(over))
+        _mm512_xor_si512(_mm512_xor_si512(times_2, times_4), rotated::<0x7777_7777>(overflow))
     }
 }

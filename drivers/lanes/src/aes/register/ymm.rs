@@ -119,9 +119,9 @@ impl Register for Ymm {
         // SAFETY: a value of this type exists, so there is AVX2.
         unsafe {
             // The bits shifted out of each half, in the lower bits of the other.
-            let over = _mm256_shuffle_epi32::<0b01_00_11_10>(_mm256_srli_epi64::<62>(self.0));
-            let lower = _mm256_and_si256(over, _mm256_set_epi64x(0, -1, 0, -1));
-            let shifted = _mm256_xor_si256(_mm256_slli_epi64::<2>(self.0), over);
+            let overflow = _mm256_shuffle_epi32::<0b01_00_11_10>(_mm256_srli_epi64::<62>(self.0));
+            let lower = _mm256_and_si256(overflow, _mm256_set_epi64x(0, -1, 0, -1));
+            let shifted = _mm256_xor_si256(_mm256_slli_epi64::<2>(self.0), overflow);
             Self(_mm256_xor_si256(shifted, reduced(lower)))
         }
     }
@@ -163,9 +163,9 @@ impl Register for Ymm {
 fn times_bytes<const BYTES: i32, const REST: i32>(x: Ymm) -> Ymm {
     // SAFETY: a value of this type exists, so there is AVX2.
     unsafe {
-        let over = _mm256_bsrli_epi128::<REST>(x.0);
-        let left = _mm256_xor_si256(_mm256_bslli_epi128::<BYTES>(x.0), over);
-        Ymm(_mm256_xor_si256(left, reduced(over)))
+        let overflow = _mm256_bsrli_epi128::<REST>(x.0);
+        let left = _mm256_xor_si256(_mm256_bslli_epi128::<BYTES>(x.0), overflow);
+        Ymm(_mm256_xor_si256(left, reduced(overflow)))
     }
 }
 
@@ -174,11 +174,11 @@ fn times_bytes<const BYTES: i32, const REST: i32>(x: Ymm) -> Ymm {
 /// # Safety
 /// The CPU has AVX2.
 #[inline(always)]
-unsafe fn reduced(over: __m256i) -> __m256i {
+unsafe fn reduced(overflow: __m256i) -> __m256i {
     // SAFETY: as above.
     unsafe {
-        let times_2 = _mm256_add_epi64(over, over);
+        let times_2 = _mm256_add_epi64(overflow, overflow);
         let times_4 = _mm256_add_epi64(times_2, times_2);
-        _mm256_xor_si256(_mm256_xor_si256(times_2, times_4), _mm256_slli_epi64::<7>(over))
+        _mm256_xor_si256(_mm256_xor_si256(times_2, times_4), _mm256_slli_epi64::<7>(overflow))
     }
 }
