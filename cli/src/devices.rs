@@ -28,11 +28,11 @@ struct DeviceRow<'a> {
     name: &'a str,
     class: &'static str,
     state: &'static str,
-    /// The reason if it is excluded.
+    /// The reason if the device is excluded.
     reason: Option<String>,
     description: Option<&'a str>,
     version: Option<&'a str>,
-    /// True if it says that it is a FIPS 140 validated module.
+    /// True if the device says that it is a FIPS 140 validated module.
     validated: bool,
     /// The most lanes of any algorithm.
     lanes: usize,
@@ -56,10 +56,10 @@ struct CapabilityRow {
     /// `null` if there is no limit but memory.
     ring: Option<usize>,
     max_bytes: Option<usize>,
-    /// True if it passed its known-answer tests. They run only if one device is shown.
+    /// True if the device passed the known-answer tests of the algorithm. The tests run only if a single device is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     admitted: Option<bool>,
-    /// The reason why it did not pass.
+    /// The reason why the device did not pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }

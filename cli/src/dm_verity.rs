@@ -7,7 +7,7 @@ use gantry_digest::Algorithm;
 /// A hash function of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
-    /// One of `gantry-digest`, which hashes blocks side by side.
+    /// A function of `gantry-digest`, which hashes blocks side by side.
     Lanes(Algorithm),
     Blake2s256,
     Ripemd160,

@@ -129,21 +129,26 @@ fn view(report: &Value) -> String {
         report["policies"]
     );
     for (what, side) in [("sent", "sent"), ("received", "received")] {
-        let of = |name: &str| number(&counters[format!("{side}_{name}")]);
-        let batches = of("batches").max(1);
+        let count = |name: &str| number(&counters[format!("{side}_{name}")]);
+        let batches = count("batches").max(1);
         #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
-        let mean = of("packets") as f64 / batches as f64;
-        let _ =
-            writeln!(out, "{what}: {} packets, {}, {:.1} packets in a batch", of("packets"), bytes(of("bytes")), mean);
+        let mean = count("packets") as f64 / batches as f64;
+        let _ = writeln!(
+            out,
+            "{what}: {} packets, {}, {:.1} packets in a batch",
+            count("packets"),
+            bytes(count("bytes")),
+            mean
+        );
     }
-    // Fragmented packets did pass.
-    let known = ["sent", "received", "fragmented"];
+    // Counters of packets that passed. All others are losses.
+    let passed = ["sent", "received", "fragmented"];
     let others: Vec<String> = counters
         .as_object()
         .into_iter()
         .flatten()
         .filter_map(|(name, value)| {
-            let is_total = known.iter().any(|side| name.starts_with(side));
+            let is_total = passed.iter().any(|side| name.starts_with(side));
             (!is_total && number(value) > 0).then(|| format!("{} {}", number(value), name.replace('_', " ")))
         })
         .collect();

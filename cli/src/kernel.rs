@@ -70,7 +70,7 @@ struct EngineAlgorithm {
     preferred: bool,
     /// Instructions of this CPU for the same algorithm.
     instructions: Option<&'static str>,
-    /// Gantry's device for it, if AF_ALG is turned on; `null` if programs cannot reach it.
+    /// Gantry's device for the algorithm, if AF_ALG is turned on; `null` if programs cannot reach the engine.
     device: Option<String>,
 }
 
@@ -140,13 +140,13 @@ impl View {
             drivers.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.priority));
             for (place, (entry, engine)) in drivers.iter().enumerate() {
                 let Engine::Module(module) = engine else { continue };
-                let ours = Algorithm::ALL.iter().any(|algorithm| algorithm.info().kernel == entry.name);
+                let is_supported = Algorithm::ALL.iter().any(|algorithm| algorithm.info().kernel == entry.name);
                 engines.entry(module.clone()).or_default().push(EngineAlgorithm {
                     name: entry.name.clone(),
                     driver: entry.driver.clone(),
                     preferred: place == 0,
                     instructions: same_work(name, &instructions),
-                    device: (ours && reaches(entry)).then(|| format!("afalg:{module}")),
+                    device: (is_supported && reaches(entry)).then(|| format!("afalg:{module}")),
                 });
             }
             let af_alg = drivers.iter().find_map(|(entry, _)| entry.socket_type());
@@ -226,8 +226,8 @@ impl EngineAlgorithm {
 fn wanted(name: &str, only: Option<&str>) -> bool {
     only.is_none_or(|only| {
         // Accept Gantry's names and the kernel's.
-        let ours = Algorithm::matching(only).unwrap_or_default();
-        name == only || ours.iter().any(|algorithm| algorithm.info().kernel == name)
+        let algorithms = Algorithm::matching(only).unwrap_or_default();
+        name == only || algorithms.iter().any(|algorithm| algorithm.info().kernel == name)
     })
 }
 

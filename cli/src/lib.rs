@@ -149,7 +149,7 @@ fn programs(command: &Programs, settings: &Settings, output: &mut Output) -> Res
 fn clap_said(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
-        // If stderr cannot be written, the exit code still tells.
+        // If stderr cannot be written, the exit code still shows the mistake.
         let _ = write!(std::io::stderr(), "{text}");
         return ExitCode::from(2);
     }

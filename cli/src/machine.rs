@@ -30,7 +30,7 @@ impl Machine {
         }
     }
 
-    /// Formats it as two lines of text.
+    /// Formats the context as two lines of text.
     pub(crate) fn lines(&self) -> [String; 2] {
         let Self { cpu_model, cpu_level, gantry_version, date } = self;
         [format!("{cpu_model}, level {cpu_level}"), format!("gantry {gantry_version}, {date}")]

@@ -42,8 +42,8 @@ fn run_command(args: &Stat, settings: &Settings, name: &OsString, arguments: &[O
     let variables = variables(settings)?;
     let mut command = program(name)?;
     command.args(arguments).envs(variables);
-    let (status, taken) = watch(&mut command)?;
-    let mut reports: Vec<Report> = taken.pages.iter().filter_map(|page| page.read().ok()).collect();
+    let (status, received) = watch(&mut command)?;
+    let mut reports: Vec<Report> = received.pages.iter().filter_map(|page| page.read().ok()).collect();
     reports.retain(|report| !report.rows.is_empty());
     let report = merge(&reports);
     if report.processes.is_empty() {

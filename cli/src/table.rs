@@ -3,7 +3,7 @@
 use crate::terminal;
 
 /// A text table with columns as wide as necessary. The last column is not padded. If the output is too narrow, spare columns are left out
-/// and the last one is folded.
+/// and the last column is folded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right: Vec<usize>,

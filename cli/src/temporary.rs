@@ -1,4 +1,4 @@
-//! Temporary folders for files of other processes, and the command that writes to one. A signal leaves neither behind.
+//! Temporary folders for files of other processes, and the command that writes to a folder. A signal ends the command and leaves no folder.
 //!
 //! While there is a folder, a thread handles the signals that end a program. If a command is running, it gets the signal, and this process
 //! ends as the command does. Otherwise the folders are removed, and the signal ends this process.
@@ -32,7 +32,7 @@ struct State {
     watched: bool,
     folders: Vec<PathBuf>,
     command: Option<Pid>,
-    /// When the last command ended.
+    /// The time at which the last command ended.
     ended: Option<Instant>,
 }
 

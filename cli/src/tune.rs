@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Tune, settings: &Settings, output: &mut Output) -> Resu
         bar.set_message(format!("{} {}", pair.0, pair.1));
         gantry.calibrate(pair.0, pair.1, true);
         bar.inc(1);
-        let known = known(&gantry, pair);
+        let known = devices_with_costs(&gantry, pair);
         for device in &known {
             rows.extend(IN_FLIGHT.map(|batch| row(pair, device, &known, batch)));
             samples.extend(DRAWN.iter().flat_map(|batch| line(pair, device, *batch)));
@@ -76,10 +76,10 @@ fn offering(gantry: &Gantry, (algorithm, operation): (Algorithm, Operation)) -> 
 }
 
 /// Returns the devices that offer an operation and have known costs.
-fn known(gantry: &Gantry, pair: (Algorithm, Operation)) -> Vec<&RegisteredDevice> {
-    let known =
+fn devices_with_costs(gantry: &Gantry, pair: (Algorithm, Operation)) -> Vec<&RegisteredDevice> {
+    let has_costs =
         |device: &&RegisteredDevice| device.costs(pair.0, pair.1).is_some_and(gantry_core::route::Costs::is_known);
-    offering(gantry, pair).into_iter().filter(known).collect()
+    offering(gantry, pair).into_iter().filter(has_costs).collect()
 }
 
 fn time(device: &RegisteredDevice, (algorithm, operation): (Algorithm, Operation), batch: usize, bytes: usize) -> f32 {
@@ -103,12 +103,12 @@ fn sizes(algorithm: Algorithm) -> impl Iterator<Item = usize> {
 
 fn row(pair: (Algorithm, Operation), device: &RegisteredDevice, known: &[&RegisteredDevice], batch: usize) -> Row {
     let mut fastest: Vec<(usize, Option<usize>)> = Vec::new();
-    let mut before = false;
+    let mut won_before = false;
     for bytes in sizes(pair.0) {
         let mine = time(device, pair, batch, bytes);
         let others = known.iter().filter(|other| other.name() != device.name());
         let wins = others.map(|other| time(other, pair, batch, bytes)).all(|other| mine < other);
-        match (wins, before) {
+        match (wins, won_before) {
             (true, false) => fastest.push((bytes, Some(bytes))),
             (true, true) => {
                 if let Some(last) = fastest.last_mut() {
@@ -117,7 +117,7 @@ fn row(pair: (Algorithm, Operation), device: &RegisteredDevice, known: &[&Regist
             }
             (false, _) => {}
         }
-        before = wins;
+        won_before = wins;
     }
     if let Some(last) = fastest.last_mut()
         && last.1.is_some_and(|end| end >= LARGEST)

@@ -23,7 +23,7 @@ fn reports_requests_of_devices_and_of_the_host() {
     let installed = Installed::new("devices");
     installed.write("plain", &"some text ".repeat(10_000));
     let enc = [&CBC[..], &["-out", "sealed"]].concat();
-    for (policy, led) in [("pin:software", true), ("pin:host", false)] {
+    for (policy, on_device) in [("pin:software", true), ("pin:host", false)] {
         let section = format!("CIPHERS = AES-256-CBC\nPOLICY = {policy}");
         let configuration = installed.configuration(&installed.module(), &section);
         let message = installed.advice(&configuration, &enc);
@@ -32,16 +32,16 @@ fn reports_requests_of_devices_and_of_the_host() {
         let numbers: Vec<u64> = numbers[..4].iter().map(|number| number.parse().unwrap()).collect();
         let [host, hosts_bytes, devices, devices_bytes] = numbers[..] else { panic!("{message}") };
         assert!(
-            if led { devices > 0 && devices_bytes >= 100_000 } else { host > 0 && hosts_bytes >= 100_000 },
+            if on_device { devices > 0 && devices_bytes >= 100_000 } else { host > 0 && hosts_bytes >= 100_000 },
             "{message}"
         );
-        assert!(led || devices == 0, "{message}");
+        assert!(on_device || devices == 0, "{message}");
         assert!(!message.contains("decrypt"), "{message}");
     }
     // All processes of a script count, and the script's exit status is reported.
-    let both = "openssl enc -d -aes-256-cbc -K 00 -iv 00 -in sealed -out opened; exit 3";
+    let script = "openssl enc -d -aes-256-cbc -K 00 -iv 00 -in sealed -out opened; exit 3";
     let configuration = installed.configuration(&installed.module(), "CIPHERS = ALL");
-    let message = installed.advice(&configuration, &["sh", "-c", both]);
+    let message = installed.advice(&configuration, &["sh", "-c", script]);
     assert!(message.contains("sh ended with exit status: 3.\n"), "{message}");
     row(&message, &["AES-256-CBC", "decrypt"]);
     // This program makes no OpenSSL requests.
@@ -128,7 +128,7 @@ fn of_advice(advice: &Value) -> Counts {
     asked
         .map(|asked| {
             (
-                site(asked),
+                row_key(asked),
                 [("host", "requests"), ("host", "bytes"), ("devices", "requests"), ("devices", "bytes")]
                     .map(|(side, field)| asked[side][field].as_u64().unwrap()),
             )
@@ -140,7 +140,7 @@ fn of_statistics(report: &Value) -> Counts {
     let mut counts = Counts::new();
     for row in report["rows"].as_array().unwrap() {
         let side = if row["device"] == "host" { 0 } else { 2 };
-        let sums = counts.entry(site(row)).or_default();
+        let sums = counts.entry(row_key(row)).or_default();
         sums[side] += row["requests"].as_u64().unwrap();
         sums[side + 1] += row["bytes"].as_u64().unwrap();
     }
@@ -148,7 +148,7 @@ fn of_statistics(report: &Value) -> Counts {
     counts
 }
 
-fn site(row: &Value) -> (String, String) {
+fn row_key(row: &Value) -> (String, String) {
     let text = |field: &str| row[field].as_str().unwrap().to_owned();
     (text("algorithm"), text("operation"))
 }
@@ -168,20 +168,20 @@ fn advice_and_statistics_agree_and_change_nothing() {
     );
     let fetch = ["sh", "-c", &ask];
     let nothing = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE";
-    let taken = "CIPHERS = ALL\nSIGNATURES = ALL\nPOLICY = pin:software";
-    for (section, program, site, led) in [
+    let pinned = "CIPHERS = ALL\nSIGNATURES = ALL\nPOLICY = pin:software";
+    for (section, program, expected_key, on_device) in [
         ("", &sign[..], ("ed25519", "sign"), false),
         (nothing, &sign, ("ed25519", "sign"), false),
-        (taken, &sign, ("ed25519", "sign"), true),
+        (pinned, &sign, ("ed25519", "sign"), true),
         (nothing, &fetch, ("aes-256-gcm", "open"), false),
-        (taken, &fetch, ("aes-256-gcm", "open"), true),
+        (pinned, &fetch, ("aes-256-gcm", "open"), true),
     ] {
         let configuration = installed.configuration(&installed.module(), section);
         let advice = of_advice(&installed.json(&configuration, &["advise"], program));
         let statistics = of_statistics(&installed.json(&configuration, &["stat"], program));
         assert_eq!(advice.keys().collect::<Vec<_>>(), statistics.keys().collect::<Vec<_>>(), "{section}: {program:?}");
-        let [host, _, devices, _] = advice[&(site.0.to_owned(), site.1.to_owned())];
-        assert_eq!((host > 0, devices > 0), (!led, led), "{section}: {program:?}: {advice:?}");
+        let [host, _, devices, _] = advice[&(expected_key.0.to_owned(), expected_key.1.to_owned())];
+        assert_eq!((host > 0, devices > 0), (!on_device, on_device), "{section}: {program:?}: {advice:?}");
         if program == sign {
             assert_eq!(advice, statistics, "{section}");
             assert_eq!(host + devices, 1, "{section}: no measurement is counted");
@@ -277,7 +277,7 @@ fn a_machine_is_measured_and_the_json_has_every_number() {
     }
     assert_eq!(named("AES-256-GCM")["use"], "TLS records");
     assert!(advice["noise"]["spread"].is_number() && advice["cpu"].is_string());
-    // Without a configuration, the one that `gantry openssl config` would write is measured.
+    // Without a configuration, the command measures the configuration that `gantry openssl config` would write.
     let message = installed.says(Path::new("/dev/null"), &["advise", "--verbose"]);
     assert!(message.contains("this is the result after gantry openssl config --system.\n"), "{message}");
     let [_, sign, .., device, error] = row(&message, &["ED25519", "1087"])[..] else { panic!("{message}") };

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use gantry::{status_and_stderr, text};
-use installed::{Installed, there};
+use installed::{Installed, is_installed};
 
 const CBC: [&str; 9] = ["openssl", "enc", "-aes-256-cbc", "-K", "00", "-iv", "00", "-in", "plain"];
 
@@ -18,15 +18,15 @@ fn run_command(mut command: Command) -> (i32, String) {
 
 #[test]
 fn recognises_a_program_of_another_tls_library() {
-    if !there("wget") {
+    if !is_installed("wget") {
         return;
     }
     let installed = Installed::new("other");
-    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let valid = installed.configuration(&installed.module(), "CIPHERS = ALL");
     let server = installed.serve();
     let address = format!("https://localhost:{}/", server.port);
     let fetch = ["wget", "--no-config", "-q", "-O", "page", "--ca-certificate", "cert.pem", &address];
-    let printed = installed.advice(&right, &fetch);
+    let printed = installed.advice(&valid, &fetch);
     assert!(
         printed.contains("wget ended with exit status: 0.\n") && printed.contains("It did not load gantry.\n"),
         "{printed}"
@@ -44,7 +44,7 @@ fn recognises_a_program_of_another_tls_library() {
 #[test]
 fn recognises_tls_libraries() {
     let installed = Installed::new("libraries");
-    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let valid = installed.configuration(&installed.module(), "CIPHERS = ALL");
     for (file, name) in [
         ("libcrypto.so.1.1", "OpenSSL 1, which knows no providers."),
         ("libcrypto.so.3", "OpenSSL 3: does it read openssl.cnf?"),
@@ -62,7 +62,7 @@ fn recognises_tls_libraries() {
         assert!(library.status().unwrap().success());
         let with = ["-Wl,--no-as-needed", &format!("-Wl,-rpath,{folder}"), file.to_str().unwrap()];
         let program = installed.compile("int main(void) { return 0; }\n", &with);
-        let printed = installed.advice(&right, &[&program]);
+        let printed = installed.advice(&valid, &[&program]);
         assert_eq!(printed.matches("it links ").count(), 1, "{printed}");
         assert!(printed.contains(&format!("- {program}: it links {name}")), "{printed}");
     }
@@ -77,12 +77,12 @@ fn recognises_a_program_of_nss() {
         return gantry_lab::skip("tstclnt");
     };
     let installed = Installed::new("nss");
-    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let valid = installed.configuration(&installed.module(), "CIPHERS = ALL");
     let server = installed.serve();
     let port = server.port.to_string();
     // Accepts any certificate (-o), and ends after the handshake.
     let fetch = [tstclnt, "-4", "-h", "localhost", "-p", &port, "-o", "-D", "-Q"];
-    let printed = installed.advice(&right, &fetch);
+    let printed = installed.advice(&valid, &fetch);
     assert!(printed.contains("tstclnt ended with exit status: 0.\nIt did not load gantry.\n"), "{printed}");
     assert!(printed.contains(&format!("- {tstclnt}: it links NSS, which knows no providers.\n")), "{printed}");
 }
@@ -96,14 +96,14 @@ gantry_lab::in_guest! {
         let client = format!("openssl s_client -connect 127.0.0.1:{} -tls1_2 -quiet -ign_eof", server.port);
         let fetch = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {client} 2>/dev/null | cat >&2");
         let conf = installed.configuration(&installed.module(), "CIPHERS = ALL");
-        let given = "Meanwhile programs of this machine gave the kernel 2 directions of TLS connections (kTLS)";
+        let ktls_note = "Meanwhile programs of this machine gave the kernel 2 directions of TLS connections (kTLS)";
         for (options, tells) in [("-KTLS", false), ("KTLS", true)] {
             let text = fs::read_to_string(&conf).unwrap();
             let text = text.replace("[init]\n", "[init]\nssl_conf = ssl\n");
             let kernel = installed.write("ktls.cnf", &format!("{text}[ssl]\nsystem_default = all\n[all]\nOptions = {options}\n"));
             let printed = installed.advice(&kernel, &["sh", "-c", &fetch]);
             assert!(printed.contains("200 ok") && printed.contains("OpenSSL requests of openssl:\n"), "{printed}");
-            assert_eq!(printed.contains(given), tells, "{printed}");
+            assert_eq!(printed.contains(ktls_note), tells, "{printed}");
         }
     }
 }
@@ -148,27 +148,27 @@ fn explains_why_a_program_did_not_load_the_module() {
         "{printed}"
     );
     // OpenSSL finds this mistake before it loads gantry.
-    let right = fs::read_to_string(installed.configuration(&installed.module(), "")).unwrap();
+    let valid = fs::read_to_string(installed.configuration(&installed.module(), "")).unwrap();
     let empty = installed
-        .write("ssl.cnf", &right.replace("[init]", "[ssl]\nsystem_default = none\n[none]\n[init]\nssl_conf = ssl"));
+        .write("ssl.cnf", &valid.replace("[init]", "[ssl]\nsystem_default = none\n[none]\n[init]\nssl_conf = ssl"));
     let printed = installed.advice(&empty, &enc);
     assert!(
         printed.contains("ssl.cnf: OpenSSL says 'ssl command section empty', name=system_default, value=none\n"),
         "{printed}"
     );
     // The configuration is correct, but gantry is disabled.
-    let right = installed.configuration(&installed.module(), "CIPHERS = ALL");
+    let valid = installed.configuration(&installed.module(), "CIPHERS = ALL");
     let output =
-        installed.command(&right, &[&["advise", "--"][..], &enc].concat()).env("GANTRY_DISABLE", "1").output().unwrap();
+        installed.command(&valid, &[&["advise", "--"][..], &enc].concat()).env("GANTRY_DISABLE", "1").output().unwrap();
     let off = text(&output.stderr);
     assert!(off.contains("It did not load gantry.\n- GANTRY_DISABLE is set.\n"), "{off}");
     assert!(!off.contains("does not activate gantry") && !off.contains("there is no"), "{off}");
     // This program is static.
     let program = installed.compile("int main(void) { return 0; }\n", &["-static"]);
-    let printed = installed.advice(&right, &[&program]);
+    let printed = installed.advice(&valid, &[&program]);
     assert!(printed.contains(&format!("- {program}: it links no known TLS library: it may be static")), "{printed}");
     // This program does not exist.
-    let (code, message) = run_command(installed.command(&right, &["advise", "--", "/nowhere/program"]));
+    let (code, message) = run_command(installed.command(&valid, &["advise", "--", "/nowhere/program"]));
     assert!(code == 127 && message.contains("/nowhere/program: No such file or directory"), "{code} {message}");
 }
 
@@ -195,16 +195,19 @@ fn errors_of_the_module_are_reported() {
     installed.write("plain", &"some text".repeat(10_000));
     let encrypt = ["openssl", "enc", "-aes-128-ctr", "-K", "00", "-iv", "00", "-in", "plain", "-out", "sealed"];
     let conf = installed.configuration(&installed.module(), "CIPHERS = aes-128-cbd");
-    let why = "/openssl: CIPHERS = aes-128-cbd: 'aes-128-cbd' is not an algorithm of this kind; did you mean AES-128-CBC? CIPHERS takes ALL, NONE or names separated by commas\n";
-    let said = installed.advice(&conf, &encrypt);
-    assert!(said.contains("It did not load gantry.\n") && said.contains(why), "{said}");
-    assert!(!said.contains("does it read openssl.cnf"), "{said}");
+    let module_error = "/openssl: CIPHERS = aes-128-cbd: 'aes-128-cbd' is not an algorithm of this kind; did you mean AES-128-CBC? CIPHERS takes ALL, NONE or names separated by commas\n";
+    let advice = installed.advice(&conf, &encrypt);
+    assert!(advice.contains("It did not load gantry.\n") && advice.contains(module_error), "{advice}");
+    assert!(!advice.contains("does it read openssl.cnf"), "{advice}");
     let (code, message) = run_command(installed.command(&conf, &["advise"]));
-    assert!(code == 1 && message.contains("openssl did not load gantry\n") && message.contains(why), "{message}");
+    assert!(
+        code == 1 && message.contains("openssl did not load gantry\n") && message.contains(module_error),
+        "{message}"
+    );
     // If the device is unknown, all requests stay with the host, and the report says so.
     let conf = installed.configuration(&installed.module(), "CIPHERS = ALL\nPOLICY = pin:afalg");
-    let said = installed.advice(&conf, &encrypt);
-    assert!(said.contains("/openssl: OpenSSL serves all requests: ") && said.contains("afalg"), "{said}");
+    let advice = installed.advice(&conf, &encrypt);
+    assert!(advice.contains("/openssl: OpenSSL serves all requests: ") && advice.contains("afalg"), "{advice}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Installed {
         (serde_json::from_str::<Value>(&text(&output.stdout)).unwrap()[0].take(), output.status.code())
     }
 
-    /// Checks that an unusable file is reported and not used, the rest runs, and the exit status is 1.
+    /// Checks that an unusable file is reported and not used, the vectors in the program run, and the exit status is 1.
     fn refuses(&self, error: &str) {
         let output = self.check(&[]);
         let sentence = format!("without Wycheproof's vectors: {}: {error}\n", self.file().display());
@@ -89,14 +89,20 @@ fn packed(text: &str) -> Vec<u8> {
 #[test]
 fn vectors_come_from_the_file_beside_the_program_or_from_the_installation() {
     let installed = Installed::new("check-vectors");
-    let (alone, status) = installed.row();
+    let (without_file, status) = installed.row();
     assert_eq!(status, Some(0), "a program works without the file");
-    let beside = installed.path("bin/gantry-vectors.zlib");
+    let file_beside = installed.path("bin/gantry-vectors.zlib");
     if cfg!(feature = "more-vectors") {
-        assert_eq!((&alone["wycheproof"]["from"], &alone["whole"]), (&"the program".into(), &true.into()));
+        assert_eq!(
+            (&without_file["wycheproof"]["from"], &without_file["whole"]),
+            (&"the program".into(), &true.into())
+        );
     } else {
-        let missing = format!("there is no {}, and no {}", beside.display(), installed.file().display());
-        assert_eq!((&alone["wycheproof"]["missing"], &alone["whole"]), (&missing.as_str().into(), &false.into()));
+        let missing = format!("there is no {}, and no {}", file_beside.display(), installed.file().display());
+        assert_eq!(
+            (&without_file["wycheproof"]["missing"], &without_file["whole"]),
+            (&missing.as_str().into(), &false.into())
+        );
         let output = installed.check(&[]);
         let table = text(&output.stdout);
         assert!(table.contains(&format!("\nwithout Wycheproof's vectors: {missing}\n")), "{table}");
@@ -107,7 +113,7 @@ fn vectors_come_from_the_file_beside_the_program_or_from_the_installation() {
     let (whole, status) = installed.row();
     assert_eq!(whole["wycheproof"]["from"].as_str(), installed.file().to_str());
     assert_eq!((&whole["passed"], &whole["whole"], status), (&true.into(), &true.into(), Some(0)));
-    let (few, many) = (vectors(&alone), vectors(&whole));
+    let (few, many) = (vectors(&without_file), vectors(&whole));
     assert!(cfg!(feature = "more-vectors") && few == many || many > few + 100, "{few} {many}");
     let table = text(&installed.check(&[]).stdout);
     assert!(table.contains(&format!("\nwith Wycheproof's vectors, from {}\n", installed.file().display())), "{table}");
@@ -121,9 +127,9 @@ fn vectors_come_from_the_file_beside_the_program_or_from_the_installation() {
 
     // The file beside the program takes precedence, and its vectors run: a wrong one is a mismatch.
     let wrong = "= made up\n[hmac-sha1]\nkey = 00\ninput = 01\noutput = 0000000000000000000000000000000000000000\n";
-    fs::write(&beside, packed(wrong)).unwrap();
+    fs::write(&file_beside, packed(wrong)).unwrap();
     let (row, status) = installed.row();
-    assert_eq!((row["wycheproof"]["from"].as_str(), status), (beside.to_str(), Some(1)));
+    assert_eq!((row["wycheproof"]["from"].as_str(), status), (file_beside.to_str(), Some(1)));
     let problems = row["problems"].to_string();
     assert!(problems.contains("made up 2"), "{problems}");
 }

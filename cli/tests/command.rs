@@ -226,7 +226,7 @@ fn options_of_the_configuration_are_shown_where_they_have_an_effect() {
 }
 
 /// Returns bash's suggestions for the last of these words.
-fn offered(completions: &str, words: &[&str]) -> Vec<String> {
+fn suggestions(completions: &str, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
         "{}\nCOMP_WORDS=({}); COMP_CWORD={}\n_gantry gantry \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"\n\
@@ -244,9 +244,9 @@ fn offered(completions: &str, words: &[&str]) -> Vec<String> {
 fn shells_complete_names() {
     let (_folder, read) = installed("completions");
     let completions = read("share/bash-completion/completions/gantry");
-    let offered = |words: &[&str]| offered(&completions, words);
-    assert_eq!(offered(&["gantry", "man"]), [""], "a hidden command");
-    assert!(offered(&["gantry", "st"]).contains(&"stat".to_owned()));
+    let suggestions = |words: &[&str]| suggestions(&completions, words);
+    assert_eq!(suggestions(&["gantry", "man"]), [""], "a hidden command");
+    assert!(suggestions(&["gantry", "st"]).contains(&"stat".to_owned()));
     for (words, name) in [
         (&["gantry", "speed", "sha2"][..], "sha256"),
         (&["gantry", "speed", "--device", "la"], "lanes"),
@@ -263,16 +263,16 @@ fn shells_complete_names() {
         (&["gantry", "--devices", "null=o"], "null=on"),
         (&["gantry", "devices", "so"], "software"),
     ] {
-        assert!(offered(words).contains(&name.to_owned()), "{words:?}: {:?}", offered(words));
+        assert!(suggestions(words).contains(&name.to_owned()), "{words:?}: {:?}", suggestions(words));
     }
-    // A cipher is not a digest, and commands without a configuration have no options of it.
-    assert_eq!(offered(&["gantry", "sum", "-a", "aes"]), [""]);
+    // A cipher is not a digest, and commands without a configuration have no options of the configuration.
+    assert_eq!(suggestions(&["gantry", "sum", "-a", "aes"]), [""]);
     // `audit` does not have this option.
-    assert_eq!(offered(&["gantry", "sum", "audit", "--par"]), [""]);
-    assert_eq!(offered(&["gantry", "sum", "audit", "--pol"]), [""]);
-    assert_eq!(offered(&["gantry", "top", "--pol"]), [""]);
+    assert_eq!(suggestions(&["gantry", "sum", "audit", "--par"]), [""]);
+    assert_eq!(suggestions(&["gantry", "sum", "audit", "--pol"]), [""]);
+    assert_eq!(suggestions(&["gantry", "top", "--pol"]), [""]);
     // --device of `esp serve` is a network device.
-    assert_eq!(offered(&["gantry", "esp", "serve", "--device", "la"]), [""]);
+    assert_eq!(suggestions(&["gantry", "esp", "serve", "--device", "la"]), [""]);
     for script in ["share/zsh/site-functions/_gantry", "share/fish/vendor_completions.d/gantry.fish"] {
         let script = read(script);
         assert!(script.contains("ignore-missing") && script.contains("aes-256-gcm"), "{script}");

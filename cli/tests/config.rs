@@ -105,7 +105,7 @@ fn mistakes_are_reported_with_place_and_remedy() {
         }
         let (code, sum) = status_and_stderr(&run(&folder, user, None, variables, &["sum", "/dev/null"]));
         assert_eq!((code, sum), (1, format!("gantry sum: {message}\n")));
-        // Scripts that run a tool of coreutils do not know Gantry.
+        // A mistake is only a warning under the name of a coreutils tool: scripts that run the tool do not know Gantry.
         let as_tool = |arguments: &[&str]| {
             let mut command = configured(&folder, user, None, variables, arguments);
             command.arg0("md5sum").output().unwrap()

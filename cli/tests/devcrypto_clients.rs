@@ -93,15 +93,16 @@ fn the_devcrypto_engine_of_openssl_computes_the_same_as_openssl() {
         ["-e", "-d -nopad"].map(|way| format!("openssl enc {way} {parameters} 2>/dev/null | sha256sum; "))
     });
     let commands: String = hashed.chain(crypted).collect();
-    let alone = text(&prints(Command::new("sh").arg("-c").arg(&commands).env("OPENSSL_CONF", "/dev/null"), &[]));
-    assert_eq!(alone.lines().count(), digests.len() + 2 * ciphers.len(), "{alone}");
+    let without_engine =
+        text(&prints(Command::new("sh").arg("-c").arg(&commands).env("OPENSSL_CONF", "/dev/null"), &[]));
+    assert_eq!(without_engine.lines().count(), digests.len() + 2 * ciphers.len(), "{without_engine}");
     let engine = format!(
         "export OPENSSL_ENGINES='{}' OPENSSL_CONF='{}'; {commands}",
         folder.path().display(),
         configuration.display()
     );
     let output = with_server(&engine);
-    assert!(output.starts_with(&alone), "{output}\n{alone}");
+    assert!(output.starts_with(&without_engine), "{output}\n{without_engine}");
     let served = digests.map(|digest| (digest, "digest")).into_iter();
     are_served(&output, &served.chain(ciphers.map(|(cipher, _)| (cipher, "encrypt"))).collect::<Vec<_>>());
 }

@@ -197,8 +197,8 @@ impl<'a> Side<'a> {
         assert_eq!(self.status()["policies"], 3, "{}", self.status());
     }
 
-    fn await_success(&self, what: &str, line: &str) {
-        wait_until(what, || self.command(line).output().unwrap().status.success());
+    fn await_success(&self, event: &str, line: &str) {
+        wait_until(event, || self.command(line).output().unwrap().status.success());
     }
 
     /// Gives the daemon a connection with trap policies. Returns true if the daemon accepts it.

@@ -5,7 +5,7 @@ mod gantry;
 
 use std::path::Path;
 
-use book::{Shown, Special, blocks, commands, compare};
+use book::{Example, Special, blocks, commands, compare};
 
 /// The reason in the comment above the blocks that this test runs.
 const MARK: &str = "cli/tests/esp_page.rs";
@@ -27,10 +27,10 @@ fn the_tunnel_of_the_book_comes_up_and_lets_nothing_out() {
     }
     let is_ours = |special: &Special| matches!(special, Special::NotRun(reason) if reason == MARK);
     let blocks = blocks("esp.md");
-    let shown: Vec<Shown> = blocks.iter().filter(|block| is_ours(&block.special)).flat_map(commands).collect();
-    assert!(shown.len() > 40, "{} commands", shown.len());
-    let vary = |shown: Shown| Shown { numbers_vary: true, ..shown };
-    let found = compare("esp.md", &shown.into_iter().map(vary).collect::<Vec<_>>());
+    let examples: Vec<Example> = blocks.iter().filter(|block| is_ours(&block.special)).flat_map(commands).collect();
+    assert!(examples.len() > 40, "{} commands", examples.len());
+    let vary = |example: Example| Example { numbers_vary: true, ..example };
+    let found = compare("esp.md", &examples.into_iter().map(vary).collect::<Vec<_>>());
     let messages: Vec<&str> = found.iter().map(|difference| &*difference.message).collect();
     assert!(messages.is_empty(), "{}", messages.join("\n"));
 }

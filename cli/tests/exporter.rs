@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use gantry::{Folder, command, run, text};
 use gantry_lab::wait_until;
-use installed::{Installed, there};
+use installed::{Installed, is_installed};
 use scrapes::{Running, answer, data_path, esp_counters, esp_report, exporter, port, promtool_is_silent, scrape, sum};
 
 /// An algorithm that other tests on this machine are unlikely to use at the same time.
@@ -114,7 +114,7 @@ fn the_textfile_is_complete_or_absent() {
     assert!(run(&["exporter", "--textfile", &path, "--once"]).status.success());
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["gantry.prom"]);
-    // The collector may read it, and other users may not write to it, for any umask.
+    // The collector may read the textfile, and other users may not write to it, for any umask.
     let open = "umask 0; exec \"$0\" exporter --textfile \"$1\" --once";
     let status = Command::new("sh").args(["-c", open, env!("CARGO_BIN_EXE_gantry"), &path]).status();
     assert!(status.unwrap().success());
@@ -273,14 +273,14 @@ fn counters_never_decrease_while_processes_come_and_go() {
         let mut before = scrape(address);
         let mut changes = 0;
         for tick in 1.. {
-            let now = scrape(address);
-            let (was, is) = (counters(&before), counters(&now));
+            let current = scrape(address);
+            let (was, is) = (counters(&before), counters(&current));
             for (name, value) in &was {
                 let new = is.get(name);
                 assert!(new.is_some_and(|new| new >= value), "scrape {tick}: {name} was {value} and is {new:?}");
             }
             changes += usize::from(was != is);
-            before = now;
+            before = current;
             if Instant::now() >= end {
                 break;
             }
@@ -296,7 +296,7 @@ fn counters_never_decrease_while_processes_come_and_go() {
 #[ignore = "needs node_exporter and servers: scripts/test-clients"]
 fn node_exporter_shows_servers_of_other_users() {
     let programs = ["prometheus-node-exporter", "promtool", "nginx", "curl", "psql", "setpriv"];
-    if !programs.iter().all(|program| there(program)) {
+    if !programs.iter().all(|program| is_installed(program)) {
         return;
     }
     if !nix::unistd::geteuid().is_root() {
@@ -324,12 +324,12 @@ fn node_exporter_shows_servers_of_other_users() {
     let log = || fs::read_to_string(folder.path().join("log")).unwrap();
     let (bin, path, postgres) =
         (bin.display(), folder.path().display(), "setpriv --reuid=postgres --regid=postgres --clear-groups");
-    let made = sh(&format!(
+    let setup = sh(&format!(
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost\n\
          mkdir data textfiles; chmod 700 data; chown postgres data key.pem\n\
          {postgres} {bin}/initdb -D data -U tester -A trust --no-locale --no-sync"
     ));
-    assert!({ made }.status().unwrap().success(), "{}", log());
+    assert!({ setup }.status().unwrap().success(), "{}", log());
 
     let [of_nginx, of_postgres, of_node] = [port(), port(), port()];
     let conf = format!(

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! <!-- not run: REASON -->     needs root, a network, hardware, minutes
-//! <!-- exit status 1 -->       of its last command
+//! <!-- exit status 1 -->       of the block's last command
 //! <!-- numbers vary -->        times, rates and counts may differ, words may not
 //! ```
 
@@ -20,7 +20,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use book::{Block, Difference, Machine, Shown, Special, agrees, blocks, book, commands, compare, pages};
+use book::{Block, Difference, Example, Machine, Special, agrees, blocks, book, commands, compare, pages};
 use gantry::text;
 
 /// Writes the program's output into a page, with `GANTRY_DECLARE=1`.
@@ -35,21 +35,21 @@ fn declare(page: &str, found: &[Difference]) {
 
 /// Returns every difference between a page and the program, in order.
 fn differences(page: &str) -> Vec<Difference> {
-    let (mut shown, mut left_out) = (Vec::new(), Vec::new());
+    let (mut examples, mut left_out) = (Vec::new(), Vec::new());
     for block in blocks(page).iter().filter(|block| block.language == "console") {
         match &block.special {
             Special::NotRun(reason) => left_out.push((block.line, commands(block).len(), reason.clone())),
-            _ => shown.extend(commands(block)),
+            _ => examples.extend(commands(block)),
         }
     }
-    let (count, commands): (usize, usize) = (left_out.iter().map(|(_, count, _)| count).sum(), shown.len());
+    let (count, commands): (usize, usize) = (left_out.iter().map(|(_, count, _)| count).sum(), examples.len());
     let mut printed = format!("docs/src/{page}: {commands} commands run, {count} not\n");
     for (line, count, reason) in left_out {
         writeln!(printed, "    {count} of line {line}: {reason}").unwrap();
     }
     // The test harness hides `eprint!` of a test that passes.
     let _ = std::io::stderr().write_all(printed.as_bytes());
-    compare(page, &shown)
+    compare(page, &examples)
 }
 
 /// Programs that pages need and machines may lack.
@@ -103,15 +103,15 @@ fn every_page_with_commands_is_run() {
             "{page} has commands, and no test runs them"
         );
         for block in &blocks {
-            let known = ["console", "c", "rust", "rust,ignore", "pycon", "toml", "ini", "text", "nginx"];
+            let languages = ["console", "c", "rust", "rust,ignore", "pycon", "toml", "ini", "text", "nginx"];
             assert!(
-                known.contains(&&*block.language),
-                "{page}:{}: commands are in blocks of the language console, others are {known:?}",
+                languages.contains(&&*block.language),
+                "{page}:{}: commands are in blocks of the language console, others are {languages:?}",
                 block.line
             );
             let commands = if runs(&block) { commands(block) } else { Vec::new() };
-            for shown in commands {
-                assert!(!shown.command.contains("sudo "), "{page}:{}: not to be run by a test", shown.line);
+            for example in commands {
+                assert!(!example.command.contains("sudo "), "{page}:{}: not to be run by a test", example.line);
             }
         }
     }
@@ -149,9 +149,10 @@ fn unknown(command: &str) -> Option<String> {
         return None;
     }
     let output = help(&names);
-    let known = text(&output.stdout);
+    let help_text = text(&output.stdout);
     let mut options = words.iter().filter(|word| word.starts_with("--")).map(|word| word.split('=').next().unwrap());
-    let missing = if output.status.success() { options.find(|option| !known.contains(option)) } else { Some(names[0]) };
+    let missing =
+        if output.status.success() { options.find(|option| !help_text.contains(option)) } else { Some(names[0]) };
     missing.map(|word| format!("{word} of: {command}"))
 }
 
@@ -159,8 +160,8 @@ fn unknown(command: &str) -> Option<String> {
 fn commands_that_are_not_run_have_known_names_and_options() {
     for page in pages() {
         for block in blocks(&page).iter().filter(|block| matches!(block.special, Special::NotRun(_))) {
-            for shown in commands(block) {
-                assert_eq!(unknown(&shown.command), None, "docs/src/{page}:{}", shown.line);
+            for example in commands(block) {
+                assert_eq!(unknown(&example.command), None, "docs/src/{page}:{}", example.line);
             }
         }
     }
@@ -207,16 +208,16 @@ fn configurations_of_the_book_can_be_read() {
 fn every_algorithm_has_its_row() {
     let page = fs::read_to_string(book().join("algorithms.md")).unwrap();
     let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
-    let shown: Vec<&str> = cells.flat_map(|(names, _)| names.trim_matches('`').split("`, `")).collect();
+    let documented: Vec<&str> = cells.flat_map(|(names, _)| names.trim_matches('`').split("`, `")).collect();
     let listed = gantry::json(&["algorithms", "--json"]);
-    let (shown, listed): (BTreeSet<&str>, BTreeSet<&str>) =
-        (shown.into_iter().collect(), gantry::names(&listed).into_iter().collect());
-    assert_eq!(shown, listed);
+    let (documented, listed): (BTreeSet<&str>, BTreeSet<&str>) =
+        (documented.into_iter().collect(), gantry::names(&listed).into_iter().collect());
+    assert_eq!(documented, listed);
 }
 
 #[test]
 fn a_wrong_command_or_output_is_found() {
-    let shown = |command: &str, output: &[&str], status| Shown {
+    let example = |command: &str, output: &[&str], status| Example {
         line: 1,
         command: command.into(),
         output: output.iter().map(|&line| line.into()).collect(),
@@ -225,16 +226,16 @@ fn a_wrong_command_or_output_is_found() {
     };
     let machine = Machine::new("wrong.md");
     machine.run(&[
-        shown("gantry devices >/dev/null", &[], 0),
-        shown("gantry device", &[], 0),
-        shown("echo no", &[], 0),
+        example("gantry devices >/dev/null", &[], 0),
+        example("gantry device", &[], 0),
+        example("echo no", &[], 0),
     ]);
     assert_eq!(machine.result_of(0), Some((0, String::new())));
     assert_eq!(machine.result_of(1).unwrap().0, 2);
     assert_eq!(machine.result_of(2), None);
 
-    let agree = |shown: &[&str], lines: &[&str], vary| {
-        agrees(&shown.iter().map(|&line| line.to_owned()).collect::<Vec<_>>(), lines, vary)
+    let agree = |expected: &[&str], lines: &[&str], vary| {
+        agrees(&expected.iter().map(|&line| line.to_owned()).collect::<Vec<_>>(), lines, vary)
     };
     assert!(agree(&["a", "...", "z"], &["a", "b", "c", "z"], false));
     assert!(!agree(&["a", "..."], &["b", "c"], false));

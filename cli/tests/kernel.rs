@@ -14,7 +14,7 @@ use serde_json::Value;
 
 gantry_lab::in_guest! {
     ["--device", "virtio-crypto", "--modules", "aesni_intel", "--timeout", "300"]
-    /// Shows the engine, the preferred driver, alternatives, and the way for programs.
+    /// The command shows the engine, the preferred driver, alternatives, and the interfaces by which programs reach the engine.
     fn an_engine_is_explained() {
         let on = ["--devices", "afalg=on"];
         let devices = json(&["devices", "--json", on[0], on[1]]);
@@ -115,8 +115,8 @@ fn monitor(command: &[&str]) {
     assert!(Command::new("guest-monitor").args(command).status().unwrap().success());
 }
 
-fn wait_for_engine(there: bool) {
+fn wait_for_engine(is_present: bool) {
     wait_until("the engine comes or goes", || {
-        fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto") == there
+        fs::read_to_string("/proc/crypto").unwrap().contains("virtio_crypto") == is_present
     });
 }

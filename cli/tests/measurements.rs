@@ -1,4 +1,4 @@
-//! Context of measurements, interruption, and tables that fit into terminals.
+//! Reports of measurements: their machine and date, interrupted measurements, and tables that fit into terminals.
 
 mod gantry;
 
@@ -103,7 +103,7 @@ fn an_interrupted_command_prints_the_row_in_progress() {
     thread::sleep(Duration::from_millis(300));
     end(&child);
     let rows: Vec<String> = lines.collect();
-    assert!(!rows.is_empty() && rows.len() < 3, "one that took less time, and perhaps another: {rows:?}");
+    assert!(!rows.is_empty() && rows.len() < 3, "the interrupted row, and perhaps an earlier one: {rows:?}");
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
 }
 

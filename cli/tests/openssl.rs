@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use gantry::{run, status_and_stderr, text};
-use installed::{Installed, earlier, row, there};
+use installed::{Installed, earlier, is_installed, row};
 use nix::unistd::Uid;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
@@ -18,7 +18,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 fn a_configuration_is_added_used_by_curl_and_removed() {
     let installed = Installed::new("first");
     let none = Path::new("/dev/null");
-    if !there("curl") {
+    if !is_installed("curl") {
         return;
     }
     let theirs = fs::read_to_string("/etc/ssl/openssl.cnf").unwrap_or_default();
@@ -95,9 +95,9 @@ fn a_configuration_keeps_its_owner_and_attributes() {
     let installed = Installed::new("owner");
     let file = installed.write("openssl.cnf", &earlier());
     chown(&file, Some(1234), Some(5678)).unwrap();
-    let known: Vec<_> =
+    let supported: Vec<_> =
         attributes.iter().filter(|(name, value)| setxattr(&file, *name, value, XattrFlags::empty()).is_ok()).collect();
-    if known.len() < attributes.len() {
+    if supported.len() < attributes.len() {
         gantry_lab::skip("file system with all kinds of attributes");
     }
     let seen = |name: &str| {
@@ -110,7 +110,7 @@ fn a_configuration_keeps_its_owner_and_attributes() {
         (metadata.uid(), metadata.gid(), metadata.mode(), attributes.each_ref().map(|(name, _)| attribute(name)))
     };
     let before = seen("openssl.cnf");
-    assert!((before.0, before.1) == (1234, 5678) && before.3.iter().flatten().count() == known.len(), "{before:?}");
+    assert!((before.0, before.1) == (1234, 5678) && before.3.iter().flatten().count() == supported.len(), "{before:?}");
     installed.says(Path::new("/dev/null"), &["openssl", "config", "--file", file.to_str().unwrap()]);
     assert_eq!([seen("openssl.cnf"), seen("openssl.cnf.before-gantry")], [before.clone(), before]);
     assert_eq!(fs::read_dir(&installed.0).unwrap().count(), 4, "bin, lib, and the two");
@@ -164,7 +164,7 @@ fn a_read_only_configuration_is_not_replaced() {
     if !Uid::effective().is_root() {
         return gantry_lab::skip("root");
     }
-    if !there("setpriv") {
+    if !is_installed("setpriv") {
         return;
     }
     let installed = Installed::new("read-only");

@@ -184,20 +184,21 @@ fn table() -> Vec<(&'static str, String, Expectation)> {
 
 /// A release of OpenSSL to test.
 struct Release {
-    /// A wrapper that runs a program with its libraries.
+    /// A wrapper that runs a program with the release's libraries.
     run: Option<PathBuf>,
-    who: PathBuf,
-    /// The lines of the section of its fips provider.
+    lister: PathBuf,
+    /// The lines of the section of the release's fips provider.
     fips: String,
 }
 
 impl Release {
-    fn who(&self, configuration: &Path) -> Vec<String> {
+    /// Returns the lines of `who.c`: the provider of each algorithm under a configuration.
+    fn answers(&self, configuration: &Path) -> Vec<String> {
         let mut command = self.run.as_ref().map_or_else(
-            || Command::new(&self.who),
+            || Command::new(&self.lister),
             |run| {
                 let mut command = Command::new(run);
-                command.arg(&self.who);
+                command.arg(&self.lister);
                 command
             },
         );
@@ -209,14 +210,14 @@ impl Release {
 }
 
 /// Compiles a file of `cli/tests/providers`.
-fn compile(source: &str, to: &Path, with: &[String]) {
+fn compile(source: &str, to: &Path, options: &[String]) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/providers").join(source);
     let mut compile = Command::new("cc");
     compile
         .args(["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-o"])
         .arg(to)
         .arg(source)
-        .args(with);
+        .args(options);
     assert!(compile.status().unwrap().success());
 }
 
@@ -226,15 +227,15 @@ fn stubs(installed: &Installed) {
         [("fips", ",fips=yes"), ("tpm2", ""), ("pkcs11", ""), ("oqsprovider", ""), ("symcryptprovider", "")]
     {
         let named = [format!("-DNAME=\"{name}\""), format!("-DMORE=\"{more}\"")];
-        let with = [&["-shared".to_owned(), "-fPIC".to_owned()], &named[..]].concat();
-        compile("stub.c", &installed.0.join(format!("{name}.so")), &with);
+        let options = [&["-shared".to_owned(), "-fPIC".to_owned()], &named[..]].concat();
+        compile("stub.c", &installed.0.join(format!("{name}.so")), &options);
     }
 }
 
 fn of_this_machine(installed: &Installed) -> Release {
-    let who = installed.0.join("who");
-    compile("who.c", &who, &["-lcrypto".to_owned()]);
-    Release { run: None, who, fips: format!("module = {}/fips.so\n", installed.0.display()) }
+    let lister = installed.0.join("who");
+    compile("who.c", &lister, &["-lcrypto".to_owned()]);
+    Release { run: None, lister, fips: format!("module = {}/fips.so\n", installed.0.display()) }
 }
 
 /// Runs `gantry openssl config` with these options.
@@ -260,7 +261,7 @@ fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
     let mut wrong = String::new();
     for (name, row, becomes) in table() {
         let text = fill(&row);
-        let before = release.who(&installed.write("before.cnf", &text));
+        let before = release.answers(&installed.write("before.cnf", &text));
         let file = installed.write("openssl.cnf", &(text.clone() + &earlier()));
         let config = |options: &[&str]| {
             let (code, message) = config(installed, &file, options);
@@ -273,11 +274,12 @@ fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
                     let _ = writeln!(wrong, "{name}: ends with {code}: {message}");
                 }
                 if new != text.clone() + &earlier() {
-                    let _ = writeln!(wrong, "{name}: changed; now: {:?}", differences(&before, &release.who(&file)));
+                    let _ =
+                        writeln!(wrong, "{name}: changed; now: {:?}", differences(&before, &release.answers(&file)));
                 }
             }
             Added if code == 0 => {
-                let after = release.who(&file);
+                let after = release.answers(&file);
                 let moved = differences(&before, &after);
                 if !moved.is_empty() || !after.iter().any(|line| line == "\tCIPHER AES-128-GCM\tgantry") {
                     let _ = writeln!(wrong, "{name}: moved: {moved:?}\n{new}");
@@ -311,12 +313,13 @@ fn nothing_of_gantry_is_validated(installed: &Installed, release: &Release) {
     let everything = fs::read_to_string(&conf).unwrap();
     let wanted = everything.replace("default_properties = ", "default_properties = fips=yes,");
     for (text, query) in [(&everything, "fips=yes\t"), (&wanted, "\t")] {
-        let who = release.who(&installed.write("openssl.cnf", text));
-        let asked: Vec<_> = who.iter().filter(|line| line.starts_with(query) && !line.starts_with("\tR")).collect();
-        assert!(asked.len() > 30 && asked.iter().all(|line| line.ends_with("\tnobody")), "{asked:#?}");
+        let answers = release.answers(&installed.write("openssl.cnf", text));
+        let matching: Vec<_> =
+            answers.iter().filter(|line| line.starts_with(query) && !line.starts_with("\tR")).collect();
+        assert!(matching.len() > 30 && matching.iter().all(|line| line.ends_with("\tnobody")), "{matching:#?}");
     }
     // gantry is active, and serves queries without fips.
-    let others = release.who(&installed.write("openssl.cnf", &wanted));
+    let others = release.answers(&installed.write("openssl.cnf", &wanted));
     assert!(others.iter().any(|line| line == "-fips\tCIPHER AES-128-GCM\tgantry"), "{others:#?}");
 }
 
@@ -345,9 +348,9 @@ fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {
         };
         let installed = Installed::new(&format!("providers-{series}"));
         stubs(&installed);
-        let who = installed.0.join("who");
+        let lister = installed.0.join("who");
         let libcrypto = found("libcrypto.so.*").unwrap().display().to_string();
-        compile("who.c", &who, &[libcrypto, "-Wl,--allow-shlib-undefined".to_owned()]);
+        compile("who.c", &lister, &[libcrypto, "-Wl,--allow-shlib-undefined".to_owned()]);
         // The real pkcs11 provider loads this machine's tokens, and SoftHSM crashes OpenSSL 3.5 even without gantry.
         let has_softhsm = Path::new("/usr/lib/x86_64-linux-gnu/softhsm").exists();
         for name in ["fips.so", "pkcs11.so"] {
@@ -364,7 +367,7 @@ fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {
             .flat_map(|line| [line, "\n"])
             .collect();
         let release =
-            Release { run: Some(folder.join("run")), who, fips: format!("module = {}\n{lines}", fips.display()) };
+            Release { run: Some(folder.join("run")), lister, fips: format!("module = {}\n{lines}", fips.display()) };
         each_algorithm_keeps_its_provider(&installed, &release);
         nothing_of_gantry_is_validated(&installed, &release);
         measured_algorithms_are_served(&installed, &release, series);
@@ -383,7 +386,7 @@ fn measured_algorithms_are_served(installed: &Installed, release: &Release, seri
     assert!(new.contains(&format!("# Measured with openssl {series}: ")), "{new}");
     // Faster than the code of every release, even in a debug build.
     assert!(new.contains("\nSIGNATURES = ED25519\n"), "{new}");
-    assert!(release.who(&file).iter().any(|line| line == "\tSIGNATURE ED25519\tgantry"));
+    assert!(release.answers(&file).iter().any(|line| line == "\tSIGNATURE ED25519\tgantry"));
     let message = installed.command(&file, &["advise"]).env("PATH", &path).output().unwrap();
     let message = text(&message.stdout);
     let line = message.lines().find(|line| line.starts_with("Signatures") && line.contains("SLH-DSA"));

@@ -44,12 +44,12 @@ gantry_lab::in_guest! {
         let stop = AtomicBool::new(false);
         let war = thread::scope(|scope| {
             let _peace = StopOnDrop(&stop);
-            scope.spawn(|| mean_harm(&socket(&folder, "vm3"), &stop));
+            scope.spawn(|| attack(&socket(&folder, "vm3"), &stop));
             run_all_clients(&folder)
         });
         for name in ["vm1", "vm2"] {
-            let of = |number| server.number(name, number);
-            assert_eq!([of("connections"), of("requests"), of("refused"), of("broken")], [2, (peace + war) / 3, 0, 0], "{name}");
+            let counter = |number| server.number(name, number);
+            assert_eq!([counter("connections"), counter("requests"), counter("refused"), counter("broken")], [2, (peace + war) / 3, 0, 0], "{name}");
         }
         assert!(server.number("vm3", "refused") > 0 && server.number("vm3", "broken") > 0);
         // Requests of the program are counted by device only.
@@ -68,7 +68,7 @@ fn the_kernels_of_two_guests_conform_beside_a_hostile_guest() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _peace = StopOnDrop(&stop);
-        scope.spawn(|| mean_harm(&socket(&folder, "vm3"), &stop));
+        scope.spawn(|| attack(&socket(&folder, "vm3"), &stop));
         let guests = ["vm1", "vm2"].map(|name| boot(&socket(&folder, name)));
         for output in guests.map(|guest| guest.wait_with_output().unwrap()) {
             let [text, errors] =
@@ -81,9 +81,9 @@ fn the_kernels_of_two_guests_conform_beside_a_hostile_guest() {
         }
     });
     for name in ["vm1", "vm2"] {
-        let of = |number| server.number(name, number);
-        assert_eq!([of("connections"), of("refused"), of("broken")], [1, 0, 0], "{name}");
-        assert!(of("requests") > 100, "{name}: {}", of("requests"));
+        let counter = |number| server.number(name, number);
+        assert_eq!([counter("connections"), counter("refused"), counter("broken")], [1, 0, 0], "{name}");
+        assert!(counter("requests") > 100, "{name}: {}", counter("requests"));
     }
     assert!(server.number("vm3", "refused") > 0 && server.number("vm3", "broken") > 0);
 }
@@ -160,7 +160,7 @@ fn socket(folder: &Folder, guest: &str) -> PathBuf {
 }
 
 /// Returns data for a request, and its ciphertext.
-fn known(reference: &::gantry_core::Session, round: usize, at: usize) -> (Vec<u8>, Vec<u8>) {
+fn known_answer(reference: &::gantry_core::Session, round: usize, at: usize) -> (Vec<u8>, Vec<u8>) {
     let data: Vec<u8> = (0..64 * (1 + at)).map(|byte| (byte * 7 + round + at) as u8).collect();
     let mut sealed = data.clone();
     reference.encrypt(&IV, &mut sealed[..]).unwrap();
@@ -183,7 +183,7 @@ fn encrypt_as_program() -> u64 {
     let served = session(&[("devices.devcrypto", "on"), ("policy", "pin:devcrypto:cpu")]);
     for round in 0..ROUNDS {
         for at in 0..IN_FLIGHT {
-            let (data, sealed) = known(&reference, round, at);
+            let (data, sealed) = known_answer(&reference, round, at);
             // Not in place, so that another device could take over if the server failed halfway.
             let mut found = vec![0; data.len()];
             served.encrypt(&IV, (&data[..], &mut found[..])).unwrap();
@@ -200,12 +200,12 @@ fn encrypt_as_guest(path: &Path) -> u64 {
     let encrypt = Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true };
     let by = ParameterSource::Session(guest.open(&Parameters::Cipher(encrypt)).unwrap().id);
     for round in 0..ROUNDS {
-        let known: Vec<_> = (0..IN_FLIGHT).map(|at| known(&reference, round, at)).collect();
+        let answers: Vec<_> = (0..IN_FLIGHT).map(|at| known_answer(&reference, round, at)).collect();
         let request = |(data, _): &(Vec<u8>, Vec<u8>)| {
             guest.format().request(operation::CIPHER_ENCRYPT, by, &Operands::Cipher { iv: &IV, data })
         };
-        let requests: Vec<Request> = known.iter().map(request).collect();
-        for (reply, (_, sealed)) in guest.run_all(0, &requests).unwrap().iter().zip(&known) {
+        let requests: Vec<Request> = answers.iter().map(request).collect();
+        for (reply, (_, sealed)) in guest.run_all(0, &requests).unwrap().iter().zip(&answers) {
             assert!(reply.status() == 0 && reply.output == *sealed, "round {round}, {} bytes", sealed.len());
         }
     }
@@ -213,7 +213,7 @@ fn encrypt_as_guest(path: &Path) -> u64 {
 }
 
 /// Acts as a guest that floods its device with requests for unknown sessions, breaks its ring, and restarts.
-fn mean_harm(path: &Path, stop: &AtomicBool) {
+fn attack(path: &Path, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let lies = Load::new(path, Layout::Qemu10, 1024, 64).and_then(Load::with_unknown_sessions);
         let done = lies.and_then(|mut lies| lies.run(Duration::from_millis(200))).unwrap();

@@ -106,8 +106,9 @@ fn queues_have_rows_on_every_device_and_under_the_policy() {
     assert_eq!(values(&rows, "operation"), BTreeSet::from(["decrypt", "encrypt", "mac", "open", "seal"]));
     for device in ["software", "auto"] {
         for operation in values(&rows, "operation") {
-            let of = |row: &&&Value| row["device"] == device && row["operation"] == operation;
-            let depths: Vec<u64> = queues.iter().filter(of).map(|row| row["queue_depth"].as_u64().unwrap()).collect();
+            let is_in_group = |row: &&&Value| row["device"] == device && row["operation"] == operation;
+            let depths: Vec<u64> =
+                queues.iter().filter(is_in_group).map(|row| row["queue_depth"].as_u64().unwrap()).collect();
             assert_eq!(depths, [1, 20], "{device} {operation}");
         }
     }

@@ -166,7 +166,7 @@ fn a_reader_that_closes_the_pipe_leaves_no_files_behind() {
     assert_eq!(left(), 0);
 }
 
-/// `gantry sum` that has counted, and waits for more input.
+/// A process of `gantry sum` that has counted requests, and waits for more input.
 struct Waiting {
     child: Child,
 }

@@ -233,16 +233,16 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     drop(idle.stdin.take());
     assert!(idle.wait().unwrap().success());
     let bound = base + (64 << 10);
-    let within = |what: &str, peak: u64| {
-        eprintln!("{what}: {peak} KiB (bound {bound})");
-        assert!(peak < bound, "{what}: {peak} KiB, and {base} KiB for no input");
+    let assert_bounded = |name: &str, peak: u64| {
+        eprintln!("{name}: {peak} KiB (bound {bound})");
+        assert!(peak < bound, "{name}: {peak} KiB, and {base} KiB for no input");
     };
 
     for (name, size) in [("huge", 2 << 30), ("long", 256 << 20), ("long2", 256 << 20)] {
         File::create(lab.path(name)).unwrap().set_len(size).unwrap();
     }
-    within("a sparse file of 2 GiB", peak_kib(lab.tool("sha256sum").arg("huge")));
-    within("two long ones and a small one", peak_kib(lab.tool("sha1sum").args(args("long empty long2"))));
+    assert_bounded("a sparse file of 2 GiB", peak_kib(lab.tool("sha256sum").arg("huge")));
+    assert_bounded("two long ones and a small one", peak_kib(lab.tool("sha1sum").args(args("long empty long2"))));
 
     // A long file comes first, so that results have to wait. The names have the greatest length.
     let long = |number: usize| format!("{number:0>200}");
@@ -255,7 +255,7 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
         writeln!(list, "{digest}  {}", long(number % 100)).unwrap();
     }
     lab.write("list", list);
-    within("a list of 300,000 files", peak_kib(lab.tool("md5sum").args(args("-c --quiet list"))));
+    assert_bounded("a list of 300,000 files", peak_kib(lab.tool("md5sum").args(args("-c --quiet list"))));
 
     let names: Vec<String> = (0..50).map(|number| format!("fifo{number}")).collect();
     for name in &names {
@@ -271,7 +271,7 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
             })
         })
         .collect();
-    within("50 pipes of 2 MiB", peak_kib(lab.tool("md5sum").args(&names)));
+    assert_bounded("50 pipes of 2 MiB", peak_kib(lab.tool("md5sum").args(&names)));
     for writer in writers {
         writer.join().unwrap();
     }
@@ -279,7 +279,7 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     File::create(lab.path("endless")).unwrap().set_len(1 << 30).unwrap();
     let mut command = lab.tool("md5sum");
     command.args(args("-c endless")).stderr(Stdio::null());
-    within("a checksum file without a line end", peak_kib(&mut command));
+    assert_bounded("a checksum file without a line end", peak_kib(&mut command));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn new_moved_changed_and_missing_files_are_distinguished() {
     assert_eq!(run_text(&lab, "audit --json --quiet sums t").0.lines().count(), 4);
 }
 
-/// Writes a file without changing its time of modification.
+/// Changes the content of a file and keeps its time of modification.
 fn rot(lab: &Lab, file: &str, content: &str) {
     let before = fs::metadata(lab.path(file)).unwrap().modified().unwrap();
     lab.write(file, content);
@@ -179,7 +179,7 @@ fn names_are_relative_to_the_folder_or_to_the_origin_of_the_manifest() {
     inside.args(args("-r .")).current_dir(lab.path("t"));
     let list = run(inside, &Input::Null).stdout.0;
     lab.write("from-inside", &list);
-    // A list in its own folder is not a new file there.
+    // A list in the folder that it describes is not a new file of the folder.
     lab.write("t/SHA256SUMS", &list);
     assert_eq!(run_text(&lab, "audit t/SHA256SUMS t").0, good);
     fs::remove_file(lab.path("t/SHA256SUMS")).unwrap();

@@ -26,8 +26,8 @@ fn bagit_accepts(lab: &Lab) -> Option<bool> {
     Some(output.status.success())
 }
 
-fn assert_bagit(lab: &Lab, accepts: bool, what: &str) {
-    assert!(bagit_accepts(lab).is_none_or(|found| found == accepts), "bagit.py about {what}");
+fn assert_bagit(lab: &Lab, accepts: bool, case: &str) {
+    assert!(bagit_accepts(lab).is_none_or(|found| found == accepts), "bagit.py about {case}");
 }
 
 /// Writes a bag of this version: each name in the manifests comes with the name of its file in the payload.

@@ -52,7 +52,7 @@ fn mixed(folder: &Folder) -> (Vec<String>, u64) {
 }
 
 /// Creates large files, two of which take much longer than the others.
-fn two_long_ones(folder: &Folder) -> (Vec<String>, u64) {
+fn two_long_files(folder: &Folder) -> (Vec<String>, u64) {
     files(folder, &[140_000, 140_000, 140_000, 2_000_000, 140_000, 140_000, 140_000, 2_000_000])
 }
 
@@ -98,7 +98,7 @@ fn slow_lanes_hash_nothing() {
 #[test]
 fn the_last_files_stay_in_lanes_that_are_faster_for_two_files() {
     let folder = Folder::new("sum-fast-lanes");
-    let (files, all) = two_long_ones(&folder);
+    let (files, all) = two_long_files(&folder);
     write_costs(&folder, 1.5);
     assert_eq!(hashed_on(&folder, "latency", &files), Bytes::from([("lanes".to_owned(), all)]));
 }
@@ -106,7 +106,7 @@ fn the_last_files_stay_in_lanes_that_are_faster_for_two_files() {
 #[test]
 fn the_last_files_leave_lanes_that_are_slower_for_two_files() {
     let folder = Folder::new("sum-left-lanes");
-    let (files, all) = two_long_ones(&folder);
+    let (files, all) = two_long_files(&folder);
     write_costs(&folder, 7.5);
     let bytes = hashed_on(&folder, "latency", &files);
     assert_eq!(bytes["software"], 4_000_000, "the two long files, from their beginning: {bytes:?}");

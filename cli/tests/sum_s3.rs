@@ -24,10 +24,12 @@ struct Server {
 impl Server {
     /// Starts the server; `None`, counted as skipped, without moto or the client.
     fn start() -> Option<Self> {
-        let here = |command: &mut Command| {
+        let is_installed = |command: &mut Command| {
             command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
         };
-        if !here(Command::new("aws").arg("--version")) || !here(Command::new("moto_server").arg("--help")) {
+        if !is_installed(Command::new("aws").arg("--version"))
+            || !is_installed(Command::new("moto_server").arg("--help"))
+        {
             gantry_lab::skip(MISSING);
             return None;
         }

@@ -133,7 +133,7 @@ fn a_list_of_a_folder_does_not_contain_itself() {
     );
 }
 
-/// A program cannot know the file behind its output pipe. The list grows while the folder is read. rhash lists it, too.
+/// A program cannot know the file behind its output pipe. The list grows while the folder is read. rhash lists its own output, too.
 #[test]
 fn a_list_that_tee_writes_is_reported_unless_it_is_excluded() {
     let lab = Lab::new();
@@ -207,8 +207,8 @@ fn several_digests_need_one_reading_and_have_tags() {
                 ("sha3-256", "SHA3-256"),
                 ("sha512", "SHA512"),
             ] {
-                let alone = run_text(&lab, &format!("-a {function} {name}")).0;
-                writeln!(expected, "{tag} ({name}) = {}", alone.split(' ').next().unwrap()).unwrap();
+                let single = run_text(&lab, &format!("-a {function} {name}")).0;
+                writeln!(expected, "{tag} ({name}) = {}", single.split(' ').next().unwrap()).unwrap();
             }
         }
         assert_eq!(lines, expected);

@@ -230,7 +230,7 @@ fn signals_end_the_view_and_restore_the_terminal() {
 fn control_keys_send_their_signals() {
     let mut terminal = Terminal::new("top-keys");
     terminal.shows("total");
-    // No shell could continue a job of this terminal, so the kernel does not stop it, and it redraws.
+    // No shell could continue a job of this terminal, so the kernel does not stop the program, and the program redraws.
     terminal.press("\x1a");
     wait_until("the view is back", || terminal.screen().matches("\x1b[?1049h").count() == 2);
     terminal.press("?");

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use gantry::{Folder, command, failure, stdout, text};
 
-/// Makes a torrent of a file or folder, and prints its info hashes. Then prints those of another torrent, whose layers it checks against
-/// the roots.
+/// Makes a torrent of a file or folder, and prints its info hashes. Then prints the info hashes of another torrent, and checks that
+/// torrent's layers against its roots.
 const LIBTORRENT: &str = "\
 import os, sys, libtorrent as lt
 kind, piece, path, ours = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -112,12 +112,12 @@ fn info_hashes_of_folders_equal_those_of_libtorrent() {
         equals_libtorrent(kind, 0, &top, &torrent, &hashes);
     }
     // This folder has one file.
-    let alone = folder.path().join("one");
-    fs::create_dir(&alone).unwrap();
-    fs::write(alone.join("file"), bytes(100_000, 3)).unwrap();
+    let single = folder.path().join("one");
+    fs::create_dir(&single).unwrap();
+    fs::write(single.join("file"), bytes(100_000, 3)).unwrap();
     for kind in ["v1", "v2", "hybrid"] {
-        let hashes = create(&["--format", kind], &alone, &torrent);
-        equals_libtorrent(kind, 0, &alone, &torrent, &hashes);
+        let hashes = create(&["--format", kind], &single, &torrent);
+        equals_libtorrent(kind, 0, &single, &torrent, &hashes);
     }
 }
 
@@ -143,18 +143,18 @@ fn the_torrent_is_named_after_its_content_and_replaces_nothing() {
     let folder = Folder::new("torrent-create-name");
     fs::create_dir(folder.path().join("music")).unwrap();
     fs::write(folder.path().join("music/song"), "la").unwrap();
-    let here = |arguments: &[&str]| command(arguments).current_dir(folder.path()).output().unwrap();
+    let run_in_folder = |arguments: &[&str]| command(arguments).current_dir(folder.path()).output().unwrap();
     let trackers = ["--announce", "http://a.example/announce", "--announce", "udp://b.example:1"];
     let create = [&["torrent", "create", "music/", "--private", "--format", "v1"][..], &trackers].concat();
-    assert!(here(&create).status.success());
+    assert!(run_in_folder(&create).status.success());
     let torrent = folder.path().join("music.torrent");
     let content = fs::read(&torrent).unwrap();
     let begin = b"d8:announce25:http://a.example/announce13:announce-listll25:http://a.example/announceel17:udp://b.example:1ee4:infod5:files";
     assert!(content.starts_with(begin), "{}", String::from_utf8_lossy(&content));
     assert!(content.ends_with(b"7:privatei1eee"));
-    assert!(here(&["torrent", "verify", "music.torrent"]).status.success());
+    assert!(run_in_folder(&["torrent", "verify", "music.torrent"]).status.success());
 
-    let output = here(&create);
+    let output = run_in_folder(&create);
     assert_eq!(text(&output.stderr), "gantry: music.torrent: it exists already\n");
     assert_eq!((output.status.code(), fs::read(&torrent).unwrap()), (Some(1), content));
 }

@@ -79,11 +79,11 @@ fn tune_reports_the_sizes_at_which_each_device_is_the_fastest() {
     assert!(rows.iter().any(|row| row["fastest"] != serde_json::json!([])));
     // For the smallest and for the largest requests, at most one of the two devices is the fastest.
     for batch in [1, 2, 4, 8, 16, 64] {
-        let of = |row: &&Value| row["batch"] == batch;
+        let has_batch = |row: &&Value| row["batch"] == batch;
         let begins = |row: &Value| row["fastest"].as_array().unwrap().iter().any(|range| range[0] == 16);
         let ends = |row: &Value| row["fastest"].as_array().unwrap().iter().any(|range| range[1].is_null());
-        assert!(rows.iter().filter(of).filter(|row| begins(row)).count() <= 1, "{rows:?}");
-        assert!(rows.iter().filter(of).filter(|row| ends(row)).count() <= 1, "{rows:?}");
+        assert!(rows.iter().filter(has_batch).filter(|row| begins(row)).count() <= 1, "{rows:?}");
+        assert!(rows.iter().filter(has_batch).filter(|row| ends(row)).count() <= 1, "{rows:?}");
     }
     assert_eq!(cached_files(cache.path()).len(), 1);
     assert_eq!(costs(cache.path()), names(&["lanes sha256 digest", "software sha256 digest"]));
@@ -129,8 +129,8 @@ fn route_explains_a_choice_without_measuring_twice() {
     assert!(routes.iter().all(|part| keys(part) == BTreeSet::from(["device", "requests", "reason"])), "{route}");
     assert_eq!(routes.iter().map(|part| part["requests"].as_u64().unwrap()).sum::<u64>(), 17);
     let devices = route["devices"].as_array().unwrap();
-    let known: Vec<&str> = devices.iter().map(|device| device["device"].as_str().unwrap()).collect();
-    assert_eq!(known, ["software", "lanes"]);
+    let device_names: Vec<&str> = devices.iter().map(|device| device["device"].as_str().unwrap()).collect();
+    assert_eq!(device_names, ["software", "lanes"]);
     for device in devices {
         assert_eq!(keys(device), BTreeSet::from(["device", "wall_ns", "cpu_ns", "measurements", "age_s"]));
         assert!(device["measurements"].as_u64() > Some(0) && device["age_s"].as_u64() < Some(600), "{device}");
@@ -290,8 +290,11 @@ fn concurrent_runs_leave_a_valid_cache() {
     }
     // The last writer may have missed the other one's results, which are then measured again later.
     let costs = costs(folder.path());
-    let of = |algorithm: &str| ["lanes", "software"].map(|device| format!("{device} {algorithm} digest"));
-    assert!(of("sha1").iter().all(|name| costs.contains(name)) || of("sha256").iter().all(|name| costs.contains(name)));
+    let costs_of = |algorithm: &str| ["lanes", "software"].map(|device| format!("{device} {algorithm} digest"));
+    assert!(
+        costs_of("sha1").iter().all(|name| costs.contains(name))
+            || costs_of("sha256").iter().all(|name| costs.contains(name))
+    );
     let files = fs::read_dir(folder.path().join("gantry")).unwrap().count();
     assert_eq!(files, 1, "no incomplete files are left");
     value(folder.path(), &["route", "sha256"]);

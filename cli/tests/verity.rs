@@ -100,7 +100,7 @@ fn trees_equal_those_of_veritysetup_and_each_verifies_the_other() {
     }
 }
 
-/// veritysetup silently omits such a rest.
+/// veritysetup silently omits an incomplete last block.
 #[test]
 fn data_that_is_no_multiple_of_the_block_is_named() {
     let folder = Folder::new("verity-rest");
@@ -309,8 +309,8 @@ fn merkle_trees_equal_those_of_fsverity() {
 #[test]
 fn an_unreadable_file_is_reported_and_the_others_are_hashed() {
     let folder = Folder::new("fsverity-missing");
-    let there = folder.write("there", "x");
-    let output = run(&["verity", "digest", "--compact", "/nonexistent", "/", as_str(&there)]);
+    let readable = folder.write("there", "x");
+    let output = run(&["verity", "digest", "--compact", "/nonexistent", "/", as_str(&readable)]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout).lines().count(), 1);
     let words = "gantry: /nonexistent: No such file or directory\ngantry: /: is a directory\n";

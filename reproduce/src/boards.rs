@@ -124,29 +124,31 @@ impl Board {
         let bytes = point.bytes;
         let [engine, cpu] = [self.engine, self.cpu].map(|name| format!("model:{name}"));
         let software = self.run(Pin { device: cpu.clone() }, bytes, 1)?;
-        let alone = self.run(Pin { device: engine.clone() }, bytes, 1)?;
+        let engine_alone = self.run(Pin { device: engine.clone() }, bytes, 1)?;
         let threshold = SizeThreshold { bytes: self.threshold, small: cpu, large: engine };
         let threshold = self.run(threshold, bytes, 1)?;
         let latency = self.run(Learned::Latency, bytes, 1)?;
-        let together = self.run(Learned::Latency, bytes, IN_HAND)?;
+        let concurrent = self.run(Learned::Latency, bytes, IN_HAND)?;
         let offload = self.run(Learned::Offload, bytes, 1)?;
 
         let case = |what: &str| format!("{bytes} bytes, {what}");
         let mut push = |what: &str, unit, published: Option<f64>, found, min: Option<f64>, max: Option<f64>| {
             rows.push(Row::new(self.name, case(what), unit, published, found).within(min, max));
         };
-        for (what, published, found) in [("software", point.software, &software), ("engine", point.engine, &alone)] {
+        for (what, published, found) in
+            [("software", point.software, &software), ("engine", point.engine, &engine_alone)]
+        {
             let (min, max) = (published * (1.0 - MODEL), published * (1.0 + MODEL));
             push(what, "1/s", Some(published), found.rate, Some(min), Some(max));
         }
         push("size threshold", "1/s", None, threshold.rate, None, None);
-        let better = software.rate.max(alone.rate);
+        let better = software.rate.max(engine_alone.rate);
         push("latency, 1 in flight", "1/s", None, latency.rate, Some(ALONE * better), None);
-        let sum = software.rate + alone.rate;
+        let sum = software.rate + engine_alone.rate;
         let promised = (bytes >= TOGETHER_FROM).then_some(TOGETHER * sum);
-        push("latency, 8 in flight", "1/s", None, together.rate, promised, None);
-        let can = software.cpu_ns - alone.cpu_ns;
-        let saves = (can > 0.0).then(|| (software.cpu_ns - offload.cpu_ns) / can);
+        push("latency, 8 in flight", "1/s", None, concurrent.rate, promised, None);
+        let max_saving = software.cpu_ns - engine_alone.cpu_ns;
+        let saves = (max_saving > 0.0).then(|| (software.cpu_ns - offload.cpu_ns) / max_saving);
         if let Some(saves) = saves {
             push("CPU time that offload saves", "%", None, 100.0 * saves, Some(100.0 * SAVED), None);
         }
@@ -158,13 +160,13 @@ impl Board {
             whole(software.rate),
             deviates(point.software, software.rate),
             whole(point.engine),
-            whole(alone.rate),
-            deviates(point.engine, alone.rate),
+            whole(engine_alone.rate),
+            deviates(point.engine, engine_alone.rate),
             whole(threshold.rate),
             whole(latency.rate),
             percent(latency.rate / better),
-            whole(together.rate),
-            percent(together.rate / sum),
+            whole(concurrent.rate),
+            percent(concurrent.rate / sum),
             saves.map_or_else(|| "-".to_owned(), percent),
         ])
     }
@@ -173,7 +175,7 @@ impl Board {
     fn power(&self, rows: &mut Vec<Row>) -> Result<String> {
         let Some(power) = Profile::named(self.cpu).and_then(|profile| profile.power) else { return Ok(String::new()) };
         let bytes = self.points[self.points.len() - 1].bytes;
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         for (name, found) in [
             ("software", self.run(Pin { device: format!("model:{}", self.cpu) }, bytes, 1)?),
             ("offload", self.run(Learned::Offload, bytes, 1)?),
@@ -188,9 +190,9 @@ impl Board {
                 None,
                 millijoules,
             ));
-            said.push(format!("{name} {watts:.1} W, {millijoules:.2} mJ a request"));
+            parts.push(format!("{name} {watts:.1} W, {millijoules:.2} mJ a request"));
         }
-        Ok(format!("Power of the board with {bytes} bytes: {}.\n\n", said.join("; ")))
+        Ok(format!("Power of the board with {bytes} bytes: {}.\n\n", parts.join("; ")))
     }
 
     /// Simulates one thread that always has `in_flight` requests of `bytes` bytes in flight.

@@ -1,4 +1,4 @@
-//! Tables 2, 3 and 4 on this machine: the way from the caller to the device and back, by a call and through a thread.
+//! Tables 2, 3 and 4 on this machine: the time from the caller to the device and back, by a call and through a thread.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,25 +30,26 @@ pub(crate) fn measure(rows: &mut Vec<Row>) -> Result<String> {
     let null = null()?;
     session.encrypt(&[], &mut [])?;
 
-    let mut found = [const { Vec::new() }; 5];
+    let mut samples = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
         // In turn, so that all measurements see the same state of the machine.
-        let [dispatch, back] = direct(&session, &watch)?;
-        let [dispatch_thread, back_thread] = through_threads(&session, &watch)?;
-        let together = calls(&null)?;
-        for (all, one) in found.iter_mut().zip([dispatch, back, dispatch_thread, back_thread, together]) {
-            all.push(one);
+        let [dispatch, returning] = direct(&session, &watch)?;
+        let [dispatch_thread, returning_thread] = through_threads(&session, &watch)?;
+        let whole_call = calls(&null)?;
+        for (column, ns) in samples.iter_mut().zip([dispatch, returning, dispatch_thread, returning_thread, whole_call])
+        {
+            column.push(ns);
         }
     }
-    let [dispatch, back, dispatch_thread, back_thread, together] = found.map(median);
+    let [dispatch, returning, dispatch_thread, returning_thread, whole_call] = samples.map(median);
 
     let mut table = Table::new(&["WAY", "NS 2003", "NS HERE", "DEVIATION"], 1);
     for (number, case, published, found, at_most) in [
         ("Tables 2 and 3", "dispatch through a thread", DISPATCH_THREAD, dispatch_thread, None),
         ("Tables 2 and 3", "direct dispatch", DISPATCH_DIRECT, dispatch, Some(dispatch_thread / TIMES)),
-        ("Table 4", "return through a thread", RETURN_THREAD, back_thread, None),
-        ("Table 4", "immediate return", RETURN_IMMEDIATE, back, Some(back_thread / TIMES)),
-        ("Tables 3 and 4", "both by a call", DISPATCH_DIRECT + RETURN_IMMEDIATE, together, Some(TOGETHER_NS)),
+        ("Table 4", "return through a thread", RETURN_THREAD, returning_thread, None),
+        ("Table 4", "immediate return", RETURN_IMMEDIATE, returning, Some(returning_thread / TIMES)),
+        ("Tables 3 and 4", "both by a call", DISPATCH_DIRECT + RETURN_IMMEDIATE, whole_call, Some(TOGETHER_NS)),
     ] {
         rows.push(Row::new(number, case.to_owned(), "ns", Some(published), found).within(None, at_most));
         table.row([case.to_owned(), format!("{published:.0}"), format!("{found:.0}"), deviates(published, found)]);
@@ -73,8 +74,8 @@ fn calls(session: &Session) -> Result<f64> {
 /// Returns the nanoseconds from the caller to the device and back by a call, less the cost of reading the clock.
 fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     let mut look = Vec::with_capacity(REQUESTS);
-    let mut there = Vec::with_capacity(REQUESTS);
-    let mut back = Vec::with_capacity(REQUESTS);
+    let mut dispatch_ns = Vec::with_capacity(REQUESTS);
+    let mut returning = Vec::with_capacity(REQUESTS);
     let mut data = [0; 16];
     for _ in 0..REQUESTS {
         let looked = watch.now();
@@ -82,14 +83,14 @@ fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
         session.encrypt(&[], black_box(&mut data))?;
         let after = watch.now();
         look.push((before - looked) as f64);
-        there.push((watch.entered.load(Ordering::Relaxed) - before) as f64);
-        back.push((after - watch.left.load(Ordering::Relaxed)) as f64);
+        dispatch_ns.push((watch.entered.load(Ordering::Relaxed) - before) as f64);
+        returning.push((after - watch.left.load(Ordering::Relaxed)) as f64);
     }
     let look = median(look);
-    Ok([there, back].map(|ns| (median(ns) - look).max(0.0)))
+    Ok([dispatch_ns, returning].map(|ns| (median(ns) - look).max(0.0)))
 }
 
-/// Measures the same as [`direct`], but a thread passes the request to the device and the result back.
+/// Measures like [`direct`], but a thread passes the request to the device and the result back.
 fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     const IDLE: u64 = 0;
     const SUBMITTED: u64 = 1;
@@ -97,7 +98,7 @@ fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
     const OVER: u64 = 3;
     let (state, failed) = (AtomicU64::new(IDLE), Mutex::new(None));
     let caller = thread::current();
-    let (mut there, mut back) = (Vec::new(), Vec::new());
+    let (mut dispatch_ns, mut returning) = (Vec::new(), Vec::new());
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
             loop {
@@ -124,15 +125,15 @@ fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
                 thread::park();
             }
             let after = watch.now();
-            there.push(watch.entered.load(Ordering::Relaxed).saturating_sub(before) as f64);
-            back.push(after.saturating_sub(watch.left.load(Ordering::Relaxed)) as f64);
+            dispatch_ns.push(watch.entered.load(Ordering::Relaxed).saturating_sub(before) as f64);
+            returning.push(after.saturating_sub(watch.left.load(Ordering::Relaxed)) as f64);
         }
         state.store(OVER, Ordering::Release);
         worker.thread().unpark();
     });
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error.into()),
-        None => Ok([there, back].map(median)),
+        None => Ok([dispatch_ns, returning].map(median)),
     }
 }
 

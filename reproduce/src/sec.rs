@@ -48,7 +48,7 @@ impl Curve {
     }
 
     fn rate(&self, case: Case) -> f64 {
-        CASES.iter().zip(self.rates).find(|(known, _)| **known == case).map_or(f64::NAN, |(_, rate)| rate)
+        CASES.iter().zip(self.rates).find(|(other, _)| **other == case).map_or(f64::NAN, |(_, rate)| rate)
     }
 }
 

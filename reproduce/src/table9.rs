@@ -160,8 +160,8 @@ impl Network {
             let mut client = self.on(0, "iperf3");
             client.args(["--json", "--client", address(&FAR), "--bind", address(&NEAR)]);
             client.args(["--time", &SECONDS.to_string(), "--length", &bytes.to_string()]);
-            let said = client.output()?;
-            let value: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+            let output = client.output()?;
+            let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             // The server may not be listening yet.
             if value["error"].is_null() || begin.elapsed() > START {
                 break value;
@@ -229,12 +229,12 @@ impl Tunnel {
     fn wait_for(&mut self, at: usize, socket: &Path) -> Result<()> {
         let begin = Instant::now();
         while !socket.exists() {
-            let ended = self.sides[at].0.try_wait().ok().flatten().is_some();
-            if ended || begin.elapsed() > START {
-                let mut said = String::new();
+            let has_ended = self.sides[at].0.try_wait().ok().flatten().is_some();
+            if has_ended || begin.elapsed() > START {
+                let mut errors = String::new();
                 let _ = self.sides[at].0.kill();
-                let _ = self.sides[at].0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-                return Err(format!("a data path did not start: {}", said.trim()).into());
+                let _ = self.sides[at].0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut errors));
+                return Err(format!("a data path did not start: {}", errors.trim()).into());
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -274,7 +274,7 @@ fn ip(words: &[&str]) -> Result<()> {
 }
 
 fn done(mut command: Command, name: &str) -> Result<()> {
-    let said = command.output()?;
-    let text = String::from_utf8_lossy(&said.stderr);
-    if said.status.success() { Ok(()) } else { Err(format!("{name}: {}", text.trim()).into()) }
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("{name}: {}", text.trim()).into()) }
 }

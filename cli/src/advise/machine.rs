@@ -14,8 +14,8 @@ use crate::temporary::Folder;
 /// Measurements of this machine.
 pub(super) struct Machine {
     pub(super) measured: Measured,
-    /// The configuration in force. `None` if none activates gantry; the measurements then describe the one that `gantry openssl config`
-    /// writes.
+    /// The configuration in force. `None` if it does not activate gantry; the measurements then describe the configuration that `gantry
+    /// openssl config` would write.
     pub(super) configuration: Option<PathBuf>,
     /// Mistakes in the configuration.
     pub(super) notes: Vec<String>,

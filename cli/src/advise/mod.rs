@@ -28,13 +28,13 @@ pub(crate) fn run(args: &Advise, output: &mut Output) -> Result<(), Failure> {
         ([program, arguments @ ..], _) => {
             let kernel_tls_before = reasons::kernel_tls();
             let mut command = crate::program::program(program)?;
-            let (status, taken) = watch(command.args(arguments))?;
-            let mut pages: Vec<Report> = taken.pages.iter().filter_map(|page| page.read().ok()).collect();
-            let names: Vec<String> = taken.pages.iter().map(|page| page.program.clone()).collect();
+            let (status, received) = watch(command.args(arguments))?;
+            let mut pages: Vec<Report> = received.pages.iter().filter_map(|page| page.read().ok()).collect();
+            let names: Vec<String> = received.pages.iter().map(|page| page.program.clone()).collect();
             let name = program.to_string_lossy().into_owned();
             let mut report = Program::of(Subject::Command { name, status: status.to_string() }, names, &mut pages);
             report.kernel_tls = reasons::kernel_tls().saturating_sub(kernel_tls_before);
-            report.reasons.extend(taken.problem_lines());
+            report.reasons.extend(received.problem_lines());
             report.explain(program);
             let machine = report.measure();
             write_report(args, machine.as_ref(), Some(&report), |text| {

@@ -32,7 +32,7 @@ pub(super) struct Program {
     /// The programs that loaded gantry.
     pub(super) loaded: Vec<String>,
     pub(super) operations: Vec<OperationCounts>,
-    /// Reasons why it did not load gantry, or why devices did not get its requests.
+    /// Reasons why the program did not load gantry, or why devices did not get its requests.
     pub(super) reasons: Vec<String>,
     /// Directions of TLS connections that programs of this machine gave to the kernel during the observation.
     pub(super) kernel_tls: u64,
@@ -76,15 +76,15 @@ impl Program {
         let mut by_operation: BTreeMap<(String, String), OperationCounts> = BTreeMap::new();
         for row in reports.iter().flat_map(|report| &report.rows).filter(|row| row.requests > 0) {
             let (algorithm, operation) = (row.algorithm.clone(), row.operation.clone());
-            let one = by_operation.entry((algorithm.clone(), operation.clone())).or_insert_with(|| {
+            let counts = by_operation.entry((algorithm.clone(), operation.clone())).or_insert_with(|| {
                 let (host, devices) = Default::default();
                 OperationCounts { algorithm, operation, host, devices, by_device: BTreeMap::new() }
             });
             match row.device.as_deref() {
-                Some(HOST) => one.host.add(row),
+                Some(HOST) => counts.host.add(row),
                 device => {
-                    one.devices.add(row);
-                    one.by_device.entry(device.unwrap_or("none").to_owned()).or_default().add(row);
+                    counts.devices.add(row);
+                    counts.by_device.entry(device.unwrap_or("none").to_owned()).or_default().add(row);
                 }
             }
         }
@@ -163,16 +163,16 @@ impl Program {
         for counts in &self.operations {
             *algorithms.entry(&counts.algorithm).or_default() += counts.bytes();
         }
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         if let Some((first, max)) = algorithms.into_iter().max_by_key(|(_, bytes)| *bytes) {
             let share = share(max, all);
             let name = label(first, Some(machine));
             let requests = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
-            said.push(format!("{}: {requests} with {}; {share} of them are {name}.", self.name(), bytes(all)));
+            sentences.push(format!("{}: {requests} with {}; {share} of them are {name}.", self.name(), bytes(all)));
         }
         let agreements = self.agreements();
         if !agreements.is_empty() {
-            said.push(format!("TLS agreed on keys with {}.", list(&agreements)));
+            sentences.push(format!("TLS agreed on keys with {}.", list(&agreements)));
         }
         let cost = self.cost(machine);
         if cost.openssl_s > 0.0 {
@@ -187,9 +187,9 @@ impl Program {
             if !cost.without.is_empty() {
                 let _ = write!(sentence, "; not included: {}", cost.without.join(", "));
             }
-            said.push(sentence + ".");
+            sentences.push(sentence + ".");
         }
-        said
+        sentences
     }
 
     /// Returns the groups of TLS of gantry's own, with the number of handshakes. OpenSSL's groups are not counted.
@@ -237,9 +237,10 @@ pub(super) fn label(algorithm: &str, machine: Option<&Machine>) -> String {
 
 /// Returns the measurements of an algorithm. The host counts PBKDF2 as one algorithm for all digests.
 fn rows_of<'m>(machine: &'m Machine, algorithm: &str) -> Vec<&'m Row> {
-    let of = |is: &dyn Fn(&Row) -> bool| machine.measured.rows.iter().filter(|row| is(row)).collect::<Vec<_>>();
-    let exact = of(&|row| row.ours == algorithm);
-    if exact.is_empty() { of(&|row| row.named == algorithm && !row.cells.is_empty()) } else { exact }
+    let rows_where =
+        |matches: &dyn Fn(&Row) -> bool| machine.measured.rows.iter().filter(|row| matches(row)).collect::<Vec<_>>();
+    let exact = rows_where(&|row| row.ours == algorithm);
+    if exact.is_empty() { rows_where(&|row| row.named == algorithm && !row.cells.is_empty()) } else { exact }
 }
 
 /// CPU time per request of the program's mean size, in seconds.

@@ -51,23 +51,23 @@ pub(super) fn configuration_reasons(loaded: bool) -> Vec<String> {
     }
 }
 
-/// Adds a sentence, unless it begins with a present one.
-pub(super) fn add(found: &mut Vec<String>, refused: Option<String>) {
-    let new = refused.filter(|refused| !found.iter().any(|said| refused.starts_with(&**said)));
-    found.extend(new);
+/// Adds `sentence`, unless it begins with a sentence that is already present.
+pub(super) fn add(sentences: &mut Vec<String>, sentence: Option<String>) {
+    let new = sentence.filter(|sentence| !sentences.iter().any(|present| sentence.starts_with(&**present)));
+    sentences.extend(new);
 }
 
 /// Returns the first error of OpenSSL in a configuration. OpenSSL prints it only with `config_diagnostics`.
 fn openssl_error(path: &Path) -> Vec<String> {
-    let said = Folder::new().ok().and_then(|folder| {
-        let mut aloud = program("openssl").ok()?;
-        let asking = folder.path().join("aloud.cnf");
-        fs::write(&asking, format!("config_diagnostics = 1\n.include {}\n", path.display())).ok()?;
-        aloud.args(["list", "-providers"]).env("OPENSSL_CONF", asking).output().ok()
+    let output = Folder::new().ok().and_then(|folder| {
+        let mut command = program("openssl").ok()?;
+        let diagnosing = folder.path().join("aloud.cnf");
+        fs::write(&diagnosing, format!("config_diagnostics = 1\n.include {}\n", path.display())).ok()?;
+        command.args(["list", "-providers"]).env("OPENSSL_CONF", diagnosing).output().ok()
     });
-    let said = said.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
     // Fields of ERR_print_errors(3): thread, "error", number, library, function, reason, file, line, data.
-    let errors = said.lines().map(|line| line.splitn(9, ':').collect::<Vec<_>>());
+    let errors = text.lines().map(|line| line.splitn(9, ':').collect::<Vec<_>>());
     let first = errors.into_iter().find(|fields| fields.get(1) == Some(&"error"));
     first
         .filter(|fields| fields.len() == 9)

@@ -1,4 +1,4 @@
-//! The verdict about a machine, by purpose.
+//! Summarizes the gains on a machine, by purpose of the algorithms.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub(super) fn use_of(row: &Row) -> &'static str {
     USES.iter().find(fits).map_or("", |(name, ..)| name)
 }
 
-/// A line of the summary: algorithms of one purpose and assessment that differ in key size, parameter set or hash function.
+/// A line of the summary: algorithms of the same purpose and assessment that differ in key size, parameter set or hash function.
 #[derive(Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) purpose: &'static str,
@@ -99,7 +99,7 @@ pub(super) fn summary(rows: &[Row]) -> Vec<Line> {
         }
         let each = groups
             .into_iter()
-            .flat_map(|(assessment, families)| families.into_iter().map(move |one| (assessment, one)));
+            .flat_map(|(assessment, families)| families.into_iter().map(move |family| (assessment, family)));
         lines.extend(each.map(|(assessment, (name, members))| Line {
             purpose,
             algorithm: title(name, &members, rows),
@@ -141,7 +141,7 @@ fn best(rows: &[&Row]) -> Option<f64> {
 /// Formats the gains in these cells, by operation.
 fn gains(rows: &[&Row], selects: &dyn Fn(&Cell) -> bool) -> String {
     let operations = rows.first().map(|row| row.operations()).unwrap_or_default();
-    let of = |operation: &str| {
+    let gain_of = |operation: &str| {
         let cells = rows.iter().flat_map(|row| row.of(operation)).filter(|cell| selects(cell));
         let found: Vec<f64> = cells.filter_map(Cell::gain).collect();
         let min = found.iter().copied().fold(f64::INFINITY, f64::min);
@@ -152,7 +152,7 @@ fn gains(rows: &[&Row], selects: &dyn Fn(&Cell) -> bool) -> String {
             _ => Some(format!("{operation} {min:.1}x to {max:.1}x")),
         }
     };
-    operations.into_iter().filter_map(of).collect::<Vec<_>>().join(", ")
+    operations.into_iter().filter_map(gain_of).collect::<Vec<_>>().join(", ")
 }
 
 /// Names the devices that serve requests.

@@ -135,8 +135,8 @@ mod tests {
             ("vm,owner=nobody-has-this-name", "owner="),
             ("vm,color=red", "color"),
         ] {
-            let said = text.parse::<Guest>().unwrap_err();
-            assert!(said.contains(named), "{text}: {said}");
+            let error = text.parse::<Guest>().unwrap_err();
+            assert!(error.contains(named), "{text}: {error}");
         }
     }
 }

@@ -30,21 +30,21 @@ fn family(name: &str) -> Vec<Algorithm> {
         Algorithm::ALL.iter().copied().filter(|algorithm| matches(algorithm.name())).collect::<Vec<_>>()
     };
     if let Some(start) = name.strip_suffix('*') {
-        return of(&|known| known.starts_with(start));
+        return of(&|other| other.starts_with(start));
     }
     let Some(last) = name.chars().next_back() else { return Vec::new() };
     let ends = |rest: &str| match rest.chars().next() {
         None | Some('-') => true,
         Some(next) => next.is_ascii_digit() && !last.is_ascii_digit(),
     };
-    let begins = |known: &str| known.strip_prefix(&*name).is_some_and(ends);
+    let begins = |other: &str| other.strip_prefix(&*name).is_some_and(ends);
     let first = of(&begins);
     if !first.is_empty() {
         return first;
     }
     // ESP's packet algorithms are found as `esp` only, not by the ciphers in their names.
-    let alone = |known: &str| !known.starts_with("esp-");
-    of(&|known| alone(known) && known.match_indices('-').any(|(place, _)| begins(&known[place + 1..])))
+    let is_no_packet = |other: &str| !other.starts_with("esp-");
+    of(&|other| is_no_packet(other) && other.match_indices('-').any(|(place, _)| begins(&other[place + 1..])))
 }
 
 #[cfg(test)]
@@ -90,8 +90,8 @@ mod tests {
             ("", "unknown algorithm ''"),
             ("zz*", "unknown"),
         ] {
-            let said = algorithms(&[text.to_owned()]).unwrap_err().to_string();
-            assert!(said.contains(part), "{text}: {said}");
+            let error = algorithms(&[text.to_owned()]).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
         }
     }
 }

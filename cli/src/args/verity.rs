@@ -255,8 +255,8 @@ fn uuid(text: &str) -> Result<Uuid, String> {
 }
 
 fn fsverity_hash(text: &str) -> Result<Algorithm, String> {
-    let known = [Algorithm::Sha256, Algorithm::Sha512].into_iter().find(|algorithm| algorithm.as_str() == text);
-    known.ok_or_else(|| "not sha256 or sha512".to_owned())
+    let algorithm = [Algorithm::Sha256, Algorithm::Sha512].into_iter().find(|algorithm| algorithm.as_str() == text);
+    algorithm.ok_or_else(|| "not sha256 or sha512".to_owned())
 }
 
 fn verity_hash(text: &str) -> Result<Function, String> {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     let bar = progress_bar((total * Part::ALL.len()) as u64);
     let time = Duration::from_secs_f64(args.seconds);
     let end = Instant::now() + time;
-    let left = || end.saturating_duration_since(Instant::now());
+    let time_left = || end.saturating_duration_since(Instant::now());
     let (vectors, source) = vectors::find(env::current_exe());
     if let Source::Unusable(_) = source {
         print_message(&source.to_string());
@@ -58,14 +58,14 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
             seed: args.seed,
             random: Random::Time(time / total as u32),
             vectors: vectors.clone(),
-            time: (!args.all).then(|| left().mul_f64(served(&device) as f64 / to_do as f64)),
+            time: (!args.all).then(|| time_left().mul_f64(served(&device) as f64 / to_do as f64)),
             ..Options::default()
         };
         to_do -= served(&device);
         let (name, before) = (device.name(), bar.position());
         let report = gantry_conformance::run(&gantry, name, &options, &mut |progress: Progress| {
             bar.set_position(before + progress.done as u64);
-            let left = if args.all { bar.eta() } else { left() };
+            let left = if args.all { bar.eta() } else { time_left() };
             bar.set_message(format!("{} s left  {name} {} {}", left.as_secs(), progress.algorithm, progress.check));
         });
         bar.set_position(before + (served(&device) * Part::ALL.len()) as u64);

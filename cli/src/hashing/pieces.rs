@@ -43,8 +43,8 @@ pub(crate) fn digests(data: &dyn Data, algorithm: Algorithm, piece: u64, threads
     // Each group writes to its part of the output.
     let groups = Mutex::new(all.chunks_mut(together as usize * size).enumerate());
     let next = || groups.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let own = || vec![0; together as usize * PART];
-    share((threads as u64).min(pieces.div_ceil(together)), own, |buffer| {
+    let make_buffer = || vec![0; together as usize * PART];
+    share((threads as u64).min(pieces.div_ceil(together)), make_buffer, |buffer| {
         let Some((group, output)) = next() else { return Ok(false) };
         let begin = group as u64 * together * piece;
         digest_group(data, algorithm, piece, begin, buffer, output).map(|()| true)

@@ -87,8 +87,8 @@ impl Hashing<'_> {
         let bytes = self.block as u64 * self.group as u64;
         let groups = (range.end - range.start).div_ceil(bytes);
         let next = AtomicU64::new(0);
-        let own = || (Vec::new(), Vec::new());
-        share((self.threads as u64).min(groups), own, |(buffer, digests)| {
+        let make_buffers = || (Vec::new(), Vec::new());
+        share((self.threads as u64).min(groups), make_buffers, |(buffer, digests)| {
             let group = next.fetch_add(1, Ordering::Relaxed);
             if group >= groups {
                 return Ok(false);

@@ -6,18 +6,18 @@ use std::thread;
 
 use crate::output::Failure;
 
-/// Runs `step` on `count` threads, including the calling one, until it returns false. `own` creates the state of each thread. Stops at the
-/// first error.
+/// Runs `step` on `count` threads, including the calling one, until it returns false. `make_state` makes the state of each thread. Stops
+/// at the first error.
 pub(super) fn share<T>(
     count: u64,
-    own: impl Fn() -> T + Sync,
+    make_state: impl Fn() -> T + Sync,
     step: impl Fn(&mut T) -> Result<bool, Failure> + Sync,
 ) -> Result<(), Failure> {
     let (failed, first) = (AtomicBool::new(false), Mutex::new(None));
     let work = || {
-        let mut own = own();
+        let mut state = make_state();
         while !failed.load(Ordering::Relaxed) {
-            match step(&mut own) {
+            match step(&mut state) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(failure) => {

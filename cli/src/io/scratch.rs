@@ -60,9 +60,9 @@ impl Scratch {
     }
 
     fn link(&self, path: &Path) -> io::Result<()> {
-        let this = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let here = nix::fcntl::AT_FDCWD;
-        linkat(here, this.as_str(), here, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
+        let descriptor = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let folder = nix::fcntl::AT_FDCWD;
+        linkat(folder, descriptor.as_str(), folder, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
     }
 }
 

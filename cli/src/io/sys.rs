@@ -84,8 +84,8 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
 pub(crate) fn max_open_files() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid to write to.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-    if known { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 256 }
+    let succeeded = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    if succeeded { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 256 }
 }
 
 /// Set once the locale of the environment is in force.

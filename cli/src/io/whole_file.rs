@@ -18,11 +18,11 @@ pub(crate) fn write_new(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> 
 /// Creates a file or replaces it atomically: readers never see half of it.
 pub(crate) fn replace(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
     // Removes the file of an earlier process with this PID. `write_new` does not follow a link that another user puts there.
-    let _ = fs::remove_file(&beside);
-    write_new(&beside, mode, bytes)?;
-    fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))
+    let _ = fs::remove_file(&temporary);
+    write_new(&temporary, mode, bytes)?;
+    fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 #[cfg(test)]

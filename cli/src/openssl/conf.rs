@@ -131,7 +131,7 @@ impl Conf {
         conf
     }
 
-    /// Returns the lines of a section; OpenSSL merges sections of one name.
+    /// Returns the lines of a section; OpenSSL merges sections of the same name.
     pub(crate) fn section<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Line> {
         let lines = self.sections.get(name).map_or(&[][..], |section| &section.lines);
         lines.iter().filter_map(|place| self.lines[*place].as_ref())
@@ -312,11 +312,11 @@ impl Conf {
             });
             self.memory = self.memory.saturating_add(LINE_OVERHEAD + statement.len() + value.len());
             let place = self.lines.len();
-            let of = self.section_of(&section);
-            of.lines.push(place);
-            of.by_base_key.insert(base_key(key).to_owned(), place);
-            if let Some(before) = of.by_key.insert(key.to_owned(), place) {
-                self.lines[before] = None;
+            let section_lines = self.section_of(&section);
+            section_lines.lines.push(place);
+            section_lines.by_base_key.insert(base_key(key).to_owned(), place);
+            if let Some(replaced) = section_lines.by_key.insert(key.to_owned(), place) {
+                self.lines[replaced] = None;
             }
             let (key, text, file) = (key.to_owned(), statement.to_owned(), file.clone());
             self.lines.push(Some(Line { key, value, text, file, first, number }));
@@ -412,7 +412,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a key without the prefix before a dot, which makes keys of one name distinct.
+/// Returns a key without the prefix before a dot, which makes keys of the same name distinct.
 fn base_key(key: &str) -> &str {
     key.split_once('.').map_or(key, |(_, base_key)| base_key)
 }

@@ -25,7 +25,7 @@ impl<'c> Defaults<'c> {
         let ssl = conf.line(init, "ssl_conf").map(|line| &*line.value);
         let tls = ssl.and_then(|ssl| conf.line(ssl, "system_default")).map(|line| &*line.value);
         let lists = tls.into_iter().flat_map(|tls| conf.section(tls));
-        // The last one is in force.
+        // The last list is in force.
         let groups = lists.filter(|line| KEYS.contains(&&*line.key.to_ascii_lowercase())).last();
         Self { ssl, tls, groups: groups.map(|line| &*line.value) }
     }
@@ -77,22 +77,22 @@ mod tests {
     #[test]
     fn the_group_precedes_the_list_that_is_in_force() {
         let list = format!("Groups = X25519MLKEM768:{DEFAULT}\n");
-        let ours = (
+        let sections = (
             "ssl_conf = gantry_ssl\n".to_owned(),
             format!("[gantry_ssl]\nsystem_default = gantry_tls\n[gantry_tls]\n{list}"),
         );
-        assert_eq!(added("openssl_conf = init\n[init]\n"), ours);
-        let theirs = "openssl_conf = init\n[init]\nssl_conf = s\n[s]\n";
-        assert_eq!(added(theirs), (String::new(), format!("[s]\nsystem_default = gantry_tls\n[gantry_tls]\n{list}")));
-        let theirs = format!("{theirs}system_default = d\n[d]\nMinProtocol = TLSv1.2\n");
-        assert_eq!(added(&theirs), (String::new(), format!("[d]\n{list}")));
+        assert_eq!(added("openssl_conf = init\n[init]\n"), sections);
+        let existing = "openssl_conf = init\n[init]\nssl_conf = s\n[s]\n";
+        assert_eq!(added(existing), (String::new(), format!("[s]\nsystem_default = gantry_tls\n[gantry_tls]\n{list}")));
+        let existing = format!("{existing}system_default = d\n[d]\nMinProtocol = TLSv1.2\n");
+        assert_eq!(added(&existing), (String::new(), format!("[d]\n{list}")));
         // Red Hat's configuration has both keys.
-        let theirs = format!("{theirs}Groups = P-256\nCurves = P-384:X25519\n");
-        assert_eq!(added(&theirs), (String::new(), "[d]\nGroups = X25519MLKEM768:P-384:X25519\n".to_owned()));
-        let optional = format!("{theirs}Groups = ?X25519MLKEM768:X25519\n");
+        let existing = format!("{existing}Groups = P-256\nCurves = P-384:X25519\n");
+        assert_eq!(added(&existing), (String::new(), "[d]\nGroups = X25519MLKEM768:P-384:X25519\n".to_owned()));
+        let optional = format!("{existing}Groups = ?X25519MLKEM768:X25519\n");
         assert_eq!(added(&optional), (String::new(), String::new()), "OpenSSL may refuse a list with a name twice");
-        let theirs = format!("{theirs}Groups = X25519:x25519mlkem768\n");
-        assert_eq!(added(&theirs), (String::new(), String::new()));
-        assert!(prefers(&Conf::parse(&theirs, Path::new("/nowhere/openssl.cnf"))));
+        let existing = format!("{existing}Groups = X25519:x25519mlkem768\n");
+        assert_eq!(added(&existing), (String::new(), String::new()));
+        assert!(prefers(&Conf::parse(&existing, Path::new("/nowhere/openssl.cnf"))));
     }
 }

@@ -28,10 +28,10 @@ pub(crate) struct Measured {
 
 #[derive(Serialize)]
 pub(crate) struct Row {
-    /// The key of the configuration for it.
+    /// The key of the configuration for the algorithm.
     pub(crate) key: String,
     pub(crate) name: String,
-    /// Its name in that key.
+    /// The algorithm's name in the value of `key`.
     #[serde(skip)]
     pub(crate) named: String,
     /// OpenSSL's number.
@@ -51,7 +51,7 @@ pub(crate) struct Row {
 pub(crate) struct Cell {
     pub(crate) operation: String,
     pub(crate) bytes: u64,
-    /// The device that serves them once the algorithm is configured, and the reason.
+    /// The device that serves the requests once the algorithm is configured, and the reason.
     pub(crate) device: String,
     pub(crate) why: String,
     /// The fastest device other than the host; `None` if there is none, or if it cannot be measured alone.
@@ -84,7 +84,7 @@ impl Row {
         operations
     }
 
-    /// True if serving it pays.
+    /// True if serving the algorithm pays.
     pub(crate) fn is_worth_it(&self) -> bool {
         self.cells.iter().any(Cell::is_worth_it)
     }
@@ -117,11 +117,11 @@ pub(crate) fn query_module(
     command.args(["list", "-providers"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.env("OPENSSL_CONF", configuration).env(MEASURED, &file);
     command.env_remove("GANTRY_DISABLE").env_remove(MEASURE).envs(only.map(|only| (MEASURE, only)));
-    let (_, taken) = watch(&mut command).map_err(|failure| match failure {
+    let (_, received) = watch(&mut command).map_err(|failure| match failure {
         Failure::Status(_) => Failure::Reported,
         other => other,
     })?;
-    Ok(bounded::read_to_string(&file).map(|text| read(&text)).map_err(|_| taken.problem_lines().collect()))
+    Ok(bounded::read_to_string(&file).map(|text| read(&text)).map_err(|_| received.problem_lines().collect()))
 }
 
 fn read(text: &str) -> Measured {

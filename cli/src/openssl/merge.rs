@@ -1,7 +1,7 @@
 //! Adds gantry to an existing configuration. Algorithms that gantry does not serve keep their provider.
 //!
-//! OpenSSL merges sections of one name. Gantry's lines are in two blocks, at the beginning and at the end of the file, so later changes of
-//! other sections stay in force.
+//! OpenSSL merges sections of the same name. Gantry's lines are in two blocks, at the beginning and at the end of the file, so later
+//! changes of other sections stay in force.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     /// The lines of the last block, without those of the provider's section.
     tail: String,
     /// The first and last line number of the lines that become comments.
-    out: Option<(usize, usize)>,
+    commented: Option<(usize, usize)>,
 }
 
 impl Plan {
@@ -48,7 +48,7 @@ impl Plan {
                 line.place()
             ));
         }
-        let mut plan = Self { head: String::new(), tail: String::new(), out: None };
+        let mut plan = Self { head: String::new(), tail: String::new(), commented: None };
         let init = if let Some(line) = conf.init_line() {
             section_of(conf, line)?
         } else {
@@ -101,7 +101,7 @@ impl Plan {
         if *line.file != *path {
             return Err(format!("{}: '{}' has to be moved before 'providers' by hand", line.place(), line.text));
         }
-        self.out = Some((line.first, line.number));
+        self.commented = Some((line.first, line.number));
         let _ = writeln!(self.head, "alg_section = {section}");
         Ok(section)
     }
@@ -155,7 +155,7 @@ impl Plan {
         let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
         let mut new = format!("{bom}{BEGIN}\n{}{END}\n", self.head);
         for (at, line) in text.split_inclusive('\n').enumerate() {
-            if self.out.is_some_and(|(first, last)| (first..=last).contains(&(at + 1))) {
+            if self.commented.is_some_and(|(first, last)| (first..=last).contains(&(at + 1))) {
                 new += WAS;
             }
             new += line;
@@ -168,9 +168,9 @@ impl Plan {
 
 /// Returns the section that a line names.
 fn section_of<'c>(conf: &Conf, line: &'c Line) -> Result<&'c str, String> {
-    let none =
+    let error =
         || format!("{}: there is no section [{}], so OpenSSL reads nothing after this line", line.place(), line.value);
-    conf.has_section(&line.value).then_some(&*line.value).ok_or_else(none)
+    conf.has_section(&line.value).then_some(&*line.value).ok_or_else(error)
 }
 
 /// Checks that adding gantry as the last provider does not change the others. The error is a sentence.
@@ -236,16 +236,16 @@ fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
 pub(crate) fn without(text: &str) -> Option<String> {
     let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
     let mut new = bom.to_owned();
-    let (mut ours, mut found) = (false, false);
+    let (mut is_in_block, mut found) = (false, false);
     for line in text.split_inclusive('\n') {
         match line.trim_end_matches('\n') {
-            BEGIN => (ours, found) = (true, true),
+            BEGIN => (is_in_block, found) = (true, true),
             BEGIN_BEHIND_OPEN_LINE => {
-                (ours, found) = (true, true);
+                (is_in_block, found) = (true, true);
                 new.pop();
             }
-            END => ours = false,
-            _ if ours => {}
+            END => is_in_block = false,
+            _ if is_in_block => {}
             _ => new += line.strip_prefix(WAS).unwrap_or(line),
         }
     }

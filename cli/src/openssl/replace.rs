@@ -39,9 +39,9 @@ impl OpenedFile {
 
     /// Replaces the file atomically by one with this text.
     pub(crate) fn replace(self, text: &str) -> io::Result<()> {
-        let beside = PathBuf::from(format!("{}.gantry-{}", self.path.display(), std::process::id()));
-        self.write_like(&beside, text)?;
-        fs::rename(&beside, &self.path).inspect_err(|_| drop(fs::remove_file(&beside)))
+        let temporary = PathBuf::from(format!("{}.gantry-{}", self.path.display(), std::process::id()));
+        self.write_like(&temporary, text)?;
+        fs::rename(&temporary, &self.path).inspect_err(|_| drop(fs::remove_file(&temporary)))
     }
 
     /// Writes a new file, which only this user can read until it has the owner and mode of the old one. Fails if the name exists, because
@@ -50,8 +50,8 @@ impl OpenedFile {
         let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let written = (|| {
             new.write_all(text.as_bytes())?;
-            let (old, own) = (self.file.metadata()?, new.metadata()?);
-            if (old.uid(), old.gid()) != (own.uid(), own.gid()) {
+            let (old, created) = (self.file.metadata()?, new.metadata()?);
+            if (old.uid(), old.gid()) != (created.uid(), created.gid()) {
                 fchown(&new, Some(old.uid()), Some(old.gid()))?;
             }
             new.set_permissions(old.permissions())?;

@@ -29,10 +29,10 @@ pub(crate) fn refusal() -> Option<String> {
     }
     let path = conf::file_in_use().ok()?;
     let text = bounded::read_to_string(&path).ok()?;
-    let theirs = without(&text);
-    let conf = Conf::parse(theirs.as_ref().unwrap_or(&text), &path);
+    let without_gantry = without(&text);
+    let conf = Conf::parse(without_gantry.as_ref().unwrap_or(&text), &path);
     let refused = Plan::of(&conf, &path, false).err().filter(|_| !conf.lists_gantry())?;
-    Some(if theirs.is_some() { refused + UNDO } else { refused })
+    Some(if without_gantry.is_some() { refused + UNDO } else { refused })
 }
 
 /// The remedy for lines of an earlier run.
@@ -59,13 +59,13 @@ fn measured(module: &Path) -> Result<String, Failure> {
     let folder = Folder::new()?;
     let conf = folder.path().join("openssl.cnf");
     fs::write(&conf, alone(module, "")?).map_err(|error| Failure::at(conf.display(), &error))?;
-    let why = match query_module(&conf, &folder, Some(&gantry_openssl::measured_names().join(","))) {
+    let reason = match query_module(&conf, &folder, Some(&gantry_openssl::measured_names().join(","))) {
         Ok(Ok(answer)) => return Ok(lines(&answer.release, &answer.rows)),
-        Ok(Err(why)) if why.is_empty() => "openssl did not load gantry".to_owned(),
-        Ok(Err(why)) => why.join("; "),
+        Ok(Err(reason)) if reason.is_empty() => "openssl did not load gantry".to_owned(),
+        Ok(Err(reason)) => reason.join("; "),
         Err(failure) => failure.to_string(),
     };
-    Ok(format!("{UNMEASURED}{}\n", why.replace('\n', "; ")))
+    Ok(format!("{UNMEASURED}{}\n", reason.replace('\n', "; ")))
 }
 
 /// Keys whose algorithms are measured.
@@ -187,10 +187,10 @@ fn with(
 ) -> Result<String, Failure> {
     let earlier = Conf::parse(text, path);
     let keys = text_of(&earlier, "gantry_provider", &["module", "activate"]);
-    let theirs = without(text);
-    let post_quantum = post_quantum || (theirs.is_some() && groups::prefers(&earlier));
-    let hint = if theirs.is_some() { UNDO } else { "" };
-    let text = theirs.as_deref().unwrap_or(text);
+    let without_gantry = without(text);
+    let post_quantum = post_quantum || (without_gantry.is_some() && groups::prefers(&earlier));
+    let hint = if without_gantry.is_some() { UNDO } else { "" };
+    let text = without_gantry.as_deref().unwrap_or(text);
     let plan =
         Plan::of(&Conf::parse(text, path), path, post_quantum).map_err(|reason| Failure::Failed(reason + hint))?;
     let has_lists = earlier.section("gantry_provider").any(|line| MEASURED_KEYS.contains(&&*line.key));

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
             point.measure(group, threads, seconds)
         };
         // Measure gantry, OpenSSL, then gantry again: a slow phase of the machine affects both.
-        let (mut halves, mut theirs) = (Vec::new(), None);
+        let (mut halves, mut openssl_row) = (Vec::new(), None);
         if let Some(openssl) = &mut openssl {
             for point in &group.points {
                 if interrupt::is_interrupted() {
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
                 show("openssl");
                 let tally =
                     openssl.measure(group, threads, args.seconds, &|note| bar.suspend(|| print_message(note)))?;
-                theirs = tally.map(|tally| report.row(group, "openssl", SubmissionMode::Batch(1), &tally));
+                openssl_row = tally.map(|tally| report.row(group, "openssl", SubmissionMode::Batch(1), &tally));
             }
             bar.inc(1);
         }
@@ -94,11 +94,11 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
                 }
             };
             let row = report.row(group, &point.device, point.mode, &tally);
-            bar.suspend(|| report.add(row, theirs.as_ref(), output))?;
+            bar.suspend(|| report.add(row, openssl_row.as_ref(), output))?;
             bar.inc(1);
         }
-        if let Some(theirs) = theirs {
-            bar.suspend(|| report.add(theirs, None, output))?;
+        if let Some(openssl_row) = openssl_row {
+            bar.suspend(|| report.add(openssl_row, None, output))?;
         }
     }
     bar.finish_and_clear();
@@ -152,20 +152,20 @@ impl Point {
     fn measure(&self, group: &Group, threads: usize, seconds: f64) -> Result<Tally, Failure> {
         let &Group { operation, bytes, alignment, .. } = group;
         let load = Load { session: &self.session, operation, bytes, mode: self.mode, alignment };
-        let wrong = |what: String| {
+        let failure = |what: String| {
             let Group { algorithm, operation, bytes, .. } = group;
             Failure::Failed(format!("{algorithm} {operation} of {bytes} bytes on {}: {what}", self.device))
         };
-        let leads_there = || {
+        let leads_to_the_device = || {
             let route = self.session.route(group.operation, group.bytes, self.mode.in_flight());
             self.place.is_none() || route.map(|route| route.device) == self.place
         };
-        if !leads_there() {
-            return Err(wrong("the device cannot run this request".to_owned()));
+        if !leads_to_the_device() {
+            return Err(failure("the device cannot run this request".to_owned()));
         }
-        let tally = measure::run(&load, self.place, threads, seconds).map_err(wrong)?;
+        let tally = measure::run(&load, self.place, threads, seconds).map_err(failure)?;
         // If the device failed, the result is that of its replacement.
-        if leads_there() { Ok(tally) } else { Err(wrong("the device failed".to_owned())) }
+        if leads_to_the_device() { Ok(tally) } else { Err(failure("the device failed".to_owned())) }
     }
 }
 
@@ -177,16 +177,18 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
     let mut plan = Vec::new();
     for algorithm in algorithms {
         let sessions = sessions(args, gantry, algorithm, &devices, named)?;
-        // Public keys and digests have one size.
+        // Public keys and digests have a fixed size.
         let info = algorithm.info();
-        let one = match info.kind {
+        let only_size = match info.kind {
             // Encipherment takes the same time at any length.
             Kind::Encipherment => Some(info.max_data as usize),
             _ => (info.max_data <= MAX_DIGEST).then_some(info.min_data),
         };
-        let sizes = one.as_ref().map_or(&*args.bytes, std::slice::from_ref);
-        if let Some(one) = one.filter(|one| info.kind != Kind::Kem && args.bytes_given && !args.bytes.contains(one)) {
-            print_message(&format!("{algorithm} takes {one} bytes; --bytes is ignored"));
+        let sizes = only_size.as_ref().map_or(&*args.bytes, std::slice::from_ref);
+        if let Some(size) =
+            only_size.filter(|size| info.kind != Kind::Kem && args.bytes_given && !args.bytes.contains(size))
+        {
+            print_message(&format!("{algorithm} takes {size} bytes; --bytes is ignored"));
         }
         say_what_is_left_out(algorithm, sizes);
         for &operation in algorithm.kind().operations() {

@@ -16,15 +16,15 @@ use crate::program::program;
 pub(super) struct Openssl {
     /// Operations that were found to be missing.
     missing: Vec<(Algorithm, Operation)>,
-    /// True if the note about short messages was printed.
-    said: bool,
+    /// True if the note about long messages was printed.
+    noted_long_messages: bool,
 }
 
 impl Openssl {
     pub(super) fn find() -> Result<Self, Failure> {
         let output = openssl(&["version".to_owned()])?;
         if output.status.success() {
-            Ok(Self { missing: Vec::new(), said: false })
+            Ok(Self { missing: Vec::new(), noted_long_messages: false })
         } else {
             Err(Failure::Failed(format!("openssl cannot be run: {}", output.status)))
         }
@@ -39,23 +39,23 @@ impl Openssl {
         seconds: f64,
         note: &dyn Fn(&str),
     ) -> Result<Option<Tally>, Failure> {
-        let wanted = (group.algorithm, group.operation);
-        if self.missing.contains(&wanted) {
+        let pair = (group.algorithm, group.operation);
+        if self.missing.contains(&pair) {
             return Ok(None);
         }
-        let mut none = || {
+        let mut report_missing = || {
             note(&format!("openssl speed has no {} {}", group.algorithm, group.operation));
-            self.missing.push(wanted);
+            self.missing.push(pair);
             Ok(None)
         };
         let Some(SpeedArguments { words, prefix }) = speed_arguments(group.algorithm, group.operation) else {
-            return none();
+            return report_missing();
         };
         if prefix != DATA && group.bytes > SHORT {
-            if !self.said {
+            if !self.noted_long_messages {
                 note("openssl speed signs messages of 20 to 36 bytes: longer ones are not compared");
             }
-            self.said = true;
+            self.noted_long_messages = true;
             return Ok(None);
         }
         let seconds = seconds.round().max(1.0);
@@ -69,23 +69,24 @@ impl Openssl {
             arguments.extend(["-multi".to_owned(), threads.to_string()]);
         }
         arguments.extend(words);
-        let before = cpu_time();
+        let start = cpu_time();
         let output = openssl(&arguments)?;
-        let cpu = cpu_time() - before;
+        let cpu = cpu_time() - start;
         if interrupt::is_interrupted() {
             return Ok(None);
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let all: Vec<(&str, u64, f64)> = said.lines().filter_map(result).collect();
-        let measured: Vec<_> = all.iter().filter(|(of, ..)| *of == prefix).collect();
+        let text = String::from_utf8_lossy(&output.stderr);
+        let results: Vec<(&str, u64, f64)> = text.lines().filter_map(result).collect();
+        let measured: Vec<_> = results.iter().filter(|(other, ..)| *other == prefix).collect();
         if !output.status.success() || measured.len() != threads {
-            return none();
+            return report_missing();
         }
         let requests = measured.iter().map(|(_, requests, _)| requests).sum();
         let wall = measured.iter().map(|(.., wall)| *wall).fold(0.0, f64::max);
         // `openssl speed` signs and verifies in one run, so this operation gets its share of the run's CPU time.
         let sum = |times: &mut dyn Iterator<Item = f64>| times.sum::<f64>();
-        let share = sum(&mut measured.iter().map(|(.., wall)| *wall)) / sum(&mut all.iter().map(|(.., wall)| *wall));
+        let share =
+            sum(&mut measured.iter().map(|(.., wall)| *wall)) / sum(&mut results.iter().map(|(.., wall)| *wall));
         Ok(Some(Tally { requests, wall, cpu: cpu * share, ..Tally::default() }))
     }
 }
@@ -137,8 +138,8 @@ const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::SlhDsaShake256f, "SLH-DSA-SHAKE-256f", &["R19", "R20"]),
 ];
 
-/// Maximum bytes of a comparable request outside symmetric algorithms. `openssl speed` signs 20 to 36 bytes (apps/speed.c), and hashing
-/// up to 65 takes no noticeable time. A request of ECDH on P-256 is a public key of 65 bytes.
+/// Longer messages are not compared for signatures and other public-key operations, because `openssl speed` signs only 20 to 36 bytes
+/// (apps/speed.c). Hashing up to 65 bytes takes no noticeable time, and the public keys of ECDH on P-256 have 65 bytes.
 const SHORT: usize = 65;
 
 /// The prefix of lines of symmetric algorithms.
@@ -146,7 +147,7 @@ const DATA: &str = "R";
 
 /// Returns the arguments for an operation.
 fn speed_arguments(algorithm: Algorithm, operation: Operation) -> Option<SpeedArguments> {
-    if let Some((_, name, lines)) = PAIRS.iter().find(|(known, ..)| *known == algorithm) {
+    if let Some((_, name, lines)) = PAIRS.iter().find(|(other, ..)| *other == algorithm) {
         return lines.get(operation.index()).map(|prefix| SpeedArguments { words: vec![(*name).to_owned()], prefix });
     }
     arguments(algorithm, operation).map(|words| SpeedArguments { words, prefix: DATA })
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(words(Algorithm::Aes256Cmac, Operation::Mac).as_deref(), Some("-cmac aes-256-cbc"));
         assert_eq!(words(Algorithm::Aes128Cbc, Operation::Decrypt).as_deref(), Some("-evp aes-128-cbc -decrypt"));
         assert_eq!(words(Algorithm::Aes128Gcm, Operation::Open).as_deref(), Some("-evp aes-128-gcm -aead -decrypt"));
-        for none in [
+        for missing in [
             Algorithm::Aes128Gmac,
             Algorithm::Poly1305,
             Algorithm::Null,
@@ -219,7 +220,7 @@ mod tests {
             Algorithm::Shake128,
             Algorithm::Rsa2048Pss,
         ] {
-            assert_eq!(arguments(none, none.kind().operations()[0]), None);
+            assert_eq!(arguments(missing, missing.kind().operations()[0]), None);
         }
     }
 }

@@ -158,8 +158,8 @@ impl Report {
             _ => Format::Table,
         };
         let (queues, compared) = (!args.queue_depth.is_empty(), args.compare.is_some());
-        let there = |column: &&Column| (column.name != "QUEUE" || queues) && (column.name != "/OPENSSL" || compared);
-        let all: Vec<&'static Column> = COLUMNS.iter().filter(there).collect();
+        let is_shown = |column: &&Column| (column.name != "QUEUE" || queues) && (column.name != "/OPENSSL" || compared);
+        let all: Vec<&'static Column> = COLUMNS.iter().filter(is_shown).collect();
         let points = || plan.iter().flat_map(|group| &group.points);
         let widths: Vec<usize> = (all.iter())
             .map(|column| {
@@ -238,8 +238,8 @@ impl Report {
     }
 
     /// Adds a row, compared with another one.
-    pub(super) fn add(&mut self, mut row: Row, theirs: Option<&Row>, output: &mut Output) -> Result<(), Failure> {
-        row.over_openssl = theirs.map(|theirs| round(row.over(theirs), 4));
+    pub(super) fn add(&mut self, mut row: Row, openssl: Option<&Row>, output: &mut Output) -> Result<(), Failure> {
+        row.over_openssl = openssl.map(|openssl| round(row.over(openssl), 4));
         match self.format {
             Format::Json => {}
             Format::Csv => output.write(&self.csv(&row))?,
@@ -286,8 +286,8 @@ impl Report {
             Format::Table => output.write(&self.footer())?,
         }
         let computing = self.rows.iter().filter(|row| row.computes);
-        let lost: Vec<f64> = computing.map(|row| (1.0 - row.busy()).max(0.0)).collect();
-        let mean = lost.iter().sum::<f64>() / lost.len().max(1) as f64;
+        let losses: Vec<f64> = computing.map(|row| (1.0 - row.busy()).max(0.0)).collect();
+        let mean = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
         if mean > STOLEN {
             print_message(&format!(
                 "other programs had {:.0} % of the CPU time meanwhile: MB/s and requests/s are too low by that share, CPU/REQ is not affected",
@@ -342,12 +342,12 @@ mod tests {
     #[test]
     fn cpu_time_of_other_programs_does_not_count() {
         // The device had half of a CPU, and the peer a whole one.
-        let (ours, theirs) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
-        assert!((ours.over(&theirs) - 2.0).abs() < 1e-9);
-        assert_eq!((busy(&ours), busy(&theirs)), ("50 %".to_owned(), "100 %".to_owned()));
+        let (device, openssl) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
+        assert!((device.over(&openssl) - 2.0).abs() < 1e-9);
+        assert_eq!((busy(&device), busy(&openssl)), ("50 %".to_owned(), "100 %".to_owned()));
         // The thread of a device outside the CPU waits.
-        let ours = row("card", 3000, 1.0, 0.01);
-        assert!((ours.over(&theirs) - 3.0).abs() < 1e-9);
+        let device = row("card", 3000, 1.0, 0.01);
+        assert!((device.over(&openssl) - 3.0).abs() < 1e-9);
     }
 
     #[test]

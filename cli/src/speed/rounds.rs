@@ -91,9 +91,9 @@ impl Spread {
             low + (high - low) * place.fract()
         };
         let median = quantile(0.5).max(f64::MIN_POSITIVE);
-        let far = |time: &&f64| (**time / median - 1.0).abs() > FAR;
+        let is_outlier = |time: &&f64| (**time / median - 1.0).abs() > FAR;
         let relative = (quantile(0.75) - quantile(0.25)) / median;
-        Some(Self { median, relative, outliers: times.iter().filter(far).count() })
+        Some(Self { median, relative, outliers: times.iter().filter(is_outlier).count() })
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_spread_is_the_interquartile_range() {
-        let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         let spread = Spread::of(&rounds(&[1.02, 0.99, 1.0, 1.01, 9.0])).unwrap();
         assert!(near(spread.median, 1.01) && near(spread.relative, 0.02 / 1.01), "{spread:?}");
         assert_eq!(spread.outliers, 1);

@@ -52,7 +52,7 @@ pub(super) struct Cache {
 struct Row {
     state: State,
     digests: Vec<(Id, Digest)>,
-    /// True if this run looked it up.
+    /// True if this run looked the file up.
     used: bool,
 }
 
@@ -130,8 +130,8 @@ impl Cache {
         let name = OsStr::from_bytes(name);
         let Some(key) = key(name).filter(|_| !found.cached && name != "-") else { return };
         let kept = |stamp: &Stamp| {
-            let now = fs::metadata(name).map(|data| Stamp::new(&data));
-            stamp.settled(RACY) && stamp.size == found.bytes && now.is_ok_and(|now| now.agrees(stamp))
+            let current = fs::metadata(name).map(|data| Stamp::new(&data));
+            stamp.settled(RACY) && stamp.size == found.bytes && current.is_ok_and(|current| current.agrees(stamp))
         };
         let Some(stamp) = found.stamp.filter(kept) else {
             self.changed |= self.rows.remove(&key).is_some();
@@ -276,9 +276,9 @@ mod tests {
             ("objects", line("a", &md5, &objects)),
         ] {
             let bytes = cache(&lines);
-            let (read, taken) = taken(|| rows(&bytes).is_some());
-            assert!(read, "{bomb}");
-            assert!(taken.bytes <= 8 * bytes.len(), "{bomb}: {} bytes for {}", taken.bytes, bytes.len());
+            let (is_valid, memory) = taken(|| rows(&bytes).is_some());
+            assert!(is_valid, "{bomb}");
+            assert!(memory.bytes <= 8 * bytes.len(), "{bomb}: {} bytes for {}", memory.bytes, bytes.len());
         }
     }
 }

@@ -72,7 +72,7 @@ struct Tally {
     mismatched: u64,
     matched: u64,
     cached: u64,
-    /// The function that trying found for the lines, if neither they nor the list's name tell it.
+    /// The function that was found by trying, if neither the lines nor the list's name state it.
     learned: Option<Id>,
 }
 

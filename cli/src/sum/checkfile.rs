@@ -1,7 +1,8 @@
 //! The parser of checksum files: turns a line into a digest and a name.
 //!
-//! It accepts three formats: `DIGEST  NAME` (GNU; `*` before the name marks binary mode), `DIGEST NAME` (reversed BSD) and `SHA256 (NAME) =
-//! DIGEST` (BSD, and OpenSSL's spelling without the blanks). A leading backslash means that `\n`, `\r` and `\\` in the name are escapes.
+//! The parser accepts three formats: `DIGEST  NAME` (GNU; `*` before the name marks binary mode), `DIGEST NAME` (reversed BSD) and `SHA256
+//! (NAME) = DIGEST` (BSD, and OpenSSL's spelling without the blanks). A leading backslash means that `\n`, `\r` and `\\` in the name are
+//! escapes.
 //!
 //! The lines are untrusted. Every function is total: it returns an answer for any bytes.
 

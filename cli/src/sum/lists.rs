@@ -127,10 +127,10 @@ impl ListParser {
 
 /// Replaces the separators `\` of Windows by `/`, if only the file with `/` exists.
 fn of_windows(name: Vec<u8>) -> Vec<u8> {
-    let there = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
-    if !name.contains(&b'\\') || there(&name) {
+    let exists = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
+    if !name.contains(&b'\\') || exists(&name) {
         return name;
     }
     let other: Vec<u8> = name.iter().map(|&byte| if byte == b'\\' { b'/' } else { byte }).collect();
-    if there(&other) { other } else { name }
+    if exists(&other) { other } else { name }
 }

@@ -71,23 +71,24 @@ impl Id {
     pub(crate) fn of_file(name: &[u8]) -> Option<Self> {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         // Returns the last end of a label that stands alone.
-        let ends = |label: &'static str| {
-            let alone = |place: usize| {
-                let before = name[..place].chars().next_back();
-                let behind = &name[place + label.len()..];
-                let rest = behind.strip_prefix("sums").or_else(|| behind.strip_prefix("sum")).unwrap_or(behind);
-                let apart = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
+        let last_end = |label: &'static str| {
+            let stands_alone = |place: usize| {
+                let letter_before = name[..place].chars().next_back();
+                let tail = &name[place + label.len()..];
+                let rest = tail.strip_prefix("sums").or_else(|| tail.strip_prefix("sum")).unwrap_or(tail);
+                let is_boundary = |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric());
                 // Names of unrelated files contain `b2` and `b3`, too. These count only before `sum` or `sums`, or as a file extension.
-                let ended = label.len() > 2 || rest.len() < behind.len() || behind.is_empty() && before == Some('.');
-                apart(before) && apart(rest.chars().next()) && ended
+                let counts =
+                    label.len() > 2 || rest.len() < tail.len() || tail.is_empty() && letter_before == Some('.');
+                is_boundary(letter_before) && is_boundary(rest.chars().next()) && counts
             };
             let places = name.match_indices(label).map(|(place, _)| place);
-            places.filter(|place| alone(*place)).map(|place| place + label.len()).max()
+            places.filter(|place| stands_alone(*place)).map(|place| place + label.len()).max()
         };
         // The last label counts, because names of programs come first, and the longest, because `sha512-256` contains `sha512`.
         let labels = Self::all().flat_map(|id| id.labels().map(move |label| (label, id)));
-        let ended = labels.filter_map(|(label, id)| Some(((ends(label)?, label.len()), id)));
-        ended.max_by_key(|(end, _)| *end).map(|(_, id)| id)
+        let ends = labels.filter_map(|(label, id)| Some(((last_end(label)?, label.len()), id)));
+        ends.max_by_key(|(end, _)| *end).map(|(_, id)| id)
     }
 
     /// Returns the name for `-a`.

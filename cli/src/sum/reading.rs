@@ -20,20 +20,20 @@ pub(super) enum Reading {
     Piece,
 }
 
-/// Returns the way to read a file, and its name without the mark before it, `U` or `^`. Marks and pieces count only if there is no file
-/// with them in its name and one without. The name of a piece stays as it is.
+/// Returns the way to read a file, and its name without the mark before it, `U` or `^`. A mark or a piece counts only if no file has the
+/// full name, and a file has the name without the mark or piece. The name of a piece stays as it is.
 pub(super) fn marked(mut name: Vec<u8>) -> (Vec<u8>, Reading) {
     let (file, reading) = match name.first() {
         Some(b'U') => (&name[1..], Reading::Text),
         Some(b'^') => (&name[1..], Reading::Bits),
         _ => (&name[..], Reading::Bytes),
     };
-    let there = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
-    if reading != Reading::Bytes && there(file) && !there(&name) {
+    let exists = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
+    if reading != Reading::Bytes && exists(file) && !exists(&name) {
         name.remove(0);
         return (name, reading);
     }
-    let is_piece = piece(&name).is_some_and(|(file, _)| there(file)) && !there(&name);
+    let is_piece = piece(&name).is_some_and(|(file, _)| exists(file)) && !exists(&name);
     (name, if is_piece { Reading::Piece } else { Reading::Bytes })
 }
 
@@ -63,7 +63,7 @@ struct Converted<R> {
     reading: Reading,
     /// True if the last byte was a CR: an LF after it does not count.
     after_cr: bool,
-    /// The bits so far of the next byte, after a leading one.
+    /// The bits so far of the next byte, after a leading 1 bit.
     bits: u8,
 }
 

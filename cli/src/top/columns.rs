@@ -15,7 +15,7 @@ pub(super) struct Column<T: 'static> {
     pub(super) title: &'static str,
     /// Least and most characters.
     width: (u16, u16),
-    /// Its importance among the columns; the highest rank is left out first.
+    /// The column with the highest rank is left out first.
     rank: u8,
     pub(super) cell: fn(&T) -> String,
     /// True if the cells are aligned to the right, as numbers are.
@@ -159,8 +159,8 @@ fn time(activity: &Activity, per_mille: u64) -> String {
 fn alarms(process: &Process) -> String {
     let out = process.summary.quarantined.iter().map(|device| format!("{device} in quarantine"));
     // A device that is still in quarantine has been named already.
-    let said = |event: &Event| *event == Event::Quarantined && !process.summary.quarantined.is_empty();
-    let notable = NOTABLE.iter().filter(|event| !said(event)).map(|event| (event, of(process).times(*event)));
+    let is_listed = |event: &Event| *event == Event::Quarantined && !process.summary.quarantined.is_empty();
+    let notable = NOTABLE.iter().filter(|event| !is_listed(event)).map(|event| (event, of(process).times(*event)));
     out.chain(notable.filter(|(_, times)| *times > 0).map(|(event, times)| format!("{} {times}", event.code())))
         .collect::<Vec<_>>()
         .join(", ")
@@ -177,8 +177,8 @@ fn worse(a: &Process, b: &Process) -> Ordering {
 fn happened(events: &BTreeMap<String, u64>) -> String {
     let is_notable = |event: &str| NOTABLE.iter().any(|notable| notable.code() == event);
     let of_kind = |notable| events.iter().filter(move |(event, _)| is_notable(event) == notable);
-    let said = of_kind(true).chain(of_kind(false)).map(|(event, times)| format!("{event} {times}"));
-    said.collect::<Vec<_>>().join(", ")
+    let texts = of_kind(true).chain(of_kind(false)).map(|(event, times)| format!("{event} {times}"));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

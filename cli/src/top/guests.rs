@@ -31,8 +31,8 @@ pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Vec<Guest>
     let before: HashMap<&str, &stats::Guest> = before.guests.iter().map(|guest| (guest.name.as_str(), guest)).collect();
     let guest = |guest: &stats::Guest| {
         let number = |guest: &stats::Guest, name: &str| guest.numbers.get(name).copied().unwrap_or(0);
-        let then = before.get(guest.name.as_str());
-        let since = |name: &str| number(guest, name).saturating_sub(then.map_or(0, |then| number(then, name)));
+        let earlier = before.get(guest.name.as_str());
+        let since = |name: &str| number(guest, name).saturating_sub(earlier.map_or(0, |earlier| number(earlier, name)));
         let rate = |name: &str| if seconds > 0.0 { since(name) as f64 / seconds } else { 0.0 };
         let requests = since("requests");
         Guest {

@@ -130,12 +130,12 @@ impl Sampler {
         for watched in self.watch.running() {
             // A process that is new did all its work since the last sample.
             let nothing = Report::default();
-            let (before, then) = match (&watched.before, last) {
-                (Some((before, then)), _) => (before, *then),
+            let (before, start) = match (&watched.before, last) {
+                (Some((before, time)), _) => (before, *time),
                 (None, Some(last)) => (&nothing, last),
                 (None, None) => (&watched.now, watched.at),
             };
-            let seconds = watched.at.saturating_duration_since(then).as_secs_f64();
+            let seconds = watched.at.saturating_duration_since(start).as_secs_f64();
             let uid = watched.live.uid;
             processes.push(Process {
                 key: watched.live.identity,

@@ -29,7 +29,7 @@ pub(super) struct State {
     selected: usize,
     page: Option<(u64, u64)>,
     /// True if the lower table shows only the selected process.
-    one: bool,
+    shows_selected: bool,
     pub(super) paused: bool,
     pub(super) help: bool,
     interval: f64,
@@ -51,8 +51,9 @@ pub(super) enum Action {
 impl State {
     pub(super) fn new(sample: Sample, interval: f64, note: &'static str) -> Self {
         let sort = PROCESSES.iter().position(|column| column.title == "REQ/S").unwrap_or(0);
-        let (sort, selected, page, one) = ((sort, false), 0, None, false);
-        let mut state = Self { sample, sort, selected, page, one, paused: false, help: false, interval, note };
+        let (sort, selected, page, shows_selected) = ((sort, false), 0, None, false);
+        let mut state =
+            Self { sample, sort, selected, page, shows_selected, paused: false, help: false, interval, note };
         state.arrange();
         state
     }
@@ -77,7 +78,7 @@ impl State {
 
     /// Returns the process in the lower table; `None` for all in total.
     pub(super) fn one(&self) -> Option<&Process> {
-        self.sample.processes.get(self.selected).filter(|_| self.one)
+        self.sample.processes.get(self.selected).filter(|_| self.shows_selected)
     }
 
     /// Returns the index of the column that sorts processes.
@@ -100,7 +101,9 @@ impl State {
                 return if self.paused { Action::Nothing } else { Action::TakeSample };
             }
             Key::Char('?') => self.help = !self.help,
-            Key::Char('a') | Key::Enter => self.one = !self.one && !self.sample.processes.is_empty(),
+            Key::Char('a') | Key::Enter => {
+                self.shows_selected = !self.shows_selected && !self.sample.processes.is_empty();
+            }
             Key::Char('i') => self.sort.1 = !self.sort.1,
             Key::Char('+') => self.interval = longer(self.interval),
             Key::Char('-') => self.interval = shorter(self.interval),
@@ -143,7 +146,7 @@ impl State {
             self.selected = place;
         } else {
             // The process has ended.
-            self.one = false;
+            self.shows_selected = false;
             self.select(self.selected);
         }
     }

@@ -11,7 +11,7 @@ use crate::output::Failure;
 /// A file of a new torrent.
 pub(super) struct ContentFile {
     pub(super) path: PathBuf,
-    /// The names of its folders and its own, below the torrent's; none for a single file.
+    /// The names of the folders above the file and of the file itself, below the torrent's folder; empty if the torrent is a single file.
     pub(super) names: Vec<String>,
     pub(super) length: u64,
     /// True if its owner may execute it.

@@ -45,7 +45,7 @@ enum Files<'a> {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
-    /// The names of its folders and its own, below the torrent's.
+    /// The names of the folders above the file and of the file itself, below the torrent's folder.
     pub(crate) names: Value<'a>,
     pub(crate) kind: Kind<'a>,
     pub(crate) length: u64,
@@ -143,11 +143,11 @@ pub(crate) fn path(names: Value<'_>) -> PathBuf {
 impl<'a> Files<'a> {
     /// Returns the files; `None` if there is no list of files.
     fn parts(self) -> Option<impl Iterator<Item = Result<Part<'a>, String>>> {
-        let (one, list) = match self {
+        let (only_file, list) = match self {
             Files::One { length } => (Some(Ok(Part { names: Value::EMPTY_LIST, kind: Kind::File, length })), None),
             Files::List(files) => (None, Some(files.list()?.map(Part::new))),
         };
-        Some(one.into_iter().chain(list.into_iter().flatten()))
+        Some(only_file.into_iter().chain(list.into_iter().flatten()))
     }
 }
 
@@ -158,7 +158,7 @@ impl<'a> Part<'a> {
         let last = names.list().into_iter().flatten().last().and_then(Value::bytes).unwrap_or_default();
         let depth = names.list().into_iter().flatten().count() - 1;
         if let Some(target) = link_of(file, depth)? {
-            // Some programs give it the length of its target, which is in no piece.
+            // Some programs give a link the length of its target, which is in no piece.
             return Ok(Part { names, kind: Kind::Link(target), length: 0 });
         }
         let is_padding = attributes.contains(&b'p') || last.starts_with(PADDING);
@@ -405,10 +405,10 @@ mod tests {
             ("a name that files share", of_v2(&name, &files(1), "")),
             ("a name that files of v1 share", of_v1(&name, &parts)),
         ] {
-            let (read, taken) = taken(|| Metainfo::read(&torrent).map(|_| ()));
-            assert_eq!(read, Ok(()), "{bomb}");
+            let (result, memory) = taken(|| Metainfo::read(&torrent).map(|_| ()));
+            assert_eq!(result, Ok(()), "{bomb}");
             let most = TIMES * torrent.len() + BESIDE;
-            assert!(taken.bytes <= most, "{bomb}: {} bytes for {} of torrent", taken.bytes, torrent.len());
+            assert!(memory.bytes <= most, "{bomb}: {} bytes for {} of torrent", memory.bytes, torrent.len());
         }
     }
 
@@ -416,9 +416,9 @@ mod tests {
     fn unused_values_take_no_memory() {
         for (bomb, value) in [("lists", "le"), ("lists of one", "l0:e"), ("strings", "0:"), ("numbers", "i0e")] {
             let torrent = format!("d1:al{}ee", value.repeat(50_000)).into_bytes();
-            let (read, taken) = taken(|| Metainfo::read(&torrent).map(|_| ()));
-            assert!(read.is_err_and(|error| error.contains("no info")), "{bomb}");
-            assert!(taken.bytes <= BESIDE, "{bomb}: {} bytes for {} of torrent", taken.bytes, torrent.len());
+            let (result, memory) = taken(|| Metainfo::read(&torrent).map(|_| ()));
+            assert!(result.is_err_and(|error| error.contains("no info")), "{bomb}");
+            assert!(memory.bytes <= BESIDE, "{bomb}: {} bytes for {} of torrent", memory.bytes, torrent.len());
         }
     }
 

@@ -182,12 +182,12 @@ struct Placed<'a> {
     names: Option<Value<'a>>,
     begin: u64,
     end: u64,
-    /// True if it is missing or has another length.
+    /// True if the file is missing or has another length.
     is_absent: bool,
 }
 
 impl Placed<'_> {
-    /// Returns the pieces that contain a byte of it.
+    /// Returns the pieces that contain a byte of the file.
     fn pieces(&self, piece: u64) -> Range<u64> {
         let first = self.begin / piece;
         first..if self.begin < self.end { self.end.div_ceil(piece) } else { first }

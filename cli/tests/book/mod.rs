@@ -17,7 +17,7 @@ const PATIENCE: &str = "300";
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) language: String,
-    /// The number of its first line, from 1.
+    /// The number of the block's first line, from 1.
     pub(crate) line: usize,
     pub(crate) lines: Vec<String>,
     pub(crate) special: Special,
@@ -34,7 +34,7 @@ pub(crate) enum Special {
 
 /// A command of a page and the output that the page shows.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct Example {
     pub(crate) line: usize,
     pub(crate) command: String,
     pub(crate) output: Vec<String>,
@@ -87,13 +87,13 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
 }
 
 /// Returns the commands of a block.
-pub(crate) fn commands(block: &Block) -> Vec<Shown> {
-    let mut found = Vec::<Shown>::new();
+pub(crate) fn commands(block: &Block) -> Vec<Example> {
+    let mut found = Vec::<Example>::new();
     for (number, line) in (block.line..).zip(&block.lines) {
         if let Some(command) = line.strip_prefix("$ ") {
             let numbers_vary = block.special == Special::NumbersVary;
             let (command, output) = (command.to_owned(), Vec::new());
-            found.push(Shown { line: number, command, output, status: 0, numbers_vary });
+            found.push(Example { line: number, command, output, status: 0, numbers_vary });
             continue;
         }
         let last = found.last_mut().expect("a block begins with a command");
@@ -122,20 +122,20 @@ pub(crate) fn shape(token: &str) -> String {
 }
 
 /// True if a line matches the line of the page.
-pub(crate) fn line_agrees(shown: &str, line: &str, numbers_vary: bool) -> bool {
+pub(crate) fn line_agrees(expected: &str, line: &str, numbers_vary: bool) -> bool {
     let tokens = |line: &str| -> Vec<String> {
         let tokens = line.split_whitespace();
         tokens.map(|token| if numbers_vary { shape(token) } else { token.to_owned() }).collect()
     };
-    match shown.strip_suffix(" ...") {
+    match expected.strip_suffix(" ...") {
         Some(begin) => tokens(line).starts_with(&tokens(begin)),
-        None if numbers_vary => tokens(shown) == tokens(line),
-        None => shown == line,
+        None if numbers_vary => tokens(expected) == tokens(line),
+        None => expected == line,
     }
 }
 
-pub(crate) fn agrees(shown: &[String], lines: &[&str], numbers_vary: bool) -> bool {
-    match shown.split_first() {
+pub(crate) fn agrees(expected: &[String], lines: &[&str], numbers_vary: bool) -> bool {
+    match expected.split_first() {
         None => lines.is_empty(),
         Some((first, rest)) if first == "..." => (0..=lines.len()).any(|n| agrees(rest, &lines[n..], numbers_vary)),
         Some((first, rest)) => lines
@@ -174,13 +174,13 @@ impl Machine {
     }
 
     /// Runs commands in one shell, until one ends with an unexpected status.
-    pub(crate) fn run(&self, commands: &[Shown]) {
+    pub(crate) fn run(&self, commands: &[Example]) {
         let mut script = String::from("trap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
-        for (number, shown) in commands.iter().enumerate() {
-            let command = shown.command.replace("/usr/local", &self.path("local"));
+        for (number, example) in commands.iter().enumerate() {
+            let command = example.command.replace("/usr/local", &self.path("local"));
             fs::write(self.0.join(format!("said/{number}.sh")), command).unwrap();
             let printed = self.path(&format!("said/{number}"));
-            let status = shown.status;
+            let status = example.status;
             writeln!(
                 script,
                 ". {printed}.sh >{printed} 2>&1 </dev/null; s=$?; echo $s >{printed}.status; [ $s = {status} ] || exit"
@@ -227,37 +227,37 @@ pub(crate) struct Difference {
 
 impl Difference {
     /// Creates the difference for wrong output. Lines with `...` need a person to correct them, except a final `...`.
-    pub(crate) fn output(message: String, shown: &Shown, lines: &[&str]) -> Self {
-        let first = shown.line + shown.command.matches('\n').count();
-        let (exact, rest) = match shown.output.split_last() {
+    pub(crate) fn output(message: String, example: &Example, lines: &[&str]) -> Self {
+        let first = example.line + example.command.matches('\n').count();
+        let (exact, rest) = match example.output.split_last() {
             Some((last, exact)) if last == "..." => (exact, vec![last.clone()]),
-            _ => (&shown.output[..], Vec::new()),
+            _ => (&example.output[..], Vec::new()),
         };
         let most = if rest.is_empty() { lines.len() } else { exact.len() };
         let new = lines.iter().take(most).map(|&line| line.to_owned()).chain(rest).collect();
         let can = !exact.iter().any(|line| line.ends_with("..."));
-        Self { message, should_be: can.then_some((first, shown.output.len(), new)) }
+        Self { message, should_be: can.then_some((first, example.output.len(), new)) }
     }
 }
 
 /// Runs commands of a page in order, and returns the differences.
-pub(crate) fn compare(page: &str, shown: &[Shown]) -> Vec<Difference> {
+pub(crate) fn compare(page: &str, examples: &[Example]) -> Vec<Difference> {
     let machine = Machine::new(page);
-    machine.run(shown);
+    machine.run(examples);
     let mut found = Vec::new();
-    for (number, shown) in shown.iter().enumerate() {
-        let place = format!("docs/src/{page}:{}: $ {}", shown.line, shown.command);
+    for (number, example) in examples.iter().enumerate() {
+        let place = format!("docs/src/{page}:{}: $ {}", example.line, example.command);
         let Some((status, output)) = machine.result_of(number) else {
             found.push(Difference { message: format!("{place}\nwas not reached, or did not end"), should_be: None });
             break;
         };
         let lines: Vec<&str> = output.lines().collect();
-        if status != shown.status {
-            let message = format!("{place}\nended with {status} in place of {}:\n{output}", shown.status);
+        if status != example.status {
+            let message = format!("{place}\nended with {status} in place of {}:\n{output}", example.status);
             found.push(Difference { message, should_be: None });
-        } else if !shown.output.is_empty() && !agrees(&shown.output, &lines, shown.numbers_vary) {
+        } else if !example.output.is_empty() && !agrees(&example.output, &lines, example.numbers_vary) {
             let message = format!("{place}\ndiffers from the page (GANTRY_DECLARE=1 changes the page):\n{output}");
-            found.push(Difference::output(message, shown, &lines));
+            found.push(Difference::output(message, example, &lines));
         }
     }
     found

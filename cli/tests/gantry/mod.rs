@@ -54,7 +54,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Returns the notes of a measurement on stderr, without the one about other load on the machine.
+/// Returns the notes of a measurement on stderr, without the note about other load on the machine.
 pub(crate) fn notes(output: &Output) -> Vec<String> {
     let notes = text(&output.stderr);
     notes.lines().filter(|note| !note.contains("of the CPU time meanwhile")).map(str::to_owned).collect()
@@ -85,7 +85,7 @@ pub(crate) fn status_and_stderr(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), text(&output.stderr))
 }
 
-/// Runs a command with this input. The command may end before it has read all of it.
+/// Runs a command with this input. The command may end before it has read the whole input.
 pub(crate) fn fed(mut command: Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();

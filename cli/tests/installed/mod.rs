@@ -97,10 +97,10 @@ impl Installed {
     }
 
     /// Compiles a C program.
-    pub(crate) fn compile(&self, source: &str, with: &[&str]) -> String {
+    pub(crate) fn compile(&self, source: &str, options: &[&str]) -> String {
         let (source, program) = (self.write("program.c", source), self.0.join("program"));
-        let status = Command::new("cc").arg("-o").arg(&program).arg(source).args(with).status().unwrap();
-        assert!(status.success(), "{with:?}");
+        let status = Command::new("cc").arg("-o").arg(&program).arg(source).args(options).status().unwrap();
+        assert!(status.success(), "{options:?}");
         program.to_str().unwrap().to_owned()
     }
 }
@@ -136,7 +136,7 @@ impl Drop for Server {
 }
 
 /// True if a program is installed; otherwise counts the test as skipped.
-pub(crate) fn there(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let runs = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !runs {
         gantry_lab::skip(program);

@@ -78,9 +78,9 @@ pub(crate) fn promtool_is_silent(metrics: &str) {
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
 }
 
-/// Sums all samples of a name whose labels contain `with`.
-pub(crate) fn sum(metrics: &str, name: &str, with: &str) -> u64 {
-    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(with));
+/// Sums all samples of a name whose labels contain `label`.
+pub(crate) fn sum(metrics: &str, name: &str, label: &str) -> u64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(label));
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 

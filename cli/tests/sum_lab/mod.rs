@@ -144,7 +144,7 @@ pub(crate) fn same(lab: &Lab, tool: &str, args: &[OsString], input: &Input) -> R
     same_with(lab, tool, args, input, |_| {})
 }
 
-/// Runs both like [`same`], after `prepare` has changed both commands.
+/// Runs both programs like [`same`], after `prepare` has changed both commands.
 pub(crate) fn same_with(
     lab: &Lab,
     tool: &str,
@@ -163,7 +163,7 @@ pub(crate) fn same_with(
     ours
 }
 
-/// Runs both in bash, for redirections that `Command` cannot express; mixes stdout and stderr.
+/// Runs both programs in bash, for redirections that `Command` cannot express; mixes stdout and stderr.
 pub(crate) fn same_in_shell(lab: &Lab, tool: &str, arguments_and_redirections: &str) -> RunResult {
     let both = [theirs(tool), ours()].map(|program| {
         let mut command = lab.command("/bin/bash".as_ref(), "bash");

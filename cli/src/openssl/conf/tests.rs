@@ -147,8 +147,8 @@ fn memory_for_a_configuration_is_bounded() {
         ("short sections", many(300_000, |name| format!("[{name:x}]\n"))),
         ("short mistakes", "x\n".repeat(500_000)),
     ] {
-        let (_, taken) = taken(|| of(&text).problems().len());
-        assert!(taken.bytes <= MAX_MEMORY, "{bomb}: {} bytes for {}", taken.bytes, text.len());
+        let (_, memory) = taken(|| of(&text).problems().len());
+        assert!(memory.bytes <= MAX_MEMORY, "{bomb}: {} bytes for {}", memory.bytes, text.len());
     }
 }
 

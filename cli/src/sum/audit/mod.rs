@@ -26,8 +26,8 @@ use plan::{ListedFile, Plan};
 use report::{Kind, Report};
 use tree::Tree;
 
-/// Most files of one digest that are compared with a listed file. More files share one digest but differ in another only if a function is
-/// broken or a manifest is wrong.
+/// Most files of the same digest that are compared with a listed file. More files share a digest but differ in another only if a function
+/// is broken or a manifest is wrong.
 const COLLISIONS: usize = 16;
 
 /// Compares, and returns the exit status: 0 if everything is as listed, 1 if something differs, 2 if something could not be compared.
@@ -151,7 +151,7 @@ struct Job<'a> {
     name: &'a Vec<u8>,
     /// The name in the folder.
     found_as: &'a Vec<u8>,
-    /// The listed digests, if it is listed.
+    /// The listed digests, if the file is listed.
     expected: Option<&'a ListedFile>,
     functions: Functions,
 }
@@ -163,7 +163,7 @@ impl Job<'_> {
 
     /// True if the file has these digests.
     fn agrees(&self, expected: &[(Id, Digest)], found: &HashedFile) -> bool {
-        expected.iter().all(|one| self.ids().zip(found.digests.iter().copied()).any(|other| other == *one))
+        expected.iter().all(|listed| self.ids().zip(found.digests.iter().copied()).any(|pair| pair == *listed))
     }
 }
 

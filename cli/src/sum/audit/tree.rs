@@ -33,8 +33,9 @@ pub(super) struct Tree<'l> {
 impl<'l> Tree<'l> {
     /// Walks the folder. Reports links and folders, and files that became a link or folder.
     pub(super) fn new(plan: &Plan, listing: &'l Listing, options: &Options, report: &mut Report<'_>) -> Self {
-        let ours = plan.manifests.iter().map(PathBuf::as_path).chain(options.cache.as_deref().map(Path::new));
-        let ours: BTreeSet<_> = ours.filter_map(|path| fs::metadata(path).ok()).map(|data| identity(&data)).collect();
+        let excluded = plan.manifests.iter().map(PathBuf::as_path).chain(options.cache.as_deref().map(Path::new));
+        let excluded: BTreeSet<_> =
+            excluded.filter_map(|path| fs::metadata(path).ok()).map(|data| identity(&data)).collect();
         let mut tree = Self::default();
         let mut unlisted = Vec::new();
         walk(&[plan.folder.clone().into()], options, |step| match step {
@@ -46,7 +47,7 @@ impl<'l> Tree<'l> {
                 if let Some((listed, _)) = listing.files.get_key_value(&name) {
                     tree.present.insert(listed, None);
                 } else if !listing.specials.contains_key(&name)
-                    && !data.is_some_and(|data| ours.contains(&identity(&data)))
+                    && !data.is_some_and(|data| excluded.contains(&identity(&data)))
                 {
                     tree.new.insert(name);
                 }
@@ -71,10 +72,10 @@ impl<'l> Tree<'l> {
             }
         });
         // Files below an excluded folder are not compared either.
-        let wanted = |name: &[u8]| wanted(&plan.folder, &plan.path(name), options);
+        let is_wanted = |name: &[u8]| wanted(&plan.folder, &plan.path(name), options);
         for name in listing.files.keys() {
             let path = plan.path(name);
-            if tree.present.contains_key(name) || !wanted(name) {
+            if tree.present.contains_key(name) || !is_wanted(name) {
                 continue;
             }
             let became = special(&path).ok().flatten().filter(|found| match found {
@@ -90,7 +91,7 @@ impl<'l> Tree<'l> {
             }
         }
         tree.match_normalized(report);
-        for (name, listed) in listing.specials.iter().filter(|(name, _)| wanted(name)) {
+        for (name, listed) in listing.specials.iter().filter(|(name, _)| is_wanted(name)) {
             compare_special(plan, name, listed, report);
         }
         // A list without links and folders cannot tell which of these are new.

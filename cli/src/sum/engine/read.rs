@@ -67,7 +67,7 @@ impl Reader {
         self.stamp.size
     }
 
-    /// Returns the number of bytes left to read, according to that size.
+    /// Returns the number of bytes left to read, according to the size of the file when it was opened.
     pub(super) fn left(&self) -> u64 {
         self.stamp.size.saturating_sub(self.read)
     }
@@ -84,7 +84,7 @@ pub(in crate::sum) struct Stamp {
     /// The last change of its content or metadata.
     pub(in crate::sum) changed: i128,
     /// The time of the query.
-    asked: i128,
+    queried: i128,
 }
 
 impl Stamp {
@@ -97,14 +97,14 @@ impl Stamp {
             size: data.size(),
             modified: nanoseconds(data.mtime(), data.mtime_nsec()),
             changed: nanoseconds(data.ctime(), data.ctime_nsec()),
-            asked: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos().cast_signed()),
+            queried: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos().cast_signed()),
         }
     }
 
     /// True if the file had not changed for `nanoseconds`. A later change then has another time stamp, if the file system's clock has that
     /// resolution.
     pub(in crate::sum) fn settled(&self, nanoseconds: i128) -> bool {
-        self.changed.max(self.modified) + nanoseconds < self.asked
+        self.changed.max(self.modified) + nanoseconds < self.queried
     }
 
     /// True if both are the same file in the same state.

@@ -316,7 +316,7 @@ impl Slot {
 }
 
 impl Streamed {
-    /// Returns its session and the device of its stream, if it has one digest that a device computes.
+    /// Returns the session and the device of the file's stream, if the file has a single digest and a device computes it.
     fn stream(&self) -> Option<(&Session, usize)> {
         match (&*self.job.functions, &*self.running) {
             ([Function { implementation: Implementation::Session(session), .. }], [Running::Stream(stream)]) => {
@@ -326,7 +326,7 @@ impl Streamed {
         }
     }
 
-    /// True if it could be moved away from `device`. Files with several digests stay, because all digests would have to restart.
+    /// True if the file could be moved away from `device`. Files with several digests stay, because all digests would have to restart.
     fn is_on(&self, device: usize) -> bool {
         self.stream().is_some_and(|(_, on)| on == device)
     }

@@ -37,7 +37,7 @@ const UNITS: [u64; 5] = [MIB, MB, 1024, 1000, 1];
 const FEW: u64 = 40;
 
 /// The result of the search for the part size of an upload.
-enum HashedFile {
+enum SearchResult {
     /// The part size, in words.
     Size(String),
     /// The file differs.
@@ -72,9 +72,9 @@ pub(super) fn run(options: &Options, threads: usize, console: &mut Console) -> R
                 Ok((format!("{found}  "), String::new(), true))
             }
             Some(etag) => Ok(match search(input, checksum, etag, threads)? {
-                HashedFile::Size(size) => (String::new(), format!(": OK, {size}"), true),
-                HashedFile::Damaged => (String::new(), ": FAILED".to_owned(), false),
-                HashedFile::Unknown(possible) => {
+                SearchResult::Size(size) => (String::new(), format!(": OK, {size}"), true),
+                SearchResult::Damaged => (String::new(), ": FAILED".to_owned(), false),
+                SearchResult::Unknown(possible) => {
                     let (least, most) = possible.into_inner();
                     let words = format!(": no part size that was tried fits; possible are {least} to {most} bytes");
                     (String::new(), words, false)
@@ -145,7 +145,7 @@ fn of_parts(checksum: Checksum, values: &[u8]) -> String {
 }
 
 /// Searches for the part size with which a file of this checksum was uploaded.
-fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Result<HashedFile, Failure> {
+fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Result<SearchResult, Failure> {
     let wrong = || {
         Failure::Failed(format!(
             "'{etag}' is not an S3 checksum of {}: a digest, then - and the number of parts",
@@ -165,12 +165,12 @@ fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Resul
     let etag = if checksum.is_hex() { etag.to_ascii_lowercase() } else { etag.to_owned() };
     let Some(count) = count else {
         let fits = value(input, checksum, PartSize::Whole, threads)? == etag;
-        return Ok(if fits { HashedFile::Size("in one piece".to_owned()) } else { HashedFile::Damaged });
+        return Ok(if fits { SearchResult::Size("in one piece".to_owned()) } else { SearchResult::Damaged });
     };
     if !(1..=MAX_PARTS).contains(&count) {
         return Err(wrong());
     }
-    let fitting = |part: u64| Ok(HashedFile::Size(format!("parts of {part} bytes")));
+    let fitting = |part: u64| Ok(SearchResult::Size(format!("parts of {part} bytes")));
     let (possible, tried) = match input {
         Input::File(source) => {
             let possible = possible(source.length, count);
@@ -197,7 +197,7 @@ fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Resul
     };
     let sizes = if possible.is_empty() { 0 } else { possible.end() - possible.start() + 1 };
     let all = count == 1 || tried as u64 == sizes;
-    Ok(if all { HashedFile::Damaged } else { HashedFile::Unknown(possible) })
+    Ok(if all { SearchResult::Damaged } else { SearchResult::Unknown(possible) })
 }
 
 /// Returns the part sizes that divide `length` bytes into `count` parts.
