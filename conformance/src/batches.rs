@@ -103,7 +103,7 @@ pub(crate) fn make_cases(
     let oracle = suite.oracle(params)?;
     let make = |&bytes: &usize| {
         let bytes = bytes.min(suite.capability.max_bytes);
-        let makes = match operation {
+        let inverse = match operation {
             Operation::Open => Operation::Seal,
             Operation::Verify => Operation::Sign,
             Operation::Decompress => Operation::Compress,
@@ -115,7 +115,7 @@ pub(crate) fn make_cases(
                 return Ok((case, expected));
             }
         };
-        let sealed = generate::case(rng, params, makes, bytes);
+        let sealed = generate::case(rng, params, inverse, bytes);
         let Answer::Done { output, tag } = oracle.answer(&sealed)? else {
             return Err(CaseError::Wrong("the message to be opened could not be sealed".to_owned()));
         };
@@ -141,7 +141,7 @@ pub(crate) fn make_cases(
     lengths.iter().map(make).collect()
 }
 
-/// Makes a request to open a packet. One in four is damaged after its header.
+/// Makes a request to open a packet. One packet in four is damaged after its header.
 fn unprotect_case(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &SessionParams) -> (Case, Answer) {
     let start = params.algorithm().info().payload_start();
     let output = [&made.input[start..start + made.room], &made.aad].concat();
@@ -152,7 +152,7 @@ fn unprotect_case(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &Sess
     (Case::unprotect(&made.iv, packet), Answer::Done { output, tag: Vec::new() })
 }
 
-/// Makes a request to decipher a ciphertext. One in four is not of the key: a number beyond any modulus.
+/// Makes a request to decipher a ciphertext. One ciphertext in four is invalid with every key: a number beyond any modulus.
 fn decipher_case(rng: &mut Rng, mut ciphertext: Vec<u8>, made: Case) -> (Case, Answer) {
     let expected = if rng.below(4) == 0 {
         ciphertext[..8].fill(0xff);
@@ -167,7 +167,7 @@ fn decipher_case(rng: &mut Rng, mut ciphertext: Vec<u8>, made: Case) -> (Case, A
 /// input.
 pub(crate) const MAX_OVERREAD: usize = 1 << 14;
 
-/// Makes a request to decompress `compressed` to `data`. One in four is truncated, and one in eight has too little room.
+/// Makes a request to decompress `compressed` to `data`. One request in four has truncated data, and one in eight has too little room.
 fn decompress_case(rng: &mut Rng, mut compressed: Vec<u8>, data: Vec<u8>) -> (Case, Answer) {
     let length = data.len();
     match rng.below(8) {

@@ -69,7 +69,7 @@ pub(crate) struct Case {
     pub(crate) input: Vec<u8>,
     /// The tag for `Open`, and the signature for `Verify`.
     pub(crate) tag: Vec<u8>,
-    /// For compression, the bytes of the buffer for the result; for packets, those of the payload.
+    /// For compression, the bytes of the buffer for the result; for packets, the bytes of the payload.
     pub(crate) room: usize,
 }
 

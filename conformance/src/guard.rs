@@ -27,7 +27,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// Makes a buffer with these contents, `offset` bytes behind an address that is a multiple of 64.
+    /// Makes a buffer with these contents, `offset` bytes after an address that is a multiple of 64.
     pub(crate) fn new(contents: &[u8], offset: usize) -> Self {
         let mut guarded = Self::poisoned(contents.len(), offset);
         guarded.bytes_mut().copy_from_slice(contents);
@@ -55,7 +55,7 @@ impl Guarded {
         self.is_poison(0, self.start) && self.is_poison(end, self.memory.len())
     }
 
-    /// Returns whether the buffer of a `poisoned` one is unchanged.
+    /// Returns whether the buffer, made by [`poisoned`](Self::poisoned), is unchanged.
     pub(crate) fn is_untouched(&self) -> bool {
         self.is_poison(self.start, self.start + self.length)
     }

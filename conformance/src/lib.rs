@@ -216,14 +216,14 @@ pub fn assert_conforms(gantry: &Gantry, device: &str, options: &Options, declara
         std::fs::write(path, &found).expect("the declaration can be written");
     }
     let declared = std::fs::read_to_string(path).unwrap_or_default();
-    let lost: Vec<&str> = declared.lines().filter(|line| !found.lines().any(|other| other == *line)).collect();
-    let new: Vec<&str> = found.lines().filter(|line| !declared.lines().any(|other| other == *line)).collect();
+    let only_declared: Vec<&str> = declared.lines().filter(|line| !found.lines().any(|other| other == *line)).collect();
+    let only_found: Vec<&str> = found.lines().filter(|line| !declared.lines().any(|other| other == *line)).collect();
     assert!(
         declared == found,
         "{device} differs from {}; only declared:\n{}\nonly found:\n{}\n(GANTRY_DECLARE=1 writes the declaration)",
         path.display(),
-        lost.join("\n"),
-        new.join("\n"),
+        only_declared.join("\n"),
+        only_found.join("\n"),
     );
 }
 
@@ -261,8 +261,8 @@ impl Suite<'_> {
             }
         } else {
             // The check that caused the fault has reported it. The device serves no further requests.
-            let gone = CaseError::Wrong(format!("{:?}", self.subject.device().state()));
-            tally.judge(Err(gone), || "the device is not ready".to_owned());
+            let error = CaseError::Wrong(format!("{:?}", self.subject.device().state()));
+            tally.judge(Err(error), || "the device is not ready".to_owned());
         }
         tally.finish()
     }
@@ -271,8 +271,8 @@ impl Suite<'_> {
         Oracle::new(self.reference, self.subject, params)
     }
 
-    /// Compares `got` with the required answer. The reference verifies signatures that differ each time. It decompresses, opens or
-    /// deciphers results that differ each time, and the data must match.
+    /// Compares `got` with the required answer. Results that differ each time are checked by the reference: it verifies signatures, and
+    /// decompresses, opens or deciphers other results, whose data must match.
     pub(crate) fn compare(
         &self,
         params: &SessionParams,
@@ -290,9 +290,9 @@ impl Suite<'_> {
             Ok(Answer::Done { output, .. })
                 if case.operation == Operation::Encipher && self.algorithm.info().randomized =>
             {
-                let back = Case { operation: Operation::Decipher, input: output, ..case.clone() };
+                let inverse = Case { operation: Operation::Decipher, input: output, ..case.clone() };
                 compare(
-                    self.oracle(params)?.answer(&back),
+                    self.oracle(params)?.answer(&inverse),
                     &Answer::Done { output: case.input.clone(), tag: Vec::new() },
                 )
             }
@@ -301,14 +301,14 @@ impl Suite<'_> {
                 if exact {
                     compare(Ok(Answer::Done { output: output.clone(), tag: Vec::new() }), expected)?;
                 }
-                let back = Case::unprotect(&case.iv, output);
+                let inverse = Case::unprotect(&case.iv, output);
                 let output = [&case.input[start..start + case.room], &case.aad].concat();
-                compare(self.oracle(params)?.answer(&back), &Answer::Done { output, tag: Vec::new() })
+                compare(self.oracle(params)?.answer(&inverse), &Answer::Done { output, tag: Vec::new() })
             }
             Ok(Answer::Done { output, .. }) if case.operation == Operation::Compress => {
-                let back = Case::decompress(output, case.input.len());
+                let inverse = Case::decompress(output, case.input.len());
                 let expected = Answer::Done { output: case.input.clone(), tag: Vec::new() };
-                compare(self.oracle(params)?.answer(&back), &expected)
+                compare(self.oracle(params)?.answer(&inverse), &expected)
             }
             got => compare(got, expected),
         }

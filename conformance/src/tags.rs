@@ -112,7 +112,7 @@ fn packet_forgeries(algorithm: Algorithm, rng: &mut Rng, good: Case, expected: A
     all
 }
 
-/// Returns damaged compressed data. A change in its middle may give other data: only checksums and ends are reliable.
+/// Returns damaged compressed data. A change in the middle may decompress to other data, so only checksums and ends are changed.
 fn compression_forgeries(
     algorithm: Algorithm,
     rng: &mut Rng,
@@ -168,7 +168,7 @@ fn check_forgeries(
     cases: &[(String, Case, Answer)],
     tally: &mut Tally,
 ) {
-    let mut together = || {
+    let mut run_all = || {
         let session = suite.subject.session(params.clone())?;
         for (what, case, expected) in cases {
             for in_place in [false, suite.capability.in_place] {
@@ -181,7 +181,7 @@ fn check_forgeries(
         let placed: Vec<(&Case, Placement)> = cases.iter().map(|(_, case, _)| (case, suite.placement(rng))).collect();
         run_batch(&session, &placed)
     };
-    match together() {
+    match run_all() {
         Err(error) => tally.judge(Err(error), || format!("a batch of forgeries, {params:?}")),
         Ok(answers) => {
             for ((what, case, expected), answer) in cases.iter().zip(answers) {

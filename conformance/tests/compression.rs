@@ -59,11 +59,11 @@ fn queued_results_have_their_real_length() {
                 assert_eq!(decompressed(&session, completion.submission.data(), text.len()), text, "{algorithm}");
             }
             // Decompresses each result from the buffer of its first request.
-            let back = completions.into_iter().map(|completion| {
+            let decompressions = completions.into_iter().map(|completion| {
                 let (_, output) = completion.submission.into_buffers();
                 Submission::decompress(output.unwrap(), 20_000)
             });
-            for (completion, text) in run(&session, back).into_iter().zip(texts()) {
+            for (completion, text) in run(&session, decompressions).into_iter().zip(texts()) {
                 assert_eq!(
                     (completion.result, completion.submission.data()),
                     (Ok(Outcome::Done), &*text),

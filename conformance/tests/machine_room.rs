@@ -24,11 +24,12 @@ const SECOND: u64 = 1_000_000_000;
 /// The longest permitted wait of a request, in ns: a few deadlines, one after the other.
 const LONGEST: u64 = 60 * SECOND;
 
-/// An algorithm with messages and their results.
+/// An algorithm, and messages to process with it.
 struct Work {
     session: Session,
     operation: fn(&[u8]) -> Submission,
-    known: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Messages, each with its result.
+    answers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 const IV: [u8; 16] = [9; 16];
@@ -47,7 +48,7 @@ fn works(gantry: &Gantry) -> Vec<Work> {
     let work = |(algorithm, key): (Algorithm, usize)| {
         let params = SessionParams::new(algorithm, &rng.bytes(key));
         let session = alone.session(params.clone()).unwrap();
-        let known = [16, 64, 256, 1024, 4096, 8192].map(|bytes| {
+        let answers = [16, 64, 256, 1024, 4096, 8192].map(|bytes| {
             let message = rng.bytes(bytes);
             let mut result = message.clone();
             if key == 0 {
@@ -64,7 +65,7 @@ fn works(gantry: &Gantry) -> Vec<Work> {
             _ => |message: &[u8]| Submission::encrypt(&IV, message.to_vec()),
         };
         gantry.devices().iter().for_each(|device| drop(device.admit(algorithm)));
-        Work { session: gantry.session(params).unwrap(), operation, known: known.to_vec() }
+        Work { session: gantry.session(params).unwrap(), operation, answers: answers.to_vec() }
     };
     algorithms.into_iter().map(work).collect()
 }
@@ -144,9 +145,9 @@ impl MachineRoom {
     fn submit(&mut self, guest: usize, requests: usize) {
         for _ in 0..requests {
             let work = self.rng.below(self.works.len());
-            let message = self.rng.below(self.works[work].known.len());
-            let Work { session, operation, known } = &self.works[work];
-            let submission = operation(&known[message].0).user(self.users);
+            let message = self.rng.below(self.works[work].answers.len());
+            let Work { session, operation, answers } = &self.works[work];
+            let submission = operation(&answers[message].0).user(self.users);
             let now = self.clock.now();
             let target = &mut self.guests[guest];
             if let Ok(ticket) = target.queue.submit(session, submission) {
@@ -159,11 +160,11 @@ impl MachineRoom {
 
     fn inject_fault(&mut self) {
         let device = self.rng.below(self.faults.len());
-        let what = [Injected::Error, Injected::Stall, Injected::Late, Injected::Full];
+        let kinds = [Injected::Error, Injected::Stall, Injected::Late, Injected::Full];
         match self.rng.below(6) {
             4 => self.faults[device].set_gone(true),
             5 => self.faults.iter().for_each(|faults| faults.set_gone(false)),
-            kind => self.faults[device].inject(what[kind], 1 + self.rng.below(3)),
+            kind => self.faults[device].inject(kinds[kind], 1 + self.rng.below(3)),
         }
     }
 
@@ -187,8 +188,8 @@ impl MachineRoom {
         let Guest { class, waiting, .. } = &mut self.guests[guest];
         let (submitted, since, work, message) = waiting.remove(user).expect("one completion for each");
         assert_eq!((submitted, result), (*ticket, &Ok(Outcome::Done)));
-        let Work { session, known, .. } = &self.works[work];
-        let expected = &known[message].1;
+        let Work { session, answers, .. } = &self.works[work];
+        let expected = &answers[message].1;
         let digest = session.params().algorithm().kind() == gantry_core::Kind::Digest;
         assert!(if digest { submission.tag() } else { submission.data() } == expected, "right bytes");
         let (class, waited) = (*class as usize, now - since);

@@ -191,9 +191,9 @@ impl World {
                 }
             }
             Step::Drop(queue) => self.queues[queue] = TestedQueue::new(&self.gantry, &self.rng),
-            Step::Inject(device, what, times) => {
-                if what != Injected::Wrong || device == LIAR {
-                    self.faults[device].inject(what, times);
+            Step::Inject(device, fault, times) => {
+                if fault != Injected::Wrong || device == LIAR {
+                    self.faults[device].inject(fault, times);
                 }
             }
             Step::Gone(device, gone) => self.faults[device].set_gone(gone),

@@ -1,4 +1,4 @@
-//! Requests with data in segments of regions have the results of requests with one buffer, on devices that take one buffer only.
+//! Tests that requests with data in segments have the results of requests with one buffer, on devices that take one buffer only.
 
 mod queued;
 

@@ -62,7 +62,7 @@ fn root_loads_nothing_from_a_path_that_others_can_change() {
     let root_home = lab.home_of_root();
     chown(root_home.path("shim.so"), Some(CALLER), None).unwrap();
     not_loaded(&root_home, "belongs to another user");
-    // Others may write to it, or to a folder on the way.
+    // Others may write to the library, or to a folder on the way to it.
     for (name, mode) in [("shim.so", 0o664), ("shim.so", 0o646), ("", 0o775), ("", 0o777), ("", 0o1777)] {
         let root_home = lab.home_of_root();
         fs::set_permissions(root_home.path(name), Permissions::from_mode(mode)).unwrap();

@@ -1,4 +1,4 @@
-//! Shared by the simulations: a clock that detects lost requests, reproducible randomness, and a policy that routes at random.
+//! Helpers of the simulations: a clock that detects lost requests, reproducible randomness, and a policy that routes at random.
 
 #![allow(dead_code, reason = "each simulation uses its own part")]
 
@@ -35,7 +35,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number from 0 to `end`, without `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
