@@ -1,6 +1,6 @@
-/* The cheapest possible provider in front of the default one: its contexts hold those of the default provider, and each function only
- * calls that provider's. It decides nothing, keeps no key and serves nothing by itself. In place of gantry
- * (`frontends/openssl/benches/run -f`) it shows the overhead that any provider in between has.
+/* The cheapest possible provider in front of the default provider: its contexts hold the default provider's contexts, and each function
+ * only calls the default provider's function. It keeps no key and serves no request itself. In place of gantry
+ * (`frontends/openssl/benches/run -f`) it shows the overhead that any provider in front of the default provider has.
  *
  * Ciphers only, through the functions of openssl/core_dispatch.h. */
 #include <openssl/core_dispatch.h>
@@ -74,7 +74,7 @@ FORWARD(int, cipher_get_ctx_params, OSSL_FUNC_CIPHER_GET_CTX_PARAMS, (void *cont
 FORWARD(int, cipher_set_ctx_params, OSSL_FUNC_CIPHER_SET_CTX_PARAMS, (void *context, const OSSL_PARAM *params), params)
 COPY_AND_FREE(cipher, OSSL_FUNC_CIPHER_DUPCTX, OSSL_FUNC_CIPHER_FREECTX)
 
-/* `newctx` gets no algorithm, so each algorithm has its own. Its id is 1 in every operation. */
+/* `newctx` does not receive the algorithm, so each algorithm has its own `newctx`. The id of `newctx` is 1 in every operation. */
 enum { NEW_CONTEXT = 1 };
 static void *new_in(int slot)
 {

@@ -1,5 +1,5 @@
 /* Measures the default provider and gantry side by side in one process: for each algorithm and size, rounds of two short runs on
- * either side, and the median of their ratios. CPU time of the thread, so that other load does not matter.
+ * either side, and the median of the rounds' ratios. Measures CPU time of the thread, so that other load does not matter.
  *
  *     paired CONFIGURATION [all|ALGORITHM [SIZE]]
  *
@@ -54,34 +54,34 @@ static double now(void)
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
-/* The named algorithm, or NULL for all; `known` is 1 once it was found. */
-static const char *asked;
-static int known;
+/* The algorithm that the arguments name, or NULL for all. `selected_exists` is 1 once this algorithm was found. */
+static const char *selected;
+static int selected_exists;
 /* Set by `all`. */
 static int whole;
 
 static int wanted(const char *name)
 {
-    int is = !asked || !strcmp(asked, name);
-    known |= is;
-    return is;
+    int is_selected = !selected || !strcmp(selected, name);
+    selected_exists |= is_selected;
+    return is_selected;
 }
 
 /* Returns 1 if the table includes an algorithm of gantry's side. */
 static int shown(const OSSL_PROVIDER *provider)
 {
-    return asked || whole || !strcmp(OSSL_PROVIDER_get0_name(provider), "gantry");
+    return selected || whole || !strcmp(OSSL_PROVIDER_get0_name(provider), "gantry");
 }
 
 /* The smallest size, and the next larger one. */
 static int first_size(void)
 {
-    return asked || whole ? 16 : 64;
+    return selected || whole ? 16 : 64;
 }
 
 static int next_size(int bytes)
 {
-    return bytes * (asked || whole ? 4 : 16);
+    return bytes * (selected || whole ? 4 : 16);
 }
 
 /* Prints a row. */
@@ -394,7 +394,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     whole = argc > 2 && !strcmp(argv[2], "all");
-    asked = argc > 2 && !whole ? argv[2] : NULL;
+    selected = argc > 2 && !whole ? argv[2] : NULL;
     for (size_t i = 0; i < sizeof key; i++)
         key[i] = (unsigned char)i;
     for (int side = 0; side < SIDES; side++) {
@@ -413,8 +413,8 @@ int main(int argc, char **argv)
             curve(curves[i], i == 0);
         EVP_KEYMGMT_free(keys);
     }
-    if (!known) {
-        fprintf(stderr, "paired: %s is not among the algorithms here\n", asked);
+    if (!selected_exists) {
+        fprintf(stderr, "paired: %s is not among the algorithms here\n", selected);
         return 2;
     }
     printf("\nBelow the goals:\n%s\nbelow 0.97: %d of %d; contexts more than 5 %% dearer: %d of %d; more than 1 KiB larger: %d of %d\n",

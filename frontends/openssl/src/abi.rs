@@ -21,7 +21,7 @@ pub(crate) type Function = unsafe extern "C" fn();
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct AlgorithmRow {
-    /// Separated by colons.
+    /// The names of the algorithm, separated by colons.
     pub(crate) names: *const c_char,
     pub(crate) properties: *const c_char,
     pub(crate) implementation: *const Dispatch,

@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     /// The output file of measurements for `gantry advise` and `gantry openssl config`, and the algorithms to measure, if not all.
     pub(crate) measure: Option<(PathBuf, Option<String>)>,
     pub(crate) runtime: Config,
-    /// The policy was named: its routes are followed for requests of every size.
+    /// The configuration names a policy: its routes are followed for requests of every size.
     pub(crate) policy_named: bool,
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn derivation(row: &Row, lane_use: LaneUse) -> usize {
     DERIVATIONS.iter().position(matches).unwrap_or(DERIVATIONS.len())
 }
 
-/// Returns the index of the counter of a row's first operation; those of its other operations follow.
+/// Returns the index of the counter of a row's first operation. The counters of the row's other operations follow.
 pub(crate) fn first_counter(row: &Row) -> usize {
     rows().take_while(|other| !std::ptr::eq(*other, row)).map(|other| other.operations().len()).sum()
 }

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use gantry_core::cpus;
 use gantry_digest::{Algorithm, Level, LevelName, Pbkdf2, pbkdf2, pbkdf2_advance};
 
-/// The device name under which they are counted.
+/// The device name under which derivations in lanes are counted.
 pub(crate) const LANES: &str = "lanes";
 
 /// Iterations between two checks for new derivations: about a third of a millisecond.
@@ -175,7 +175,7 @@ struct PoolEntry {
 /// Why a sleeping thread wakes up.
 enum WakeReason {
     Done(Pbkdf2, LaneUse),
-    /// It leads from now on; its own derivation is the first.
+    /// The thread leads from now on. Its own derivation is the first of these.
     Lead(Vec<PoolEntry>),
 }
 
@@ -228,7 +228,7 @@ impl DerivationPool {
         }
     }
 
-    /// Locks the members. A poisoned lock is fine: they are consistent after every statement.
+    /// Locks the state. A poisoned lock is fine: the state is consistent after every statement.
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -257,12 +257,12 @@ impl Leader<'_> {
         let mut state = self.pool.lock();
         state.running -= 1;
         if self.entries.is_empty() && state.leaders == 1 {
-            // No other leader would run the waiting ones.
+            // No other leader would run the waiting derivations.
             self.entries = mem::take(&mut state.waiting);
             state.running += self.entries.len();
         }
         if self.entries.is_empty() {
-            // Still under the lock: the next thread to arrive has to lead.
+            // Counted under the lock, so that the next thread to arrive leads.
             state.leaders -= 1;
             drop(state);
             mem::forget(self);

@@ -29,7 +29,7 @@ impl HostDriver {
     }
 }
 
-/// How the host computes an algorithm.
+/// The way in which the host computes an algorithm.
 #[derive(Clone, Copy)]
 pub(crate) enum Offer {
     Cipher(Mode, HostAlgorithm),

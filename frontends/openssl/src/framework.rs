@@ -31,7 +31,7 @@ pub(crate) struct Framework {
 /// A framework, or the fact that there is none.
 pub(crate) struct FrameworkState {
     pub(crate) framework: Option<Framework>,
-    /// The only process for which this holds; `None` if it also holds for all descendants.
+    /// The only process in which this state is valid; `None` if it is also valid in all descendants.
     process: Option<Process>,
 }
 
@@ -39,7 +39,7 @@ impl FrameworkState {
     pub(crate) fn new(settings: &Settings, startup: &Startup, host: &dyn Driver) -> Self {
         match Framework::open(settings, startup, host) {
             Ok(framework) => Self { process: Some(framework.process), framework: Some(framework) },
-            // A filter also applies to children, and might end the process for the system call that tells its ID.
+            // A filter also applies to children, and might end the process for the system call that returns the process ID.
             Err(OpenError::Sandbox) => Self { framework: None, process: None },
             Err(OpenError::Unavailable(error)) => {
                 gantry_runtime::stats::report_problem(&format!("OpenSSL serves all requests: {error}"));
@@ -48,7 +48,7 @@ impl FrameworkState {
         }
     }
 
-    /// Returns true if this holds for the calling process, not only for a parent that forked it.
+    /// Returns true if this state is valid in the calling process, not only in a parent that forked it.
     pub(crate) fn is_current(&self) -> bool {
         self.process.is_none_or(Process::is_current)
     }
@@ -100,7 +100,7 @@ impl Framework {
 /// The result of offering a request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceResult {
-    /// The host must do it, after any buffered data.
+    /// The host must serve the request, after any buffered data.
     Host,
     Done,
     /// The data are lost: the device overwrote them in place.
@@ -193,7 +193,7 @@ impl Engine {
         opened.ok()
     }
 
-    /// Binds this to the framework's process; drops the state of any other process.
+    /// Binds the engine to the framework's process; drops the state of any other process.
     pub(crate) fn bind_to(&mut self, framework: &Framework) {
         if !self.is_bound_to(framework) {
             self.forget();
@@ -223,8 +223,8 @@ impl Engine {
         self.is_unavailable = true;
     }
 
-    /// Gives up on devices after one failed request, and says whether the host can still serve it. A device leaves a request that it
-    /// does not serve unchanged, but a driver that panics promises nothing.
+    /// Gives up on devices after one failed request. Returns whether the host can still serve the request. A device leaves a request
+    /// that it does not serve unchanged, but a driver that panics promises nothing.
     pub(crate) fn failed(&mut self, error: &gantry_core::Error, in_place: bool) -> DeviceResult {
         self.give_up();
         let panicked = matches!(error, gantry_core::Error::Device { last: Fault::Panicked, .. });

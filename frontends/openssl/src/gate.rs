@@ -1,4 +1,4 @@
-//! A set of sizes for checks on every call: for most requests that are too small, one comparison is enough.
+//! A set of sizes that every call checks. One comparison is enough for most requests that are too small for a device.
 
 use gantry_core::route::SizeSet;
 
@@ -17,7 +17,8 @@ impl From<SizeSet> for Gate {
 }
 
 impl Gate {
-    /// Makes a gate without that comparison: if the set changes with every call, it costs more to prepare than it saves.
+    /// Makes a gate without the comparison with the smallest size: if the set changes with every call, finding that size costs more
+    /// than the comparison saves.
     #[inline(always)]
     pub(crate) fn passing(sizes: SizeSet) -> Self {
         Self { sizes, from: 0 }

@@ -12,9 +12,9 @@ pub(crate) const NATIVE_SINCE: (u32, u32) = (3, 5);
 pub(crate) struct Group {
     /// The name in TLS, as OpenSSL 3.5 spells it.
     pub(crate) name: &'static CStr,
-    /// The name of its keys.
+    /// The name of the group's keys.
     pub(crate) keys: &'static CStr,
-    /// All names of its keys, separated by colons.
+    /// All names of the group's keys, separated by colons.
     pub(crate) names: &'static CStr,
     /// The code point (IANA, TLS Supported Groups).
     pub(crate) id: u32,

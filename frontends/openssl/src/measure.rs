@@ -20,7 +20,7 @@ use crate::host::HostKdf;
 pub(crate) struct Cell {
     pub(crate) operation: Operation,
     pub(crate) bytes: usize,
-    /// The device that serves them, and the reason.
+    /// The device that serves the requests, and the reason.
     pub(crate) device: String,
     pub(crate) reason: &'static str,
     /// The fastest device besides the host.
@@ -72,7 +72,7 @@ fn decide(
     let saves = CallerDevice::is_worth_it(best.host as f32, best.device as f32);
     let worth = caller_device.worth(algorithm, operation);
     if saves && worth.saved_ns(bytes).is_none() {
-        // Later programs know it from their first request on.
+        // Stores the costs, which later programs use from their first request on.
         caller_device.calibrate(algorithm, operation);
     }
     let is_served = worth.saved_ns(bytes).map_or(saves, |saved| saved > 0);
@@ -94,7 +94,7 @@ pub(crate) struct Measurement {
     pub(crate) device: f64,
     /// Host time divided by device time: the median of the rounds.
     pub(crate) gain: f64,
-    /// The interquartile range of `gain`, as a fraction of it.
+    /// The interquartile range of `gain`, as a fraction of `gain`.
     pub(crate) spread: f64,
     /// The fraction of the time in which other programs had this CPU.
     pub(crate) stolen: f64,
@@ -225,14 +225,14 @@ fn shortest_times(mut turn: impl FnMut(Option<Side>) -> Option<()>) -> Option<(u
         turn(Some(on))?;
         Some(elapsed_ns(begun))
     };
-    // The first ones open the sessions, including their known-answer tests.
+    // The first runs open the sessions, including their known-answer tests.
     run(Side::Host)?;
     run(Side::Device)?;
     let (mut host_ns, mut device_ns) = (u32::MAX, u32::MAX);
     for round in 1..=ROUNDS {
         host_ns = host_ns.min(run(Side::Host)?);
         device_ns = device_ns.min(run(Side::Device)?);
-        // One round is enough for a long request. More rounds follow if other programs made the first one only look long.
+        // One round is enough for a long request. A short request that other programs delayed gets more rounds.
         if round * (u64::from(host_ns) + u64::from(device_ns)) > LONG {
             break;
         }
@@ -245,7 +245,7 @@ fn shortest_times(mut turn: impl FnMut(Option<Side>) -> Option<()>) -> Option<(u
 #[allow(clippy::cast_precision_loss, reason = "times of milliseconds")]
 fn rounds(mut turn: impl FnMut(Option<Side>) -> Option<()>, gantry: &Gantry, class: Class) -> Option<Measurement> {
     const ROUNDS: usize = 9;
-    /// Nanoseconds of a block: reading the clock then takes a thousandth of it.
+    /// Nanoseconds of a block: reading the clock then takes a thousandth of the block.
     const BLOCK: u32 = 400_000;
     const MOST: u32 = 10_000;
     // Work on another processor takes no time of this CPU.

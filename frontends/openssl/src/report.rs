@@ -100,8 +100,8 @@ pub(crate) fn measurement_report(provider: &Provider, only: Option<&str>) -> Str
     report.text
 }
 
-/// Writes a new file, and follows no link that another user of the folder may have put there. On failure there is no file, which the caller
-/// notices.
+/// Writes a new file, and follows no link that another user of the folder may have put there. If that fails, the reader of the report finds
+/// no file.
 pub(crate) fn write(path: &Path, text: &str) {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));

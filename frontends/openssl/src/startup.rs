@@ -1,5 +1,5 @@
-//! Facts that come from the system. They are determined when the module is loaded, because a program may filter its system calls (seccomp)
-//! before its first request. Forked children inherit them.
+//! Facts about the process and the machine. They are determined when the module is loaded, because a program may filter its system calls
+//! (seccomp) before its first request. Forked children inherit them.
 
 use std::sync::Arc;
 

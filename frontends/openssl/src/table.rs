@@ -12,8 +12,8 @@ pub(crate) struct Row {
     /// Gantry's algorithm; `None` for keys and key derivations.
     pub(crate) algorithm: Option<A>,
     pub(crate) mode: Mode,
-    /// The first OpenSSL release that is as fast as the devices of this build that every machine has. From that release on, and in rows
-    /// without one, the row is served only if the configuration asks for it, because a row that is not served costs nothing. `gantry
+    /// The first OpenSSL release that is as fast as the devices of this build that every machine has. From that release on, and always if
+    /// this is `None`, the row is served only if the configuration asks for it, because a row that is not served costs nothing. `gantry
     /// openssl config` measures, and asks for the rows that gain.
     pub(crate) faster_before: Option<(u32, u32)>,
 }
@@ -30,7 +30,7 @@ impl Row {
         })
     }
 
-    /// Returns its operations; none for keys.
+    /// Returns the row's operations; none for keys.
     pub(crate) fn operations(&self) -> &'static [Operation] {
         match self.mode {
             Mode::Kdf(_) => &[Operation::Derive],
@@ -213,7 +213,7 @@ impl Row {
     }
 
     /// Returns true if a device that every machine has may be faster than OpenSSL of this release: software, or lanes with one message
-    /// or with those of several pipes.
+    /// or with the messages of several pipes.
     pub(crate) fn may_be_faster(&self, version: (u32, u32)) -> bool {
         match self.mode {
             Mode::Aead(_) => self.faster_before.is_some_and(|release| version < release),
@@ -227,7 +227,7 @@ impl Row {
         }
     }
 
-    /// Returns true if lanes serve it, and no other device runs several of its messages at a time.
+    /// Returns true if lanes serve the row, and no other device runs several of its messages at a time.
     pub(crate) fn has_lanes(&self) -> bool {
         self.mode == Mode::Chain(Chain::Cbc) && self.algorithm != Some(A::DesEde3Cbc)
     }

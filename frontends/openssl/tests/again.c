@@ -1,5 +1,5 @@
 // Counts allocations for messages of 16 KiB: with the key set once, with the same key set again for each message, and with a new key for
-// each. Prints the three counts for each cipher.
+// each message. Prints the three counts for each cipher.
 //
 //     again CONFIGURATION CIPHER...
 

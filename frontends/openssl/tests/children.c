@@ -2,7 +2,8 @@
 //
 //     children MODULE
 //
-// Callbacks come from any thread and make no upcall. The provider unregisters them before its teardown, and none may follow.
+// Callbacks come from any thread and make no upcall. The provider unregisters the callbacks before its teardown, and no callback may
+// follow.
 
 #include <dlfcn.h>
 #include <openssl/core.h>

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use lab::groups::{ONLY, command, is_old, negotiated, new_lab, stunnel, with_groups};
 use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, root, text, wait_for};
 
-/// Returns the newest PostgreSQL: Debian keeps each in its own folder, none of them in the path.
+/// Returns the folder of the newest PostgreSQL. Debian keeps each version in its own folder, which is not in the path.
 fn postgresql() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path().join("bin"));
     folders.filter(|bin| bin.join("initdb").exists()).max()
@@ -19,7 +19,7 @@ fn postgresql() -> Option<PathBuf> {
 struct Database<'l> {
     lab: &'l Lab,
     bin: PathBuf,
-    /// Runs a command as a user other than root, which PostgreSQL requires; the package brings that user.
+    /// The prefix that runs a command as a user other than root, as PostgreSQL requires. The package creates that user.
     user: &'static str,
 }
 
@@ -94,7 +94,8 @@ fn postgresql_answers_over_tls() {
     assert!(!ask(&none, port, "TLSv1.3").status.success(), "server: not used");
 }
 
-/// The server before 18 names a classical curve itself, so stunnel ends TLS for psql, with OpenSSL 3.5 and that group alone.
+/// PostgreSQL's server before 18 sets a classical curve itself, so stunnel with OpenSSL 3.5 ends TLS in front of the server, in one group
+/// alone.
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn psql_agrees_in_a_post_quantum_group() {
@@ -106,14 +107,14 @@ fn psql_agrees_in_a_post_quantum_group() {
     let Some(database) = Database::new(&lab, none) else { return };
     lab.write("query", "select 'the answer'");
     let (_server, inside) = database.start(&ours);
-    let said = lab.sh(
+    let output = lab.sh(
         &format!(
             "{} s_client -starttls postgres -connect 127.0.0.1:{inside} </dev/null 2>&1",
             command("3.5").display()
         ),
         none,
     );
-    assert!(negotiated(&text(&said), "ECDH, prime256v1"), "{}", text(&said));
+    assert!(negotiated(&text(&output), "ECDH, prime256v1"), "{}", text(&output));
     let (_stunnel, outside) = stunnel(&lab, "pgsql", inside);
     let output = database.ask(&ours, outside, "");
     assert!(output.status.success(), "{}{}", text(&output), lab.log());
@@ -192,7 +193,7 @@ fn unshare(lab: &Lab) -> Option<&'static str> {
     Some(UNSHARE)
 }
 
-/// Runs a script of ours in two networks. Returns true if it succeeded, and the output of both sides.
+/// Runs a script of the tests between two networks. Returns true if it succeeded, and the output of both sides.
 fn run_between_networks(
     lab: &Lab,
     unshare: &str,

@@ -52,8 +52,8 @@ fn counters_of_process(pid: u32, algorithm: &str, operation: &str) -> (String, u
 fn requests_left_to_the_host_are_visible_to_others() {
     let lab = Lab::new("page");
     let program = lab.compile("tests/counted.c");
-    let left = "CIPHERS = ALL\nUSE_SOFTDRIVERS = 0".to_owned();
-    for (section, device) in [(left, "host"), (everything("POLICY = pin:software"), "software")] {
+    let host_only = "CIPHERS = ALL\nUSE_SOFTDRIVERS = 0".to_owned();
+    for (section, device) in [(host_only, "host"), (everything("POLICY = pin:software"), "software")] {
         let mut child = Command::new(&program)
             .arg(lab.configuration(&section))
             .stdin(Stdio::piped())

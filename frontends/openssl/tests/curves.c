@@ -35,7 +35,7 @@ static EVP_PKEY *made(OSSL_LIB_CTX *library, const char *type, const char *prope
     return key;
 }
 
-/* Copies a key to the other side. */
+/* Copies a key to another library context. */
 static EVP_PKEY *moved(EVP_PKEY *key, OSSL_LIB_CTX *library, const char *type)
 {
     unsigned char raw[SIZE];

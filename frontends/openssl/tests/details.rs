@@ -32,7 +32,7 @@ fn the_first_connection_of_a_process_works() {
     }
 }
 
-/// Changing the nonce length discards the nonce. OpenSSL's own test of this refers to CVE-2023-5363.
+/// Changing the nonce length discards the nonce, because of CVE-2023-5363.
 #[test]
 fn a_message_cannot_continue_after_its_nonce_length_changed() {
     let lab = Lab::new("lengths");

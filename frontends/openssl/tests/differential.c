@@ -117,40 +117,40 @@ static void cipher(const char *name)
     int gcm = mode == EVP_CIPH_GCM_MODE, aead = !!(EVP_CIPHER_get_flags(sides[0].cipher) & EVP_CIPH_FLAG_AEAD_CIPHER);
     int xts = mode == EVP_CIPH_XTS_MODE;
     /* A second message under one nonce is allowed for ChaCha20-Poly1305 before OpenSSL 4.0. */
-    int fresh = 1, encrypt = 1, again = !aead;
-    /* The last message was abandoned, and its nonce may have been changed. */
-    int stranded = 0;
+    int is_first = 1, encrypt = 1, may_reuse_nonce = !aead;
+    /* The last message was abandoned, and the nonce of the context may have changed. */
+    int is_abandoned = 0;
 
     /* Enough messages for effects that need many. */
     for (int message = 0; message < (aead || xts ? 600 : 120); message++) {
         /* Two periods, a short and a longer one, in which large messages follow each other without special calls. */
-        int calm = !fresh && ((message % 24 >= 12 && message % 24 < 23) || (message >= 300 && message < 400));
-        int new_key = fresh || (!calm && chance(4) == 0), together = chance(2), padding = (int)chance(2);
+        int is_calm = !is_first && ((message % 24 >= 12 && message % 24 < 23) || (message >= 300 && message < 400));
+        int new_key = is_first || (!is_calm && chance(4) == 0), sets_both = chance(2), padding = (int)chance(2);
         size_t padding_size = chance(3) ? 0 : 1 + chance(17);
-        int turn = !calm && chance(8) == 0, use_cipher = !aead && !calm && chance(6) == 0;
-        if (turn || fresh) {
+        int turn = !is_calm && chance(8) == 0, use_cipher = !aead && !is_calm && chance(6) == 0;
+        if (turn || is_first) {
             encrypt = (int)chance(2);
             new_key = 1;
         }
-        /* The other direction without a key: the result is of no use, but must be equal. */
-        if (!fresh && !calm && !aead && !new_key && chance(10) == 0)
+        /* The other direction without a key: the result is useless, but must be equal on both sides. */
+        if (!is_first && !is_calm && !aead && !new_key && chance(10) == 0)
             encrypt ^= 1;
-        int no_iv = !fresh && again && !xts && !new_key && chance(8) == 0;
+        int no_iv = !is_first && may_reuse_nonce && !xts && !new_key && chance(8) == 0;
         /* Many programs set the same key with each message. */
-        int told = new_key || chance(3) == 0 || stranded;
-        no_iv |= stranded;
-        stranded = 0;
+        int sets_key = new_key || chance(3) == 0 || is_abandoned;
+        no_iv |= is_abandoned;
+        is_abandoned = 0;
         fill(iv, sizeof iv);
         if (new_key)
             fill(key, sizeof key);
         int aad_length = aead ? (int)chance(chance(3) ? 20 : sizeof aad) : 0;
-        int pieces = xts ? 1 : aead && !calm ? (int)chance(5) : 1 + (int)chance(4);
+        int pieces = xts ? 1 : aead && !is_calm ? (int)chance(5) : 1 + (int)chance(4);
         int tag_length = chance(4) ? 16 : 4 + (int)chance(13), late = (int)chance(2);
-        int iv_length = gcm && !calm && chance(6) == 0 ? 8 + (int)chance(9) : 12, queries = !calm && chance(4) == 0;
+        int iv_length = gcm && !is_calm && chance(6) == 0 ? 8 + (int)chance(9) : 12, queries = !is_calm && chance(4) == 0;
         fill(aad, sizeof aad);
         fill(tag, sizeof tag);
 
-        if (!fresh && !calm && chance(10) == 0) {
+        if (!is_first && !is_calm && chance(10) == 0) {
             int keyed = new_key || chance(2);
             if (keyed)
                 fill(key, sizeof key);
@@ -161,21 +161,21 @@ static void cipher(const char *name)
             wrong(sides, keyed || xts ? key : NULL, iv, encrypt);
             if (xts) {
                 fill(key, sizeof key);
-                told = 1;
+                sets_key = 1;
                 no_iv = (int)chance(2);
             }
         }
         for (int i = 0; i < SIDES; i++) {
             EVP_CIPHER_CTX *ctx = sides[i].ctx;
             int result = 1;
-            if (new_key && fresh)
+            if (new_key && is_first)
                 result = EVP_CipherInit_ex2(ctx, sides[i].cipher, NULL, NULL, encrypt, NULL);
             if (gcm)
                 EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_IVLEN, iv_length, NULL);
-            if (told && together && !no_iv)
+            if (sets_key && sets_both && !no_iv)
                 result &= EVP_CipherInit_ex2(ctx, NULL, key, iv, encrypt, NULL);
             else {
-                if (told)
+                if (sets_key)
                     result &= EVP_CipherInit_ex2(ctx, NULL, key, NULL, encrypt, NULL);
                 result &= EVP_CipherInit_ex2(ctx, NULL, NULL, no_iv ? NULL : iv, encrypt, NULL);
             }
@@ -188,7 +188,7 @@ static void cipher(const char *name)
             else
                 EVP_CIPHER_CTX_set_padding(ctx, padding);
         }
-        fresh = 0;
+        is_first = 0;
         if (aead && !encrypt && !late)
             for (int i = 0; i < SIDES; i++)
                 EVP_CIPHER_CTX_ctrl(sides[i].ctx, EVP_CTRL_AEAD_SET_TAG, tag_length, tag);
@@ -199,13 +199,13 @@ static void cipher(const char *name)
             same(written[0] == written[1], "the count of associated data");
             from += piece;
         }
-        int duplicate = !calm && chance(3) == 0 && pieces ? (int)chance((uint32_t)pieces) : -1;
+        int duplicate = !is_calm && chance(3) == 0 && pieces ? (int)chance((uint32_t)pieces) : -1;
         for (int piece = 0; piece < pieces; piece++) {
-            int bytes = calm ? 600 + (int)chance(4000) : length(), results[SIDES], in_place = (int)chance(2);
+            int bytes = is_calm ? 600 + (int)chance(4000) : length(), results[SIDES], in_place = (int)chance(2);
             if (aead && !gcm && piece && chance(6) == 0) {
                 fill(iv, sizeof iv);
                 wrong(sides, chance(2) ? key : NULL, iv, encrypt);
-                stranded = 1;
+                is_abandoned = 1;
                 break;
             }
             if (xts && bytes < 16)
@@ -214,7 +214,7 @@ static void cipher(const char *name)
                 bytes = bytes / 16 * 16 + 16;
             fill(input, (size_t)bytes);
             /* Sets the position within a block. (CTR has no such position.) */
-            if (!calm && (mode == EVP_CIPH_CFB_MODE || mode == EVP_CIPH_OFB_MODE) && chance(6) == 0) {
+            if (!is_calm && (mode == EVP_CIPH_CFB_MODE || mode == EVP_CIPH_OFB_MODE) && chance(6) == 0) {
                 int num = (int)chance(16);
                 for (int i = 0; i < SIDES; i++)
                     EVP_CIPHER_CTX_set_num(sides[i].ctx, num);
@@ -249,7 +249,7 @@ static void cipher(const char *name)
                 same(EVP_CIPHER_CTX_get_num(sides[0].ctx) == EVP_CIPHER_CTX_get_num(sides[1].ctx), "num");
             }
         }
-        if (stranded)
+        if (is_abandoned)
             continue;
         int results[SIDES];
         for (int i = 0; i < SIDES; i++) {
@@ -275,8 +275,8 @@ static void cipher(const char *name)
                 after[i] = EVP_CipherUpdate(sides[i].ctx, sides[i].output, &sides[i].written, input, 600);
             same(after[0] == after[1] && !(gcm && after[0] == 1), "a second message under one nonce");
             same(after[0] != 1 || !memcmp(sides[0].output, sides[1].output, 600), "what it says");
-            again = after[0] == 1;
-            for (int i = 0; again && i < SIDES; i++)
+            may_reuse_nonce = after[0] == 1;
+            for (int i = 0; may_reuse_nonce && i < SIDES; i++)
                 after[i] = EVP_CipherFinal_ex(sides[i].ctx, sides[i].output, &sides[i].written);
             same(after[0] == after[1], "the end of a second message");
         }
@@ -348,11 +348,11 @@ static void records(const char *name)
     /* The first records may come before the fixed part of nonces is set. */
     for (int number = 0; number < 300; number++) {
         int bytes = length(), whole = explicit + bytes + TAG, forged = chance(5) == 0, wrong = chance(6) == 0 ? 1 : 0;
-        int told = number == 3 || chance(20) == 0, beside = chance(8) == 0, between = chance(12) == 0;
+        int sets_fixed = number == 3 || chance(20) == 0, with_ordinary = chance(8) == 0, between = chance(12) == 0;
         unsigned char header[HEADER] = { 0, 0, 0, 0, 0, 0, 0, (unsigned char)number, 23, 3, 3 };
         fill(record, (size_t)whole);
         fill(aad, sizeof aad);
-        if (told)
+        if (sets_fixed)
             fill(iv, sizeof iv);
         for (int seal = 1; seal >= 0; seal--) {
             int results[SIDES], around = explicit + bytes + (seal ? 0 : TAG) + wrong;
@@ -361,7 +361,7 @@ static void records(const char *name)
             if (!seal && forged)
                 record[chance((uint32_t)whole)] ^= 1;
             /* First an ordinary message, which may be incomplete. */
-            if (beside) {
+            if (with_ordinary) {
                 int written, rest = (int)chance(3), ends = (int)chance(2), ordinary[SIDES];
                 for (int i = 0; i < SIDES; i++) {
                     EVP_CIPHER_CTX *ctx = sides[seal][i].ctx;
@@ -374,10 +374,10 @@ static void records(const char *name)
                 }
                 same(ordinary[0] == ordinary[1] && !memcmp(sides[seal][0].output, sides[seal][1].output, 700), "a message beside records");
             }
-            for (int i = 0; told && i < SIDES; i++)
+            for (int i = 0; sets_fixed && i < SIDES; i++)
                 EVP_CIPHER_CTX_ctrl(sides[seal][i].ctx, EVP_CTRL_AEAD_SET_IV_FIXED, gcm ? -1 : NONCE, iv);
-            if (told && beside && gcm) {
-                /* A message under the nonce that was set follows. */
+            if (sets_fixed && with_ordinary && gcm) {
+                /* A message follows, under the nonce that SET_IV_FIXED has set. */
                 for (int i = 0; i < SIDES; i++) {
                     struct side *side = &sides[seal][i];
                     results[i] = EVP_CipherUpdate(side->ctx, side->output, &side->written, input, sizeof input);

@@ -1,4 +1,4 @@
-//! Hardware engines as models: which requests they get, and how programs notice when one fails.
+//! Models of hardware engines: the requests that an engine gets, and the effect on programs when an engine fails.
 
 mod lab;
 
@@ -21,7 +21,7 @@ fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
     for (bytes, is_large) in [(16, false), (8192, true)] {
         let speed = format!("openssl speed -elapsed -seconds 1 -bytes {bytes} -evp aes-128-cbc");
         // If the machine stalls for 20 ms, the engine is late, and the host replaces it for a while.
-        let led = (0..5).any(|_| {
+        let is_routed = (0..5).any(|_| {
             let output = lab.sh(&speed, &configuration);
             assert!(output.status.success() && text(&output).contains("AES-128-CBC"), "{}", text(&output));
             let [host, _, engine, processed, ..] = lab::counters(&lab)["AES-128-CBC"];
@@ -29,7 +29,7 @@ fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
             let (served, idle) = if is_large { (engine, host) } else { (host, engine) };
             served > 0 && idle == 0
         });
-        assert!(led, "{bytes}");
+        assert!(is_routed, "{bytes}");
     }
 }
 
@@ -60,8 +60,8 @@ fn a_connection_outlives_the_engine_that_fails_in_it() {
         }
         // A wrongly sealed record ends the connection after correct bytes, which proves that the engine is used.
         assert!(connect("after=70,wrong=1/1", &engine, none, arguments).is_err(), "not used");
-        let got = fs::read(lab.path("got")).unwrap();
-        assert!(!got.is_empty() && answer.starts_with(&got), "{arguments}: wrong bytes");
+        let received = fs::read(lab.path("got")).unwrap();
+        assert!(!received.is_empty() && answer.starts_with(&received), "{arguments}: wrong bytes");
         assert!(fs::read_to_string(lab.path("error")).unwrap().contains("bad record mac"), "{arguments}");
     }
 }

@@ -9,14 +9,14 @@ use std::process::{Command, Output};
 
 use lab::{EVERYTHING, Lab, OFFLOADED, text};
 
-/// Slow data files without any served algorithm. The files of SLH-DSA have their own test (`slhdsa.rs`).
-const NOTHING_HERE: [&str; 3] = ["evppkey_ml_", "evppkey_slh_", "evppkey_lms_"];
+/// The beginnings of the names of slow data files without any served algorithm. The files of SLH-DSA have their own test (`slhdsa.rs`).
+const SKIPPED_FILES: [&str; 3] = ["evppkey_ml_", "evppkey_slh_", "evppkey_lms_"];
 
-/// Data files of algorithms that devices may have.
-const NEAR: [&str; 4] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evppkey_ec"];
+/// The beginnings of the names of data files whose algorithms devices may serve.
+const MAYBE_SERVED_FILES: [&str; 4] = ["evpciph_aes_", "evpciph_des3", "evpciph_chacha", "evppkey_ec"];
 
 /// Data files with algorithms that devices serve.
-const LED: [&str; 5] = [
+const SERVED_FILES: [&str; 5] = [
     "evpciph_aes_common.txt",
     "evpciph_aes_cts.txt",
     "evpciph_chacha.txt",
@@ -38,8 +38,8 @@ fn evp_test(command: &mut Command, folder: &Path, program: &str, configuration: 
 fn run_own_test(series: &str) {
     let folder = lab::openssl(series);
     let names = fs::read_dir(folder.join(DATA)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let files: Vec<String> = names.filter(|name| !NOTHING_HERE.iter().any(|start| name.starts_with(start))).collect();
-    assert!(LED.iter().all(|name| files.iter().any(|file| file == name)), "{files:?}");
+    let files: Vec<String> = names.filter(|name| !SKIPPED_FILES.iter().any(|start| name.starts_with(start))).collect();
+    assert!(SERVED_FILES.iter().all(|name| files.iter().any(|file| file == name)), "{files:?}");
 
     let lab = Lab::new(&format!("evp-test-{series}"));
     lab.watch();
@@ -51,17 +51,17 @@ fn run_own_test(series: &str) {
             evp_test(&mut lab.command("env", Path::new("/dev/null")), &folder, program, configuration, file)
         };
         for file in &files {
-            let what = format!("{program} of {series}, {file}");
-            let is_near = NEAR.iter().any(|start| file.starts_with(start));
-            for configuration in served.iter().filter(|_| is_near).chain([&offloaded]) {
+            let case = format!("{program} of {series}, {file}");
+            let may_be_served = MAYBE_SERVED_FILES.iter().any(|start| file.starts_with(start));
+            for configuration in served.iter().filter(|_| may_be_served).chain([&offloaded]) {
                 let output = run(configuration, file);
-                assert!(output.status.success(), "{what}: {}", text(&output));
+                assert!(output.status.success(), "{case}: {}", text(&output));
             }
             let counters = lab::counters(&lab);
-            if LED.contains(&file.as_str()) {
-                let devices = |[_, _, there, _, _, _, back, _]: &[u64; 8]| there + back;
-                assert_ne!(counters.values().map(devices).sum::<u64>(), 0, "{what}: no device");
-                assert!(!run(&failed, file).status.success(), "{what}: not used");
+            if SERVED_FILES.contains(&file.as_str()) {
+                let devices = |[_, _, encrypted, _, _, _, decrypted, _]: &[u64; 8]| encrypted + decrypted;
+                assert_ne!(counters.values().map(devices).sum::<u64>(), 0, "{case}: no device");
+                assert!(!run(&failed, file).status.success(), "{case}: not used");
             }
         }
     }
@@ -95,7 +95,7 @@ fn check_with_valgrind(series: &str) {
         command.env("OPENSSL_ia32cap", NO_MOVBE);
         command
     };
-    for file in LED {
+    for file in SERVED_FILES {
         let output = evp_test(&mut valgrind(), &folder, "evp_test", &offloaded, file);
         assert!(output.status.success(), "{series}, {file}: {}", text(&output));
     }
@@ -190,7 +190,7 @@ fn pipelines_give_the_results_of_single_messages() {
     let lab = Lab::new("pipelines");
     lab.watch();
     let program = lab.compile_with("tests/pipelines.c", &lab::libcrypto(&lab::openssl("4.0"), true));
-    for (section, expected, led) in [
+    for (section, expected, on_devices) in [
         ("", "the same\n", None),
         ("POLICY = pin:lanes", "the same\n", Some(true)),
         ("POLICY = pin:software", "the same\n", Some(true)),
@@ -202,8 +202,8 @@ fn pipelines_give_the_results_of_single_messages() {
         let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
         let output = command.arg(configuration).output().unwrap();
         assert_eq!(text(&output), expected, "{section}");
-        let [_, _, there, ..] = lab::counters(&lab)["AES-128-CBC"];
-        assert!(led.is_none_or(|led| (there > 0) == led), "{section}: {there} on devices");
+        let [_, _, encrypted, ..] = lab::counters(&lab)["AES-128-CBC"];
+        assert!(on_devices.is_none_or(|on_devices| (encrypted > 0) == on_devices), "{section}: {encrypted} on devices");
     }
     if !lab::has_models() {
         return;

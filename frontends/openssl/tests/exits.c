@@ -17,7 +17,7 @@ static const unsigned char key[32] = { 1 }, iv[16] = { 2 };
 static sem_t begun, never;
 static const char *way;
 
-/* Encrypts a message. With `leave`, its context is left behind in the middle of it. */
+/* Encrypts a message. With `leave`, stops in the middle of the message and does not free the context. */
 static int use(unsigned char *data, int leave)
 {
     int written, good;

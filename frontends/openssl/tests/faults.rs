@@ -48,9 +48,9 @@ fn a_damaged_module_is_ignored() {
 fn a_wrong_configuration_fails_as_without_gantry() {
     let lab = Lab::new("configuration");
     lab.write("plain", "some text");
-    let right = fs::read_to_string(lab.configuration(OFFLOADED)).unwrap();
-    // Each with the lines that refer to gantry, and without them.
-    let without = right
+    let valid = fs::read_to_string(lab.configuration(OFFLOADED)).unwrap();
+    // Removes the lines that refer to gantry.
+    let without_lines = valid
         .replace("gantry = gantry_provider\n", "")
         .replace("default_properties = ?provider=gantry,?gantry.serves=yes", "");
     for (what, wrong, instead) in [
@@ -59,12 +59,12 @@ fn a_wrong_configuration_fails_as_without_gantry() {
         ("a section without an end", "[default_provider]", "[default_provider"),
         ("no property", "[random]", "[algorithms]\ndefault_properties = ?=\n[random]"),
     ] {
-        assert!(right.contains(wrong));
-        let (one, other) = (right.replace(wrong, instead), without.replace(wrong, instead));
-        // Uses one name, because OpenSSL's errors may contain it.
-        let path = lab.write("openssl.cnf", other);
+        assert!(valid.contains(wrong));
+        let (with_gantry, without_gantry) = (valid.replace(wrong, instead), without_lines.replace(wrong, instead));
+        // Both have one file name, because OpenSSL's errors may contain the name.
+        let path = lab.write("openssl.cnf", without_gantry);
         let expected = programs(&lab, &path);
-        lab.write("openssl.cnf", one);
+        lab.write("openssl.cnf", with_gantry);
         assert_eq!(programs(&lab, &path), expected, "{what}");
     }
     // Folders for statistics that do not exist or are not writable.
@@ -169,7 +169,8 @@ fn sixteen_threads_share_fetched_algorithms() {
     }
 }
 
-/// Unloads in every way that a program can, with a device that runs in the calling thread and one that has its own thread.
+/// Unloads the module in every way that a program can, with a device that runs in the calling thread and with a device that has its own
+/// thread.
 #[test]
 fn the_module_can_be_reloaded_and_leaves_nothing_behind() {
     let lab = Lab::new("unload");
@@ -190,7 +191,7 @@ fn the_module_can_be_reloaded_and_leaves_nothing_behind() {
         let printed = text(&output);
         let (bytes, rest) = printed.split_once(" bytes a round, ").unwrap_or_else(|| panic!("{printed}"));
         assert_eq!(rest, format!("0 threads, {descriptors} descriptors more\n"));
-        // A session alone takes more than this; OpenSSL 3.0 itself leaks some of it.
+        // A session alone takes more than 1,024 bytes; OpenSSL 3.0 itself leaks some bytes.
         assert!(bytes.parse::<i64>().unwrap() < 1024, "{printed}");
     }
 }
@@ -217,7 +218,7 @@ fn other_providers_come_and_go_while_the_module_does() {
     assert_eq!(text(&output), "as it should\n");
 }
 
-/// Checks that a freed key leaves no more copies on heap and stack than in the default provider. Keys of our own TLS groups leave none.
+/// Checks that a freed key leaves no more copies on heap and stack than with the default provider. Keys of our own TLS groups leave none.
 fn assert_no_key_is_left(lab: &Lab, program: &Path, algorithms: usize, own_groups: usize) {
     let left = |configuration: &Path| {
         // Binds early: lazy binding would spill registers, with their contents, to the stack.

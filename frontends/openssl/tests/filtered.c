@@ -4,7 +4,7 @@
 //
 // The filter is in force from the first request on, or from a later one. It allows memory, clocks, threads, and output. Any other call
 // works, fails with EPERM, or ends the process. `here` filters and makes requests in this process, `child` in a child of a fork.
-// `thread` makes the requests in a thread that starts under the filter, which then allows the calls of such a start.
+// `thread` makes the requests in a thread that starts under the filter, which then also allows the calls that start a thread.
 
 #include "filter.h"
 #include <errno.h>

@@ -54,14 +54,14 @@ fn check_groups(fetch: impl Fn(&str) -> String) {
         ("-groups X25519", "X25519"),
         ("-groups P-256", "ECDH, prime256v1"),
     ] {
-        let said = fetch(arguments);
-        assert!(negotiated(&said, group), "{arguments}: {said}");
+        let output = fetch(arguments);
+        assert!(negotiated(&output, group), "{arguments}: {output}");
     }
-    let said = fetch("-groups ffdhe2048:X25519MLKEM768 -msg");
-    assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
+    let output = fetch("-groups ffdhe2048:X25519MLKEM768 -msg");
+    assert_eq!(output.matches("ClientHello").count(), 2, "{output}");
     fetch("-sess_out session");
-    let said = fetch("-sess_in session");
-    assert!(said.contains("Reused, TLSv1.3") && negotiated(&said, "X25519MLKEM768"), "{said}");
+    let output = fetch("-sess_in session");
+    assert!(output.contains("Reused, TLSv1.3") && negotiated(&output, "X25519MLKEM768"), "{output}");
 }
 
 /// Connects clients of OpenSSL 3.5 and 4.0 to a web server, also with early data.
@@ -71,12 +71,15 @@ fn check_server(lab: &Lab, port: u16) {
         let theirs = command(series);
         let fetch = |arguments: &str| {
             let fetched = End::new(&theirs, Path::new("/dev/null"), arguments).fetch(lab, port);
-            fetched.unwrap_or_else(|said| panic!("{series}, {arguments}: {said}"))
+            fetched.unwrap_or_else(|output| panic!("{series}, {arguments}: {output}"))
         };
         check_groups(fetch);
         fetch("-sess_out session");
-        let said = fetch("-sess_in session -early_data early");
-        assert!(said.contains("Early data was accepted") && negotiated(&said, "X25519MLKEM768"), "{series}: {said}");
+        let output = fetch("-sess_in session -early_data early");
+        assert!(
+            output.contains("Early data was accepted") && negotiated(&output, "X25519MLKEM768"),
+            "{series}: {output}"
+        );
     }
 }
 
@@ -89,7 +92,7 @@ fn nginx_agrees_with_clients_of_newer_releases() {
     let lab = new_lab("groups-nginx");
     let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY, GROUPS));
     check_server(&lab, port);
-    // Handshakes on all workers, which are replaced meanwhile. `run` gives curl the libraries of the release.
+    // Handshakes on all workers, which nginx replaces meanwhile. `run` gives curl the libraries of the release.
     let many = format!(
         "kill -HUP $(cat pid); seq 200 | xargs -P 8 -I{{}} {} $(command -v curl) --curves X25519MLKEM768 {} \
          | sed 's/{NUMBER}/&\\n/g' | sort | uniq -c",
@@ -151,10 +154,10 @@ fn postfix(lab: &Lab, configuration: &Path, more: &str) -> (Server, u16, u16) {
     (lab.serve(master.arg("-s").arg("-c").arg(lab.path("mail")), secure), secure, plain)
 }
 
-/// The line of main.cf without which Postfix names classical curves itself.
+/// The line of main.cf that keeps Postfix from setting classical curves itself.
 const NO_CURVES: &str = "tls_eecdh_auto_curves = ,";
 
-/// Postfix names classical curves itself, unless its list has none.
+/// Postfix sets classical curves itself, unless `tls_eecdh_auto_curves` is empty.
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn postfix_agrees_with_both_ends_of_newer_releases() {
@@ -171,7 +174,7 @@ fn postfix_agrees_with_both_ends_of_newer_releases() {
         let ask = |openssl: &Path, arguments: &str| {
             let arguments = format!("-starttls smtp {arguments}");
             let answer = End::new(openssl, none, &arguments).ask(&lab, secure, "QUIT", "^221 ");
-            answer.unwrap_or_else(|said| panic!("{}, {arguments}: {said}{}", openssl.display(), lab.log()))
+            answer.unwrap_or_else(|output| panic!("{}, {arguments}: {output}{}", openssl.display(), lab.log()))
         };
         for series in ["3.5", "4.0"] {
             let theirs = command(series);
@@ -185,8 +188,8 @@ fn postfix_agrees_with_both_ends_of_newer_releases() {
         // Postfix's client.
         let (_stunnel, outside) = stunnel(&lab, "smtp", plain);
         let connect = format!("MAIL_CONFIG=$PWD/mail posttls-finger -c -l encrypt '[127.0.0.1]:{outside}'");
-        let said = text(&lab.sh(&connect, none));
-        assert_eq!(said.contains("TLS connection established"), more == NO_CURVES, "{said}{}", lab.log());
+        let output = text(&lab.sh(&connect, none));
+        assert_eq!(output.contains("TLS connection established"), more == NO_CURVES, "{output}{}", lab.log());
     }
 }
 
@@ -301,15 +304,15 @@ fn chromium_opens_a_page() {
     }
     let lab = new_lab("groups-chromium");
     let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY, GROUPS));
-    // It finds no other host.
+    // The browser finds no other host.
     let browse = format!(
         "timeout 120 chromium --headless --no-sandbox --disable-gpu --no-proxy-server --ignore-certificate-errors \
          --disable-background-networking --host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE localhost' \
          --user-data-dir=$PWD/profile --log-net-log=$PWD/net.json --dump-dom https://localhost:{port}/ 2>errors.chromium"
     );
     let page = text(&lab.sh(&browse, Path::new("/dev/null")));
-    let said = fs::read_to_string(lab.path("errors.chromium")).unwrap_or_default();
-    assert!(page.contains(NUMBER), "{page}{said}");
+    let output = fs::read_to_string(lab.path("errors.chromium")).unwrap_or_default();
+    assert!(page.contains(NUMBER), "{page}{output}");
     // The browser also logs the group.
     let log = fs::read_to_string(lab.path("net.json")).unwrap();
     assert!(log.contains("\"key_exchange_group\":4588,"), "{log}");

@@ -131,7 +131,7 @@ static void one(int group)
     answer[place] ^= 1;
     MUST(agrees(pair, answer, server, other, secret) && memcmp(ours, other, secret));
     answer[place] ^= 1;
-    /* The key of ML-KEM is not reduced. */
+    /* ML-KEM's key is not reduced. */
     size_t begin = group == 1 ? 65 : group == 2 ? 97 : 0;
     memset(longer + begin, 0xff, 3);
     MUST(!accepts(group, longer, client));

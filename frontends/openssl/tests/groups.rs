@@ -163,11 +163,11 @@ fn check_with(series: &str) {
     // Each group, in both directions.
     for group in GROUPS {
         let arguments = format!("-groups {group}");
-        let (here, there) = (End::new(old, &ours, &arguments), End::new(&theirs, none, &arguments));
-        for (server, client) in [(&here, &there), (&there, &here)] {
+        let (old_end, new_end) = (End::new(old, &ours, &arguments), End::new(&theirs, none, &arguments));
+        for (server, client) in [(&old_end, &new_end), (&new_end, &old_end)] {
             let (_server, port) = server.serve(&lab);
-            let said = client.fetch(&lab, port).unwrap_or_else(|error| panic!("{group}: {error}"));
-            assert!(client.openssl == old || negotiated(&said, group), "{said}");
+            let output = client.fetch(&lab, port).unwrap_or_else(|error| panic!("{group}: {error}"));
+            assert!(client.openssl == old || negotiated(&output, group), "{output}");
         }
     }
     let (_server, port) = End::new(old, &ours, "").serve(&lab);
@@ -175,27 +175,27 @@ fn check_with(series: &str) {
     for (arguments, group) in
         [("", "X25519MLKEM768"), ("-groups X25519", "X25519"), ("-groups P-256", "ECDH, prime256v1")]
     {
-        let said = End::new(&theirs, none, arguments).fetch(&lab, port).unwrap();
-        assert!(negotiated(&said, group), "{arguments}: {said}");
+        let output = End::new(&theirs, none, arguments).fetch(&lab, port).unwrap();
+        assert!(negotiated(&output, group), "{arguments}: {output}");
     }
     // The client sends a share that the server does not take: HelloRetryRequest.
     for (group, list) in [("SecP256r1MLKEM768", "P-384:SecP256r1MLKEM768"), ("X25519MLKEM768", "P-384:X25519MLKEM768")]
     {
-        let said = End::new(&theirs, none, &format!("-groups {list} -msg")).fetch(&lab, port).unwrap();
-        assert!(negotiated(&said, group) && said.matches("ClientHello").count() == 2, "{said}");
+        let output = End::new(&theirs, none, &format!("-groups {list} -msg")).fetch(&lab, port).unwrap();
+        assert!(negotiated(&output, group) && output.matches("ClientHello").count() == 2, "{output}");
     }
     // A resumed session agrees anew.
     End::new(&theirs, none, "-sess_out session").fetch(&lab, port).unwrap();
-    let said = End::new(&theirs, none, "-sess_in session").fetch(&lab, port).unwrap();
-    assert!(said.contains("Reused, TLSv1.3") && negotiated(&said, "X25519MLKEM768"), "{said}");
+    let output = End::new(&theirs, none, "-sess_in session").fetch(&lab, port).unwrap();
+    assert!(output.contains("Reused, TLSv1.3") && negotiated(&output, "X25519MLKEM768"), "{output}");
     // Our client gets a HelloRetryRequest, and resumes.
     let (_server, port) = End::new(&theirs, none, "-groups X25519").serve(&lab);
-    let said = End::new(old, &ours, "-msg").fetch(&lab, port).unwrap();
-    assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
+    let output = End::new(old, &ours, "-msg").fetch(&lab, port).unwrap();
+    assert_eq!(output.matches("ClientHello").count(), 2, "{output}");
     let (_server, port) = End::new(&theirs, none, "").serve(&lab);
     End::new(old, &ours, "-sess_out session").fetch(&lab, port).unwrap();
-    let said = End::new(old, &ours, "-sess_in session").fetch(&lab, port).unwrap();
-    assert!(said.contains("Reused, TLSv1.3"), "{said}");
+    let output = End::new(old, &ours, "-sess_in session").fetch(&lab, port).unwrap();
+    assert!(output.contains("Reused, TLSv1.3"), "{output}");
 }
 
 #[test]

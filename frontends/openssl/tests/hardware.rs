@@ -42,11 +42,11 @@ fn signs_with_its_own_key(lab: &Lab, configuration: &Path) -> Result<(), String>
 /// Returns true if OpenSSL has a provider (`-m`) or an engine (`-e`).
 fn has_module(lab: &Lab, kind: &str, name: &str) -> bool {
     let probe = format!("test -e \"$(openssl version {kind} | cut -d'\"' -f2)/{name}\"");
-    let there = lab.sh(&probe, Path::new("/dev/null")).status.success();
-    if !there {
+    let is_present = lab.sh(&probe, Path::new("/dev/null")).status.success();
+    if !is_present {
         gantry_lab::skip(name);
     }
-    there
+    is_present
 }
 
 /// Starts a new TPM: after a program was killed, its objects would remain in the old one, which has little room.

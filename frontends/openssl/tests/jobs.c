@@ -2,7 +2,7 @@
 //
 //     jobs CONFIGURATION inside|across
 //
-// With `inside`, a context lives in a job only; with `across`, it gets its first chunk outside.
+// With `inside`, a context lives in a job only; with `across`, it gets its first chunk outside the job.
 
 #include <openssl/async.h>
 #include <openssl/core_names.h>

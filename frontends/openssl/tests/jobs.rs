@@ -1,5 +1,5 @@
-//! OpenSSL's jobs, whose stacks have no room for devices: the host serves messages that begin in a job, and a device continues
-//! the messages that it has begun.
+//! OpenSSL's jobs, whose stacks have no room for devices. The host serves messages that begin in a job. A device that has begun a
+//! message outside continues the message in a job.
 
 mod lab;
 
@@ -7,12 +7,12 @@ use std::fs;
 
 use lab::{Lab, has_models, installed, text};
 
-/// Runs `jobs.c` with a section: returns its output, and the requests of host and devices, over all algorithms.
-fn run_jobs(lab: &Lab, section: &str, how: &str) -> (String, [u64; 2]) {
+/// Runs `jobs.c` with a section and its argument `place`. Returns the output, and the requests of host and devices, over all algorithms.
+fn run_jobs(lab: &Lab, section: &str, place: &str) -> (String, [u64; 2]) {
     let program = lab.compile("tests/jobs.c");
     lab.watch();
     let configuration = lab.configuration(&format!("CIPHERS = ALL\n{section}"));
-    let words = [configuration.as_os_str(), how.as_ref()];
+    let words = [configuration.as_os_str(), place.as_ref()];
     let output = lab.command(program.to_str().unwrap(), &configuration).args(words).output().unwrap();
     let sums = |sums: [u64; 2], [host, _, devices, ..]: &[u64; 8]| [sums[0] + host, sums[1] + devices];
     (text(&output), lab::counters(lab).values().fold([0; 2], sums))

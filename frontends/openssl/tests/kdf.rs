@@ -41,10 +41,10 @@ fn threads_that_derive_at_once_share_lanes_and_get_their_own_keys() {
     let pages = lab.take_statistics().pages;
     let rows: Vec<_> = pages.iter().flat_map(|page| page.read().unwrap().rows).collect();
     let derived = |name: &str| rows.iter().filter(|row| &*row.algorithm == name).map(|row| row.requests).sum::<u64>();
-    let (alone, together) = (derived("PBKDF2"), derived("PBKDF2 in shared lanes"));
-    assert_eq!(alone + together, 3 * 16 + 1);
+    let (single, shared) = (derived("PBKDF2"), derived("PBKDF2 in shared lanes"));
+    assert_eq!(single + shared, 3 * 16 + 1);
     let cpus = std::thread::available_parallelism().unwrap().get();
-    assert!(together > 0 || cpus >= 16, "{alone} alone");
+    assert!(shared > 0 || cpus >= 16, "{single} alone");
 }
 
 /// `gantry advise` and `gantry openssl config` use the measurements.
@@ -72,7 +72,7 @@ fn the_gain_of_lanes_is_measured_on_request() {
             assert!(host > 10_000.0 && lanes > 10_000.0, "a thousand iterations take longer: {cell}");
         }
     }
-    // Nothing is measured without a request, or without lanes.
+    // Nothing is measured unless a command asks for it, or without lanes.
     assert!(!measured("AES-128-GCM", "").contains("derive\t32"));
     assert!(!measured("PBKDF2", "DEVICES = lanes=off").contains("derive\t32"));
 }

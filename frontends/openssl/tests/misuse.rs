@@ -16,7 +16,7 @@ struct Difference<'l> {
     calls: &'l str,
     /// The calls since the last one that set a nonce.
     message: &'l str,
-    /// True if the last of these calls succeeds with the default provider and fails here.
+    /// True if the last of `calls` succeeds with the default provider and fails with gantry.
     is_refused: bool,
 }
 
@@ -143,7 +143,7 @@ fn fetched(lab: &Lab, series: &str) -> (PathBuf, PathBuf) {
     let folder = Path::new(std::str::from_utf8(&output.stdout).unwrap().trim()).parent().unwrap().to_owned();
     let found = Command::new("find").arg(&folder).args(["-name", "libcrypto.so.*"]).output().unwrap();
     let libcrypto = std::str::from_utf8(&found.stdout).unwrap().lines().next().expect("a libcrypto").to_owned();
-    // Its own libraries are in that folder too.
+    // The libraries of libcrypto are in the same folder.
     let arguments = [libcrypto.into(), "-Wl,--allow-shlib-undefined".into()];
     (lab.compile_with("tests/misuse.c", &arguments), folder.join("run"))
 }

@@ -32,7 +32,7 @@ fn tls_works_with_every_version_and_class_of_cipher() {
         tls(&lab, none, &offloaded, arguments).unwrap_or_else(|error| panic!("client, {arguments}: {error}"));
         assert!(tls(&lab, none, &failed, arguments).is_err(), "{arguments}: not used");
     }
-    // Where the MAC comes first, OpenSSL uses one algorithm for AES-CBC and HMAC-SHA-1. The host serves it, and CCM.
+    // For MAC-then-encrypt, OpenSSL uses one algorithm for AES-CBC and HMAC-SHA-1. The host serves that algorithm and CCM.
     for arguments in [
         "-tls1_3 -ciphersuites TLS_AES_128_CCM_SHA256",
         "-tls1_2 -cipher ECDHE-ECDSA-AES128-CCM",
@@ -176,8 +176,8 @@ fn nginx_serves_and_curl_fetches() {
     assert!(!fetch(&none, "1.3").status.success(), "nginx: not used");
 }
 
-/// The requests of a server's workers, which run as another user than the master, are counted in its page: with all devices, and if the
-/// host serves everything.
+/// The requests of a server's workers, which run as another user than the master, are counted in the master's page: with all devices, and
+/// if the host serves everything.
 #[test]
 fn requests_of_worker_processes_are_counted() {
     if !installed("nginx") || !installed("curl") {
@@ -188,8 +188,8 @@ fn requests_of_worker_processes_are_counted() {
     }
     let lab = Lab::new("workers");
     lab.certificate("ed25519");
-    let left = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nUSE_SOFTDRIVERS = 0";
-    for (section, device) in [(OFFLOADED, "software"), (left, "host")] {
+    let host_only = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nUSE_SOFTDRIVERS = 0";
+    for (section, device) in [(OFFLOADED, "software"), (host_only, "host")] {
         let (port, folder) = (port(), lab.folder.display());
         let answer = "x".repeat(3000);
         let conf = lab.write(

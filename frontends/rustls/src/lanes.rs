@@ -12,7 +12,8 @@ use crate::framework::Framework;
 /// Bytes of the tag of AES-GCM.
 pub(crate) const TAG: usize = 16;
 
-/// A key. aws-lc-rs serves it until it has a session, and never again: aws-lc-rs' AES-GCM refuses nonces that skip the first record.
+/// A key. aws-lc-rs serves the key until it has a session, and never afterwards: aws-lc-rs' AES-GCM refuses nonces that skip the first
+/// record.
 pub(crate) struct Lanes {
     /// Contains the key, which is zeroized on drop.
     params: SessionParams,
@@ -114,7 +115,7 @@ mod tests {
     struct Scripted {
         software: Arc<dyn Device>,
         refuses: Arc<AtomicBool>,
-        asked: Arc<AtomicUsize>,
+        opens: Arc<AtomicUsize>,
     }
 
     impl Driver for Scripted {
@@ -133,7 +134,7 @@ mod tests {
         }
 
         fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-            self.asked.fetch_add(1, Relaxed);
+            self.opens.fetch_add(1, Relaxed);
             if self.refuses.load(Relaxed) {
                 return Err(Unsupported::because("scripted").into());
             }
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn a_key_whose_session_was_refused_stays_with_aws_lc_rs() {
         let software = gantry_runtime::software().unwrap();
-        let device = Scripted { software, refuses: Arc::default(), asked: Arc::default() };
+        let device = Scripted { software, refuses: Arc::default(), opens: Arc::default() };
         let policy = Pin { device: device.info().name.clone() };
         let gantry = Gantry::builder().driver(&device).policy(policy).build();
         let framework = Framework::leak(Some(CallerDevice::new(gantry, "none", true, |_| true)));
@@ -153,13 +154,13 @@ mod tests {
             key.framework = Some(framework);
             key
         };
-        let asked = || device.asked.load(Relaxed);
+        let opens = || device.opens.load(Relaxed);
         let mut other = key();
         assert!(other.session(4096).is_some());
-        let (before, mut key) = (asked(), key());
+        let (before, mut key) = (opens(), key());
         device.refuses.store(true, Relaxed);
         assert!((0..10).all(|_| key.session(4096).is_none()));
-        assert_eq!(asked(), before + 1);
+        assert_eq!(opens(), before + 1);
         assert!(other.session(4096).is_some());
     }
 }

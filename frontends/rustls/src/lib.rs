@@ -17,11 +17,11 @@
 //! aws-lc-rs serves all records.
 //!
 //! **A key** starts with aws-lc-rs. It moves to a session of Gantry once the time lost by staying equals the time to open a session, so
-//! short connections and handshakes open none. It never moves back. Both sides make the same records, with the nonces of RFC 8446 (5.3)
-//! and RFC 5288 (3).
+//! short connections and handshakes open none. A key never moves back. aws-lc-rs and the session make the same records, with the nonces of
+//! RFC 8446 (5.3) and RFC 5288 (3).
 //!
-//! **Route.** `policy = "pin:lanes"` in Gantry's configuration, or `GANTRY_POLICY=pin:lanes`, sends every key there from its first record
-//! of 256 bytes, and `pin:software` none. `gantry top` shows the records of lanes.
+//! **Route.** `policy = "pin:lanes"` in Gantry's configuration, or `GANTRY_POLICY=pin:lanes`, sends every key to the lanes from its first
+//! record of 256 bytes, and `pin:software` none. `gantry top` shows the records of lanes.
 //!
 //! | file | content |
 //! |---|---|
@@ -47,7 +47,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{CipherSuite, SupportedCipherSuite};
 
 /// Returns the provider: that of aws-lc-rs, with lanes for AES-GCM. The first call in a process opens the framework. In a child of a fork,
-/// records of new connections stay with aws-lc-rs until the child calls this.
+/// records of new connections stay with aws-lc-rs until the child calls this function.
 pub fn default_provider() -> CryptoProvider {
     Framework::open();
     CryptoProvider { cipher_suites: SUITES.clone(), ..aws_lc_rs::default_provider() }

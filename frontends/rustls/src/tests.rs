@@ -33,7 +33,7 @@ fn with_suite(provider: CryptoProvider, suite: CipherSuite) -> CryptoProvider {
     CryptoProvider { cipher_suites, ..provider }
 }
 
-/// A certificate of `localhost`, which is its own authority, and its key.
+/// A self-signed certificate of `localhost`, and its key.
 struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,

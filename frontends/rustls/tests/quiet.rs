@@ -1,4 +1,4 @@
-//! The start leaves nothing behind but the counters for `gantry top`. This is a test program of its own, because other tests open files.
+//! The start leaves nothing behind but the counters for `gantry top`. The test is a program of its own, because other tests open files.
 
 use std::fs;
 use std::path::PathBuf;

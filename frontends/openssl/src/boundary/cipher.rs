@@ -22,9 +22,9 @@ pub(super) type CipherCtx = Context<CipherFns>;
 
 #[derive(Clone)]
 pub(crate) struct CipherState {
-    /// Call sizes that must be examined; calls of other sizes go straight to the host.
+    /// Call sizes that a device may serve; calls of other sizes go straight to the host.
     device_sizes: Gate,
-    /// The host has all of the message so far, so its end also goes straight there.
+    /// The host has all of the message so far, so the end of the message also goes straight to the host.
     host_is_current: bool,
     /// Bytes of the message so far; only the position within a block matters.
     pub(super) fed: usize,

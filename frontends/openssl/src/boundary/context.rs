@@ -29,7 +29,7 @@ pub(super) struct Context<F: Contexts> {
 }
 
 /// Calls and bytes that went straight to the host and are not counted yet. They are counted at the end of a message, when another
-/// one begins, or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
+/// message begins, or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
 #[derive(Default)]
 pub(super) struct ForwardedTally {
     /// The operation is decrypt or open.
@@ -64,7 +64,7 @@ impl<F: Contexts> Context<F> {
     fn flush_forwarded(&mut self) {
         let ForwardedTally { decrypts, ref mut calls, ref mut bytes } = self.forwarded;
         let (calls, bytes) = (mem::take(calls), mem::take(bytes));
-        // SAFETY: the provider owns it, and outlives its contexts.
+        // SAFETY: the provider owns the algorithm, and outlives its contexts.
         unsafe { &*self.wrapped }.count_host_requests(usize::from(decrypts), calls, bytes);
     }
 

@@ -18,7 +18,7 @@ use crate::provider::Provider;
 use crate::startup::Startup;
 
 /// Returns the properties by which programs and configurations select algorithms. Key types and their operations have no second property,
-/// so that a program that prefers another provider, with keys in hardware, finds all of them there.
+/// so that a program that prefers another provider, with keys in hardware, finds all key types and operations in that provider.
 fn properties_of(operation: c_int) -> &'static CStr {
     match operation {
         abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH | abi::OSSL_OP_SIGNATURE => c"provider=gantry",

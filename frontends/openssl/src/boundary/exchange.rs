@@ -94,7 +94,7 @@ pub(super) unsafe extern "C" fn derive(
             if room >= pair::SIZE {
                 // SAFETY: the call: there is room for these bytes.
                 let output = unsafe { slice::from_raw_parts_mut(secret, pair::SIZE) };
-                // The host refuses an invalid peer's key, with its error.
+                // The host refuses a peer's invalid key, and leaves its own error.
                 if this.state.run_on_device(wrapped, output) == Some(Outcome::Done) {
                     // SAFETY: the call.
                     unsafe { *written = pair::SIZE };

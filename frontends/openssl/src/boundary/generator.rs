@@ -22,7 +22,7 @@ impl Generator {
     ///
     /// The call: a context from `gen_init`.
     unsafe fn parts<'c>(context: *mut c_void) -> (&'c Self, &'c Wrapped, &'c KeyFns) {
-        // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
+        // SAFETY: as the caller promises; the provider owns the algorithm and its functions, and outlives its contexts.
         let (this, wrapped) = unsafe { (&*context.cast::<Self>(), &*(*context.cast::<Self>()).wrapped) };
         let Functions::Keys(functions) = &wrapped.functions else { unreachable!("generators belong to key types") };
         (this, wrapped, functions)

@@ -290,7 +290,7 @@ fn table<const PLACE: usize>() -> Box<[Dispatch]> {
     entries.into_iter().chain([Dispatch { id: 0, function: None }]).collect()
 }
 
-/// Returns the rows of the groups' keys, or those of another operation under the same names. Each row has one of `tables`.
+/// Returns the rows of the groups' keys, or the rows of another operation under the same names. Each row has one of `tables`.
 pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = AlgorithmRow> {
     GROUPS.iter().zip(tables.iter().cycle()).map(|(group, table)| AlgorithmRow {
         names: group.names.as_ptr(),

@@ -14,7 +14,7 @@ use crate::modes::kdf::KdfState;
 type KdfCtx = Context<KdfFns>;
 
 impl KdfCtx {
-    /// Sets parameters in the host, and here if it accepts them.
+    /// Sets parameters in the host. If the host accepts them, also records them in our state.
     ///
     /// # Safety
     ///

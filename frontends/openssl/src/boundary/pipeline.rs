@@ -52,9 +52,9 @@ pub(super) unsafe extern "C" fn update(
             return 0;
         }
         // SAFETY: the call: arrays with an element per pipe.
-        let of = |pipe: usize| unsafe { (*inputs.add(pipe), *lengths.add(pipe)) };
+        let input_of = |pipe: usize| unsafe { (*inputs.add(pipe), *lengths.add(pipe)) };
         // SAFETY: the call.
-        let Some(mut ios) = (unsafe { ios(pipes, (outputs, written, rooms), of) }) else { return 0 };
+        let Some(mut ios) = (unsafe { ios(pipes, (outputs, written, rooms), input_of) }) else { return 0 };
         let State::Chain(parent) = &mut this.state.message else { return 0 };
         c_int::from(this.state.pipes.update(wrapped, parent, &mut ios))
     })

@@ -87,7 +87,7 @@ fn cipher_table(host: Table, place: usize, version: (u32, u32)) -> Vec<Dispatch>
     };
     let mut table = complete(host, &entries, &[abi::OSSL_FUNC_CIPHER_GET_PARAMS]);
     if CIPHERS[place].has_pipelines(version) {
-        // The host has no such functions; ours use its other ones.
+        // The host has no functions for pipelines; ours use the host's functions for single messages.
         let end = table.len() - 1;
         table.splice(
             end..end,

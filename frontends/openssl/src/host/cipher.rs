@@ -41,7 +41,7 @@ impl Host {
         unsafe { (self.functions().update)(self.context(), ptr::null_mut(), &raw mut written, length, at, length) }
     }
 
-    /// GCM: makes the host drop the header of a record that a device has processed. An empty record, which is invalid, does that.
+    /// GCM: makes the host drop the header of a record that a device has processed, by an empty record, which is invalid.
     pub(crate) fn end_record(&self) {
         let (mut nothing, mut written) = ([0_u8; 1], 0);
         let at = nothing.as_mut_ptr();
@@ -77,7 +77,7 @@ impl Host {
     }
 }
 
-/// One algorithm of the host, for contexts that are made for no program.
+/// An algorithm of the host, for contexts of Gantry's own: the host as a device.
 #[derive(Clone, Copy)]
 pub(crate) struct HostAlgorithm {
     provider_ctx: *mut c_void,
@@ -87,7 +87,7 @@ pub(crate) struct HostAlgorithm {
 
 // SAFETY: the host: contexts may be made and used on any thread.
 unsafe impl Send for HostAlgorithm {}
-// SAFETY: as above; it is never changed through this.
+// SAFETY: as above; the algorithm is never changed through a reference.
 unsafe impl Sync for HostAlgorithm {}
 
 impl HostAlgorithm {
@@ -105,7 +105,7 @@ impl HostAlgorithm {
         host.map(|host| HostContext { host, nonce_len: None })
     }
 
-    /// Runs `body`, which no program asked for, and removes its errors.
+    /// Runs `body`, work of Gantry's own, and removes the errors that it leaves on the error stack.
     pub(crate) fn without_errors<T>(&self, body: impl FnOnce() -> T) -> T {
         // SAFETY: ours: the provider owns it, and outlives its framework.
         unsafe { &*self.default }.without_errors(body)

@@ -15,7 +15,7 @@ pub(crate) struct Host<F: ContextFns> {
 unsafe impl<F: ContextFns> Send for Host<F> {}
 
 impl<F: ContextFns> Host<F> {
-    /// Makes one with `begin`, which receives the provider context of the host.
+    /// Makes a context with `begin`, which receives the provider context of the host.
     ///
     /// # Safety
     ///

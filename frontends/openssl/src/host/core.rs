@@ -134,7 +134,7 @@ impl Core {
         }
     }
 
-    /// Runs `body`, which no program asked for, and removes its errors from the stack.
+    /// Runs `body`, work of Gantry's own, and removes the errors that it leaves on the error stack.
     pub(crate) fn without_errors<T>(&self, body: impl FnOnce() -> T) -> T {
         let Some((mark, pop)) = self.set_error_mark.zip(self.pop_error_to_mark) else { return body() };
         // SAFETY: our handle.
@@ -213,5 +213,5 @@ pub(crate) unsafe fn find(mut row: *const AlgorithmRow, name: &str) -> Option<Al
 pub(crate) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
     // SAFETY: as the caller promises.
     let names = unsafe { CStr::from_ptr(names) }.to_bytes();
-    names.split(|byte| *byte == b':').any(|known| known.eq_ignore_ascii_case(name))
+    names.split(|byte| *byte == b':').any(|candidate| candidate.eq_ignore_ascii_case(name))
 }

@@ -1,7 +1,7 @@
 //! Finds the default provider among those that the core reports.
 //!
 //! The core reports providers under its own locks, where a callback may do next to nothing and make no upcall (provider-base(7)). So the
-//! callbacks only keep a list of activated providers; a later call of a program finds the default one in it.
+//! callbacks only keep a list of activated providers; a later call of a program finds the default provider in this list.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -17,7 +17,7 @@ use crate::abi::{AlgorithmRow, CoreHandle};
 pub(crate) struct DefaultProvider {
     core: Core,
     active: Mutex<Active>,
-    /// Its context, `query_operation` and `get_capabilities`; null if there is none or it has not been found yet.
+    /// The provider's context, `query_operation` and `get_capabilities`; null if the default provider is absent or not found yet.
     context: AtomicPtr<c_void>,
     query: AtomicPtr<c_void>,
     capabilities: AtomicPtr<c_void>,
@@ -25,7 +25,7 @@ pub(crate) struct DefaultProvider {
 
 struct Active {
     all: Vec<*const CoreHandle>,
-    /// The default one once found, otherwise null.
+    /// The default provider, once it is found; otherwise null.
     default: *const CoreHandle,
 }
 
@@ -60,13 +60,13 @@ impl DefaultProvider {
         self.core.without_errors(body)
     }
 
-    /// Returns its context; null if there is none.
+    /// Returns the default provider's context; null if there is none.
     #[inline(always)]
     pub(crate) fn context(&self) -> *mut c_void {
         self.load_or_find(&self.context)
     }
 
-    /// Returns its table of an operation, terminated or null. Returns `None` if there is no default provider.
+    /// Returns the default provider's table of an operation, terminated or null. Returns `None` if there is no default provider.
     pub(crate) fn algorithms(&self, operation: c_int) -> Option<*const AlgorithmRow> {
         let query = self.query()?;
         let mut no_cache = 0;
@@ -87,14 +87,14 @@ impl DefaultProvider {
     }
 
     #[inline(always)]
-    fn load_or_find(&self, what: &AtomicPtr<c_void>) -> *mut c_void {
-        let known = what.load(Ordering::Acquire);
-        if known.is_null() { self.find(what) } else { known }
+    fn load_or_find(&self, slot: &AtomicPtr<c_void>) -> *mut c_void {
+        let pointer = slot.load(Ordering::Acquire);
+        if pointer.is_null() { self.find(slot) } else { pointer }
     }
 
-    /// Looks for the default provider, unless it is known, and returns the pointer in `what`.
+    /// Looks for the default provider, unless it was found before. Returns the pointer in `slot`.
     #[cold]
-    fn find(&self, what: &AtomicPtr<c_void>) -> *mut c_void {
+    fn find(&self, slot: &AtomicPtr<c_void>) -> *mut c_void {
         // While the lock is held, no provider in the list goes away, because it must be taken off the list first.
         let mut active = self.active();
         if active.default.is_null() {
@@ -113,7 +113,7 @@ impl DefaultProvider {
                 self.query.store(query.map_or(ptr::null_mut(), |query| query as *mut c_void), Ordering::Release);
             }
         }
-        what.load(Ordering::Acquire)
+        slot.load(Ordering::Acquire)
     }
 
     fn active(&self) -> MutexGuard<'_, Active> {
@@ -142,8 +142,8 @@ unsafe extern "C" fn removed(provider: *const CoreHandle, this: *mut c_void) -> 
         active.all.retain(|other| *other != provider);
         if active.default == provider {
             active.default = ptr::null();
-            for known in [&this.query, &this.capabilities, &this.context] {
-                known.store(ptr::null_mut(), Ordering::Release);
+            for pointer in [&this.query, &this.capabilities, &this.context] {
+                pointer.store(ptr::null_mut(), Ordering::Release);
             }
         }
         1

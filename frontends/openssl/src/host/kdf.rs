@@ -1,4 +1,4 @@
-//! Key derivations of the host that no program asked for.
+//! Key derivations of the host for measurements.
 
 use std::ffi::CString;
 
@@ -10,7 +10,7 @@ use super::functions::{Family as _, Functions, KdfFns};
 use super::params::end;
 use crate::abi::Param;
 
-/// The host's PBKDF2, for keys that no program asked for.
+/// The host's PBKDF2, for measurements.
 pub(crate) struct HostKdf<'w> {
     default: &'w DefaultProvider,
     functions: &'w KdfFns,

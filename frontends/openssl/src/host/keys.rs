@@ -1,4 +1,4 @@
-//! Keys that are made for no program, and operations with them, for the host as a device.
+//! Keys that Gantry makes in the host, and operations with these keys, for the host as a device.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -74,7 +74,7 @@ impl Drop for HostKey {
     }
 }
 
-/// The host's key type and its operation, for keys that are made for no program.
+/// The host's key type and its operation, for keys that Gantry makes.
 #[derive(Clone, Copy)]
 pub(crate) struct HostPair {
     default: *const DefaultProvider,
@@ -84,7 +84,7 @@ pub(crate) struct HostPair {
 
 // SAFETY: the host: contexts may be made and used on any thread.
 unsafe impl Send for HostPair {}
-// SAFETY: as above; it is never changed through this.
+// SAFETY: as above; the key type is never changed through a reference.
 unsafe impl Sync for HostPair {}
 
 impl HostPair {
@@ -98,7 +98,7 @@ impl HostPair {
         unsafe { &*self.default }
     }
 
-    /// Runs `body`, which no program asked for, and removes its errors.
+    /// Runs `body`, work of Gantry's own, and removes the errors that it leaves on the error stack.
     pub(crate) fn without_errors<T>(&self, body: impl FnOnce() -> T) -> T {
         self.default().without_errors(body)
     }
@@ -160,7 +160,7 @@ impl HostPair {
         })
     }
 
-    /// Sets up an agreement that no program asked for.
+    /// Sets up an agreement on a secret.
     pub(crate) fn agreement(&self, key: &HostKey, peer: &HostKey) -> Option<Agreement> {
         let host = self.context(|functions: &ExchangeFns, provider_ctx| functions.begin(provider_ctx))?;
         let (init, set_peer) = (host.functions().init?, host.functions().set_peer?);

@@ -1,8 +1,8 @@
 //! OpenSSL's objects: the core, the default provider with its functions and contexts, tables of parameters, the data of a call.
 //! Nothing here knows our own contexts.
 //!
-//! Only this folder, `provider` and `boundary` have `unsafe` code. All of it rests on three promises. Each block names the ones it
-//! relies on.
+//! Only this folder, `provider` and `boundary` have `unsafe` code. The `unsafe` code rests on three promises. Each block names the
+//! promises that it relies on.
 //!
 //! * **The call.** OpenSSL passes pointers that are valid during the call. Contexts were made by our own `newctx` or `dupctx`,
 //!   are not freed yet, and are used by one thread at a time. Buffers have the given length, and tables the terminator of their

@@ -257,8 +257,8 @@ impl ParamQuery<'_> {
         unsafe {
             while !at.is_null() && !(*at).key.is_null() {
                 if !same((*at).key, key) || !fill(&mut *at, value) {
-                    let alone = Param { key: (*at).key, return_size: (*at).return_size, ..copy(&*at) };
-                    let mut pair = [alone, end()];
+                    let single = Param { key: (*at).key, return_size: (*at).return_size, ..copy(&*at) };
+                    let mut pair = [single, end()];
                     if others(ParamQuery::new(pair.as_mut_ptr())) != 1 {
                         return 0;
                     }

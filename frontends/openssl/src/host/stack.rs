@@ -1,11 +1,12 @@
-//! Stack space. OpenSSL runs jobs (ASYNC_start_job(3)) on stacks of 32 KiB in the heap without guard pages, and other libraries
-//! have coroutines. A driver may need more, if only to overwrite copies of keys. Requests on such a stack go to the host.
+//! Checks for stack space. OpenSSL runs jobs (ASYNC_start_job(3)) on stacks of 32 KiB in the heap without guard pages, and other
+//! libraries have coroutines. A driver may need more stack, if only to overwrite copies of keys. On a small stack, OpenSSL's default
+//! provider serves requests; calls that need a device run in a new thread.
 
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::{mem, ptr, thread};
 
-/// Bytes that must be left: 1.5 times the drivers' use, and less than the stack of a musl thread (128 KiB).
+/// Bytes of stack that must be left: 1.5 times the drivers' use, and less than the stack of a musl thread (128 KiB).
 const ROOM: usize = 96 << 10;
 
 thread_local! {
@@ -40,16 +41,16 @@ pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> 
 
 /// Returns the range of addresses on the thread's own stack that have enough room below them; all addresses if the stack is unknown.
 fn own_stack() -> (usize, usize) {
-    // SAFETY: attributes of the calling thread, made and destroyed here.
+    // SAFETY: the attributes are those of the calling thread, made and destroyed in this function.
     unsafe {
         let mut attributes = mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
             return (1, usize::MAX);
         }
         let (mut begin, mut size) = (ptr::null_mut(), 0);
-        let known: c_int = libc::pthread_attr_getstack(&raw const attributes, &raw mut begin, &raw mut size);
+        let errno: c_int = libc::pthread_attr_getstack(&raw const attributes, &raw mut begin, &raw mut size);
         libc::pthread_attr_destroy(&raw mut attributes);
-        if known == 0 { (begin.addr() + ROOM.min(size), begin.addr() + size) } else { (1, usize::MAX) }
+        if errno == 0 { (begin.addr() + ROOM.min(size), begin.addr() + size) } else { (1, usize::MAX) }
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct AeadState {
     iv: [u8; NONCE],
     aad_buffer: [u8; MAX_AAD],
     aad_len: usize,
-    /// The host already has the nonce and the buffered data: it served the previous message, and may serve this one.
+    /// The host already has the nonce and the buffered data: it served the previous message, and may serve this message.
     host_has_aad: bool,
     /// The host served the previous message.
     host_served_last: bool,
@@ -220,7 +220,7 @@ impl AeadState {
         has_all && self.header.is_none() && !self.is_used_up(CipherCall::Update)
     }
 
-    /// Returns the call sizes that must be examined here; calls of other sizes can go straight to the host.
+    /// Returns the call sizes that a device may serve; calls of other sizes can go straight to the host.
     #[inline(always)]
     pub(crate) fn device_sizes(&self) -> SizeSet {
         match self.phase {
@@ -238,7 +238,7 @@ impl AeadState {
         self.has_computed &= !has_ended;
     }
 
-    /// Returns the tag of the last sealed message, if a device made it. The host keeps its own tags for as long.
+    /// Returns the tag of the last sealed message, if a device made the tag. The host keeps its own tags as long.
     #[inline(always)]
     pub(crate) fn computed_tag(&self) -> Option<&[u8; TAG]> {
         (self.seal && self.has_computed && self.phase != Phase::Broken).then_some(&self.tag)
@@ -263,7 +263,7 @@ impl AeadState {
         self.aead == Aead::ChaCha && !self.reusable && self.has_ended && call == CipherCall::Update
     }
 
-    /// Starts another message of ChaCha20-Poly1305 under the same nonce; the host has seen nothing of it.
+    /// Starts another message of ChaCha20-Poly1305 under the same nonce; the host has seen nothing of this message.
     fn restart_message(&mut self) {
         if self.aead == Aead::ChaCha && self.phase == Phase::Ended {
             self.begin();
@@ -288,7 +288,7 @@ impl AeadState {
     #[inline(always)]
     fn buffer_aad(&mut self, host: &Host, call: CipherCall, io: &mut Io<'_>) -> Option<i32> {
         if self.key.is_empty() {
-            // The host refuses it.
+            // The host refuses associated data without a key.
             return None;
         }
         let place = self.aad_buffer.get_mut(self.aad_len..self.aad_len.wrapping_add(io.len()))?;
@@ -350,7 +350,7 @@ impl AeadState {
                 let taken = stream.and_then(|stream| with_stack(|| stream.aad_after_data(aad).is_ok()));
                 if taken == Some(true) { io.succeed(io.len()) } else { self.fail(wrapped, io) }
             }
-            // A reused nonce, or associated data after data: the host refuses these too.
+            // Refuses a reused nonce and associated data after data, as the host does.
             Phase::Ended | Phase::Broken => self.refuse(wrapped, call, io),
             Phase::Device if !io.has_output() => self.refuse(wrapped, call, io),
             Phase::Begun if !io.has_output() => {
@@ -418,7 +418,7 @@ impl AeadState {
     /// Gives the host the buffered associated data.
     fn flush_aad(&mut self, host: &Host) -> bool {
         self.phase = Phase::Host;
-        // ChaCha20-Poly1305 may reuse the nonce, and the host must not have seen any of that message.
+        // ChaCha20-Poly1305 may reuse the nonce for a message of which the host must have seen nothing.
         self.host_served_last = self.aead == Aead::Gcm;
         let aad = &self.aad_buffer[..self.aad_len];
         self.host_has_aad || aad.is_empty() || host.update_aad(aad) == 1

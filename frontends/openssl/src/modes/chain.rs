@@ -47,7 +47,7 @@ pub(crate) struct ChainState {
     nonce_moved: bool,
     /// The host was given a position within a block; holds until the next initialisation.
     mid_block: bool,
-    /// No message has ended since the initialisation, so the next one starts with the nonce.
+    /// No message has ended since the initialisation, so the next message starts with the nonce.
     is_fresh: bool,
     padding: bool,
     /// The host may hold a block of the message back, even if the padding was turned off since.
@@ -74,7 +74,7 @@ impl ChainState {
         }
     }
 
-    /// Returns the call sizes that must be examined here; calls of other sizes can go straight to the host.
+    /// Returns the call sizes that a device may serve; calls of other sizes can go straight to the host.
     pub(crate) fn device_sizes(&self, wrapped: &Wrapped) -> SizeSet {
         if self.host_is_behind { SizeSet::ALL } else { self.keyed.device_sizes(wrapped) }
     }
@@ -96,7 +96,7 @@ impl ChainState {
         host.set_nonce(self.keyed.encrypt, &self.iv[..self.block])
     }
 
-    /// Records that the host refused an initialisation. It continues from an unknown state, perhaps under the new nonce.
+    /// Records that the host refused an initialisation. The host continues from an unknown state, perhaps under the new nonce.
     pub(crate) fn init_refused(&mut self) {
         self.keyed.forget();
         (self.host_is_behind, self.nonce_moved) = (false, false);
@@ -168,7 +168,7 @@ impl ChainState {
             return None;
         }
         if self.mode == Chain::ChaCha {
-            // Some releases do not report the position, but the message started with the nonce.
+            // Some releases do not report the counter, but the message started with the nonce.
             self.chain = count(self.iv, fed / unit);
             // Within a request, the low half of the counter must not overflow.
             let low = u32::from_le_bytes([self.chain[0], self.chain[1], self.chain[2], self.chain[3]]);
@@ -284,8 +284,8 @@ impl ChainState {
 /// Advances ChaCha20's counter by `blocks`. On overflow the host carries from the low 32 bits into the next 32, not further.
 fn count(mut chain: [u8; 16], blocks: usize) -> [u8; 16] {
     let (counter, _) = chain.split_at_mut(8);
-    let now = u64::from_le_bytes(std::array::from_fn(|at| counter[at])).wrapping_add(blocks as u64);
-    counter.copy_from_slice(&now.to_le_bytes());
+    let advanced = u64::from_le_bytes(std::array::from_fn(|at| counter[at])).wrapping_add(blocks as u64);
+    counter.copy_from_slice(&advanced.to_le_bytes());
     chain
 }
 

@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// Returns the call sizes that must be examined here; calls of other sizes can go straight to the host.
+    /// Returns the call sizes that a device may serve; calls of other sizes can go straight to the host.
     pub(crate) fn device_sizes(&self, wrapped: &Wrapped) -> SizeSet {
         match self {
             State::Aead(aead) => aead.device_sizes(),
@@ -111,8 +111,8 @@ impl State {
         }
     }
 
-    /// Records that the host refused an initialisation, with or without a key. It may have kept the key or the nonce: until the next
-    /// ones are set, the host serves everything.
+    /// Records that the host refused an initialisation, with or without a key. The host may have kept the key or the nonce: until both
+    /// are set again, the host serves everything.
     pub(crate) fn init_refused(&mut self, key: bool) {
         match self {
             State::Aead(aead) => aead.init_refused(key),

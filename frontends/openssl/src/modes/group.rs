@@ -58,8 +58,8 @@ impl GroupKey {
         Ok(key)
     }
 
-    /// Sets the share of a peer. It must have the right length and form; ML-KEM's key must be reduced (FIPS 203, 7.2) and the point on its
-    /// curve.
+    /// Sets the share of a peer. The share must have the right length and form. ML-KEM's key must be reduced (FIPS 203, 7.2), and the point
+    /// must be on the curve.
     pub(crate) fn set_peer(&self, provider: &Provider, public: &[u8]) -> Result<(), Refusal> {
         let group = self.group;
         if public.len() != group.client_share() {
@@ -74,7 +74,7 @@ impl GroupKey {
         self.share.set(share).map_err(|_| "the key is set already")
     }
 
-    /// Agrees on a secret with the peer whose share this is, and writes the answer for it.
+    /// Agrees on a secret with the peer that sent this share, and writes the answer to the peer.
     pub(crate) fn encapsulate(&self, provider: &Provider, answer: &mut [u8], secret: &mut [u8]) -> Result<(), Refusal> {
         let (group, share) = (self.group, self.share.get().ok_or("the key is not set")?);
         let (input, _) = group.parts(&share.public, group.ml_kem_public()).ok_or("the share has a wrong length")?;

@@ -14,7 +14,7 @@ use crate::table::{Kdf, Mode};
 #[derive(Clone)]
 pub(crate) struct KdfState {
     kdf: Kdf,
-    /// `None`: not set, or lanes do not have it.
+    /// The digest; `None` if it is not set, or lanes do not have it.
     digest: Option<Algorithm>,
     /// The password of PBKDF2, or the key of HKDF.
     secret: Option<Zeroizing<Vec<u8>>>,
@@ -72,31 +72,31 @@ impl KdfState {
 
     /// Records parameters that the host has accepted.
     pub(crate) fn params_accepted(&mut self, values: ParamValues<'_>) {
-        let (known, is_all) = match self.kdf {
+        let (is_understood, is_all) = match self.kdf {
             Kdf::Pbkdf2 => {
                 let ([secret, salt, digest, properties, iterations, pkcs5], is_all) =
                     values.find_all([c"pass", c"salt", c"digest", c"properties", c"iter", c"pkcs5"]);
-                let known = self.take(secret, salt, digest, properties)
+                let is_understood = self.take(secret, salt, digest, properties)
                     && take(iterations, ParamValue::number, |number| self.iterations = number as u64)
                     && take(pkcs5, ParamValue::number, |off| self.is_checked = off == 0);
-                (known, is_all)
+                (is_understood, is_all)
             }
             Kdf::Hkdf => {
                 let ([secret, salt, digest, properties, info, mode], is_all) =
                     values.find_all([c"key", c"salt", c"digest", c"properties", c"info", c"mode"]);
                 // OpenSSL 3.0 keeps the previous salt when it gets an empty one.
                 let is_clear = !salt.is_empty() || self.salt.as_ref().is_none_or(|salt| salt.is_empty());
-                let known = self.take(secret, salt, digest, properties)
+                let is_understood = self.take(secret, salt, digest, properties)
                     && take(info, ParamValue::octets_or_none, |info| self.info = Zeroizing::new(info.to_vec()))
                     && take(mode, stage, |stage| self.stage = stage);
-                (known && is_clear, is_all)
+                (is_understood && is_clear, is_all)
             }
         };
         // Repeated keys have their own meaning: all values of `info` are concatenated.
-        self.needs_host |= !known || !is_all || values.has_repeated();
+        self.needs_host |= !is_understood || !is_all || values.has_repeated();
     }
 
-    /// Takes the parameters that both functions have. Returns true if they were understood.
+    /// Takes the parameters that PBKDF2 and HKDF share. Returns true if lanes support their values.
     fn take(
         &mut self,
         secret: ParamValue<'_>,
@@ -144,7 +144,7 @@ impl KdfState {
     }
 }
 
-/// Passes the value to `keep`, if there is one. Returns true if it was understood.
+/// Passes the value to `keep`, if there is one. Returns false if `read` does not understand the value.
 fn take<'c, T>(answer: ParamValue<'c>, read: impl Fn(ParamValue<'c>) -> Option<T>, keep: impl FnOnce(T)) -> bool {
     if answer.is_present() { read(answer).map(keep).is_some() } else { true }
 }

@@ -23,7 +23,7 @@ impl Default for Key {
 }
 
 impl Key {
-    /// Stores the key. Returns false for a key that is too long; then there is none.
+    /// Stores the key. Returns false for a key that is too long, and then stores none.
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
         let fits = key.len() <= LONGEST * WORD;
@@ -52,8 +52,8 @@ impl Key {
         self.len == 0
     }
 
-    /// Returns true if these are its bytes, in a time that does not depend on them. Returns false for an empty key and for lengths that
-    /// are no multiple of a word; no cipher has such keys.
+    /// Returns true if `key` has the same bytes, in a time that does not depend on the bytes. Returns false for an empty key and for
+    /// lengths that are no multiple of a word; no cipher has such keys.
     pub(crate) fn equals(&self, key: &[u8]) -> bool {
         let (words, rest) = key.as_chunks();
         if self.len != key.len() || words.is_empty() || !rest.is_empty() {

@@ -58,12 +58,12 @@ impl KeyedCipher {
         Some(wrapped.framework_if_open()?.worth(wrapped.algorithm()?, self.operation()))
     }
 
-    /// Returns the call sizes that must be examined here; calls of other sizes can go straight to the host.
+    /// Returns the call sizes that a device may serve; calls of other sizes can go straight to the host.
     pub(crate) fn device_sizes(&self, wrapped: &Wrapped) -> SizeSet {
         self.worth(wrapped).map_or(wrapped.initial_sizes(), Worth::sizes)
     }
 
-    /// Runs one request on a device, if it is faster there.
+    /// Runs one request on a device, if the device is faster.
     pub(crate) fn run_on_device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> DeviceResult {
         let (bytes, operation, in_place) = (io.len(), self.operation(), io.in_place());
         if let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) {

@@ -14,7 +14,7 @@ use crate::provider::Wrapped;
 /// Bytes of a private key, of a shared secret, and of each half of a signature.
 pub(crate) const SIZE: usize = 32;
 
-/// Raw keys, as exported by the host; keys that it does not export, or in another form, are absent.
+/// Raw keys, as exported by the host. A key that the host does not export, or exports in another form, is absent.
 #[derive(Default)]
 pub(crate) struct RawKeys {
     private: Option<Zeroizing<Box<[u8]>>>,

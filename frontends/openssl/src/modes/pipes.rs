@@ -81,12 +81,12 @@ impl Pipes {
         good
     }
 
-    /// Calls `repeat` for each message with the bytes that it has, to repeat parameters that the host accepted for their context.
+    /// Calls `repeat` for each message with its bytes so far, to repeat parameters that the host accepted for the messages' context.
     pub(crate) fn repeat(&mut self, repeat: impl Fn(&Host, &mut ChainState, usize) -> bool) -> bool {
         self.0.iter_mut().all(|pipe| repeat(&pipe.host, &mut pipe.message, pipe.fed))
     }
 
-    /// Processes the next data of each message. `parent` belongs to their context, and has the session.
+    /// Processes the next data of each message. `parent` is the state of the messages' context, which has the session.
     pub(crate) fn update(&mut self, wrapped: &Wrapped, parent: &mut ChainState, ios: &mut [Io<'_>]) -> bool {
         let bytes: usize = ios.iter().map(Io::len).sum();
         if !wrapped.initial_sizes().has(bytes / ios.len().max(1)) {

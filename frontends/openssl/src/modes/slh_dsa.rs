@@ -1,7 +1,7 @@
 //! The state of an SLH-DSA signature context (FIPS 205, in OpenSSL since 3.5) beside the host's own, and the choice of a side.
 //!
-//! The host's context receives all parameters too, and serves the requests that stay. The choice needs no measurement: a request takes the
-//! host from milliseconds to nearly a second, and a device that hashes in lanes a third of that.
+//! The host's context receives all parameters too, and serves the requests that no device takes. The choice needs no measurement: a request
+//! takes the host from milliseconds to nearly a second, and a device that hashes in lanes a third of that.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -30,9 +30,9 @@ pub(crate) struct SlhDsaParams {
 impl SlhDsaParams {
     /// Records parameters; `accepted` tells if the host accepted them.
     pub(crate) fn record_params(&mut self, params: ParamValues<'_>, accepted: bool) {
-        let (known, is_all) =
+        let (known_params, is_all) =
             params.find_all([c"context-string", c"deterministic", c"message-encoding", c"test-entropy"]);
-        let [context, deterministic, encoding, entropy] = known;
+        let [context, deterministic, encoding, entropy] = known_params;
         let context_bytes = context.octets_or_none();
         let good = accepted
             && is_all

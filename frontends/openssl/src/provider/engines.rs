@@ -16,14 +16,14 @@ use crate::host::{CurveFns, HostPair};
 pub(super) struct Engines {
     software: OnceLock<Option<Arc<dyn Device>>>,
     x25519: OnceLock<Option<CurveFns>>,
-    /// P-256 and P-384 have the same functions.
+    /// The functions of P-256 and P-384, which are the same.
     weierstrass: OnceLock<Option<CurveFns>>,
     /// True for a curve that the host has, by index of [`Curve`].
     curves: [OnceLock<bool>; 3],
 }
 
 impl Provider {
-    /// Returns true if this serves TLS groups.
+    /// Returns true if the provider serves TLS groups.
     pub(crate) fn serves_groups(&self) -> bool {
         let is_allowed = !self.settings.runtime.requires_validated()
             || self.software().is_some_and(|device| device.info().validated);

@@ -34,9 +34,9 @@ pub(crate) struct Provider {
     pub(crate) settings: Settings,
     pub(crate) version: (u32, u32),
     pub(crate) default: DefaultProvider,
-    /// By index in [`KINDS`].
+    /// The served algorithms of each operation, by index in [`KINDS`].
     served: [OnceLock<ServedAlgorithms>; KINDS.len()],
-    /// Null until the first request that may need a framework.
+    /// The framework. Null until the first request that may need it.
     state: AtomicPtr<FrameworkState>,
     /// Counts requests left to the host, for other processes.
     host_tally: Option<Tally>,
@@ -52,9 +52,9 @@ pub(crate) struct Provider {
 
 /// The served algorithms of an operation. The core keeps pointers into this as long as the provider lives.
 pub(crate) struct ServedAlgorithms {
-    /// By index in our own table.
+    /// The algorithms, by index in our own table.
     pub(crate) wrapped: Box<[Option<Box<Wrapped>>]>,
-    /// Empty until the core asks for them.
+    /// The rows for the core. Empty until the core asks for them.
     pub(crate) rows: OnceLock<Box<[AlgorithmRow]>>,
 }
 
@@ -114,7 +114,7 @@ impl Provider {
         let host = HostDriver::new(wrapped.filter_map(|wrapped| offer(wrapped)).collect(), self.version);
         let new = Box::into_raw(Box::new(FrameworkState::new(&self.settings, &self.startup, &host)));
         let old = self.state.load(Ordering::Acquire);
-        // An older one belongs to another process. It is leaked, because its threads are not in this process.
+        // An older state belongs to another process. The state is leaked, because its threads are not in this process.
         // SAFETY: ours.
         if !old.is_null() && unsafe { (*old).is_current() } {
             // SAFETY: ours: just made, and not shared yet.

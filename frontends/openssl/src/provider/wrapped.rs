@@ -22,18 +22,18 @@ pub(crate) struct Wrapped {
     pub(crate) row: &'static Row,
     /// The row's index among the counted rows; `None` for keys.
     pub(super) place: Option<usize>,
-    /// The index of its first counter of operations that the host serves.
+    /// The index of the row's first counter of operations that the host serves.
     pub(super) counter: usize,
     /// The host's row.
     pub(crate) host_row: AlgorithmRow,
     pub(crate) functions: Functions,
-    /// Empty until the core asks for it.
+    /// The dispatch table. Empty until the core asks for it.
     pub(crate) dispatch: OnceLock<Vec<Dispatch>>,
-    /// Empty until a message has associated data after data.
+    /// True if the host takes associated data after data. Empty until a message has such data.
     pub(super) takes_aad_after_data: OnceLock<bool>,
     /// Every call is examined.
     pub(super) is_watched: bool,
-    /// It is served only to be counted: the configuration leaves it to the host.
+    /// The algorithm is served only to be counted: the configuration leaves it to the host.
     pub(super) only_counted: bool,
     /// The sizes of requests that may leave the host, until more is known.
     pub(super) initial_sizes: SizeSet,
@@ -87,7 +87,7 @@ impl Wrapped {
         HostPair::new(&self.provider().default, &self.keys()?.functions, &self.functions)
     }
 
-    /// Returns the host's PBKDF2, for keys that no program asked for; `None` for another algorithm.
+    /// Returns the host's PBKDF2, for measurements; `None` for another algorithm.
     pub(crate) fn host_pbkdf2(&self) -> Option<HostKdf<'_>> {
         let is_pbkdf2 = self.row.mode == Mode::Kdf(Kdf::Pbkdf2);
         if is_pbkdf2 { HostKdf::new(&self.provider().default, &self.functions) } else { None }
@@ -99,8 +99,8 @@ impl Wrapped {
         served.wrapped.iter().flatten().find(|keys| ptr::eq(keys.row, self.row.keys())).map(|keys| &**keys)
     }
 
-    /// Returns the framework, opened if necessary. Returns `None` if all requests of this stay with the host, or if the stack has
-    /// no room for a device.
+    /// Returns the framework, opened if necessary. Returns `None` if all requests of this algorithm stay with the host, or if the
+    /// stack has no room for a device.
     pub(crate) fn framework(&self) -> Option<&Framework> {
         if self.only_counted || !stack::has_room() { None } else { self.provider().framework() }
     }

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use super::{Lab, Server, port, text, wait_for};
 
-/// Serves nothing but the groups.
+/// The lines of a section that serves nothing but the groups.
 pub(crate) const ONLY: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
 
-/// Returns true if the installed release has no such groups; otherwise the test is skipped with a message.
+/// Returns true if the installed release has no post-quantum groups; otherwise the test is skipped with a message.
 pub(crate) fn is_old() -> bool {
     let version = Command::new("openssl").arg("version").output().unwrap();
     let is_old =
@@ -54,12 +54,12 @@ impl<'e> End<'e> {
         (server, port)
     }
 
-    /// Fetches the file `answer`, and returns everything that the client says.
+    /// Fetches the file `answer`, and returns the whole output of the client.
     pub(crate) fn fetch(&self, lab: &Lab, port: u16) -> Result<String, String> {
         self.ask(lab, port, "GET /answer HTTP/1.0", "the answer")
     }
 
-    /// Sends a line and an empty one, and returns everything that the client says if the server gives the answer.
+    /// Sends a line and an empty line. Returns the whole output of the client, as an error if it lacks the server's `answer`.
     pub(crate) fn ask(&self, lab: &Lab, port: u16, line: &str, answer: &str) -> Result<String, String> {
         let script = format!(
             "printf '{line}\\r\\n\\r\\n' | timeout 60 {} s_client -connect 127.0.0.1:{port} -CAfile cert.pem \
@@ -68,12 +68,12 @@ impl<'e> End<'e> {
             self.arguments
         );
         let output = lab.sh(&script, self.configuration);
-        let said = String::from_utf8_lossy(&fs::read(lab.path("got")).unwrap()).into_owned();
-        if output.status.success() { Ok(said) } else { Err(said) }
+        let report = String::from_utf8_lossy(&fs::read(lab.path("got")).unwrap()).into_owned();
+        if output.status.success() { Ok(report) } else { Err(report) }
     }
 }
 
-/// Starts stunnel with the libraries of OpenSSL 3.5. It ends TLS, in X25519MLKEM768 alone, before a server that speaks `protocol`.
+/// Starts stunnel with the libraries of OpenSSL 3.5. stunnel ends TLS, in X25519MLKEM768 alone, for a server that speaks `protocol`.
 pub(crate) fn stunnel(lab: &Lab, protocol: &str, server: u16) -> (Server, u16) {
     let port = port();
     let conf = lab.write(
@@ -95,9 +95,10 @@ pub(crate) fn new_lab(name: &str) -> Lab {
     lab
 }
 
-/// Returns true if a client of a release with such groups reports `group`: by name for key encapsulation, otherwise by the temporary key.
-pub(crate) fn negotiated(said: &str, group: &str) -> bool {
-    [format!("Negotiated TLS1.3 group: {group}"), format!("Temp Key: {group}")].iter().any(|line| said.contains(line))
+/// Returns true if the output of a client, of a release with such groups, names `group`: by name for key encapsulation, otherwise by the
+/// temporary key.
+pub(crate) fn negotiated(report: &str, group: &str) -> bool {
+    [format!("Negotiated TLS1.3 group: {group}"), format!("Temp Key: {group}")].iter().any(|line| report.contains(line))
 }
 
 /// Returns the `openssl` command of a release.

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use gantry_lab::wait_until;
 use gantry_runtime::stats::{PageReceiver, ReceivedPages, VARIABLE};
 
-/// Another device serves everything that is served.
+/// The lines of a section that sends all served requests to another device than the host.
 pub(crate) const OFFLOADED: &str =
     "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nPOLICY = pin:software";
 
-/// Everything that the module knows is served, on the faster side. A device is named, because algorithms that cannot gain would be omitted
-/// otherwise.
+/// The lines of a section that serves every algorithm of the module, on the faster side. A device is named, because algorithms that cannot
+/// gain would be omitted otherwise.
 pub(crate) const EVERYTHING: &str =
     "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on";
 
@@ -32,7 +32,7 @@ pub(crate) fn everything(policy: &str) -> String {
     format!("{EVERYTHING}\n{policy}")
 }
 
-/// Every served cipher fails: programs that still work do not use the module.
+/// The lines of a section in which every cipher fails: programs that still work do not use the module.
 pub(crate) const FAILED: &str = "CIPHERS = ALL\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
 
 /// A temporary folder with the module and configurations.
@@ -40,7 +40,7 @@ pub(crate) struct Lab {
     pub(crate) folder: PathBuf,
     /// Additional environment variables of programs.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// Receives the statistics pages of those programs.
+    /// Receives the statistics pages of the programs.
     taking: Mutex<Option<PageReceiver>>,
 }
 
@@ -98,7 +98,7 @@ impl Lab {
         self.taking.lock().unwrap().get_or_insert_with(|| PageReceiver::begin(&self.folder).unwrap());
     }
 
-    /// Returns the statistics handed over since.
+    /// Returns the statistics that programs have handed over since [`watch`](Self::watch).
     pub(crate) fn take_statistics(&self) -> ReceivedPages {
         let taken = self.taking.lock().unwrap().take().expect("watched").end().unwrap();
         fs::remove_file(self.path("socket")).unwrap();
@@ -202,7 +202,7 @@ pub(crate) fn openssl(series: &str) -> PathBuf {
     PathBuf::from(std::str::from_utf8(&built.stdout).unwrap().trim())
 }
 
-/// Returns the arguments that link a program with the libcrypto in such a folder: shared or static.
+/// Returns the arguments that link a program with the libcrypto in the folder of a release: shared or static.
 pub(crate) fn libcrypto(folder: &Path, shared: bool) -> Vec<OsString> {
     let folder = folder.to_str().unwrap();
     let headers = format!("-I{folder}/include");

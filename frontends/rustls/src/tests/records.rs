@@ -1,4 +1,4 @@
-//! The bytes of records beside those of aws-lc-rs.
+//! Compares the bytes of records with those of aws-lc-rs.
 
 use rustls::crypto::aws_lc_rs;
 use rustls::crypto::cipher::{

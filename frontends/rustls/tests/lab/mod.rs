@@ -7,7 +7,7 @@ use gantry_core::Algorithm;
 use gantry_runtime::Config;
 use gantry_runtime::stats::{PageReceiver, VARIABLE};
 
-/// The variable that marks the process of its own.
+/// The variable that marks the process in which the program runs.
 const MARK: &str = "GANTRY_RUSTLS_TEST";
 
 /// Runs `program` in a new process with a policy, unless this is that process. Returns the number of its requests that lanes served, or

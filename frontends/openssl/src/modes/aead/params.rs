@@ -23,7 +23,7 @@ impl AeadState {
             self.fixed = fixed.try_into().ok();
             self.has_fixed = true;
             if self.aead == Aead::ChaCha {
-                // It replaces the nonce of a record whose header the host has.
+                // The new nonce replaces that of a record whose header the host has.
                 self.header = None;
             }
         }
@@ -68,7 +68,7 @@ impl AeadState {
         }
         match self.computed_tag() {
             Some(tag) => query.answer(c"tag", tag, |others| host.query_params(others)),
-            // The host has no tag of an unfinished message, and none when opening: it refuses, and says why.
+            // The host has no tag of an unfinished message, and none when opening: it refuses the query with an error.
             None => host.query_params(query),
         }
     }

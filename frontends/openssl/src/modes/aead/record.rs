@@ -69,7 +69,7 @@ impl AeadState {
 
     /// Returns the nonce of a record, or `None` if the host must examine the record.
     fn record_nonce(&self, host: &Host, io: &Io<'_>, header: &[u8; HEADER], bytes: usize) -> Option<[u8; NONCE]> {
-        // The length in the header covers the whole record as it is at this moment.
+        // The length in the header includes the explicit nonce. It includes the tag only when opening.
         let length = usize::from(u16::from_be_bytes([header[HEADER - 2], header[HEADER - 1]]));
         let explicit = if self.aead == Aead::Gcm { EXPLICIT } else { 0 };
         if length != explicit + bytes + if self.seal { 0 } else { TAG } {
