@@ -80,8 +80,8 @@ static struct message *message_of(struct device *device, const char *algorithm, 
 
 /* Adds a chunk to a message, or ends it. `ctx` is the devCtx of the object, and `len` counts its bytes.
  *
- * wolfSSL copies objects byte by byte without a callback. A copy is recognised by its address. It can take over the original's message
- * unless that has continued. */
+ * wolfSSL copies objects byte by byte without a callback. A copy is recognised by its address. The copy can take over the original's
+ * message, unless the original has continued. */
 static int step(struct device *device, const char *algorithm, const void *key, size_t key_len, void **ctx, word32 *len,
                 const byte *in, word32 in_len, byte *digest)
 {

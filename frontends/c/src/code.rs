@@ -69,7 +69,7 @@ pub(crate) fn description(number: c_int) -> &'static CStr {
         result::BAD_TAG => c"the tag does not match the data",
         result::BAD_LENGTH => c"the algorithm does not accept data of this length",
         result::NOT_RUN => c"not run, because another request of the call is invalid",
-        _ => Code::TEXTS.iter().find(|(known, _)| *known == number).map_or(c"unknown error", |(_, text)| text),
+        _ => Code::TEXTS.iter().find(|(code, _)| *code == number).map_or(c"unknown error", |(_, text)| text),
     }
 }
 

@@ -155,8 +155,8 @@ fn parent_and_child_continue_after_fork() {
 #[test]
 fn the_library_starts_no_thread_and_handles_no_signal() {
     let Some(lab) = Lab::new("guest") else { return };
-    let said = lab.run(&lab.test_program("guest.c"), &[]);
-    assert_eq!(said, "");
+    let printed_text = lab.run(&lab.test_program("guest.c"), &[]);
+    assert_eq!(printed_text, "");
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn the_examples_print_the_expected_results() {
     assert!(digests.lines().eq(expected.lines().map(|line| &line[..32])), "{digests}");
 
     // The last two are tested in `programs.rs`.
-    let known: BTreeSet<_> = ["digests.c", "seal.c", "files.c", "queue.c", "mktorrent.patch", "wolfssl.c"].into();
+    let tested: BTreeSet<_> = ["digests.c", "seal.c", "files.c", "queue.c", "mktorrent.patch", "wolfssl.c"].into();
     let all = fs::read_dir(here("examples")).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(
         all.map(|name| name.into_string().unwrap()).collect::<BTreeSet<_>>(),
-        known.iter().map(|name| (*name).to_owned()).collect()
+        tested.iter().map(|name| (*name).to_owned()).collect()
     );
 }
 
@@ -272,11 +272,13 @@ fn pkg_config_names_the_prefix_of_the_target_machine() {
     let staged = lab.path("staged");
     lab::build(&["--prefix", "/usr", "--libdir", "lib/x86_64-linux-gnu"], &staged);
     let libdir = staged.join("lib/x86_64-linux-gnu");
-    let says = |what: &str| {
+    let pkg_config = |option: &str| {
         let mut command = Command::new("pkg-config");
-        text(&command.env("PKG_CONFIG_PATH", libdir.join("pkgconfig")).args([what, "gantry"]).output().unwrap().stdout)
+        text(
+            &command.env("PKG_CONFIG_PATH", libdir.join("pkgconfig")).args([option, "gantry"]).output().unwrap().stdout,
+        )
     };
-    assert_eq!(says("--variable=libdir").trim(), "/usr/lib/x86_64-linux-gnu");
-    assert_eq!(says("--modversion").trim(), env!("CARGO_PKG_VERSION"));
+    assert_eq!(pkg_config("--variable=libdir").trim(), "/usr/lib/x86_64-linux-gnu");
+    assert_eq!(pkg_config("--modversion").trim(), env!("CARGO_PKG_VERSION"));
     assert_eq!(fs::read_link(libdir.join("libgantry.so")).unwrap(), Path::new("libgantry.so.0"));
 }

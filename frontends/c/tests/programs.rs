@@ -32,14 +32,14 @@ fn wolfssl_uses_the_library_and_computes_the_rest_itself() {
     let program = lab.path("wolfssl.c");
     fs::copy(here("examples/wolfssl.c"), &program).unwrap();
     lab.compile("cc", "c17", &program, &["-lwolfssl"]);
-    let alone = lab.run(&program, &["alone"]);
-    let (expected, calls) = alone.split_at(alone.find("calls:").unwrap());
+    let without_gantry = lab.run(&program, &["alone"]);
+    let (expected, calls) = without_gantry.split_at(without_gantry.find("calls:").unwrap());
     assert_eq!(calls, "calls: 0 by gantry, 0 left to wolfSSL\n");
     for policy in ["latency", "pin:software", "pin:lanes"] {
         let printed = output(lab.command(program.with_extension("")).env("GANTRY_POLICY", policy));
         assert!(printed.starts_with(expected), "{policy}: {printed}\n{expected}");
-        for known in KNOWN {
-            assert!(printed.lines().any(|line| line == known), "{policy}: {printed}: {known}");
+        for expected_line in KNOWN {
+            assert!(printed.lines().any(|line| line == expected_line), "{policy}: {printed}: {expected_line}");
         }
     }
 }

@@ -1,5 +1,5 @@
 /* Checks that no key is left in memory after its session is closed. Keys are kept with each bit inverted. The stack is excluded: drivers
- * overwrite their remains there, but unoptimised code leaves further copies. */
+ * overwrite their remains on the stack, but unoptimised code leaves further copies. */
 #include "must.h"
 
 enum { KEY = 32, LEN = 4096, COUNT = 32 };

@@ -48,9 +48,9 @@ pub(crate) fn give_descriptor(kernel: &Kernel, caller: &Caller) {
 /// The reason why a caller has stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// It was interrupted by the tracer, or its process stops or continues.
+    /// The tracer interrupted the caller, or the caller's process stops or continues.
     Event,
-    /// It enters or leaves a system call.
+    /// The caller enters or leaves a system call.
     Call,
     /// A signal is about to be delivered.
     Signal,

@@ -35,7 +35,7 @@ pub(crate) enum Message<'a> {
     Poll,
     /// A message without an answer.
     Interrupt,
-    /// A request that this device does not support, like the kernel module.
+    /// A request that neither this device nor the kernel module supports.
     Other,
 }
 

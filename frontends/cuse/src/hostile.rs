@@ -1,5 +1,5 @@
 //! Random ioctls without a kernel. For any arguments, a plan ends and reads no more than it announced, and a task returns
-//! as many bytes as its plan has room for.
+//! as many bytes as the plan has room for.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! `/dev/crypto` without a kernel module: a CUSE server that offers every device of Gantry to programs written for cryptodev.
 //!
-//! The path of a request through the files: `fuse.rs` parses it from /dev/cuse. `plan.rs` determines the parts of the caller's
-//! memory that it needs, and its action. `memory.rs` reads these parts. `task.rs` performs the action in steps on a session of the
-//! file (`session.rs`). `server.rs` is the loop around them, and `workers.rs` has the threads for long requests. `pending.rs` is the
-//! pending ioctl that all of them pass on, `limits.rs` accounts for each user's resources, and `wiped.rs` is the memory for
-//! everything that is read. `descriptor.rs` makes a caller duplicate its descriptor, through its `registers.rs`.
+//! The path of a request through the files: `fuse.rs` parses the request from /dev/cuse. `plan.rs` determines the parts of the
+//! caller's memory that the request needs, and the action. `memory.rs` reads these parts. `task.rs` performs the action in steps on
+//! a session of the file (`session.rs`). `server.rs` is the loop that calls these files, and `workers.rs` has the threads for long
+//! requests. `pending.rs` is the pending ioctl that these files pass on, `limits.rs` accounts for each user's resources, and
+//! `wiped.rs` is the memory for all bytes that are read. `descriptor.rs` makes a caller duplicate its descriptor, by changes to the
+//! caller's registers (`registers.rs`).
 //! `gantry-protocols` searches TLS records for the MAC.
 //!
 //! **Batching.** The server reads all pending requests, and turns them into tasks. It passes the requests of all tasks that

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Most resources of a user at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions of all files together. One more fails with ENOMEM.
+    /// Sessions of all files together. A further session fails with ENOMEM.
     pub sessions: usize,
     /// Bytes of long requests in progress. A larger single request fails with ENOMEM; a request that does not fit now waits.
     pub bytes: usize,

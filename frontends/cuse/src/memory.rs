@@ -1,9 +1,9 @@
 //! The memory of the calling thread, which waits in its ioctl for the answer.
 //!
-//! With CAP_SYS_PTRACE (or as the same user, where ptrace is permitted) the server accesses it directly: one round trip for
-//! each ioctl, of any size. Otherwise the kernel copies the ranges that the server requests: three round trips (the
+//! With CAP_SYS_PTRACE (or as the same user, where ptrace is permitted) the server accesses the memory directly: one round trip
+//! for each ioctl, of any size. Otherwise the kernel copies the ranges that the server requests: three round trips (the
 //! address, the structure, the data), and at most 128 KiB each way. Guessing the data's ranges on the first trip would save
-//! one, but a wrong guess fails with EFAULT in the caller.
+//! a round trip, but a wrong guess fails with EFAULT in the caller.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -17,7 +17,7 @@ use crate::wiped::Wiped;
 /// The reason why memory could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessError {
-    /// The server may not access it.
+    /// The server may not access the memory.
     Denied,
     /// The range with this index is not mapped.
     Fault(usize),
@@ -52,9 +52,9 @@ fn remote(ranges: &[Range]) -> Vec<RemoteIoVec> {
 
 /// Checks the result of either call, which is the number of bytes before the first inaccessible one.
 fn check(result: nix::Result<usize>, ranges: &[Range], total: usize) -> Result<(), AccessError> {
-    let done = match result {
-        Ok(done) if done == total => return Ok(()),
-        Ok(done) => done,
+    let bytes_done = match result {
+        Ok(bytes_done) if bytes_done == total => return Ok(()),
+        Ok(bytes_done) => bytes_done,
         Err(Errno::EFAULT) => 0,
         // EINVAL means that a range exceeds the address space.
         Err(Errno::EINVAL) => return Err(AccessError::Fault(wrapping_range(ranges))),
@@ -64,7 +64,7 @@ fn check(result: nix::Result<usize>, ranges: &[Range], total: usize) -> Result<(
     let mut end = 0;
     let fault = ranges.iter().position(|range| {
         end += range.bytes;
-        end > done
+        end > bytes_done
     });
     Err(AccessError::Fault(fault.unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! A pending ioctl, and the memory of its caller: the bytes read, and the ranges to write.
+//! A pending ioctl: the bytes read from the caller's memory, and the ranges to write.
 
 use std::io;
 

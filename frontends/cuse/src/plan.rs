@@ -1,7 +1,7 @@
 //! The parts of the caller's memory that an ioctl needs, and its action: everything that is decided before the computation.
 //!
 //! [`plan`] is called with the bytes read so far. It returns further ranges to read, an errno, or an action and the ranges for
-//! its result. It does not depend on the way memory is read. The errno values and their order are those of the kernel module
+//! the action's result. A plan does not depend on the way memory is read. The errno values and their order are those of the kernel module
 //! (`ioctl.c`, `main.c`, `authenc.c` of cryptodev-linux 1.14).
 
 use gantry_abi_cryptodev::{self as abi, CryptAuthOp, CryptOp, Ioctl, SessionOp, Width};
@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use crate::fuse::Range;
 use crate::session::CryptoSession;
 
-/// An ioctl as it arrived.
+/// The arguments of an ioctl.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) ioctl: Ioctl,
@@ -62,7 +62,7 @@ pub(crate) struct Job {
     pub(crate) encrypt: bool,
     /// `COP_FLAG_*`.
     pub(crate) flags: u16,
-    /// Empty: continue from the previous request.
+    /// The IV; if it is empty, the request continues from the previous one.
     pub(crate) iv: std::ops::Range<usize>,
     pub(crate) data: std::ops::Range<usize>,
     pub(crate) form: Form,
@@ -186,9 +186,9 @@ fn decide(
             let (Some(one), Some(other)) = (sessions.crypto_session(to), sessions.crypto_session(from)) else {
                 return fail(Errno::ENOENT);
             };
-            let same = |crypto: &CryptoSession| crypto.hash.as_ref().map(|hash| hash.row.number);
+            let digest_number = |crypto: &CryptoSession| crypto.hash.as_ref().map(|hash| hash.row.number);
             // The module also copies between digests of different kinds, and then computes wrong results.
-            ensure(same(one).is_some() && same(one) == same(other))?;
+            ensure(digest_number(one).is_some() && digest_number(one) == digest_number(other))?;
             Ok((Action::CopyHash { to, from }, Vec::new()))
         }
         Ioctl::Crypt => {

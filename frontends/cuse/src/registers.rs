@@ -38,7 +38,7 @@ mod machine {
 
     impl Registers {
         /// Returns the place of the system call instruction, to which the kernel returns for a restart. All such instructions
-        /// have two bytes; for SYSENTER the kernel provides an INT 0x80 there.
+        /// have two bytes; after SYSENTER the kernel returns to an INT 0x80.
         pub(crate) fn instruction(self) -> Range {
             Range { address: self.0.rip.wrapping_sub(2), bytes: 2 }
         }

@@ -27,7 +27,7 @@ use crate::workers::{self, Load, LongRequest, Workers};
 const LONG: usize = 128 << 10;
 /// Bytes after which a round is full. This bounds the wait of the last caller of a round.
 const ROUND: usize = 1 << 20;
-/// The load of a caller that waits for a descriptor: the stack of its thread.
+/// The load of a caller that waits for a descriptor: the stack of the server's thread for this caller.
 const DESCRIPTOR: usize = workers::STACK;
 /// Requests after which a round is full.
 const CALLS: usize = 64;

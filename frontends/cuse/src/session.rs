@@ -28,7 +28,7 @@ pub(crate) struct Hash {
 
 /// The state between requests.
 pub(crate) struct State {
-    /// The IV of a request that brings none.
+    /// The IV for a request that contains none.
     pub(crate) iv: [u8; abi::MAX_IV],
     /// An unfinished message.
     pub(crate) stream: Option<Stream>,

@@ -14,7 +14,7 @@ use crate::plan::{Form, Job, finishes};
 use crate::session::{Chain, Cipher, CryptoSession, Hash, State};
 use crate::wiped::Wiped;
 
-/// A job with everything that it needs.
+/// A job, with its session, its state and its data.
 pub(crate) struct Task {
     crypto: Arc<CryptoSession>,
     state: State,
@@ -39,7 +39,7 @@ const LENGTH_FIELD: Range<usize> = 8..12;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The whole message at once.
+    /// Digest of a whole message at once.
     Digest(Range<usize>),
     Update(Range<usize>),
     Finish,

@@ -87,7 +87,7 @@ impl Workers {
         let _ = self.work.send(request);
     }
 
-    /// Starts a thread that makes a caller duplicate its descriptor, and answers it.
+    /// Starts a thread that makes a caller duplicate its descriptor, and answers the caller.
     ///
     /// # Errors
     /// The thread could not be started; the caller has not been answered.

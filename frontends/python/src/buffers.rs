@@ -54,7 +54,7 @@ impl Message {
             Self::Null => false,
             Self::Bytes(bytes) => bytes.len() > ROUND,
             Self::Text(text) => text.len() > ROUND,
-            // Shorter ones are copied.
+            // Shorter buffers are copied.
             Self::Buffer(buffer) => buffer.len_bytes() > PIECE,
         }
     }

@@ -3,7 +3,7 @@
 //! Another thread of Python, or of a library that has released the GIL, may change the bytes while they are hashed. So they never become a
 //! Rust reference: atomic loads copy them, and the copy is hashed. The digest may be that of a mixture of old and new bytes.
 //!
-//! For this module's own large vectors, it asks the kernel for large pages.
+//! The module also asks the kernel for large pages for its own large vectors.
 
 #![allow(unsafe_code, reason = "memory given by its address")]
 

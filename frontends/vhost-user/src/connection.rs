@@ -1,7 +1,7 @@
 //! A connection of a front end, message by message.
 //!
-//! The crate `vhost` knows the two messages about crypto sessions, but ends a connection that sends one. So this module inspects each
-//! header before the crate reads it, and answers these two messages. They carry no descriptors, so plain reads and writes suffice.
+//! The crate `vhost` knows the two messages about crypto sessions, but ends a connection that sends one of them. So this module inspects
+//! each header before the crate reads it, and answers these two messages. They carry no descriptors, so plain reads and writes suffice.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -18,7 +18,7 @@ use crate::backend::Backend;
 use crate::guest::Guest;
 
 const HEADER: usize = 12;
-/// Longer payloads are invalid.
+/// Bytes of the longest valid payload.
 const LONGEST: usize = 4096;
 /// VHOST_USER_VERSION and VHOST_USER_REPLY_MASK.
 const REPLY: u32 = 1 | 1 << 2;

@@ -41,7 +41,7 @@ impl Slot {
     }
 }
 
-/// Protects a mapping from SIGBUS. It must be dropped before the mapping ends.
+/// Protects a mapping from SIGBUS. The watch must be dropped before the mapping ends.
 #[derive(Debug)]
 pub(crate) struct Watch {
     slot: &'static Slot,

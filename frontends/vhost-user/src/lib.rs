@@ -9,19 +9,19 @@
 //! is used: no reference points into that memory. An invalid request gets an error status, and an invalid ring ends only its own
 //! device.
 //!
-//! **Batching.** Requests of all guests share a burst, and those of one algorithm a batch.
+//! **Batching.** Requests of all guests share a burst, and requests of one algorithm share a batch.
 //!
 //! | file | content |
 //! |---|---|
 //! | `server.rs` | the server: its threads and sockets |
 //! | `socket.rs` | the file of a socket, its mode and owner |
-//! | `connection.rs` | messages of a front end; those about sessions |
+//! | `connection.rs` | the connection of a front end, and the messages about sessions |
 //! | `backend.rs` | the other messages: features, memory, rings, configuration |
 //! | `worker.rs` | the threads, and the order of rings |
 //! | `guest/burst.rs` | requests of many rings at once |
 //! | `guest.rs` | a connected guest |
 //! | `partition.rs` | the limits of a guest |
-//! | `counters.rs` | its usage |
+//! | `counters.rs` | the usage of a guest |
 //! | `ring.rs` | a queue, and how both sides wake each other |
 //! | `memory.rs` | the guest's memory |
 //! | `fault.rs` | memory that is lost while it is mapped |

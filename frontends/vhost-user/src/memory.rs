@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 
 #[derive(Clone, Debug)]
 struct Region {
-    /// Address in the front end, which uses it to tell the addresses of rings.
+    /// The region's address in the front end. Messages contain the addresses of rings as addresses in the front end.
     user: u64,
     guest: u64,
     length: u64,
@@ -50,7 +50,7 @@ impl Memory {
         Self::from_regions(regions)
     }
 
-    /// Removes a region from the memory. Returns `None` if it was the last.
+    /// Removes a region from the memory. Returns `None` if the region was the last one.
     pub(crate) fn without(&self, region: &VhostUserMemoryRegion) -> io::Result<Option<Self>> {
         let mut regions = self.regions.clone();
         regions.retain(|known| (known.guest, known.length) != (region.guest_phys_addr, region.memory_size));

@@ -7,11 +7,11 @@ use gantry_core::Priority;
 /// The limits of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most sessions at a time. One more is answered with NOSPC.
+    /// Most sessions at a time. A further session is refused with NOSPC.
     pub sessions: usize,
-    /// Most bytes in flight in the server, source and destination together. More stay in the guest's queues.
+    /// Most bytes in flight in the server, source and destination together. Further requests stay in the guest's queues.
     pub bytes: usize,
-    /// Most bytes per second; `None` is no limit. More stay in the guest's queues until later.
+    /// Most bytes per second; `None` is no limit. Further requests wait in the guest's queues.
     pub rate: Option<u64>,
     /// Weight among guests of the same class: each unit is 32 requests and 2 MiB of a burst; at least 1.
     pub weight: u32,

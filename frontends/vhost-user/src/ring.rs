@@ -25,7 +25,7 @@ pub(crate) struct Ring {
     pub(crate) started: bool,
     /// Chains that were taken and not yet returned.
     pub(crate) in_flight: usize,
-    /// The guest's driver uses event indices; `None` if the front end does not tell.
+    /// The guest's driver uses event indices; `None` if the front end does not report that.
     pub(crate) event_idx: Option<bool>,
 }
 

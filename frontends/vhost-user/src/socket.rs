@@ -31,7 +31,7 @@ impl Socket {
     /// Creates the file, or replaces one that a dead server left behind.
     ///
     /// # Errors
-    /// The file belongs to another program, another server answers there, or the folder is not ours.
+    /// The file belongs to another program, another server answers at the socket, or the folder belongs to another user.
     pub(crate) fn bind(&self) -> io::Result<UnixListener> {
         let listener = match self.bind_closed() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && self.is_stale() => {
@@ -44,7 +44,8 @@ impl Socket {
         Ok(listener)
     }
 
-    /// Lets others connect. A user with write permission for the folder could replace the socket by a link, which is not followed.
+    /// Sets mode and owner, so that other users can connect. A user with write permission for the folder could replace the socket by a
+    /// link, which is not followed.
     fn permit(&self) -> io::Result<()> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
         let socket = File::options().read(true).custom_flags(flags.bits()).open(&self.path)?;

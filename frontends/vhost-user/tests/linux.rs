@@ -1,4 +1,4 @@
-//! Linux guests under QEMU: the driver of their kernel, its own tests, and requests of programs.
+//! Linux guests under QEMU: the driver of the guest's kernel, the kernel's own tests of the driver, and requests of programs.
 
 use std::fs;
 use std::io::{IoSlice, Read};

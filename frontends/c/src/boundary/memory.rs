@@ -23,7 +23,7 @@ unsafe impl Versioned for abi::Column {}
 /// Upper bound for the size of any version of a struct, in bytes.
 const MAX_STRUCT_SIZE: usize = 4096;
 
-/// Returns the size in a struct's first field. If a struct grows, this must accept its shorter sizes too.
+/// Returns the size in a struct's first field. If a struct grows, this function must also accept the sizes of its older versions.
 ///
 /// # Safety
 /// The call.

@@ -1,6 +1,6 @@
 //! The C interface: the only part of this crate with `unsafe`.
 //!
-//! All of it rests on three promises. Each block names the ones it relies on.
+//! The `unsafe` code rests on three promises. Each block names the promises that it relies on.
 //!
 //! * **The call.** A pointer is NULL, or points to memory as large as its length or type says. It is valid during the call, and
 //!   no other thread writes it meanwhile. Buffers that are written were checked not to overlap any other memory of the call.
@@ -8,7 +8,8 @@
 //!   start detects some pointers that break this promise.
 //! * **The queue.** Buffers of a request in a queue are valid, and not used otherwise, until its completion was returned.
 //!
-//! `gantry.h` states them, and each function's safety section refers to it. No panic crosses into C: [`guard`] wraps everything.
+//! `gantry.h` states these promises, and each function's safety section refers to the header. No panic crosses into C: [`guard`] wraps
+//! every function.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The framework.
+//! Opens and closes the framework.
 
 use std::ffi::{c_char, c_int};
 

@@ -23,7 +23,7 @@ use crate::ranges::Ranges;
 pub struct Queue {
     state: Mutex<QueueState>,
     descriptor: RawFd,
-    /// The process that opened it.
+    /// The process that opened the queue.
     process: Process,
 }
 
@@ -275,7 +275,7 @@ unsafe fn deliver(
     }
     check_pointer(completions)?;
     check_bytes(completions.cast_const().cast(), extent(room, size_of::<abi::Completion>())?)?;
-    // A completion may be there already, without waiting.
+    // A completion may be ready already, without a wait.
     state.poll(false);
     if wait && state.done.is_empty() {
         state.poll(true);

@@ -1,4 +1,4 @@
-//! Many programs at once, and the end of one of them or of the server.
+//! Many programs at once, while a program or the server is killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -101,33 +101,33 @@ gantry_lab::in_guest! {
     /// Messages that eight programs hash at the same time share the lanes of the CPU. The guest's only processor counts
     /// instructions, so the result is deterministic.
     fn eight_programs_get_more_throughput_than_one() {
-        // As the systemd unit starts it, and without the unit's capability.
+        // Starts the server as the systemd unit does, and without the unit's capability.
         std::fs::set_permissions("/dev/cuse", std::fs::Permissions::from_mode(0o666)).unwrap();
         let servers: [(_, _, fn() -> Server); 2] =
             [("direct", 1.5, || Server::start_as_a_unit(1234)), ("retry", 1.2, || Server::start_without_rights(&[]))];
-        for (how, least, server) in servers {
+        for (access, least, server) in servers {
             let _server = server();
             // A new server needs some time to learn the costs of devices.
             rate("sha256", 16384, 8, 500);
             let best = |programs| (0..4).map(|_| rate("sha256", 16384, programs, 100)).fold(0.0, f64::max);
             let [one, eight] = [1, 8].map(best);
-            println!("{how}: one {one:.0}/s, eight {eight:.0}/s, {:.2}x", eight / one);
-            assert!(eight >= least * one, "{how}: {one} and {eight}");
+            println!("{access}: one {one:.0}/s, eight {eight:.0}/s, {:.2}x", eight / one);
+            assert!(eight >= least * one, "{access}: {one} and {eight}");
         }
     }
 
     ["--modules", "cuse", "--count", "--timeout", "900"]
     /// Measures the cost of a request, and the throughput of eight programs on one server.
     fn rates() {
-        for (how, server) in [("direct", Server::start as fn() -> Server), ("retry", || Server::start_without_rights(&[]))] {
+        for (access, server) in [("direct", Server::start as fn() -> Server), ("retry", || Server::start_without_rights(&[]))] {
             let server = server();
-            if how == "retry" && server.is_module() {
+            if access == "retry" && server.is_module() {
                 break;
             }
             for kind in ["aes-128-cbc", "sha256"] {
                 for bytes in [16, 1024, 4096, 16384, 65536] {
                     let [one, eight] = [1, 8].map(|programs| rate(kind, bytes, programs, 500));
-                    println!("RATE {how:6} {kind:11} {bytes:6} B  one {one:8.0}/s ({:6.1} us)  eight {eight:8.0}/s  {:.2}x", 1e6 / one, eight / one);
+                    println!("RATE {access:6} {kind:11} {bytes:6} B  one {one:8.0}/s ({:6.1} us)  eight {eight:8.0}/s  {:.2}x", 1e6 / one, eight / one);
                 }
             }
         }
@@ -150,33 +150,33 @@ fn rate(kind: &str, bytes: usize, programs: usize, time: u64) -> f64 {
     let mut children: Vec<Child> = (0..programs).map(run).collect();
     let mut lines: Vec<_> =
         children.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap()).lines()).collect();
-    let says = |lines: &mut std::io::Lines<BufReader<_>>, what: &str| {
-        lines.find_map(|line| Some(line.unwrap().split_once(what)?.1.trim().to_owned())).unwrap()
+    let value_after = |lines: &mut std::io::Lines<BufReader<_>>, prefix: &str| {
+        lines.find_map(|line| Some(line.unwrap().split_once(prefix)?.1.trim().to_owned())).unwrap()
     };
     for lines in &mut lines {
-        says(lines, "READY");
+        value_after(lines, "READY");
     }
     for child in &mut children {
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     }
-    let rates = lines.iter_mut().map(|lines| says(lines, "DONE ").parse::<f64>().unwrap()).sum();
+    let rates = lines.iter_mut().map(|lines| value_after(lines, "DONE ").parse::<f64>().unwrap()).sum();
     assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
     rates
 }
 
 /// Builds a command that runs this program as a client of the device.
-fn program(what: &str, uid: u32) -> Command {
+fn program(role: &str, uid: u32) -> Command {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "concurrency::client_process", "--include-ignored", "--nocapture"])
-        .env("CLIENT", what)
+        .env("CLIENT", role)
         .uid(uid);
     command
 }
 
-fn client(what: &str) -> Child {
-    program(what, 0).stdout(Stdio::null()).spawn().unwrap()
+fn client(role: &str) -> Child {
+    program(role, 0).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// Not a test, but the process of a client.

@@ -193,8 +193,8 @@ impl IoctlGenerator<'_> {
     }
 
     fn session(&mut self) -> u32 {
-        let known = self.sessions.len().min(20);
-        if known == 0 { self.number(&[1, 2, 3]) } else { self.number(&self.sessions[self.sessions.len() - known..]) }
+        let recent = self.sessions.len().min(20);
+        if recent == 0 { self.number(&[1, 2, 3]) } else { self.number(&self.sessions[self.sessions.len() - recent..]) }
     }
 
     fn length(&mut self) -> u32 {
@@ -273,7 +273,7 @@ impl Checker {
     fn check(&mut self, noise: &mut Noise, turn: usize) {
         let length = 16 + noise.next() as usize % 1000;
         let data = noise.bytes(length);
-        let right = match noise.next() % 4 {
+        let is_right = match noise.next() % 4 {
             0 => self.cbc(&data[..length / 16 * 16]),
             1 => self.gcm(&data),
             2 => {
@@ -283,7 +283,7 @@ impl Checker {
             }
             _ => self.digest(&data),
         };
-        assert!(right, "a wrong answer after turn {turn}");
+        assert!(is_right, "a wrong answer after turn {turn}");
     }
 
     fn cbc(&self, data: &[u8]) -> bool {

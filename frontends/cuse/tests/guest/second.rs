@@ -184,10 +184,10 @@ fn open_descriptors() -> usize {
 }
 
 /// Builds a command that runs this program as a client of the device.
-fn client(what: &str) -> Command {
+fn client(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "second::client_process", "--include-ignored", "--nocapture"]);
-    command.env("SECOND", what).uid(4321);
+    command.env("SECOND", role).uid(4321);
     command
 }
 

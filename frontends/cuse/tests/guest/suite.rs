@@ -46,20 +46,20 @@ gantry_lab::in_guest! {
     }
 }
 
-/// Asserts that every algorithm that `/dev/crypto` serves from `behind` conforms, and is declared. A pinned device leaves other
-/// algorithms and its failures to other devices; neither is tested here.
-fn conforms(device: &str, behind: &str, declaration: &str, wanted: fn(Algorithm) -> bool) {
+/// Asserts that every algorithm conforms, and is declared, that `/dev/crypto` serves from the device `backing`. A pinned device
+/// leaves other algorithms and its failed requests to other devices; neither is tested here.
+fn conforms(device: &str, backing: &str, declaration: &str, wanted: fn(Algorithm) -> bool) {
     let mut config = gantry_runtime::Config::default();
     config.set("devices.devcrypto", "on", "the test").unwrap();
     let gantry = gantry_runtime::open(config).unwrap();
-    let algorithms = served_by(behind);
+    let algorithms = served_by(backing);
     let wanted: Vec<Algorithm> = algorithms.iter().copied().filter(|algorithm| wanted(*algorithm)).collect();
-    assert!(!wanted.is_empty(), "{behind} serves nothing");
+    assert!(!wanted.is_empty(), "{backing} serves nothing");
     let file = format!("../../conformance/declared/devcrypto-{declaration}.txt");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let options = Options { algorithms: wanted, ..Options::sampled("software") };
     gantry_conformance::assert_conforms(&gantry, device, &options, file);
-    assert_eq!(served_by(behind), algorithms, "{behind} no longer serves all");
+    assert_eq!(served_by(backing), algorithms, "{backing} no longer serves all");
 }
 
 /// Returns the algorithms whose sessions go to a device of the server whose name begins with `device`.

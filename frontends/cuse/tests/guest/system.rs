@@ -55,7 +55,7 @@ gantry_lab::in_guest! {
         // systemd only warns of unknown settings. Other units are ignored.
         let ours = errors.lines().filter(|line| line.contains("gantry")).collect::<Vec<_>>();
         assert!(output.status.success() && ours.is_empty(), "{text}{errors}");
-        // The unit must permit the sockets of AF_ALG, which the configuration can turn on, and enough of them.
+        // The unit must permit enough sockets of AF_ALG, which the configuration can turn on.
         let unit = fs::read_to_string(&unit).unwrap();
         let setting = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("").to_owned();
         assert!(setting("RestrictAddressFamilies").split(' ').any(|family| family == "AF_ALG"));

@@ -82,9 +82,9 @@ impl Setup {
 /// An open session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its number.
+    /// The number of the session.
     pub id: u64,
-    /// The operation that closes it.
+    /// The operation that closes the session.
     pub destroy: u32,
 }
 

@@ -41,7 +41,7 @@ impl Load {
     /// Connects, checks a known answer, and prepares `depth` requests that encrypt `bytes` bytes each with AES-128-CBC.
     ///
     /// # Errors
-    /// The answer was wrong or missing, or no back end serves there.
+    /// The answer was wrong or missing, or no back end serves at the socket.
     pub fn new(socket: &Path, layout: Layout, bytes: usize, depth: usize) -> Result<Self, Error> {
         let front_end = FrontEnd::Messages(layout, Enable::Explicit);
         let setup = Setup { front_end, patience: PATIENCE, ..Setup::qemu() }.requests(2 * bytes, depth);

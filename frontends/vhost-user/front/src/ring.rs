@@ -30,7 +30,7 @@ pub const DESCRIPTOR: u32 = 16;
 pub struct Descriptor {
     /// Guest address of the buffer.
     pub address: u64,
-    /// Its length in bytes.
+    /// Length of the buffer in bytes.
     pub bytes: u32,
     /// [`NEXT`], [`WRITE`], [`INDIRECT`].
     pub flags: u16,

@@ -1,4 +1,4 @@
-//! Loss of memory, and of either side, while requests run.
+//! Guest memory, the front end or the back end disappears while requests run.
 
 mod common;
 

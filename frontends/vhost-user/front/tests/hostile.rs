@@ -381,13 +381,13 @@ fn a_header_that_changes_while_it_is_read_completes_or_is_refused() {
             let queue = &mut hostile.guest.queues[0];
             queue.offer(prepared.take().unwrap()).unwrap();
             queue.ring.publish().unwrap();
-            let (back, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
-            match hostile.guest.memory().read(back.status, 1).unwrap()[0] {
+            let (returned, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
+            match hostile.guest.memory().read(returned.status, 1).unwrap()[0] {
                 OK => done += 1,
                 ERR => refused += 1,
                 status => panic!("status {status}"),
             }
-            prepared = Some(back);
+            prepared = Some(returned);
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -427,8 +427,8 @@ fn a_table_that_changes_while_it_is_read_completes_or_is_refused() {
             let queue = &mut hostile.guest.queues[0];
             queue.offer(prepared.take().unwrap()).unwrap();
             queue.ring.publish().unwrap();
-            let (back, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
-            prepared = Some(back);
+            let (returned, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
+            prepared = Some(returned);
         }
         stop.store(true, Ordering::Relaxed);
     });

@@ -106,7 +106,7 @@ fn a_guest_with_a_rate_waits_and_another_does_not() {
 #[test]
 fn a_guest_at_its_limit_of_bytes_is_served_in_pieces() {
     let server = Host::new();
-    // A request has 8 KiB, in and out. Below its limit, a guest may take one more request, even if that one exceeds the limit.
+    // A request has 8 KiB, in and out. Below its limit, a guest may take one more request, even if that request exceeds the limit.
     let mut peer = server.guest(Limits { bytes: 12 << 10, ..Limits::default() });
     let session = peer.guest.open(&CBC).unwrap().id;
     let requests = vec![request(&peer.guest, session, &[6; 4096]); 16];
@@ -128,7 +128,7 @@ fn the_weight_of_a_guest_sets_its_requests_per_visit() {
         let requests = vec![request(&peer.guest, session, &[6; 64]); 256];
         let replies = peer.guest.run_all(0, &requests).unwrap();
         assert!(replies.iter().all(|reply| reply.output == expected(&[6; 64])));
-        // All requests were there at once, so that every visit found its share.
+        // All requests were offered at once, so that every visit found a full share.
         let sums = server.sums(&peer.name);
         assert_eq!(sums.requests, 256);
         assert!(expected_mean.contains(&(sums.batch_sum / 256)), "weight {weight}: {sums:?}");

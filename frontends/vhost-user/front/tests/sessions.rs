@@ -1,4 +1,4 @@
-//! The life of sessions: their guest, their end, and their limit.
+//! Sessions belong to one guest, end when they are closed, and are limited in number.
 
 mod common;
 
@@ -81,7 +81,7 @@ fn a_hundred_thousand_requests_open_no_more_sessions_than_the_limit() {
     }
     assert_eq!(open.len(), most);
     assert_serves_another(&server.socket(1));
-    // Closing a session makes room for one.
+    // Closing a session makes room for another.
     guest.close(open[0]).unwrap();
     let session = common::cbc(&mut guest);
     assert_session_serves(&mut guest, session);
@@ -144,7 +144,7 @@ fn a_message_with_wrong_lengths_opens_no_session() {
                 let mut message = good.clone();
                 message[at..at + 4].copy_from_slice(&u32::to_le_bytes(lie));
                 let opened = guest.open_by(&message, layout.session_at());
-                // A MAC may have a key of up to 512 bytes, and the message has 65 bytes there.
+                // A MAC may have a key of 65 bytes: the message has room for 512.
                 assert!(opened.is_err() || (lie == 65 && at == 24 + shift), "{layout:?}: {lie} at {at}");
             }
         }

@@ -216,7 +216,7 @@ fn two_concurrent_guests_get_their_own_answers() {
     });
 }
 
-/// A front end may stop a ring, learn where the back end stopped, and continue from there.
+/// A front end may stop a ring, learn the index at which the back end stopped, and continue at this index.
 #[test]
 fn a_stopped_ring_continues_where_it_stopped() {
     let server = Server::new(&[Limits::default()]);

@@ -29,7 +29,7 @@ pub(crate) struct PairRow {
     alone_cpu_us: f64,
 }
 
-/// A guest beside another.
+/// A measured guest, beside another guest.
 #[derive(Serialize)]
 pub(crate) struct InterferenceRow {
     other: &'static str,
@@ -82,23 +82,23 @@ pub(crate) fn measure_interference() -> Result<Vec<InterferenceRow>, Box<dyn Err
         "ratio", "alone, 1/s", "beside, 1/s", MEASURED.1, MEASURED.0
     );
     let mut rows = Vec::new();
-    for (name, socket, (bytes, depth), lies) in OTHERS {
+    for (name, socket, (bytes, depth), is_hostile) in OTHERS {
         let server = ServerProcess::new(&[0, 0, CAP])?;
         let mut measured = Load::new(&server.socket(0), Layout::Qemu10, MEASURED.0, MEASURED.1)?;
         let mut other = Load::new(&server.socket(socket), Layout::Qemu10, bytes, depth)?;
-        if lies {
+        if is_hostile {
             other = other.with_unknown_sessions()?;
         }
         let (mut ratios, mut alone_rates, mut rates) = (Vec::new(), Vec::new(), Vec::new());
         rounds(|| {
             // Compared values are measured in turns, so that load on the machine affects all of them.
             let (spent, alone) = measure(&server, &mut [&mut measured])?;
-            let one = spent.as_secs_f64() / alone[0].requests as f64;
+            let alone_seconds = spent.as_secs_f64() / alone[0].requests as f64;
             let (spent, others) = measure(&server, &mut [&mut other])?;
-            let of_other = spent.as_secs_f64() / others[0].requests as f64;
+            let other_seconds = spent.as_secs_f64() / others[0].requests as f64;
             let (spent, both) = measure(&server, &mut [&mut measured, &mut other])?;
-            let left = spent.as_secs_f64() - of_other * both[1].requests as f64;
-            ratios.push(left / both[0].requests as f64 / one);
+            let measured_seconds = spent.as_secs_f64() - other_seconds * both[1].requests as f64;
+            ratios.push(measured_seconds / both[0].requests as f64 / alone_seconds);
             alone_rates.push(alone[0].requests as f64 / alone[0].time.as_secs_f64());
             rates.push(both[0].requests as f64 / both[0].time.as_secs_f64());
             Ok(())
@@ -109,8 +109,8 @@ pub(crate) fn measure_interference() -> Result<Vec<InterferenceRow>, Box<dyn Err
             alone_requests_per_second: median(alone_rates),
             requests_per_second: median(rates),
         };
-        let (alone, beside) = (row.alone_requests_per_second, row.requests_per_second);
-        println!("{:>8.2} {alone:>14.0} {beside:>14.0}   {name}", row.ratio);
+        let (alone, together) = (row.alone_requests_per_second, row.requests_per_second);
+        println!("{:>8.2} {alone:>14.0} {together:>14.0}   {name}", row.ratio);
         rows.push(row);
     }
     Ok(rows)

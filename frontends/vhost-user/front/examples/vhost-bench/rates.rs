@@ -45,7 +45,7 @@ pub(crate) fn measure(socket: &Path, pid: u32, layout: Layout, pairs: &[(usize, 
     );
     let mut rows = Vec::new();
     for (bytes, in_flight) in pairs {
-        let row = one(socket, pid, layout, *bytes, *in_flight).unwrap_or_else(|error| Row {
+        let row = measure_pair(socket, pid, layout, *bytes, *in_flight).unwrap_or_else(|error| Row {
             bytes: *bytes,
             in_flight: *in_flight,
             cpu_us: [0.0; 3],
@@ -66,7 +66,13 @@ pub(crate) fn measure(socket: &Path, pid: u32, layout: Layout, pairs: &[(usize, 
     rows
 }
 
-fn one(socket: &Path, pid: u32, layout: Layout, bytes: usize, in_flight: usize) -> Result<Row, Box<dyn Error>> {
+fn measure_pair(
+    socket: &Path,
+    pid: u32,
+    layout: Layout,
+    bytes: usize,
+    in_flight: usize,
+) -> Result<Row, Box<dyn Error>> {
     let mut load = Load::new(socket, layout, bytes, in_flight)?;
     // Before measuring, routes are learned and memory is touched.
     load.run(WARM)?;

@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The outcome of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainOutcome {
-    /// It was returned with this status as the only byte written: in the status byte, or in the last byte before the broken part of
-    /// the chain.
+    /// The chain was returned with this status as the only byte written: in the status byte, or in the last byte before the broken
+    /// part of the chain.
     Refused(u8),
-    /// It was returned without a byte written.
+    /// The chain was returned without a byte written.
     Empty,
-    /// It contains the known answer.
+    /// The chain contains the known answer.
     Done,
-    /// It was not returned.
+    /// The chain was not returned.
     Silent,
 }
 

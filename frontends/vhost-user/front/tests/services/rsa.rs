@@ -151,7 +151,7 @@ fn invalid_rsa_operands_fail_without_output() {
     });
 }
 
-/// Linux' driver sends numbers without leading zeros. The result has all of them.
+/// Linux' driver sends numbers without leading zeros. Results have leading zeros.
 #[test]
 fn a_number_for_rsa_may_be_shorter_than_the_modulus() {
     each(&QUEUES, |client| {
